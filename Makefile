@@ -1,0 +1,48 @@
+# The commands of this project. `make` alone lists them.
+#
+# cargo is found in its usual home when it is not on the PATH, and CARGO_TARGET_DIR is respected.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+CARGO_HOME_DIR := $(or $(CARGO_HOME),$(HOME)/.cargo)
+export PATH := $(PATH):$(CARGO_HOME_DIR)/bin
+CARGO ?= cargo
+BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
+OUT ?= out
+
+.PHONY: help setup demo test check bench fmt clean-home release
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: ## install what is missing: system packages, PostgreSQL binaries, sample data
+	@scripts/setup
+
+demo: setup release ## branch real data and measure it: a table, an evidence document, an HTML report
+	$(BIN) demo --out $(OUT)
+
+test: setup ## run the whole test suite
+	$(CARGO) test --workspace --no-fail-fast
+
+check: ## formatting, lints, house rules and documentation, all without warnings
+	$(CARGO) fmt --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) test -p duramen-cli --test tidy
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+bench: setup release ## the branches suite: 5 rounds of 100 concurrent branches
+	@mkdir -p $(OUT)
+	$(BIN) lab run branches --rounds 5 --concurrency 100 --write events --runner session --source flights \
+		--json $(OUT)/branches.json --html $(OUT)/branches.html
+
+fmt: ## format the sources
+	$(CARGO) fmt
+
+clean-home: ## remove the home directory: sources, branches, and what `make setup` fetched
+	@scripts/clean-home
+
+release:
+	$(CARGO) build --release -p duramen-cli
