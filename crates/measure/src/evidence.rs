@@ -1,0 +1,443 @@
+//! Evidence documents: what was run, where, what came out, and whether that is what was claimed.
+//!
+//! The format is JSON under the name [`SCHEMA_ID`]; [`SCHEMA`] is its JSON Schema. Every field is always present.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::clock;
+use crate::durable;
+use crate::histogram::LatencyHistogram;
+use crate::host::Host;
+
+/// What the field `schema` of every evidence document says.
+pub const SCHEMA_ID: &str = "duramen.evidence/1";
+
+/// The JSON Schema (draft 2020-12) of evidence documents.
+pub const SCHEMA: &str = include_str!("../schema/duramen.evidence-1.schema.json");
+
+/// What can go wrong with an evidence document.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvidenceError {
+    /// The file could not be read or written.
+    #[error("cannot {action} the evidence {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The file is not an evidence document.
+    #[error("{} is no evidence document: {source}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// The file is a document of another schema, perhaps of a later version.
+    #[error("{} is a document of the schema {found}; this version reads {SCHEMA_ID}", path.display())]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// The schema that it names, as JSON, or `none`.
+        found: String,
+    },
+    /// A figure is infinite or not a number, which JSON cannot hold.
+    #[error("the figure {name:?} is {value}, which is no finite number")]
+    NotFinite {
+        /// The measurement or finding.
+        name: String,
+        /// Its value.
+        value: f64,
+    },
+    /// The verdict says that a run passed in which a check failed.
+    #[error("the verdict is pass although the check {check:?} failed; call Evidence::decide before writing")]
+    Undecided {
+        /// The failed check.
+        check: String,
+    },
+}
+
+/// An evidence document.
+///
+/// ```
+/// use duramen_measure::evidence::{Evidence, Measurement, Verdict};
+/// use duramen_measure::host::Host;
+///
+/// let dir = std::env::temp_dir();
+/// let mut evidence = Evidence::new("example", Host::fingerprint(&dir)?);
+/// evidence.measurements.push(Measurement::scalar("syncs_per_commit", "syncs", 1.0));
+/// evidence.check("one sync per commit", true, "1 of 1");
+/// assert_eq!(evidence.finish(), Verdict::Pass);
+///
+/// let path = dir.join(format!("{}.json", duramen_measure::entropy::token(12)));
+/// evidence.write(&path)?;
+/// assert_eq!(Evidence::read(&path)?, evidence);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// The document's format: [`SCHEMA_ID`].
+    pub schema: String,
+    /// Which suite of measurements was run.
+    pub suite: String,
+    /// When the run began, UTC.
+    pub started_at: Timestamp,
+    /// When the run ended, UTC.
+    pub finished_at: Timestamp,
+    /// The command with its arguments, as given.
+    pub command: Vec<String>,
+    /// The version of Duramen that was measured.
+    pub version: String,
+    /// The machine.
+    pub host: Host,
+    /// Everything that was set for the run, the seed and the server's version included.
+    pub config: Map<String, Value>,
+    /// The figures.
+    pub measurements: Vec<Measurement>,
+    /// What was claimed, and whether it held.
+    pub checks: Vec<Check>,
+    /// What a reader should know beside the figures.
+    pub findings: Vec<Finding>,
+    /// The outcome.
+    pub verdict: Verdict,
+}
+
+/// One figure with its distribution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measurement {
+    /// What was measured.
+    pub name: String,
+    /// The unit of all values, for example `ms`.
+    pub unit: String,
+    /// How many values there were.
+    pub count: u64,
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The least value.
+    pub min: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 90th percentile.
+    pub p90: f64,
+    /// The 95th percentile.
+    pub p95: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The greatest value.
+    pub max: f64,
+    /// The whole distribution where it was kept: an HDR histogram of nanoseconds, V2, base64. Must be present even
+    /// when it is null, hence the explicit reader.
+    #[serde(deserialize_with = "present")]
+    pub histogram: Option<String>,
+}
+
+/// Something that was claimed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// The claim.
+    pub name: String,
+    /// Whether it held.
+    pub passed: bool,
+    /// What was seen, in words and figures.
+    pub detail: String,
+}
+
+/// Something that was noticed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// The rule that noticed it.
+    pub rule: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The number it is about, if there is one; `text` says its unit.
+    #[serde(deserialize_with = "present")]
+    pub figure: Option<f64>,
+    /// What it means and what to do.
+    pub text: String,
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Could be better, or could mislead.
+    Warning,
+    /// Wrong.
+    Problem,
+}
+
+/// The outcome of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Every check held.
+    Pass,
+    /// A check did not hold.
+    Fail,
+    /// The mechanism under test did not happen, so the figures say nothing: better no number than a wrong one.
+    Invalid,
+}
+
+impl Evidence {
+    /// A document that begins now, of this command, with no figures yet and the verdict that has nothing against
+    /// it: [`Verdict::Pass`].
+    pub fn new(suite: impl Into<String>, host: Host) -> Self {
+        let now = clock::utc_now();
+        Self {
+            schema: SCHEMA_ID.to_owned(),
+            suite: suite.into(),
+            started_at: now,
+            finished_at: now,
+            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host,
+            config: Map::new(),
+            measurements: Vec::new(),
+            checks: Vec::new(),
+            findings: Vec::new(),
+            verdict: Verdict::Pass,
+        }
+    }
+
+    /// Adds a setting of the run.
+    pub fn configure(&mut self, name: impl Into<String>, value: impl Into<Value>) {
+        self.config.insert(name.into(), value.into());
+    }
+
+    /// Adds a check.
+    pub fn check(&mut self, name: impl Into<String>, passed: bool, detail: impl Into<String>) {
+        self.checks.push(Check { name: name.into(), passed, detail: detail.into() });
+    }
+
+    /// Adds a finding.
+    pub fn find(
+        &mut self,
+        rule: impl Into<String>,
+        severity: Severity,
+        figure: Option<f64>,
+        text: impl Into<String>,
+    ) {
+        self.findings.push(Finding { rule: rule.into(), severity, figure, text: text.into() });
+    }
+
+    /// The measurement of a name.
+    pub fn measurement(&self, name: &str) -> Option<&Measurement> {
+        self.measurements.iter().find(|measurement| measurement.name == name)
+    }
+
+    /// Declares the run invalid: adds a finding of the rule `invalid`, and no check changes the verdict any more.
+    pub fn invalidate(&mut self, reason: impl Into<String>) {
+        self.find("invalid", Severity::Problem, None, reason);
+        self.verdict = Verdict::Invalid;
+    }
+
+    /// Sets the verdict from the checks: fail if one failed, else pass; unless the run is invalid, which stays.
+    pub fn decide(&mut self) -> Verdict {
+        if self.verdict != Verdict::Invalid {
+            let passed = self.checks.iter().all(|check| check.passed);
+            self.verdict = if passed { Verdict::Pass } else { Verdict::Fail };
+        }
+        self.verdict
+    }
+
+    /// Notes that the run ends now, and decides.
+    pub fn finish(&mut self) -> Verdict {
+        self.finished_at = clock::utc_now();
+        self.decide()
+    }
+
+    /// The document as indented JSON with a newline at its end.
+    ///
+    /// # Errors
+    /// When a figure is not finite, or the verdict contradicts the checks.
+    pub fn to_json(&self) -> Result<String, EvidenceError> {
+        self.verify()?;
+        let mut text =
+            serde_json::to_string_pretty(self).expect("strings, numbers and lists are always JSON");
+        text.push('\n');
+        Ok(text)
+    }
+
+    /// Writes the document so that a crash leaves either the old file or the new one, whole and durable: under
+    /// another name in the same folder, synced, renamed, and the folder synced.
+    ///
+    /// # Errors
+    /// When a figure is not finite, the verdict contradicts the checks, or the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), EvidenceError> {
+        let text = self.to_json()?;
+        durable::replace(path, text.as_bytes()).map_err(|source| EvidenceError::Io {
+            action: "write",
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is of another schema (also a later version of this one), or lacks a field,
+    /// has an unknown one, or one of another type.
+    pub fn read(path: &Path) -> Result<Self, EvidenceError> {
+        let text = fs::read(path).map_err(|source| EvidenceError::Io {
+            action: "read",
+            path: path.to_owned(),
+            source,
+        })?;
+        let malformed = |source| EvidenceError::Malformed { path: path.to_owned(), source };
+        // The schema's name is looked at first: to a reader of another version, "unknown field" would explain less.
+        let value: Value = serde_json::from_slice(&text).map_err(malformed)?;
+        match value.get("schema") {
+            Some(Value::String(name)) if name == SCHEMA_ID => {
+                serde_json::from_value(value).map_err(malformed)
+            }
+            other => Err(EvidenceError::Schema {
+                path: path.to_owned(),
+                found: other.map_or_else(|| "none".to_owned(), Value::to_string),
+            }),
+        }
+    }
+
+    fn verify(&self) -> Result<(), EvidenceError> {
+        let findings = self.findings.iter().filter_map(|finding| Some((&finding.rule, finding.figure?)));
+        let host = ["load_average", "load_average", "load_average"].into_iter().zip(self.host.load_average);
+        let host = host.chain([("fsync_floor_us", self.host.fsync_floor_us)]);
+        let figures = self
+            .measurements
+            .iter()
+            .flat_map(|m| [m.mean, m.min, m.p50, m.p90, m.p95, m.p99, m.max].map(|value| (&m.name, value)))
+            .chain(findings)
+            .map(|(name, value)| (name.as_str(), value))
+            .chain(host);
+        for (name, value) in figures {
+            if !value.is_finite() {
+                return Err(EvidenceError::NotFinite { name: name.to_owned(), value });
+            }
+        }
+        match self.checks.iter().find(|check| !check.passed) {
+            Some(failed) if self.verdict == Verdict::Pass => {
+                Err(EvidenceError::Undecided { check: failed.name.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Measurement {
+    /// The figures of a latency histogram in milliseconds, with the histogram itself.
+    pub fn from_histogram(name: impl Into<String>, latencies: &LatencyHistogram) -> Self {
+        let figures = latencies.summary_ms();
+        Self {
+            name: name.into(),
+            unit: "ms".to_owned(),
+            count: figures.count,
+            mean: figures.mean,
+            min: figures.min,
+            p50: figures.p50,
+            p90: figures.p90,
+            p95: figures.p95,
+            p99: figures.p99,
+            max: figures.max,
+            histogram: Some(latencies.to_base64_v2()),
+        }
+    }
+
+    /// A single value: its count is 1 and each of its percentiles is the value.
+    pub fn scalar(name: impl Into<String>, unit: impl Into<String>, value: f64) -> Self {
+        Self::from_values(name, unit, &[value])
+    }
+
+    /// The figures of some values. A percentile is the least value that at least that share of the values does not
+    /// exceed (nearest rank), so it is always one of them. Without values, the count and all figures are 0.
+    ///
+    /// ```
+    /// let m = duramen_measure::evidence::Measurement::from_values("restart", "s", &[4.0, 1.0, 2.0, 3.0]);
+    /// assert_eq!((m.count, m.min, m.p50, m.mean, m.max), (4, 1.0, 2.0, 2.5, 4.0));
+    /// ```
+    pub fn from_values(name: impl Into<String>, unit: impl Into<String>, values: &[f64]) -> Self {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let percentile = |percent: usize| {
+            let rank = (sorted.len() * percent).div_ceil(100).max(1);
+            sorted.get(rank - 1).copied().unwrap_or(0.0)
+        };
+        let mean = match sorted.as_slice() {
+            [] => 0.0,
+            // Not the sum divided: a scalar is exactly its mean.
+            [only] => *only,
+            several => several.iter().sum::<f64>() / several.len() as f64,
+        };
+        Self {
+            name: name.into(),
+            unit: unit.into(),
+            count: sorted.len() as u64,
+            mean,
+            min: percentile(0),
+            p50: percentile(50),
+            p90: percentile(90),
+            p95: percentile(95),
+            p99: percentile(99),
+            max: percentile(100),
+            histogram: None,
+        }
+    }
+}
+
+impl Verdict {
+    /// The verdict's word, as the document has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Severity {
+    /// The severity's word, as the document has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+impl std::fmt::Display for Severity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Reads an optional value whose field must be there: without it, serde takes a missing field for null.
+fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: serde::Deserializer<'de>,
+{
+    Option::deserialize(deserializer)
+}

@@ -1,0 +1,129 @@
+//! Text and numbers as a page shows them.
+
+use std::fmt::Write;
+
+/// Makes any text safe between tags and in quoted attributes. Control characters, which HTML has no way to show
+/// and SVG forbids, become a replacement character.
+pub(super) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\n' | '\t' => safe.push(c),
+            c if c.is_control() => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// A number with about four significant digits and groups of three: `0.01234`, `12.35`, `1,234`.
+pub(super) fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    if !value.is_finite() {
+        return "no number".to_owned();
+    }
+    if magnitude >= 1000.0 || value == value.trunc() {
+        return group(value.round());
+    }
+    let digits = match magnitude {
+        m if m >= 100.0 => 1,
+        m if m >= 10.0 => 2,
+        m if m >= 1.0 => 3,
+        m if m >= 1e-9 => (3.0 - m.log10().floor()) as usize,
+        _ => return format!("{value:.2e}"),
+    };
+    let text = format!("{value:.digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn group(integer: f64) -> String {
+    let plain = format!("{integer:.0}");
+    let (sign, digits) = plain.strip_prefix('-').map_or(("", plain.as_str()), |digits| ("-", digits));
+    let mut text = sign.to_owned();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count with its noun: `1 check`, `2 checks`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", group(count as f64))
+}
+
+/// Bytes with a binary unit: `23.5 GiB`.
+pub(super) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", number((value * 10.0).round() / 10.0), UNITS[unit])
+}
+
+/// Whether a table's cell is a number, perhaps with a unit, so that its column is set flush right.
+pub(super) fn is_numeric(cell: &str) -> bool {
+    let mut words = cell.trim().trim_start_matches(['<', '>', '=', '~', '+', '-']).split_whitespace();
+    let digits = words.next().unwrap_or_default().trim_end_matches(['%', 'x']);
+    let numeric = digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ',' | 'e' | '-'));
+    // At most a unit behind it: "3 of 4 syncs" is prose.
+    numeric && words.count() <= 1
+}
+
+/// A table within its own scrolling frame, so that a wide one does not make the page wide.
+pub(super) fn table(caption: &str, headers: &[String], rows: &[Vec<String>]) -> String {
+    let numeric: Vec<bool> = (0..headers.len())
+        .map(|column| {
+            let mut cells =
+                rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty()).peekable();
+            cells.peek().is_some() && cells.all(|cell| is_numeric(cell))
+        })
+        .collect();
+    let class = |column: usize| if numeric.get(column) == Some(&true) { " class=\"num\"" } else { "" };
+    // A frame that scrolls must be reachable with the keyboard, and then it needs a name.
+    let label = escape(caption);
+    let mut html = format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table>\n<thead><tr>"
+    );
+    for (column, header) in headers.iter().enumerate() {
+        write!(html, "<th scope=\"col\"{}>{}</th>", class(column), escape(header)).ok();
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for row in rows {
+        html.push_str("<tr>");
+        for (column, cell) in row.iter().enumerate() {
+            let text = escape(cell);
+            match outcome_class(cell) {
+                _ if column == 0 => write!(html, "<th scope=\"row\"{}>{text}</th>", class(column)),
+                Some(outcome) => write!(html, "<td><span class=\"word {outcome}\">{text}</span></td>"),
+                None => write!(html, "<td{}>{text}</td>", class(column)),
+            }
+            .ok();
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody></table></div>\n");
+    html
+}
+
+/// A cell that is nothing but an outcome is set off. The word itself stays, so that colour is never alone.
+fn outcome_class(cell: &str) -> Option<&'static str> {
+    match cell.to_ascii_lowercase().as_str() {
+        "pass" | "passed" | "met" | "holds" | "held" | "won" | "wins" | "yes" => Some("good"),
+        "fail" | "failed" | "missed" | "not met" | "lost" | "loses" | "no" => Some("bad"),
+        "invalid" | "tie" | "warning" | "problem" => Some("doubt"),
+        _ => None,
+    }
+}
