@@ -1,0 +1,284 @@
+//! A data directory and the programs that belong to it.
+
+use crate::{
+    installation::Installation,
+    postmaster::{LogFile, Postmaster, StartError},
+    settings::Settings,
+    user::ServerUser,
+};
+use std::{
+    fs,
+    io::Write,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+/// Why a program of PostgreSQL that works on a data directory failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// The program could not be run at all.
+    #[error("cannot run {program}: {source}")]
+    Run {
+        /// The program.
+        program: String,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// The program reported a failure.
+    #[error("{program} failed ({status}): {output}")]
+    Failed {
+        /// The program.
+        program: String,
+        /// Its exit status.
+        status: String,
+        /// The end of what it printed.
+        output: String,
+    },
+    /// A file of the directory could not be read or written.
+    #[error("cannot access {path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// The directory is not a data directory.
+    #[error("{path} is not a PostgreSQL data directory: {reason}")]
+    NotADataDirectory {
+        /// The directory.
+        path: String,
+        /// What is missing or wrong.
+        reason: String,
+    },
+}
+
+/// One data directory with the installation that runs it.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    installation: Installation,
+    data_dir: PathBuf,
+    user: ServerUser,
+    log: PathBuf,
+}
+
+impl Cluster {
+    /// A cluster in `data_dir`, which need not exist yet. Its log is `<data_dir>.log`, beside it.
+    #[must_use]
+    pub fn new(installation: Installation, data_dir: impl Into<PathBuf>, user: ServerUser) -> Cluster {
+        let data_dir = data_dir.into();
+        let log = data_dir.with_extension("log");
+        Cluster { installation, data_dir, user, log }
+    }
+
+    /// Keeps the server's log in another file.
+    #[must_use]
+    pub fn with_log(mut self, log: PathBuf) -> Cluster {
+        self.log = log;
+        self
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// The server's log file.
+    #[must_use]
+    pub fn log(&self) -> LogFile {
+        LogFile(self.log.clone())
+    }
+
+    /// The programs that run this cluster.
+    #[must_use]
+    pub fn installation(&self) -> &Installation {
+        &self.installation
+    }
+
+    /// The major version that a data directory was made by.
+    ///
+    /// # Errors
+    /// [`ClusterError::NotADataDirectory`] if it holds no readable `PG_VERSION`.
+    pub fn major_of(data_dir: &Path) -> Result<u32, ClusterError> {
+        let refuse =
+            |reason: String| ClusterError::NotADataDirectory { path: data_dir.display().to_string(), reason };
+        if !data_dir.join("global/pg_control").exists() {
+            return Err(refuse("it has no global/pg_control".to_owned()));
+        }
+        let text =
+            fs::read_to_string(data_dir.join("PG_VERSION")).map_err(|error| refuse(format!("PG_VERSION: {error}")))?;
+        text.trim().parse().map_err(|_| refuse(format!("PG_VERSION holds {:?}", text.trim())))
+    }
+
+    /// Makes a new, empty cluster with `superuser` as its bootstrap superuser. `checksums` turns on page checksums.
+    ///
+    /// # Errors
+    /// What `initdb` printed, if it failed.
+    pub fn init(&self, superuser: &str, checksums: bool) -> Result<(), ClusterError> {
+        self.prepare_dir(&self.data_dir)?;
+        let mut arguments = vec![
+            "--pgdata".to_owned(),
+            self.data_dir.display().to_string(),
+            format!("--username={superuser}"),
+            "--auth=peer".to_owned(),
+            "--encoding=UTF8".to_owned(),
+            "--locale=C".to_owned(),
+            "--no-sync".to_owned(),
+            "--no-instructions".to_owned(),
+        ];
+        match (checksums, self.installation.version.major) {
+            (true, _) => arguments.push("--data-checksums".to_owned()),
+            (false, 18..) => arguments.push("--no-data-checksums".to_owned()),
+            (false, _) => {}
+        }
+        self.run("initdb", &arguments, None).map(drop)
+    }
+
+    /// Makes an empty directory for the server user, with the permissions that PostgreSQL insists on.
+    ///
+    /// # Errors
+    /// [`ClusterError::Io`].
+    pub fn prepare_dir(&self, dir: &Path) -> Result<(), ClusterError> {
+        let io = |source| ClusterError::Io { path: dir.display().to_string(), source };
+        fs::create_dir_all(dir).map_err(io)?;
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(io)?;
+        self.user.own(dir).map_err(io)
+    }
+
+    /// Writes a file of the data directory (configuration) as the server user's.
+    ///
+    /// # Errors
+    /// [`ClusterError::Io`].
+    pub fn write_file(&self, name: &str, text: &str) -> Result<(), ClusterError> {
+        let path = self.data_dir.join(name);
+        let io = |source| ClusterError::Io { path: path.display().to_string(), source };
+        fs::write(&path, text).map_err(io)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(io)?;
+        self.user.own(&path).map_err(io)
+    }
+
+    /// Runs a program of the installation as the server user, to its end.
+    ///
+    /// # Errors
+    /// What the program printed, if it failed.
+    pub fn run(&self, program: &str, arguments: &[String], stdin: Option<&str>) -> Result<String, ClusterError> {
+        self.run_with_env(program, arguments, stdin, &[])
+    }
+
+    /// As [`Cluster::run`], with environment variables (secrets go there, not into the arguments, which every
+    /// user of the machine can read).
+    ///
+    /// # Errors
+    /// What the program printed, if it failed.
+    pub fn run_with_env(
+        &self,
+        program: &str,
+        arguments: &[String],
+        stdin: Option<&str>,
+        env: &[(String, String)],
+    ) -> Result<String, ClusterError> {
+        let path = self.installation.program(program);
+        let run = |source| ClusterError::Run { program: path.display().to_string(), source };
+        let mut child = self
+            .user
+            .command(&path)
+            .args(arguments)
+            .env("LC_ALL", "C")
+            .env_remove("PGDATA")
+            .envs(env.iter().map(|(name, value)| (name, value)))
+            .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(run)?;
+        if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
+            // A program that ends early closes its input; its exit status tells why.
+            let _ = pipe.write_all(text.as_bytes());
+        }
+        let output = child.wait_with_output().map_err(run)?;
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() {
+            return Ok(printed);
+        }
+        let text = if complaints.trim().is_empty() { printed } else { complaints };
+        let lines: Vec<&str> = text.trim().lines().collect();
+        Err(ClusterError::Failed {
+            program: program.to_owned(),
+            status: output.status.to_string(),
+            output: lines[lines.len().saturating_sub(8)..].join("\n"),
+        })
+    }
+
+    /// Runs SQL in single-user mode as the bootstrap superuser, whatever it is called. The server must be
+    /// stopped; crash recovery is done on the way. One statement a line.
+    ///
+    /// # Errors
+    /// What the server printed, if it failed. Single-user mode goes on after a failed statement: check the
+    /// effect.
+    pub fn single_user(&self, database: &str, sql: &str, settings: &Settings) -> Result<String, ClusterError> {
+        let mut arguments = vec!["--single".to_owned(), "-D".to_owned(), self.data_dir.display().to_string()];
+        arguments.extend(settings.to_arguments());
+        arguments.push(database.to_owned());
+        self.run("postgres", &arguments, Some(sql))
+    }
+
+    /// Starts the server and waits until it accepts connections on a socket in `socket_dir`. `settings` are
+    /// given as arguments and win over those of the directory.
+    ///
+    /// # Errors
+    /// [`StartError`], with the server's last log lines where there are any. Nothing is left running.
+    pub fn start(
+        &self,
+        socket_dir: &Path,
+        settings: &Settings,
+        timeout: Duration,
+    ) -> Result<Postmaster, StartError> {
+        let mut postmaster = self.spawn(socket_dir, settings)?;
+        postmaster.wait_ready(&self.log(), timeout)?;
+        Ok(postmaster)
+    }
+
+    fn spawn(&self, socket_dir: &Path, settings: &Settings) -> Result<Postmaster, StartError> {
+        if socket_dir.as_os_str().len() > crate::SOCKET_DIR_MAX {
+            return Err(StartError::SocketPathTooLong { path: socket_dir.display().to_string() });
+        }
+        let prepare = |path: &Path| {
+            let path = path.display().to_string();
+            move |source| StartError::Prepare { path, source }
+        };
+        if !socket_dir.exists() {
+            fs::create_dir_all(socket_dir).map_err(prepare(socket_dir))?;
+            fs::set_permissions(socket_dir, fs::Permissions::from_mode(0o755)).map_err(prepare(socket_dir))?;
+            self.user.own(socket_dir).map_err(prepare(socket_dir))?;
+        }
+        let log = fs::OpenOptions::new().create(true).append(true).open(&self.log).map_err(prepare(&self.log))?;
+        let errors = log.try_clone().map_err(prepare(&self.log))?;
+        // A pid file left by a killed server would be read as an answer of the new one.
+        let _ = fs::remove_file(self.data_dir.join("postmaster.pid"));
+        let program = self.installation.program("postgres");
+        let child = self
+            .user
+            .command(&program)
+            .arg("-D")
+            .arg(&self.data_dir)
+            .arg("-k")
+            .arg(socket_dir)
+            .arg("-p")
+            .arg(crate::SOCKET_PORT.to_string())
+            .args(settings.to_arguments())
+            .env_clear()
+            .env("LC_ALL", "C")
+            .env("PATH", "/usr/bin:/bin")
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .process_group(0)
+            .spawn()
+            .map_err(|source| StartError::Spawn { program: program.display().to_string(), source })?;
+        Ok(Postmaster::started(child, self.data_dir.clone()))
+    }
+}

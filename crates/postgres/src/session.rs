@@ -1,0 +1,466 @@
+//! A resident session: one connection that runs guarded statements in a single round trip each.
+//!
+//! Statements travel by the extended protocol, which makes the server itself refuse several statements in one
+//! text. A guarded statement is one pipeline, `BEGIN [READ ONLY]`, `SET LOCAL statement_timeout`, the statement
+//! with a row limit on its portal, `COMMIT`, sent in one write and answered in one flush.
+//! Source: the PostgreSQL documentation, "Frontend/Backend Protocol", sections on the extended query protocol
+//! and on pipelining.
+
+use crate::{
+    json::{self, Kind},
+    SOCKET_PORT,
+};
+use bytes::{Buf, BytesMut};
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::{
+    message::{
+        backend::{self, Message},
+        frontend,
+    },
+    IsNull,
+};
+use std::{io, path::Path, path::PathBuf, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+    time::timeout,
+};
+
+/// How much longer than the server's own statement timeout the client waits before it cancels and gives up.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// One statement and its parameters, which are sent as text.
+#[derive(Debug, Clone, Default)]
+pub struct Statement {
+    /// The SQL text: exactly one statement.
+    pub sql: String,
+    /// Values for `$1`, `$2`, ...
+    pub parameters: Vec<Option<String>>,
+}
+
+/// What a statement may do and cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guard {
+    /// Run in a READ ONLY transaction.
+    pub read_only: bool,
+    /// The server ends the statement after this time.
+    pub timeout: Duration,
+    /// At most this many rows are returned; more are reported as truncated and never computed.
+    pub row_limit: u32,
+    /// At most this many bytes of JSON rows are kept; more are reported as truncated.
+    pub byte_limit: usize,
+}
+
+/// A result column.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its type's name.
+    #[serde(rename = "type")]
+    pub type_name: String,
+}
+
+/// What one statement gave.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// The columns; empty for a statement without a result.
+    pub columns: Vec<Column>,
+    /// The rows as a JSON array of arrays.
+    pub rows_json: Vec<u8>,
+    /// How many rows `rows_json` holds.
+    pub row_count: u64,
+    /// Whether there were more rows than the guard lets through.
+    pub truncated: bool,
+    /// The server's command tag, such as `SELECT 3` or `INSERT 0 1`.
+    pub command: String,
+}
+
+/// An error report of the server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} (SQLSTATE {code}){}", .hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default())]
+pub struct ServerError {
+    /// The five-character SQLSTATE.
+    pub code: String,
+    /// The primary message.
+    pub message: String,
+    /// The server's hint, if it gave one.
+    pub hint: Option<String>,
+}
+
+/// Why a session failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The server refused the statement; the session goes on.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The connection broke; the session is of no more use.
+    #[error("the connection to the branch's server broke: {0}")]
+    Io(#[from] io::Error),
+    /// The server did not answer in time; the session is of no more use.
+    #[error("the server did not answer within {0:?}")]
+    Timeout(Duration),
+    /// The server sent something that this client does not speak.
+    #[error("unexpected answer from the server: {0}")]
+    Protocol(String),
+    /// A statement or parameter holds a zero byte, which PostgreSQL cannot take.
+    #[error("the statement or a parameter holds a zero byte")]
+    ZeroByte,
+}
+
+impl SessionError {
+    /// Whether the session can be used again.
+    #[must_use]
+    pub fn session_survives(&self) -> bool {
+        matches!(self, SessionError::Server(_) | SessionError::ZeroByte)
+    }
+}
+
+/// Ends the running statement of a session from outside.
+#[derive(Debug, Clone)]
+pub struct Canceller {
+    socket: PathBuf,
+    process_id: i32,
+    secret_key: i32,
+}
+
+impl Canceller {
+    /// Asks the server to cancel; the session itself then reports the cancellation.
+    ///
+    /// # Errors
+    /// The socket's failure.
+    pub async fn cancel(&self) -> io::Result<()> {
+        let mut stream = UnixStream::connect(&self.socket).await?;
+        let mut message = BytesMut::new();
+        frontend::cancel_request(self.process_id, self.secret_key, &mut message);
+        stream.write_all(&message).await?;
+        let mut end = [0_u8; 1];
+        // The server closes the connection when it has sent the signal.
+        let _ = timeout(Duration::from_secs(1), stream.read(&mut end)).await;
+        Ok(())
+    }
+}
+
+/// One open connection to a server on this machine.
+#[derive(Debug)]
+pub struct Session {
+    stream: UnixStream,
+    received: BytesMut,
+    send: BytesMut,
+    canceller: Canceller,
+}
+
+impl Session {
+    /// Connects through a socket directory as `role`, which the server must trust there.
+    ///
+    /// # Errors
+    /// The server's refusal, a broken connection, or a timeout.
+    pub async fn connect(
+        socket_dir: &Path,
+        role: &str,
+        database: &str,
+        limit: Duration,
+    ) -> Result<Session, SessionError> {
+        timeout(limit, Session::open(socket_dir, role, database)).await.map_err(|_| SessionError::Timeout(limit))?
+    }
+
+    async fn open(socket_dir: &Path, role: &str, database: &str) -> Result<Session, SessionError> {
+        let socket = socket_dir.join(format!(".s.PGSQL.{SOCKET_PORT}"));
+        let stream = UnixStream::connect(&socket).await?;
+        let canceller = Canceller { socket, process_id: 0, secret_key: 0 };
+        let mut session =
+            Session { stream, received: BytesMut::with_capacity(4096), send: BytesMut::with_capacity(1024), canceller };
+        let parameters = [
+            ("user", role),
+            ("database", database),
+            ("client_encoding", "UTF8"),
+            ("application_name", "duramen"),
+        ];
+        frontend::startup_message(parameters, &mut session.send)?;
+        session.flush().await?;
+        loop {
+            match session.message().await? {
+                Message::AuthenticationOk | Message::ParameterStatus(_) | Message::NoticeResponse(_) => {}
+                Message::BackendKeyData(key) => {
+                    session.canceller.process_id = key.process_id();
+                    session.canceller.secret_key = key.secret_key();
+                }
+                Message::ReadyForQuery(_) => return Ok(session),
+                Message::ErrorResponse(body) => return Err(server_error(&body)?.into()),
+                _ => return Err(SessionError::Protocol("the server asked for a password".to_owned())),
+            }
+        }
+    }
+
+    /// The process id of the server process that serves this session.
+    #[must_use]
+    pub fn process_id(&self) -> i32 {
+        self.canceller.process_id
+    }
+
+    /// A handle that ends this session's running statement.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        self.canceller.clone()
+    }
+
+    /// Runs statements under a guard, in one transaction and one round trip. All take effect or none.
+    ///
+    /// # Errors
+    /// [`SessionError::Server`] leaves the session usable, with the transaction rolled back.
+    pub async fn run(&mut self, statements: &[Statement], guard: Guard) -> Result<Vec<Outcome>, SessionError> {
+        let limit = guard.timeout.saturating_add(GRACE);
+        match timeout(limit, self.run_unbounded(statements, guard)).await {
+            Ok(result) => result,
+            Err(_) => {
+                let _ = timeout(Duration::from_secs(1), self.canceller.cancel()).await;
+                Err(SessionError::Timeout(limit))
+            }
+        }
+    }
+
+    async fn run_unbounded(
+        &mut self,
+        statements: &[Statement],
+        guard: Guard,
+    ) -> Result<Vec<Outcome>, SessionError> {
+        self.send.clear();
+        self.control(if guard.read_only { "BEGIN READ ONLY" } else { "BEGIN READ WRITE" })?;
+        self.control(&format!("SET LOCAL statement_timeout = {}", guard.timeout.as_millis().max(1)))?;
+        for statement in statements {
+            if statement.sql.contains('\0') || statement.parameters.iter().flatten().any(|text| text.contains('\0')) {
+                self.send.clear();
+                return Err(SessionError::ZeroByte);
+            }
+            frontend::parse("", &statement.sql, [], &mut self.send)?;
+            bind(&statement.parameters, &mut self.send)?;
+            frontend::describe(b'P', "", &mut self.send)?;
+            // One more than the limit tells whether there are more.
+            let rows = i32::try_from(guard.row_limit).unwrap_or(i32::MAX - 1).saturating_add(1);
+            frontend::execute("", rows, &mut self.send)?;
+        }
+        self.control("COMMIT")?;
+        frontend::sync(&mut self.send);
+        self.flush().await?;
+
+        let mut collector = Collector::new(guard, statements.len());
+        let mut failure = None;
+        let status = loop {
+            match self.message().await? {
+                Message::ReadyForQuery(body) => break body.status(),
+                Message::ErrorResponse(body) => failure = failure.or(Some(server_error(&body)?)),
+                other => collector.take(other)?,
+            }
+        };
+        if status != b'I' {
+            self.simple("ROLLBACK").await?;
+        }
+        match failure {
+            Some(error) => Err(error.into()),
+            None => Ok(collector.outcomes),
+        }
+    }
+
+    /// Runs one statement and rolls it back: whatever it touched is warm afterwards, and nothing has changed but
+    /// sequences, which no rollback puts back.
+    ///
+    /// # Errors
+    /// As for [`Session::run`].
+    pub async fn rehearse(&mut self, sql: &str) -> Result<(), SessionError> {
+        self.send.clear();
+        for text in ["BEGIN", sql, "ROLLBACK"] {
+            self.control(text)?;
+        }
+        frontend::sync(&mut self.send);
+        self.flush().await?;
+        let (failure, status) = self.settle().await?;
+        if status != b'I' {
+            self.simple("ROLLBACK").await?;
+        }
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Runs a text of our own, which may hold several statements; rows are dropped.
+    ///
+    /// # Errors
+    /// The server's refusal or a broken connection.
+    pub async fn simple(&mut self, sql: &str) -> Result<(), SessionError> {
+        self.send.clear();
+        frontend::query(sql, &mut self.send)?;
+        self.flush().await?;
+        self.settle().await?.0.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Reads to the next `ReadyForQuery`: the first error on the way, and the transaction's status.
+    async fn settle(&mut self) -> Result<(Option<ServerError>, u8), SessionError> {
+        let mut failure = None;
+        loop {
+            match self.message().await? {
+                Message::ReadyForQuery(body) => return Ok((failure, body.status())),
+                Message::ErrorResponse(body) => failure = failure.or(Some(server_error(&body)?)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds one of our own statements to the pipeline.
+    fn control(&mut self, sql: &str) -> io::Result<()> {
+        frontend::parse("", sql, [], &mut self.send)?;
+        bind(&[], &mut self.send)?;
+        frontend::execute("", 0, &mut self.send)
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        self.stream.write_all(&self.send).await?;
+        self.send.clear();
+        Ok(())
+    }
+
+    async fn message(&mut self) -> io::Result<Message> {
+        loop {
+            if let Some(message) = Message::parse(&mut self.received)? {
+                return Ok(message);
+            }
+            if self.stream.read_buf(&mut self.received).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+/// Collects the answers of one pipeline. Our own statements have no portal description, so the first
+/// `RowDescription` or `NoData` opens the first outcome.
+struct Collector {
+    guard: Guard,
+    outcomes: Vec<Outcome>,
+    kinds: Vec<Kind>,
+    open: bool,
+    bytes: usize,
+}
+
+impl Collector {
+    fn new(guard: Guard, statements: usize) -> Collector {
+        Collector { guard, outcomes: Vec::with_capacity(statements), kinds: Vec::new(), open: false, bytes: 0 }
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), SessionError> {
+        match message {
+            Message::RowDescription(body) => {
+                let mut outcome = Outcome { rows_json: vec![b'['], ..Outcome::default() };
+                self.kinds.clear();
+                let mut fields = body.fields();
+                while let Some(field) = fields.next()? {
+                    self.kinds.push(Kind::of(field.type_oid()));
+                    outcome.columns.push(Column {
+                        name: field.name().to_owned(),
+                        type_name: json::type_name(field.type_oid()),
+                    });
+                }
+                self.outcomes.push(outcome);
+                self.open = true;
+            }
+            Message::NoData => {
+                self.outcomes.push(Outcome { rows_json: vec![b'['], ..Outcome::default() });
+                self.open = true;
+            }
+            Message::DataRow(body) => self.row(&body)?,
+            Message::CommandComplete(body) => {
+                let tag = body.tag()?.to_owned();
+                self.close(tag);
+            }
+            Message::PortalSuspended => {
+                let tag = self.outcomes.last().map_or_else(String::new, |last| format!("SELECT {}", last.row_count));
+                if let Some(last) = self.outcomes.last_mut() {
+                    last.truncated = true;
+                }
+                self.close(tag);
+            }
+            Message::EmptyQueryResponse => self.close(String::new()),
+            // COPY has no place here: its data is dropped, and the server fails `COPY ... FROM STDIN` by itself
+            // when the next message of the pipeline arrives.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, body: &backend::DataRowBody) -> Result<(), SessionError> {
+        let Some(outcome) = self.outcomes.last_mut() else { return Ok(()) };
+        if outcome.row_count >= u64::from(self.guard.row_limit) || self.bytes > self.guard.byte_limit {
+            outcome.truncated = true;
+            return Ok(());
+        }
+        let before = outcome.rows_json.len();
+        outcome.rows_json.extend_from_slice(if outcome.row_count == 0 { b"[" } else { b",[" });
+        let mut ranges = body.ranges();
+        let mut first = true;
+        for kind in &self.kinds {
+            let Some(range) = ranges.next()? else { break };
+            if !first {
+                outcome.rows_json.push(b',');
+            }
+            first = false;
+            json::write_value(&mut outcome.rows_json, *kind, range.map(|range| &body.buffer()[range]));
+        }
+        outcome.rows_json.push(b']');
+        outcome.row_count += 1;
+        self.bytes += outcome.rows_json.len() - before;
+        Ok(())
+    }
+
+    fn close(&mut self, tag: String) {
+        if self.open {
+            if let Some(outcome) = self.outcomes.last_mut() {
+                outcome.command = tag;
+                outcome.rows_json.push(b']');
+            }
+            self.open = false;
+        }
+    }
+}
+
+fn bind(parameters: &[Option<String>], send: &mut BytesMut) -> io::Result<()> {
+    let result = frontend::bind(
+        "",
+        "",
+        [],
+        parameters,
+        |parameter, buffer| match parameter {
+            Some(text) => {
+                buffer.extend_from_slice(text.as_bytes());
+                Ok(IsNull::No)
+            }
+            None => Ok(IsNull::Yes),
+        },
+        [],
+        send,
+    );
+    result.map_err(|error| match error {
+        frontend::BindError::Conversion(error) => io::Error::other(error),
+        frontend::BindError::Serialization(error) => error,
+    })
+}
+
+fn server_error(body: &backend::ErrorResponseBody) -> io::Result<ServerError> {
+    let mut error = ServerError { code: String::new(), message: String::new(), hint: None };
+    let mut fields = body.fields();
+    while let Some(field) = fields.next()? {
+        let text = String::from_utf8_lossy(field.value_bytes()).into_owned();
+        match field.type_() {
+            b'C' => error.code = text,
+            b'M' => error.message = text,
+            b'H' => error.hint = Some(text),
+            _ => {}
+        }
+    }
+    Ok(error)
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Best effort: the server ends the session at the end of the stream as well.
+        let mut goodbye = BytesMut::new();
+        frontend::terminate(&mut goodbye);
+        let _ = self.stream.try_write(goodbye.chunk());
+    }
+}

@@ -1,0 +1,234 @@
+//! Places for data directories that can be cloned: btrfs subvolumes, reflink copies, plain copies.
+//!
+//! Which of them a directory's file system offers is found by trying ([`open`]). Where it offers neither
+//! snapshots nor reflinks and this process may mount, a btrfs file system is made in a file and mounted over a
+//! loop device. Branch storage is disposable, so that file system runs without write barriers: after a crash of
+//! the *machine* it is thrown away, after a crash of a process nothing is lost.
+
+mod btrfs;
+mod loopback;
+mod tree_copy;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+pub use btrfs::SubvolumeInfo;
+
+/// How volumes are cloned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// btrfs subvolume snapshots: constant time.
+    Btrfs,
+    /// File by file, sharing extents (XFS, btrfs): time grows with the number of files.
+    Reflink,
+    /// File by file, copying every byte: degraded.
+    Copy,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kind::Btrfs => "btrfs snapshots",
+            Kind::Reflink => "reflink copies",
+            Kind::Copy => "degraded: plain copies",
+        })
+    }
+}
+
+/// What the caller wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Choice {
+    /// The best that works here.
+    #[default]
+    Auto,
+    /// btrfs, on the directory's own file system or in a loop-backed file; fail rather than degrade.
+    Btrfs,
+    /// Reflink copies; fail rather than degrade.
+    Reflink,
+    /// Plain copies.
+    Copy,
+}
+
+/// Why a volume operation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VolumeError {
+    /// The file system is full.
+    #[error("no space left while {doing} {path}; destroy branches, remove unused sources, or make the volume store larger (`duramen serve --volume-size`)")]
+    DiskFull {
+        /// "cloning", "copying", ...
+        doing: &'static str,
+        /// The volume.
+        path: String,
+    },
+    /// What should be cloned is not there.
+    #[error("the snapshot {path} is missing; run `duramen source refresh` to make a new one")]
+    Missing {
+        /// The snapshot.
+        path: String,
+    },
+    /// Any other failure of the operating system.
+    #[error("{doing} {path}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The file or directory.
+        path: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The wanted kind does not work here.
+    #[error("{wanted} do not work in {path}: {reason}")]
+    Unsupported {
+        /// The kind.
+        wanted: Kind,
+        /// The directory.
+        path: String,
+        /// Why, and what would mend it.
+        reason: String,
+    },
+}
+
+impl VolumeError {
+    pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> VolumeError {
+        let shown = path.display().to_string();
+        match source.raw_os_error() {
+            Some(28 | 122) => VolumeError::DiskFull { doing, path: shown },
+            _ => VolumeError::Io { doing, path: shown, source },
+        }
+    }
+}
+
+/// Operations on volumes. A volume is a directory; snapshots are volumes that were [frozen](Volumes::freeze).
+pub trait Volumes: Send + Sync + std::fmt::Debug {
+    /// Which mechanism this is.
+    fn kind(&self) -> Kind;
+
+    /// Makes a new, empty volume.
+    ///
+    /// # Errors
+    /// [`VolumeError`]; nothing is left behind.
+    fn create(&self, path: &Path) -> Result<(), VolumeError>;
+
+    /// Makes `target` a writable clone of the frozen volume `snapshot`.
+    ///
+    /// # Errors
+    /// [`VolumeError`]; nothing is left behind.
+    fn clone_volume(&self, snapshot: &Path, target: &Path) -> Result<(), VolumeError>;
+
+    /// Makes a volume read-only.
+    ///
+    /// # Errors
+    /// [`VolumeError::Io`].
+    fn freeze(&self, path: &Path) -> Result<(), VolumeError>;
+
+    /// Deletes a volume. Freeing its blocks may go on in the background.
+    ///
+    /// # Errors
+    /// [`VolumeError::Io`]. A volume that is not there is no error.
+    fn delete(&self, path: &Path) -> Result<(), VolumeError>;
+
+    /// An identity of a frozen volume that changes when anything in it is written, where the file system keeps one.
+    fn identity(&self, path: &Path) -> Option<String>;
+}
+
+/// An opened volume store.
+#[derive(Debug)]
+pub struct Store {
+    /// The directory that holds volumes.
+    pub root: PathBuf,
+    /// How they are cloned.
+    pub volumes: Box<dyn Volumes>,
+    /// One sentence for people: what was chosen and why.
+    pub reason: String,
+    /// Set when the store is a mounted file that [`Store::close`] unmounts.
+    loopback: Option<loopback::Loopback>,
+}
+
+impl Store {
+    /// Unmounts the store's own file system, if it has one.
+    ///
+    /// # Errors
+    /// When something still uses it.
+    pub fn close(&self) -> Result<(), VolumeError> {
+        self.loopback.as_ref().map_or(Ok(()), loopback::Loopback::unmount)
+    }
+
+    /// Free bytes for new volumes.
+    ///
+    /// # Errors
+    /// The operating system's answer.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        free_bytes(&self.root)
+    }
+}
+
+/// Free bytes of the file system that holds `dir`, for a user without privileges.
+///
+/// # Errors
+/// The operating system's answer.
+pub fn free_bytes(dir: &Path) -> io::Result<u64> {
+    let stat = rustix::fs::statvfs(dir)?;
+    Ok(stat.f_bavail * stat.f_frsize)
+}
+
+/// Opens the volume store of a home directory, `home/volumes`: probes the file system and, where that helps and
+/// is allowed, mounts the loop-backed file `home/volumes.btrfs` there, making it with `size` bytes first if it
+/// does not exist.
+///
+/// # Errors
+/// [`VolumeError::Unsupported`] when a named choice does not work here; [`VolumeError::Io`].
+pub fn open(home: &Path, choice: Choice, size: u64) -> Result<Store, VolumeError> {
+    let root = home.join("volumes");
+    std::fs::create_dir_all(&root).map_err(|error| VolumeError::io("creating", &root, error))?;
+    let store = |volumes: Box<dyn Volumes>, reason: String, loopback| Store {
+        root: root.clone(),
+        volumes,
+        reason,
+        loopback,
+    };
+    let loopback = loopback::Loopback::at(home, &root);
+    if loopback.is_mounted() {
+        return Ok(store(Box::new(btrfs::Btrfs), loopback.describe("already mounted"), Some(loopback)));
+    }
+    if choice == Choice::Copy {
+        return Ok(store(Box::new(tree_copy::TreeCopy::plain()), "plain copies were asked for".to_owned(), None));
+    }
+    if choice != Choice::Reflink && btrfs::probe(&root).is_ok() {
+        let reason = format!("{} lies on btrfs", root.display());
+        return Ok(store(Box::new(btrfs::Btrfs), reason, None));
+    }
+    if choice != Choice::Btrfs {
+        match tree_copy::probe_reflink(&root) {
+            Ok(()) => {
+                let reason = format!("the file system of {} shares extents between files", root.display());
+                return Ok(store(Box::new(tree_copy::TreeCopy::reflink()), reason, None));
+            }
+            Err(error) if choice == Choice::Reflink => {
+                return Err(VolumeError::Unsupported {
+                    wanted: Kind::Reflink,
+                    path: root.display().to_string(),
+                    reason: format!("{error}; use a home on XFS or btrfs, or --volumes auto"),
+                });
+            }
+            Err(_) => {}
+        }
+    }
+    match loopback.mount(size) {
+        Ok(()) => Ok(store(Box::new(btrfs::Btrfs), loopback.describe("made and mounted"), Some(loopback))),
+        Err(reason) if choice == Choice::Btrfs => {
+            Err(VolumeError::Unsupported { wanted: Kind::Btrfs, path: root.display().to_string(), reason })
+        }
+        Err(reason) => {
+            let reason = format!(
+                "the file system of {} has neither snapshots nor reflinks, and a loop-backed btrfs is not possible: {reason}",
+                root.display()
+            );
+            Ok(store(Box::new(tree_copy::TreeCopy::plain()), reason, None))
+        }
+    }
+}
