@@ -1,0 +1,211 @@
+//! The audit log: one line an event, each carrying the hash of the one before it.
+//!
+//! A line is `HASH PREVIOUS {event}`, where `HASH` is BLAKE3 over `PREVIOUS`, a blank and the event's exact text.
+//! Changing, removing or reordering a line breaks every hash after it. A line is handed to the operating system
+//! before the caller is answered, so a killed daemon has logged whatever it acknowledged.
+
+use crate::{
+    error::EngineError,
+    home::io_error,
+    model::AuditVerification,
+};
+use duramen_measure::clock;
+use serde_json::{json, Value};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+/// A segment is closed when it has grown past this.
+const SEGMENT_BYTES: u64 = 64 << 20;
+/// What the first line follows.
+const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The open audit log of a home directory.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    dir: PathBuf,
+    tail: Mutex<Tail>,
+}
+
+#[derive(Debug)]
+struct Tail {
+    file: fs::File,
+    segment: u64,
+    length: u64,
+    head: String,
+    /// The first write error: after one, nothing more is written, because the chain would have a hole.
+    poisoned: Option<String>,
+}
+
+impl Audit {
+    pub(crate) fn open(dir: &Path) -> Result<Audit, EngineError> {
+        let fail = |error: std::io::Error| io_error("open the audit log in", dir, &error);
+        let segment = segments(dir).map_err(fail)?.last().map_or(1, |(number, _)| *number);
+        let path = segment_path(dir, segment);
+        let torn = cut_torn_tail(&path).map_err(fail)?;
+        let mut head = GENESIS.to_owned();
+        for (_, path) in segments(dir).map_err(fail)?.iter().rev() {
+            if let Some(line) = last_line(path).map_err(fail)? {
+                line.split(' ').next().unwrap_or(GENESIS).clone_into(&mut head);
+                break;
+            }
+        }
+        let file = fs::OpenOptions::new().create(true).append(true).open(&path).map_err(fail)?;
+        let length = file.metadata().map_err(fail)?.len();
+        let tail = Tail { file, segment, length, head, poisoned: None };
+        let audit = Audit { dir: dir.to_owned(), tail: Mutex::new(tail) };
+        if torn > 0 {
+            audit.append("torn_tail_cut", json!({ "bytes": torn }))?;
+        }
+        Ok(audit)
+    }
+
+    /// Appends one event; its time and name are added to `details`, which must be an object.
+    pub(crate) fn append(&self, event: &str, mut details: Value) -> Result<(), EngineError> {
+        if let Some(object) = details.as_object_mut() {
+            object.insert("event".to_owned(), event.into());
+            object.insert("at".to_owned(), clock::utc_now().to_string().into());
+        }
+        let text = details.to_string();
+        let mut tail = self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(first) = &tail.poisoned {
+            return Err(io_error("append to the audit log in", &self.dir, &std::io::Error::other(first.clone())));
+        }
+        let hash = line_hash(&tail.head, &text);
+        let line = format!("{hash} {} {text}\n", tail.head);
+        if let Err(error) = self.write(&mut tail, &line) {
+            tail.poisoned = Some(format!("an earlier write failed: {error}; restart the daemon when it is mended"));
+            return Err(io_error("append to the audit log in", &self.dir, &error));
+        }
+        tail.head = hash;
+        Ok(())
+    }
+
+    fn write(&self, tail: &mut Tail, line: &str) -> std::io::Result<()> {
+        if tail.length >= SEGMENT_BYTES {
+            tail.file.sync_data()?;
+            tail.segment += 1;
+            let path = segment_path(&self.dir, tail.segment);
+            tail.file = fs::OpenOptions::new().create(true).append(true).open(path)?;
+            tail.length = 0;
+        }
+        tail.file.write_all(line.as_bytes())?;
+        tail.length += line.len() as u64;
+        Ok(())
+    }
+
+    /// Flushes the log to disk.
+    pub(crate) fn sync(&self) -> std::io::Result<()> {
+        self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner).file.sync_data()
+    }
+
+    /// The events of one branch, oldest first, at most `limit` of the newest.
+    pub(crate) fn events_of(&self, branch_id: &str, limit: usize) -> std::io::Result<Vec<Value>> {
+        let mut events = std::collections::VecDeque::new();
+        let needle = format!("\"branch\":\"{branch_id}\"");
+        for (_, path) in segments(&self.dir)? {
+            for line in BufReader::new(fs::File::open(path)?).lines() {
+                let line = line?;
+                let Some(text) = line.splitn(3, ' ').nth(2).filter(|text| text.contains(&needle)) else { continue };
+                if let Ok(event) = serde_json::from_str(text) {
+                    events.push_back(event);
+                    if events.len() > limit {
+                        events.pop_front();
+                    }
+                }
+            }
+        }
+        Ok(events.into())
+    }
+}
+
+/// Checks every line of the audit log in `dir` against the one before it.
+pub(crate) fn verify(dir: &Path) -> std::io::Result<AuditVerification> {
+    let mut head = GENESIS.to_owned();
+    let mut entries = 0;
+    for (_, path) in segments(dir)? {
+        for (index, line) in BufReader::new(fs::File::open(&path)?).lines().enumerate() {
+            let line = line?;
+            let mut parts = line.splitn(3, ' ');
+            let (hash, previous, text) = (parts.next(), parts.next(), parts.next().unwrap_or_default());
+            let problem = if previous != Some(head.as_str()) {
+                Some("does not follow from the line before it")
+            } else if hash != Some(line_hash(&head, text).as_str()) {
+                Some("was changed after it was written")
+            } else {
+                None
+            };
+            if let Some(problem) = problem {
+                let problem = Some(format!("{} line {} {problem}", path.display(), index + 1));
+                return Ok(AuditVerification { intact: false, entries, head, problem });
+            }
+            hash.unwrap_or_default().clone_into(&mut head);
+            entries += 1;
+        }
+    }
+    Ok(AuditVerification { intact: true, entries, head, problem: None })
+}
+
+fn line_hash(previous: &str, text: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(previous.as_bytes());
+    hasher.update(b" ");
+    hasher.update(text.as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
+fn segment_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:08}.jsonl"))
+}
+
+fn segments(dir: &Path) -> std::io::Result<Vec<(u64, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
+        if let Some(number) = number {
+            found.push((number, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The longest tail that is searched for the start of the last line.
+const TAIL_BYTES: u64 = 1 << 20;
+
+fn read_tail(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = match fs::File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        file => file?,
+    };
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Cuts a last line without its end, which a crash of the machine can leave. Returns the bytes cut.
+fn cut_torn_tail(path: &Path) -> std::io::Result<u64> {
+    let bytes = read_tail(path)?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let torn = (bytes.len() - whole) as u64;
+    if torn > 0 {
+        let file = fs::OpenOptions::new().write(true).open(path)?;
+        file.set_len(file.metadata()?.len() - torn)?;
+    }
+    Ok(torn)
+}
+
+fn last_line(path: &Path) -> std::io::Result<Option<String>> {
+    let bytes = read_tail(path)?;
+    Ok(String::from_utf8_lossy(&bytes).lines().last().map(ToOwned::to_owned))
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/audit_chain.rs"]
+mod tests;

@@ -1,0 +1,287 @@
+//! The engine of one home directory: what every operation shares, and its opening and closing.
+
+use crate::{
+    audit::Audit,
+    branch::{Branch, Workshop},
+    error::{EngineError, Kind},
+    home::Home,
+    journal::{Journal, LeaseRecord},
+    maintenance::{self, Activity, Wake},
+    model::{PoolView, Policy, Refill, RefillReport, Status},
+    pool::Pools,
+    recovery,
+    source::manifest::SourceRecord,
+};
+use duramen_postgres::{volume, ServerUser};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    path::PathBuf,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+/// A loop-backed volume store takes at most this much, unless it is told otherwise.
+const VOLUME_SIZE_MAX: u64 = 64 << 30;
+/// How often unmounting is tried while processes end.
+const UNMOUNT_TRIES: u32 = 50;
+
+/// How an engine is opened.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// The home directory; made if missing.
+    pub home: PathBuf,
+    /// How volumes are cloned.
+    pub volumes: volume::Choice,
+    /// Size of the loop-backed volume store, if one has to be made. `None`: half of the free disk, at most 64 GiB.
+    pub volume_size: Option<u64>,
+    /// How the pool is refilled.
+    pub refill: Refill,
+}
+
+/// A lease that is held.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) record: LeaseRecord,
+    pub(crate) branch: Arc<Branch>,
+    /// Why its branch does not work, if it does not.
+    pub(crate) problem: Option<String>,
+    /// Whether a reset replaces its branch right now.
+    pub(crate) resetting: bool,
+}
+
+/// Everything that changes, under one lock.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) leases: HashMap<String, Lease>,
+    pub(crate) pools: Pools,
+    pub(crate) sources: BTreeMap<String, SourceRecord>,
+    pub(crate) reports: VecDeque<RefillReport>,
+    pub(crate) next_ticket: u64,
+}
+
+impl State {
+    /// Lets every create that waits for a source fail now: their channels close.
+    pub(crate) fn fail_waiters(&mut self, source: &str) {
+        for (key, pool) in &mut self.pools.pools {
+            if key.0 == source {
+                pool.waiters.clear();
+            }
+        }
+    }
+}
+
+/// What the operations and the maintenance thread share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: OpenOptions,
+    pub(crate) workshop: Workshop,
+    pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) journal: Journal,
+    pub(crate) audit: Audit,
+    pub(crate) activity: Activity,
+    pub(crate) wake: Wake,
+    pub(crate) closing: AtomicBool,
+    pub(crate) boot: String,
+    state: Mutex<State>,
+}
+
+impl Shared {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn audit(&self, event: &str, details: serde_json::Value) -> Result<(), EngineError> {
+        self.audit.append(event, details)
+    }
+}
+
+/// Sources, pool and leases of one home directory. One process at a time may open a home.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) shared: Arc<Shared>,
+    /// Imports and other changes of sources happen one at a time.
+    pub(crate) sources_lock: tokio::sync::Mutex<()>,
+    maintenance: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Engine {
+    /// Opens a home directory: adopts the branches that are leased, sweeps what an earlier process left half-made,
+    /// and begins to fill the pools. Must be called inside a tokio runtime with several threads.
+    ///
+    /// # Errors
+    /// When the home cannot be used; the message says what to do.
+    pub async fn open(options: OpenOptions) -> Result<Arc<Engine>, EngineError> {
+        let runtime = tokio::runtime::Handle::current();
+        let shared = tokio::task::spawn_blocking(move || recovery::open(options, runtime))
+            .await
+            .map_err(|error| EngineError::new(Kind::Failed, "open_failed", error.to_string()))??;
+        let shared = Arc::new(shared);
+        let thread = std::thread::Builder::new()
+            .name("maintenance".to_owned())
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || maintenance::run(&shared)
+            })
+            .map_err(|error| EngineError::new(Kind::Failed, "open_failed", error.to_string()))?;
+        Ok(Arc::new(Engine {
+            shared,
+            sources_lock: tokio::sync::Mutex::new(()),
+            maintenance: Mutex::new(Some(thread)),
+        }))
+    }
+
+    pub(crate) fn assemble(
+        options: OpenOptions,
+        workshop: Workshop,
+        runtime: tokio::runtime::Handle,
+        journal: Journal,
+        audit: Audit,
+        boot: String,
+        state: State,
+    ) -> Shared {
+        Shared {
+            options,
+            workshop,
+            runtime,
+            journal,
+            audit,
+            activity: Activity::new(),
+            wake: Wake::default(),
+            closing: AtomicBool::new(false),
+            boot,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The engine's state in figures.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let store = &self.shared.workshop.store;
+        let state = self.shared.state();
+        let mut pools = Vec::new();
+        for source in state.pools.generations.keys() {
+            for policy in Policy::ALL {
+                let pool = state.pools.pools.get(&(source.clone(), policy));
+                let hot = pool.map_or(0, |pool| pool.hot.len());
+                let waiting = pool.map_or(0, |pool| pool.waiters.len());
+                let target = state.pools.target(source, policy);
+                if hot + waiting + target > 0 {
+                    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+                    pools.push(PoolView {
+                        source: source.clone(),
+                        policy,
+                        hot: count(hot),
+                        target: count(target),
+                        waiting: count(waiting),
+                    });
+                }
+            }
+        }
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            volumes: store.volumes.kind(),
+            volumes_reason: store.reason.clone(),
+            degraded: store.volumes.kind() == volume::Kind::Copy,
+            pools,
+            cold: count(state.pools.cold.values().map(Vec::len).sum()),
+            leases: count(state.leases.len()),
+            to_delete: count(state.pools.doomed.len() + state.pools.doomed_clones.len()),
+            settled: state.pools.settled(),
+            refills: state.reports.iter().cloned().collect(),
+            pool_error: state.pools.broken.values().next().cloned(),
+        }
+    }
+
+    /// Stops everything in order: the pool is destroyed, leased branches are stopped cleanly (they come back with
+    /// the next open), the volume store is unmounted.
+    ///
+    /// # Errors
+    /// When the volume store stays mounted; everything else has been stopped by then.
+    pub async fn close(&self) -> Result<(), EngineError> {
+        let shared = Arc::clone(&self.shared);
+        let thread = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner).take();
+        shared.closing.store(true, Ordering::Release);
+        shared.wake.wake();
+        tokio::task::spawn_blocking(move || {
+            if let Some(thread) = thread {
+                let _ = thread.join();
+            }
+            close(&shared)
+        })
+        .await
+        .map_err(|error| EngineError::new(Kind::Failed, "close_failed", error.to_string()))?
+    }
+}
+
+fn close(shared: &Shared) -> Result<(), EngineError> {
+    let (going, leased, sources) = {
+        let mut state = shared.state();
+        let sources: Vec<String> = state.sources.keys().cloned().collect();
+        for source in &sources {
+            state.fail_waiters(source);
+            state.pools.drain(source);
+        }
+        let clones: Vec<_> = state.pools.doomed_clones.drain(..).collect();
+        for clone in clones {
+            shared.workshop.delete_volume(&clone.volume);
+        }
+        let going: Vec<_> = state.pools.doomed.drain(..).collect();
+        let leased: Vec<_> =
+            state.leases.values().map(|lease| (lease.record.clone(), Arc::clone(&lease.branch))).collect();
+        (going, leased, sources)
+    };
+    maintenance::parallel(4, going, |(branch, keep_socket)| branch.delete(&shared.workshop, keep_socket));
+    maintenance::parallel(4, leased, |(mut record, branch)| {
+        branch.stop();
+        // Stopped cleanly, its files are whole whatever happens to the machine next.
+        record.boot = recovery::CLEAN.to_owned();
+        if let Err(error) = shared.journal.put(&record) {
+            tracing::error!(%error, branch = record.name, "the stopped branch may be taken for lost");
+        }
+    });
+    for source in sources {
+        if let Some(sample) = shared.sample_server(&source) {
+            sample.stop();
+        }
+    }
+    if let Err(error) = shared.audit.append("closed", serde_json::json!({})).and_then(|()| {
+        shared.audit.sync().map_err(|error| crate::home::io_error("flush", &shared.workshop.home.audit(), &error))
+    }) {
+        tracing::error!(%error, "the audit log was not closed");
+    }
+    let mut tries = 0;
+    loop {
+        match shared.workshop.store.close() {
+            Ok(()) => return Ok(()),
+            Err(error) if tries >= UNMOUNT_TRIES => {
+                return Err(EngineError::new(Kind::Failed, "still_mounted", error.to_string()))
+            }
+            Err(_) => tries += 1,
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The size of a volume store that has to be made.
+pub(crate) fn volume_size(options: &OpenOptions) -> u64 {
+    options.volume_size.unwrap_or_else(|| {
+        let free = volume::free_bytes(&options.home).unwrap_or(0);
+        (free / 2).min(VOLUME_SIZE_MAX)
+    })
+}
+
+/// The places of an engine, opened.
+pub(crate) fn workshop(options: &OpenOptions) -> Result<Workshop, EngineError> {
+    let user = ServerUser::current()
+        .map_err(|error| EngineError::new(Kind::Failed, "no_server_user", error.to_string()))?;
+    let home = Home::open(&options.home, &user)?;
+    let store = volume::open(home.root(), options.volumes, volume_size(options))
+        .map_err(|error| EngineError::new(Kind::Failed, "no_volumes", error.to_string()))?;
+    Ok(Workshop { home, store: Arc::new(store), user })
+}

@@ -1,0 +1,83 @@
+//! One generation of a source, ready to be branched.
+
+use crate::{
+    error::{EngineError, Kind},
+    home::Home,
+    model::{Policy, SourceSettings},
+    source::{
+        import::{hba_file, snapshot_path},
+        manifest::Manifest,
+    },
+};
+use duramen_postgres::{volume, Installation, Settings};
+use std::path::PathBuf;
+
+/// A snapshot with everything that is needed to make branches of it. Changed settings make a new value of it.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    pub(crate) source: String,
+    pub(crate) manifest: Manifest,
+    /// Server settings of its branches, on top of those of the snapshot.
+    pub(crate) server: Settings,
+    pub(crate) durable: bool,
+    pub(crate) installation: Installation,
+    pub(crate) snapshot: PathBuf,
+}
+
+impl Generation {
+    pub(crate) fn open(
+        home: &Home,
+        store: &volume::Store,
+        source: &str,
+        number: u32,
+        settings: &SourceSettings,
+    ) -> Result<Generation, EngineError> {
+        let manifest = Manifest::load(home, source, number)?;
+        let installation = Installation::choose(home.root(), Some(manifest.server_version.major))
+            .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))?;
+        let snapshot = snapshot_path(store, source, number);
+        Ok(Generation {
+            source: source.to_owned(),
+            manifest,
+            server: settings.server.clone(),
+            durable: settings.durable,
+            installation,
+            snapshot,
+        })
+    }
+
+    /// Checks that the snapshot is there and is what was imported, as far as that can be told at once.
+    pub(crate) fn check(&self, store: &volume::Store) -> Result<(), EngineError> {
+        let problem = if !self.snapshot.join("PG_VERSION").exists() {
+            Some(("snapshot_missing", "is missing"))
+        } else if self.manifest.identity.is_some() && store.volumes.identity(&self.snapshot) != self.manifest.identity {
+            Some(("snapshot_damaged", "was changed after it was imported"))
+        } else {
+            None
+        };
+        problem.map_or(Ok(()), |(code, what)| {
+            Err(EngineError::new(
+                Kind::Failed,
+                code,
+                format!(
+                    "the snapshot of source {} {what}; no branch is made of it: run `duramen source refresh {}`",
+                    self.source, self.source
+                ),
+            ))
+        })
+    }
+
+    /// The server settings of a branch: what differs from the snapshot's own `postgresql.conf`.
+    pub(crate) fn server_settings(&self, policy: Policy, data_dir: &std::path::Path) -> Settings {
+        let mut settings = Settings::new();
+        if self.durable {
+            settings = settings.durable();
+        }
+        settings.merge(&self.server);
+        settings.set("hba_file", &data_dir.join(hba_file(policy)).display().to_string());
+        if policy == Policy::ReadOnly {
+            settings.set("default_transaction_read_only", "on");
+        }
+        settings
+    }
+}

@@ -1,0 +1,493 @@
+//! Leases: who holds which branch, and until when.
+
+use crate::{
+    branch::Branch,
+    engine::{Engine, Lease, Shared, State},
+    error::{EngineError, Kind},
+    journal::LeaseRecord,
+    model::{BranchView, CreateBranch, Policy, ProtectBranch, RenewBranch},
+    names,
+};
+use duramen_measure::{clock, entropy};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
+
+/// How long a lease lasts, and how long a create waits, unless the caller says otherwise.
+const TTL_DEFAULT_S: i64 = 3600;
+const TTL_MAX_S: i64 = 90 * 86_400;
+const WAIT_DEFAULT: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(600);
+/// A machine of two cores holds about a thousand live branches; this stops a runaway caller.
+const LEASES_MAX: usize = 5000;
+/// What a branch holds of its source's data.
+pub(crate) const DATA: &str = "full";
+
+impl Engine {
+    /// Leases a branch: one that is ready, else the next one that becomes ready, in the order of asking. A name that
+    /// is leased already gives the same branch again.
+    ///
+    /// # Errors
+    /// Unknown source, a clash of the name with another source or policy, a time to live in the past, no branch in
+    /// time, a source that cannot be branched. The source's own address is never given out instead.
+    pub async fn create(self: &Arc<Self>, request: CreateBranch) -> Result<BranchView, EngineError> {
+        let shared = &self.shared;
+        let _active = shared.activity.enter();
+        let now = clock::utc_now();
+        let expires_at = expiry(now, request.ttl_s, request.expires_at)?;
+        let policy = request.policy.unwrap_or_default();
+        if let Some(name) = &request.name {
+            names::check("branch", name)?;
+        }
+        let limit = request.wait_ms.map_or(WAIT_DEFAULT, Duration::from_millis).min(WAIT_MAX);
+
+        let (source, waiting) = {
+            let mut state = shared.state();
+            let source = pick_source(&state, request.source.as_deref())?;
+            if let Some(view) = existing(&state, request.name.as_deref(), &source, policy)? {
+                return Ok(view);
+            }
+            if state.leases.len() >= LEASES_MAX {
+                return Err(EngineError::new(
+                    Kind::Unavailable,
+                    "too_many_leases",
+                    format!("{LEASES_MAX} branches are leased, which is the limit; destroy some first"),
+                ));
+            }
+            match state.pools.take(&source, policy) {
+                Some(branch) => {
+                    let lease = self.lease(&mut state, branch, request.name, expires_at, now)?;
+                    drop(state);
+                    return self.announce(lease);
+                }
+                None if limit.is_zero() => return Err(nothing_ready(&state, &source, policy, limit)),
+                None => {
+                    state.next_ticket += 1;
+                    let ticket = state.next_ticket;
+                    let receive = state.pools.wait(&source, policy, ticket);
+                    (source, Waiting { shared, policy, ticket, receive, source_name: String::new() })
+                }
+            }
+        };
+        let mut waiting = waiting;
+        source.clone_into(&mut waiting.source_name);
+        shared.wake.wake();
+        let handed = tokio::time::timeout(limit, &mut waiting.receive).await;
+        let Ok(Ok(branch)) = handed else {
+            return Err(nothing_ready(&shared.state(), &source, policy, limit));
+        };
+        let lease = {
+            let mut state = shared.state();
+            // While this create waited, another one may have leased the name.
+            match existing(&state, request.name.as_deref(), &source, policy) {
+                Ok(None) => self.lease(&mut state, branch, request.name, expires_at, now)?,
+                other => {
+                    state.pools.offer(branch);
+                    return other.and_then(|view| view.ok_or_else(|| nothing_ready(&state, &source, policy, limit)));
+                }
+            }
+        };
+        self.announce(lease)
+    }
+
+    /// Enters a lease. The caller holds the lock.
+    fn lease(
+        &self,
+        state: &mut State,
+        branch: Arc<Branch>,
+        name: Option<String>,
+        expires_at: Timestamp,
+        created_at: Timestamp,
+    ) -> Result<LeaseRecord, EngineError> {
+        let id = format!("b-{}", entropy::token(16));
+        let name = name.unwrap_or_else(|| id.clone());
+        let record = LeaseRecord {
+            id,
+            name: name.clone(),
+            source: branch.generation.source.clone(),
+            generation: branch.generation.manifest.generation,
+            policy: branch.policy,
+            volume: branch.volume.clone(),
+            socket: branch.socket.clone(),
+            durable: branch.generation.durable,
+            created_at,
+            expires_at,
+            protected: false,
+            boot: self.shared.boot.clone(),
+        };
+        let lease = Lease { record: record.clone(), branch, problem: None, resetting: false };
+        state.leases.insert(name, lease);
+        Ok(record)
+    }
+
+    /// Journals and logs a new lease before its holder hears of it.
+    fn announce(&self, record: LeaseRecord) -> Result<BranchView, EngineError> {
+        let shared = &self.shared;
+        let told = shared.journal.put(&record).and_then(|()| {
+            shared.audit(
+                "leased",
+                json!({ "branch": record.id, "name": record.name, "source": record.source,
+                        "generation": record.generation, "policy": record.policy, "expires_at": record.expires_at }),
+            )
+        });
+        let mut state = shared.state();
+        if let Err(error) = told {
+            // A promise that could not be written down is not made.
+            if let Some(lease) = state.leases.remove(&record.name) {
+                state.pools.doomed.push_back((lease.branch, false));
+            }
+            return Err(error);
+        }
+        state.leases.get(&record.name).map(view).ok_or_else(|| {
+            EngineError::new(Kind::Conflict, "destroyed", format!("branch {} was destroyed meanwhile", record.name))
+        })
+    }
+
+    /// All leased branches, by name.
+    #[must_use]
+    pub fn branches(&self) -> Vec<BranchView> {
+        let state = self.shared.state();
+        let mut views: Vec<BranchView> = state.leases.values().map(view).collect();
+        views.sort_by(|a, b| a.name.cmp(&b.name));
+        views
+    }
+
+    /// One leased branch.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn branch(&self, name: &str) -> Result<BranchView, EngineError> {
+        let state = self.shared.state();
+        find(&state, name).map(view)
+    }
+
+    /// Moves the end of a lease.
+    ///
+    /// # Errors
+    /// When there is no such branch or the end lies in the past.
+    pub fn renew(&self, name: &str, request: RenewBranch) -> Result<BranchView, EngineError> {
+        let expires_at = expiry(clock::utc_now(), request.ttl_s, request.expires_at)?;
+        self.change(name, "renewed", json!({ "expires_at": expires_at }), |record| record.expires_at = expires_at)
+    }
+
+    /// Protects a branch from destruction and expiry, or ends that.
+    ///
+    /// # Errors
+    /// When there is no such branch.
+    pub fn protect(&self, name: &str, request: ProtectBranch) -> Result<BranchView, EngineError> {
+        let protected = request.protected;
+        self.change(name, "protected", json!({ "protected": protected }), |record| record.protected = protected)
+    }
+
+    fn change(
+        &self,
+        name: &str,
+        event: &str,
+        mut details: serde_json::Value,
+        change: impl FnOnce(&mut LeaseRecord),
+    ) -> Result<BranchView, EngineError> {
+        let (record, view) = {
+            let mut state = self.shared.state();
+            let lease = find_mut(&mut state, name)?;
+            change(&mut lease.record);
+            (lease.record.clone(), view(lease))
+        };
+        details["branch"] = record.id.clone().into();
+        details["name"] = record.name.clone().into();
+        self.shared.journal.put(&record)?;
+        self.shared.audit(event, details)?;
+        Ok(view)
+    }
+
+    /// Gives a branch back. Its server ends and its volume goes a moment later.
+    ///
+    /// # Errors
+    /// When there is no such branch, or it is protected.
+    pub fn destroy(&self, name: &str) -> Result<BranchView, EngineError> {
+        let _active = self.shared.activity.enter();
+        let (record, view) = {
+            let state = self.shared.state();
+            let lease = find(&state, name)?;
+            if lease.record.protected {
+                return Err(EngineError::new(
+                    Kind::Conflict,
+                    "protected",
+                    format!("branch {name} is protected; run `duramen branch unprotect {name}` first"),
+                ));
+            }
+            (lease.record.clone(), view(lease))
+        };
+        self.shared.end(&record, "destroyed")?;
+        Ok(view)
+    }
+
+    /// Puts a branch back to its snapshot, under the same URL.
+    ///
+    /// # Errors
+    /// When there is no such branch, its generation's snapshot is gone, or the new server does not start; the lease
+    /// then stays, in state `failed`, and can be reset again.
+    pub async fn reset(self: &Arc<Self>, name: &str) -> Result<BranchView, EngineError> {
+        let engine = Arc::clone(self);
+        let name = name.to_owned();
+        // In a task of its own: a caller who goes away must not leave the branch between two volumes.
+        tokio::spawn(async move { engine.reset_now(&name).await })
+            .await
+            .map_err(|error| EngineError::new(Kind::Failed, "reset_failed", error.to_string()))?
+    }
+
+    async fn reset_now(self: &Arc<Self>, name: &str) -> Result<BranchView, EngineError> {
+        let old = {
+            let mut state = self.shared.state();
+            let lease = find_mut(&mut state, name)?;
+            if lease.resetting {
+                return Err(EngineError::new(Kind::Conflict, "resetting", format!("branch {name} is being reset")));
+            }
+            lease.resetting = true;
+            Arc::clone(&lease.branch)
+        };
+        let shared = Arc::clone(&self.shared);
+        let replaced = tokio::task::spawn_blocking({
+            let (old, name) = (Arc::clone(&old), name.to_owned());
+            move || replace(&shared, &name, &old)
+        })
+        .await
+        .map_err(|error| EngineError::new(Kind::Failed, "reset_failed", error.to_string()))
+        .and_then(|result| result);
+        let mut problem = None;
+        if let Ok(branch) = &replaced {
+            if let Err(error) = branch.connect(true).await {
+                problem = Some(error);
+            }
+        }
+        let mut state = self.shared.state();
+        let lease = find_mut(&mut state, name)?;
+        lease.resetting = false;
+        let failure = problem.or(replaced.err());
+        lease.problem = failure.as_ref().map(|error| error.message.clone());
+        let view = view(lease);
+        let id = lease.record.id.clone();
+        drop(state);
+        self.shared.audit("reset", json!({ "branch": id, "name": name, "failed": failure.is_some() }))?;
+        failure.map_or(Ok(view), Err)
+    }
+}
+
+/// Gives a lease a fresh clone of its own generation, and ends the old branch. Blocks.
+fn replace(shared: &Arc<Shared>, name: &str, old: &Arc<Branch>) -> Result<Arc<Branch>, EngineError> {
+    let workshop = &shared.workshop;
+    old.generation.check(&workshop.store)?;
+    let volume = workshop.clone_snapshot(&old.generation)?;
+    let branch = Arc::new(Branch::new(
+        workshop,
+        Arc::clone(&old.generation),
+        old.policy,
+        volume,
+        Some(old.socket.clone()),
+    ));
+    let record = {
+        let mut state = shared.state();
+        let Ok(lease) = find_mut(&mut state, name) else {
+            drop(state);
+            workshop.delete_volume(&branch.volume);
+            return Err(EngineError::new(Kind::NotFound, "not_found", format!("branch {name} was destroyed meanwhile")));
+        };
+        lease.branch = Arc::clone(&branch);
+        branch.volume.clone_into(&mut lease.record.volume);
+        let record = lease.record.clone();
+        // The socket's directory goes on to the new server.
+        state.pools.doomed.push_back((Arc::clone(old), true));
+        record
+    };
+    // From here on a restarted daemon serves the new volume.
+    shared.journal.put(&record)?;
+    old.kill();
+    shared.wake.wake();
+    branch.start()?;
+    branch.place_relation_cache();
+    Ok(branch)
+}
+
+impl Shared {
+    /// Ends a lease: written down first, then the branch is doomed.
+    pub(crate) fn end(&self, record: &LeaseRecord, event: &str) -> Result<(), EngineError> {
+        self.journal.end(&record.id)?;
+        self.audit(event, json!({ "branch": record.id, "name": record.name }))?;
+        let mut state = self.state();
+        let same = state.leases.get(&record.name).is_some_and(|lease| lease.record.id == record.id);
+        if same {
+            if let Some(lease) = state.leases.remove(&record.name) {
+                state.pools.doomed.push_back((lease.branch, false));
+            }
+        }
+        drop(state);
+        self.wake.wake();
+        Ok(())
+    }
+
+    /// Ends the leases whose time is over.
+    pub(crate) fn end_expired(&self) {
+        let now = clock::utc_now();
+        let expired: Vec<LeaseRecord> = self
+            .state()
+            .leases
+            .values()
+            .filter(|lease| lease.record.expires_at <= now && !lease.record.protected && !lease.resetting)
+            .map(|lease| lease.record.clone())
+            .collect();
+        for record in expired {
+            if let Err(error) = self.end(&record, "expired") {
+                tracing::error!(%error, branch = record.name, "an expired lease could not be ended");
+                return;
+            }
+        }
+    }
+}
+
+/// A create in the queue; it leaves the queue, and returns a branch that was handed over too late, when dropped.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    source_name: String,
+    policy: Policy,
+    ticket: u64,
+    receive: tokio::sync::oneshot::Receiver<Arc<Branch>>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.receive.close();
+        let mut state = self.shared.state();
+        state.pools.leave(&self.source_name, self.policy, self.ticket);
+        if let Ok(branch) = self.receive.try_recv() {
+            state.pools.offer(branch);
+        }
+    }
+}
+
+pub(crate) fn view(lease: &Lease) -> BranchView {
+    let record = &lease.record;
+    BranchView {
+        name: record.name.clone(),
+        id: record.id.clone(),
+        source: record.source.clone(),
+        generation: record.generation,
+        policy: record.policy,
+        data: DATA.to_owned(),
+        durable: record.durable,
+        url: lease.branch.url(),
+        created_at: record.created_at,
+        expires_at: record.expires_at,
+        protected: record.protected,
+        state: if lease.problem.is_some() { "failed" } else { "ready" }.to_owned(),
+        existing: false,
+    }
+}
+
+pub(crate) fn find<'a>(state: &'a State, name: &str) -> Result<&'a Lease, EngineError> {
+    state.leases.get(name).ok_or_else(|| {
+        let hint = names::closest(name, state.leases.keys()).map(|known| format!("; did you mean {known}?"));
+        EngineError::new(
+            Kind::NotFound,
+            "not_found",
+            format!("there is no branch {name:?}{}; `duramen branch list` shows those there are", hint.unwrap_or_default()),
+        )
+    })
+}
+
+fn find_mut<'a>(state: &'a mut State, name: &str) -> Result<&'a mut Lease, EngineError> {
+    find(state, name)?;
+    state.leases.get_mut(name).ok_or_else(|| EngineError::new(Kind::NotFound, "not_found", name))
+}
+
+fn pick_source(state: &State, wanted: Option<&str>) -> Result<String, EngineError> {
+    match wanted {
+        Some(name) if state.pools.generations.contains_key(name) => Ok(name.to_owned()),
+        Some(name) => {
+            let hint = names::closest(name, state.sources.keys()).map(|known| format!("; did you mean {known}?"));
+            Err(EngineError::new(
+                Kind::NotFound,
+                "unknown_source",
+                format!("there is no source {name:?}{}; add one with `duramen source add`", hint.unwrap_or_default()),
+            ))
+        }
+        None if state.pools.generations.len() == 1 => {
+            Ok(state.pools.generations.keys().next().cloned().unwrap_or_default())
+        }
+        None => Err(EngineError::new(
+            Kind::Invalid,
+            "which_source",
+            format!("there are {} sources; say which with --source", state.pools.generations.len()),
+        )),
+    }
+}
+
+/// The branch that a create with this name gets without making one.
+fn existing(
+    state: &State,
+    name: Option<&str>,
+    source: &str,
+    policy: Policy,
+) -> Result<Option<BranchView>, EngineError> {
+    let Some(lease) = name.and_then(|name| state.leases.get(name)) else { return Ok(None) };
+    let record = &lease.record;
+    if record.source != source || record.policy != policy {
+        return Err(EngineError::new(
+            Kind::Conflict,
+            "name_clash",
+            format!(
+                "branch {} exists, of source {} under policy {}; choose another name or destroy it",
+                record.name, record.source, record.policy
+            ),
+        ));
+    }
+    Ok(Some(BranchView { existing: true, ..view(lease) }))
+}
+
+fn nothing_ready(state: &State, source: &str, policy: Policy, waited: Duration) -> EngineError {
+    if let Some(reason) = state.pools.broken.get(source) {
+        return EngineError::new(
+            Kind::Unavailable,
+            "pool_broken",
+            format!("no branch of {source} can be made: {reason}"),
+        );
+    }
+    EngineError::new(
+        Kind::Unavailable,
+        "no_branch_ready",
+        format!(
+            "no {policy} branch of {source} became ready within {} ms; wait longer (--wait), or keep more ready: duramen source settings {source} --hot {policy}=N",
+            waited.as_millis()
+        ),
+    )
+}
+
+/// The end of a lease out of what the caller said.
+fn expiry(now: Timestamp, ttl_s: Option<i64>, at: Option<Timestamp>) -> Result<Timestamp, EngineError> {
+    let seconds = match (ttl_s, at) {
+        (Some(_), Some(_)) => {
+            return Err(EngineError::new(Kind::Invalid, "bad_ttl", "give ttl_s or expires_at, not both"));
+        }
+        (None, Some(at)) => at.as_second() - now.as_second(),
+        (ttl, None) => ttl.unwrap_or(TTL_DEFAULT_S),
+    };
+    if seconds <= 0 {
+        return Err(EngineError::new(
+            Kind::Invalid,
+            "ttl_in_the_past",
+            format!("the lease would end {} s ago; give a time to live above zero", -seconds),
+        ));
+    }
+    if seconds > TTL_MAX_S {
+        return Err(EngineError::new(
+            Kind::Invalid,
+            "bad_ttl",
+            format!("a lease may last {} days at most; protect the branch to keep it longer", TTL_MAX_S / 86_400),
+        ));
+    }
+    at.map_or_else(
+        || {
+            now.checked_add(SignedDuration::from_secs(seconds))
+                .map_err(|error| EngineError::new(Kind::Invalid, "bad_ttl", error.to_string()))
+        },
+        Ok,
+    )
+}

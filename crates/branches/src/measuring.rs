@@ -1,0 +1,90 @@
+//! What branches cost, measured where it can be measured: in the process that makes them.
+
+use crate::{
+    branch::Branch,
+    engine::Engine,
+    error::{EngineError, Kind},
+    model::{ColdBranch, Policy},
+};
+use duramen_measure::{
+    clock::{self, ms},
+    process,
+};
+use duramen_postgres::{Guard, Statement};
+use std::{sync::Arc, time::Duration};
+
+impl Engine {
+    /// Makes one branch without the pool, asks it one question, warms it, weighs it and throws it away.
+    ///
+    /// # Errors
+    /// Unknown source, or the branch cannot be made.
+    pub async fn measure_cold(self: &Arc<Self>, source: &str, policy: Policy) -> Result<ColdBranch, EngineError> {
+        let generation = self.shared.state().pools.generations.get(source).cloned().ok_or_else(|| {
+            EngineError::new(Kind::NotFound, "unknown_source", format!("there is no source {source:?}"))
+        })?;
+        let workshop = self.shared.workshop.clone();
+        generation.check(&workshop.store)?;
+        let own_before = process::self_cpu_time();
+        let children_before = children_cpu();
+        let started = clock::now();
+        let (branch, clone_ms, start_ms) = tokio::task::block_in_place(|| {
+            let volume = workshop.clone_snapshot(&generation)?;
+            let clone_ms = ms(started.elapsed());
+            let branch = Branch::new(&workshop, generation, policy, volume, None);
+            branch.start().inspect_err(|_| branch.delete(&workshop, false))?;
+            branch.place_relation_cache();
+            Ok::<_, EngineError>((branch, clone_ms, ms(started.elapsed()) - clone_ms))
+        })?;
+        let measured = weigh(&branch, started, own_before).await;
+        tokio::task::block_in_place(|| branch.delete(&workshop, false));
+        let (first_query_ms, own, pss_bytes) = measured?;
+        // All processes of the branch have been waited for by now. Their ending is in this figure too, so it is
+        // an upper bound of what making the branch took.
+        let cpu = own + children_cpu().saturating_sub(children_before);
+        let connect_ms = first_query_ms - clone_ms - start_ms;
+        Ok(ColdBranch { first_query_ms, clone_ms, start_ms, connect_ms, cpu_ms: ms(cpu), pss_bytes })
+    }
+
+    /// Proportional memory of idle hot branches, at most `sample` of them.
+    ///
+    /// # Errors
+    /// When `/proc` does not tell.
+    pub async fn idle_pss(&self, source: &str, sample: u32) -> Result<Vec<u64>, EngineError> {
+        let branches: Vec<Arc<Branch>> = {
+            let state = self.shared.state();
+            let ready = state.pools.pools.iter().filter(|(key, _)| key.0 == source);
+            ready.flat_map(|(_, pool)| pool.hot.iter().cloned()).take(sample as usize).collect()
+        };
+        tokio::task::block_in_place(|| branches.iter().filter_map(|branch| branch.pid()).map(pss).collect())
+    }
+}
+
+async fn weigh(
+    branch: &Branch,
+    started: std::time::Instant,
+    own_before: Duration,
+) -> Result<(f64, Duration, u64), EngineError> {
+    let guard = Guard { read_only: true, timeout: Duration::from_secs(30), row_limit: 1, byte_limit: 1024 };
+    let one = Statement { sql: "select 1".to_owned(), parameters: Vec::new() };
+    branch.connect(false).await?;
+    branch.run(&[one], guard, std::future::pending()).await?;
+    let first_query_ms = ms(started.elapsed());
+    branch.warm_up().await?;
+    let own = process::self_cpu_time().saturating_sub(own_before);
+    let pid = branch.pid().ok_or_else(|| EngineError::new(Kind::Failed, "server_failed", "the server is gone"))?;
+    Ok((first_query_ms, own, pss(pid)?))
+}
+
+/// CPU time of all processes that this one has waited for, and of those that they had waited for.
+fn children_cpu() -> Duration {
+    process::reaped_children_cpu_time()
+}
+
+fn pss(postmaster: u32) -> Result<u64, EngineError> {
+    let mut total = 0;
+    for pid in std::iter::once(postmaster).chain(process::tree(postmaster)) {
+        total += process::pss_bytes(pid)
+            .map_err(|error| EngineError::new(Kind::Failed, "no_memory_figures", format!("/proc/{pid}: {error}")))?;
+    }
+    Ok(total)
+}

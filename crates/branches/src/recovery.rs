@@ -1,0 +1,205 @@
+//! Opening a home directory after whatever happened to the process that had it before.
+//!
+//! The lease journal says what was promised; everything else is disposable. Leased branches are adopted if their
+//! server runs, else started again; what belongs to no lease is ended and deleted, processes first.
+
+use crate::{
+    audit::Audit,
+    branch::{Branch, Workshop},
+    engine::{self, Engine, Lease, OpenOptions, Shared, State},
+    error::EngineError,
+    generation::Generation,
+    home::io_error,
+    journal::{self, Journal, LeaseRecord},
+    maintenance::parallel,
+    source::manifest::{self, SourceRecord},
+};
+use duramen_measure::clock;
+use duramen_postgres::processes_below;
+use rustix::process::{kill_process, Pid, Signal};
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+/// The boot of a branch that was stopped cleanly: its files are whole in any boot.
+pub(crate) const CLEAN: &str = "clean";
+
+/// How long killed processes may take to go.
+const KILL_LIMIT: Duration = Duration::from_secs(10);
+
+pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Result<Shared, EngineError> {
+    let workshop = engine::workshop(&options)?;
+    for name in ["branches", "snapshots", "imports"] {
+        let dir = workshop.store.root.join(name);
+        fs::create_dir_all(&dir).map_err(|error| io_error("make", &dir, &error))?;
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o711)).map_err(|error| io_error("open", &dir, &error))?;
+    }
+    let (journal, records) = Journal::open(&workshop.home.journal())?;
+    let audit = Audit::open(&workshop.home.audit())?;
+    audit.append("opened", json!({ "version": env!("CARGO_PKG_VERSION"), "volumes": workshop.store.volumes.kind() }))?;
+    let boot = journal::boot_id();
+
+    let mut state = State::default();
+    for record in manifest::load_all(&workshop.home)? {
+        open_source(&workshop, record, &mut state);
+    }
+    let (kept, lost): (Vec<LeaseRecord>, Vec<LeaseRecord>) = records.into_iter().partition(|record| {
+        workshop.volume(&record.volume).join("PG_VERSION").exists()
+            && (record.boot == boot || record.boot == CLEAN || record.durable)
+    });
+    for record in lost {
+        tracing::warn!(branch = record.name, "lost: its unflushed data did not survive the machine");
+        audit.append("lease_lost", json!({ "branch": record.id, "name": record.name }))?;
+        journal.end(&record.id)?;
+    }
+    sweep(&workshop, &kept, &state)?;
+    let leases = parallel(2, kept, |record| adopt(&workshop, &state, record, &boot));
+    for lease in leases {
+        let lease = lease?;
+        journal.put(&lease.record)?;
+        audit.append(
+            "lease_adopted",
+            json!({ "branch": lease.record.id, "name": lease.record.name, "problem": lease.problem }),
+        )?;
+        state.leases.insert(lease.record.name.clone(), lease);
+    }
+    Ok(Engine::assemble(options, workshop, runtime, journal, audit, boot, state))
+}
+
+/// Makes a recorded source usable, or says in the status why it is not.
+fn open_source(workshop: &Workshop, record: SourceRecord, state: &mut State) {
+    let opened =
+        Generation::open(&workshop.home, &workshop.store, &record.name, record.generation, &record.settings)
+            .and_then(|generation| generation.check(&workshop.store).map(|()| generation));
+    match opened {
+        Ok(generation) => {
+            state.pools.replace_generation(Arc::new(generation), record.settings.pool.clone());
+        }
+        Err(error) => {
+            tracing::error!(source = record.name, "{error}");
+            // Without its manifest a source has no generation; with it, creates are told what is wrong.
+            if let Ok(generation) =
+                Generation::open(&workshop.home, &workshop.store, &record.name, record.generation, &record.settings)
+            {
+                state.pools.replace_generation(Arc::new(generation), record.settings.pool.clone());
+            }
+            state.pools.broken.insert(record.name.clone(), error.message);
+        }
+    }
+    state.sources.insert(record.name.clone(), record);
+}
+
+/// A leased branch of an earlier process, running again.
+fn adopt(workshop: &Workshop, state: &State, mut record: LeaseRecord, boot: &str) -> Result<Lease, EngineError> {
+    let settings = state.sources.get(&record.source).map(|source| source.settings.clone()).unwrap_or_default();
+    let mut generation =
+        Generation::open(&workshop.home, &workshop.store, &record.source, record.generation, &settings)?;
+    // The branch goes on as it began, whatever the source's settings have become since.
+    generation.durable = record.durable;
+    let branch = Arc::new(Branch::new(
+        workshop,
+        Arc::new(generation),
+        record.policy,
+        record.volume.clone(),
+        Some(record.socket.clone()),
+    ));
+    let problem = branch.start().err().map(|error| error.message);
+    boot.clone_into(&mut record.boot);
+    Ok(Lease { record, branch, problem, resetting: false })
+}
+
+/// Ends and deletes everything that belongs to no lease and no source.
+fn sweep(workshop: &Workshop, kept: &[LeaseRecord], state: &State) -> Result<(), EngineError> {
+    let volumes: HashSet<&str> = kept.iter().map(|record| record.volume.as_str()).collect();
+    let generations: BTreeMap<String, Vec<u32>> = state
+        .sources
+        .keys()
+        .map(|source| (source.clone(), manifest::generations(&workshop.home, source)))
+        .collect();
+
+    let branches = workshop.branches();
+    let orphans: Vec<u32> = processes_below(&branches)
+        .into_iter()
+        .filter(|pid| {
+            let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+            let name = cwd.strip_prefix(&branches).ok().and_then(|path| path.iter().next()).and_then(|name| name.to_str());
+            // A deleted directory reads as `NAME (deleted)` and so is nobody's.
+            !name.is_some_and(|name| volumes.contains(name))
+        })
+        .chain(processes_below(&workshop.store.root.join("imports")))
+        .collect();
+    kill_all(&orphans);
+
+    let mut stale = Vec::new();
+    for name in entries(&branches)? {
+        if !volumes.contains(name.as_str()) {
+            stale.push(branches.join(name));
+        }
+    }
+    let imports = workshop.store.root.join("imports");
+    stale.extend(entries(&imports)?.into_iter().map(|name| imports.join(name)));
+    let snapshots = workshop.store.root.join("snapshots");
+    for name in entries(&snapshots)? {
+        let known = name.rsplit_once('.').is_some_and(|(source, number)| {
+            number.parse().is_ok_and(|number: u32| generations.get(source).is_some_and(|list| list.contains(&number)))
+        });
+        if !known {
+            stale.push(snapshots.join(name));
+        }
+    }
+    let count = stale.len();
+    parallel(2, stale, |path| {
+        if let Err(error) = workshop.store.volumes.delete(&path) {
+            tracing::warn!(%error, "a left-over volume could not be deleted");
+        }
+    });
+    if count + orphans.len() > 0 {
+        tracing::info!(volumes = count, processes = orphans.len(), "swept what an earlier process left");
+    }
+
+    let sockets: HashSet<&str> = kept.iter().map(|record| record.socket.as_str()).collect();
+    for name in entries(workshop.home.sockets())? {
+        if !sockets.contains(name.as_str()) && !name.starts_with("o-") {
+            let _ = fs::remove_dir_all(workshop.home.sockets().join(name));
+        }
+    }
+    for name in entries(&workshop.home.logs())? {
+        if !name.strip_suffix(".log").is_some_and(|volume| volumes.contains(volume)) {
+            let _ = fs::remove_file(workshop.home.logs().join(name));
+        }
+    }
+    // A sample's server whose source was never recorded comes from an import that was killed.
+    for name in entries(&workshop.home.origins())? {
+        let source = name.strip_suffix(".log").unwrap_or(&name).to_owned();
+        if !state.sources.contains_key(&source) {
+            let path = workshop.home.origins().join(&name);
+            kill_all(&processes_below(&path));
+            let _ = fs::remove_dir_all(&path);
+            let _ = fs::remove_file(&path);
+        }
+    }
+    Ok(())
+}
+
+fn kill_all(pids: &[u32]) {
+    for pid in pids {
+        if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    let started = clock::now();
+    while pids.iter().any(|pid| Path::new(&format!("/proc/{pid}/cwd")).exists()) && started.elapsed() < KILL_LIMIT {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn entries(dir: &Path) -> Result<Vec<String>, EngineError> {
+    let listed = fs::read_dir(dir).map_err(|error| io_error("list", dir, &error))?;
+    Ok(listed.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+}

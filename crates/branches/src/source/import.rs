@@ -1,0 +1,580 @@
+//! From an origin to a snapshot: copied, recovered, made harmless, stopped cleanly, trimmed, read-only.
+
+use super::{
+    digest, fingerprint, flights,
+    manifest::{Manifest, SourceRecord},
+    origin_server::{self, ident_map, import_failed, local, parse_url, start_failed, SampleServer, OWNER},
+    sanitise::{self, ADMIN},
+};
+use crate::{
+    error::{EngineError, Kind},
+    home::{io_error, Home},
+    model::{Origin, Policy, Sanitised, SourceFingerprint},
+};
+use duramen_measure::{clock, entropy};
+use duramen_postgres::{
+    quote_literal, volume, Cluster, ClusterError, Installation, Postmaster, ServerUser, Settings, StopMode,
+};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio_postgres::Config;
+
+const START_LIMIT: Duration = Duration::from_secs(600);
+const STOP_LIMIT: Duration = Duration::from_secs(600);
+/// How many tables the default warm-up plans for.
+const WARM_TABLES: usize = 50;
+
+/// Tells the caller what is being done, and how far it is.
+pub(crate) type Report = Arc<dyn Fn(&str, Option<f64>) + Send + Sync>;
+
+/// What an import works with.
+pub(crate) struct Importer<'a> {
+    pub(crate) home: &'a Home,
+    pub(crate) store: &'a volume::Store,
+    pub(crate) user: &'a ServerUser,
+    pub(crate) progress: Report,
+}
+
+/// A volume under construction, with the socket directory of its server; both vanish with it unless it is kept.
+struct Draft<'a> {
+    volumes: &'a dyn volume::Volumes,
+    path: PathBuf,
+    socket_dir: PathBuf,
+    log: PathBuf,
+    kept: bool,
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if let Some(mut server) = Postmaster::adopt(&self.path) {
+            server.kill();
+        }
+        let _ = fs::remove_dir_all(&self.socket_dir);
+        if !self.kept {
+            if let Err(error) = self.volumes.delete(&self.path) {
+                tracing::warn!(%error, "a half-made snapshot is left to the next start's sweep");
+            }
+        }
+        let _ = fs::remove_file(&self.log);
+    }
+}
+
+impl Importer<'_> {
+    fn say(&self, doing: &str) {
+        (self.progress)(doing, None);
+    }
+
+    /// Makes one generation of a source. On failure nothing is left behind and the origin is as it was.
+    pub(crate) async fn import(
+        &self,
+        record: &SourceRecord,
+        database: Option<&str>,
+        sample: &SampleServer,
+    ) -> Result<Manifest, EngineError> {
+        if let Origin::Flights { rows } = record.origin {
+            self.prepare_sample(sample, rows).await?;
+        }
+        self.say("reading the live source, for later comparison");
+        let source_at_import = origin_server::fingerprint(&record.origin, sample).await?;
+
+        let token = entropy::token(20);
+        let path = self.store.root.join("imports").join(format!("{}-{token}", record.name));
+        let draft = Draft {
+            volumes: &*self.store.volumes,
+            socket_dir: self.home.socket(&format!("i-{token}")),
+            log: self.home.logs().join(format!("import-{token}.log")),
+            path,
+            kept: false,
+        };
+        let (installation, database) = match &record.origin {
+            Origin::Server { url } => self.base_backup(&parse_url(url)?, database, &draft).await?,
+            Origin::Flights { .. } => self.base_backup(&sample.config(), database, &draft).await?,
+            Origin::DataDirectory { path } => self.copy_directory(Path::new(path), database, &draft)?,
+            Origin::Script { path } => self.run_script(Path::new(path), database, &draft).await?,
+        };
+        self.finish(record, installation, database, source_at_import, draft).await
+    }
+
+    async fn prepare_sample(&self, sample: &SampleServer, rows: Option<u64>) -> Result<(), EngineError> {
+        if sample.exists() {
+            return sample.ensure_running();
+        }
+        flights::check(self.home.root(), rows)?;
+        self.say("making the sample's server");
+        let made: Result<(), EngineError> = async {
+            sample.init(self.user)?;
+            sample.ensure_running()?;
+            let mut admin = sample.config();
+            admin.dbname("postgres");
+            let client = fingerprint::connect(&admin).await?;
+            client
+                .batch_execute(&format!("create database {}", flights::DATABASE))
+                .await
+                .map_err(|error| fingerprint::read_error(&error))?;
+            let progress = Arc::clone(&self.progress);
+            flights::load(self.home.root(), &sample.config(), rows, &*progress).await
+        }
+        .await;
+        made.inspect_err(|_| sample.remove())
+    }
+
+    fn create(&self, draft: &Draft<'_>, installation: &Installation) -> Result<Cluster, EngineError> {
+        let parent = draft.path.parent().unwrap_or(&draft.path);
+        fs::create_dir_all(parent).map_err(|error| io_error("make", parent, &error))?;
+        self.store.volumes.create(&draft.path).map_err(|error| import_failed(&error))?;
+        let cluster = self.cluster(draft, installation);
+        cluster.prepare_dir(&draft.path).map_err(|error| import_failed(&error))?;
+        Ok(cluster)
+    }
+
+    fn cluster(&self, draft: &Draft<'_>, installation: &Installation) -> Cluster {
+        Cluster::new(installation.clone(), &draft.path, self.user.clone()).with_log(draft.log.clone())
+    }
+
+    fn installation(&self, major: u32) -> Result<Installation, EngineError> {
+        Installation::choose(self.home.root(), Some(major))
+            .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))
+    }
+
+    async fn base_backup(
+        &self,
+        origin: &Config,
+        database: Option<&str>,
+        draft: &Draft<'_>,
+    ) -> Result<(Installation, String), EngineError> {
+        let client = fingerprint::connect(origin).await?;
+        let row = client
+            .query_one(
+                "select current_setting('server_version_num')::int / 10000, current_database()::text, \
+                 (select count(*) from pg_tablespace where spcname !~ '^pg_'), \
+                 (select coalesce(sum(pg_database_size(oid)), 0)::bigint from pg_database)",
+                &[],
+            )
+            .await
+            .map_err(|error| fingerprint::read_error(&error))?;
+        if row.get::<_, i64>(2) > 0 {
+            return Err(refuse_tablespaces());
+        }
+        let installation = self.installation(u32::try_from(row.get::<_, i32>(0)).unwrap_or_default())?;
+        let database = database.map_or_else(|| row.get(1), ToOwned::to_owned);
+        let total = u64::try_from(row.get::<_, i64>(3)).unwrap_or(1).max(1);
+        let cluster = self.create(draft, &installation)?;
+
+        // The password goes through the environment: arguments can be read by every user of the machine.
+        let mut env = Vec::new();
+        if let Some(password) = origin.get_password() {
+            env.push(("PGPASSWORD".to_owned(), String::from_utf8_lossy(password).into_owned()));
+        }
+        let arguments = vec![
+            "--pgdata".to_owned(),
+            draft.path.display().to_string(),
+            "--dbname".to_owned(),
+            conninfo(origin),
+            "--wal-method=stream".to_owned(),
+            "--checkpoint=fast".to_owned(),
+            "--no-sync".to_owned(),
+            "--no-password".to_owned(),
+        ];
+        let target = draft.path.clone();
+        let backup = tokio::task::spawn_blocking(move || cluster.run_with_env("pg_basebackup", &arguments, None, &env));
+        tokio::pin!(backup);
+        loop {
+            tokio::select! {
+                done = &mut backup => {
+                    done.map_err(|error| import_failed(&error))?.map_err(|error| backup_failed(&error))?;
+                    return Ok((installation, database));
+                }
+                () = tokio::time::sleep(Duration::from_millis(500)) => {
+                    (self.progress)("base backup", Some((tree_size(&target) as f64 / total as f64).min(1.0)));
+                }
+            }
+        }
+    }
+
+    fn copy_directory(
+        &self,
+        origin: &Path,
+        database: Option<&str>,
+        draft: &Draft<'_>,
+    ) -> Result<(Installation, String), EngineError> {
+        let major = Cluster::major_of(origin).map_err(|error| invalid("not_a_data_directory", error.to_string()))?;
+        if Postmaster::adopt(origin).is_some() {
+            return Err(invalid(
+                "source_running",
+                format!("a server runs in {}; import it with --url, or stop it first", origin.display()),
+            ));
+        }
+        let installation = self.installation(major)?;
+        let cluster = self.create(draft, &installation)?;
+        self.say("copying the data directory");
+        for entry in walkdir::WalkDir::new(origin).min_depth(1) {
+            let entry = entry.map_err(|error| io_error("read", origin, &error.into()))?;
+            let relative = entry.path().strip_prefix(origin).unwrap_or(entry.path());
+            if entry.file_type().is_symlink() {
+                return Err(if relative.starts_with("pg_tblspc") { refuse_tablespaces() } else { refuse_link(relative) });
+            }
+            let target = draft.path.join(relative);
+            let copied = if entry.file_type().is_dir() {
+                fs::create_dir(&target)
+            } else if entry.file_type().is_file() {
+                fs::copy(entry.path(), &target).map(drop)
+            } else {
+                continue;
+            };
+            copied.map_err(|error| copy_error(&target, &error))?;
+            self.user.own(&target).map_err(|error| io_error("own", &target, &error))?;
+        }
+        cluster.prepare_dir(&draft.path).map_err(|error| import_failed(&error))?;
+        Ok((installation, database.unwrap_or("").to_owned()))
+    }
+
+    async fn run_script(
+        &self,
+        script: &Path,
+        database: Option<&str>,
+        draft: &Draft<'_>,
+    ) -> Result<(Installation, String), EngineError> {
+        let text = fs::read_to_string(script).map_err(|error| {
+            invalid("bad_script", format!("cannot read the script {}: {error}", script.display()))
+        })?;
+        let installation = Installation::choose(self.home.root(), None)
+            .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))?;
+        let database = database.unwrap_or("app").to_owned();
+        let cluster = self.create(draft, &installation)?;
+        self.say("running the script");
+        cluster.init(OWNER, false).map_err(|error| import_failed(&error))?;
+        cluster.write_file("pg_hba.conf", "local all all peer map=owners\n").map_err(|error| import_failed(&error))?;
+        let ident = ident_map("owners", self.user, OWNER);
+        cluster.write_file("pg_ident.conf", &ident).map_err(|error| import_failed(&error))?;
+        let mut server = cluster
+            .start(&draft.socket_dir, &import_settings(), START_LIMIT)
+            .map_err(|error| start_failed(&error))?;
+        let client = fingerprint::connect(&local(&draft.socket_dir, OWNER, "postgres")).await?;
+        if database != "postgres" {
+            let create = format!("create database {}", duramen_postgres::quote_identifier(&database));
+            client.batch_execute(&create).await.map_err(|error| fingerprint::read_error(&error))?;
+        }
+        let arguments = vec![
+            "--no-psqlrc".to_owned(),
+            "--quiet".to_owned(),
+            "--set=ON_ERROR_STOP=1".to_owned(),
+            "--host".to_owned(),
+            draft.socket_dir.display().to_string(),
+            "--username".to_owned(),
+            OWNER.to_owned(),
+            "--dbname".to_owned(),
+            database.clone(),
+        ];
+        let outcome = tokio::task::spawn_blocking(move || cluster.run("psql", &arguments, Some(&text)))
+            .await
+            .map_err(|error| import_failed(&error))?;
+        outcome.map_err(|error| invalid("bad_script", format!("the script failed: {error}")))?;
+        server.stop(StopMode::Fast, STOP_LIMIT).map_err(|error| import_failed(&error))?;
+        Ok((installation, database))
+    }
+
+    /// The common second half: a copied data directory becomes a snapshot.
+    async fn finish(
+        &self,
+        record: &SourceRecord,
+        installation: Installation,
+        database: String,
+        source_at_import: SourceFingerprint,
+        mut draft: Draft<'_>,
+    ) -> Result<Manifest, EngineError> {
+        let cluster = self.cluster(&draft, &installation);
+        let (carried, mut sanitised) = sanitise::carry_settings(&draft.path, &installation);
+        self.disarm_files(&cluster, &mut sanitised)?;
+
+        self.say("recovering the copy");
+        let mut settings = import_settings();
+        settings.merge(&carried);
+        let create_admin = format!("create role {ADMIN} superuser login;\n");
+        cluster.single_user("template1", &create_admin, &settings).map_err(|error| import_failed(&error))?;
+        let mut server =
+            cluster.start(&draft.socket_dir, &settings, START_LIMIT).map_err(|error| start_failed(&error))?;
+        let admin = local(&draft.socket_dir, ADMIN, "template1");
+
+        self.say("making the copy harmless");
+        sanitised.extend(sanitise::run(&admin).await?);
+        let (database, database_oid) = serving_database(&admin, &database).await?;
+        let mut admin_there = admin.clone();
+        admin_there.dbname(&database);
+        let warm = self.warm_statements(record, &admin_there).await?;
+        let restore_sequences = rehearse(&admin_there, &warm).await?;
+
+        self.say("vacuum and analyze");
+        for name in sanitise::databases(&admin).await? {
+            let mut config = admin.clone();
+            config.dbname(&name);
+            let client = fingerprint::connect(&config).await?;
+            client.batch_execute("vacuum (freeze, analyze)").await.map_err(|error| fingerprint::read_error(&error))?;
+        }
+        // The last session leaves the relation cache files that every branch starts from.
+        let client = fingerprint::connect(&admin_there).await?;
+        client.batch_execute("checkpoint").await.map_err(|error| fingerprint::read_error(&error))?;
+        drop(client);
+        server.stop(StopMode::Fast, STOP_LIMIT).map_err(|error| import_failed(&error))?;
+
+        self.say("trimming and sealing");
+        let reset = vec!["--pgdata".to_owned(), draft.path.display().to_string()];
+        cluster.run("pg_resetwal", &reset, None).map_err(|error| import_failed(&error))?;
+        keep_relation_cache(&draft.path, database_oid).map_err(|error| io_error("seal", &draft.path, &error))?;
+        let mut branch = Settings::minimal();
+        branch.merge(&carried);
+        cluster.write_file("postgresql.conf", &branch.to_conf()).map_err(|error| import_failed(&error))?;
+        for policy in Policy::ALL {
+            let rules = format!("local all {ADMIN} peer map=owners\nlocal all {} trust\n", policy.role());
+            cluster.write_file(&hba_file(policy), &rules).map_err(|error| import_failed(&error))?;
+        }
+
+        let manifest_path = draft.path.clone();
+        let (bytes, digest) = tokio::task::spawn_blocking(move || digest::tree(&manifest_path))
+            .await
+            .map_err(|error| import_failed(&error))?
+            .map_err(|error| io_error("digest", &draft.path, &error))?;
+        let snapshot = snapshot_path(self.store, &record.name, record.generation);
+        let parent = snapshot.parent().unwrap_or(&snapshot);
+        fs::create_dir_all(parent).map_err(|error| io_error("make", parent, &error))?;
+        // A volume without a manifest can only be the rest of an import that was killed here.
+        self.store.volumes.delete(&snapshot).map_err(|error| import_failed(&error))?;
+        fs::rename(&draft.path, &snapshot).map_err(|error| io_error("move", &draft.path, &error))?;
+        draft.kept = true;
+        self.store.volumes.freeze(&snapshot).map_err(|error| import_failed(&error))?;
+
+        let manifest = Manifest {
+            generation: record.generation,
+            database,
+            imported_at: clock::utc_now(),
+            server_version: installation.version,
+            bytes,
+            digest,
+            identity: self.store.volumes.identity(&snapshot),
+            sanitised,
+            database_oid,
+            warm,
+            restore_sequences,
+            source_at_import,
+        };
+        manifest.save(self.home, &record.name)?;
+        Ok(manifest)
+    }
+
+    /// Takes out the files of the origin by which a server would connect elsewhere or follow another one.
+    fn disarm_files(&self, cluster: &Cluster, sanitised: &mut Vec<Sanitised>) -> Result<(), EngineError> {
+        let dir = cluster.data_dir();
+        let mut report = |kind: &str, object: &str, action: &str| {
+            sanitised.push(Sanitised { kind: kind.to_owned(), object: object.to_owned(), action: action.to_owned() });
+        };
+        for name in ["standby.signal", "recovery.signal", "recovery.conf"] {
+            if fs::remove_file(dir.join(name)).is_ok() {
+                report("file", name, "removed");
+            }
+        }
+        for entry in fs::read_dir(dir.join("pg_replslot")).into_iter().flatten().flatten() {
+            if fs::remove_dir_all(entry.path()).is_ok() {
+                report("replication slot", &entry.file_name().to_string_lossy(), "dropped");
+            }
+        }
+        for name in ["postmaster.pid", "postmaster.opts", "current_logfiles", "backup_manifest"] {
+            let _ = fs::remove_file(dir.join(name));
+        }
+        for name in ["log", "pg_log"] {
+            let _ = fs::remove_dir_all(dir.join(name));
+        }
+        if fs::read_dir(dir.join("pg_tblspc")).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(refuse_tablespaces());
+        }
+        let owners = ident_map("owners", self.user, ADMIN);
+        for (name, text) in [
+            ("postgresql.conf", String::new()),
+            ("postgresql.auto.conf", String::new()),
+            ("pg_hba.conf", format!("local all {ADMIN} peer map=owners\n")),
+            ("pg_ident.conf", owners),
+        ] {
+            cluster.write_file(name, &text).map_err(|error| import_failed(&error))?;
+        }
+        Ok(())
+    }
+
+    async fn warm_statements(&self, record: &SourceRecord, database: &Config) -> Result<Vec<String>, EngineError> {
+        if !record.settings.warm.is_empty() {
+            return Ok(record.settings.warm.clone());
+        }
+        if matches!(record.origin, Origin::Flights { .. }) {
+            return Ok(flights::WARM.iter().map(|sql| (*sql).to_owned()).collect());
+        }
+        let client = fingerprint::connect(database).await?;
+        let rows = client
+            .query(
+                &format!(
+                    "select c.oid::regclass::text from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+                     where c.relkind in ('r', 'p') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema' \
+                     order by c.relpages desc, 1 limit {WARM_TABLES}"
+                ),
+                &[],
+            )
+            .await
+            .map_err(|error| fingerprint::read_error(&error))?;
+        Ok(rows.iter().map(|row| format!("select * from {} limit 1", row.get::<_, String>(0))).collect())
+    }
+}
+
+/// The access rules of one policy's branches: its role, through the socket, and the owners of the files.
+pub(crate) fn hba_file(policy: Policy) -> String {
+    format!("pg_hba.{policy}.conf")
+}
+
+/// Where the snapshot of a generation lies.
+pub(crate) fn snapshot_path(store: &volume::Store, source: &str, generation: u32) -> PathBuf {
+    store.root.join("snapshots").join(format!("{source}.{generation:06}"))
+}
+
+/// A copy is recovered and changed without flushing: if the machine fails, the import is begun again.
+fn import_settings() -> Settings {
+    let mut settings = Settings::minimal();
+    for (name, value) in [
+        ("max_prepared_transactions", "200"),
+        ("max_connections", "20"),
+        ("shared_buffers", "128MB"),
+        ("maintenance_work_mem", "256MB"),
+        ("wal_buffers", "16MB"),
+        ("max_wal_size", "8GB"),
+        ("max_files_per_process", "1000"),
+    ] {
+        settings.set(name, value);
+    }
+    settings
+}
+
+/// The database that branches serve, by name, or the largest one when none was named; with its object id.
+async fn serving_database(admin: &Config, wanted: &str) -> Result<(String, u32), EngineError> {
+    let client = fingerprint::connect(admin).await?;
+    let rows = client
+        .query(
+            "select datname::text, oid from pg_database where datallowconn and not datistemplate \
+             and ($1 = '' or datname = $1) order by pg_database_size(oid) desc, 1 limit 1",
+            &[&wanted],
+        )
+        .await
+        .map_err(|error| fingerprint::read_error(&error))?;
+    rows.first()
+        .map(|row| (row.get(0), row.get::<_, u32>(1)))
+        .ok_or_else(|| invalid("no_database", format!("the source has no database {wanted:?}; name one with --database")))
+}
+
+/// Runs the warm-up once and rolls it back, to see which sequences it moves; returns what puts them back, having
+/// done so itself. A warm-up statement that fails is an error now rather than a silent loss later.
+async fn rehearse(database: &Config, warm: &[String]) -> Result<Option<String>, EngineError> {
+    let client = fingerprint::connect(database).await?;
+    let read = |error: tokio_postgres::Error| fingerprint::read_error(&error);
+    let sequences = "select s.seqrelid::regclass::text, pg_sequence_last_value(s.seqrelid), s.seqstart from pg_sequence s order by 1";
+    let before = client.query(sequences, &[]).await.map_err(read)?;
+    for statement in warm {
+        let outcome = async {
+            client.batch_execute("begin").await?;
+            client.execute(statement.as_str(), &[]).await?;
+            client.batch_execute("rollback").await
+        };
+        outcome.await.map_err(|error| {
+            let reason = error.as_db_error().map_or_else(|| error.to_string(), |refusal| refusal.message().to_owned());
+            invalid("bad_warm_statement", format!("the warm-up statement {statement:?} fails: {reason}"))
+        })?;
+    }
+    let after = client.query(sequences, &[]).await.map_err(read)?;
+    let mut restore = Vec::new();
+    for (old, new) in before.iter().zip(&after) {
+        let (name, last, start): (String, Option<i64>, i64) = (old.get(0), old.get(1), old.get(2));
+        if last != new.get::<_, Option<i64>>(1) {
+            let value = last.unwrap_or(start);
+            restore.push(format!("setval({}, {value}, {})", quote_literal(&name), last.is_some()));
+        }
+    }
+    if restore.is_empty() {
+        return Ok(None);
+    }
+    let restore = format!("select {}", restore.join(", "));
+    client.batch_execute(&restore).await.map_err(read)?;
+    Ok(Some(restore))
+}
+
+/// A server removes its relation cache files when it starts and its first session builds them again. A branch
+/// starts from exactly the catalogue that the snapshot was closed with, so its files are put aside here, and put
+/// back before a branch's first session.
+fn keep_relation_cache(data_dir: &Path, database_oid: u32) -> std::io::Result<()> {
+    for dir in [data_dir.join("global"), data_dir.join(format!("base/{database_oid}"))] {
+        let file = dir.join("pg_internal.init");
+        if file.exists() {
+            let metadata = fs::metadata(&file)?;
+            let kept = dir.join(KEPT_CACHE);
+            fs::rename(&file, &kept)?;
+            debug_assert!(metadata.size() > 0);
+        }
+    }
+    Ok(())
+}
+
+/// The name under which a snapshot keeps its relation cache files.
+pub(crate) const KEPT_CACHE: &str = "duramen_internal.init";
+
+/// A libpq connection string without the password.
+fn conninfo(config: &Config) -> String {
+    use tokio_postgres::config::Host;
+    let quote = |value: &str| format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"));
+    let host = config.get_hosts().first().map(|host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let mut parts = vec![format!("user={}", quote(config.get_user().unwrap_or_default()))];
+    parts.extend(host.map(|host| format!("host={}", quote(&host))));
+    parts.extend(config.get_ports().first().map(|port| format!("port={port}")));
+    parts.push("application_name=duramen".to_owned());
+    parts.join(" ")
+}
+
+fn tree_size(root: &Path) -> u64 {
+    walkdir::WalkDir::new(root).into_iter().flatten().filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum()
+}
+
+fn invalid(code: &'static str, message: impl Into<String>) -> EngineError {
+    EngineError::new(Kind::Invalid, code, message)
+}
+
+fn refuse_tablespaces() -> EngineError {
+    invalid(
+        "tablespaces",
+        "the source has tablespaces outside its data directory; branches would share their files, so it is refused: \
+         import a dump of it as a script instead",
+    )
+}
+
+fn refuse_link(path: &Path) -> EngineError {
+    invalid(
+        "symbolic_link",
+        format!("{} is a symbolic link, which a branch would share with its source; import with --url instead", path.display()),
+    )
+}
+
+fn copy_error(path: &Path, error: &std::io::Error) -> EngineError {
+    if error.raw_os_error() == Some(28) {
+        return EngineError::new(
+            Kind::Failed,
+            "disk_full",
+            format!("no space left while copying to {}; make the volume store larger (`duramen serve --volume-size`)", path.display()),
+        );
+    }
+    io_error("copy to", path, error)
+}
+
+fn backup_failed(error: &ClusterError) -> EngineError {
+    EngineError::new(
+        Kind::Failed,
+        "backup_failed",
+        format!("{error}; the source's role needs REPLICATION, a `replication` line in its pg_hba.conf, and a free wal sender"),
+    )
+}

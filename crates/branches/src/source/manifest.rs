@@ -1,0 +1,112 @@
+//! What is kept about a source and its generations, in `sources/<name>/`.
+
+use crate::{
+    error::{EngineError, Kind},
+    home::{io_error, replace_file, Home},
+    model::{Origin, Sanitised, SourceFingerprint, SourceSettings},
+};
+use duramen_postgres::Version;
+use jiff::Timestamp;
+use serde::{de::DeserializeOwned, Deserialize, Serialize};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A source. The file is readable by its owner alone, because an origin's URL may hold a password.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct SourceRecord {
+    pub(crate) name: String,
+    pub(crate) origin: Origin,
+    pub(crate) settings: SourceSettings,
+    /// The generation that new branches are cloned from.
+    pub(crate) generation: u32,
+}
+
+/// One generation of a source: a snapshot and how it came about.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    pub(crate) generation: u32,
+    pub(crate) database: String,
+    pub(crate) imported_at: Timestamp,
+    pub(crate) server_version: Version,
+    pub(crate) bytes: u64,
+    pub(crate) digest: String,
+    /// The file system's own identity of the read-only volume, where it has one.
+    pub(crate) identity: Option<String>,
+    pub(crate) sanitised: Vec<Sanitised>,
+    /// Object id of the database, and so the name of its folder.
+    pub(crate) database_oid: u32,
+    /// Warm-up statements for every session.
+    pub(crate) warm: Vec<String>,
+    /// Puts back the sequences that the warm-up moves.
+    pub(crate) restore_sequences: Option<String>,
+    pub(crate) source_at_import: SourceFingerprint,
+}
+
+impl SourceRecord {
+    pub(crate) fn save(&self, home: &Home) -> Result<(), EngineError> {
+        write_json(&dir(home, &self.name).join("source.json"), self)
+    }
+}
+
+impl Manifest {
+    pub(crate) fn save(&self, home: &Home, source: &str) -> Result<(), EngineError> {
+        write_json(&manifest_path(home, source, self.generation), self)
+    }
+
+    pub(crate) fn load(home: &Home, source: &str, generation: u32) -> Result<Manifest, EngineError> {
+        read_json(&manifest_path(home, source, generation))
+    }
+}
+
+pub(crate) fn dir(home: &Home, source: &str) -> PathBuf {
+    home.sources().join(source)
+}
+
+pub(crate) fn manifest_path(home: &Home, source: &str, generation: u32) -> PathBuf {
+    dir(home, source).join(format!("{generation:06}.json"))
+}
+
+/// Every source that is recorded in a home directory.
+pub(crate) fn load_all(home: &Home) -> Result<Vec<SourceRecord>, EngineError> {
+    let root = home.sources();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&root).map_err(|error| io_error("read", &root, &error))?.flatten() {
+        let path = entry.path().join("source.json");
+        if path.exists() {
+            found.push(read_json(&path)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The generations of a source that have a manifest.
+pub(crate) fn generations(home: &Home, source: &str) -> Vec<u32> {
+    let mut found: Vec<u32> = fs::read_dir(dir(home, source))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.path().file_stem()?.to_str()?.parse().ok())
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {
+    let parent = path.parent().unwrap_or(path);
+    fs::create_dir_all(parent).map_err(|error| io_error("make", parent, &error))?;
+    let text = serde_json::to_vec_pretty(value).map_err(|error| io_error("write", path, &error.into()))?;
+    replace_file(path, &text).map_err(|error| io_error("write", path, &error))
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {
+    let bytes = fs::read(path).map_err(|error| io_error("read", path, &error))?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        EngineError::new(
+            Kind::Failed,
+            "damaged_record",
+            format!("{} is damaged ({error}); remove the source and add it again", path.display()),
+        )
+    })
+}

@@ -1,0 +1,9 @@
+//! Sources: where branches' data come from, and the snapshots made of them.
+
+pub(crate) mod digest;
+pub(crate) mod fingerprint;
+pub(crate) mod flights;
+pub(crate) mod import;
+pub(crate) mod manifest;
+pub(crate) mod origin_server;
+pub(crate) mod sanitise;

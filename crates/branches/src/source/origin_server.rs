@@ -1,0 +1,136 @@
+//! The servers that a source's data come from: those of others, and the sample's own.
+
+use super::{fingerprint, flights};
+use crate::{
+    error::{EngineError, Kind},
+    home::Home,
+    model::{Origin, SourceFingerprint},
+};
+use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings, StopMode, SOCKET_PORT};
+use std::{fs, path::Path, path::PathBuf, str::FromStr, time::Duration};
+use tokio_postgres::Config;
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+/// The bootstrap superuser of the sample's server, and of clusters that scripts are run in.
+pub(crate) const OWNER: &str = "postgres";
+
+/// The connection settings of an origin that runs.
+pub(crate) fn parse_url(url: &str) -> Result<Config, EngineError> {
+    let config = Config::from_str(url).map_err(|error| {
+        EngineError::new(
+            Kind::Invalid,
+            "bad_url",
+            format!("the URL cannot be read ({error}); write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
+        )
+    })?;
+    if config.get_hosts().is_empty() || config.get_user().is_none() {
+        return Err(EngineError::new(
+            Kind::Invalid,
+            "bad_url",
+            "the URL names no host or no user; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE",
+        ));
+    }
+    Ok(config)
+}
+
+/// Connection settings for a server of our own, through its socket.
+pub(crate) fn local(socket_dir: &Path, user: &str, database: &str) -> Config {
+    let mut config = Config::new();
+    config.host_path(socket_dir).port(SOCKET_PORT).user(user).dbname(database);
+    config
+}
+
+/// The sample's server: a cluster in `origins/<name>`, started when it is needed.
+#[derive(Debug)]
+pub(crate) struct SampleServer {
+    cluster: Cluster,
+    socket_dir: PathBuf,
+}
+
+impl SampleServer {
+    pub(crate) fn new(home: &Home, name: &str, installation: Installation, user: ServerUser) -> SampleServer {
+        let cluster = Cluster::new(installation, home.origins().join(name), user);
+        // Not a secret place: the server's own access rules decide who may connect.
+        let socket_dir = home.socket(&format!("o-{}", &blake3::hash(name.as_bytes()).to_hex()[..12]));
+        SampleServer { cluster, socket_dir }
+    }
+
+    pub(crate) fn exists(&self) -> bool {
+        self.cluster.data_dir().join("PG_VERSION").exists()
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        local(&self.socket_dir, OWNER, flights::DATABASE)
+    }
+
+    /// Makes the cluster. Only the operating-system users that own the files may connect.
+    pub(crate) fn init(&self, user: &ServerUser) -> Result<(), EngineError> {
+        let fail = |error: duramen_postgres::ClusterError| import_failed(&error);
+        self.cluster.init(OWNER, true).map_err(fail)?;
+        let mut settings = Settings::new();
+        for (name, value) in [
+            ("listen_addresses", ""),
+            ("max_connections", "20"),
+            ("max_wal_senders", "4"),
+            ("wal_level", "replica"),
+            ("shared_buffers", "128MB"),
+            ("max_wal_size", "4GB"),
+            ("autovacuum_naptime", "1h"),
+        ] {
+            settings.set(name, value);
+        }
+        self.cluster.write_file("postgresql.auto.conf", &settings.to_conf()).map_err(fail)?;
+        self.cluster.write_file("pg_hba.conf", "local all all peer map=owners\nlocal replication all peer map=owners\n").map_err(fail)?;
+        self.cluster.write_file("pg_ident.conf", &ident_map("owners", user, OWNER)).map_err(fail)
+    }
+
+    /// Starts the server unless it runs.
+    pub(crate) fn ensure_running(&self) -> Result<(), EngineError> {
+        if Postmaster::adopt(self.cluster.data_dir()).is_some() {
+            return Ok(());
+        }
+        self.cluster.start(&self.socket_dir, &Settings::new(), START_LIMIT).map(drop).map_err(|error| start_failed(&error))
+    }
+
+    pub(crate) fn stop(&self) {
+        if let Some(mut server) = Postmaster::adopt(self.cluster.data_dir()) {
+            if let Err(error) = server.stop(StopMode::Fast, STOP_LIMIT) {
+                tracing::warn!(%error, "the sample's server is ended by force");
+                server.kill();
+            }
+        }
+        let _ = fs::remove_dir_all(&self.socket_dir);
+    }
+
+    pub(crate) fn remove(&self) {
+        self.stop();
+        let _ = fs::remove_dir_all(self.cluster.data_dir());
+        let _ = fs::remove_file(self.cluster.log().0);
+    }
+}
+
+/// The lines of a `pg_ident.conf` that let the owners of the files be `role`.
+pub(crate) fn ident_map(map: &str, user: &ServerUser, role: &str) -> String {
+    user.administrators().iter().map(|name| format!("{map} {name} {role}\n")).collect()
+}
+
+pub(crate) fn import_failed(error: &dyn std::error::Error) -> EngineError {
+    EngineError::new(Kind::Failed, "import_failed", error.to_string())
+}
+
+pub(crate) fn start_failed(error: &duramen_postgres::StartError) -> EngineError {
+    EngineError::new(Kind::Failed, "server_failed", error.to_string())
+}
+
+/// The present state of a source's origin.
+pub(crate) async fn fingerprint(origin: &Origin, sample: &SampleServer) -> Result<SourceFingerprint, EngineError> {
+    match origin {
+        Origin::Server { url } => fingerprint::of_server(&parse_url(url)?).await,
+        Origin::Flights { .. } => {
+            sample.ensure_running()?;
+            fingerprint::of_server(&sample.config()).await
+        }
+        Origin::DataDirectory { path } | Origin::Script { path } => fingerprint::of_files(Path::new(path)),
+    }
+}
