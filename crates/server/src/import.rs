@@ -1,0 +1,128 @@
+//! Imports told line by line: what is being done, then the source or why there is none.
+
+use crate::reply::{self, Refusal, Reply};
+use bytes::Bytes;
+use duramen_branches::{
+    model::{Progress, SourceView},
+    EngineError, Kind,
+};
+use duramen_measure::clock;
+use hyper::Response;
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{interval_at, timeout, MissedTickBehavior},
+};
+
+/// A step that takes long is told again this often, so that a client can tell slow work from a dead daemon.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Lines that a client has not read yet. Steps beyond them are left out; the last line never is.
+const UNREAD_LINES: usize = 256;
+/// How long the last line waits for a client that does not read.
+const LAST_LINE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Tells of an import's steps.
+pub(crate) type Teller = Box<dyn Fn(&str, Option<f64>) + Send + Sync + 'static>;
+
+enum Event {
+    Line(Bytes),
+    Failed(EngineError),
+}
+
+/// Runs an import in a task of its own, which does not end with its client, and replies with its progress. An
+/// import that fails before its first step is refused with a status; later the refusal is the last line.
+pub(crate) async fn run<F, Fut>(
+    stopping: watch::Receiver<bool>,
+    import: F,
+) -> Result<Response<Reply>, Refusal>
+where
+    F: FnOnce(Teller) -> Fut,
+    Fut: Future<Output = Result<SourceView, EngineError>> + Send + 'static,
+{
+    let (events, mut first) = mpsc::channel(UNREAD_LINES);
+    let last_step = Arc::new(Mutex::new(None));
+    let teller: Teller = {
+        let (events, last_step) = (events.clone(), Arc::clone(&last_step));
+        Box::new(move |doing, fraction| {
+            let line = line(&Progress::Step { doing: doing.to_owned(), fraction });
+            *last_step.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.clone());
+            // A full queue means a client that does not read: it can do without this step.
+            let _ = events.try_send(Event::Line(line));
+        })
+    };
+    tokio::spawn(tell(import(teller), events, last_step, stopping));
+    match first.recv().await {
+        Some(Event::Line(line)) => Ok(reply::lines(line, forward(first))),
+        Some(Event::Failed(error)) => Err(error.into()),
+        None => Err(EngineError::new(Kind::Failed, "internal", CRASHED).into()),
+    }
+}
+
+const CRASHED: &str = "the import ended without a word; the daemon's log says more";
+
+async fn tell(
+    import: impl Future<Output = Result<SourceView, EngineError>>,
+    events: mpsc::Sender<Event>,
+    last_step: Arc<Mutex<Option<Bytes>>>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let mut import = pin!(import);
+    let mut heartbeat = interval_at((clock::now() + HEARTBEAT).into(), HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let result = loop {
+        tokio::select! {
+            result = import.as_mut() => break result,
+            _ = stopping.wait_for(|stopping| *stopping) => {
+                let message = "the daemon is stopping, so the import was given up; import again once it runs";
+                break Err(EngineError::new(Kind::Unavailable, "stopping", message));
+            }
+            _ = heartbeat.tick() => {
+                let step = last_step.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                if let Some(step) = step {
+                    let _ = events.try_send(Event::Line(step));
+                }
+            }
+        }
+    };
+    let last = match result {
+        Ok(source) => Event::Line(line(&Progress::Done(Box::new(source)))),
+        Err(error) => {
+            tracing::warn!(code = error.code, "import failed: {error}");
+            Event::Failed(error)
+        }
+    };
+    // No answer: the client has left, or does not read.
+    let _ = timeout(LAST_LINE_LIMIT, events.send(last)).await;
+}
+
+/// The rest of the lines as bytes.
+fn forward(mut events: mpsc::Receiver<Event>) -> mpsc::Receiver<Bytes> {
+    let (lines, rest) = mpsc::channel(1);
+    tokio::spawn(async move {
+        while let Some(event) = events.recv().await {
+            let line = match event {
+                Event::Line(line) => line,
+                Event::Failed(error) => self::line(&Progress::Failed(error.body())),
+            };
+            if lines.send(line).await.is_err() {
+                break;
+            }
+        }
+    });
+    rest
+}
+
+fn line(progress: &Progress) -> Bytes {
+    let mut line = serde_json::to_vec(progress).expect("a source's view is always JSON");
+    line.push(b'\n');
+    line.into()
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/imports.rs"]
+mod tests;

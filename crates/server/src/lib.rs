@@ -1,0 +1,57 @@
+//! The daemon: one process that owns a home directory and serves it over HTTP on a unix socket; and the client.
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | [`daemon`] | locking the home, opening the engine, serving until told to stop |
+//! | [`listener`] | HTTP/1.1 over a unix socket: connections, limits, draining |
+//! | [`client`] | one keep-alive connection to the daemon, typed and raw |
+//! | [`process`] | the daemon as a child process |
+//! | [`lock`] | one daemon a home |
+//! | [`reply`] | what replies are made of |
+//!
+//! The vocabulary of requests and replies is `duramen_branches::model`; the few bodies that only the interface
+//! knows are in [`request`].
+//!
+//! | request | reply |
+//! | --- | --- |
+//! | `GET /v1/status` | `Status` |
+//! | `GET /v1/sources`, `POST /v1/sources` | `[SourceView]`; a stream of `Progress` lines |
+//! | `GET`, `DELETE /v1/sources/{name}` | `SourceView`; `{"removed": name}` |
+//! | `PATCH /v1/sources/{name}/settings` | `SourceView` |
+//! | `POST /v1/sources/{name}/refresh` | a stream of `Progress` lines |
+//! | `POST /v1/sources/{name}/verify`, `fingerprint` | `SnapshotVerification`, `SourceFingerprint` |
+//! | `GET /v1/sources/{name}/idle-pss?sample=N` | `[bytes]` |
+//! | `GET`, `POST /v1/branches` | `[BranchView]`, `BranchView` |
+//! | `GET`, `DELETE /v1/branches/{name}` | `BranchView` |
+//! | `POST /v1/branches/{name}/query` | `QueryReply` |
+//! | `POST /v1/branches/{name}/reset`, `renew`, `protect` | `BranchView` |
+//! | `GET /v1/branches/{name}/evidence` | `BranchEvidence` |
+//! | `POST /v1/audit/verify` | `AuditVerification` |
+//! | `POST /v1/measure/cold` | `ColdBranch` |
+//! | `POST /v1/shutdown` | `{"stopping": true}` |
+//!
+//! A refusal is `{"error": ErrorBody}` with a status of 400 or more. A client that closes its connection ends
+//! what its request was doing; an import alone goes on, because half of one is of no use.
+#![deny(rustdoc::broken_intra_doc_links)]
+
+pub mod client;
+pub mod daemon;
+pub mod listener;
+pub mod lock;
+pub mod process;
+pub mod reply;
+pub mod request;
+
+mod api;
+mod import;
+mod segment;
+
+use std::path::{Path, PathBuf};
+
+/// The daemon's socket in a home directory.
+#[must_use]
+pub fn socket_path(home: &Path) -> PathBuf {
+    home.join("daemon.sock")
+}
+
+pub use segment::join as path;

@@ -1,0 +1,170 @@
+//! HTTP/1.1 over a unix socket: connections, limits, draining. Knows no route.
+
+use crate::reply::Reply;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn, Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::{
+    fs::{fchmod, Mode},
+    net::{bind, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+};
+use std::{convert::Infallible, future::Future, io, path::Path, pin::pin, sync::Arc, time::Duration};
+use tokio::{
+    net::{UnixListener, UnixStream},
+    sync::{watch, Semaphore},
+    time::{sleep, timeout},
+};
+
+/// Open connections at one time; more wait in the socket's queue.
+pub const CONNECTIONS_MAX: u32 = 4096;
+/// Connections that wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+/// The largest request body.
+pub const BODY_MAX: usize = 8 << 20;
+/// A request whose head is not complete after this time ends its connection, and so does no request at all.
+pub const HEAD_LIMIT: Duration = Duration::from_secs(300);
+/// The largest request head.
+const HEAD_MAX: usize = 64 << 10;
+/// The largest number of header fields.
+const FIELDS_MAX: usize = 64;
+/// How long requests under way may take when the listener stops.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+/// Pause after a failed accept, which mostly means that descriptors are short.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The longest path of a unix socket on Linux (unix(7)), without its final zero.
+pub const SOCKET_PATH_MAX: usize = 107;
+
+/// Why a socket could not be bound.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The path does not fit into a socket address.
+    #[error("the socket path {path} has {length} bytes, and a unix socket address holds {SOCKET_PATH_MAX}; choose a shorter --home")]
+    TooLong {
+        /// The path.
+        path: String,
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// The operating system refused.
+    #[error("cannot listen on {path}: {source}")]
+    Io {
+        /// The path.
+        path: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+}
+
+/// Binds a socket that only this user (and root) can connect to, replacing what is at the path: whoever calls
+/// this holds the lock of the home, so a socket that is there belongs to nobody.
+///
+/// # Errors
+/// [`BindError`].
+pub fn bind_private(path: &Path) -> Result<UnixListener, BindError> {
+    let length = path.as_os_str().len();
+    if length > SOCKET_PATH_MAX {
+        return Err(BindError::TooLong { path: path.display().to_string(), length });
+    }
+    let bind_at = || -> io::Result<UnixListener> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // The file takes the socket's mode, so there is no moment in which others could connect.
+        fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+        bind(&socket, &SocketAddrUnix::new(path)?)?;
+        listen(&socket, BACKLOG)?;
+        UnixListener::from_std(socket.into())
+    };
+    bind_at().map_err(|source| BindError::Io { path: path.display().to_string(), source })
+}
+
+/// How far the listener is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Serving,
+    /// No new requests; those under way go on.
+    Draining,
+    /// What is still under way is dropped.
+    Closed,
+}
+
+/// Serves connections until `stop` is ready, then gives requests under way 5 seconds and drops the rest. When a
+/// client closes its connection, the future of its request is dropped.
+pub async fn serve<H, F>(listener: UnixListener, handler: H, stop: impl Future<Output = ()>)
+where
+    H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<Reply>> + Send + 'static,
+{
+    let free = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
+    let (phase, in_phase) = watch::channel(Phase::Serving);
+    let accept = async {
+        loop {
+            let Ok(place) = Arc::clone(&free).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let connection = connection(stream, handler.clone(), in_phase.clone());
+                    tokio::spawn(async move {
+                        connection.await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!("cannot accept a connection: {error}");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = accept => {}
+        () = stop => {}
+    }
+    drop(listener);
+    for next in [Phase::Draining, Phase::Closed] {
+        // No receiver: no connection is left.
+        let _ = phase.send(next);
+        if timeout(DRAIN_LIMIT, free.acquire_many(CONNECTIONS_MAX)).await.is_ok() {
+            return;
+        }
+    }
+    tracing::warn!("connections did not end in time");
+}
+
+async fn connection<H, F>(stream: UnixStream, handler: H, mut phase: watch::Receiver<Phase>)
+where
+    H: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response<Reply>>,
+{
+    let service = service_fn(move |request| {
+        let response = handler(request);
+        async move { Ok::<_, Infallible>(response.await) }
+    });
+    let mut connection = pin!(http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .max_buf_size(HEAD_MAX)
+        .max_headers(FIELDS_MAX)
+        .pipeline_flush(true)
+        // Nobody caches what comes out of a socket, and formatting the date costs on every reply.
+        .auto_date_header(false)
+        .serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        result = connection.as_mut() => return ended(result),
+        _ = phase.wait_for(|phase| *phase >= Phase::Draining) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        result = connection.as_mut() => ended(result),
+        _ = phase.wait_for(|phase| *phase == Phase::Closed) => {}
+    }
+}
+
+fn ended(result: hyper::Result<()>) {
+    if let Err(error) = result {
+        // A client that leaves before its reply is no fault of ours.
+        tracing::debug!("a connection ended early: {error}");
+    }
+}

@@ -1,0 +1,139 @@
+//! One daemon a home: whoever holds the lock on `daemon.lock` owns everything in the home directory.
+
+use duramen_measure::clock;
+use rustix::{
+    fs::{flock, FlockOperation},
+    io::Errno,
+};
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+/// Whoever looks whether a daemon runs holds the lock for a moment; a daemon that starts waits that long.
+const PATIENCE: Duration = Duration::from_millis(300);
+const RETRY: Duration = Duration::from_millis(10);
+
+/// The held lock. Dropping it, or the end of the process, gives it back.
+#[derive(Debug)]
+pub struct HomeLock {
+    file: File,
+}
+
+/// Why the home could not be locked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Another daemon holds it.
+    #[error("a daemon (pid {pid}) already serves this home; use it, stop it with `duramen stop --home {home}`, or choose another --home")]
+    Held {
+        /// The other daemon, as its lock file says.
+        pid: String,
+        /// The home directory.
+        home: String,
+    },
+    /// The home directory or its lock file cannot be used.
+    #[error("cannot {doing} {path}: {source}; choose a --home that this user may write to")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The file or directory.
+        path: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+}
+
+fn lock_path(home: &Path) -> PathBuf {
+    home.join("daemon.lock")
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LockError {
+    let path = path.display().to_string();
+    move |source| LockError::Io { doing, path, source }
+}
+
+/// The home directory, made when it is missing: others may enter it, because servers run as another user.
+fn make_home(home: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    if home.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(home)?;
+    fs::set_permissions(home, fs::Permissions::from_mode(0o755))
+}
+
+/// Whether an open file is the one that has this path now.
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+impl HomeLock {
+    /// Locks a home directory, which is made if it is missing, and writes this process's id into the lock file.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] names the daemon that serves the home.
+    pub fn acquire(home: &Path) -> Result<HomeLock, LockError> {
+        make_home(home).map_err(failed("make the home directory", home))?;
+        let path = lock_path(home);
+        let begin = clock::now();
+        let mut file = loop {
+            let file = File::options()
+                .create(true)
+                .truncate(false)
+                .read(true)
+                .write(true)
+                .open(&path)
+                .map_err(failed("open", &path))?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                // The file may have been removed between opening and locking: the lock would then exclude nobody.
+                Ok(()) if is_at(&file, &path) => break file,
+                Ok(()) | Err(Errno::WOULDBLOCK) if begin.elapsed() < PATIENCE => thread::sleep(RETRY),
+                Ok(()) | Err(Errno::WOULDBLOCK) => {
+                    return Err(LockError::Held {
+                        pid: written_pid(&path),
+                        home: home.display().to_string(),
+                    });
+                }
+                Err(error) => return Err(failed("lock", &path)(error.into())),
+            }
+        };
+        file.set_len(0)
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .map_err(failed("write to", &path))?;
+        Ok(HomeLock { file })
+    }
+
+    /// The process id of the daemon that serves a home, as its lock file says; `None` when none does.
+    #[must_use]
+    pub fn holder(home: &Path) -> Option<String> {
+        let path = lock_path(home);
+        let file = File::open(&path).ok()?;
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) => Some(written_pid(&path)),
+            // Closing the file gives the lock back.
+            _ => None,
+        }
+    }
+}
+
+impl Drop for HomeLock {
+    fn drop(&mut self) {
+        // Best effort: a stale id in a file that nobody has locked misleads no program.
+        let _ = self.file.set_len(0);
+    }
+}
+
+fn written_pid(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let pid = text.trim();
+    // The holder may be between locking and writing.
+    if pid.is_empty() { "unknown" } else { pid }.to_owned()
+}

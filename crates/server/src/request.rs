@@ -1,0 +1,29 @@
+//! The few bodies that only the interface knows.
+
+use duramen_branches::model::Policy;
+use serde::{Deserialize, Serialize};
+
+/// `POST /v1/measure/cold`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasureCold {
+    /// The source to make one branch of.
+    pub source: String,
+    /// What the branch's holder could do.
+    #[serde(default)]
+    pub policy: Policy,
+}
+
+/// The reply to `DELETE /v1/sources/{name}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    /// The source that is gone.
+    pub removed: String,
+}
+
+/// The reply to `POST /v1/shutdown`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopping {
+    /// Always true: the daemon has begun to stop.
+    pub stopping: bool,
+}

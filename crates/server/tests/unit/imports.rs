@@ -1,0 +1,111 @@
+//! An import takes minutes: its client must hear of every step, of every failure, and of the daemon's end.
+
+use super::{run, Teller};
+use duramen_branches::{
+    model::{Progress, SourceView},
+    EngineError, Kind,
+};
+use http_body_util::BodyExt;
+use hyper::StatusCode;
+use std::{future::pending, future::Future, time::Duration};
+use tokio::{sync::watch, time::timeout};
+
+async fn lines<F, Fut>(stopping: watch::Receiver<bool>, import: F) -> Vec<Progress>
+where
+    F: FnOnce(Teller) -> Fut,
+    Fut: Future<Output = Result<SourceView, EngineError>> + Send + 'static,
+{
+    let response = run(stopping, import).await.expect("it begins");
+    assert_eq!(response.status(), StatusCode::OK);
+    let body =
+        timeout(Duration::from_secs(10), response.into_body().collect()).await.expect("it ends").unwrap();
+    let text = String::from_utf8(body.to_bytes().to_vec()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn source() -> SourceView {
+    serde_json::from_str(
+        r#"{"name":"a","origin":"script","database":"a","generation":1,"imported_at":"2024-01-01T00:00:00Z",
+            "server_version":"18.6","bytes":1,"digest":"d","sanitised":[],"branches_by_generation":{},
+            "settings":{}}"#,
+    )
+    .unwrap()
+}
+
+fn failure() -> EngineError {
+    EngineError::new(Kind::Conflict, "name_clash", "there is a source `a` already")
+}
+
+#[tokio::test]
+async fn steps_come_in_order_and_the_source_last() {
+    let (_stop, stopping) = watch::channel(false);
+    let import = |tell: Teller| async move {
+        tell("copying", Some(0.5));
+        tell("checking", None);
+        Ok(source())
+    };
+    match lines(stopping, import).await.as_slice() {
+        [Progress::Step { doing: one, fraction: Some(half) }, Progress::Step { doing: two, fraction: None }, Progress::Done(source)] =>
+        {
+            assert_eq!((one.as_str(), two.as_str(), source.name.as_str()), ("copying", "checking", "a"));
+            assert_eq!(*half, 0.5);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_failure_before_the_first_step_is_a_status() {
+    let (_stop, stopping) = watch::channel(false);
+    let refusal = run(stopping, |_tell| async { Err(failure()) }).await.unwrap_err();
+    assert_eq!(refusal.status, StatusCode::CONFLICT);
+    assert_eq!(refusal.body.code, "name_clash");
+}
+
+#[tokio::test]
+async fn a_later_failure_is_the_last_line() {
+    let (_stop, stopping) = watch::channel(false);
+    let import = |tell: Teller| async move {
+        tell("copying", None);
+        Err(failure())
+    };
+    let lines = lines(stopping, import).await;
+    assert!(matches!(lines.last(), Some(Progress::Failed(body)) if body.code == "name_clash"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_daemon_that_stops_ends_the_import_and_says_so() {
+    let (stop, stopping) = watch::channel(false);
+    let import = |tell: Teller| async move {
+        tell("copying", None);
+        stop.send_replace(true);
+        // Held, as the daemon holds it.
+        let _stop = stop;
+        pending().await
+    };
+    let lines = lines(stopping, import).await;
+    assert!(matches!(lines.last(), Some(Progress::Failed(body)) if body.code == "stopping"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn an_import_that_crashes_is_told_as_a_failure() {
+    let (_stop, stopping) = watch::channel(false);
+    let refusal = run(stopping, |_tell| async { panic!("made on purpose") }).await.unwrap_err();
+    assert_eq!(refusal.status, StatusCode::INTERNAL_SERVER_ERROR);
+}
+
+#[tokio::test]
+async fn an_import_goes_on_when_its_client_leaves() {
+    let (_stop, stopping) = watch::channel(false);
+    let (go, went) = tokio::sync::oneshot::channel::<()>();
+    let (ended, end) = tokio::sync::oneshot::channel();
+    let import = |tell: Teller| async move {
+        tell("copying", None);
+        went.await.unwrap();
+        ended.send(()).unwrap();
+        Ok(source())
+    };
+    drop(run(stopping, import).await.unwrap());
+    go.send(()).unwrap();
+    timeout(Duration::from_secs(10), end).await.unwrap().unwrap();
+}
