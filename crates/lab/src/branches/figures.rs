@@ -1,0 +1,65 @@
+//! The latencies of all rounds, and how they become measurements.
+
+use duramen_measure::evidence::{Evidence, Measurement};
+use duramen_measure::histogram::LatencyHistogram;
+
+use super::client::Lived;
+use super::rounds::RoundFigures;
+
+/// Latencies of the steps. Only steps that succeeded are counted here; the others are counted by a check.
+#[derive(Debug, Default)]
+pub(crate) struct Latencies {
+    pub(crate) lease: LatencyHistogram,
+    pub(crate) first_query: LatencyHistogram,
+    pub(crate) second_query: LatencyHistogram,
+    pub(crate) write: LatencyHistogram,
+    pub(crate) write_server: LatencyHistogram,
+    pub(crate) destroy: LatencyHistogram,
+    pub(crate) wire_first_query: LatencyHistogram,
+}
+
+impl Latencies {
+    /// Counts what one client met.
+    pub(crate) fn add(&mut self, lived: &Lived) {
+        self.lease.extend(lived.lease);
+        self.first_query.extend(lived.first_query);
+        self.second_query.extend(lived.second_query);
+        self.write.extend(lived.write);
+        self.write_server.extend(lived.write_server);
+        self.destroy.extend(lived.destroy);
+        self.wire_first_query.extend(lived.wire_first_query);
+    }
+
+    /// Adds the measurements that have values: a step that was not asked for has no figure at all.
+    pub(crate) fn note(&self, evidence: &mut Evidence) {
+        let all = [
+            ("lease_ms", &self.lease),
+            ("first_query_ms", &self.first_query),
+            ("second_query_ms", &self.second_query),
+            ("write_ms", &self.write),
+            ("write_server_ms", &self.write_server),
+            ("destroy_ms", &self.destroy),
+            ("wire_first_query_ms", &self.wire_first_query),
+        ];
+        let known = all.into_iter().filter(|(_, histogram)| !histogram.is_empty());
+        evidence.measurements.extend(known.map(|(name, h)| Measurement::from_histogram(name, h)));
+    }
+}
+
+/// Adds the figures that there is one of in each round.
+pub(crate) fn note_rounds(rounds: &[RoundFigures], evidence: &mut Evidence) {
+    let of =
+        |figure: fn(&RoundFigures) -> Option<f64>| -> Vec<f64> { rounds.iter().filter_map(figure).collect() };
+    note_values(evidence, "wall_ms", "ms", &of(|round| Some(round.wall_ms)));
+    note_values(evidence, "refill_ms", "ms", &of(|round| round.refill_ms));
+    note_values(evidence, "refill_clone_ms", "ms", &of(|round| round.clone_ms));
+    note_values(evidence, "refill_start_ms", "ms", &of(|round| round.start_ms));
+    note_values(evidence, "refill_connect_ms", "ms", &of(|round| round.connect_ms));
+}
+
+/// Adds a measurement, if there are values.
+pub(crate) fn note_values(evidence: &mut Evidence, name: &str, unit: &str, values: &[f64]) {
+    if !values.is_empty() {
+        evidence.measurements.push(Measurement::from_values(name, unit, values));
+    }
+}

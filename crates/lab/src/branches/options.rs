@@ -1,0 +1,197 @@
+//! What a run is asked to do.
+
+use std::path::PathBuf;
+
+use duramen_branches::model::{Policy, Refill};
+use duramen_measure::evidence::Evidence;
+use duramen_postgres::volume::Choice;
+use serde_json::json;
+
+use super::error::LabError;
+
+/// What each branch is asked to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Write {
+    /// One row into the table `events`, which has two indexes.
+    #[default]
+    Events,
+    /// A schema, a table, two indexes and a row, in one transaction.
+    Ddl,
+    /// Nothing.
+    None,
+}
+
+impl Write {
+    /// The word on the command line and in evidence.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Write::Events => "events",
+            Write::Ddl => "ddl",
+            Write::None => "none",
+        }
+    }
+
+    /// The least policy under which the write is allowed.
+    #[must_use]
+    pub fn policy(self) -> Policy {
+        match self {
+            Write::Events => Policy::ReadWrite,
+            Write::Ddl => Policy::Ddl,
+            Write::None => Policy::ReadOnly,
+        }
+    }
+}
+
+/// How queries reach a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Runner {
+    /// Through the daemon and the branch's resident session.
+    #[default]
+    Session,
+    /// Over a new PostgreSQL connection to the branch's URL.
+    Wire,
+}
+
+impl Runner {
+    /// The word on the command line and in evidence.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Runner::Session => "session",
+            Runner::Wire => "wire",
+        }
+    }
+}
+
+/// Everything that is set for a run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The home directory.
+    pub home: PathBuf,
+    /// The program to start a daemon with, if none answers.
+    pub exe: PathBuf,
+    /// How many rounds.
+    pub rounds: u32,
+    /// How many branches at once.
+    pub concurrency: u32,
+    /// What each branch writes.
+    pub write: Write,
+    /// How queries reach it.
+    pub runner: Runner,
+    /// The source's name.
+    pub source: String,
+    /// How many flights the sample source has. `None`: the real ones, or those that it has already.
+    pub rows: Option<u64>,
+    /// Size of the hot pool. `None`: as many as there are clients.
+    pub pool: Option<u32>,
+    /// Server settings of the branches.
+    pub settings: Vec<(String, String)>,
+    /// Whether branches flush what they commit.
+    pub durable: bool,
+    /// How the pool is refilled, if the daemon is started here.
+    pub refill: Refill,
+    /// Two sizes of the sample to compare, or none.
+    pub scale: Vec<u64>,
+    /// How many branches are made without the pool.
+    pub cold: u32,
+    /// How volumes are cloned, if the daemon is started here.
+    pub volumes: Choice,
+    /// Where the evidence goes.
+    pub json: Option<PathBuf>,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
+    /// Whether to tell what is being done.
+    pub progress: bool,
+    /// The command with its arguments, for the evidence.
+    pub command: Vec<String>,
+}
+
+impl Options {
+    /// The size of the hot pool.
+    #[must_use]
+    pub fn pool_size(&self) -> u32 {
+        self.pool.unwrap_or(self.concurrency)
+    }
+
+    /// Refuses options that cannot be measured with.
+    pub(crate) fn validate(&self) -> Result<(), LabError> {
+        let refuse = |message: &str| Err(LabError::Options(message.to_owned()));
+        if self.rounds == 0 || self.concurrency == 0 {
+            return refuse("--rounds and --concurrency must be at least 1");
+        }
+        if self.pool == Some(0) {
+            return refuse("--pool 0 leaves nothing to lease; what has no pool is measured with --cold");
+        }
+        match self.scale.as_slice() {
+            [] => {}
+            [small, large] if 0 < *small && small < large => {}
+            _ => return refuse("--scale takes two sizes, the smaller first, as in --scale 300k,20M"),
+        }
+        Ok(())
+    }
+
+    /// Notes all options in an evidence document.
+    pub(crate) fn note(&self, evidence: &mut Evidence) {
+        let settings: serde_json::Map<_, _> =
+            self.settings.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        evidence.configure("home", self.home.display().to_string());
+        evidence.configure("rounds", self.rounds);
+        evidence.configure("concurrency", self.concurrency);
+        evidence.configure("write", self.write.name());
+        evidence.configure("policy", self.write.policy().name());
+        evidence.configure("runner", self.runner.name());
+        evidence.configure("source", self.source.as_str());
+        evidence.configure("rows", self.rows);
+        evidence.configure("pool", self.pool_size());
+        evidence.configure("settings", settings);
+        evidence.configure("durable", self.durable);
+        evidence.configure("refill", refill_name(self.refill));
+        evidence.configure("scale", self.scale.clone());
+        evidence.configure("cold", self.cold);
+        evidence.configure("volumes_wanted", choice_name(self.volumes));
+    }
+}
+
+pub(crate) fn refill_name(refill: Refill) -> &'static str {
+    match refill {
+        Refill::Phased => "phased",
+        Refill::Pipelined => "pipelined",
+    }
+}
+
+pub(crate) fn choice_name(choice: Choice) -> &'static str {
+    match choice {
+        Choice::Auto => "auto",
+        Choice::Btrfs => "btrfs",
+        Choice::Reflink => "reflink",
+        Choice::Copy => "copy",
+    }
+}
+
+/// Reads a count such as `300k`, `20M` or `336776`; `k`, `M` and `G` are decimal.
+///
+/// ```
+/// use duramen_lab::branches::parse_count;
+/// assert_eq!(parse_count("300k"), Ok(300_000));
+/// assert!(parse_count("20 apples").is_err());
+/// ```
+///
+/// # Errors
+/// What is wrong with the text, in words.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let (digits, factor) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
+        Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
+        Some((at, 'g' | 'G')) => (&text[..at], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let wrong = || format!("{text:?} is no count; write it like 336776, 300k or 20M");
+    // `parse` takes a sign, which a count has not.
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let count: u64 = digits.parse().map_err(|_| wrong())?;
+    count.checked_mul(factor).ok_or_else(wrong)
+}

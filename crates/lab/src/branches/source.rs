@@ -1,0 +1,133 @@
+//! The source of a run: that it is there, and that its pool is the one that is measured. Afterwards it is put
+//! back.
+
+use std::collections::BTreeMap;
+
+use duramen_branches::model::{
+    AddSource, ChangeSettings, Origin, Policy, PoolSize, SourceSettings, SourceView,
+};
+
+use super::control::Control;
+use super::error::LabError;
+use super::options::Options;
+
+/// The name under which the sample is imported without being asked.
+const SAMPLE: &str = "flights";
+
+/// A source that is ready to be measured.
+pub(crate) struct Prepared {
+    pub(crate) view: SourceView,
+    /// How its branches ran before, to be put back.
+    before: SourceSettings,
+}
+
+impl Prepared {
+    /// Whether it is the sample, whose tables are known.
+    pub(crate) fn is_flights(&self) -> bool {
+        self.view.origin == Origin::Flights { rows: None }.kind()
+    }
+
+    /// Whether no branch of the pool to be measured was ready before, so that warming all of it can be timed.
+    pub(crate) fn was_cold(&self, policy: Policy) -> bool {
+        self.before.pool.hot.get(&policy).copied().unwrap_or(0) == 0
+    }
+}
+
+/// Finds the source, and imports the sample if it is what is missing.
+pub(crate) async fn ensure(
+    control: &mut Control,
+    options: &Options,
+    say: &dyn Fn(&str),
+) -> Result<Prepared, LabError> {
+    let sources = control.sources().await?;
+    let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
+    if let Some(view) = sources.into_iter().find(|source| source.name == options.source) {
+        let before = view.settings.clone();
+        return Ok(Prepared { view, before });
+    }
+    if options.source != SAMPLE {
+        let known = if names.is_empty() {
+            "there are none yet".to_owned()
+        } else {
+            format!("known: {}", names.join(", "))
+        };
+        return Err(LabError::UnknownSource { name: options.source.clone(), known });
+    }
+    say("importing the sample: real flights of one year");
+    let view = import_flights(control, SAMPLE, options.rows, say).await?;
+    // What an import by hand would have given it.
+    Ok(Prepared { view, before: SourceSettings::default() })
+}
+
+/// Imports the sample with an empty pool, so that nothing is warmed that will not be measured.
+pub(crate) async fn import_flights(
+    control: &mut Control,
+    name: &str,
+    rows: Option<u64>,
+    say: &dyn Fn(&str),
+) -> Result<SourceView, LabError> {
+    let pool = PoolSize { hot: BTreeMap::new(), cold: 0 };
+    let request = AddSource {
+        name: name.to_owned(),
+        origin: Origin::Flights { rows },
+        database: None,
+        settings: SourceSettings { pool, ..SourceSettings::default() },
+    };
+    control.import(&request, say).await
+}
+
+/// Makes the pool the one that is measured: of one policy, of the asked size, with nothing in reserve.
+pub(crate) async fn prepare(control: &mut Control, options: &Options) -> Result<SourceView, LabError> {
+    let change = ChangeSettings {
+        hot: only(options.write.policy(), options.pool_size()),
+        cold: Some(0),
+        server: options.settings.iter().cloned().collect(),
+        durable: Some(options.durable),
+        warm: None,
+    };
+    change_settings(control, &options.source, &change).await
+}
+
+/// Puts back what [`prepare`] changed.
+pub(crate) async fn restore(
+    control: &mut Control,
+    options: &Options,
+    prepared: &Prepared,
+) -> Result<SourceView, LabError> {
+    let before = &prepared.before;
+    let hot = Policy::ALL.map(|policy| (policy, before.pool.hot.get(&policy).copied().unwrap_or(0)));
+    // An empty value removes a setting that was not there.
+    let old = |name: &str| before.server.get(name).unwrap_or_default().to_owned();
+    let change = ChangeSettings {
+        hot: hot.into(),
+        cold: Some(before.pool.cold),
+        server: options.settings.iter().map(|(name, _)| (name.clone(), old(name))).collect(),
+        durable: Some(before.durable),
+        warm: None,
+    };
+    change_settings(control, &options.source, &change).await
+}
+
+/// Sizes the pool of a source, and leaves the rest.
+pub(crate) async fn set_pool(
+    control: &mut Control,
+    source: &str,
+    policy: Policy,
+    size: u32,
+) -> Result<SourceView, LabError> {
+    let change = ChangeSettings { hot: only(policy, size), cold: Some(0), ..ChangeSettings::default() };
+    change_settings(control, source, &change).await
+}
+
+fn only(wanted: Policy, size: u32) -> BTreeMap<Policy, u32> {
+    Policy::ALL.map(|policy| (policy, if policy == wanted { size } else { 0 })).into()
+}
+
+async fn change_settings(
+    control: &mut Control,
+    source: &str,
+    change: &ChangeSettings,
+) -> Result<SourceView, LabError> {
+    let path = format!("/v1/sources/{source}/settings");
+    control.patch("change the source's settings", &path, change).await
+}

@@ -1,0 +1,151 @@
+//! The same work over a PostgreSQL connection of its own to the branch's URL, as any driver does it.
+
+use std::time::Duration;
+
+use duramen_measure::clock;
+use duramen_measure::histogram::LatencyHistogram;
+use duramen_measure::load::closed_loop_with;
+use tokio_postgres::types::Type;
+use tokio_postgres::NoTls;
+
+use super::client::{Failure, Lived, Session, STEP_DEADLINE};
+use super::control::Control;
+use super::error::LabError;
+use super::options::{Options, Runner};
+use super::settle;
+use super::workload::{Change, Plan, Planner, Read, EVENT_INSERT, PLAIN_READ, POINT_READ};
+
+/// The burst is of a hundred at once, or fewer if there are fewer clients.
+const BURST_MAX: u32 = 100;
+/// Descriptors beside those of the clients: logs, the daemon's connection, the runtime's own.
+const SPARE_FILES: u64 = 128;
+
+/// Lets this process have a connection for each client, two in runs over the wire.
+pub(crate) fn raise_file_limit(concurrency: u32) {
+    use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+    let wanted = u64::from(concurrency) * 2 + SPARE_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let current = limit.maximum.map_or(wanted, |most| most.min(wanted));
+        // If it stays as it is, connecting fails with an error that names the limit.
+        setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit }).ok();
+    }
+}
+
+/// Connects, reads twice and writes.
+pub(crate) async fn work(url: &str, plan: &Plan, lived: &mut Lived) -> Result<(), Failure> {
+    let begin = clock::now();
+    let client = connect(url).await?;
+    let connected = clock::now();
+    read(&client, "first query", &plan.reads[0]).await?;
+    lived.first_query = Some(connected.elapsed());
+    lived.wire_first_query = Some(begin.elapsed());
+    let begin = clock::now();
+    read(&client, "second query", &plan.reads[1]).await?;
+    lived.second_query = Some(begin.elapsed());
+    if let Some(change) = &plan.change {
+        let begin = clock::now();
+        write(&client, change).await?;
+        lived.write = Some(begin.elapsed());
+    }
+    Ok(())
+}
+
+async fn connect(url: &str) -> Result<tokio_postgres::Client, Failure> {
+    let connected = tokio_postgres::connect(url, NoTls).await;
+    let (client, connection) = connected.map_err(|error| Failure::of_server("connect", &error))?;
+    // It ends with the client; what it fails with is told to whoever waits for an answer.
+    tokio::spawn(async move { connection.await.ok() });
+    Ok(client)
+}
+
+async fn read(client: &tokio_postgres::Client, step: &'static str, wanted: &Read) -> Result<(), Failure> {
+    let rows = match &wanted.flight {
+        Some(flight) => client.query_typed(POINT_READ, &[(flight, Type::INT8)]).await,
+        None => client.query_typed(PLAIN_READ, &[]).await,
+    };
+    let rows = rows.map_err(|error| Failure::of_server(step, &error))?;
+    let [row] = rows.as_slice() else {
+        return Err(Failure::wrong(step, format!("{} rows instead of one", rows.len())));
+    };
+    if wanted.flight.is_none() {
+        return Ok(());
+    }
+    // Carrier, origin and destination are text in any import; numbers may be of several types.
+    for column in [0, 2, 3] {
+        let found: Option<String> = row.try_get(column).map_err(|error| Failure::of_server(step, &error))?;
+        let found = found.unwrap_or_else(|| "null".to_owned());
+        if !wanted.expected.contains(&found) {
+            return Err(Failure::wrong(step, format!("expected {}, got {found:?}", wanted.expected)));
+        }
+    }
+    Ok(())
+}
+
+async fn write(client: &tokio_postgres::Client, change: &Change) -> Result<(), Failure> {
+    let refused = |error| Failure::of_server("write", &error);
+    match change {
+        Change::Event { flight, kind, payload, .. } => {
+            let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
+                [(flight, Type::INT8), (kind, Type::TEXT), (payload, Type::TEXT)];
+            let rows = client.query_typed(EVENT_INSERT, &values).await.map_err(refused)?;
+            match rows.len() {
+                1 => Ok(()),
+                other => Err(Failure::wrong("write", format!("{other} rows instead of one"))),
+            }
+        }
+        Change::Schema { statements, .. } => {
+            // One message, so that it is one implicit transaction, as it is through the daemon.
+            client.batch_execute(&statements.join(";\n")).await.map_err(refused)
+        }
+    }
+}
+
+/// A burst of connections to branches that are leased before the barrier: what a driver of its own costs when
+/// the queries of the rounds go through the resident sessions.
+pub(crate) async fn burst(
+    control: &mut Control,
+    planner: &mut Planner,
+    options: &Options,
+    say: &dyn Fn(&str),
+) -> Result<(LatencyHistogram, Vec<Failure>), LabError> {
+    let clients = options.concurrency.min(BURST_MAX);
+    say(&format!("connecting to {clients} branches at once"));
+    let mut leased = Vec::new();
+    let mut failures = Vec::new();
+    for client in 0..clients {
+        let plan = planner.plan(options, "wire", client)?;
+        let mut session = Session { connection: control.another().await?, plan, runner: Runner::Wire };
+        match session.create(&mut Lived::default()).await {
+            Ok(url) => leased.push((session, url)),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    // The refill that these leases set off must not run while the connections are timed.
+    settle::until_settled(control, settle::deadline(options.pool_size()), say).await?;
+    let mut latencies = LatencyHistogram::new();
+    if leased.is_empty() {
+        return Ok((latencies, failures));
+    }
+    let run = closed_loop_with(leased, 1, |(mut session, url), _| async move {
+        let outcome = tokio::time::timeout(STEP_DEADLINE, first_query(&url, &session.plan)).await;
+        let outcome = outcome.unwrap_or_else(|_| Err(Failure::deadline("wire")));
+        let mut lived = Lived { lease: Some(Duration::ZERO), ..Lived::default() };
+        let outcome = session.destroy(&mut lived).await.and(outcome);
+        ((session, url), outcome)
+    });
+    for sample in run.await?.samples {
+        match sample.output {
+            Ok(latency) => latencies.record(latency),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    Ok((latencies, failures))
+}
+
+async fn first_query(url: &str, plan: &Plan) -> Result<Duration, Failure> {
+    let begin = clock::now();
+    let client = connect(url).await?;
+    read(&client, "first query", &plan.reads[0]).await?;
+    Ok(begin.elapsed())
+}

@@ -1,0 +1,198 @@
+//! The work of each client, prepared before the barrier: names, paths, bodies, and the answers that are
+//! expected.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use duramen_branches::model::{CreateBranch, QueryRequest, QueryStatement};
+use serde_json::{json, Value};
+
+use super::error::LabError;
+use super::options::{Options, Write};
+
+/// The read of one flight by its primary key.
+pub const POINT_READ: &str = "select carrier, flight, origin, dest, dep_delay from flights where id = $1";
+/// The insert of one event.
+pub const EVENT_INSERT: &str =
+    "insert into events (flight_id, kind, payload) values ($1, $2, $3::jsonb) returning id";
+/// A read that any database answers.
+pub const PLAIN_READ: &str = "select 1";
+
+/// A branch that the lab lost sight of goes away by itself after so long.
+const TTL_S: i64 = 900;
+const KINDS: [&str; 4] = ["boarding", "departed", "delayed", "arrived"];
+
+/// A read and its right answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Read {
+    /// The request's body.
+    pub(crate) body: Bytes,
+    /// The flight that is read; `None` for [`PLAIN_READ`].
+    pub(crate) flight: Option<i64>,
+    /// The rows as JSON.
+    pub(crate) expected: String,
+}
+
+/// A write.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// One row into `events`.
+    Event { body: Bytes, flight: i64, kind: &'static str, payload: String },
+    /// Several statements in one transaction.
+    Schema { body: Bytes, statements: Vec<String> },
+}
+
+impl Change {
+    pub(crate) fn body(&self) -> Bytes {
+        match self {
+            Change::Event { body, .. } | Change::Schema { body, .. } => body.clone(),
+        }
+    }
+
+    /// How many results the reply must hold.
+    pub(crate) fn results(&self) -> usize {
+        match self {
+            Change::Event { .. } => 1,
+            Change::Schema { statements, .. } => statements.len(),
+        }
+    }
+}
+
+/// What one client does in one round.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) name: String,
+    pub(crate) create: Bytes,
+    pub(crate) query_path: String,
+    pub(crate) destroy_path: String,
+    pub(crate) policy: &'static str,
+    pub(crate) reads: [Read; 2],
+    pub(crate) change: Option<Change>,
+}
+
+/// Draws the plans of a run.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    /// Distinguishes the run's branches from all others in the home.
+    pub(crate) run: String,
+    pub(crate) source: String,
+    pub(crate) write: Write,
+    /// Reads to choose from; never empty.
+    pub(crate) reads: Vec<Read>,
+    pub(crate) rng: fastrand::Rng,
+    /// The next read to hand out.
+    pub(crate) next: usize,
+}
+
+impl Planner {
+    /// The plan of one client of one round.
+    pub(crate) fn plan(&mut self, options: &Options, round: &str, client: u32) -> Result<Plan, LabError> {
+        let name = format!("lab-{}-{round}-{client}", self.run);
+        let policy = self.write.policy();
+        let create = CreateBranch {
+            source: Some(self.source.clone()),
+            name: Some(name.clone()),
+            policy: Some(policy),
+            ttl_s: Some(TTL_S),
+            ..CreateBranch::default()
+        };
+        let change = match options.write {
+            Write::Events => Some(self.event()?),
+            Write::Ddl => Some(schema(&name)?),
+            Write::None => None,
+        };
+        Ok(Plan {
+            create: encode(&create)?,
+            query_path: format!("/v1/branches/{name}/query"),
+            destroy_path: format!("/v1/branches/{name}"),
+            policy: policy.name(),
+            reads: [self.read(), self.read()],
+            change,
+            name,
+        })
+    }
+
+    fn read(&mut self) -> Read {
+        let read = self.reads[self.next % self.reads.len()].clone();
+        self.next += 1;
+        read
+    }
+
+    /// An event of a flight that is in the data.
+    pub(crate) fn event(&mut self) -> Result<Change, LabError> {
+        let any = self.rng.usize(..self.reads.len());
+        let flight = self.reads[any].flight.unwrap_or(1);
+        let kind = KINDS[self.rng.usize(..KINDS.len())];
+        let payload = json!({ "gate": self.rng.u8(1..60), "minutes": self.rng.i16(-20..400) }).to_string();
+        let body = one(EVENT_INSERT, vec![json!(flight), json!(kind), json!(payload)])?;
+        Ok(Change::Event { body, flight, kind, payload })
+    }
+}
+
+/// The read of one flight, with its answer.
+pub(crate) fn flight_read(flight: i64, expected: String) -> Result<Read, LabError> {
+    Ok(Read { body: one(POINT_READ, vec![json!(flight)])?, flight: Some(flight), expected })
+}
+
+/// The read that any database answers.
+pub(crate) fn plain_read() -> Result<Read, LabError> {
+    Ok(Read { body: one(PLAIN_READ, Vec::new())?, flight: None, expected: "[[1]]".to_owned() })
+}
+
+/// The body of a request with one statement.
+pub(crate) fn one(sql: &str, params: Vec<Value>) -> Result<Bytes, LabError> {
+    encode(&QueryRequest { sql: Some(sql.to_owned()), params, ..QueryRequest::default() })
+}
+
+/// A schema with a table, two indexes and a row. The schema is named for the branch only so that a reader of
+/// the server's log can tell; branches do not see each other.
+fn schema(branch: &str) -> Result<Change, LabError> {
+    let statements = schema_statements(branch);
+    let body = encode(&QueryRequest {
+        statements: statements
+            .iter()
+            .map(|sql| QueryStatement { sql: sql.clone(), params: Vec::new() })
+            .collect(),
+        ..QueryRequest::default()
+    })?;
+    Ok(Change::Schema { body, statements })
+}
+
+/// The statements of the write `ddl`.
+#[must_use]
+pub fn schema_statements(branch: &str) -> Vec<String> {
+    let schema = branch.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    vec![
+        format!("create schema {schema}"),
+        format!("create table {schema}.notes (id bigint, name text, payload jsonb)"),
+        format!("create index notes_id on {schema}.notes (id)"),
+        format!("create index notes_name on {schema}.notes (name)"),
+        format!("insert into {schema}.notes values (1, 'first', '{{\"made\": \"by the lab\"}}')"),
+    ]
+}
+
+/// Draws `count` numbers from `low..=high`, each once if there are enough of them.
+#[must_use]
+pub fn draw(rng: &mut fastrand::Rng, count: usize, low: i64, high: i64) -> Vec<i64> {
+    let range = u64::try_from(high.saturating_sub(low)).unwrap_or(0).saturating_add(1);
+    // Drawing again until a number is new is quick only while at least half of them still are.
+    if range < 2 * count as u64 {
+        let mut all: Vec<i64> = (low..=high).collect();
+        rng.shuffle(&mut all);
+        return all.iter().copied().cycle().take(count).collect();
+    }
+    let mut seen = HashSet::with_capacity(count);
+    let mut drawn = Vec::with_capacity(count);
+    while drawn.len() < count {
+        let number = rng.i64(low..=high);
+        if seen.insert(number) {
+            drawn.push(number);
+        }
+    }
+    drawn
+}
+
+fn encode(body: &impl serde::Serialize) -> Result<Bytes, LabError> {
+    let bytes = serde_json::to_vec(body).map(Bytes::from);
+    bytes.map_err(|error| LabError::Reply { doing: "write a request", detail: error.to_string() })
+}

@@ -1,0 +1,11 @@
+//! The lab: suites that measure Duramen from the outside, as its users meet it.
+//!
+//! Every suite ends in an [`Evidence`](duramen_measure::evidence::Evidence) document: figures with their
+//! distributions, checks that the measured thing really happened, and findings in words. A figure that misses its
+//! bar is said to miss it; a run in which the mechanism under test did not happen is invalid.
+//!
+//! | module | what it measures |
+//! | --- | --- |
+//! | [`branches`] | PostgreSQL branches out of the prepared pool, a hundred at once |
+
+pub mod branches;
