@@ -1,0 +1,361 @@
+//! Branches: `duramen branch ...`.
+
+use crate::{
+    context::{Context, Outcome},
+    failure::FAILED,
+    output,
+    parse::{self, PolicyName},
+    progress,
+    query::{self, Query},
+};
+use clap::{Args, Subcommand};
+use duramen_branches::model::{
+    AuditVerification, BranchEvidence, BranchView, CreateBranch, ProtectBranch, RenewBranch,
+};
+use duramen_server::path;
+use jiff::Timestamp;
+use std::{process::ExitCode, time::Duration};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  duramen branch create try --source app --ttl 1h
+  psql \"$(duramen branch url try)\"
+  duramen branch query try 'SELECT count(*) FROM flights'
+  duramen branch destroy try";
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  duramen branch create                                  a name is made up, the only source is used
+  duramen branch create try --source app --policy ddl --ttl 30m
+  duramen branch create try                              again: the same branch
+  duramen branch create now --wait 0                     refuse at once when none is ready";
+const LIST_EXAMPLES: &str = "\
+Examples:
+  duramen branch list
+  duramen branch list --json | jq -r '.[].url'";
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  duramen branch show try";
+const URL_EXAMPLES: &str = "\
+Examples:
+  psql \"$(duramen branch url try)\"";
+const RESET_EXAMPLES: &str = "\
+Examples:
+  duramen branch reset try         back to the source's data, under the same URL";
+const RENEW_EXAMPLES: &str = "\
+Examples:
+  duramen branch renew try --ttl 2h
+  duramen branch renew try --expires-at 2030-01-01T00:00:00Z";
+const PROTECT_EXAMPLES: &str = "\
+Examples:
+  duramen branch protect try       it neither expires nor can be destroyed";
+const UNPROTECT_EXAMPLES: &str = "\
+Examples:
+  duramen branch unprotect try     it expires and can be destroyed again";
+const DESTROY_EXAMPLES: &str = "\
+Examples:
+  duramen branch destroy try
+  duramen branch destroy one two three";
+const EVIDENCE_EXAMPLES: &str = "\
+Examples:
+  duramen branch evidence try      what was done in it, and that the source did not change
+  duramen branch evidence try --json > evidence.json";
+const AUDIT_EXAMPLES: &str = "\
+Examples:
+  duramen branch audit --verify    check the hash chain of the audit log; exit status 1 if it is broken";
+
+/// Evidence hashes the whole source.
+const LONG: Duration = Duration::from_secs(3600);
+/// How much longer than the queue a create may take.
+const GRACE: Duration = Duration::from_secs(60);
+/// How long a create waits in the queue when nothing else is said; the daemon has the same figure.
+const WAIT: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Branch {
+    /// Lease a branch
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create(Create),
+    /// List all leased branches
+    #[command(after_help = LIST_EXAMPLES)]
+    List,
+    /// Show one branch
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show(Name),
+    /// Print a branch's connection URL, and nothing else
+    #[command(after_help = URL_EXAMPLES)]
+    Url(Name),
+    /// Run one SQL statement through the branch's resident session
+    #[command(after_help = query::EXAMPLES)]
+    Query(Query),
+    /// Put a branch back to what the source held, under the same URL
+    #[command(after_help = RESET_EXAMPLES)]
+    Reset(Name),
+    /// Move the end of a lease
+    #[command(after_help = RENEW_EXAMPLES)]
+    Renew(Renew),
+    /// Keep a branch from expiring and from being destroyed
+    #[command(after_help = PROTECT_EXAMPLES)]
+    Protect(Name),
+    /// End a branch's protection
+    #[command(after_help = UNPROTECT_EXAMPLES)]
+    Unprotect(Name),
+    /// Give branches back
+    #[command(after_help = DESTROY_EXAMPLES)]
+    Destroy {
+        /// The branches' names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Show what was done in a branch, and that the source did not change
+    #[command(after_help = EVIDENCE_EXAMPLES)]
+    Evidence(Name),
+    /// Check the audit log
+    #[command(after_help = AUDIT_EXAMPLES)]
+    Audit {
+        /// Check that every entry follows from the one before it
+        #[arg(long, required = true)]
+        verify: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Name {
+    /// The branch's name
+    name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// The branch's name; creating it again returns the same branch [default: one is made up]
+    name: Option<String>,
+    /// The source [default: the only one]
+    #[arg(long)]
+    source: Option<String>,
+    /// What the holder may do [default: read-write]
+    #[arg(long, value_enum)]
+    policy: Option<PolicyName>,
+    /// How long the lease lasts [default: 1h]
+    #[arg(long, value_name = "SPAN", value_parser = parse::ttl, allow_hyphen_values = true)]
+    ttl: Option<i64>,
+    /// When the lease ends (RFC 3339), instead of --ttl
+    #[arg(long, value_name = "TIME", conflicts_with = "ttl")]
+    expires_at: Option<Timestamp>,
+    /// How long to wait for a branch; 0 refuses at once when none is ready [default: 30s]
+    #[arg(long, value_name = "SPAN", value_parser = parse::span)]
+    wait: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Renew {
+    /// The branch's name
+    name: String,
+    /// How long the lease lasts from now on [default: 1h]
+    #[arg(long, value_name = "SPAN", value_parser = parse::ttl, allow_hyphen_values = true)]
+    ttl: Option<i64>,
+    /// When the lease ends (RFC 3339), instead of --ttl
+    #[arg(long, value_name = "TIME", conflicts_with = "ttl")]
+    expires_at: Option<Timestamp>,
+}
+
+pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
+    match branch {
+        Branch::Create(create) => self::create(context, create).await,
+        Branch::List => list(context).await,
+        Branch::Show(Name { name }) => {
+            let branch: BranchView = context.connect().await?.get(&path(["v1", "branches", &name])).await?;
+            show(context, &branch)
+        }
+        Branch::Url(Name { name }) => {
+            let branch: BranchView = context.connect().await?.get(&path(["v1", "branches", &name])).await?;
+            match context.json {
+                true => output::json(&serde_json::json!({ "url": branch.url }))?,
+                false => output::line(branch.url),
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Branch::Query(query) => query::run(context, query).await,
+        Branch::Reset(Name { name }) => {
+            let mut connection = context.connect().await?;
+            let route = path(["v1", "branches", &name, "reset"]);
+            let branch: BranchView = progress::during("resetting the branch", connection.act(&route)).await?;
+            show(context, &branch)
+        }
+        Branch::Renew(renew) => {
+            let request = RenewBranch { ttl_s: renew.ttl, expires_at: renew.expires_at };
+            change(context, &renew.name, "renew", &request).await
+        }
+        Branch::Protect(Name { name }) => {
+            change(context, &name, "protect", &ProtectBranch { protected: true }).await
+        }
+        Branch::Unprotect(Name { name }) => {
+            change(context, &name, "protect", &ProtectBranch { protected: false }).await
+        }
+        Branch::Destroy { names } => destroy(context, &names).await,
+        Branch::Evidence(Name { name }) => evidence(context, &name).await,
+        // The flag is required, so that a later `audit --export` cannot be taken for this.
+        Branch::Audit { verify: _ } => audit(context).await,
+    }
+}
+
+async fn create(context: &Context, create: Create) -> Outcome {
+    let wait = create.wait.unwrap_or(WAIT);
+    let request = CreateBranch {
+        source: create.source,
+        name: create.name,
+        policy: create.policy.map(Into::into),
+        ttl_s: create.ttl,
+        expires_at: create.expires_at,
+        wait_ms: create.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+    };
+    let mut connection = context.connect().await?;
+    connection.set_deadline(wait.saturating_add(GRACE));
+    let work = connection.post("/v1/branches", &request);
+    let branch: BranchView = progress::during("waiting for a branch", work).await?;
+    show(context, &branch)
+}
+
+async fn list(context: &Context) -> Outcome {
+    let branches: Vec<BranchView> = context.connect().await?.get("/v1/branches").await?;
+    if context.json {
+        output::json(&branches)?;
+    } else if branches.is_empty() {
+        output::line("no branches; lease one with `duramen branch create`");
+    } else {
+        let rows = branches.iter().map(|branch| {
+            [
+                branch.name.clone(),
+                branch.source.clone(),
+                branch.generation.to_string(),
+                branch.policy.to_string(),
+                output::yes(branch.durable),
+                expiry(branch),
+                branch.state.clone(),
+            ]
+        });
+        let head = ["NAME", "SOURCE", "GENERATION", "POLICY", "DURABLE", "EXPIRES", "STATE"];
+        output::print(output::table(head, rows));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn expiry(branch: &BranchView) -> String {
+    if branch.protected {
+        "never (protected)".to_owned()
+    } else {
+        output::until(branch.expires_at)
+    }
+}
+
+fn show(context: &Context, branch: &BranchView) -> Outcome {
+    if context.json {
+        output::json(branch)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let name =
+        if branch.existing { format!("{} (was there already)", branch.name) } else { branch.name.clone() };
+    output::print(output::pairs([
+        ("branch", name),
+        ("source", format!("{}, generation {}", branch.source, branch.generation)),
+        ("policy", branch.policy.to_string()),
+        ("data", branch.data.clone()),
+        ("durable", output::durability(branch.durable).to_owned()),
+        ("expires", expiry(branch)),
+        ("state", branch.state.clone()),
+        ("url", branch.url.clone()),
+    ]));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn change<B: serde::Serialize>(context: &Context, name: &str, verb: &str, body: &B) -> Outcome {
+    let mut connection = context.connect().await?;
+    let route = path(["v1", "branches", name, verb]);
+    let work = connection.post(&route, body);
+    let branch: BranchView = progress::during("waiting for the branch", work).await?;
+    show(context, &branch)
+}
+
+async fn destroy(context: &Context, names: &[String]) -> Outcome {
+    let mut connection = context.connect().await?;
+    let mut gone: Vec<BranchView> = Vec::new();
+    let mut failed = false;
+    for name in names {
+        // One that cannot be destroyed must not keep the others alive.
+        match connection.delete::<BranchView>(&path(["v1", "branches", name])).await {
+            Ok(branch) => gone.push(branch),
+            Err(error) => {
+                output::error(&error);
+                failed = true;
+            }
+        }
+    }
+    if context.json {
+        output::json(&gone)?;
+    } else {
+        for branch in &gone {
+            output::line(format_args!("destroyed {}", branch.name));
+        }
+    }
+    Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+async fn evidence(context: &Context, name: &str) -> Outcome {
+    let mut connection = context.connect().await?;
+    connection.set_deadline(LONG);
+    let route = path(["v1", "branches", name, "evidence"]);
+    let found: BranchEvidence =
+        progress::during("hashing the snapshot and the live source", connection.get(&route)).await?;
+    let intact = found.snapshot_digest == found.snapshot_digest_now;
+    if context.json {
+        output::json(&found)?;
+    } else {
+        output::print(output::pairs([
+            ("branch", format!("{} ({})", found.branch.name, found.branch.id)),
+            ("source", format!("{}, generation {}", found.branch.source, found.branch.generation)),
+            ("policy", found.branch.policy.to_string()),
+            ("snapshot", if intact { "unchanged" } else { "CHANGED" }.to_owned()),
+            ("digest", found.snapshot_digest_now.clone()),
+            ("live source", if found.source.unchanged { "unchanged" } else { "changed" }.to_owned()),
+            ("content", found.source_now.content_hash.clone()),
+            ("write position", position(&found)),
+            ("events", found.events.len().to_string()),
+        ]));
+        for difference in &found.source.differences {
+            output::line(format_args!("  {difference}"));
+        }
+        if !found.events.is_empty() {
+            output::line("");
+        }
+        for event in &found.events {
+            output::line(event);
+        }
+    }
+    Ok(if intact { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn position(evidence: &BranchEvidence) -> String {
+    let (then, now) = (&evidence.source_at_import.write_position, &evidence.source_now.write_position);
+    match (now.is_empty(), evidence.source.nothing_written) {
+        (true, _) => "none: the source is no running server".to_owned(),
+        (_, true) => format!("{now}, where it was"),
+        _ => format!("{then} at the import, {now} now"),
+    }
+}
+
+async fn audit(context: &Context) -> Outcome {
+    let mut connection = context.connect().await?;
+    connection.set_deadline(LONG);
+    let work = connection.act("/v1/audit/verify");
+    let found: AuditVerification = progress::during("checking the audit log", work).await?;
+    if context.json {
+        output::json(&found)?;
+    } else if found.intact {
+        output::line(format_args!("intact: {} entries, head {}", found.entries, found.head));
+    } else {
+        let problem = found.problem.as_deref().unwrap_or("the chain breaks");
+        output::line(format_args!(
+            "BROKEN after {} good entries (head {}): {problem}",
+            found.entries, found.head
+        ));
+    }
+    Ok(if found.intact { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}

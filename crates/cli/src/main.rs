@@ -1,0 +1,105 @@
+//! The `duramen` command: one noun a file, and each of them only asks the daemon, the lab or the servers' crate.
+//!
+//! Exit status: 0 done, 1 failed, 2 bad usage, 3 the measurement was invalid.
+
+mod branch;
+mod context;
+mod demo;
+mod doctor;
+mod failure;
+mod home;
+mod json_flag;
+mod lab;
+mod output;
+mod parse;
+mod probe;
+mod progress;
+mod purge;
+mod query;
+mod serve;
+mod source;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use context::Context;
+use failure::Failure;
+use std::{path::PathBuf, process::ExitCode};
+
+/// Databases you can branch, trust and measure.
+#[derive(Debug, Parser)]
+#[command(name = "duramen", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Cli {
+    /// The home directory [default: DURAMEN_HOME, else the user's data folder]
+    #[arg(long, global = true, value_name = "DIR")]
+    home: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  duramen doctor                          what is there, what is missing, what mends it
+  duramen demo                            see all of it work on real data
+  duramen serve                           run the daemon that owns sources, pool and branches
+  duramen source add app --url URL        import a running server
+  duramen branch create try --source app  an isolated, writable copy of it
+
+Exit status: 0 done, 1 failed, 2 bad usage, 3 the measurement was invalid";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say what was found, what is missing, and the command that mends it
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor,
+    /// Run the daemon in the foreground
+    #[command(after_help = serve::SERVE_EXAMPLES)]
+    Serve(serve::Serve),
+    /// Stop the daemon; leased branches come back with the next one
+    #[command(after_help = serve::STOP_EXAMPLES)]
+    Stop,
+    /// Show the daemon's pools, leases and volumes
+    #[command(after_help = serve::STATUS_EXAMPLES)]
+    Status,
+    /// Stop everything below the home and remove it, all but the fetched packages
+    #[command(after_help = purge::EXAMPLES)]
+    Purge(purge::Purge),
+    /// Import databases and look after them
+    #[command(subcommand, after_help = source::EXAMPLES)]
+    Source(source::Source),
+    /// Lease isolated, writable copies of a source
+    #[command(subcommand, after_help = branch::EXAMPLES)]
+    Branch(branch::Branch),
+    /// Measure, with evidence
+    #[command(subcommand, after_help = lab::EXAMPLES)]
+    Lab(lab::Lab),
+    /// Import real data, branch it, measure it, prove that the source did not change
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(demo::Demo),
+}
+
+fn main() -> ExitCode {
+    let matches = json_flag::add(Cli::command()).get_matches();
+    let json = json_flag::given(&matches);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match run(cli, json) {
+        Ok(code) => code,
+        Err(failure) => {
+            output::error(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
+    let context = Context::new(cli.home, json)?;
+    match cli.command {
+        Command::Doctor => context.wait(doctor::run(&context)),
+        Command::Serve(serve) => context.wait_on_all_cores(serve::serve(&context, serve)),
+        Command::Stop => context.wait(serve::stop(&context)),
+        Command::Status => context.wait(serve::status(&context)),
+        Command::Purge(purge) => context.wait(purge::run(&context, purge)),
+        Command::Source(source) => context.wait(source::run(&context, source)),
+        Command::Branch(branch) => context.wait(branch::run(&context, branch)),
+        Command::Lab(lab) => context.wait_on_all_cores(lab::run(&context, lab)),
+        Command::Demo(demo) => context.wait_on_all_cores(demo::run(&context, demo)),
+    }
+}

