@@ -120,6 +120,11 @@ impl Branch {
 
     /// Starts the server unless it runs: the second step. Blocks.
     pub(crate) fn start(&self) -> Result<(), EngineError> {
+        self.start_observed(&mut |_| {})
+    }
+
+    /// As [`Branch::start`]; `observe` is called with the server's process id while it starts.
+    pub(crate) fn start_observed(&self, observe: &mut dyn FnMut(u32)) -> Result<(), EngineError> {
         let mut slot = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.as_mut().is_some_and(Postmaster::is_running) {
             return Ok(());
@@ -127,7 +132,7 @@ impl Branch {
         let settings = self.generation.server_settings(self.policy, self.cluster.data_dir());
         let server = self
             .cluster
-            .start(&self.socket_dir, &settings, START_LIMIT)
+            .start_observed(&self.socket_dir, &settings, START_LIMIT, observe)
             .map_err(|error| EngineError::new(Kind::Failed, "server_failed", error.to_string()))?;
         server.set_nice(SERVER_NICE);
         *slot = Some(server);

@@ -216,8 +216,16 @@ fn reap(shared: &Arc<Shared>, slice: usize) {
         shared.workshop.delete_volume(&clone.volume);
     }
     // Only now do they count as gone: `settled` must not be true while a deletion runs.
-    shared.state().pools.doomed.drain(..count);
+    let last = {
+        let mut state = shared.state();
+        state.pools.doomed.drain(..count);
+        state.pools.doomed.is_empty()
+    };
     shared.remove_unused_generations();
+    if last {
+        let store = &shared.workshop.store;
+        store.volumes.reclaim(&store.root);
+    }
 }
 
 /// The first error of a batch, and how many there were.

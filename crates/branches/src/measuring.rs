@@ -11,7 +11,11 @@ use duramen_measure::{
     process,
 };
 use duramen_postgres::{Guard, Statement};
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 impl Engine {
     /// Makes one branch without the pool, asks it one question, warms it, weighs it and throws it away.
@@ -24,23 +28,24 @@ impl Engine {
         })?;
         let workshop = self.shared.workshop.clone();
         generation.check(&workshop.store)?;
+        // What the branch before this one left to the file system is not this one's work.
+        tokio::task::block_in_place(|| workshop.store.volumes.reclaim(&workshop.store.root));
         let own_before = process::self_cpu_time();
-        let children_before = children_cpu();
         let started = clock::now();
+        let mut ended = EndedChildren::default();
         let (branch, clone_ms, start_ms) = tokio::task::block_in_place(|| {
             let volume = workshop.clone_snapshot(&generation)?;
             let clone_ms = ms(started.elapsed());
             let branch = Branch::new(&workshop, generation, policy, volume, None);
-            branch.start().inspect_err(|_| branch.delete(&workshop, false))?;
+            branch
+                .start_observed(&mut |postmaster| ended.look(postmaster))
+                .inspect_err(|_| branch.delete(&workshop, false))?;
             branch.place_relation_cache();
             Ok::<_, EngineError>((branch, clone_ms, ms(started.elapsed()) - clone_ms))
         })?;
-        let measured = weigh(&branch, started, own_before).await;
+        let measured = weigh(&branch, started, own_before, &mut ended).await;
         tokio::task::block_in_place(|| branch.delete(&workshop, false));
-        let (first_query_ms, own, pss_bytes) = measured?;
-        // All processes of the branch have been waited for by now. Their ending is in this figure too, so it is
-        // an upper bound of what making the branch took.
-        let cpu = own + children_cpu().saturating_sub(children_before);
+        let (first_query_ms, cpu, pss_bytes) = measured?;
         let connect_ms = first_query_ms - clone_ms - start_ms;
         Ok(ColdBranch { first_query_ms, clone_ms, start_ms, connect_ms, cpu_ms: ms(cpu), pss_bytes })
     }
@@ -59,10 +64,13 @@ impl Engine {
     }
 }
 
+/// First query, warm-up, and then: the time of the first query's answer, the CPU time of everything so far, and the
+/// memory of the branch.
 async fn weigh(
     branch: &Branch,
-    started: std::time::Instant,
+    started: Instant,
     own_before: Duration,
+    ended: &mut EndedChildren,
 ) -> Result<(f64, Duration, u64), EngineError> {
     let guard = Guard { read_only: true, timeout: Duration::from_secs(30), row_limit: 1, byte_limit: 1024 };
     let one = Statement { sql: "select 1".to_owned(), parameters: Vec::new() };
@@ -72,19 +80,39 @@ async fn weigh(
     branch.warm_up().await?;
     let own = process::self_cpu_time().saturating_sub(own_before);
     let pid = branch.pid().ok_or_else(|| EngineError::new(Kind::Failed, "server_failed", "the server is gone"))?;
-    Ok((first_query_ms, own, pss(pid)?))
+    ended.look(pid);
+    let postmaster = process::cpu_time(pid).map_err(|error| no_figures(pid, &error))?;
+    Ok((first_query_ms, own + postmaster + ended.total(), pss(pid)?))
 }
 
-/// CPU time of all processes that this one has waited for, and of those that they had waited for.
-fn children_cpu() -> Duration {
-    process::reaped_children_cpu_time()
+/// CPU time of the processes that a postmaster starts, as last seen: some (the startup process) end within
+/// milliseconds, and `/proc` tells their time only while they live.
+#[derive(Debug, Default)]
+struct EndedChildren(BTreeMap<u32, Duration>);
+
+impl EndedChildren {
+    fn look(&mut self, postmaster: u32) {
+        for pid in process::children(postmaster) {
+            if let Ok(time) = process::cpu_time(pid) {
+                self.0.insert(pid, time);
+            }
+        }
+    }
+
+    fn total(&self) -> Duration {
+        self.0.values().sum()
+    }
+}
+
+fn no_figures(pid: u32, error: &std::io::Error) -> EngineError {
+    EngineError::new(Kind::Failed, "no_figures", format!("/proc/{pid}: {error}"))
 }
 
 fn pss(postmaster: u32) -> Result<u64, EngineError> {
     let mut total = 0;
     for pid in std::iter::once(postmaster).chain(process::tree(postmaster)) {
         total += process::pss_bytes(pid)
-            .map_err(|error| EngineError::new(Kind::Failed, "no_memory_figures", format!("/proc/{pid}: {error}")))?;
+.map_err(|error| no_figures(pid, &error))?;
     }
     Ok(total)
 }

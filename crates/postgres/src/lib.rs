@@ -13,7 +13,7 @@
 //! let installation = Installation::choose(home, None)?;
 //! let cluster = Cluster::new(installation, "/var/lib/duramen/demo", ServerUser::current()?);
 //! cluster.init("postgres", true)?;
-//! let mut server = cluster.start(Path::new("/var/lib/duramen/s"), &Settings::minimal(), Duration::from_secs(10))?;
+//! let mut server = cluster.start(Path::new("/var/lib/duramen/s"), &Settings::minimal(18), Duration::from_secs(10))?;
 //! server.stop(duramen_postgres::StopMode::Fast, Duration::from_secs(10))?;
 //! # Ok(())
 //! # }

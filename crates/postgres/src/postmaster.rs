@@ -12,7 +12,7 @@ use std::{
 };
 
 /// How often a file or process is looked at while waiting for it.
-const POLL: Duration = Duration::from_micros(500);
+const POLL: Duration = Duration::from_millis(1);
 /// How many of its last log lines an error about a server shows.
 const LOG_LINES: usize = 12;
 
@@ -161,7 +161,12 @@ impl Postmaster {
     }
 
     /// Waits until the pid file says `ready`.
-    pub(crate) fn wait_ready(&mut self, log: &LogFile, timeout: Duration) -> Result<(), StartError> {
+    pub(crate) fn wait_ready(
+        &mut self,
+        log: &LogFile,
+        timeout: Duration,
+        observe: &mut dyn FnMut(u32),
+    ) -> Result<(), StartError> {
         let started = clock::now();
         let data_dir = self.data_dir.display().to_string();
         loop {
@@ -181,6 +186,7 @@ impl Postmaster {
                     log: log.tail(),
                 });
             }
+            observe(self.pid);
             thread::sleep(POLL);
         }
     }

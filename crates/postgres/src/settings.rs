@@ -40,8 +40,11 @@ const MINIMAL: &[(&str, &str)] = &[
     ("logging_collector", "off"),
     ("log_checkpoints", "off"),
     ("update_process_title", "off"),
-    ("track_activities", "on"),
+    ("max_pred_locks_per_transaction", "10"),
 ];
+
+/// From PostgreSQL 18 on: no worker processes for I/O, and no more than one operation in flight.
+const MINIMAL_18: &[(&str, &str)] = &[("io_method", "sync"), ("io_max_concurrency", "1")];
 
 impl Settings {
     /// No settings.
@@ -50,11 +53,13 @@ impl Settings {
         Settings::default()
     }
 
-    /// The settings of a disposable branch: fast to start, small, **not durable** (`fsync=off`).
+    /// The settings of a disposable branch under a server of one major version: fast to start, small, **not
+    /// durable** (`fsync=off`).
     #[must_use]
-    pub fn minimal() -> Settings {
+    pub fn minimal(major: u32) -> Settings {
         let mut settings = Settings::new();
-        for (name, value) in MINIMAL {
+        let newer: &[(&str, &str)] = if major >= 18 { MINIMAL_18 } else { &[] };
+        for (name, value) in MINIMAL.iter().chain(newer) {
             settings.set(name, value);
         }
         settings

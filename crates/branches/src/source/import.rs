@@ -252,7 +252,7 @@ impl Importer<'_> {
         let ident = ident_map("owners", self.user, OWNER);
         cluster.write_file("pg_ident.conf", &ident).map_err(|error| import_failed(&error))?;
         let mut server = cluster
-            .start(&draft.socket_dir, &import_settings(), START_LIMIT)
+            .start(&draft.socket_dir, &import_settings(installation.version.major), START_LIMIT)
             .map_err(|error| start_failed(&error))?;
         let client = fingerprint::connect(&local(&draft.socket_dir, OWNER, "postgres")).await?;
         if database != "postgres" {
@@ -292,7 +292,7 @@ impl Importer<'_> {
         self.disarm_files(&cluster, &mut sanitised)?;
 
         self.say("recovering the copy");
-        let mut settings = import_settings();
+        let mut settings = import_settings(installation.version.major);
         settings.merge(&carried);
         let create_admin = format!("create role {ADMIN} superuser login;\n");
         cluster.single_user("template1", &create_admin, &settings).map_err(|error| import_failed(&error))?;
@@ -325,7 +325,7 @@ impl Importer<'_> {
         let reset = vec!["--pgdata".to_owned(), draft.path.display().to_string()];
         cluster.run("pg_resetwal", &reset, None).map_err(|error| import_failed(&error))?;
         keep_relation_cache(&draft.path, database_oid).map_err(|error| io_error("seal", &draft.path, &error))?;
-        let mut branch = Settings::minimal();
+        let mut branch = Settings::minimal(installation.version.major);
         branch.merge(&carried);
         cluster.write_file("postgresql.conf", &branch.to_conf()).map_err(|error| import_failed(&error))?;
         for policy in Policy::ALL {
@@ -436,8 +436,8 @@ pub(crate) fn snapshot_path(store: &volume::Store, source: &str, generation: u32
 }
 
 /// A copy is recovered and changed without flushing: if the machine fails, the import is begun again.
-fn import_settings() -> Settings {
-    let mut settings = Settings::minimal();
+fn import_settings(major: u32) -> Settings {
+    let mut settings = Settings::minimal(major);
     for (name, value) in [
         ("max_prepared_transactions", "200"),
         ("max_connections", "20"),

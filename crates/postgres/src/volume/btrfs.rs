@@ -4,7 +4,7 @@
 use super::{Kind, VolumeError, Volumes};
 use rustix::{
     fs::{open, Mode, OFlags},
-    ioctl::{opcode, Getter, Setter},
+    ioctl::{opcode, Getter, NoArg, Setter},
 };
 use std::{io, os::fd::AsRawFd, os::fd::OwnedFd, path::Path};
 
@@ -62,6 +62,7 @@ type CreateOp = Setter<{ opcode::write::<VolumeArgs>(MAGIC, 14) }, VolumeArgs>;
 type DestroyOp = Setter<{ opcode::write::<VolumeArgs>(MAGIC, 15) }, VolumeArgs>;
 type SnapshotOp = Setter<{ opcode::write::<SnapshotArgs>(MAGIC, 23) }, SnapshotArgs>;
 type SetFlagsOp = Setter<{ opcode::write::<u64>(MAGIC, 26) }, u64>;
+type SyncOp = NoArg<{ opcode::none(MAGIC, 8) }>;
 type InfoOp = Getter<{ opcode::read::<InfoArgs>(MAGIC, 60) }, InfoArgs>;
 
 /// What btrfs knows of a subvolume.
@@ -139,6 +140,13 @@ fn info(path: &Path) -> io::Result<SubvolumeInfo> {
     Ok(SubvolumeInfo { uuid: args.uuid, change_transid: args.change_transid })
 }
 
+#[allow(unsafe_code, reason = "ioctl: it takes no argument")]
+fn sync(dir: OwnedFd) -> io::Result<()> {
+    // SAFETY: BTRFS_IOC_SYNC takes no argument.
+    unsafe { rustix::ioctl::ioctl(dir, SyncOp::new())? };
+    Ok(())
+}
+
 /// Whether subvolumes can be made, snapshot and deleted in `dir`.
 pub(super) fn probe(dir: &Path) -> io::Result<()> {
     if rustix::fs::statfs(dir)?.f_type as u64 != SUPER_MAGIC {
@@ -184,6 +192,11 @@ impl Volumes for Btrfs {
             }
             result => result.map_err(|error| VolumeError::io("deleting", path, error)),
         }
+    }
+
+    fn reclaim(&self, root: &Path) {
+        // Best effort: without it the cleaner comes by itself, at a moment of its own.
+        let _ = open_dir(root).and_then(sync);
     }
 
     fn identity(&self, path: &Path) -> Option<String> {

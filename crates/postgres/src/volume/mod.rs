@@ -132,6 +132,9 @@ pub trait Volumes: Send + Sync + std::fmt::Debug {
     /// [`VolumeError::Io`]. A volume that is not there is no error.
     fn delete(&self, path: &Path) -> Result<(), VolumeError>;
 
+    /// Has the space of deleted volumes below `root` freed now rather than at a moment of the file system's choice.
+    fn reclaim(&self, _root: &Path) {}
+
     /// An identity of a frozen volume that changes when anything in it is written, where the file system keeps one.
     fn identity(&self, path: &Path) -> Option<String>;
 }
