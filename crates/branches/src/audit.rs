@@ -4,12 +4,10 @@
 //! Changing, removing or reordering a line breaks every hash after it. A line is handed to the operating system
 //! before the caller is answered, so a killed daemon has logged whatever it acknowledged.
 
-use crate::{
-    error::EngineError,
-    home::io_error,
-    model::AuditVerification,
-};
+use crate::{error::EngineError, home::io_error, model::AuditVerification};
 use duramen_measure::clock;
+use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{json, Value};
 use std::{
     fs,
@@ -28,6 +26,15 @@ const GENESIS: &str = "000000000000000000000000000000000000000000000000000000000
 pub(crate) struct Audit {
     dir: PathBuf,
     tail: Mutex<Tail>,
+}
+
+/// An event's text: names of fields are in this order.
+#[derive(Serialize)]
+struct Event<'a, T: Serialize> {
+    event: &'a str,
+    at: Timestamp,
+    #[serde(flatten)]
+    details: T,
 }
 
 #[derive(Debug)]
@@ -63,21 +70,24 @@ impl Audit {
         Ok(audit)
     }
 
-    /// Appends one event; its time and name are added to `details`, which must be an object.
-    pub(crate) fn append(&self, event: &str, mut details: Value) -> Result<(), EngineError> {
-        if let Some(object) = details.as_object_mut() {
-            object.insert("event".to_owned(), event.into());
-            object.insert("at".to_owned(), clock::utc_now().to_string().into());
-        }
-        let text = details.to_string();
+    /// Appends one event with its name, its time and `details`, which must serialise to an object.
+    pub(crate) fn append(&self, event: &str, details: impl Serialize) -> Result<(), EngineError> {
+        let line = Event { event, at: clock::utc_now(), details };
+        let text = serde_json::to_string(&line)
+            .map_err(|error| io_error("append to the audit log in", &self.dir, &error.into()))?;
         let mut tail = self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(first) = &tail.poisoned {
-            return Err(io_error("append to the audit log in", &self.dir, &std::io::Error::other(first.clone())));
+            return Err(io_error(
+                "append to the audit log in",
+                &self.dir,
+                &std::io::Error::other(first.clone()),
+            ));
         }
         let hash = line_hash(&tail.head, &text);
         let line = format!("{hash} {} {text}\n", tail.head);
         if let Err(error) = self.write(&mut tail, &line) {
-            tail.poisoned = Some(format!("an earlier write failed: {error}; restart the daemon when it is mended"));
+            tail.poisoned =
+                Some(format!("an earlier write failed: {error}; restart the daemon when it is mended"));
             return Err(io_error("append to the audit log in", &self.dir, &error));
         }
         tail.head = hash;
@@ -109,7 +119,9 @@ impl Audit {
         for (_, path) in segments(&self.dir)? {
             for line in BufReader::new(fs::File::open(path)?).lines() {
                 let line = line?;
-                let Some(text) = line.splitn(3, ' ').nth(2).filter(|text| text.contains(&needle)) else { continue };
+                let Some(text) = line.splitn(3, ' ').nth(2).filter(|text| text.contains(&needle)) else {
+                    continue;
+                };
                 if let Ok(event) = serde_json::from_str(text) {
                     events.push_back(event);
                     if events.len() > limit {

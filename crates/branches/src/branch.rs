@@ -24,6 +24,8 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// Branch servers yield to the daemon: a lease must not wait behind a hundred queries.
 const SERVER_NICE: i32 = 5;
+/// The same for the scheduling group of a resident session.
+const SESSION_GROUP_NICE: &str = "15";
 /// How many callers may wait for one branch's session.
 pub(crate) const SESSION_QUEUE: usize = 32;
 
@@ -175,6 +177,7 @@ impl Branch {
         let database = &self.generation.manifest.database;
         Session::connect(&self.socket_dir, self.policy.role(), database, CONNECT_LIMIT)
             .await
+            .inspect(yield_to_daemon)
             .map_err(|error| session_failed(&error))
     }
 
@@ -268,7 +271,9 @@ impl Branch {
             .to_string()
             .bytes()
             .map(|byte| match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => (byte as char).to_string(),
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
+                    (byte as char).to_string()
+                }
                 other => format!("%{other:02X}"),
             })
             .collect();
@@ -279,6 +284,13 @@ impl Branch {
             self.policy.role()
         )
     }
+}
+
+/// Lets the daemon go before a session's statements. Each server process is a session of its own to the kernel, and
+/// where the scheduler groups by session ("autogroup") a process's own priority counts for nothing against others.
+/// Best effort: without that grouping, or the right, the servers' ordinary priority holds.
+fn yield_to_daemon(session: &Session) {
+    let _ = fs::write(format!("/proc/{}/autogroup", session.process_id()), SESSION_GROUP_NICE);
 }
 
 fn session_failed(error: &SessionError) -> EngineError {
@@ -293,19 +305,31 @@ fn query_failed(error: SessionError) -> EngineError {
             if refusal.code == "57014" {
                 error = EngineError::new(
                     Kind::Timeout,
-                    "statement_timeout",
-                    format!("{refusal}; the statement ran too long or was cancelled: raise timeout_ms, or ask for less"),
+                    "cancelled",
+                    format!("the statement was cancelled: {refusal}"),
                 );
             }
             error.sqlstate = Some(refusal.code);
             error
         }
         SessionError::ZeroByte => EngineError::new(Kind::Invalid, "zero_byte", error.to_string()),
+        SessionError::Cancelled(_) => EngineError::new(
+            Kind::Timeout,
+            "statement_timeout",
+            format!("{error}: raise timeout_ms (--timeout), or ask for less"),
+        ),
+        SessionError::TransactionControl => {
+            EngineError::new(Kind::Invalid, "transaction_control", error.to_string())
+        }
         SessionError::Timeout(_) => EngineError::new(
             Kind::Timeout,
             "server_timeout",
             format!("{error}; the session was closed, and the next query opens a new one"),
         ),
-        _ => EngineError::new(Kind::Failed, "session_lost", format!("{error}; the next query opens a new session")),
+        _ => EngineError::new(
+            Kind::Failed,
+            "session_lost",
+            format!("{error}; the next query opens a new session"),
+        ),
     }
 }

@@ -7,8 +7,9 @@ use crate::{
     home::Home,
     journal::{Journal, LeaseRecord},
     maintenance::{self, Activity, Wake},
-    model::{PoolView, Policy, Refill, RefillReport, Status},
+    model::{Policy, PoolView, Refill, RefillReport, Status},
     pool::Pools,
+    query::Burst,
     recovery,
     source::manifest::SourceRecord,
 };
@@ -83,6 +84,7 @@ pub(crate) struct Shared {
     pub(crate) journal: Journal,
     pub(crate) audit: Audit,
     pub(crate) activity: Activity,
+    pub(crate) burst: Burst,
     pub(crate) wake: Wake,
     pub(crate) closing: AtomicBool,
     pub(crate) boot: String,
@@ -94,7 +96,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn audit(&self, event: &str, details: serde_json::Value) -> Result<(), EngineError> {
+    /// Whether the maintenance thread has something more urgent to do than what it is at: a create waits, or the
+    /// engine closes.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+            || self.state().pools.pools.values().any(|pool| !pool.waiters.is_empty())
+    }
+
+    pub(crate) fn audit(&self, event: &str, details: impl serde::Serialize) -> Result<(), EngineError> {
         self.audit.append(event, details)
     }
 }
@@ -150,6 +159,7 @@ impl Engine {
             journal,
             audit,
             activity: Activity::new(),
+            burst: Burst::new(),
             wake: Wake::default(),
             closing: AtomicBool::new(false),
             boot,
@@ -251,7 +261,10 @@ fn close(shared: &Shared) -> Result<(), EngineError> {
         }
     }
     if let Err(error) = shared.audit.append("closed", serde_json::json!({})).and_then(|()| {
-        shared.audit.sync().map_err(|error| crate::home::io_error("flush", &shared.workshop.home.audit(), &error))
+        shared
+            .audit
+            .sync()
+            .map_err(|error| crate::home::io_error("flush", &shared.workshop.home.audit(), &error))
     }) {
         tracing::error!(%error, "the audit log was not closed");
     }

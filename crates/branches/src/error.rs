@@ -46,6 +46,10 @@ impl EngineError {
     /// The body that callers are sent.
     #[must_use]
     pub fn body(&self) -> ErrorBody {
-        ErrorBody { code: self.code.to_owned(), message: self.message.clone(), sqlstate: self.sqlstate.clone() }
+        ErrorBody {
+            code: self.code.to_owned(),
+            message: self.message.clone(),
+            sqlstate: self.sqlstate.clone(),
+        }
     }
 }

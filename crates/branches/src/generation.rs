@@ -50,7 +50,9 @@ impl Generation {
     pub(crate) fn check(&self, store: &volume::Store) -> Result<(), EngineError> {
         let problem = if !self.snapshot.join("PG_VERSION").exists() {
             Some(("snapshot_missing", "is missing"))
-        } else if self.manifest.identity.is_some() && store.volumes.identity(&self.snapshot) != self.manifest.identity {
+        } else if self.manifest.identity.is_some()
+            && store.volumes.identity(&self.snapshot) != self.manifest.identity
+        {
             Some(("snapshot_damaged", "was changed after it was imported"))
         } else {
             None

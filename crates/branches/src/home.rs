@@ -23,7 +23,8 @@ impl Home {
     /// Makes the folders of a home directory, and checks that the server user can reach them.
     pub(crate) fn open(root: &Path, user: &ServerUser) -> Result<Home, EngineError> {
         fs::create_dir_all(root).map_err(|error| io_error("make the home directory", root, &error))?;
-        let root = fs::canonicalize(root).map_err(|error| io_error("find the home directory", root, &error))?;
+        let root =
+            fs::canonicalize(root).map_err(|error| io_error("find the home directory", root, &error))?;
         user.check_traversable(&root)
             .map_err(|error| EngineError::new(Kind::Failed, "home_not_traversable", error.to_string()))?;
         let home = Home { sockets: socket_root(&root), root };

@@ -85,7 +85,8 @@ impl Journal {
 
     fn append(&self, line: &str) -> Result<(), EngineError> {
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        file.write_all(line.as_bytes()).map_err(|error| io_error("append to the lease journal", &self.path, &error))
+        file.write_all(line.as_bytes())
+            .map_err(|error| io_error("append to the lease journal", &self.path, &error))
     }
 }
 

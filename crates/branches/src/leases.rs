@@ -83,7 +83,8 @@ impl Engine {
                 Ok(None) => self.lease(&mut state, branch, request.name, expires_at, now)?,
                 other => {
                     state.pools.offer(branch);
-                    return other.and_then(|view| view.ok_or_else(|| nothing_ready(&state, &source, policy, limit)));
+                    return other
+                        .and_then(|view| view.ok_or_else(|| nothing_ready(&state, &source, policy, limit)));
                 }
             }
         };
@@ -139,7 +140,11 @@ impl Engine {
             return Err(error);
         }
         state.leases.get(&record.name).map(view).ok_or_else(|| {
-            EngineError::new(Kind::Conflict, "destroyed", format!("branch {} was destroyed meanwhile", record.name))
+            EngineError::new(
+                Kind::Conflict,
+                "destroyed",
+                format!("branch {} was destroyed meanwhile", record.name),
+            )
         })
     }
 
@@ -167,7 +172,9 @@ impl Engine {
     /// When there is no such branch or the end lies in the past.
     pub fn renew(&self, name: &str, request: RenewBranch) -> Result<BranchView, EngineError> {
         let expires_at = expiry(clock::utc_now(), request.ttl_s, request.expires_at)?;
-        self.change(name, "renewed", json!({ "expires_at": expires_at }), |record| record.expires_at = expires_at)
+        self.change(name, "renewed", json!({ "expires_at": expires_at }), |record| {
+            record.expires_at = expires_at
+        })
     }
 
     /// Protects a branch from destruction and expiry, or ends that.
@@ -176,7 +183,9 @@ impl Engine {
     /// When there is no such branch.
     pub fn protect(&self, name: &str, request: ProtectBranch) -> Result<BranchView, EngineError> {
         let protected = request.protected;
-        self.change(name, "protected", json!({ "protected": protected }), |record| record.protected = protected)
+        self.change(name, "protected", json!({ "protected": protected }), |record| {
+            record.protected = protected
+        })
     }
 
     fn change(
@@ -240,7 +249,11 @@ impl Engine {
             let mut state = self.shared.state();
             let lease = find_mut(&mut state, name)?;
             if lease.resetting {
-                return Err(EngineError::new(Kind::Conflict, "resetting", format!("branch {name} is being reset")));
+                return Err(EngineError::new(
+                    Kind::Conflict,
+                    "resetting",
+                    format!("branch {name} is being reset"),
+                ));
             }
             lease.resetting = true;
             Arc::clone(&lease.branch)
@@ -289,7 +302,11 @@ fn replace(shared: &Arc<Shared>, name: &str, old: &Arc<Branch>) -> Result<Arc<Br
         let Ok(lease) = find_mut(&mut state, name) else {
             drop(state);
             workshop.delete_volume(&branch.volume);
-            return Err(EngineError::new(Kind::NotFound, "not_found", format!("branch {name} was destroyed meanwhile")));
+            return Err(EngineError::new(
+                Kind::NotFound,
+                "not_found",
+                format!("branch {name} was destroyed meanwhile"),
+            ));
         };
         lease.branch = Arc::clone(&branch);
         branch.volume.clone_into(&mut lease.record.volume);
@@ -388,7 +405,10 @@ pub(crate) fn find<'a>(state: &'a State, name: &str) -> Result<&'a Lease, Engine
         EngineError::new(
             Kind::NotFound,
             "not_found",
-            format!("there is no branch {name:?}{}; `duramen branch list` shows those there are", hint.unwrap_or_default()),
+            format!(
+                "there is no branch {name:?}{}; `duramen branch list` shows those there are",
+                hint.unwrap_or_default()
+            ),
         )
     })
 }
@@ -402,11 +422,15 @@ fn pick_source(state: &State, wanted: Option<&str>) -> Result<String, EngineErro
     match wanted {
         Some(name) if state.pools.generations.contains_key(name) => Ok(name.to_owned()),
         Some(name) => {
-            let hint = names::closest(name, state.sources.keys()).map(|known| format!("; did you mean {known}?"));
+            let hint =
+                names::closest(name, state.sources.keys()).map(|known| format!("; did you mean {known}?"));
             Err(EngineError::new(
                 Kind::NotFound,
                 "unknown_source",
-                format!("there is no source {name:?}{}; add one with `duramen source add`", hint.unwrap_or_default()),
+                format!(
+                    "there is no source {name:?}{}; add one with `duramen source add`",
+                    hint.unwrap_or_default()
+                ),
             ))
         }
         None if state.pools.generations.len() == 1 => {
@@ -480,7 +504,10 @@ fn expiry(now: Timestamp, ttl_s: Option<i64>, at: Option<Timestamp>) -> Result<T
         return Err(EngineError::new(
             Kind::Invalid,
             "bad_ttl",
-            format!("a lease may last {} days at most; protect the branch to keep it longer", TTL_MAX_S / 86_400),
+            format!(
+                "a lease may last {} days at most; protect the branch to keep it longer",
+                TTL_MAX_S / 86_400
+            ),
         ));
     }
     at.map_or_else(

@@ -36,6 +36,8 @@ const START_THREADS: usize = 3;
 const CONNECT_THREADS: usize = 3;
 /// How long the thread sleeps when there is nothing to do.
 const IDLE: Duration = Duration::from_millis(500);
+/// How long the thread waits for freed space at most.
+const RECLAIM_LIMIT: Duration = Duration::from_secs(10);
 /// How many refills are remembered for the status.
 const REPORTS_MAX: usize = 64;
 
@@ -72,7 +74,7 @@ fn wait_for_quiet(shared: &Shared) -> bool {
         if shared.activity.quiet_for() >= QUIET || started.elapsed() > PATIENCE {
             return true;
         }
-        if shared.closing.load(Ordering::Acquire) || shared.state().pools.deficits().iter().any(|d| d.waiting > 0) {
+        if shared.is_wanted() {
             return false;
         }
         thread::sleep(Duration::from_millis(2));
@@ -85,7 +87,8 @@ fn refill(shared: &Arc<Shared>, deficit: &Deficit) {
     let (generation, mut volumes) = {
         let mut state = shared.state();
         let Some(generation) = state.pools.generations.get(&deficit.key.0).cloned() else { return };
-        let volumes: Vec<String> = std::iter::from_fn(|| state.pools.take_cold(&generation)).take(count).collect();
+        let volumes: Vec<String> =
+            std::iter::from_fn(|| state.pools.take_cold(&generation)).take(count).collect();
         (generation, volumes)
     };
     let workshop = &shared.workshop;
@@ -113,17 +116,20 @@ fn refill(shared: &Arc<Shared>, deficit: &Deficit) {
     } else {
         let missing = count - volumes.len().min(count);
         volumes.extend(
-            parallel(CLONE_THREADS, (0..missing).collect(), |_| failures.keep(workshop.clone_snapshot(&generation)))
-                .into_iter()
-                .flatten(),
+            parallel(CLONE_THREADS, (0..missing).collect(), |_| {
+                failures.keep(workshop.clone_snapshot(&generation))
+            })
+            .into_iter()
+            .flatten(),
         );
         report.clone_ms = ms(started.elapsed());
         let mark = clock::now();
-        let branches: Vec<Arc<Branch>> =
-            parallel(START_THREADS, volumes, |volume| failures.keep(start(workshop, &generation, policy, volume)))
-                .into_iter()
-                .flatten()
-                .collect();
+        let branches: Vec<Arc<Branch>> = parallel(START_THREADS, volumes, |volume| {
+            failures.keep(start(workshop, &generation, policy, volume))
+        })
+        .into_iter()
+        .flatten()
+        .collect();
         report.start_ms = ms(mark.elapsed());
         let mark = clock::now();
         parallel(CONNECT_THREADS, branches, |branch| {
@@ -137,7 +143,13 @@ fn refill(shared: &Arc<Shared>, deficit: &Deficit) {
     finish(shared, &generation, count, failures, report);
 }
 
-fn finish(shared: &Shared, generation: &Generation, count: usize, failures: Failures, mut report: RefillReport) {
+fn finish(
+    shared: &Shared,
+    generation: &Generation,
+    count: usize,
+    failures: Failures,
+    mut report: RefillReport,
+) {
     let (failed, first) = failures.take();
     report.failed = u32::try_from(failed).unwrap_or(u32::MAX);
     report.branches = u32::try_from(count - failed.min(count)).unwrap_or(u32::MAX);
@@ -215,17 +227,21 @@ fn reap(shared: &Arc<Shared>, slice: usize) {
     for clone in clones {
         shared.workshop.delete_volume(&clone.volume);
     }
-    // Only now do they count as gone: `settled` must not be true while a deletion runs.
-    let last = {
-        let mut state = shared.state();
-        state.pools.doomed.drain(..count);
-        state.pools.doomed.is_empty()
-    };
     shared.remove_unused_generations();
-    if last {
+    if shared.state().pools.doomed.len() == count {
+        // The last ones: freeing their space is work too, and belongs here rather than beside the next burst.
         let store = &shared.workshop.store;
         store.volumes.reclaim(&store.root);
+        let started = clock::now();
+        while store.volumes.reclaiming(&store.root)
+            && started.elapsed() < RECLAIM_LIMIT
+            && !shared.is_wanted()
+        {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
+    // Only now do they count as gone: `settled` must not be true while a deletion runs.
+    shared.state().pools.doomed.drain(..count);
 }
 
 /// The first error of a batch, and how many there were.
@@ -249,7 +265,11 @@ impl Failures {
 }
 
 /// Runs `work` on every item with a few threads, and returns the results in the order of completion.
-pub(crate) fn parallel<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+pub(crate) fn parallel<T: Send, R: Send>(
+    threads: usize,
+    items: Vec<T>,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
     let threads = threads.min(items.len());
     let slots: Vec<Mutex<Option<T>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
     let next = AtomicUsize::new(0);

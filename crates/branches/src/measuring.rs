@@ -22,14 +22,22 @@ impl Engine {
     ///
     /// # Errors
     /// Unknown source, or the branch cannot be made.
-    pub async fn measure_cold(self: &Arc<Self>, source: &str, policy: Policy) -> Result<ColdBranch, EngineError> {
+    pub async fn measure_cold(
+        self: &Arc<Self>,
+        source: &str,
+        policy: Policy,
+    ) -> Result<ColdBranch, EngineError> {
         let generation = self.shared.state().pools.generations.get(source).cloned().ok_or_else(|| {
             EngineError::new(Kind::NotFound, "unknown_source", format!("there is no source {source:?}"))
         })?;
         let workshop = self.shared.workshop.clone();
         generation.check(&workshop.store)?;
         // What the branch before this one left to the file system is not this one's work.
-        tokio::task::block_in_place(|| workshop.store.volumes.reclaim(&workshop.store.root));
+        let store = &workshop.store;
+        tokio::task::block_in_place(|| store.volumes.reclaim(&store.root));
+        while store.volumes.reclaiming(&store.root) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         let own_before = process::self_cpu_time();
         let started = clock::now();
         let mut ended = EndedChildren::default();
@@ -79,7 +87,8 @@ async fn weigh(
     let first_query_ms = ms(started.elapsed());
     branch.warm_up().await?;
     let own = process::self_cpu_time().saturating_sub(own_before);
-    let pid = branch.pid().ok_or_else(|| EngineError::new(Kind::Failed, "server_failed", "the server is gone"))?;
+    let pid =
+        branch.pid().ok_or_else(|| EngineError::new(Kind::Failed, "server_failed", "the server is gone"))?;
     ended.look(pid);
     let postmaster = process::cpu_time(pid).map_err(|error| no_figures(pid, &error))?;
     Ok((first_query_ms, own + postmaster + ended.total(), pss(pid)?))
@@ -111,8 +120,7 @@ fn no_figures(pid: u32, error: &std::io::Error) -> EngineError {
 fn pss(postmaster: u32) -> Result<u64, EngineError> {
     let mut total = 0;
     for pid in std::iter::once(postmaster).chain(process::tree(postmaster)) {
-        total += process::pss_bytes(pid)
-.map_err(|error| no_figures(pid, &error))?;
+        total += process::pss_bytes(pid).map_err(|error| no_figures(pid, &error))?;
     }
     Ok(total)
 }

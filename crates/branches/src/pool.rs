@@ -70,7 +70,12 @@ impl Pools {
     }
 
     /// Queues a create.
-    pub(crate) fn wait(&mut self, source: &str, policy: Policy, ticket: u64) -> oneshot::Receiver<Arc<Branch>> {
+    pub(crate) fn wait(
+        &mut self,
+        source: &str,
+        policy: Policy,
+        ticket: u64,
+    ) -> oneshot::Receiver<Arc<Branch>> {
         let (hand_over, receive) = oneshot::channel();
         let pool = self.pools.entry((source.to_owned(), policy)).or_default();
         pool.waiters.push_back(Waiter { ticket, hand_over });
@@ -169,7 +174,8 @@ impl Pools {
             .filter(|generation| !self.broken.contains_key(&generation.source))
             .filter_map(|generation| {
                 let have = self.cold.get(&generation.source).map_or(0, Vec::len);
-                let missing = (self.sizes.get(&generation.source).map_or(0, |size| size.cold) as usize).saturating_sub(have);
+                let missing = (self.sizes.get(&generation.source).map_or(0, |size| size.cold) as usize)
+                    .saturating_sub(have);
                 (missing > 0).then(|| (Arc::clone(generation), to_u32(missing)))
             })
             .collect()

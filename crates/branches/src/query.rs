@@ -9,7 +9,7 @@ use crate::{
 use bytes::Bytes;
 use duramen_measure::clock;
 use duramen_postgres::{Guard, Outcome, Statement};
-use serde_json::{json, Value};
+use serde_json::Value;
 use std::{io::Write, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
@@ -30,7 +30,11 @@ impl Engine {
     ///
     /// # Errors
     /// What the database refused, a timeout, an unknown branch, a request over a limit.
-    pub async fn query(self: &Arc<Self>, name: &str, request: QueryRequest) -> Result<QueryAnswer, EngineError> {
+    pub async fn query(
+        self: &Arc<Self>,
+        name: &str,
+        request: QueryRequest,
+    ) -> Result<QueryAnswer, EngineError> {
         let _active = self.shared.activity.enter();
         let guard = guard(&request)?;
         let statements = statements(request)?;
@@ -60,8 +64,18 @@ impl Engine {
                     format!("too many queries wait for the session of branch {name}; use its URL for parallel sessions"),
                 ));
             };
+            let place = engine.shared.burst.enter().await;
             let started = clock::now();
-            let outcome = branch.run(&statements, guard, async { drop(gone.await) }).await;
+            let outcome = {
+                let mut work = std::pin::pin!(branch.run(&statements, guard, async { drop(gone.await) }));
+                match tokio::time::timeout(Burst::SHORT, &mut work).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => {
+                        drop(place);
+                        work.await
+                    }
+                }
+            };
             let server_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
             engine.log_statements(&id, &statements, server_us, &outcome)?;
             outcome.map(|outcomes| answer(&name, policy, durable, &outcomes, server_us))
@@ -79,15 +93,57 @@ impl Engine {
         server_us: u64,
         outcome: &Result<Vec<Outcome>, EngineError>,
     ) -> Result<(), EngineError> {
-        let hash = |sql: &str| blake3::hash(sql.as_bytes()).to_hex()[..32].to_owned();
-        let hashes: Vec<String> = statements.iter().map(|statement| hash(&statement.sql)).collect();
-        let rows: u64 = outcome.as_ref().map_or(0, |outcomes| outcomes.iter().map(|outcome| outcome.row_count).sum());
-        let error = outcome.as_ref().err().map(|error| error.sqlstate.clone().unwrap_or_else(|| error.code.to_owned()));
+        let hash = |sql: &str| blake3::hash(sql.as_bytes()).to_hex().as_str()[..32].to_owned();
         self.shared.audit(
             "statement",
-            json!({ "branch": branch, "sql_blake3": hashes, "duration_us": server_us, "rows": rows, "error": error }),
+            Executed {
+                branch,
+                sql_blake3: statements.iter().map(|statement| hash(&statement.sql)).collect(),
+                duration_us: server_us,
+                rows: outcome
+                    .as_ref()
+                    .map_or(0, |outcomes| outcomes.iter().map(|outcome| outcome.row_count).sum()),
+                error: outcome.as_ref().err().map(|error| error.sqlstate.as_deref().unwrap_or(error.code)),
+            },
         )
     }
+}
+
+/// Lets a few statements start at a time, in the order of asking.
+///
+/// A hundred statements that start together on two cores finish together, all late, and push each other out of the
+/// processor's caches. A place is held for a few milliseconds at most: who runs longer goes on without one, so slow
+/// statements never keep others from starting.
+#[derive(Debug)]
+pub(crate) struct Burst(tokio::sync::Semaphore);
+
+impl Burst {
+    /// How long a place is held at most.
+    const SHORT: Duration = Duration::from_millis(5);
+    /// Places for each processor.
+    const PER_CORE: usize = 2;
+
+    pub(crate) fn new() -> Burst {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Burst(tokio::sync::Semaphore::new(
+            std::env::var("BURST").ok().and_then(|s| s.parse().ok()).unwrap_or(cores * Burst::PER_CORE),
+        ))
+    }
+
+    async fn enter(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        // It is never closed.
+        self.0.acquire().await.ok()
+    }
+}
+
+/// What the audit log keeps of a request: never its text, which may hold anything.
+#[derive(serde::Serialize)]
+struct Executed<'a> {
+    branch: &'a str,
+    sql_blake3: Vec<String>,
+    duration_us: u64,
+    rows: u64,
+    error: Option<&'a str>,
 }
 
 fn guard(request: &QueryRequest) -> Result<Guard, EngineError> {
@@ -107,7 +163,10 @@ fn statements(request: QueryRequest) -> Result<Vec<Statement>, EngineError> {
     match (request.sql, request.statements.is_empty()) {
         (Some(sql), true) => statements.push(Statement { sql, parameters: parameters(request.params) }),
         (None, false) => statements.extend(
-            request.statements.into_iter().map(|s| Statement { sql: s.sql, parameters: parameters(s.params) }),
+            request
+                .statements
+                .into_iter()
+                .map(|s| Statement { sql: s.sql, parameters: parameters(s.params) }),
         ),
         _ => return Err(invalid("bad_query", "give either sql (with params) or statements")),
     }
@@ -146,7 +205,11 @@ fn answer(name: &str, policy: Policy, durable: bool, outcomes: &[Outcome], serve
         let _ = serde_json::to_writer(&mut out, &outcome.columns);
         out.extend_from_slice(b",\"rows\":");
         out.extend_from_slice(if outcome.rows_json.is_empty() { b"[]" } else { &outcome.rows_json });
-        let _ = write!(out, ",\"row_count\":{},\"truncated\":{},\"command\":", outcome.row_count, outcome.truncated);
+        let _ = write!(
+            out,
+            ",\"row_count\":{},\"truncated\":{},\"command\":",
+            outcome.row_count, outcome.truncated
+        );
         let _ = serde_json::to_writer(&mut out, &outcome.command);
         out.push(b'}');
     }

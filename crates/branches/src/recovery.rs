@@ -38,11 +38,15 @@ pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Res
     for name in ["branches", "snapshots", "imports"] {
         let dir = workshop.store.root.join(name);
         fs::create_dir_all(&dir).map_err(|error| io_error("make", &dir, &error))?;
-        fs::set_permissions(&dir, fs::Permissions::from_mode(0o711)).map_err(|error| io_error("open", &dir, &error))?;
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o711))
+            .map_err(|error| io_error("open", &dir, &error))?;
     }
     let (journal, records) = Journal::open(&workshop.home.journal())?;
     let audit = Audit::open(&workshop.home.audit())?;
-    audit.append("opened", json!({ "version": env!("CARGO_PKG_VERSION"), "volumes": workshop.store.volumes.kind() }))?;
+    audit.append(
+        "opened",
+        json!({ "version": env!("CARGO_PKG_VERSION"), "volumes": workshop.store.volumes.kind() }),
+    )?;
     let boot = journal::boot_id();
 
     let mut state = State::default();
@@ -84,9 +88,13 @@ fn open_source(workshop: &Workshop, record: SourceRecord, state: &mut State) {
         Err(error) => {
             tracing::error!(source = record.name, "{error}");
             // Without its manifest a source has no generation; with it, creates are told what is wrong.
-            if let Ok(generation) =
-                Generation::open(&workshop.home, &workshop.store, &record.name, record.generation, &record.settings)
-            {
+            if let Ok(generation) = Generation::open(
+                &workshop.home,
+                &workshop.store,
+                &record.name,
+                record.generation,
+                &record.settings,
+            ) {
                 state.pools.replace_generation(Arc::new(generation), record.settings.pool.clone());
             }
             state.pools.broken.insert(record.name.clone(), error.message);
@@ -96,8 +104,14 @@ fn open_source(workshop: &Workshop, record: SourceRecord, state: &mut State) {
 }
 
 /// A leased branch of an earlier process, running again.
-fn adopt(workshop: &Workshop, state: &State, mut record: LeaseRecord, boot: &str) -> Result<Lease, EngineError> {
-    let settings = state.sources.get(&record.source).map(|source| source.settings.clone()).unwrap_or_default();
+fn adopt(
+    workshop: &Workshop,
+    state: &State,
+    mut record: LeaseRecord,
+    boot: &str,
+) -> Result<Lease, EngineError> {
+    let settings =
+        state.sources.get(&record.source).map(|source| source.settings.clone()).unwrap_or_default();
     let mut generation =
         Generation::open(&workshop.home, &workshop.store, &record.source, record.generation, &settings)?;
     // The branch goes on as it began, whatever the source's settings have become since.
@@ -128,7 +142,11 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord], state: &State) -> Result<(),
         .into_iter()
         .filter(|pid| {
             let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-            let name = cwd.strip_prefix(&branches).ok().and_then(|path| path.iter().next()).and_then(|name| name.to_str());
+            let name = cwd
+                .strip_prefix(&branches)
+                .ok()
+                .and_then(|path| path.iter().next())
+                .and_then(|name| name.to_str());
             // A deleted directory reads as `NAME (deleted)` and so is nobody's.
             !name.is_some_and(|name| volumes.contains(name))
         })
@@ -147,7 +165,9 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord], state: &State) -> Result<(),
     let snapshots = workshop.store.root.join("snapshots");
     for name in entries(&snapshots)? {
         let known = name.rsplit_once('.').is_some_and(|(source, number)| {
-            number.parse().is_ok_and(|number: u32| generations.get(source).is_some_and(|list| list.contains(&number)))
+            number
+                .parse()
+                .is_ok_and(|number: u32| generations.get(source).is_some_and(|list| list.contains(&number)))
         });
         if !known {
             stale.push(snapshots.join(name));
@@ -194,7 +214,9 @@ fn kill_all(pids: &[u32]) {
         }
     }
     let started = clock::now();
-    while pids.iter().any(|pid| Path::new(&format!("/proc/{pid}/cwd")).exists()) && started.elapsed() < KILL_LIMIT {
+    while pids.iter().any(|pid| Path::new(&format!("/proc/{pid}/cwd")).exists())
+        && started.elapsed() < KILL_LIMIT
+    {
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -30,8 +30,11 @@ const POOL_MAX: u32 = 2000;
 impl Shared {
     /// The sample's server of a source that has one.
     pub(crate) fn sample_server(&self, source: &str) -> Option<SampleServer> {
-        let is_sample =
-            self.state().sources.get(source).is_some_and(|record| matches!(record.origin, Origin::Flights { .. }));
+        let is_sample = self
+            .state()
+            .sources
+            .get(source)
+            .is_some_and(|record| matches!(record.origin, Origin::Flights { .. }));
         is_sample.then(|| self.new_sample_server(source).ok()).flatten()
     }
 
@@ -48,9 +51,12 @@ impl Shared {
             let state = self.state();
             let leased = state.leases.values().map(|l| (l.record.source.clone(), l.record.generation));
             let doomed = state.pools.doomed.iter().map(|(branch, _)| &branch.generation);
-            let ready = state.pools.pools.values().flat_map(|pool| &pool.hot).map(|branch| &branch.generation);
+            let ready =
+                state.pools.pools.values().flat_map(|pool| &pool.hot).map(|branch| &branch.generation);
             let current = state.sources.values().map(|record| (record.name.clone(), record.generation));
-            let made = doomed.chain(ready).map(|generation| (generation.source.clone(), generation.manifest.generation));
+            let made = doomed
+                .chain(ready)
+                .map(|generation| (generation.source.clone(), generation.manifest.generation));
             leased.chain(made).chain(current).collect()
         };
         let sources: Vec<String> = self.state().sources.keys().cloned().collect();
@@ -93,7 +99,10 @@ impl Engine {
                 return Err(EngineError::new(
                     Kind::Conflict,
                     "source_exists",
-                    format!("source {} exists; `duramen source refresh {}` imports it anew", request.name, request.name),
+                    format!(
+                        "source {} exists; `duramen source refresh {}` imports it anew",
+                        request.name, request.name
+                    ),
                 ));
             }
             let record = SourceRecord {
@@ -154,8 +163,13 @@ impl Engine {
         let sample = shared.new_sample_server(&record.name)?;
         let manifest = importer.import(&record, database, &sample).await?;
         record.save(&workshop.home)?;
-        let generation =
-            Generation::open(&workshop.home, &workshop.store, &record.name, record.generation, &record.settings)?;
+        let generation = Generation::open(
+            &workshop.home,
+            &workshop.store,
+            &record.name,
+            record.generation,
+            &record.settings,
+        )?;
         shared.audit(
             "imported",
             json!({ "source": record.name, "generation": record.generation, "origin": record.origin.kind(),
@@ -174,11 +188,15 @@ impl Engine {
     fn record(&self, name: &str) -> Result<SourceRecord, EngineError> {
         let state = self.shared.state();
         state.sources.get(name).cloned().ok_or_else(|| {
-            let hint = names::closest(name, state.sources.keys()).map(|known| format!("; did you mean {known}?"));
+            let hint =
+                names::closest(name, state.sources.keys()).map(|known| format!("; did you mean {known}?"));
             EngineError::new(
                 Kind::NotFound,
                 "unknown_source",
-                format!("there is no source {name:?}{}; `duramen source list` shows those there are", hint.unwrap_or_default()),
+                format!(
+                    "there is no source {name:?}{}; `duramen source list` shows those there are",
+                    hint.unwrap_or_default()
+                ),
             )
         })
     }
@@ -201,7 +219,8 @@ impl Engine {
         let state = self.shared.state();
         let leased = state.leases.values().filter(|l| l.record.source == name).map(|l| l.record.generation);
         let ready = state.pools.pools.iter().filter(|(key, _)| key.0 == name);
-        let ready = ready.flat_map(|(_, pool)| pool.hot.iter().map(|branch| branch.generation.manifest.generation));
+        let ready =
+            ready.flat_map(|(_, pool)| pool.hot.iter().map(|branch| branch.generation.manifest.generation));
         for generation in leased.chain(ready) {
             *branches_by_generation.entry(generation).or_default() += 1;
         }
@@ -225,16 +244,23 @@ impl Engine {
     ///
     /// # Errors
     /// Unknown source, sizes over the limit, or the record cannot be written.
-    pub async fn change_settings(&self, name: &str, change: ChangeSettings) -> Result<SourceView, EngineError> {
+    pub async fn change_settings(
+        &self,
+        name: &str,
+        change: ChangeSettings,
+    ) -> Result<SourceView, EngineError> {
         let _one = self.sources_lock.lock().await;
         let mut record = self.record(name)?;
         let settings = &mut record.settings;
         settings.pool.hot.extend(change.hot);
         settings.pool.cold = change.cold.unwrap_or(settings.pool.cold);
         check_pool(&settings.pool.hot, settings.pool.cold)?;
-        let server_changed = !change.server.is_empty() || change.durable.is_some_and(|on| on != settings.durable);
+        let server_changed =
+            !change.server.is_empty() || change.durable.is_some_and(|on| on != settings.durable);
         let mut server = duramen_postgres::Settings::new();
-        for (key, value) in settings.server.iter().filter(|(key, _)| change.server.get(*key).is_none_or(|v| !v.is_empty())) {
+        for (key, value) in
+            settings.server.iter().filter(|(key, _)| change.server.get(*key).is_none_or(|v| !v.is_empty()))
+        {
             server.set(key, value);
         }
         for (key, value) in change.server.iter().filter(|(_, value)| !value.is_empty()) {
@@ -251,8 +277,13 @@ impl Engine {
         {
             let mut state = self.shared.state();
             if server_changed {
-                let generation =
-                    Generation::open(home, &self.shared.workshop.store, name, record.generation, &record.settings)?;
+                let generation = Generation::open(
+                    home,
+                    &self.shared.workshop.store,
+                    name,
+                    record.generation,
+                    &record.settings,
+                )?;
                 state.pools.replace_generation(Arc::new(generation), record.settings.pool.clone());
             } else {
                 state.pools.broken.remove(name);
@@ -326,7 +357,9 @@ impl Engine {
         }
         let store = &self.shared.workshop.store;
         for number in manifest::generations(home, name) {
-            if let Err(error) = store.volumes.delete(&crate::source::import::snapshot_path(store, name, number)) {
+            if let Err(error) =
+                store.volumes.delete(&crate::source::import::snapshot_path(store, name, number))
+            {
                 tracing::warn!(%error, "a removed source's snapshot is left to the next start's sweep");
             }
         }
@@ -394,10 +427,25 @@ fn check_pool(hot: &BTreeMap<crate::model::Policy, u32>, cold: u32) -> Result<()
 /// Settings that would let a branch reach out, or that the engine itself decides.
 fn check_setting(name: &str) -> Result<(), EngineError> {
     const REFUSED: &[&str] = &[
-        "archive_command", "archive_mode", "archive_library", "restore_command", "primary_conninfo", "listen_addresses",
-        "unix_socket_directories", "port", "hba_file", "ident_file", "data_directory", "config_file",
-        "shared_preload_libraries", "session_preload_libraries", "local_preload_libraries", "dynamic_library_path",
-        "max_logical_replication_workers", "allow_system_table_mods", "external_pid_file",
+        "archive_command",
+        "archive_mode",
+        "archive_library",
+        "restore_command",
+        "primary_conninfo",
+        "listen_addresses",
+        "unix_socket_directories",
+        "port",
+        "hba_file",
+        "ident_file",
+        "data_directory",
+        "config_file",
+        "shared_preload_libraries",
+        "session_preload_libraries",
+        "local_preload_libraries",
+        "dynamic_library_path",
+        "max_logical_replication_workers",
+        "allow_system_table_mods",
+        "external_pid_file",
     ];
     let valid = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
     if !valid || REFUSED.contains(&name.to_ascii_lowercase().as_str()) {
@@ -413,9 +461,9 @@ fn check_setting(name: &str) -> Result<(), EngineError> {
 /// Paths are kept absolute: the daemon's working directory is not the caller's.
 fn absolute(origin: Origin) -> Result<Origin, EngineError> {
     let resolve = |path: String| -> Result<String, EngineError> {
-        fs::canonicalize(&path)
-            .map(|absolute| absolute.display().to_string())
-            .map_err(|error| EngineError::new(Kind::Invalid, "bad_path", format!("cannot find {path}: {error}")))
+        fs::canonicalize(&path).map(|absolute| absolute.display().to_string()).map_err(|error| {
+            EngineError::new(Kind::Invalid, "bad_path", format!("cannot find {path}: {error}"))
+        })
     };
     Ok(match origin {
         Origin::DataDirectory { path } => Origin::DataDirectory { path: resolve(path)? },

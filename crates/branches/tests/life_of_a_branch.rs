@@ -2,7 +2,9 @@
 
 mod support;
 
-use duramen_branches::model::{AddSource, CreateBranch, Origin, Policy, ProtectBranch, RenewBranch, SourceSettings};
+use duramen_branches::model::{
+    AddSource, CreateBranch, Origin, Policy, ProtectBranch, RenewBranch, SourceSettings,
+};
 use serde_json::json;
 use support::{lease, pool, query, rows, settle, Home};
 
@@ -25,11 +27,16 @@ async fn flights_are_imported_branched_written_and_given_back() {
     let again = lease(&engine, "one", Policy::ReadWrite).await;
     assert!(again.existing && again.id == branch.id, "create is idempotent by name");
     assert_eq!(rows(&engine, "one", "select count(*) from flights").await, json!([[5000]]));
-    let first = "insert into events (flight_id, kind, payload) values (7, 'seen', '{\"by\": 1}') returning id";
+    let first =
+        "insert into events (flight_id, kind, payload) values (7, 'seen', '{\"by\": 1}') returning id";
     assert_eq!(rows(&engine, "one", first).await, json!([[1]]), "the warm-up gave its id back");
 
     lease(&engine, "two", Policy::ReadWrite).await;
-    assert_eq!(rows(&engine, "two", "select count(*) from events").await, json!([[0]]), "branches are isolated");
+    assert_eq!(
+        rows(&engine, "two", "select count(*) from events").await,
+        json!([[0]]),
+        "branches are isolated"
+    );
     lease(&engine, "reader", Policy::ReadOnly).await;
     lease(&engine, "builder", Policy::Ddl).await;
     query(&engine, "builder", "create table built (id int primary key)").await.expect("DDL");
@@ -90,11 +97,14 @@ async fn leases_end_by_themselves_and_the_queue_is_fair() {
     let engine = home.open().await;
     home.add_script(&engine, "create table t (x int);", SourceSettings::default()).await;
     engine
-        .change_settings("app", duramen_branches::model::ChangeSettings {
-            hot: [(Policy::ReadWrite, 0)].into(),
-            cold: Some(0),
-            ..Default::default()
-        })
+        .change_settings(
+            "app",
+            duramen_branches::model::ChangeSettings {
+                hot: [(Policy::ReadWrite, 0)].into(),
+                cold: Some(0),
+                ..Default::default()
+            },
+        )
         .await
         .expect("settings");
     // With nothing ready, creates wait in the queue and are served in the order of asking.
@@ -113,7 +123,8 @@ async fn leases_end_by_themselves_and_the_queue_is_fair() {
         order.push(task.await.expect("the task"));
     }
     assert_eq!(order.len(), 4);
-    let refused = engine.create(CreateBranch { wait_ms: Some(0), ..CreateBranch::default() }).await.unwrap_err();
+    let refused =
+        engine.create(CreateBranch { wait_ms: Some(0), ..CreateBranch::default() }).await.unwrap_err();
     assert_eq!(refused.code, "no_branch_ready");
     for _ in 0..100 {
         if engine.branches().is_empty() {

@@ -24,6 +24,11 @@ use context::Context;
 use failure::Failure;
 use std::{path::PathBuf, process::ExitCode};
 
+/// Requests are many small allocations that one thread makes and another frees, which the C library's allocator
+/// is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Databases you can branch, trust and measure.
 #[derive(Debug, Parser)]
 #[command(name = "duramen", version, arg_required_else_help = true, after_help = EXAMPLES)]

@@ -76,7 +76,8 @@ pub fn tree(pid: u32) -> Vec<u32> {
     let mut at = 0;
     // A reused id could close a circle, but ids are finite and each is looked at once.
     while at < found.len() {
-        let below: Vec<u32> = children(found[at]).into_iter().filter(|child| !found.contains(child)).collect();
+        let below: Vec<u32> =
+            children(found[at]).into_iter().filter(|child| !found.contains(child)).collect();
         found.extend(below);
         at += 1;
     }

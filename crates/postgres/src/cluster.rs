@@ -108,8 +108,8 @@ impl Cluster {
         if !data_dir.join("global/pg_control").exists() {
             return Err(refuse("it has no global/pg_control".to_owned()));
         }
-        let text =
-            fs::read_to_string(data_dir.join("PG_VERSION")).map_err(|error| refuse(format!("PG_VERSION: {error}")))?;
+        let text = fs::read_to_string(data_dir.join("PG_VERSION"))
+            .map_err(|error| refuse(format!("PG_VERSION: {error}")))?;
         text.trim().parse().map_err(|_| refuse(format!("PG_VERSION holds {:?}", text.trim())))
     }
 
@@ -164,7 +164,12 @@ impl Cluster {
     ///
     /// # Errors
     /// What the program printed, if it failed.
-    pub fn run(&self, program: &str, arguments: &[String], stdin: Option<&str>) -> Result<String, ClusterError> {
+    pub fn run(
+        &self,
+        program: &str,
+        arguments: &[String],
+        stdin: Option<&str>,
+    ) -> Result<String, ClusterError> {
         self.run_with_env(program, arguments, stdin, &[])
     }
 
@@ -219,7 +224,12 @@ impl Cluster {
     /// # Errors
     /// What the server printed, if it failed. Single-user mode goes on after a failed statement: check the
     /// effect.
-    pub fn single_user(&self, database: &str, sql: &str, settings: &Settings) -> Result<String, ClusterError> {
+    pub fn single_user(
+        &self,
+        database: &str,
+        sql: &str,
+        settings: &Settings,
+    ) -> Result<String, ClusterError> {
         let mut arguments = vec!["--single".to_owned(), "-D".to_owned(), self.data_dir.display().to_string()];
         arguments.extend(settings.to_arguments());
         arguments.push(database.to_owned());
@@ -266,10 +276,12 @@ impl Cluster {
         };
         if !socket_dir.exists() {
             fs::create_dir_all(socket_dir).map_err(prepare(socket_dir))?;
-            fs::set_permissions(socket_dir, fs::Permissions::from_mode(0o755)).map_err(prepare(socket_dir))?;
+            fs::set_permissions(socket_dir, fs::Permissions::from_mode(0o755))
+                .map_err(prepare(socket_dir))?;
             self.user.own(socket_dir).map_err(prepare(socket_dir))?;
         }
-        let log = fs::OpenOptions::new().create(true).append(true).open(&self.log).map_err(prepare(&self.log))?;
+        let log =
+            fs::OpenOptions::new().create(true).append(true).open(&self.log).map_err(prepare(&self.log))?;
         let errors = log.try_clone().map_err(prepare(&self.log))?;
         // A pid file left by a killed server would be read as an answer of the new one.
         let _ = fs::remove_file(self.data_dir.join("postmaster.pid"));
@@ -304,7 +316,10 @@ impl Cluster {
 /// directory, which is the same in every clone, and so the hundredth server tries a hundred keys. In a namespace of
 /// its own the first key is free, and the segment vanishes with its server even after SIGKILL. Without the right to
 /// make one (only root has it) the server tries keys as ever.
-#[allow(unsafe_code, reason = "a measurement pays for it: a thousand servers try half a million keys without it")]
+#[allow(
+    unsafe_code,
+    reason = "a measurement pays for it: a thousand servers try half a million keys without it"
+)]
 fn own_ipc_namespace() {
     // SAFETY: leaving the IPC namespace concerns System V and POSIX message objects only, and this program uses none.
     let _ = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWIPC) };

@@ -77,9 +77,8 @@ impl Installation {
     /// [`InstallationError::BadOverride`] when `DURAMEN_PG_BIN` is set to something unusable.
     pub fn discover(home: &Path) -> Result<Vec<Installation>, InstallationError> {
         if let Some(dir) = std::env::var_os("DURAMEN_PG_BIN").filter(|dir| !dir.is_empty()) {
-            let found = Installation::at(Path::new(&dir)).map_err(|reason| InstallationError::BadOverride {
-                dir: dir.to_string_lossy().into_owned(),
-                reason,
+            let found = Installation::at(Path::new(&dir)).map_err(|reason| {
+                InstallationError::BadOverride { dir: dir.to_string_lossy().into_owned(), reason }
             })?;
             return Ok(vec![found]);
         }
@@ -185,9 +184,9 @@ fn default_home() -> PathBuf {
     if nix::unistd::Uid::effective().is_root() {
         return PathBuf::from("/var/lib/duramen");
     }
-    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).or_else(|| {
-        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"))
-    });
+    let data = std::env::var_os("XDG_DATA_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share")));
     data.unwrap_or_else(|| PathBuf::from("/tmp")).join("duramen")
 }
 
@@ -195,7 +194,9 @@ impl Installation {
     /// The home directory used when the caller names none: `DURAMEN_HOME`, else the default place.
     #[must_use]
     pub fn default_home() -> PathBuf {
-        std::env::var_os("DURAMEN_HOME").filter(|home| !home.is_empty()).map_or_else(default_home, PathBuf::from)
+        std::env::var_os("DURAMEN_HOME")
+            .filter(|home| !home.is_empty())
+            .map_or_else(default_home, PathBuf::from)
     }
 }
 

@@ -1,7 +1,9 @@
 //! A running server process: start, readiness, stop.
 
 use duramen_measure::clock;
-use rustix::process::{kill_process, setpriority_process, test_kill_process, waitpid, Pid, Signal, WaitOptions};
+use rustix::process::{
+    kill_process, setpriority_process, test_kill_process, waitpid, Pid, Signal, WaitOptions,
+};
 use std::{
     fs,
     io::{Read, Seek, SeekFrom},

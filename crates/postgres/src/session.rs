@@ -1,8 +1,10 @@
 //! A resident session: one connection that runs guarded statements in a single round trip each.
 //!
 //! Statements travel by the extended protocol, which makes the server itself refuse several statements in one
-//! text. A guarded statement is one pipeline, `BEGIN [READ ONLY]`, `SET LOCAL statement_timeout`, the statement
-//! with a row limit on its portal, `COMMIT`, sent in one write and answered in one flush.
+//! text. A guarded request is one pipeline, sent in one write and answered in one flush: each statement with a row
+//! limit on its portal, in the implicit transaction that ends at the pipeline's end, or between `BEGIN READ ONLY` and
+//! `COMMIT`. The time limit is kept here, by a cancel request, so that no `SET` in a statement can lift it; it also
+//! costs the server nothing.
 //! Source: the PostgreSQL documentation, "Frontend/Backend Protocol", sections on the extended query protocol
 //! and on pipelining.
 
@@ -19,15 +21,17 @@ use postgres_protocol::{
     },
     IsNull,
 };
-use std::{io, path::Path, path::PathBuf, time::Duration};
+use std::{io, path::Path, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
     time::timeout,
 };
 
-/// How much longer than the server's own statement timeout the client waits before it cancels and gives up.
-const GRACE: Duration = Duration::from_secs(3);
+/// How long a statement may take to end after it was cancelled.
+const GRACE: Duration = Duration::from_secs(5);
+/// SQLSTATE of a cancelled statement.
+const CANCELLED: &str = "57014";
 
 /// One statement and its parameters, which are sent as text.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +47,7 @@ pub struct Statement {
 pub struct Guard {
     /// Run in a READ ONLY transaction.
     pub read_only: bool,
-    /// The server ends the statement after this time.
+    /// The request is cancelled after this time.
     pub timeout: Duration,
     /// At most this many rows are returned; more are reported as truncated and never computed.
     pub row_limit: u32,
@@ -101,6 +105,12 @@ pub enum SessionError {
     /// The server did not answer in time; the session is of no more use.
     #[error("the server did not answer within {0:?}")]
     Timeout(Duration),
+    /// The request ran longer than its guard allows and was cancelled; the session goes on.
+    #[error("the statement ran longer than {0:?} and was cancelled")]
+    Cancelled(Duration),
+    /// The statement opened or ended a transaction by itself; it was rolled back and the session goes on.
+    #[error("a statement left a transaction open; BEGIN, COMMIT and the like have no place in a query: send several statements in one request to run them in one transaction")]
+    TransactionControl,
     /// The server sent something that this client does not speak.
     #[error("unexpected answer from the server: {0}")]
     Protocol(String),
@@ -113,7 +123,7 @@ impl SessionError {
     /// Whether the session can be used again.
     #[must_use]
     pub fn session_survives(&self) -> bool {
-        matches!(self, SessionError::Server(_) | SessionError::ZeroByte)
+        !matches!(self, SessionError::Io(_) | SessionError::Timeout(_) | SessionError::Protocol(_))
     }
 }
 
@@ -148,7 +158,7 @@ pub struct Session {
     stream: UnixStream,
     received: BytesMut,
     send: BytesMut,
-    canceller: Canceller,
+    canceller: Arc<Canceller>,
 }
 
 impl Session {
@@ -162,15 +172,21 @@ impl Session {
         database: &str,
         limit: Duration,
     ) -> Result<Session, SessionError> {
-        timeout(limit, Session::open(socket_dir, role, database)).await.map_err(|_| SessionError::Timeout(limit))?
+        timeout(limit, Session::open(socket_dir, role, database))
+            .await
+            .map_err(|_| SessionError::Timeout(limit))?
     }
 
     async fn open(socket_dir: &Path, role: &str, database: &str) -> Result<Session, SessionError> {
         let socket = socket_dir.join(format!(".s.PGSQL.{SOCKET_PORT}"));
         let stream = UnixStream::connect(&socket).await?;
-        let canceller = Canceller { socket, process_id: 0, secret_key: 0 };
-        let mut session =
-            Session { stream, received: BytesMut::with_capacity(4096), send: BytesMut::with_capacity(1024), canceller };
+        let mut canceller = Canceller { socket, process_id: 0, secret_key: 0 };
+        let mut session = Session {
+            stream,
+            received: BytesMut::with_capacity(4096),
+            send: BytesMut::with_capacity(1024),
+            canceller: Arc::new(canceller.clone()),
+        };
         let parameters = [
             ("user", role),
             ("database", database),
@@ -183,10 +199,13 @@ impl Session {
             match session.message().await? {
                 Message::AuthenticationOk | Message::ParameterStatus(_) | Message::NoticeResponse(_) => {}
                 Message::BackendKeyData(key) => {
-                    session.canceller.process_id = key.process_id();
-                    session.canceller.secret_key = key.secret_key();
+                    canceller.process_id = key.process_id();
+                    canceller.secret_key = key.secret_key();
                 }
-                Message::ReadyForQuery(_) => return Ok(session),
+                Message::ReadyForQuery(_) => {
+                    session.canceller = Arc::new(canceller);
+                    return Ok(session);
+                }
                 Message::ErrorResponse(body) => return Err(server_error(&body)?.into()),
                 _ => return Err(SessionError::Protocol("the server asked for a password".to_owned())),
             }
@@ -201,22 +220,31 @@ impl Session {
 
     /// A handle that ends this session's running statement.
     #[must_use]
-    pub fn canceller(&self) -> Canceller {
-        self.canceller.clone()
+    pub fn canceller(&self) -> Arc<Canceller> {
+        Arc::clone(&self.canceller)
     }
 
     /// Runs statements under a guard, in one transaction and one round trip. All take effect or none.
     ///
     /// # Errors
     /// [`SessionError::Server`] leaves the session usable, with the transaction rolled back.
-    pub async fn run(&mut self, statements: &[Statement], guard: Guard) -> Result<Vec<Outcome>, SessionError> {
-        let limit = guard.timeout.saturating_add(GRACE);
-        match timeout(limit, self.run_unbounded(statements, guard)).await {
-            Ok(result) => result,
-            Err(_) => {
-                let _ = timeout(Duration::from_secs(1), self.canceller.cancel()).await;
-                Err(SessionError::Timeout(limit))
+    pub async fn run(
+        &mut self,
+        statements: &[Statement],
+        guard: Guard,
+    ) -> Result<Vec<Outcome>, SessionError> {
+        let canceller = Arc::clone(&self.canceller);
+        let mut work = std::pin::pin!(self.run_unbounded(statements, guard));
+        if let Ok(result) = timeout(guard.timeout, &mut work).await {
+            return result;
+        }
+        let _ = timeout(Duration::from_secs(1), canceller.cancel()).await;
+        match timeout(GRACE, &mut work).await {
+            Ok(Err(SessionError::Server(error))) if error.code == CANCELLED => {
+                Err(SessionError::Cancelled(guard.timeout))
             }
+            Ok(result) => result,
+            Err(_) => Err(SessionError::Timeout(guard.timeout + GRACE)),
         }
     }
 
@@ -226,10 +254,13 @@ impl Session {
         guard: Guard,
     ) -> Result<Vec<Outcome>, SessionError> {
         self.send.clear();
-        self.control(if guard.read_only { "BEGIN READ ONLY" } else { "BEGIN READ WRITE" })?;
-        self.control(&format!("SET LOCAL statement_timeout = {}", guard.timeout.as_millis().max(1)))?;
+        if guard.read_only {
+            self.control("BEGIN READ ONLY")?;
+        }
         for statement in statements {
-            if statement.sql.contains('\0') || statement.parameters.iter().flatten().any(|text| text.contains('\0')) {
+            if statement.sql.contains('\0')
+                || statement.parameters.iter().flatten().any(|text| text.contains('\0'))
+            {
                 self.send.clear();
                 return Err(SessionError::ZeroByte);
             }
@@ -240,7 +271,9 @@ impl Session {
             let rows = i32::try_from(guard.row_limit).unwrap_or(i32::MAX - 1).saturating_add(1);
             frontend::execute("", rows, &mut self.send)?;
         }
-        self.control("COMMIT")?;
+        if guard.read_only {
+            self.control("COMMIT")?;
+        }
         frontend::sync(&mut self.send);
         self.flush().await?;
 
@@ -258,6 +291,7 @@ impl Session {
         }
         match failure {
             Some(error) => Err(error.into()),
+            None if status != b'I' => Err(SessionError::TransactionControl),
             None => Ok(collector.outcomes),
         }
     }
@@ -341,7 +375,13 @@ struct Collector {
 
 impl Collector {
     fn new(guard: Guard, statements: usize) -> Collector {
-        Collector { guard, outcomes: Vec::with_capacity(statements), kinds: Vec::new(), open: false, bytes: 0 }
+        Collector {
+            guard,
+            outcomes: Vec::with_capacity(statements),
+            kinds: Vec::new(),
+            open: false,
+            bytes: 0,
+        }
     }
 
     fn take(&mut self, message: Message) -> Result<(), SessionError> {
@@ -370,7 +410,10 @@ impl Collector {
                 self.close(tag);
             }
             Message::PortalSuspended => {
-                let tag = self.outcomes.last().map_or_else(String::new, |last| format!("SELECT {}", last.row_count));
+                let tag = self
+                    .outcomes
+                    .last()
+                    .map_or_else(String::new, |last| format!("SELECT {}", last.row_count));
                 if let Some(last) = self.outcomes.last_mut() {
                     last.truncated = true;
                 }

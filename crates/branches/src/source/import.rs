@@ -181,7 +181,9 @@ impl Importer<'_> {
             "--no-password".to_owned(),
         ];
         let target = draft.path.clone();
-        let backup = tokio::task::spawn_blocking(move || cluster.run_with_env("pg_basebackup", &arguments, None, &env));
+        let backup = tokio::task::spawn_blocking(move || {
+            cluster.run_with_env("pg_basebackup", &arguments, None, &env)
+        });
         tokio::pin!(backup);
         loop {
             tokio::select! {
@@ -202,7 +204,8 @@ impl Importer<'_> {
         database: Option<&str>,
         draft: &Draft<'_>,
     ) -> Result<(Installation, String), EngineError> {
-        let major = Cluster::major_of(origin).map_err(|error| invalid("not_a_data_directory", error.to_string()))?;
+        let major =
+            Cluster::major_of(origin).map_err(|error| invalid("not_a_data_directory", error.to_string()))?;
         if Postmaster::adopt(origin).is_some() {
             return Err(invalid(
                 "source_running",
@@ -216,7 +219,11 @@ impl Importer<'_> {
             let entry = entry.map_err(|error| io_error("read", origin, &error.into()))?;
             let relative = entry.path().strip_prefix(origin).unwrap_or(entry.path());
             if entry.file_type().is_symlink() {
-                return Err(if relative.starts_with("pg_tblspc") { refuse_tablespaces() } else { refuse_link(relative) });
+                return Err(if relative.starts_with("pg_tblspc") {
+                    refuse_tablespaces()
+                } else {
+                    refuse_link(relative)
+                });
             }
             let target = draft.path.join(relative);
             let copied = if entry.file_type().is_dir() {
@@ -248,7 +255,9 @@ impl Importer<'_> {
         let cluster = self.create(draft, &installation)?;
         self.say("running the script");
         cluster.init(OWNER, false).map_err(|error| import_failed(&error))?;
-        cluster.write_file("pg_hba.conf", "local all all peer map=owners\n").map_err(|error| import_failed(&error))?;
+        cluster
+            .write_file("pg_hba.conf", "local all all peer map=owners\n")
+            .map_err(|error| import_failed(&error))?;
         let ident = ident_map("owners", self.user, OWNER);
         cluster.write_file("pg_ident.conf", &ident).map_err(|error| import_failed(&error))?;
         let mut server = cluster
@@ -313,7 +322,10 @@ impl Importer<'_> {
             let mut config = admin.clone();
             config.dbname(&name);
             let client = fingerprint::connect(&config).await?;
-            client.batch_execute("vacuum (freeze, analyze)").await.map_err(|error| fingerprint::read_error(&error))?;
+            client
+                .batch_execute("vacuum (freeze, analyze)")
+                .await
+                .map_err(|error| fingerprint::read_error(&error))?;
         }
         // The last session leaves the relation cache files that every branch starts from.
         let client = fingerprint::connect(&admin_there).await?;
@@ -324,7 +336,8 @@ impl Importer<'_> {
         self.say("trimming and sealing");
         let reset = vec!["--pgdata".to_owned(), draft.path.display().to_string()];
         cluster.run("pg_resetwal", &reset, None).map_err(|error| import_failed(&error))?;
-        keep_relation_cache(&draft.path, database_oid).map_err(|error| io_error("seal", &draft.path, &error))?;
+        keep_relation_cache(&draft.path, database_oid)
+            .map_err(|error| io_error("seal", &draft.path, &error))?;
         let mut branch = Settings::minimal(installation.version.major);
         branch.merge(&carried);
         cluster.write_file("postgresql.conf", &branch.to_conf()).map_err(|error| import_failed(&error))?;
@@ -369,7 +382,11 @@ impl Importer<'_> {
     fn disarm_files(&self, cluster: &Cluster, sanitised: &mut Vec<Sanitised>) -> Result<(), EngineError> {
         let dir = cluster.data_dir();
         let mut report = |kind: &str, object: &str, action: &str| {
-            sanitised.push(Sanitised { kind: kind.to_owned(), object: object.to_owned(), action: action.to_owned() });
+            sanitised.push(Sanitised {
+                kind: kind.to_owned(),
+                object: object.to_owned(),
+                action: action.to_owned(),
+            });
         };
         for name in ["standby.signal", "recovery.signal", "recovery.conf"] {
             if fs::remove_file(dir.join(name)).is_ok() {
@@ -402,7 +419,11 @@ impl Importer<'_> {
         Ok(())
     }
 
-    async fn warm_statements(&self, record: &SourceRecord, database: &Config) -> Result<Vec<String>, EngineError> {
+    async fn warm_statements(
+        &self,
+        record: &SourceRecord,
+        database: &Config,
+    ) -> Result<Vec<String>, EngineError> {
         if !record.settings.warm.is_empty() {
             return Ok(record.settings.warm.clone());
         }
@@ -463,9 +484,9 @@ async fn serving_database(admin: &Config, wanted: &str) -> Result<(String, u32),
         )
         .await
         .map_err(|error| fingerprint::read_error(&error))?;
-    rows.first()
-        .map(|row| (row.get(0), row.get::<_, u32>(1)))
-        .ok_or_else(|| invalid("no_database", format!("the source has no database {wanted:?}; name one with --database")))
+    rows.first().map(|row| (row.get(0), row.get::<_, u32>(1))).ok_or_else(|| {
+        invalid("no_database", format!("the source has no database {wanted:?}; name one with --database"))
+    })
 }
 
 /// Runs the warm-up once and rolls it back, to see which sequences it moves; returns what puts them back, having
@@ -482,7 +503,8 @@ async fn rehearse(database: &Config, warm: &[String]) -> Result<Option<String>, 
             client.batch_execute("rollback").await
         };
         outcome.await.map_err(|error| {
-            let reason = error.as_db_error().map_or_else(|| error.to_string(), |refusal| refusal.message().to_owned());
+            let reason =
+                error.as_db_error().map_or_else(|| error.to_string(), |refusal| refusal.message().to_owned());
             invalid("bad_warm_statement", format!("the warm-up statement {statement:?} fails: {reason}"))
         })?;
     }
@@ -538,7 +560,12 @@ fn conninfo(config: &Config) -> String {
 }
 
 fn tree_size(root: &Path) -> u64 {
-    walkdir::WalkDir::new(root).into_iter().flatten().filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum()
+    walkdir::WalkDir::new(root)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|m| m.len())
+        .sum()
 }
 
 fn invalid(code: &'static str, message: impl Into<String>) -> EngineError {
@@ -556,7 +583,10 @@ fn refuse_tablespaces() -> EngineError {
 fn refuse_link(path: &Path) -> EngineError {
     invalid(
         "symbolic_link",
-        format!("{} is a symbolic link, which a branch would share with its source; import with --url instead", path.display()),
+        format!(
+            "{} is a symbolic link, which a branch would share with its source; import with --url instead",
+            path.display()
+        ),
     )
 }
 

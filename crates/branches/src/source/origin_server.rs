@@ -81,7 +81,12 @@ impl SampleServer {
             settings.set(name, value);
         }
         self.cluster.write_file("postgresql.auto.conf", &settings.to_conf()).map_err(fail)?;
-        self.cluster.write_file("pg_hba.conf", "local all all peer map=owners\nlocal replication all peer map=owners\n").map_err(fail)?;
+        self.cluster
+            .write_file(
+                "pg_hba.conf",
+                "local all all peer map=owners\nlocal replication all peer map=owners\n",
+            )
+            .map_err(fail)?;
         self.cluster.write_file("pg_ident.conf", &ident_map("owners", user, OWNER)).map_err(fail)
     }
 
@@ -90,7 +95,10 @@ impl SampleServer {
         if Postmaster::adopt(self.cluster.data_dir()).is_some() {
             return Ok(());
         }
-        self.cluster.start(&self.socket_dir, &Settings::new(), START_LIMIT).map(drop).map_err(|error| start_failed(&error))
+        self.cluster
+            .start(&self.socket_dir, &Settings::new(), START_LIMIT)
+            .map(drop)
+            .map_err(|error| start_failed(&error))
     }
 
     pub(crate) fn stop(&self) {
@@ -124,7 +132,10 @@ pub(crate) fn start_failed(error: &duramen_postgres::StartError) -> EngineError 
 }
 
 /// The present state of a source's origin.
-pub(crate) async fn fingerprint(origin: &Origin, sample: &SampleServer) -> Result<SourceFingerprint, EngineError> {
+pub(crate) async fn fingerprint(
+    origin: &Origin,
+    sample: &SampleServer,
+) -> Result<SourceFingerprint, EngineError> {
     match origin {
         Origin::Server { url } => fingerprint::of_server(&parse_url(url)?).await,
         Origin::Flights { .. } => {

@@ -51,7 +51,8 @@ const REACHING_OUT: &[&str] = &[
 ];
 
 /// Libraries whose workers reach out, wherever they are installed.
-const REACHING_LIBRARIES: &[&str] = &["pg_cron", "pg_net", "pglogical", "bdr", "pg_failover_slots", "pg_partman_bgw"];
+const REACHING_LIBRARIES: &[&str] =
+    &["pg_cron", "pg_net", "pglogical", "bdr", "pg_failover_slots", "pg_partman_bgw"];
 
 /// Reads the origin's configuration files in a copied data directory, and returns the settings that are carried
 /// over, with a report of those that were disabled.
@@ -76,7 +77,9 @@ pub(crate) fn carry_settings(data_dir: &Path, installation: &Installation) -> (S
     }
     let libraries = origin.get("shared_preload_libraries").unwrap_or_default().to_owned();
     let mut kept = Vec::new();
-    for library in libraries.split(',').map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty()) {
+    for library in
+        libraries.split(',').map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty())
+    {
         if REACHING_LIBRARIES.contains(&library) {
             report.push(sanitised("preloaded library", library, "removed: its workers reach out"));
         } else if installation.has_library(library) {
@@ -120,7 +123,11 @@ pub(crate) async fn run(server: &Config) -> Result<Vec<Sanitised>, EngineError> 
             .query("select distinct kind, object, action from pg_temp.report order by 1, 2, 3", &[])
             .await
             .map_err(|error| failed(database, &error))?;
-        report.extend(rows.iter().map(|row| Sanitised { kind: row.get(0), object: row.get(1), action: row.get(2) }));
+        report.extend(rows.iter().map(|row| Sanitised {
+            kind: row.get(0),
+            object: row.get(1),
+            action: row.get(2),
+        }));
     }
     Ok(report)
 }
@@ -136,7 +143,11 @@ pub(crate) async fn databases(server: &Config) -> Result<Vec<String>, EngineErro
 }
 
 /// A transaction that the origin had prepared would keep its locks in every branch for ever.
-async fn roll_back_prepared(client: &Client, database: &str, report: &mut Vec<Sanitised>) -> Result<(), EngineError> {
+async fn roll_back_prepared(
+    client: &Client,
+    database: &str,
+    report: &mut Vec<Sanitised>,
+) -> Result<(), EngineError> {
     let rows = client
         .query("select gid from pg_prepared_xacts where database = current_database()", &[])
         .await
@@ -155,11 +166,19 @@ async fn roll_back_prepared(client: &Client, database: &str, report: &mut Vec<Sa
 fn failed(database: &str, error: &tokio_postgres::Error) -> EngineError {
     let reason = error.as_db_error().map_or_else(
         || error.to_string(),
-        |refusal| format!("{}{}", refusal.message(), refusal.where_().map(|place| format!(" ({place})")).unwrap_or_default()),
+        |refusal| {
+            format!(
+                "{}{}",
+                refusal.message(),
+                refusal.where_().map(|place| format!(" ({place})")).unwrap_or_default()
+            )
+        },
     );
     EngineError::new(
         Kind::Failed,
         "sanitise_failed",
-        format!("the copy of database {database} could not be made harmless, so it was thrown away: {reason}"),
+        format!(
+            "the copy of database {database} could not be made harmless, so it was thrown away: {reason}"
+        ),
     )
 }

@@ -3,7 +3,8 @@
 
 use duramen_branches::{
     model::{
-        AddSource, BranchView, CreateBranch, Origin, Policy, PoolSize, QueryReply, QueryRequest, Refill, SourceSettings,
+        AddSource, BranchView, CreateBranch, Origin, Policy, PoolSize, QueryReply, QueryRequest, Refill,
+        SourceSettings,
     },
     Engine, EngineError, OpenOptions,
 };
@@ -94,7 +95,8 @@ pub(crate) fn pool(hot: &[(Policy, u32)]) -> SourceSettings {
 }
 
 pub(crate) async fn lease(engine: &Arc<Engine>, name: &str, policy: Policy) -> BranchView {
-    let request = CreateBranch { name: Some(name.to_owned()), policy: Some(policy), ..CreateBranch::default() };
+    let request =
+        CreateBranch { name: Some(name.to_owned()), policy: Some(policy), ..CreateBranch::default() };
     engine.create(request).await.expect("a lease")
 }
 

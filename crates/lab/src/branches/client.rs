@@ -156,6 +156,12 @@ impl Session {
         Ok(())
     }
 
+    /// The read of one flight.
+    pub(crate) async fn point_read(&mut self) -> Result<Duration, Failure> {
+        let Session { connection, plan, .. } = self;
+        query(connection, "point read", plan, &plan.point).await
+    }
+
     /// Destroys the branch, unless it was never there.
     pub(crate) async fn destroy(&mut self, lived: &mut Lived) -> Result<(), Failure> {
         const STEP: &str = "destroy";

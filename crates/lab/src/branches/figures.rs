@@ -15,6 +15,7 @@ pub(crate) struct Latencies {
     pub(crate) write: LatencyHistogram,
     pub(crate) write_server: LatencyHistogram,
     pub(crate) destroy: LatencyHistogram,
+    pub(crate) point_read: LatencyHistogram,
     pub(crate) wire_first_query: LatencyHistogram,
 }
 
@@ -39,6 +40,7 @@ impl Latencies {
             ("write_ms", &self.write),
             ("write_server_ms", &self.write_server),
             ("destroy_ms", &self.destroy),
+            ("point_read_ms", &self.point_read),
             ("wire_first_query_ms", &self.wire_first_query),
         ];
         let known = all.into_iter().filter(|(_, histogram)| !histogram.is_empty());

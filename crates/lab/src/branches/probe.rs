@@ -12,7 +12,7 @@ use super::client::Failure;
 use super::error::LabError;
 use super::options::{Options, Write};
 use super::reply::{integer, read, Answered};
-use super::workload::{draw, flight_read, one, plain_read, Plan, Planner};
+use super::workload::{airline_read, draw, flight_read, one, plain_read, Plan, Planner};
 
 /// How many flights are asked for at once.
 const BATCH: usize = 500;
@@ -29,6 +29,7 @@ pub(crate) async fn look(
         source: options.source.clone(),
         write: options.write,
         reads: vec![plain_read()?],
+        points: vec![plain_read()?],
         rng: entropy::rng(seed),
         next: 0,
     };
@@ -58,8 +59,8 @@ async fn look_in(
             return Err(LabError::Probe(format!("{:?} has no flights", options.source)));
         };
         count = Some(flights);
-        // Two reads by each client of each round, and as many for the burst over the wire.
-        let wanted = 2 * options.concurrency as usize * (options.rounds as usize + 1);
+        // One for each client of each round, to write an event of, and as many for the burst after them.
+        let wanted = options.concurrency as usize * (options.rounds as usize + 1);
         let bound = |id: u64| i64::try_from(id).unwrap_or(i64::MAX);
         let ids = draw(&mut planner.rng, wanted, bound(low), bound(high));
         let mut reads = Vec::with_capacity(wanted);
@@ -79,7 +80,18 @@ async fn look_in(
             return Err(LabError::Probe(format!("no flight was found by its id in {:?}", options.source)));
         }
         planner.rng.shuffle(&mut reads);
-        planner.reads = reads;
+        planner.points = reads;
+        let mut airlines = Vec::new();
+        for row in ask(connection, plan, "select carrier, name from airlines order by carrier").await? {
+            let [Value::String(carrier), name] = row.as_slice() else {
+                return Err(LabError::Probe("an airline has no carrier code".to_owned()));
+            };
+            airlines.push(airline_read(carrier.clone(), Value::from(vec![vec![name.clone()]]).to_string())?);
+        }
+        if airlines.is_empty() {
+            return Err(LabError::Probe(format!("{:?} has no airlines", options.source)));
+        }
+        planner.reads = airlines;
     }
     if options.write == Write::Events {
         let body = planner.event()?.body();

@@ -128,9 +128,10 @@ async fn with_source(
         }
     }
     if options.runner == Runner::Session {
-        let (burst, failures) = wire::burst(control, &mut planner, options, say).await?;
-        latencies.wire_first_query.merge(&burst);
-        failures.iter().for_each(|failure| outcomes.add_wire(failure));
+        let bursts = wire::burst(control, &mut planner, options, say).await?;
+        latencies.point_read.merge(&bursts.point_read);
+        latencies.wire_first_query.merge(&bursts.wire_first_query);
+        bursts.failures.iter().for_each(|failure| outcomes.add_wire(failure));
     }
     latencies.note(&mut measured.evidence);
     figures::note_rounds(&measured.rounds, &mut measured.evidence);

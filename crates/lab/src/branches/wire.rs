@@ -13,7 +13,7 @@ use super::control::Control;
 use super::error::LabError;
 use super::options::{Options, Runner};
 use super::settle;
-use super::workload::{Change, Plan, Planner, Read, EVENT_INSERT, PLAIN_READ, POINT_READ};
+use super::workload::{Change, Key, Plan, Planner, Read, AIRLINE_READ, EVENT_INSERT, PLAIN_READ, POINT_READ};
 
 /// The burst is of a hundred at once, or fewer if there are fewer clients.
 const BURST_MAX: u32 = 100;
@@ -60,19 +60,22 @@ async fn connect(url: &str) -> Result<tokio_postgres::Client, Failure> {
 }
 
 async fn read(client: &tokio_postgres::Client, step: &'static str, wanted: &Read) -> Result<(), Failure> {
-    let rows = match &wanted.flight {
-        Some(flight) => client.query_typed(POINT_READ, &[(flight, Type::INT8)]).await,
-        None => client.query_typed(PLAIN_READ, &[]).await,
+    let rows = match &wanted.key {
+        Key::Flight(flight) => client.query_typed(POINT_READ, &[(flight, Type::INT8)]).await,
+        Key::Airline(carrier) => client.query_typed(AIRLINE_READ, &[(carrier, Type::TEXT)]).await,
+        Key::Nothing => client.query_typed(PLAIN_READ, &[]).await,
     };
     let rows = rows.map_err(|error| Failure::of_server(step, &error))?;
     let [row] = rows.as_slice() else {
         return Err(Failure::wrong(step, format!("{} rows instead of one", rows.len())));
     };
-    if wanted.flight.is_none() {
-        return Ok(());
-    }
-    // Carrier, origin and destination are text in any import; numbers may be of several types.
-    for column in [0, 2, 3] {
+    // Text in any import; numbers may be of several types.
+    let columns: &[usize] = match wanted.key {
+        Key::Nothing => &[],
+        Key::Airline(_) => &[0],
+        Key::Flight(_) => &[0, 2, 3],
+    };
+    for &column in columns {
         let found: Option<String> = row.try_get(column).map_err(|error| Failure::of_server(step, &error))?;
         let found = found.unwrap_or_else(|| "null".to_owned());
         if !wanted.expected.contains(&found) {
@@ -101,14 +104,14 @@ async fn write(client: &tokio_postgres::Client, change: &Change) -> Result<(), F
     }
 }
 
-/// A burst of connections to branches that are leased before the barrier: what a driver of its own costs when
-/// the queries of the rounds go through the resident sessions.
+/// Two bursts over branches that are leased before the barrier: a point read through each resident session, whose
+/// pages come from the volume, and then a connection to each, which is what a driver of its own costs.
 pub(crate) async fn burst(
     control: &mut Control,
     planner: &mut Planner,
     options: &Options,
     say: &dyn Fn(&str),
-) -> Result<(LatencyHistogram, Vec<Failure>), LabError> {
+) -> Result<Bursts, LabError> {
     let clients = options.concurrency.min(BURST_MAX);
     say(&format!("connecting to {clients} branches at once"));
     let mut leased = Vec::new();
@@ -123,9 +126,25 @@ pub(crate) async fn burst(
     }
     // The refill that these leases set off must not run while the connections are timed.
     settle::until_settled(control, settle::deadline(options.pool_size()), say).await?;
-    let mut latencies = LatencyHistogram::new();
+    let mut bursts = Bursts { failures, ..Bursts::default() };
     if leased.is_empty() {
-        return Ok((latencies, failures));
+        return Ok(bursts);
+    }
+    let waiting: Vec<_> = leased.into_iter().map(Some).collect();
+    let run = closed_loop_with(waiting, 1, |waiting, _| async move {
+        let read = match waiting {
+            Some((mut session, url)) => Some((session.point_read().await, (session, url))),
+            None => None,
+        };
+        (None, read)
+    });
+    let mut leased = Vec::new();
+    for (outcome, session) in run.await?.samples.into_iter().filter_map(|sample| sample.output) {
+        leased.push(session);
+        match outcome {
+            Ok(latency) => bursts.point_read.record(latency),
+            Err(failure) => bursts.failures.push(failure),
+        }
     }
     let run = closed_loop_with(leased, 1, |(mut session, url), _| async move {
         let outcome = tokio::time::timeout(STEP_DEADLINE, first_query(&url, &session.plan)).await;
@@ -136,11 +155,19 @@ pub(crate) async fn burst(
     });
     for sample in run.await?.samples {
         match sample.output {
-            Ok(latency) => latencies.record(latency),
-            Err(failure) => failures.push(failure),
+            Ok(latency) => bursts.wire_first_query.record(latency),
+            Err(failure) => bursts.failures.push(failure),
         }
     }
-    Ok((latencies, failures))
+    Ok(bursts)
+}
+
+/// What the bursts after the rounds gave.
+#[derive(Debug, Default)]
+pub(crate) struct Bursts {
+    pub(crate) point_read: LatencyHistogram,
+    pub(crate) wire_first_query: LatencyHistogram,
+    pub(crate) failures: Vec<Failure>,
 }
 
 async fn first_query(url: &str, plan: &Plan) -> Result<Duration, Failure> {

@@ -10,7 +10,11 @@ use serde_json::{json, Value};
 use super::error::LabError;
 use super::options::{Options, Write};
 
-/// The read of one flight by its primary key.
+/// The read of one airline by its primary key: the first and the second query. Its pages are few, and warm in a hot
+/// branch.
+pub const AIRLINE_READ: &str = "select name from airlines where carrier = $1";
+/// The read of one flight by its primary key, of which a hot branch has read another one at most: its pages come from
+/// the volume.
 pub const POINT_READ: &str = "select carrier, flight, origin, dest, dep_delay from flights where id = $1";
 /// The insert of one event.
 pub const EVENT_INSERT: &str =
@@ -27,10 +31,21 @@ const KINDS: [&str; 4] = ["boarding", "departed", "delayed", "arrived"];
 pub(crate) struct Read {
     /// The request's body.
     pub(crate) body: Bytes,
-    /// The flight that is read; `None` for [`PLAIN_READ`].
-    pub(crate) flight: Option<i64>,
+    /// What is read.
+    pub(crate) key: Key,
     /// The rows as JSON.
     pub(crate) expected: String,
+}
+
+/// What a read asks for.
+#[derive(Debug, Clone)]
+pub(crate) enum Key {
+    /// [`PLAIN_READ`].
+    Nothing,
+    /// [`AIRLINE_READ`] of this carrier.
+    Airline(String),
+    /// [`POINT_READ`] of this flight.
+    Flight(i64),
 }
 
 /// A write.
@@ -67,6 +82,8 @@ pub(crate) struct Plan {
     pub(crate) destroy_path: String,
     pub(crate) policy: &'static str,
     pub(crate) reads: [Read; 2],
+    /// The read of a flight, for the burst after the rounds.
+    pub(crate) point: Read,
     pub(crate) change: Option<Change>,
 }
 
@@ -77,8 +94,10 @@ pub(crate) struct Planner {
     pub(crate) run: String,
     pub(crate) source: String,
     pub(crate) write: Write,
-    /// Reads to choose from; never empty.
+    /// Reads to choose from for the rounds; never empty.
     pub(crate) reads: Vec<Read>,
+    /// Point reads to choose from; never empty.
+    pub(crate) points: Vec<Read>,
     pub(crate) rng: fastrand::Rng,
     /// The next read to hand out.
     pub(crate) next: usize,
@@ -107,6 +126,7 @@ impl Planner {
             destroy_path: format!("/v1/branches/{name}"),
             policy: policy.name(),
             reads: [self.read(), self.read()],
+            point: self.points[self.rng.usize(..self.points.len())].clone(),
             change,
             name,
         })
@@ -120,8 +140,8 @@ impl Planner {
 
     /// An event of a flight that is in the data.
     pub(crate) fn event(&mut self) -> Result<Change, LabError> {
-        let any = self.rng.usize(..self.reads.len());
-        let flight = self.reads[any].flight.unwrap_or(1);
+        let any = self.rng.usize(..self.points.len());
+        let flight = if let Key::Flight(flight) = self.points[any].key { flight } else { 1 };
         let kind = KINDS[self.rng.usize(..KINDS.len())];
         let payload = json!({ "gate": self.rng.u8(1..60), "minutes": self.rng.i16(-20..400) }).to_string();
         let body = one(EVENT_INSERT, vec![json!(flight), json!(kind), json!(payload)])?;
@@ -131,12 +151,17 @@ impl Planner {
 
 /// The read of one flight, with its answer.
 pub(crate) fn flight_read(flight: i64, expected: String) -> Result<Read, LabError> {
-    Ok(Read { body: one(POINT_READ, vec![json!(flight)])?, flight: Some(flight), expected })
+    Ok(Read { body: one(POINT_READ, vec![json!(flight)])?, key: Key::Flight(flight), expected })
+}
+
+/// The read of one airline, with its answer.
+pub(crate) fn airline_read(carrier: String, expected: String) -> Result<Read, LabError> {
+    Ok(Read { body: one(AIRLINE_READ, vec![json!(carrier)])?, key: Key::Airline(carrier), expected })
 }
 
 /// The read that any database answers.
 pub(crate) fn plain_read() -> Result<Read, LabError> {
-    Ok(Read { body: one(PLAIN_READ, Vec::new())?, flight: None, expected: "[[1]]".to_owned() })
+    Ok(Read { body: one(PLAIN_READ, Vec::new())?, key: Key::Nothing, expected: "[[1]]".to_owned() })
 }
 
 /// The body of a request with one statement.

@@ -4,7 +4,7 @@
 use super::{Kind, VolumeError, Volumes};
 use rustix::{
     fs::{open, Mode, OFlags},
-    ioctl::{opcode, Getter, NoArg, Setter},
+    ioctl::{opcode, Getter, NoArg, Setter, Updater},
 };
 use std::{io, os::fd::AsRawFd, os::fd::OwnedFd, path::Path};
 
@@ -62,8 +62,20 @@ type CreateOp = Setter<{ opcode::write::<VolumeArgs>(MAGIC, 14) }, VolumeArgs>;
 type DestroyOp = Setter<{ opcode::write::<VolumeArgs>(MAGIC, 15) }, VolumeArgs>;
 type SnapshotOp = Setter<{ opcode::write::<SnapshotArgs>(MAGIC, 23) }, SnapshotArgs>;
 type SetFlagsOp = Setter<{ opcode::write::<u64>(MAGIC, 26) }, u64>;
+type WaitOp<'a> = Updater<'a, { opcode::write::<WaitArgs>(MAGIC, 65) }, WaitArgs>;
 type SyncOp = NoArg<{ opcode::none(MAGIC, 8) }>;
 type InfoOp = Getter<{ opcode::read::<InfoArgs>(MAGIC, 60) }, InfoArgs>;
+
+/// `struct btrfs_ioctl_subvol_wait`.
+#[repr(C)]
+struct WaitArgs {
+    subvolume_id: u64,
+    mode: u32,
+    count: u32,
+}
+
+/// `BTRFS_SUBVOL_SYNC_COUNT`: only tell how many deleted subvolumes are not cleaned yet.
+const WAIT_MODE_COUNT: u32 = 2;
 
 /// What btrfs knows of a subvolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +94,11 @@ fn name_bytes<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
     use std::os::unix::ffi::OsStrExt;
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.as_bytes();
     let mut bytes = [0; N];
-    bytes.get_mut(..name.len()).filter(|_| name.len() < N).ok_or(io::ErrorKind::InvalidFilename)?.copy_from_slice(name);
+    bytes
+        .get_mut(..name.len())
+        .filter(|_| name.len() < N)
+        .ok_or(io::ErrorKind::InvalidFilename)?
+        .copy_from_slice(name);
     Ok(bytes)
 }
 
@@ -147,6 +163,14 @@ fn sync(dir: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
+#[allow(unsafe_code, reason = "ioctl: the argument types are laid out as in linux/btrfs.h")]
+fn queued_deletions(dir: OwnedFd) -> io::Result<u32> {
+    let mut args = WaitArgs { subvolume_id: 0, mode: WAIT_MODE_COUNT, count: 0 };
+    // SAFETY: BTRFS_IOC_SUBVOL_SYNC_WAIT reads and writes one `btrfs_ioctl_subvol_wait`, which `WaitArgs` mirrors.
+    unsafe { rustix::ioctl::ioctl(dir, WaitOp::new(&mut args))? };
+    Ok(args.count)
+}
+
 /// Whether subvolumes can be made, snapshot and deleted in `dir`.
 pub(super) fn probe(dir: &Path) -> io::Result<()> {
     if rustix::fs::statfs(dir)?.f_type as u64 != SUPER_MAGIC {
@@ -179,7 +203,9 @@ impl Volumes for Btrfs {
     fn freeze(&self, path: &Path) -> Result<(), VolumeError> {
         // What is written back later would change the volume's identity after it was taken.
         let flushed = open_dir(path).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
-        flushed.and_then(|()| set_flags(path, SUBVOLUME_READ_ONLY)).map_err(|error| VolumeError::io("freezing", path, error))
+        flushed
+            .and_then(|()| set_flags(path, SUBVOLUME_READ_ONLY))
+            .map_err(|error| VolumeError::io("freezing", path, error))
     }
 
     fn delete(&self, path: &Path) -> Result<(), VolumeError> {
@@ -197,6 +223,11 @@ impl Volumes for Btrfs {
     fn reclaim(&self, root: &Path) {
         // Best effort: without it the cleaner comes by itself, at a moment of its own.
         let _ = open_dir(root).and_then(sync);
+    }
+
+    fn reclaiming(&self, root: &Path) -> bool {
+        // A kernel before 6.13 does not tell.
+        open_dir(root).and_then(queued_deletions).is_ok_and(|count| count > 0)
     }
 
     fn identity(&self, path: &Path) -> Option<String> {

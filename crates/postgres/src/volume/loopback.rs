@@ -39,7 +39,9 @@ impl Loopback {
     /// Makes the file if there is none (`size` bytes, sparse) and mounts it. The reason is a sentence for people.
     pub(super) fn mount(&self, size: u64) -> Result<(), String> {
         if !rustix::process::geteuid().is_root() {
-            return Err("only root may mount; run the daemon as root, or put --home on btrfs or XFS".to_owned());
+            return Err(
+                "only root may mount; run the daemon as root, or put --home on btrfs or XFS".to_owned()
+            );
         }
         if !self.file.exists() {
             self.make(size)?;
@@ -59,7 +61,8 @@ impl Loopback {
         run("mount", &["-t", "btrfs", "-o", options, &path(&self.file), &path(&self.mount_point)])?;
         self.limit_read_ahead();
         use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(&self.mount_point, fs::Permissions::from_mode(0o711)).map_err(|error| error.to_string())
+        fs::set_permissions(&self.mount_point, fs::Permissions::from_mode(0o711))
+            .map_err(|error| error.to_string())
     }
 
     /// A fresh clone shares no cached pages with its siblings, so what is read ahead in it is mostly read for
@@ -86,7 +89,11 @@ impl Loopback {
 
     fn make(&self, size: u64) -> Result<(), String> {
         if size < SMALLEST {
-            return Err(format!("a volume store needs at least {} MB, and {} MB were offered", SMALLEST >> 20, size >> 20));
+            return Err(format!(
+                "a volume store needs at least {} MB, and {} MB were offered",
+                SMALLEST >> 20,
+                size >> 20
+            ));
         }
         let make = || -> io::Result<()> {
             let _ = fs::remove_file(&self.file);
@@ -97,11 +104,9 @@ impl Loopback {
         // Small nodes: a branch's first writes copy the leaves they touch and count new references for every extent
         // in them, and a commit checks each dirty leaf whole. 4 KiB nodes make both several times cheaper here.
         let arguments = ["--quiet", "--metadata", "single", "--data", "single", "--nodesize", "4096"];
-        run("mkfs.btrfs", &[&arguments[..], &[&path(&self.file)]].concat()).inspect_err(
-            |_| {
-                let _ = fs::remove_file(&self.file);
-            },
-        )
+        run("mkfs.btrfs", &[&arguments[..], &[&path(&self.file)]].concat()).inspect_err(|_| {
+            let _ = fs::remove_file(&self.file);
+        })
     }
 
     pub(super) fn unmount(&self) -> Result<(), VolumeError> {

@@ -135,6 +135,11 @@ pub trait Volumes: Send + Sync + std::fmt::Debug {
     /// Has the space of deleted volumes below `root` freed now rather than at a moment of the file system's choice.
     fn reclaim(&self, _root: &Path) {}
 
+    /// Whether the space of deleted volumes is still being freed, as far as the file system tells.
+    fn reclaiming(&self, _root: &Path) -> bool {
+        false
+    }
+
     /// An identity of a frozen volume that changes when anything in it is written, where the file system keeps one.
     fn identity(&self, path: &Path) -> Option<String>;
 }
@@ -199,7 +204,11 @@ pub fn open(home: &Path, choice: Choice, size: u64) -> Result<Store, VolumeError
         return Ok(store(Box::new(btrfs::Btrfs), loopback.describe("already mounted"), Some(loopback)));
     }
     if choice == Choice::Copy {
-        return Ok(store(Box::new(tree_copy::TreeCopy::plain()), "plain copies were asked for".to_owned(), None));
+        return Ok(store(
+            Box::new(tree_copy::TreeCopy::plain()),
+            "plain copies were asked for".to_owned(),
+            None,
+        ));
     }
     if choice != Choice::Reflink && btrfs::probe(&root).is_ok() {
         let reason = format!("{} lies on btrfs", root.display());
