@@ -107,6 +107,15 @@ impl Audit {
         Ok(())
     }
 
+    /// Checks every line that was written before this call.
+    pub(crate) fn verify(&self) -> std::io::Result<AuditVerification> {
+        let end = {
+            let tail = self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            (tail.segment, tail.length)
+        };
+        verify(&self.dir, Some(end))
+    }
+
     /// Flushes the log to disk.
     pub(crate) fn sync(&self) -> std::io::Result<()> {
         self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner).file.sync_data()
@@ -134,12 +143,17 @@ impl Audit {
     }
 }
 
-/// Checks every line of the audit log in `dir` against the one before it.
-pub(crate) fn verify(dir: &Path) -> std::io::Result<AuditVerification> {
+/// Checks every line of the audit log in `dir` against the one before it, up to a length of a segment if one is named.
+fn verify(dir: &Path, end: Option<(u64, u64)>) -> std::io::Result<AuditVerification> {
     let mut head = GENESIS.to_owned();
     let mut entries = 0;
-    for (_, path) in segments(dir)? {
-        for (index, line) in BufReader::new(fs::File::open(&path)?).lines().enumerate() {
+    for (number, path) in segments(dir)? {
+        let limit = match end {
+            Some((last, _)) if number > last => break,
+            Some((last, length)) if number == last => length,
+            _ => u64::MAX,
+        };
+        for (index, line) in BufReader::new(fs::File::open(&path)?.take(limit)).lines().enumerate() {
             let line = line?;
             let mut parts = line.splitn(3, ' ');
             let (hash, previous, text) = (parts.next(), parts.next(), parts.next().unwrap_or_default());

@@ -9,12 +9,15 @@ use crate::{
 };
 use duramen_measure::entropy;
 use duramen_postgres::{
-    volume, Cluster, Guard, Outcome, Postmaster, ServerUser, Session, SessionError, Statement,
+    volume, Canceller, Cluster, Guard, Outcome, Postmaster, ServerUser, Session, SessionError, Statement,
 };
 use std::{
     fs,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, PoisonError,
+    },
     time::Duration,
 };
 
@@ -22,6 +25,8 @@ use std::{
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// How long a session may take to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// How long a cancel request may take.
+const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 /// Branch servers yield to the daemon: a lease must not wait behind a hundred queries.
 const SERVER_NICE: i32 = 5;
 /// The same for the scheduling group of a resident session.
@@ -92,6 +97,8 @@ pub(crate) struct Branch {
     postmaster: Mutex<Option<Postmaster>>,
     session: tokio::sync::Mutex<Option<Session>>,
     pub(crate) queue: tokio::sync::Semaphore,
+    /// Set when its lease has ended or been given another volume: from then on nothing starts its server again.
+    retired: AtomicBool,
 }
 
 impl Branch {
@@ -116,6 +123,7 @@ impl Branch {
             cluster,
             session: tokio::sync::Mutex::new(None),
             queue: tokio::sync::Semaphore::new(SESSION_QUEUE),
+            retired: AtomicBool::new(false),
             generation,
         }
     }
@@ -128,6 +136,13 @@ impl Branch {
     /// As [`Branch::start`]; `observe` is called with the server's process id while it starts.
     pub(crate) fn start_observed(&self, observe: &mut dyn FnMut(u32)) -> Result<(), EngineError> {
         let mut slot = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.retired.load(Ordering::Acquire) {
+            return Err(EngineError::new(
+                Kind::NotFound,
+                "destroyed",
+                "the branch was destroyed or reset meanwhile",
+            ));
+        }
         if slot.as_mut().is_some_and(Postmaster::is_running) {
             return Ok(());
         }
@@ -200,35 +215,26 @@ impl Branch {
     }
 
     /// Runs statements in the resident session, connected anew (and its server started anew) if the earlier one
-    /// broke. When `cancelled` resolves first, the statement is cancelled in the server and its end awaited, so that
-    /// the session stays usable.
+    /// broke. Dropping the future cancels the statements and gives the session up, because it is then in the middle
+    /// of an answer; the next call connects anew.
     pub(crate) async fn run(
         &self,
         statements: &[Statement],
         guard: Guard,
-        cancelled: impl std::future::Future<Output = ()>,
     ) -> Result<Vec<Outcome>, EngineError> {
         let mut slot = self.session.lock().await;
-        if slot.is_none() {
-            tokio::task::block_in_place(|| self.start())?;
-            *slot = Some(self.open_session().await?);
-        }
-        let Some(session) = slot.as_mut() else {
-            return Err(EngineError::new(Kind::Failed, "server_failed", "the branch has no session"));
-        };
-        let canceller = session.canceller();
-        let outcome = {
-            let mut work = std::pin::pin!(session.run(statements, guard));
-            tokio::select! {
-                outcome = &mut work => outcome,
-                () = cancelled => {
-                    let _ = canceller.cancel().await;
-                    work.await
-                }
+        let mut session = match slot.take() {
+            Some(session) => session,
+            None => {
+                tokio::task::block_in_place(|| self.start())?;
+                self.open_session().await?
             }
         };
-        if outcome.as_ref().is_err_and(|error| !error.session_survives()) {
-            *slot = None;
+        let running = CancelOnDrop(Some(session.canceller()));
+        let outcome = session.run(statements, guard).await;
+        running.finished();
+        if !outcome.as_ref().is_err_and(|error| !error.session_survives()) {
+            *slot = Some(session);
         }
         outcome.map_err(query_failed)
     }
@@ -238,8 +244,16 @@ impl Branch {
         self.postmaster.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Postmaster::pid)
     }
 
-    /// Ends the server at once. Blocks.
+    /// Nothing starts the server again, and nobody new finds its socket. Sessions that are open go on until the
+    /// server is ended.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        let _ = fs::remove_file(self.socket_dir.join(format!(".s.PGSQL.{}", duramen_postgres::SOCKET_PORT)));
+    }
+
+    /// Ends the server at once, for good. Blocks.
     pub(crate) fn kill(&self) {
+        self.retired.store(true, Ordering::Release);
         if let Some(mut server) = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner).take() {
             server.kill();
         }
@@ -286,6 +300,27 @@ impl Branch {
     }
 }
 
+/// Cancels a running statement in the server when its caller goes away.
+struct CancelOnDrop(Option<Arc<Canceller>>);
+
+impl CancelOnDrop {
+    fn finished(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let (Some(canceller), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        runtime.spawn(async move {
+            // If even this fails, the server notices the closed connection at its next check.
+            let _ = tokio::time::timeout(CANCEL_LIMIT, canceller.cancel()).await;
+        });
+    }
+}
+
 /// Lets the daemon go before a session's statements. Each server process is a session of its own to the kernel, and
 /// where the scheduler groups by session ("autogroup") a process's own priority counts for nothing against others.
 /// Best effort: without that grouping, or the right, the servers' ordinary priority holds.
@@ -320,6 +355,9 @@ fn query_failed(error: SessionError) -> EngineError {
         ),
         SessionError::TransactionControl => {
             EngineError::new(Kind::Invalid, "transaction_control", error.to_string())
+        }
+        SessionError::CopyFromClient => {
+            EngineError::new(Kind::Invalid, "copy_from_client", error.to_string())
         }
         SessionError::Timeout(_) => EngineError::new(
             Kind::Timeout,

@@ -13,7 +13,7 @@ use crate::{
     recovery,
     source::manifest::SourceRecord,
 };
-use duramen_postgres::{volume, ServerUser};
+use duramen_postgres::{processes_below, volume, ServerUser};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     path::PathBuf,
@@ -27,6 +27,8 @@ use std::{
 
 /// A loop-backed volume store takes at most this much, unless it is told otherwise.
 const VOLUME_SIZE_MAX: u64 = 64 << 30;
+/// How often ending imports is tried.
+const IMPORT_TRIES: u32 = 100;
 /// How often unmounting is tried while processes end.
 const UNMOUNT_TRIES: u32 = 50;
 
@@ -114,6 +116,8 @@ pub struct Engine {
     pub(crate) shared: Arc<Shared>,
     /// Imports and other changes of sources happen one at a time.
     pub(crate) sources_lock: tokio::sync::Mutex<()>,
+    /// Imports that run or wait.
+    pub(crate) imports: Mutex<Vec<tokio::task::AbortHandle>>,
     maintenance: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -139,6 +143,7 @@ impl Engine {
         Ok(Arc::new(Engine {
             shared,
             sources_lock: tokio::sync::Mutex::new(()),
+            imports: Mutex::new(Vec::new()),
             maintenance: Mutex::new(Some(thread)),
         }))
     }
@@ -201,7 +206,9 @@ impl Engine {
             pools,
             cold: count(state.pools.cold.values().map(Vec::len).sum()),
             leases: count(state.leases.len()),
-            to_delete: count(state.pools.doomed.len() + state.pools.doomed_clones.len()),
+            to_delete: count(
+                state.pools.doomed.len() + state.pools.reaping + state.pools.doomed_clones.len(),
+            ),
             settled: state.pools.settled(),
             refills: state.reports.iter().cloned().collect(),
             pool_error: state.pools.broken.values().next().cloned(),
@@ -214,6 +221,7 @@ impl Engine {
     /// # Errors
     /// When the volume store stays mounted; everything else has been stopped by then.
     pub async fn close(&self) -> Result<(), EngineError> {
+        self.end_imports().await;
         let shared = Arc::clone(&self.shared);
         let thread = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner).take();
         shared.closing.store(true, Ordering::Release);
@@ -226,6 +234,25 @@ impl Engine {
         })
         .await
         .map_err(|error| EngineError::new(Kind::Failed, "close_failed", error.to_string()))?
+    }
+}
+
+impl Engine {
+    /// Ends imports, their programs first: nothing may work in the volume store when it is unmounted.
+    async fn end_imports(&self) {
+        for import in self.imports.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            import.abort();
+        }
+        let imports = self.shared.workshop.store.root.join("imports");
+        for _ in 0..IMPORT_TRIES {
+            if self.sources_lock.try_lock().is_ok() && processes_below(&imports).is_empty() {
+                return;
+            }
+            let imports = imports.clone();
+            let _ = tokio::task::spawn_blocking(move || recovery::kill_all(&processes_below(&imports))).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        tracing::warn!("an import could not be ended; the next start sweeps what it leaves");
     }
 }
 
@@ -259,6 +286,11 @@ fn close(shared: &Shared) -> Result<(), EngineError> {
         if let Some(sample) = shared.sample_server(&source) {
             sample.stop();
         }
+    }
+    let home = &shared.workshop.home;
+    if !home.sockets().starts_with(home.root()) {
+        // Outside the home nothing is left, unless leased branches have their sockets there.
+        let _ = std::fs::remove_dir(home.sockets());
     }
     if let Err(error) = shared.audit.append("closed", serde_json::json!({})).and_then(|()| {
         shared

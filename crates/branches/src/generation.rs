@@ -3,14 +3,14 @@
 use crate::{
     error::{EngineError, Kind},
     home::Home,
-    model::{Policy, SourceSettings},
+    model::{Policy, PoolSize, SourceSettings},
     source::{
         import::{hba_file, snapshot_path},
         manifest::Manifest,
     },
 };
 use duramen_postgres::{volume, Installation, Settings};
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// A snapshot with everything that is needed to make branches of it. Changed settings make a new value of it.
 #[derive(Debug)]
@@ -67,6 +67,30 @@ impl Generation {
                 ),
             ))
         })
+    }
+
+    /// The pool size that the volume store has room for. Clones that share their blocks need next to none; plain
+    /// copies need all of it, and leave a fifth of what is free.
+    pub(crate) fn fit(&self, store: &volume::Store, wanted: &PoolSize) -> PoolSize {
+        if store.volumes.kind() != volume::Kind::Copy {
+            return wanted.clone();
+        }
+        let free = store.free_bytes().unwrap_or(0) / 5 * 4;
+        let mut room = u32::try_from(free / self.manifest.bytes.max(1)).unwrap_or(u32::MAX);
+        let mut fitted = PoolSize { hot: BTreeMap::new(), cold: 0 };
+        for (policy, count) in &wanted.hot {
+            let count = room.min(*count);
+            room -= count;
+            fitted.hot.insert(*policy, count);
+        }
+        if fitted.hot != wanted.hot {
+            tracing::warn!(
+                source = self.source,
+                ?fitted,
+                "degraded: plain copies: the pool is cut to the free disk"
+            );
+        }
+        fitted
     }
 
     /// The server settings of a branch: what differs from the snapshot's own `postgresql.conf`.

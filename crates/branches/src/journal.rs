@@ -45,7 +45,9 @@ enum Line {
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
-    file: Mutex<fs::File>,
+    /// The file, and the first write error: after one nothing more is written, because a torn line would swallow the
+    /// next one.
+    file: Mutex<(fs::File, Option<String>)>,
 }
 
 impl Journal {
@@ -72,7 +74,7 @@ impl Journal {
         }
         replace_file(path, &rewritten).map_err(fail)?;
         let file = fs::OpenOptions::new().append(true).open(path).map_err(fail)?;
-        Ok((Journal { path: path.to_owned(), file: Mutex::new(file) }, leases))
+        Ok((Journal { path: path.to_owned(), file: Mutex::new((file, None)) }, leases))
     }
 
     pub(crate) fn put(&self, lease: &LeaseRecord) -> Result<(), EngineError> {
@@ -85,8 +87,15 @@ impl Journal {
 
     fn append(&self, line: &str) -> Result<(), EngineError> {
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        file.write_all(line.as_bytes())
-            .map_err(|error| io_error("append to the lease journal", &self.path, &error))
+        let (file, poisoned) = &mut *file;
+        if let Some(first) = poisoned {
+            let error = format!("an earlier write failed: {first}; restart the daemon when it is mended");
+            return Err(io_error("append to the lease journal", &self.path, &std::io::Error::other(error)));
+        }
+        file.write_all(line.as_bytes()).map_err(|error| {
+            *poisoned = Some(error.to_string());
+            io_error("append to the lease journal", &self.path, &error)
+        })
     }
 }
 

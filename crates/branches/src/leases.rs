@@ -91,7 +91,7 @@ impl Engine {
         self.announce(lease)
     }
 
-    /// Enters a lease. The caller holds the lock.
+    /// Journals and enters a lease. The caller holds the lock.
     fn lease(
         &self,
         state: &mut State,
@@ -116,29 +116,31 @@ impl Engine {
             protected: false,
             boot: self.shared.boot.clone(),
         };
+        // A promise that cannot be written down is not made. Under the lock, so that the journal's lines are in the
+        // order of what happened.
+        if let Err(error) = self.shared.journal.put(&record) {
+            state.pools.doomed.push_back((branch, false));
+            return Err(error);
+        }
         let lease = Lease { record: record.clone(), branch, problem: None, resetting: false };
         state.leases.insert(name, lease);
         Ok(record)
     }
 
-    /// Journals and logs a new lease before its holder hears of it.
+    /// Logs a new lease before its holder hears of it.
     fn announce(&self, record: LeaseRecord) -> Result<BranchView, EngineError> {
         let shared = &self.shared;
-        let told = shared.journal.put(&record).and_then(|()| {
-            shared.audit(
-                "leased",
-                json!({ "branch": record.id, "name": record.name, "source": record.source,
-                        "generation": record.generation, "policy": record.policy, "expires_at": record.expires_at }),
-            )
-        });
-        let mut state = shared.state();
-        if let Err(error) = told {
-            // A promise that could not be written down is not made.
-            if let Some(lease) = state.leases.remove(&record.name) {
-                state.pools.doomed.push_back((lease.branch, false));
-            }
+        let logged = shared.audit(
+            "leased",
+            json!({ "branch": record.id, "name": record.name, "source": record.source,
+                    "generation": record.generation, "policy": record.policy, "expires_at": record.expires_at }),
+        );
+        if let Err(error) = logged {
+            // What is not logged is not handed out.
+            shared.release(&record.id, &record.name)?;
             return Err(error);
         }
+        let state = shared.state();
         state.leases.get(&record.name).map(view).ok_or_else(|| {
             EngineError::new(
                 Kind::Conflict,
@@ -198,12 +200,14 @@ impl Engine {
         let (record, view) = {
             let mut state = self.shared.state();
             let lease = find_mut(&mut state, name)?;
-            change(&mut lease.record);
-            (lease.record.clone(), view(lease))
+            let mut record = lease.record.clone();
+            change(&mut record);
+            self.shared.journal.put(&record)?;
+            lease.record = record.clone();
+            (record, view(lease))
         };
         details["branch"] = record.id.clone().into();
         details["name"] = record.name.clone().into();
-        self.shared.journal.put(&record)?;
         self.shared.audit(event, details)?;
         Ok(view)
     }
@@ -297,7 +301,7 @@ fn replace(shared: &Arc<Shared>, name: &str, old: &Arc<Branch>) -> Result<Arc<Br
         volume,
         Some(old.socket.clone()),
     ));
-    let record = {
+    {
         let mut state = shared.state();
         let Ok(lease) = find_mut(&mut state, name) else {
             drop(state);
@@ -308,15 +312,19 @@ fn replace(shared: &Arc<Shared>, name: &str, old: &Arc<Branch>) -> Result<Arc<Br
                 format!("branch {name} was destroyed meanwhile"),
             ));
         };
+        let mut record = lease.record.clone();
+        branch.volume.clone_into(&mut record.volume);
+        // From here on a restarted daemon serves the new volume.
+        if let Err(error) = shared.journal.put(&record) {
+            drop(state);
+            workshop.delete_volume(&branch.volume);
+            return Err(error);
+        }
+        lease.record = record;
         lease.branch = Arc::clone(&branch);
-        branch.volume.clone_into(&mut lease.record.volume);
-        let record = lease.record.clone();
         // The socket's directory goes on to the new server.
         state.pools.doomed.push_back((Arc::clone(old), true));
-        record
-    };
-    // From here on a restarted daemon serves the new volume.
-    shared.journal.put(&record)?;
+    }
     old.kill();
     shared.wake.wake();
     branch.start()?;
@@ -327,18 +335,28 @@ fn replace(shared: &Arc<Shared>, name: &str, old: &Arc<Branch>) -> Result<Arc<Br
 impl Shared {
     /// Ends a lease: written down first, then the branch is doomed.
     pub(crate) fn end(&self, record: &LeaseRecord, event: &str) -> Result<(), EngineError> {
-        self.journal.end(&record.id)?;
-        self.audit(event, json!({ "branch": record.id, "name": record.name }))?;
-        let mut state = self.state();
-        let same = state.leases.get(&record.name).is_some_and(|lease| lease.record.id == record.id);
-        if same {
-            if let Some(lease) = state.leases.remove(&record.name) {
-                state.pools.doomed.push_back((lease.branch, false));
-            }
+        if self.release(&record.id, &record.name)? {
+            self.audit(event, json!({ "branch": record.id, "name": record.name }))?;
         }
-        drop(state);
-        self.wake.wake();
         Ok(())
+    }
+
+    /// Takes a lease out of the books; whether it was there. Under the lock throughout, so that the journal's lines
+    /// are in the order of what happened.
+    fn release(&self, id: &str, name: &str) -> Result<bool, EngineError> {
+        let mut state = self.state();
+        if state.leases.get(name).is_none_or(|lease| lease.record.id != id) {
+            return Ok(false);
+        }
+        self.journal.end(id)?;
+        let branch = state.leases.remove(name).map(|lease| lease.branch);
+        state.pools.doomed.extend(branch.clone().map(|branch| (branch, false)));
+        drop(state);
+        if let Some(branch) = branch {
+            branch.retire();
+        }
+        self.wake.wake();
+        Ok(true)
     }
 
     /// Ends the leases whose time is over.
@@ -352,6 +370,11 @@ impl Shared {
             .map(|lease| lease.record.clone())
             .collect();
         for record in expired {
+            // It may have been renewed or protected a moment ago.
+            let still = self.state().leases.get(&record.name).is_some_and(|lease| lease.record == record);
+            if !still {
+                continue;
+            }
             if let Err(error) = self.end(&record, "expired") {
                 tracing::error!(%error, branch = record.name, "an expired lease could not be ended");
                 return;

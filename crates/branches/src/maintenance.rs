@@ -215,21 +215,21 @@ fn connect(
 
 /// Deletes up to `slice` doomed branches, two at a time.
 fn reap(shared: &Arc<Shared>, slice: usize) {
-    let (branches, clones) = {
+    let (branches, clones, last) = {
         let mut state = shared.state();
         let count = state.pools.doomed.len().min(slice);
-        let branches: Vec<(Arc<Branch>, bool)> = state.pools.doomed.iter().take(count).cloned().collect();
+        let branches: Vec<(Arc<Branch>, bool)> = state.pools.doomed.drain(..count).collect();
         let clones: Vec<ColdClone> = state.pools.doomed_clones.drain(..).collect();
-        (branches, clones)
+        state.pools.reaping = branches.len().max(1);
+        (branches, clones, state.pools.doomed.is_empty())
     };
-    let count = branches.len();
     parallel(2, branches, |(branch, keep_socket)| branch.delete(&shared.workshop, keep_socket));
     for clone in clones {
         shared.workshop.delete_volume(&clone.volume);
     }
     shared.remove_unused_generations();
-    if shared.state().pools.doomed.len() == count {
-        // The last ones: freeing their space is work too, and belongs here rather than beside the next burst.
+    if last {
+        // Freeing their space is work too, and belongs here rather than beside the next burst.
         let store = &shared.workshop.store;
         store.volumes.reclaim(&store.root);
         let started = clock::now();
@@ -241,7 +241,7 @@ fn reap(shared: &Arc<Shared>, slice: usize) {
         }
     }
     // Only now do they count as gone: `settled` must not be true while a deletion runs.
-    shared.state().pools.doomed.drain(..count);
+    shared.state().pools.reaping = 0;
 }
 
 /// The first error of a batch, and how many there were.

@@ -17,6 +17,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How long freeing the space of earlier branches may take.
+const RECLAIM_LIMIT: Duration = Duration::from_secs(10);
+
 impl Engine {
     /// Makes one branch without the pool, asks it one question, warms it, weighs it and throws it away.
     ///
@@ -35,7 +38,8 @@ impl Engine {
         // What the branch before this one left to the file system is not this one's work.
         let store = &workshop.store;
         tokio::task::block_in_place(|| store.volumes.reclaim(&store.root));
-        while store.volumes.reclaiming(&store.root) {
+        let begun = clock::now();
+        while store.volumes.reclaiming(&store.root) && begun.elapsed() < RECLAIM_LIMIT {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let own_before = process::self_cpu_time();
@@ -83,7 +87,7 @@ async fn weigh(
     let guard = Guard { read_only: true, timeout: Duration::from_secs(30), row_limit: 1, byte_limit: 1024 };
     let one = Statement { sql: "select 1".to_owned(), parameters: Vec::new() };
     branch.connect(false).await?;
-    branch.run(&[one], guard, std::future::pending()).await?;
+    branch.run(&[one], guard).await?;
     let first_query_ms = ms(started.elapsed());
     branch.warm_up().await?;
     let own = process::self_cpu_time().saturating_sub(own_before);

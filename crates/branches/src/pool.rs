@@ -47,6 +47,8 @@ pub(crate) struct Pools {
     pub(crate) cold: HashMap<String, Vec<ColdClone>>,
     /// Branches whose server must be ended and whose volume deleted; `true`: their socket is still in use.
     pub(crate) doomed: VecDeque<(Arc<Branch>, bool)>,
+    /// How many doomed branches are being deleted right now.
+    pub(crate) reaping: usize,
     /// Clones that nobody will start.
     pub(crate) doomed_clones: VecDeque<ColdClone>,
     /// Sources whose pool could not be filled, with the reason; cleared by success or a change of the source.
@@ -165,6 +167,10 @@ impl Pools {
                 self.doomed.extend(pool.hot.pop_back().map(|branch| (branch, false)));
             }
         }
+        for (source, clones) in &mut self.cold {
+            let target = self.sizes.get(source).map_or(0, |size| size.cold) as usize;
+            self.doomed_clones.extend(clones.drain(target.min(clones.len())..));
+        }
     }
 
     /// Clones that are missing at the cold level, by source.
@@ -191,6 +197,7 @@ impl Pools {
     /// Whether nothing is missing and nothing has to go.
     pub(crate) fn settled(&self) -> bool {
         self.doomed.is_empty()
+            && self.reaping == 0
             && self.doomed_clones.is_empty()
             && self.deficits().is_empty()
             && self.cold_deficit().is_empty()

@@ -10,8 +10,11 @@ use bytes::Bytes;
 use duramen_measure::clock;
 use duramen_postgres::{Guard, Outcome, Statement};
 use serde_json::Value;
-use std::{io::Write, sync::Arc, time::Duration};
-use tokio::sync::oneshot;
+use std::{
+    io::Write,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Limits of a query, unless the caller asks for less or (up to the maximum) more.
 const ROWS_DEFAULT: u32 = 1000;
@@ -51,39 +54,33 @@ impl Engine {
             (Arc::clone(&lease.branch), lease.record.id.clone(), lease.record.policy, lease.record.durable)
         };
         let guard = Guard { read_only: policy == Policy::ReadOnly, ..guard };
-        // The statement goes on in a task of its own, so that a caller who goes away cannot leave the session in
-        // the middle of an answer: the task is told, cancels the statement, and reads to the end.
-        let (alive, gone) = oneshot::channel::<()>();
-        let engine = Arc::clone(self);
-        let name = name.to_owned();
-        let task = tokio::spawn(async move {
-            let Ok(_place) = branch.queue.try_acquire() else {
-                return Err(EngineError::new(
-                    Kind::Unavailable,
-                    "session_busy",
-                    format!("too many queries wait for the session of branch {name}; use its URL for parallel sessions"),
-                ));
-            };
-            let place = engine.shared.burst.enter().await;
-            let started = clock::now();
-            let outcome = {
-                let mut work = std::pin::pin!(branch.run(&statements, guard, async { drop(gone.await) }));
-                match tokio::time::timeout(Burst::SHORT, &mut work).await {
-                    Ok(outcome) => outcome,
-                    Err(_) => {
-                        drop(place);
-                        work.await
-                    }
+        let Ok(_place) = branch.queue.try_acquire() else {
+            return Err(EngineError::new(
+                Kind::Unavailable,
+                "session_busy",
+                format!("too many queries wait for the session of branch {name}; use its URL for parallel sessions"),
+            ));
+        };
+        let place = self.shared.burst.enter().await;
+        let mut logged = LogOnDrop {
+            engine: self,
+            branch: &id,
+            statements: &statements,
+            started: clock::now(),
+            done: false,
+        };
+        let outcome = {
+            let mut work = std::pin::pin!(branch.run(&statements, guard));
+            match tokio::time::timeout(Burst::SHORT, &mut work).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    drop(place);
+                    work.await
                 }
-            };
-            let server_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-            engine.log_statements(&id, &statements, server_us, &outcome)?;
-            outcome.map(|outcomes| answer(&name, policy, durable, &outcomes, server_us))
-        });
-        let result =
-            task.await.map_err(|error| EngineError::new(Kind::Failed, "query_failed", error.to_string()))?;
-        drop(alive);
-        result
+            }
+        };
+        let server_us = logged.finish(&outcome)?;
+        outcome.map(|outcomes| answer(name, policy, durable, &outcomes, server_us))
     }
 
     fn log_statements(
@@ -125,14 +122,45 @@ impl Burst {
 
     pub(crate) fn new() -> Burst {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Burst(tokio::sync::Semaphore::new(
-            std::env::var("BURST").ok().and_then(|s| s.parse().ok()).unwrap_or(cores * Burst::PER_CORE),
-        ))
+        Burst(tokio::sync::Semaphore::new(cores * Burst::PER_CORE))
     }
 
     async fn enter(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
         // It is never closed.
         self.0.acquire().await.ok()
+    }
+}
+
+/// Sees to it that statements are logged even if their caller goes away before they end.
+struct LogOnDrop<'a> {
+    engine: &'a Engine,
+    branch: &'a str,
+    statements: &'a [Statement],
+    started: Instant,
+    done: bool,
+}
+
+impl LogOnDrop<'_> {
+    fn finish(&mut self, outcome: &Result<Vec<Outcome>, EngineError>) -> Result<u64, EngineError> {
+        self.done = true;
+        let server_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.engine.log_statements(self.branch, self.statements, server_us, outcome)?;
+        Ok(server_us)
+    }
+}
+
+impl Drop for LogOnDrop<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            let gone = EngineError::new(
+                Kind::Unavailable,
+                "client_gone",
+                "the client went away; the statement was cancelled",
+            );
+            if let Err(error) = self.finish(&Err(gone)) {
+                tracing::error!(%error, "a cancelled statement could not be logged");
+            }
+        }
     }
 }
 

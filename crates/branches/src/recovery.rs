@@ -30,6 +30,8 @@ use std::{
 /// The boot of a branch that was stopped cleanly: its files are whole in any boot.
 pub(crate) const CLEAN: &str = "clean";
 
+/// How long servers may take to stop at once.
+const QUIT_LIMIT: Duration = Duration::from_secs(3);
 /// How long killed processes may take to go.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 
@@ -83,7 +85,8 @@ fn open_source(workshop: &Workshop, record: SourceRecord, state: &mut State) {
             .and_then(|generation| generation.check(&workshop.store).map(|()| generation));
     match opened {
         Ok(generation) => {
-            state.pools.replace_generation(Arc::new(generation), record.settings.pool.clone());
+            let size = generation.fit(&workshop.store, &record.settings.pool);
+            state.pools.replace_generation(Arc::new(generation), size);
         }
         Err(error) => {
             tracing::error!(source = record.name, "{error}");
@@ -95,7 +98,8 @@ fn open_source(workshop: &Workshop, record: SourceRecord, state: &mut State) {
                 record.generation,
                 &record.settings,
             ) {
-                state.pools.replace_generation(Arc::new(generation), record.settings.pool.clone());
+                let size = generation.fit(&workshop.store, &record.settings.pool);
+                state.pools.replace_generation(Arc::new(generation), size);
             }
             state.pools.broken.insert(record.name.clone(), error.message);
         }
@@ -190,7 +194,8 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord], state: &State) -> Result<(),
         }
     }
     for name in entries(&workshop.home.logs())? {
-        if !name.strip_suffix(".log").is_some_and(|volume| volumes.contains(volume)) {
+        let ours = name.starts_with("v-") || name.starts_with("import-");
+        if ours && !name.strip_suffix(".log").is_some_and(|volume| volumes.contains(volume)) {
             let _ = fs::remove_file(workshop.home.logs().join(name));
         }
     }
@@ -207,17 +212,22 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord], state: &State) -> Result<(),
     Ok(())
 }
 
-fn kill_all(pids: &[u32]) {
-    for pid in pids {
-        if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::KILL);
+/// Ends processes: as servers are told to stop at once, so that they remove their shared memory, then by force.
+pub(crate) fn kill_all(pids: &[u32]) {
+    for (signal, limit) in [(Signal::QUIT, QUIT_LIMIT), (Signal::KILL, KILL_LIMIT)] {
+        for pid in pids {
+            if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, signal);
+            }
         }
-    }
-    let started = clock::now();
-    while pids.iter().any(|pid| Path::new(&format!("/proc/{pid}/cwd")).exists())
-        && started.elapsed() < KILL_LIMIT
-    {
-        std::thread::sleep(Duration::from_millis(2));
+        let started = clock::now();
+        let alive = || pids.iter().any(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok());
+        while alive() && started.elapsed() < limit {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if !alive() {
+            return;
+        }
     }
 }
 

@@ -18,12 +18,19 @@ use crate::{
     },
 };
 use duramen_measure::clock;
-use duramen_postgres::Installation;
+use duramen_postgres::{volume, Installation};
 use serde_json::json;
-use std::{collections::BTreeMap, fs, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 /// How many events an evidence reply holds at most.
 const EVENTS_MAX: usize = 10_000;
+/// How long a failed import waits for its space to be freed.
+const RECLAIM_LIMIT: Duration = Duration::from_secs(10);
 /// The most branches of one kind that a pool is asked to keep.
 const POOL_MAX: u32 = 2000;
 
@@ -62,7 +69,9 @@ impl Shared {
         let sources: Vec<String> = self.state().sources.keys().cloned().collect();
         for source in sources {
             for number in manifest::generations(&self.workshop.home, &source) {
-                if in_use.contains(&(source.clone(), number)) {
+                // A number above the current one is being imported.
+                let current = self.state().sources.get(&source).map_or(0, |record| record.generation);
+                if number >= current || in_use.contains(&(source.clone(), number)) {
                     continue;
                 }
                 let store = &self.workshop.store;
@@ -90,10 +99,11 @@ impl Engine {
     ) -> Result<SourceView, EngineError> {
         names::check("source", &request.name)?;
         check_pool(&request.settings.pool.hot, request.settings.pool.cold)?;
+        request.settings.server.iter().try_for_each(|(name, _)| check_setting(name))?;
         let engine = Arc::clone(self);
         let progress: Report = Arc::new(progress);
         // In a task of its own: a caller who goes away does not leave half an import.
-        tokio::spawn(async move {
+        self.importing(async move {
             let _one = engine.sources_lock.lock().await;
             if engine.shared.state().sources.contains_key(&request.name) {
                 return Err(EngineError::new(
@@ -122,7 +132,24 @@ impl Engine {
             added
         })
         .await
-        .map_err(|error| EngineError::new(Kind::Failed, "import_failed", error.to_string()))?
+    }
+
+    /// Runs an import in a task that [`Engine::close`] can end.
+    async fn importing(
+        &self,
+        import: impl std::future::Future<Output = Result<SourceView, EngineError>> + Send + 'static,
+    ) -> Result<SourceView, EngineError> {
+        let task = tokio::spawn(import);
+        self.imports.lock().unwrap_or_else(PoisonError::into_inner).push(task.abort_handle());
+        let done = task.await;
+        self.imports.lock().unwrap_or_else(PoisonError::into_inner).retain(|task| !task.is_finished());
+        done.map_err(|_| {
+            EngineError::new(
+                Kind::Unavailable,
+                "stopping",
+                "the daemon stops, and the import with it; nothing is left of it",
+            )
+        })?
     }
 
     /// Imports the next generation of a source. Branches of the earlier one go on working.
@@ -137,7 +164,7 @@ impl Engine {
         let engine = Arc::clone(self);
         let progress: Report = Arc::new(progress);
         let name = name.to_owned();
-        tokio::spawn(async move {
+        self.importing(async move {
             let _one = engine.sources_lock.lock().await;
             let mut record = engine.record(&name)?;
             let home = &engine.shared.workshop.home;
@@ -147,7 +174,6 @@ impl Engine {
             engine.import(record, database.as_deref(), progress).await
         })
         .await
-        .map_err(|error| EngineError::new(Kind::Failed, "import_failed", error.to_string()))?
     }
 
     async fn import(
@@ -161,7 +187,16 @@ impl Engine {
         let importer =
             Importer { home: &workshop.home, store: &workshop.store, user: &workshop.user, progress };
         let sample = shared.new_sample_server(&record.name)?;
-        let manifest = importer.import(&record, database, &sample).await?;
+        let manifest = match importer.import(&record, database, &sample).await {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                let error = told_as_disk_full(error);
+                if error.code == "disk_full" {
+                    free_what_was_deleted(&workshop.store).await;
+                }
+                return Err(error);
+            }
+        };
         record.save(&workshop.home)?;
         let generation = Generation::open(
             &workshop.home,
@@ -177,8 +212,9 @@ impl Engine {
         )?;
         let name = record.name.clone();
         {
+            let size = generation.fit(&workshop.store, &record.settings.pool);
             let mut state = shared.state();
-            state.pools.replace_generation(Arc::new(generation), record.settings.pool.clone());
+            state.pools.replace_generation(Arc::new(generation), size);
             state.sources.insert(name.clone(), record);
         }
         shared.wake.wake();
@@ -275,19 +311,16 @@ impl Engine {
         let home = &self.shared.workshop.home;
         record.save(home)?;
         {
+            // It runs a program, and so is made before the lock is taken.
+            let store = &self.shared.workshop.store;
+            let generation = Generation::open(home, store, name, record.generation, &record.settings)?;
+            let size = generation.fit(store, &record.settings.pool);
             let mut state = self.shared.state();
             if server_changed {
-                let generation = Generation::open(
-                    home,
-                    &self.shared.workshop.store,
-                    name,
-                    record.generation,
-                    &record.settings,
-                )?;
-                state.pools.replace_generation(Arc::new(generation), record.settings.pool.clone());
+                state.pools.replace_generation(Arc::new(generation), size);
             } else {
                 state.pools.broken.remove(name);
-                state.pools.sizes.insert(name.to_owned(), record.settings.pool.clone());
+                state.pools.sizes.insert(name.to_owned(), size);
                 state.pools.trim();
             }
             state.sources.insert(name.to_owned(), record);
@@ -403,18 +436,40 @@ impl Engine {
     /// # Errors
     /// When it cannot be read.
     pub async fn verify_audit(&self) -> Result<AuditVerification, EngineError> {
-        let dir = self.shared.workshop.home.audit();
-        self.shared.audit("verified", json!({ "at_us": clock::unix_ms() }))?;
+        self.shared.audit("verified", json!({}))?;
+        let shared = Arc::clone(&self.shared);
         tokio::task::spawn_blocking(move || {
-            crate::audit::verify(&dir).map_err(|error| io_error("read the audit log in", &dir, &error))
+            let dir = shared.workshop.home.audit();
+            shared.audit.verify().map_err(|error| io_error("read the audit log in", &dir, &error))
         })
         .await
         .map_err(|error| EngineError::new(Kind::Failed, "verify_failed", error.to_string()))?
     }
 }
 
+/// Waits until the room of a failed import can be used again: a next, smaller one shall not fail for it.
+async fn free_what_was_deleted(store: &volume::Store) {
+    let begin = clock::now();
+    tokio::task::block_in_place(|| store.volumes.reclaim(&store.root));
+    while store.volumes.reclaiming(&store.root) && begin.elapsed() < RECLAIM_LIMIT {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Programs that an import runs tell of a full disk in their own words, and so without the next step.
+fn told_as_disk_full(mut error: EngineError) -> EngineError {
+    if error.code != "disk_full" && error.message.contains("No space left on device") {
+        error.code = "disk_full";
+        error.kind = Kind::Failed;
+        error.message +=
+            "; destroy branches, remove unused sources, or begin anew with a larger volume store \
+                          (`duramen purge`, `duramen serve --volume-size`)";
+    }
+    error
+}
+
 fn check_pool(hot: &BTreeMap<crate::model::Policy, u32>, cold: u32) -> Result<(), EngineError> {
-    if hot.values().sum::<u32>() > POOL_MAX || cold > POOL_MAX {
+    if hot.values().map(|&count| u64::from(count)).sum::<u64>() > u64::from(POOL_MAX) || cold > POOL_MAX {
         return Err(EngineError::new(
             Kind::Invalid,
             "pool_too_large",
@@ -443,6 +498,9 @@ fn check_setting(name: &str) -> Result<(), EngineError> {
         "session_preload_libraries",
         "local_preload_libraries",
         "dynamic_library_path",
+        "fsync",
+        "synchronous_commit",
+        "full_page_writes",
         "max_logical_replication_workers",
         "allow_system_table_mods",
         "external_pid_file",
@@ -452,7 +510,7 @@ fn check_setting(name: &str) -> Result<(), EngineError> {
         return Err(EngineError::new(
             Kind::Invalid,
             "bad_setting",
-            format!("{name:?} cannot be set for branches: it is no setting, could let them reach out, or is the engine's own"),
+            format!("{name:?} cannot be set for branches: it is no setting, could let them reach out, or is the engine's own (--durable turns flushing on)"),
         ));
     }
     Ok(())

@@ -187,9 +187,14 @@ impl Cluster {
     ) -> Result<String, ClusterError> {
         let path = self.installation.program(program);
         let run = |source| ClusterError::Run { program: path.display().to_string(), source };
-        let mut child = self
-            .user
-            .command(&path)
+        // `initdb` and single-user servers make shared memory too, and may be killed.
+        own_ipc_namespace();
+        let mut command = self.user.command(&path);
+        if self.data_dir.is_dir() {
+            // As a server does: who looks for processes that work on the directory finds this one too.
+            command.current_dir(&self.data_dir);
+        }
+        let mut child = command
             .args(arguments)
             .env("LC_ALL", "C")
             .env_remove("PGDATA")

@@ -21,15 +21,17 @@ use postgres_protocol::{
     },
     IsNull,
 };
-use std::{io, path::Path, path::PathBuf, sync::Arc, time::Duration};
+use std::{future::Future, io, path::Path, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 /// How long a statement may take to end after it was cancelled.
 const GRACE: Duration = Duration::from_secs(5);
+/// How often a cancel request is repeated: one that arrives before the server has begun the statement is lost.
+const CANCEL_AGAIN: Duration = Duration::from_millis(100);
 /// SQLSTATE of a cancelled statement.
 const CANCELLED: &str = "57014";
 
@@ -80,6 +82,21 @@ pub struct Outcome {
     pub command: String,
 }
 
+impl Outcome {
+    fn controls_transaction(&self) -> bool {
+        const TAGS: [&str; 7] = [
+            "BEGIN",
+            "START TRANSACTION",
+            "COMMIT",
+            "ROLLBACK",
+            "SAVEPOINT",
+            "RELEASE",
+            "PREPARE TRANSACTION",
+        ];
+        TAGS.contains(&self.command.as_str())
+    }
+}
+
 /// An error report of the server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} (SQLSTATE {code}){}", .hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default())]
@@ -108,9 +125,12 @@ pub enum SessionError {
     /// The request ran longer than its guard allows and was cancelled; the session goes on.
     #[error("the statement ran longer than {0:?} and was cancelled")]
     Cancelled(Duration),
-    /// The statement opened or ended a transaction by itself; it was rolled back and the session goes on.
-    #[error("a statement left a transaction open; BEGIN, COMMIT and the like have no place in a query: send several statements in one request to run them in one transaction")]
+    /// A statement opened or ended a transaction by itself. What is open was rolled back and the session goes on.
+    #[error("a statement began or ended a transaction; BEGIN, COMMIT and the like have no place in a query, and what ran before a COMMIT stays: send several statements in one request to run them in one transaction")]
     TransactionControl,
+    /// A statement wanted to read rows from the client; the server failed it and the session goes on.
+    #[error("COPY ... FROM STDIN has no rows to read in a query; insert the rows, or use the branch's URL")]
+    CopyFromClient,
     /// The server sent something that this client does not speak.
     #[error("unexpected answer from the server: {0}")]
     Protocol(String),
@@ -149,6 +169,22 @@ impl Canceller {
         // The server closes the connection when it has sent the signal.
         let _ = timeout(Duration::from_secs(1), stream.read(&mut end)).await;
         Ok(())
+    }
+
+    /// Cancels, again and again, until `work`, which awaits the session's statement, ends.
+    async fn cancel_until<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        let again = async {
+            loop {
+                // A failure means that the server is gone, and then so is the statement.
+                let _ = timeout(Duration::from_secs(1), self.cancel()).await;
+                sleep(CANCEL_AGAIN).await;
+            }
+        };
+        tokio::select! {
+            output = &mut work => output,
+            () = again => unreachable!("it has no end"),
+        }
     }
 }
 
@@ -238,8 +274,7 @@ impl Session {
         if let Ok(result) = timeout(guard.timeout, &mut work).await {
             return result;
         }
-        let _ = timeout(Duration::from_secs(1), canceller.cancel()).await;
-        match timeout(GRACE, &mut work).await {
+        match timeout(GRACE, canceller.cancel_until(work)).await {
             Ok(Err(SessionError::Server(error))) if error.code == CANCELLED => {
                 Err(SessionError::Cancelled(guard.timeout))
             }
@@ -274,6 +309,9 @@ impl Session {
         if guard.read_only {
             self.control("COMMIT")?;
         }
+        // A COPY from the client, which has no rows for it, would wait for ever and swallow the Sync; everywhere else
+        // the server takes no notice of this message.
+        frontend::copy_fail("a query has no rows to copy", &mut self.send)?;
         frontend::sync(&mut self.send);
         self.flush().await?;
 
@@ -290,8 +328,11 @@ impl Session {
             self.simple("ROLLBACK").await?;
         }
         match failure {
+            _ if collector.copies_in => Err(SessionError::CopyFromClient),
             Some(error) => Err(error.into()),
-            None if status != b'I' => Err(SessionError::TransactionControl),
+            None if status != b'I' || collector.outcomes.iter().any(Outcome::controls_transaction) => {
+                Err(SessionError::TransactionControl)
+            }
             None => Ok(collector.outcomes),
         }
     }
@@ -371,6 +412,7 @@ struct Collector {
     kinds: Vec<Kind>,
     open: bool,
     bytes: usize,
+    copies_in: bool,
 }
 
 impl Collector {
@@ -381,6 +423,7 @@ impl Collector {
             kinds: Vec::new(),
             open: false,
             bytes: 0,
+            copies_in: false,
         }
     }
 
@@ -420,8 +463,8 @@ impl Collector {
                 self.close(tag);
             }
             Message::EmptyQueryResponse => self.close(String::new()),
-            // COPY has no place here: its data is dropped, and the server fails `COPY ... FROM STDIN` by itself
-            // when the next message of the pipeline arrives.
+            Message::CopyInResponse(_) => self.copies_in = true,
+            // The data of a COPY to the client is dropped.
             _ => {}
         }
         Ok(())

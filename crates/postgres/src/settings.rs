@@ -40,6 +40,8 @@ const MINIMAL: &[(&str, &str)] = &[
     ("logging_collector", "off"),
     ("log_checkpoints", "off"),
     ("update_process_title", "off"),
+    // A statement whose client is gone ends within this time.
+    ("client_connection_check_interval", "2s"),
     ("max_pred_locks_per_transaction", "10"),
 ];
 

@@ -25,10 +25,22 @@ begin
     join pg_authid m on m.oid = a.member
     join pg_authid b on b.oid = a.grantor
     where g.rolname in ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program', 'pg_create_subscription')
+       or g.rolsuper or m.rolname in ('duramen_owner', 'duramen_read', 'duramen_write', 'duramen_ddl')
   loop
     execute format('revoke %I from %I granted by %I cascade', r.granted, r.member, r.grantor);
     insert into pg_temp.report values ('role', r.member, 'membership in ' || r.granted || ' revoked');
   end loop;
+
+  -- Rights to set what superusers alone may set (PostgreSQL 15 and later).
+  if to_regclass('pg_catalog.pg_parameter_acl') is not null then
+    for r in
+      select distinct p.parname, case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end as grantee
+      from pg_parameter_acl p, aclexplode(p.paracl) a where a.grantee <> 10
+    loop
+      execute format('revoke all on parameter %s from %s cascade', r.parname, r.grantee);
+      insert into pg_temp.report values ('setting', r.parname, 'right to set it revoked from ' || r.grantee);
+    end loop;
+  end if;
 
   for r in
     select d.datname, split_part(c, '=', 1) as name

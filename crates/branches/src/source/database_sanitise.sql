@@ -31,13 +31,17 @@ begin
     for grantee in select distinct case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end
       from aclexplode(r.srvacl) a where a.grantee <> r.srvowner
     loop
-      execute format('revoke all on foreign server %I from %s', r.srvname, grantee);
+      execute format('revoke all on foreign server %I from %s cascade', r.srvname, grantee);
     end loop;
     insert into pg_temp.report values ('foreign server', r.srvname, 'rights revoked');
   end loop;
-  for r in select fdwname from pg_foreign_data_wrapper loop
+  for r in select fdwname, fdwacl, fdwowner from pg_foreign_data_wrapper loop
     execute format('alter foreign data wrapper %I owner to duramen_admin', r.fdwname);
-    execute format('revoke all on foreign data wrapper %I from public', r.fdwname);
+    for grantee in select distinct case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end
+      from aclexplode(r.fdwacl) a where a.grantee <> r.fdwowner
+    loop
+      execute format('revoke all on foreign data wrapper %I from %s cascade', r.fdwname, grantee);
+    end loop;
   end loop;
 
   if to_regclass('cron.job') is not null then
@@ -105,13 +109,24 @@ begin
   loop
     execute format('alter %s %s owner to duramen_owner', r.kind, r.name);
   end loop;
-  -- Of extensions, what runs with its owner's rights is taken from the public.
+  -- A function that runs with its owner's rights would do for read-only what it may not do. The branch roles see and,
+  -- by policy, write every table, so it runs with its caller's rights as well. Of extensions it is taken from everybody.
   for r in
-    select p.oid::regprocedure::text as name from pg_proc p
-    join pg_depend d on d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
-    where p.prosecdef
+    select p.oid::regprocedure::text as name, p.proacl, p.proowner,
+           exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e') as extension
+    from pg_proc p where p.prosecdef and p.oid >= 16384
   loop
-    execute format('revoke all on function %s from public', r.name);
+    if r.extension then
+      for grantee in select distinct case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end
+        from aclexplode(coalesce(r.proacl, acldefault('f', r.proowner))) a where a.grantee <> r.proowner
+      loop
+        execute format('revoke all on routine %s from %s cascade', r.name, grantee);
+      end loop;
+      insert into pg_temp.report values ('function', r.name, 'no longer executable (security definer)');
+    else
+      execute format('alter routine %s security invoker', r.name);
+      insert into pg_temp.report values ('function', r.name, 'runs with the rights of its caller (was security definer)');
+    end if;
   end loop;
   for r in
     select c.oid::regclass::text as name from pg_class c where c.relkind = 'f'
@@ -134,9 +149,19 @@ begin
     execute format('grant create on schema %s to duramen_ddl', r.name);
   end loop;
   for r in
-    select c.oid::regclass::text as name, c.relkind from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    select c.oid, c.oid::regclass::text as name, c.relkind from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind in ('r', 'p', 'v', 'm', 'S') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
   loop
+    -- What is open to the public is open to read-only too, whoever opened it.
+    for grantee in
+      select quote_ident(pg_get_userbyid(a.grantor)) from pg_class c, aclexplode(c.relacl) a
+        where c.oid = r.oid and a.grantee = 0 and a.grantor <> c.relowner
+      union select quote_ident(pg_get_userbyid(a.grantor)) from pg_class c, pg_attribute t, aclexplode(t.attacl) a
+        where c.oid = r.oid and t.attrelid = c.oid and a.grantee = 0 and a.grantor <> c.relowner
+    loop
+      execute format('revoke grant option for all on %s from %s cascade', r.name, grantee);
+    end loop;
+    execute format('revoke all on %s from public cascade', r.name);
     if r.relkind = 'S' then
       execute format('grant select on sequence %s to duramen_read, duramen_write, duramen_ddl', r.name);
       execute format('grant usage, update on sequence %s to duramen_write, duramen_ddl', r.name);

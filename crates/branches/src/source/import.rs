@@ -79,6 +79,10 @@ impl Importer<'_> {
         if let Origin::Flights { rows } = record.origin {
             self.prepare_sample(sample, rows).await?;
         }
+        if let Origin::DataDirectory { path } = &record.origin {
+            // First, because every file below is read next.
+            check_directory(Path::new(path))?;
+        }
         self.say("reading the live source, for later comparison");
         let source_at_import = origin_server::fingerprint(&record.origin, sample).await?;
 
@@ -188,7 +192,7 @@ impl Importer<'_> {
         loop {
             tokio::select! {
                 done = &mut backup => {
-                    done.map_err(|error| import_failed(&error))?.map_err(|error| backup_failed(&error))?;
+                    done.map_err(|error| import_failed(&error))?.map_err(|error| backup_failed(&error, origin))?;
                     return Ok((installation, database));
                 }
                 () = tokio::time::sleep(Duration::from_millis(500)) => {
@@ -204,14 +208,7 @@ impl Importer<'_> {
         database: Option<&str>,
         draft: &Draft<'_>,
     ) -> Result<(Installation, String), EngineError> {
-        let major =
-            Cluster::major_of(origin).map_err(|error| invalid("not_a_data_directory", error.to_string()))?;
-        if Postmaster::adopt(origin).is_some() {
-            return Err(invalid(
-                "source_running",
-                format!("a server runs in {}; import it with --url, or stop it first", origin.display()),
-            ));
-        }
+        let major = check_directory(origin)?;
         let installation = self.installation(major)?;
         let cluster = self.create(draft, &installation)?;
         self.say("copying the data directory");
@@ -544,6 +541,19 @@ fn keep_relation_cache(data_dir: &Path, database_oid: u32) -> std::io::Result<()
 /// The name under which a snapshot keeps its relation cache files.
 pub(crate) const KEPT_CACHE: &str = "duramen_internal.init";
 
+/// Checks that no server writes to a data directory; gives the major version that made it.
+fn check_directory(origin: &Path) -> Result<u32, EngineError> {
+    let major =
+        Cluster::major_of(origin).map_err(|error| invalid("not_a_data_directory", error.to_string()))?;
+    if Postmaster::adopt(origin).is_some() {
+        return Err(invalid(
+            "source_running",
+            format!("a server runs in {}; import it with --url, or stop it first", origin.display()),
+        ));
+    }
+    Ok(major)
+}
+
 /// A libpq connection string without the password.
 fn conninfo(config: &Config) -> String {
     use tokio_postgres::config::Host;
@@ -595,13 +605,29 @@ fn copy_error(path: &Path, error: &std::io::Error) -> EngineError {
         return EngineError::new(
             Kind::Failed,
             "disk_full",
-            format!("no space left while copying to {}; make the volume store larger (`duramen serve --volume-size`)", path.display()),
+            format!("no space left while copying to {}; begin anew with a larger volume store (`duramen purge`, `duramen serve --volume-size`)", path.display()),
         );
     }
     io_error("copy to", path, error)
 }
 
-fn backup_failed(error: &ClusterError) -> EngineError {
+/// What `pg_basebackup` said, without the address of the source.
+fn backup_failed(error: &ClusterError, origin: &Config) -> EngineError {
+    use tokio_postgres::config::Host;
+    let mut error = error.to_string();
+    for host in origin.get_hosts() {
+        let host = match host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(path) => path.display().to_string(),
+        };
+        error = error.replace(&host, "(the source)");
+    }
+    for port in origin.get_ports() {
+        error = error.replace(&port.to_string(), "(its port)");
+    }
+    for address in origin.get_hostaddrs() {
+        error = error.replace(&address.to_string(), "(the source)");
+    }
     EngineError::new(
         Kind::Failed,
         "backup_failed",

@@ -75,7 +75,11 @@ pub(crate) fn load_all(home: &Home) -> Result<Vec<SourceRecord>, EngineError> {
     for entry in fs::read_dir(&root).map_err(|error| io_error("read", &root, &error))?.flatten() {
         let path = entry.path().join("source.json");
         if path.exists() {
-            found.push(read_json(&path)?);
+            // One damaged record must not keep all others from being served.
+            match read_json(&path) {
+                Ok(record) => found.push(record),
+                Err(error) => tracing::error!("{error}"),
+            }
         }
     }
     Ok(found)

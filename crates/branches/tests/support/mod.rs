@@ -70,19 +70,22 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         // A test that failed half-way leaves servers and a mount; they must not outlive it.
-        for pid in processes_below(self.path()) {
-            let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
-        }
         let volumes = self.path().join("volumes");
-        for _ in 0..50 {
+        for _ in 0..100 {
+            // Again and again: an engine that was not closed goes on filling its pool.
+            for pid in processes_below(self.path()) {
+                let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+            }
             let mounted = std::fs::read_to_string("/proc/self/mountinfo")
                 .is_ok_and(|text| text.contains(&format!(" {} ", volumes.display())));
             if !mounted {
                 break;
             }
-            let _ = std::process::Command::new("umount").arg(&volumes).status();
+            let _ = std::process::Command::new("umount").arg(&volumes).output();
             std::thread::sleep(Duration::from_millis(100));
         }
+        // At the latest when this process ends.
+        let _ = std::process::Command::new("umount").arg("--lazy").arg(&volumes).output();
     }
 }
 

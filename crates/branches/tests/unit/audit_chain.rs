@@ -17,7 +17,7 @@ fn tamper(change: impl Fn(Vec<String>) -> Vec<String>) -> Option<String> {
     let path = segment_path(dir.path(), 1);
     let lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(ToOwned::to_owned).collect();
     fs::write(&path, change(lines).join("\n") + "\n").unwrap();
-    verify(dir.path()).unwrap().problem
+    verify(dir.path(), None).unwrap().problem
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn an_untouched_log_is_intact_and_goes_on_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     filled(dir.path());
-    let result = verify(dir.path()).unwrap();
+    let result = verify(dir.path(), None).unwrap();
     assert!(result.intact, "{result:?}");
     assert_eq!(result.entries, 10);
     assert_eq!(Audit::open(dir.path()).unwrap().events_of("b-1", 3).unwrap().len(), 3);
@@ -59,7 +59,7 @@ fn a_torn_last_line_is_cut_and_said() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, &text[..text.len() - 10]).unwrap();
     drop(Audit::open(dir.path()).unwrap());
-    let result = verify(dir.path()).unwrap();
+    let result = verify(dir.path(), None).unwrap();
     assert!(result.intact, "{result:?}");
     assert_eq!(result.entries, 5, "four whole lines and the note about the cut");
     assert!(fs::read_to_string(&path).unwrap().contains("torn_tail_cut"));

@@ -84,7 +84,12 @@ pub struct SubvolumeInfo {
     pub uuid: [u8; 16],
     /// The transaction that last changed anything in it.
     pub change_transid: u64,
+    /// Whether it is read-only.
+    pub read_only: bool,
 }
+
+/// `BTRFS_ROOT_SUBVOL_RDONLY`.
+const ROOT_READ_ONLY: u64 = 1;
 
 /// btrfs subvolumes.
 #[derive(Debug)]
@@ -153,7 +158,11 @@ fn set_flags(path: &Path, flags: u64) -> io::Result<()> {
 fn info(path: &Path) -> io::Result<SubvolumeInfo> {
     // SAFETY: BTRFS_IOC_GET_SUBVOL_INFO writes one `btrfs_ioctl_get_subvol_info_args`, which `InfoArgs` mirrors.
     let args = unsafe { rustix::ioctl::ioctl(open_dir(path)?, InfoOp::new())? };
-    Ok(SubvolumeInfo { uuid: args.uuid, change_transid: args.change_transid })
+    Ok(SubvolumeInfo {
+        uuid: args.uuid,
+        change_transid: args.change_transid,
+        read_only: args.flags & ROOT_READ_ONLY != 0,
+    })
 }
 
 #[allow(unsafe_code, reason = "ioctl: it takes no argument")]
@@ -233,6 +242,8 @@ impl Volumes for Btrfs {
     fn identity(&self, path: &Path) -> Option<String> {
         let info = info(path).ok()?;
         let uuid: String = info.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-        Some(format!("btrfs:{uuid}:{}", info.change_transid))
+        // The transaction counts a change only when it is written back; that writing became possible shows at once.
+        let writable = if info.read_only { "" } else { ":writable" };
+        Some(format!("btrfs:{uuid}:{}{writable}", info.change_transid))
     }
 }

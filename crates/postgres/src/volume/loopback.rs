@@ -32,6 +32,11 @@ impl Loopback {
         )
     }
 
+    /// Whether there is a file already, with whatever it holds.
+    pub(super) fn exists(&self) -> bool {
+        self.file.exists()
+    }
+
     pub(super) fn is_mounted(&self) -> bool {
         self.mounted_device().is_some()
     }
@@ -46,12 +51,7 @@ impl Loopback {
         if !self.file.exists() {
             self.make(size)?;
         }
-        self.run_mount().or_else(|reason| {
-            // No barriers: a crash of the machine can leave the file unusable, and then it is made anew.
-            tracing::warn!(reason, "the volume store cannot be mounted and is made anew");
-            self.make(size)?;
-            self.run_mount()
-        })
+        self.run_mount()
     }
 
     fn run_mount(&self) -> Result<(), String> {

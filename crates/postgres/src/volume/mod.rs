@@ -58,7 +58,7 @@ pub enum Choice {
 #[non_exhaustive]
 pub enum VolumeError {
     /// The file system is full.
-    #[error("no space left while {doing} {path}; destroy branches, remove unused sources, or make the volume store larger (`duramen serve --volume-size`)")]
+    #[error("no space left while {doing} {path}; destroy branches, remove unused sources, or begin anew with a larger volume store (`duramen purge`, `duramen serve --volume-size`)")]
     DiskFull {
         /// "cloning", "copying", ...
         doing: &'static str,
@@ -230,8 +230,17 @@ pub fn open(home: &Path, choice: Choice, size: u64) -> Result<Store, VolumeError
             Err(_) => {}
         }
     }
+    let existed = loopback.exists();
     match loopback.mount(size) {
         Ok(()) => Ok(store(Box::new(btrfs::Btrfs), loopback.describe("made and mounted"), Some(loopback))),
+        // Falling back to copies, or making the file anew, would lose every snapshot and branch that it holds.
+        Err(reason) if existed => {
+            let reason = format!(
+                "{reason}; the volume store {} is there and is not touched: mend what keeps it from being mounted, or run `duramen purge` to begin anew without its snapshots and branches",
+                home.join("volumes.btrfs").display()
+            );
+            Err(VolumeError::Unsupported { wanted: Kind::Btrfs, path: root.display().to_string(), reason })
+        }
         Err(reason) if choice == Choice::Btrfs => {
             Err(VolumeError::Unsupported { wanted: Kind::Btrfs, path: root.display().to_string(), reason })
         }
