@@ -30,7 +30,7 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 /// Branch servers yield to the daemon: a lease must not wait behind a hundred queries.
 const SERVER_NICE: i32 = 5;
 /// The same for the scheduling group of a resident session.
-const SESSION_GROUP_NICE: &str = "15";
+const SESSION_GROUP_NICE: &str = "5";
 /// How many callers may wait for one branch's session.
 pub(crate) const SESSION_QUEUE: usize = 32;
 
@@ -359,6 +359,7 @@ fn query_failed(error: SessionError) -> EngineError {
         SessionError::CopyFromClient => {
             EngineError::new(Kind::Invalid, "copy_from_client", error.to_string())
         }
+        SessionError::CopyToClient => EngineError::new(Kind::Invalid, "copy_to_client", error.to_string()),
         SessionError::Timeout(_) => EngineError::new(
             Kind::Timeout,
             "server_timeout",

@@ -38,13 +38,21 @@ const CONNECT_THREADS: usize = 3;
 const IDLE: Duration = Duration::from_millis(500);
 /// How long the thread waits for freed space at most.
 const RECLAIM_LIMIT: Duration = Duration::from_secs(10);
+/// How often a pool that could not be filled is tried again.
+const RETRY: Duration = Duration::from_secs(60);
 /// How many refills are remembered for the status.
 const REPORTS_MAX: usize = 64;
 
 /// Runs until the engine closes.
 pub(crate) fn run(shared: &Arc<Shared>) {
+    let mut retried = clock::now();
     while !shared.closing.load(Ordering::Acquire) {
         shared.end_expired();
+        if retried.elapsed() > RETRY {
+            // What kept a pool from being filled (a full disk, say) may have passed.
+            shared.state().pools.broken.clear();
+            retried = clock::now();
+        }
         let (deficits, cold, doomed) = {
             let state = shared.state();
             let pools = &state.pools;

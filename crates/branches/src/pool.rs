@@ -100,6 +100,7 @@ impl Pools {
             return;
         }
         let key = (branch.generation.source.clone(), branch.policy);
+        let target = self.target(&key.0, key.1);
         let pool = self.pools.entry(key).or_default();
         while let Some(waiter) = pool.waiters.pop_front() {
             match waiter.hand_over.send(branch) {
@@ -108,7 +109,12 @@ impl Pools {
                 Err(returned) => branch = returned,
             }
         }
-        pool.hot.push_back(branch);
+        if pool.hot.len() < target {
+            pool.hot.push_back(branch);
+        } else {
+            // The pool was made smaller while this branch was made.
+            self.doomed.push_back((branch, false));
+        }
     }
 
     /// Makes `generation` the one that new branches of its source are made of; what is ready of the earlier one

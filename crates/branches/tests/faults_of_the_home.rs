@@ -44,8 +44,8 @@ fn socket_dir(url: &str) -> PathBuf {
     host.into()
 }
 
-/// A home whose path is too long for socket addresses: its sockets lie elsewhere, branches work under the same URL
-/// after a restart, and nothing is left there once the last branch is gone.
+/// A home whose path is too long for socket addresses: its sockets lie elsewhere, branches work under the
+/// same URL after a restart, and nothing is left there once the last branch is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_home_with_a_long_path_keeps_its_sockets_elsewhere() {
     let mut home = Home::with_volumes(Choice::Copy);

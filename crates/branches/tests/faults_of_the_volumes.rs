@@ -1,5 +1,5 @@
-//! Snapshots that vanish or change, disks that fill up, and file systems that can only copy: a clear error with the
-//! next step, nothing left behind, and the source untouched.
+//! Snapshots that vanish or change, disks that fill up, and file systems that can only copy: a clear error
+//! with the next step, nothing left behind, and the source untouched.
 #![allow(clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
 mod support;
@@ -165,8 +165,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Plain copies on a disk that fills up: degraded is said, branches work to the last that fits, the one that does not
-/// fit leaves nothing, and the room of a destroyed one is used again.
+/// Plain copies on a disk that fills up: degraded is said, branches work to the last that fits, the one that
+/// does not fit leaves nothing, and the room of a destroyed one is used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_copies_work_until_the_disk_is_full() {
     let mut home = Home::with_volumes(Choice::Copy);

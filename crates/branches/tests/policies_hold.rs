@@ -49,6 +49,13 @@ insert into app.owned values (1), (2);
 create function app.definer_run(statement text) returns void language plpgsql security definer
   as $$ begin execute statement; end $$;
 reset role;
+create table shared as select 1 as x;
+grant select on shared to public;
+create schema clerk authorization clerk;
+set role clerk;
+create view clerk.seen as select x from public.shared;
+grant all on clerk.seen to public;
+reset role;
 grant alter system, set on parameter archive_command to public;
 grant set on parameter session_preload_libraries to app;
 select lo_from_bytea(4242, 'large');
@@ -137,6 +144,7 @@ const ATTEMPTS: &[Attempt] = &[
     read("select", &["select count(*) from t"]),
     read("select from a view", &["select * from v order by id limit 3"]),
     read("select from another role's table", &["select sum(x) from app.owned"]),
+    read("a view that reads by a right of the public", &["select x from clerk.seen"]),
     read("several reads in one transaction", &["select 1", "select count(*) from app.owned"]),
     read("common table expression", &["with q as (select * from t) select count(*) from q"]),
     read("explain", &["explain analyze select * from t"]),
@@ -205,7 +213,7 @@ const ATTEMPTS: &[Attempt] = &[
     write("insert through a view", &["insert into v (name) values ('z')"]),
     write("write in a common table expression", &["with q as (delete from t where id = 5 returning *) select * from q"]),
     write("another role's table", &["insert into app.owned values ((select max(x) + 1 from app.owned))"]),
-    write("copy from stdin is a write", &["do $$ begin insert into t (name) values ('block'); end $$"]),
+    write("an insert in a block", &["do $$ begin insert into t (name) values ('block'); end $$"]),
     write("nextval", &["select nextval('counter')"]),
     write("setval", &["select setval('counter', 77)"]),
     write("lock rows", &["select * from t where id = 7 for update"]),

@@ -1,4 +1,5 @@
-//! Daemons that cannot run, run twice or lose their clients: a clear error with the next step, and nothing lost.
+//! Daemons that cannot run, run twice or lose their clients: a clear error with the next step, and nothing
+//! lost.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests fail the test by panicking")]
 
 mod support;
@@ -104,7 +105,8 @@ async fn what_lies_in_the_place_of_the_socket_is_replaced() {
 
 fn post(path: &str, body: &str) -> String {
     format!(
-        "POST {path} HTTP/1.1\r\nhost: duramen\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST {path} HTTP/1.1\r\nhost: duramen\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
         body.len()
     )
 }
@@ -154,7 +156,8 @@ async fn clients_that_disconnect_end_what_they_asked_for() {
     assert_eq!(home.left_overs(), Vec::<String>::new());
 }
 
-/// The program where an unprivileged user can run it, in a home of that user's own. Only root can play this user.
+/// The program where an unprivileged user can run it, in a home of that user's own. Only root can play this
+/// user.
 fn unprivileged(home: &Home) -> Option<PathBuf> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -183,7 +186,8 @@ fn run(program: &Path, home: &Home, arguments: &[&str]) -> Output {
     ended(command)
 }
 
-/// No permission to mount: with btrfs asked for it is an error that says why; else plain copies, said to be degraded.
+/// No permission to mount: with btrfs asked for it is an error that says why; else plain copies, said to be
+/// degraded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_who_may_not_mount_gets_plain_copies_and_is_told() {
     let home = Home::new();

@@ -1,5 +1,5 @@
-//! A daemon that dies at any moment takes no promise along and leaves no litter: what was acknowledged holds after
-//! the next start, what was half-made is gone.
+//! A daemon that dies at any moment takes no promise along and leaves no litter: what was acknowledged holds
+//! after the next start, what was half-made is gone.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests fail the test by panicking")]
 
 mod support;
@@ -157,7 +157,7 @@ async fn check_litter(home: &Home, connection: &mut Connection) {
             .into_iter()
             .filter_map(|pid| {
                 let place = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-                Some(place.strip_prefix(&home.path()).unwrap_or(&place).display().to_string())
+                Some(place.strip_prefix(home.path()).unwrap_or(&place).display().to_string())
             })
             .collect();
         at_work.len() == running

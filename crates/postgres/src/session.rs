@@ -128,6 +128,11 @@ pub enum SessionError {
     /// A statement opened or ended a transaction by itself. What is open was rolled back and the session goes on.
     #[error("a statement began or ended a transaction; BEGIN, COMMIT and the like have no place in a query, and what ran before a COMMIT stays: send several statements in one request to run them in one transaction")]
     TransactionControl,
+    /// A statement wanted to send rows outside of a result; they were dropped and the session goes on.
+    #[error(
+        "COPY ... TO STDOUT has nowhere to send its rows in a query; select them, or use the branch's URL"
+    )]
+    CopyToClient,
     /// A statement wanted to read rows from the client; the server failed it and the session goes on.
     #[error("COPY ... FROM STDIN has no rows to read in a query; insert the rows, or use the branch's URL")]
     CopyFromClient,
@@ -328,6 +333,7 @@ impl Session {
             self.simple("ROLLBACK").await?;
         }
         match failure {
+            None if collector.copies_out => Err(SessionError::CopyToClient),
             _ if collector.copies_in => Err(SessionError::CopyFromClient),
             Some(error) => Err(error.into()),
             None if status != b'I' || collector.outcomes.iter().any(Outcome::controls_transaction) => {
@@ -413,6 +419,7 @@ struct Collector {
     open: bool,
     bytes: usize,
     copies_in: bool,
+    copies_out: bool,
 }
 
 impl Collector {
@@ -424,6 +431,7 @@ impl Collector {
             open: false,
             bytes: 0,
             copies_in: false,
+            copies_out: false,
         }
     }
 
@@ -464,6 +472,7 @@ impl Collector {
             }
             Message::EmptyQueryResponse => self.close(String::new()),
             Message::CopyInResponse(_) => self.copies_in = true,
+            Message::CopyOutResponse(_) => self.copies_out = true,
             // The data of a COPY to the client is dropped.
             _ => {}
         }

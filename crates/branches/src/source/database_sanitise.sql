@@ -4,6 +4,8 @@ do $$
 declare
   r record;
   grantee text;
+  writing text;
+  object text;
 begin
   for r in
     select s.subname, s.subenabled from pg_subscription s join pg_database d on d.oid = s.subdbid
@@ -152,16 +154,21 @@ begin
     select c.oid, c.oid::regclass::text as name, c.relkind from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind in ('r', 'p', 'v', 'm', 'S') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
   loop
-    -- What is open to the public is open to read-only too, whoever opened it.
+    -- What the public may write, read-only could write too, whoever allowed it. What it may read stays: views of
+    -- other owners read by it.
+    writing := case when r.relkind = 'S' then 'usage, update'
+      else 'insert, update, delete, truncate, references, trigger'
+        || case when current_setting('server_version_num')::int >= 170000 then ', maintain' else '' end end;
+    object := case when r.relkind = 'S' then 'sequence ' else 'table ' end || r.name;
     for grantee in
       select quote_ident(pg_get_userbyid(a.grantor)) from pg_class c, aclexplode(c.relacl) a
-        where c.oid = r.oid and a.grantee = 0 and a.grantor <> c.relowner
+        where c.oid = r.oid and a.grantee = 0 and a.grantor <> c.relowner and a.privilege_type <> 'SELECT'
       union select quote_ident(pg_get_userbyid(a.grantor)) from pg_class c, pg_attribute t, aclexplode(t.attacl) a
-        where c.oid = r.oid and t.attrelid = c.oid and a.grantee = 0 and a.grantor <> c.relowner
+        where c.oid = r.oid and t.attrelid = c.oid and a.grantee = 0 and a.grantor <> c.relowner and a.privilege_type <> 'SELECT'
     loop
-      execute format('revoke grant option for all on %s from %s cascade', r.name, grantee);
+      execute format('revoke grant option for %s on %s from %s cascade', writing, object, grantee);
     end loop;
-    execute format('revoke all on %s from public cascade', r.name);
+    execute format('revoke %s on %s from public cascade', writing, object);
     if r.relkind = 'S' then
       execute format('grant select on sequence %s to duramen_read, duramen_write, duramen_ddl', r.name);
       execute format('grant usage, update on sequence %s to duramen_write, duramen_ddl', r.name);

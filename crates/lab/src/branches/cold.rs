@@ -8,6 +8,8 @@ use super::control::Control;
 use super::error::LabError;
 use super::figures::note_values;
 use super::options::Options;
+use super::settle::{self, until_settled};
+use super::source;
 
 /// Makes one branch without the pool, and throws it away.
 pub(crate) async fn one(control: &mut Control, source: &str, policy: Policy) -> Result<ColdBranch, LabError> {
@@ -20,13 +22,19 @@ pub(crate) async fn one(control: &mut Control, source: &str, policy: Policy) -> 
         .await
 }
 
-/// Makes branches without the pool, one after the other, beside a pool that is full and idle.
+/// Makes branches without the pool, one after the other, after the pool has been given up: its branches would share
+/// the blocks that a clone counts.
 pub(crate) async fn measure(
     control: &mut Control,
     options: &Options,
     evidence: &mut Evidence,
     say: &dyn Fn(&str),
 ) -> Result<(), LabError> {
+    if options.cold == 0 {
+        return Ok(());
+    }
+    source::empty_pool(control, options).await?;
+    until_settled(control, settle::deadline(options.pool_size()), say).await?;
     let mut made = Vec::new();
     // What was made before a failure is measured all the same.
     let mut failed = Ok(());

@@ -88,6 +88,12 @@ pub(crate) async fn prepare(control: &mut Control, options: &Options) -> Result<
     change_settings(control, &options.source, &change).await
 }
 
+/// Empties the source's pools, for what is measured without a pool.
+pub(crate) async fn empty_pool(control: &mut Control, options: &Options) -> Result<SourceView, LabError> {
+    let change = ChangeSettings { hot: only(options.write.policy(), 0), ..ChangeSettings::default() };
+    change_settings(control, &options.source, &change).await
+}
+
 /// Puts back what [`prepare`] changed.
 pub(crate) async fn restore(
     control: &mut Control,
