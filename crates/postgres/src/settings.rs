@@ -13,7 +13,9 @@ pub struct Settings(BTreeMap<String, String>);
 const MINIMAL: &[(&str, &str)] = &[
     ("listen_addresses", ""),
     ("fsync", "off"),
-    ("synchronous_commit", "off"),
+    // Without flushing it costs one write to the operating system a commit, and what was acknowledged survives the
+    // end of its server.
+    ("synchronous_commit", "on"),
     ("full_page_writes", "off"),
     ("wal_level", "minimal"),
     ("max_wal_senders", "0"),
