@@ -64,7 +64,7 @@ pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Res
         audit.append("lease_lost", json!({ "branch": record.id, "name": record.name }))?;
         journal.end(&record.id)?;
     }
-    sweep(&workshop, &kept, &state)?;
+    sweep(&workshop, &kept)?;
     let leases = parallel(2, kept, |record| adopt(&workshop, &state, record, &boot));
     for lease in leases {
         let lease = lease?;
@@ -133,12 +133,13 @@ fn adopt(
 }
 
 /// Ends and deletes everything that belongs to no lease and no source.
-fn sweep(workshop: &Workshop, kept: &[LeaseRecord], state: &State) -> Result<(), EngineError> {
+fn sweep(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<(), EngineError> {
     let volumes: HashSet<&str> = kept.iter().map(|record| record.volume.as_str()).collect();
-    let generations: BTreeMap<String, Vec<u32>> = state
-        .sources
-        .keys()
-        .map(|source| (source.clone(), manifest::generations(&workshop.home, source)))
+    // By the files that are there: a source whose record cannot be read keeps what it has until somebody mends it.
+    let generations: BTreeMap<String, Vec<u32>> = entries(&workshop.home.sources())?
+        .into_iter()
+        .filter(|source| manifest::dir(&workshop.home, source).join("source.json").exists())
+        .map(|source| (source.clone(), manifest::generations(&workshop.home, &source)))
         .collect();
 
     let branches = workshop.branches();
@@ -202,7 +203,7 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord], state: &State) -> Result<(),
     // A sample's server whose source was never recorded comes from an import that was killed.
     for name in entries(&workshop.home.origins())? {
         let source = name.strip_suffix(".log").unwrap_or(&name).to_owned();
-        if !state.sources.contains_key(&source) {
+        if !generations.contains_key(&source) {
             let path = workshop.home.origins().join(&name);
             kill_all(&processes_below(&path));
             let _ = fs::remove_dir_all(&path);
