@@ -77,7 +77,7 @@ fn registry_hosts_are_found_except_in_the_lock_file() {
         word(&["registry.npmjs", ".org/x"]),
         word(&["repo1.maven", ".org"]),
         word(&["proxy.golang", ".org"]),
-        word(&["http://deb.debian", ".org/debian"]),
+        word(&["http://deb.", "debian", ".org/debian"]),
         host,
     ] {
         check(rules::registry_hosts, &[("scripts/setup", &host)], &["scripts/setup:1"]);
