@@ -65,6 +65,7 @@ async fn a_run_counts_every_step_of_every_branch() {
     {
         assert_eq!(count(name), Some(6), "{name}");
     }
+    assert_eq!(count("point_read_ms"), Some(3));
     assert_eq!(count("wall_ms"), Some(2));
     assert_eq!(count("refill_ms"), Some(2));
     assert_eq!(count("cold_branch_ms"), Some(2));
@@ -86,7 +87,8 @@ async fn the_pool_is_that_of_the_write_and_is_put_back() {
     let (evidence, daemon) = measure(Habit::Right, |options| options.write = Write::Ddl).await;
     assert_eq!(evidence.unwrap().measurement("write_ms").unwrap().count, 6);
     let changes = daemon.changes();
-    let [prepared, restored] = changes.as_slice() else { panic!("{changes:?}") };
+    let [prepared, emptied, restored] = changes.as_slice() else { panic!("{changes:?}") };
+    assert_eq!(emptied.hot[&Policy::Ddl], 0, "what is made without the pool is measured without it");
     assert_eq!(prepared.hot[&Policy::Ddl], 3);
     assert_eq!((prepared.hot[&Policy::ReadWrite], prepared.cold), (0, Some(0)));
     assert_eq!(prepared.server["work_mem"], "1MB");

@@ -15,7 +15,7 @@ use tokio::net::{UnixListener, UnixStream};
 pub(crate) enum Habit {
     /// As it should.
     Right,
-    /// Point reads return another flight.
+    /// Reads of an airline return another one.
     WrongRows,
     /// Writes of several statements end in a deadlock.
     Deadlocks,
@@ -205,7 +205,19 @@ fn query(request: &QueryRequest, habit: Habit) -> (u16, Value) {
         }
         return results(vec![(json!([[7]]), "INSERT 0 1")]);
     }
-    let id = request.params[0].as_i64().expect("an id") + i64::from(habit == Habit::WrongRows);
+    if sql.contains("from airlines order by") {
+        return results(vec![(json!([["AA", "airline AA"], ["UA", "airline UA"]]), "SELECT 2")]);
+    }
+    if sql.contains("from airlines where carrier = $1") {
+        let carrier = request.params[0].as_str().expect("a carrier");
+        let name = if habit == Habit::WrongRows {
+            "another airline".to_owned()
+        } else {
+            format!("airline {carrier}")
+        };
+        return results(vec![(json!([[name]]), "SELECT 1")]);
+    }
+    let id = request.params[0].as_i64().expect("an id");
     results(vec![(json!([flight(id)]), "SELECT 1")])
 }
 
