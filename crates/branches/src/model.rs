@@ -1,6 +1,5 @@
 //! What callers ask for and are told: the vocabulary of the HTTP API, shared by daemon and clients.
 
-use duramen_measure::host::Host;
 use duramen_postgres::{volume, Column, Settings};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -501,9 +500,6 @@ pub struct SnapshotVerification {
     /// The digest now.
     pub found: String,
 }
-
-/// `GET /v1/doctor`-like facts that the daemon knows of its host.
-pub type HostFacts = Host;
 
 /// A line of a streamed reply of a long operation (import, refresh): progress, then the result or an error.
 #[derive(Debug, Clone, Serialize, Deserialize)]

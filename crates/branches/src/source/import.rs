@@ -17,7 +17,6 @@ use duramen_postgres::{
 };
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -529,10 +528,7 @@ fn keep_relation_cache(data_dir: &Path, database_oid: u32) -> std::io::Result<()
     for dir in [data_dir.join("global"), data_dir.join(format!("base/{database_oid}"))] {
         let file = dir.join("pg_internal.init");
         if file.exists() {
-            let metadata = fs::metadata(&file)?;
-            let kept = dir.join(KEPT_CACHE);
-            fs::rename(&file, &kept)?;
-            debug_assert!(metadata.size() > 0);
+            fs::rename(&file, dir.join(KEPT_CACHE))?;
         }
     }
     Ok(())

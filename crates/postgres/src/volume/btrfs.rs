@@ -79,13 +79,13 @@ const WAIT_MODE_COUNT: u32 = 2;
 
 /// What btrfs knows of a subvolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SubvolumeInfo {
+struct SubvolumeInfo {
     /// Its unique id.
-    pub uuid: [u8; 16],
+    uuid: [u8; 16],
     /// The transaction that last changed anything in it.
-    pub change_transid: u64,
+    change_transid: u64,
     /// Whether it is read-only.
-    pub read_only: bool,
+    read_only: bool,
 }
 
 /// `BTRFS_ROOT_SUBVOL_RDONLY`.

@@ -14,8 +14,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use btrfs::SubvolumeInfo;
-
 /// How volumes are cloned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
