@@ -6,11 +6,13 @@ use crate::rules::{crate_names, Finding};
 /// Each crate with the crates that it may depend on, from the bottom up. A crate that is not here has no layer.
 const LAYERS: &[(&str, &[&str])] = &[
     ("measure", &[]),
+    ("tree", &[]),
+    ("store", &["measure", "tree"]),
     ("postgres", &["measure"]),
     ("branches", &["measure", "postgres"]),
     ("server", &["measure", "postgres", "branches"]),
-    ("lab", &["measure", "postgres", "branches", "server"]),
-    ("cli", &["measure", "postgres", "branches", "server", "lab"]),
+    ("lab", &["measure", "tree", "store", "postgres", "branches", "server"]),
+    ("cli", &["measure", "tree", "store", "postgres", "branches", "server", "lab"]),
 ];
 
 /// Normal and build dependencies stay inside the layer rule. Those of tests do not count.

@@ -1,0 +1,155 @@
+//! The children of an inner node, in chunks that copies of the node share.
+//!
+//! Copying an inner node must not touch each of its hundreds of children, only to count one more pointer: a copy
+//! shares the chunks, and a write copies the one chunk that it changes.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+
+use crate::node::Child;
+
+/// Children in a chunk, at most.
+const CHUNK: usize = 32;
+
+type Chunk = ArrayVec<Child, CHUNK>;
+
+/// A sequence of children.
+#[derive(Default)]
+pub(crate) struct Children {
+    chunks: Vec<Arc<Chunk>>,
+    /// Where each chunk ends in the sequence.
+    ends: Vec<u32>,
+}
+
+impl Clone for Children {
+    fn clone(&self) -> Self {
+        Self { chunks: self.chunks.clone(), ends: self.ends.clone() }
+    }
+}
+
+fn writable(chunk: &mut Arc<Chunk>) -> &mut Chunk {
+    if Arc::strong_count(chunk) != 1 {
+        *chunk = Arc::new(chunk.iter().map(|child| Child::new(child.link())).collect());
+    }
+    Arc::get_mut(chunk).expect("the only pointer to a chunk")
+}
+
+impl Children {
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.ends.last().map_or(0, |end| *end as usize)
+    }
+
+    #[inline]
+    fn locate(&self, index: usize) -> (usize, usize) {
+        let chunk = self.ends.partition_point(|end| *end as usize <= index);
+        let begin = if chunk == 0 { 0 } else { self.ends[chunk - 1] as usize };
+        (chunk, index - begin)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> &Child {
+        let (chunk, at) = self.locate(index);
+        &self.chunks[chunk][at]
+    }
+
+    pub(crate) fn get_mut(&mut self, index: usize) -> &mut Child {
+        let (chunk, at) = self.locate(index);
+        &mut writable(&mut self.chunks[chunk])[at]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Child> {
+        self.chunks.iter().flat_map(|chunk| chunk.iter())
+    }
+
+    pub(crate) fn push(&mut self, child: Child) {
+        let end = self.len() as u32 + 1;
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK => {
+                writable(chunk).push(child);
+                if let Some(last) = self.ends.last_mut() {
+                    *last = end;
+                }
+            }
+            _ => {
+                let mut chunk = Chunk::new();
+                chunk.push(child);
+                self.chunks.push(Arc::new(chunk));
+                self.ends.push(end);
+            }
+        }
+    }
+
+    pub(crate) fn insert(&mut self, index: usize, child: Child) {
+        if index == self.len() {
+            return self.push(child);
+        }
+        let (mut chunk, mut at) = self.locate(index);
+        if self.chunks[chunk].len() == CHUNK {
+            let half: Chunk = writable(&mut self.chunks[chunk]).drain(CHUNK / 2..).collect();
+            self.chunks.insert(chunk + 1, Arc::new(half));
+            if at > CHUNK / 2 {
+                chunk += 1;
+                at -= CHUNK / 2;
+            }
+        }
+        writable(&mut self.chunks[chunk]).insert(at, child);
+        self.count();
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) -> Child {
+        let (chunk, at) = self.locate(index);
+        let child = writable(&mut self.chunks[chunk]).remove(at);
+        if self.chunks[chunk].is_empty() {
+            self.chunks.remove(chunk);
+        }
+        self.count();
+        child
+    }
+
+    pub(crate) fn split_off(&mut self, index: usize) -> Self {
+        let mut right = Self::default();
+        while self.len() > index {
+            let (chunk, at) = self.locate(index);
+            let moved: Chunk = writable(&mut self.chunks[chunk]).drain(at..).collect();
+            right.chunks.push(Arc::new(moved));
+            if at == 0 {
+                self.chunks.remove(chunk);
+            }
+            self.count();
+        }
+        right.count();
+        right
+    }
+
+    /// Takes over all children of another sequence.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.chunks.append(&mut other.chunks);
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let mut end = 0;
+        self.ends.clear();
+        self.ends.extend(self.chunks.iter().map(|chunk| {
+            end += chunk.len() as u32;
+            end
+        }));
+    }
+
+    /// Bytes of memory, chunks that are shared included.
+    pub(crate) fn memory(&self) -> usize {
+        self.chunks.len() * (std::mem::size_of::<Chunk>() + 16) + 4 * self.ends.capacity()
+    }
+}
+
+impl FromIterator<Child> for Children {
+    fn from_iter<I: IntoIterator<Item = Child>>(children: I) -> Self {
+        let mut all = Self::default();
+        for child in children {
+            all.push(child);
+        }
+        all
+    }
+}

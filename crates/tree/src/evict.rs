@@ -1,0 +1,75 @@
+//! Forgetting nodes that can be loaded again, when memory runs short.
+
+use crate::forest::Forest;
+use crate::node::{Body, Inner};
+#[cfg(test)]
+use crate::node::{Child, Node};
+use crate::tree::Tree;
+
+/// Where the evictor goes on, and how much it may still look at.
+struct Hand<'h> {
+    /// The separator at which the last slice ended.
+    from: &'h [u8],
+    /// Where this slice ends, if it ends before the tree does.
+    end: Option<Vec<u8>>,
+    looks: usize,
+    freed: usize,
+}
+
+impl Tree {
+    /// One slice of eviction, a turn of a clock (Corbato 1969): forgets leaves that are stored and were not read since
+    /// the hand came by, then inner nodes that have nothing loaded below them. It looks at no more than `looks`
+    /// leaves, from the key `from` on, and returns the bytes that it let go of and where to go on; none at the end of
+    /// the tree. Memory that other trees hold too is freed when the last of them lets go.
+    pub fn evict(&self, forest: &Forest, from: &[u8], looks: usize) -> (usize, Option<Vec<u8>>) {
+        let mut hand = Hand { from, end: None, looks: looks.max(1), freed: 0 };
+        if let Body::Inner(inner) = &self.root.body {
+            evict_in(inner, forest, &mut hand);
+        }
+        (hand.freed, hand.end)
+    }
+}
+
+/// Returns whether everything below is forgotten.
+fn evict_in(inner: &Inner, forest: &Forest, hand: &mut Hand<'_>) -> bool {
+    let durable = forest.durable_mark();
+    let first = if hand.from.is_empty() { 0 } else { inner.child_of(hand.from) };
+    let mut empty = first == 0;
+    for index in first..inner.children.len() {
+        if hand.looks == 0 {
+            if hand.end.is_none() && index > 0 {
+                hand.end = Some(inner.separators.key(index - 1).to_vec());
+            }
+            return false;
+        }
+        hand.looks -= 1;
+        let child = inner.children.get(index);
+        let mut freed = 0;
+        let unloaded = child.unload(|node| {
+            let may = node.id < durable
+                && match &node.body {
+                    Body::Leaf(_) => !node.take_touched(),
+                    Body::Inner(below) => evict_in(below, forest, hand) && !node.take_touched(),
+                };
+            freed = if may { node.memory() } else { 0 };
+            may
+        });
+        if unloaded {
+            hand.freed += freed;
+        }
+        empty &= unloaded || child.is_stored();
+        hand.from = if hand.end.is_some() { hand.from } else { &[] };
+    }
+    empty
+}
+
+#[cfg(test)]
+impl Node {
+    /// Loaded nodes at and below this one, for tests.
+    pub(crate) fn loaded(&self) -> usize {
+        match &self.body {
+            Body::Leaf(_) => 1,
+            Body::Inner(inner) => 1 + inner.children.iter().map(Child::loaded_below).sum::<usize>(),
+        }
+    }
+}

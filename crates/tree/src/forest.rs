@@ -1,0 +1,190 @@
+//! What all trees over one node store share: numbers for nodes, the line between stored and unstored, the budget.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::codec;
+use crate::error::TreeError;
+use crate::node::{Checksum, Node};
+use crate::node_store::{NodeId, NodeStore};
+
+/// The trees of one node store, seen from below.
+///
+/// A node with an id below the *mark* is stored or is being stored, so a change gives it another id; one at or above
+/// it was made since the last checkpoint began, and whoever holds it alone changes it in place.
+pub struct Forest {
+    store: Arc<dyn NodeStore>,
+    next_id: AtomicU64,
+    mark: AtomicU64,
+    durable: AtomicU64,
+    budget: AtomicUsize,
+    meter: Arc<Meter>,
+}
+
+/// Counts that never go back, but for `resident_bytes`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ForestStats {
+    /// Nodes read from the node store.
+    pub node_reads: u64,
+    /// Bytes read from the node store.
+    pub node_read_bytes: u64,
+    /// Children that were found in memory.
+    pub cache_hits: u64,
+    /// Nodes copied because a snapshot, a fork or a checkpoint held them.
+    pub node_copies: u64,
+    /// Memory that nodes take now, in bytes.
+    pub resident_bytes: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Meter {
+    resident: AtomicUsize,
+    hits: Stripes,
+    reads: AtomicU64,
+    read_bytes: AtomicU64,
+    copies: AtomicU64,
+}
+
+/// A counter that threads do not fight for: each counts in a line of its own, mostly.
+#[derive(Default)]
+struct Stripes([Stripe; 16]);
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Stripe(AtomicU64);
+
+static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % 16;
+}
+
+impl Stripes {
+    #[inline]
+    fn add(&self) {
+        let stripe = STRIPE.try_with(|stripe| *stripe).unwrap_or(0);
+        self.0[stripe].0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn sum(&self) -> u64 {
+        self.0.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+impl Meter {
+    #[inline]
+    pub(crate) fn count_hit(&self) {
+        self.hits.add();
+    }
+
+    pub(crate) fn resize(&self, before: usize, after: usize) {
+        if after >= before {
+            self.resident.fetch_add(after - before, Ordering::Relaxed);
+        } else {
+            self.resident.fetch_sub(before - after, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn count_copy(&self) {
+        self.copies.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Forest {
+    /// A forest whose nodes are numbered from `next_id` on (at least 1) and whose clean nodes are forgotten when all
+    /// nodes take more than `budget` bytes of memory.
+    pub fn new(store: Arc<dyn NodeStore>, next_id: NodeId, budget: usize) -> Self {
+        let next_id = next_id.max(1);
+        Self {
+            store,
+            next_id: AtomicU64::new(next_id),
+            mark: AtomicU64::new(next_id),
+            durable: AtomicU64::new(next_id),
+            budget: AtomicUsize::new(budget),
+            meter: Arc::new(Meter::default()),
+        }
+    }
+
+    /// The node store below.
+    pub fn store(&self) -> &Arc<dyn NodeStore> {
+        &self.store
+    }
+
+    /// The id that the next node will get. Ids are never used again, also not after a restart.
+    pub fn next_id(&self) -> NodeId {
+        self.next_id.load(Ordering::Acquire)
+    }
+
+    /// Begins a checkpoint: whatever exists now is changed under a new id only. The caller lets no tree be written
+    /// between this and taking its snapshots. Returns the new mark.
+    pub fn begin_checkpoint(&self) -> NodeId {
+        let mark = self.next_id();
+        self.mark.store(mark, Ordering::Release);
+        mark
+    }
+
+    /// Ends a checkpoint whose mark was `mark`: what lies below it can be forgotten, because it can be loaded again.
+    pub fn end_checkpoint(&self, mark: NodeId) {
+        self.durable.fetch_max(mark, Ordering::AcqRel);
+    }
+
+    /// Figures since the forest was made.
+    pub fn stats(&self) -> ForestStats {
+        ForestStats {
+            node_reads: self.meter.reads.load(Ordering::Relaxed),
+            node_read_bytes: self.meter.read_bytes.load(Ordering::Relaxed),
+            cache_hits: self.meter.hits.sum(),
+            node_copies: self.meter.copies.load(Ordering::Relaxed),
+            resident_bytes: self.meter.resident.load(Ordering::Relaxed) as u64,
+        }
+    }
+
+    /// The memory budget in bytes.
+    pub fn budget(&self) -> usize {
+        self.budget.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory above the budget, 0 when there is room.
+    pub fn excess(&self) -> usize {
+        self.meter.resident.load(Ordering::Relaxed).saturating_sub(self.budget())
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.excess() == 0
+    }
+
+    pub(crate) fn mark(&self) -> NodeId {
+        self.mark.load(Ordering::Acquire)
+    }
+
+    /// Nodes with an id below this are stored for good.
+    pub fn durable_mark(&self) -> NodeId {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn fresh_id(&self) -> NodeId {
+        self.next_id.fetch_add(1, Ordering::AcqRel)
+    }
+
+    pub(crate) fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    /// Reads, checks and decodes a node.
+    pub(crate) fn load(&self, id: NodeId, sum: Checksum) -> Result<Arc<Node>, TreeError> {
+        let bytes = self.store.get(id)?.ok_or(TreeError::Damaged { id, reason: "it is missing" })?;
+        self.meter.reads.fetch_add(1, Ordering::Relaxed);
+        self.meter.read_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if Checksum::of(&bytes) != sum {
+            return Err(TreeError::Damaged { id, reason: "its checksum is not that of its parent" });
+        }
+        let body = codec::decode(&bytes).map_err(|error| TreeError::Damaged { id, reason: error.0 })?;
+        Ok(Arc::new(Node::with_id(self, id, OnceLock::from(sum), body)))
+    }
+}
+
+impl std::fmt::Debug for Forest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Forest").field("next_id", &self.next_id()).field("stats", &self.stats()).finish()
+    }
+}

@@ -1,0 +1,26 @@
+//! A copy-on-write B+tree over a node store.
+mod children;
+mod codec;
+mod error;
+mod forest;
+mod node;
+mod node_store;
+mod range;
+mod records;
+mod tree;
+mod write;
+pub use codec::{check_node, FORMAT};
+pub use error::{DecodeError, TreeError};
+pub use forest::{Forest, ForestStats};
+pub use node::Checksum;
+pub use node_store::{MemoryNodeStore, NodeId, NodeStore, NodeStoreError, NodeStoreStats};
+pub use range::KeyRange;
+pub use tree::{Entry, LeafView, StoredRoot, Tree, KEY_MAX, VALUE_MAX};
+pub use write::Replaced;
+mod bulk;
+mod diff;
+mod evict;
+mod persist;
+mod reclaim;
+pub use bulk::BulkBuilder;
+pub use diff::{Change, MergeItem};
