@@ -1,0 +1,111 @@
+//! Duramen's own store: a copy-on-write B+tree behind a commit log with group commit.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use duramen_store::value::ValueRef;
+use duramen_store::{Branch, Durability, Options, Scope, Store};
+
+use crate::data::Key;
+use crate::engine::{Done, Engine, Failure, Kind, Level, Row, Snapshot, Tally};
+
+pub(super) const KIND: Kind = Kind {
+    name: super::OURS,
+    configured: "memory, buffered, strict: the store's levels of those names; bulk: bulk_load",
+    open,
+    has: |_| true,
+};
+
+struct Duramen {
+    store: Store,
+    main: Branch,
+}
+
+struct View(duramen_store::Snapshot);
+
+fn open(dir: &Path, level: Level) -> Done<Box<dyn Engine>> {
+    let durability = match level {
+        Level::Memory => Durability::Memory,
+        Level::Buffered => Durability::Buffered,
+        Level::Strict => Durability::Strict,
+    };
+    let options = Options { durability, memory_bytes: super::CACHE_BYTES, ..Options::default() };
+    let store = Store::open(dir.join("store"), options).map_err(Failure::engine)?;
+    let main = store.branch("main").map_err(Failure::engine)?;
+    Ok(Box::new(Duramen { store, main }))
+}
+
+/// Keys of the data are hexadecimal digits.
+fn text(key: &Key) -> Done<&str> {
+    std::str::from_utf8(key).map_err(Failure::engine)
+}
+
+fn tally_row(tally: &mut Tally, key: &str, value: &ValueRef<'_>) -> bool {
+    match value {
+        ValueRef::Bytes(value) => tally.row(key.as_bytes(), value),
+        _ => return false,
+    }
+    true
+}
+
+impl Engine for Duramen {
+    fn bulk_load(&self, rows: &mut dyn Iterator<Item = Row<'_>>) -> Done<()> {
+        let pairs = rows.map(|(key, value)| (std::str::from_utf8(key).unwrap_or_default(), value));
+        self.main.bulk_load("default", pairs).map_err(Failure::engine)?;
+        Ok(())
+    }
+
+    fn put(&self, key: &Key, value: &[u8]) -> Done<()> {
+        self.main.kv().put(text(key)?, value).map_err(Failure::engine)?;
+        Ok(())
+    }
+
+    fn get(&self, key: &Key, into: &mut Vec<u8>) -> Done<bool> {
+        self.main.kv().get_bytes(text(key)?, into).map_err(Failure::engine)
+    }
+
+    fn scan(&self, tally: &mut Tally) -> Done<()> {
+        let mut whole = true;
+        let row = |key: &str, value: ValueRef<'_>| {
+            whole &= tally_row(tally, key, &value);
+            ControlFlow::Continue(())
+        };
+        self.main.kv().scan(.., row).map_err(Failure::engine)?;
+        if whole {
+            Ok(())
+        } else {
+            Err(Failure::Wrong("a value is not bytes".into()))
+        }
+    }
+
+    fn range(&self, start: &Key, limit: usize, tally: &mut Tally) -> Done<()> {
+        let mut left = limit;
+        if left == 0 {
+            return Ok(());
+        }
+        let row = |key: &str, value: ValueRef<'_>| {
+            tally_row(tally, key, &value);
+            left -= 1;
+            if left == 0 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        self.main.kv().scan(text(start)?.., row).map_err(Failure::engine)
+    }
+
+    fn snapshot(&self) -> Done<Box<dyn Snapshot + '_>> {
+        Ok(Box::new(View(self.main.snapshot().map_err(Failure::engine)?)))
+    }
+
+    fn close(self: Box<Self>) -> Done<()> {
+        self.store.close().map_err(Failure::engine)
+    }
+}
+
+impl Snapshot for View {
+    fn get(&self, key: &Key, into: &mut Vec<u8>) -> Done<bool> {
+        self.0.kv().get_bytes(text(key)?, into).map_err(Failure::engine)
+    }
+}
