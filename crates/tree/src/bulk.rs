@@ -36,6 +36,8 @@ pub struct BulkBuilder<'f> {
     levels: Vec<Level>,
     batch: Vec<(NodeId, Vec<u8>)>,
     batch_bytes: usize,
+    /// Nodes that the node store was given.
+    stored: Vec<NodeId>,
     count: u64,
     bytes: u64,
 }
@@ -52,6 +54,7 @@ impl<'f> BulkBuilder<'f> {
             levels: Vec::new(),
             batch: Vec::new(),
             batch_bytes: 0,
+            stored: Vec::new(),
             count: 0,
             bytes: 0,
         }
@@ -103,6 +106,11 @@ impl<'f> BulkBuilder<'f> {
             self.close_inner(level, None)?;
             level += 1;
         }
+    }
+
+    /// Gives the tree up. Returns the nodes that the node store was given for nothing.
+    pub fn abandon(self) -> Vec<NodeId> {
+        self.stored
     }
 
     fn close_leaf(&mut self, next: Option<Vec<u8>>) -> Result<(), TreeError> {
@@ -175,6 +183,7 @@ impl<'f> BulkBuilder<'f> {
     }
 
     fn flush(&mut self) -> Result<(), TreeError> {
+        self.stored.extend(self.batch.iter().map(|(id, _)| *id));
         self.forest.store().put(&self.batch)?;
         self.batch.clear();
         self.batch_bytes = 0;

@@ -2,8 +2,6 @@
 
 use crate::forest::Forest;
 use crate::node::{Body, Inner};
-#[cfg(test)]
-use crate::node::{Child, Node};
 use crate::tree::Tree;
 
 /// Where the evictor goes on, and how much it may still look at.
@@ -61,15 +59,4 @@ fn evict_in(inner: &Inner, forest: &Forest, hand: &mut Hand<'_>) -> bool {
         hand.from = if hand.end.is_some() { hand.from } else { &[] };
     }
     empty
-}
-
-#[cfg(test)]
-impl Node {
-    /// Loaded nodes at and below this one, for tests.
-    pub(crate) fn loaded(&self) -> usize {
-        match &self.body {
-            Body::Leaf(_) => 1,
-            Body::Inner(inner) => 1 + inner.children.iter().map(Child::loaded_below).sum::<usize>(),
-        }
-    }
 }

@@ -196,15 +196,6 @@ impl Child {
         matches!(&*self.0.read(), Link::Stored(_))
     }
 
-    /// Loaded nodes at and below the child, for tests.
-    #[cfg(test)]
-    pub(crate) fn loaded_below(&self) -> usize {
-        match &*self.0.read() {
-            Link::Loaded(node) => node.loaded(),
-            Link::Stored(_) => 0,
-        }
-    }
-
     /// The id of the child, loaded or not.
     pub(crate) fn id(&self) -> NodeId {
         match &*self.0.read() {

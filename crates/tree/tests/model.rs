@@ -1,6 +1,7 @@
 //! The tree against a `BTreeMap`: random writes, snapshots, checkpoints, evictions, reopenings, diffs and merges.
 //!
 //! The seed of a failing run is in its message.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
