@@ -168,10 +168,7 @@ impl Records {
             return Err(first);
         }
         let mut low = first;
-        let mut high = first + 1;
-        while self.heads.get(high) == Some(&head) {
-            high += 1;
-        }
+        let mut high = first + self.heads[first..].partition_point(|&other| other == head);
         while low < high {
             let middle = low + (high - low) / 2;
             match self.key(middle)[prefix.len()..].cmp(suffix) {

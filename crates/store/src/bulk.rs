@@ -1,0 +1,198 @@
+//! Loading many sorted pairs at once: a tree is built beside the branch's and takes its place, durable.
+
+use std::ops::ControlFlow;
+
+use duramen_tree::{BulkBuilder, KeyRange, Tree, TreeError};
+
+use crate::branch::{Branch, Slot};
+use crate::checkpoint::Grave;
+use crate::engine::{record, Engine};
+use crate::error::StoreError;
+use crate::keys::{self, Primitive};
+use crate::names::{check_key, check_space};
+use crate::store::Snapshot;
+use crate::value::{check_encoded, Encode};
+
+/// Versions that a load takes at a time. What it does not use is left out for good.
+const VERSIONS: u32 = 1 << 20;
+
+impl Branch {
+    /// Loads pairs in the order of their keys into a space, replacing those that are there; all of them or none.
+    /// They are durable when it returns, whatever the level, without having gone through the log. It is meant for an
+    /// empty branch: what the branch holds is written again. Other writers wait while the result is put in place.
+    ///
+    /// ```
+    /// use duramen_store::{Scope, Store};
+    /// let store = Store::memory();
+    /// let main = store.branch("main")?;
+    /// let pairs = (0..1000).map(|number| (format!("key {number:04}"), number as i64));
+    /// assert_eq!(main.bulk_load("default", pairs)?, 1000);
+    /// assert_eq!(main.kv().count("key 01")?, 100);
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the keys are not in order, a key or value breaks a limit, another commit on the branch came between
+    /// ([`StoreError::TransactionConflict`]), or nothing can be written.
+    pub fn bulk_load<K: AsRef<str>, V: Encode>(
+        &self,
+        space: &str,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64, StoreError> {
+        check_space(space)?;
+        self.engine.check_writable()?;
+        let _guard = self.engine.checkpointing.lock();
+        // What others wrote is stored first, so that little is left to do while they wait at the end.
+        self.engine.checkpoint_locked(false)?;
+        let snapshot = self.snapshot()?;
+        let mut builder = BulkBuilder::new(&self.engine.forest);
+        let mut load = Load { engine: &self.engine, space, next: 0, end: 0, rows: 0 };
+        match load.run(&mut builder, &snapshot, pairs.into_iter()) {
+            Ok(()) => {
+                let rows = load.rows;
+                let tree = builder.finish().map_err(|error| self.engine.poisoned_by(error))?;
+                self.engine.install(self, snapshot, tree)?;
+                Ok(rows)
+            }
+            Err(error) => {
+                self.engine.give_up_nodes(builder.abandon());
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A load on its way.
+struct Load<'l> {
+    engine: &'l Engine,
+    space: &'l str,
+    /// The next version to give, and the first that is not this load's to give.
+    next: u64,
+    end: u64,
+    rows: u64,
+}
+
+impl Load<'_> {
+    fn run<K: AsRef<str>, V: Encode>(
+        &mut self,
+        builder: &mut BulkBuilder<'_>,
+        old: &Snapshot,
+        mut pairs: impl Iterator<Item = (K, V)>,
+    ) -> Result<(), StoreError> {
+        let mut key = Vec::new();
+        let mut value = Vec::new();
+        let prefix = keys::prefix(Primitive::Kv, self.space);
+        let mut pending = self.take(&mut pairs, &prefix, &mut key, &mut value)?;
+        let mut failed = None;
+        if !old.tree().is_empty() {
+            old.tree().scan(&self.engine.forest, &KeyRange::all(), |entry| {
+                while pending && key.as_slice() < entry.key {
+                    let step = self.push(builder, &key, &value).and_then(|()| {
+                        pending = self.take(&mut pairs, &prefix, &mut key, &mut value)?;
+                        Ok(())
+                    });
+                    if let Err(error) = step {
+                        failed = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                }
+                if pending && key == entry.key {
+                    return ControlFlow::Continue(());
+                }
+                if let Err(error) = builder.push(entry.key, entry.version, entry.value) {
+                    failed = Some(error.into());
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        while pending {
+            self.push(builder, &key, &value)?;
+            pending = self.take(&mut pairs, &prefix, &mut key, &mut value)?;
+        }
+        Ok(())
+    }
+
+    /// The next pair, encoded. Returns whether there was one.
+    fn take<K: AsRef<str>, V: Encode>(
+        &self,
+        pairs: &mut impl Iterator<Item = (K, V)>,
+        prefix: &[u8],
+        key: &mut Vec<u8>,
+        value: &mut Vec<u8>,
+    ) -> Result<bool, StoreError> {
+        let Some((name, new)) = pairs.next() else { return Ok(false) };
+        check_key(name.as_ref())?;
+        check_encoded(&new)?;
+        let not_after = key.get(prefix.len()..).is_some_and(|last| last >= name.as_ref().as_bytes());
+        if not_after {
+            return Err(TreeError::NotSorted { row: self.rows + 1 }.into());
+        }
+        key.clear();
+        key.extend_from_slice(prefix);
+        key.extend_from_slice(name.as_ref().as_bytes());
+        value.clear();
+        new.encode(value);
+        Ok(true)
+    }
+
+    fn push(&mut self, builder: &mut BulkBuilder<'_>, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        if self.next == self.end {
+            self.end = self.engine.reserve_versions(VERSIONS)?;
+            self.next = self.end - u64::from(VERSIONS);
+        }
+        builder.push(key, self.next, value)?;
+        self.next += 1;
+        self.rows += 1;
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Takes versions that no other write will have. Returns the first that is not taken.
+    fn reserve_versions(&self, count: u32) -> Result<u64, StoreError> {
+        let mut writer = self.writer.lock();
+        self.check_poison()?;
+        let mut version = writer.version;
+        self.append(&mut version, &[record::RESERVE], count)?;
+        writer.version = version;
+        Ok(version + 1)
+    }
+
+    /// Puts a loaded tree in the place of a branch's, and makes it durable before anybody can build on it.
+    fn install(&self, branch: &Branch, snapshot: Snapshot, tree: Tree) -> Result<(), StoreError> {
+        let mut writer = self.writer.lock();
+        let state = &branch.state;
+        let unchanged =
+            state.check_alive().and_then(|()| Ok(state.tree(&self.forest)?.same(snapshot.tree())));
+        if let Err(error) = unchanged.and_then(|same| {
+            let key = format!("branch {}", state.name);
+            if same {
+                Ok(())
+            } else {
+                Err(StoreError::TransactionConflict { key })
+            }
+        }) {
+            drop(writer);
+            let mut ids = Vec::new();
+            tree.ids_from(&self.forest, 0, &mut |id| ids.push(id))?;
+            self.give_up_nodes(ids);
+            return Err(error);
+        }
+        drop(snapshot);
+        let low = state.meta.lock().fork_mark;
+        let high = self.registry.read().children_mark(state.id).max(low);
+        let old = std::mem::replace(&mut *state.slot_mut(), Slot::Open(tree));
+        self.lay_to_rest(&mut writer, Grave { slot: old, low, high });
+        self.checkpoint_within(&mut writer)
+    }
+
+    /// Has nodes deleted that were stored for nothing.
+    fn give_up_nodes(&self, ids: Vec<duramen_tree::NodeId>) {
+        let epoch = self.epoch.lock().clone();
+        self.writer.lock().garbage.free.push_back((epoch, ids));
+    }
+}

@@ -1,0 +1,267 @@
+//! What can go wrong in a store.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use duramen_tree::{NodeStoreError, TreeError};
+
+use crate::json::JsonError;
+use crate::log::LogError;
+use crate::value::ValueError;
+use crate::vector::VectorError;
+
+/// What a caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Severity {
+    /// Ask for something else: the request cannot be done as it stands.
+    Request,
+    /// Try again: somebody else was faster, or the store is busy.
+    Retry,
+    /// Look after the machine or the files: nothing more can be written.
+    System,
+}
+
+/// Why an operation on a store failed. The store is as it was before the operation.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no such branch.
+    #[error("there is no branch {name:?}{}", did_you_mean(.hint))]
+    BranchNotFound {
+        /// The name that was asked for.
+        name: String,
+        /// The name that was probably meant.
+        hint: Option<String>,
+    },
+    /// The name is taken.
+    #[error("there is a branch {name:?} already; choose another name or delete it first")]
+    BranchExists {
+        /// The name.
+        name: String,
+    },
+    /// The branch may not be deleted, reset or expire.
+    #[error("branch {name:?} is protected: {reason}")]
+    BranchProtected {
+        /// The name.
+        name: String,
+        /// Why, and how to lift it.
+        reason: &'static str,
+    },
+    /// The operation needs a branch that was forked from another that is still there.
+    #[error("branch {name:?} has no parent any more; fork a new branch instead")]
+    NoParent {
+        /// The name.
+        name: String,
+    },
+    /// There is no such collection of vectors.
+    #[error("there is no collection {name:?} in space {space:?}{}", did_you_mean(.hint))]
+    CollectionNotFound {
+        /// The name that was asked for.
+        name: String,
+        /// The space that was looked in.
+        space: String,
+        /// The name that was probably meant.
+        hint: Option<String>,
+    },
+    /// There is a collection of that name with another dimension or metric.
+    #[error("there is a collection {name:?} already, with {dimension} dimensions and metric {metric}")]
+    CollectionExists {
+        /// The name.
+        name: String,
+        /// Its dimension.
+        dimension: usize,
+        /// Its metric.
+        metric: String,
+    },
+    /// A name is not allowed.
+    #[error("{what} {name:?} is not allowed: {reason}")]
+    InvalidName {
+        /// What it would name.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Input is not allowed.
+    #[error("{what} is not allowed: {reason}")]
+    InvalidInput {
+        /// What was given.
+        what: &'static str,
+        /// Why not, and what is.
+        reason: String,
+    },
+    /// Something is longer than it may be.
+    #[error("a {what} of {len} bytes is too long: {max} are allowed")]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// Its length in bytes.
+        len: usize,
+        /// The longest allowed.
+        max: usize,
+    },
+    /// A stored value is of another kind than was asked for.
+    #[error("{what} is of another kind: {reason}")]
+    WrongType {
+        /// Which value.
+        what: String,
+        /// What it is, and how to read it.
+        reason: String,
+    },
+    /// A value breaks a limit, or its bytes are damaged.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    /// A JSON document, path or patch is not allowed.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// A vector is not allowed.
+    #[error(transparent)]
+    Vector(#[from] VectorError),
+    /// A cell is not at the version that was expected.
+    #[error("cell {key:?} is at version {actual:?}, not {expected:?}; read it again and retry")]
+    VersionConflict {
+        /// The cell.
+        key: String,
+        /// The version that was expected; none for a cell that must not exist.
+        expected: Option<u64>,
+        /// The version that it has; none if it does not exist.
+        actual: Option<u64>,
+    },
+    /// Another commit changed what a transaction writes.
+    #[error("another commit changed {key} first; run the transaction again")]
+    TransactionConflict {
+        /// A key that both wrote.
+        key: String,
+    },
+    /// A transaction lost against others as often as it may.
+    #[error("the transaction lost against other commits {attempts} times; retry later or write less in one")]
+    RetriesExhausted {
+        /// How often it was run.
+        attempts: u32,
+    },
+    /// A merge met keys that both sides changed.
+    #[error("{count} keys were changed on both sides, first {first}; look at a dry run, then merge with ours, theirs or a resolver")]
+    MergeConflict {
+        /// How many.
+        count: usize,
+        /// The first of them.
+        first: String,
+    },
+    /// Another process has the store open.
+    #[error("{} is open in another process{}; close it there, or open it read-only after that", .path.display(), holder(.pid))]
+    Locked {
+        /// Where the store is.
+        path: PathBuf,
+        /// The process that has it, if it is known.
+        pid: Option<u32>,
+    },
+    /// The store was opened for reading only.
+    #[error("the store is open read-only; open it without that to write")]
+    ReadOnly,
+    /// There is no store.
+    #[error("there is no store at {}; open it for writing to make one", .path.display())]
+    StoreNotFound {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// After a failed write nothing more is written.
+    #[error(
+        "the store takes no more writes since an error: {first}; close it, mend the cause, and open it again"
+    )]
+    Poisoned {
+        /// The first error.
+        first: String,
+    },
+    /// A wait came to its deadline.
+    #[error("{what} took longer than {waited_ms} ms; retry when there is less load")]
+    TimedOut {
+        /// What was waited for.
+        what: &'static str,
+        /// How long, in milliseconds.
+        waited_ms: u64,
+    },
+    /// The store's own files are not what they should be.
+    #[error("the store is damaged: {0}; restore it from a copy")]
+    Damaged(String),
+    /// A later version wrote the store.
+    #[error("{what} has format {found}, and this version knows up to {known}; open it with the version that wrote it")]
+    FromTheFuture {
+        /// Which part.
+        what: &'static str,
+        /// Its format.
+        found: u64,
+        /// The latest format that is known here.
+        known: u64,
+    },
+    /// The commit log failed.
+    #[error(transparent)]
+    Log(Arc<LogError>),
+    /// A tree failed.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// The operating system failed.
+    #[error("cannot {action} {}: {error}", .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the operating system said.
+        error: Arc<std::io::Error>,
+    },
+}
+
+fn did_you_mean(hint: &Option<String>) -> String {
+    hint.as_ref().map_or(String::new(), |hint| format!("; did you mean {hint:?}?"))
+}
+
+fn holder(pid: &Option<u32>) -> String {
+    pid.map_or(String::new(), |pid| format!(" (process {pid})"))
+}
+
+impl StoreError {
+    /// What the caller can do.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::VersionConflict { .. }
+            | Self::TransactionConflict { .. }
+            | Self::RetriesExhausted { .. }
+            | Self::Locked { .. }
+            | Self::TimedOut { .. } => Severity::Retry,
+            Self::Poisoned { .. }
+            | Self::Damaged(_)
+            | Self::FromTheFuture { .. }
+            | Self::Log(_)
+            | Self::Io { .. } => Severity::System,
+            Self::Tree(TreeError::Store(_) | TreeError::Damaged { .. }) => Severity::System,
+            _ => Severity::Request,
+        }
+    }
+
+    /// The name that was probably meant, if the error is about one that does not exist.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::BranchNotFound { hint, .. } | Self::CollectionNotFound { hint, .. } => hint.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::Io { action, path, error: Arc::new(error) }
+    }
+}
+
+impl From<LogError> for StoreError {
+    fn from(error: LogError) -> Self {
+        Self::Log(Arc::new(error))
+    }
+}
+
+impl From<NodeStoreError> for StoreError {
+    fn from(error: NodeStoreError) -> Self {
+        Self::Tree(TreeError::Store(error))
+    }
+}

@@ -1,0 +1,98 @@
+//! The end of a log: where it is, and what is put there.
+
+use std::ops::ControlFlow;
+
+use duramen_tree::KeyRange;
+
+use super::entry::{chain, decode_seq, Event, Hash, Keys, Stored, NO_HASH};
+use crate::error::StoreError;
+use crate::scope::{Edit, View};
+
+/// Where the next event goes, and the hash that it follows.
+pub(super) struct Tail {
+    keys: Keys,
+    next: u64,
+    hash: Hash,
+}
+
+impl Tail {
+    /// The end of a log as a reader sees it, with what it wrote itself.
+    ///
+    /// A scan of a transaction sorts all that it wrote, which would make each append dearer than the one before. So
+    /// the committed end is looked up, and what was appended behind it is searched: a log has no gaps, and no commit
+    /// both appends to a log and shortens it.
+    pub(super) fn of<V: View + ?Sized>(view: &V, keys: Keys) -> Result<Self, StoreError> {
+        let (mut next, mut hash) = committed(view, &keys)?;
+        let there = |seq: u64| -> Result<Option<Hash>, StoreError> {
+            let mut hash = None;
+            view.get(&keys.entry(seq), &mut |_, bytes| {
+                hash = Some(Stored::decode(seq, bytes).map(|stored| *stored.hash));
+            })?;
+            hash.transpose()
+        };
+        // Steps double as long as there is an event, and are halved after that.
+        let (mut step, mut grows) = (1_u64, true);
+        while step > 0 {
+            match there(next + step - 1)? {
+                Some(found) => {
+                    next += step;
+                    hash = found;
+                }
+                None => grows = false,
+            }
+            step = if grows { step * 2 } else { step / 2 };
+        }
+        Ok(Self { keys, next, hash })
+    }
+
+    /// The number of the next event.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Appends an event whose type and payload were checked. Returns its number.
+    pub(super) fn push(
+        &mut self,
+        edit: &mut dyn Edit,
+        event_type: &str,
+        payload: &str,
+        at_ms: i64,
+    ) -> Result<u64, StoreError> {
+        let (seq, payload) = (self.next, payload.as_bytes());
+        let hash = chain(&self.hash, seq, at_ms, event_type, payload);
+        let stored = Stored { at_ms, hash: &hash, event_type, payload };
+        edit.put(&self.keys.entry(seq), &mut |out| stored.encode(out))?;
+        edit.put(&self.keys.index_entry(event_type, seq), &mut |_| {})?;
+        self.next += 1;
+        self.hash = hash;
+        Ok(seq)
+    }
+}
+
+/// The number of events and the hash of the last one, but for those that the reader itself wrote.
+fn committed<V: View + ?Sized>(view: &V, keys: &Keys) -> Result<(u64, Hash), StoreError> {
+    let (start, end) = keys.entries(0, None);
+    let range = KeyRange::new(&start, Some(&end)).reversed();
+    let mut last = Ok((0, NO_HASH));
+    view.leaves(&range, &mut |leaf| match leaf.len() {
+        0 => ControlFlow::Continue(()),
+        entries => {
+            let entry = leaf.entry(entries - 1);
+            last =
+                decode_seq(entry.key).and_then(|seq| Ok((seq + 1, *Stored::decode(seq, entry.value)?.hash)));
+            ControlFlow::Break(())
+        }
+    })?;
+    last
+}
+
+/// The number of events in a log.
+pub(crate) fn length<V: View + ?Sized>(view: &V, space: &str) -> Result<u64, StoreError> {
+    Ok(Tail::of(view, Keys::of(space))?.next)
+}
+
+/// Appends an event of another log, with a number and a hash of its own here. Returns the number.
+pub(crate) fn append_again(edit: &mut dyn Edit, space: &str, event: &Event) -> Result<u64, StoreError> {
+    let mut tail = Tail::of(edit, Keys::of(space))?;
+    tail.push(edit, &event.event_type, event.payload.as_str(), event.at_ms)
+}

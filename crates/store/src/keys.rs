@@ -1,0 +1,110 @@
+//! How primitives share the one tree of a branch: `primitive, space, 0, rest`.
+//!
+//! The default space is written as an empty name, so that most keys spend two bytes on where they belong. Names hold
+//! no NUL, so no key of one space begins with that of another.
+
+use smallvec::SmallVec;
+
+use crate::names::DEFAULT_SPACE;
+
+/// The kinds of data. The numbers are part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum Primitive {
+    /// Key-value pairs.
+    Kv = 0x10,
+    /// State cells.
+    State = 0x20,
+    /// Event logs.
+    Event = 0x30,
+    /// JSON documents.
+    Json = 0x40,
+    /// Vector collections.
+    Vector = 0x50,
+}
+
+impl Primitive {
+    /// All of them, in the order in which they lie in a tree.
+    pub const ALL: [Self; 5] = [Self::Kv, Self::State, Self::Event, Self::Json, Self::Vector];
+
+    /// Its name in messages and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kv => "kv",
+            Self::State => "state",
+            Self::Event => "event",
+            Self::Json => "json",
+            Self::Vector => "vector",
+        }
+    }
+
+    fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|primitive| *primitive as u8 == byte)
+    }
+}
+
+impl std::fmt::Display for Primitive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for Primitive {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|primitive| primitive.name() == text)
+            .ok_or_else(|| format!("{text:?} is no kind of data: use kv, state, event, json or vector"))
+    }
+}
+
+/// A key of the tree. Most fit without an allocation.
+pub(crate) type KeyBuf = SmallVec<[u8; 64]>;
+
+/// The name of a space as it stands in keys.
+fn space_bytes(space: &str) -> &[u8] {
+    if space == DEFAULT_SPACE {
+        &[]
+    } else {
+        space.as_bytes()
+    }
+}
+
+/// What all keys of a primitive in a space begin with.
+#[inline]
+pub(crate) fn prefix(primitive: Primitive, space: &str) -> KeyBuf {
+    let mut key = KeyBuf::new();
+    key.push(primitive as u8);
+    key.extend_from_slice(space_bytes(space));
+    key.push(0);
+    key
+}
+
+/// The key of the tree for `rest` in a space.
+#[inline]
+pub(crate) fn key(primitive: Primitive, space: &str, rest: &[u8]) -> KeyBuf {
+    let mut key = prefix(primitive, space);
+    key.extend_from_slice(rest);
+    key
+}
+
+/// Takes a key of the tree apart.
+pub(crate) fn split(key: &[u8]) -> Option<(Primitive, &str, &[u8])> {
+    let (first, rest) = key.split_first()?;
+    let primitive = Primitive::from_byte(*first)?;
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    let space = std::str::from_utf8(&rest[..end]).ok()?;
+    let space = if space.is_empty() { DEFAULT_SPACE } else { space };
+    Some((primitive, space, &rest[end + 1..]))
+}
+
+/// A key of the tree as messages show it: `kv default/user:1`.
+pub(crate) fn shown(key: &[u8]) -> String {
+    match split(key) {
+        Some((primitive, space, rest)) => format!("{primitive} {space}/{}", rest.escape_ascii()),
+        None => key.escape_ascii().to_string(),
+    }
+}

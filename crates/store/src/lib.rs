@@ -1,0 +1,86 @@
+//! An embedded database with branches: key-value pairs, state cells, event logs, JSON documents and vectors, at three
+//! levels of durability.
+//!
+//! A [`Store`] has branches; a [`Branch`] is written by commits; forking one costs a record in the log, whatever it
+//! holds. Inside a branch, data lies in spaces, and each space has five kinds of it:
+//!
+//! | kind | handle | for |
+//! | --- | --- | --- |
+//! | pairs | [`kv::Kv`] | values by key, in order |
+//! | cells | [`state::Cells`] | values with a version, compare-and-swap |
+//! | events | [`event::Events`] | an append-only log, chained by hashes, indexed by type |
+//! | documents | [`json::Documents`] | JSON that is read and set at paths |
+//! | vectors | [`vector::Vectors`] | collections, searched exactly |
+//!
+//! All of them are reached through a [`Scope`]: a [`Branch`], a [`Transaction`], or a [`Snapshot`].
+//!
+//! ```
+//! use duramen_store::{MergeOptions, Part, Scope, Store};
+//! let store = Store::memory();
+//! let main = store.branch("main")?;
+//! main.kv().put("colour", "green")?;
+//!
+//! let fork = main.fork("autumn")?;
+//! fork.kv().put("colour", "red")?;
+//! fork.events().append("leaf", &serde_json::json!({ "fallen": 3 }))?;
+//!
+//! let diff = store.diff("main", "autumn", &Part::default(), 10)?;
+//! assert_eq!((diff.modified, diff.added), (1, 1));
+//! store.merge("autumn", "main", MergeOptions::default())?;
+//! assert_eq!(main.kv().get("colour")?, Some("red".into()));
+//! # Ok::<(), duramen_store::StoreError>(())
+//! ```
+//!
+//! [`Durability`] says what an acknowledged commit survives. Reads append nothing to the log and sync nothing, ever;
+//! [`Counters`] let anybody check that. How it works inside is in `docs/design/store.md`.
+
+mod batch;
+mod branch;
+mod branches;
+mod bulk;
+mod checkpoint;
+mod diff;
+pub mod durability;
+mod engine;
+mod error;
+pub mod event;
+pub mod json;
+mod keys;
+pub mod kv;
+pub mod log;
+mod maintenance;
+mod manifest;
+mod merge;
+mod names;
+pub mod nodes;
+mod options;
+mod recovery;
+mod scope;
+mod shown;
+pub mod state;
+mod store;
+mod transaction;
+pub mod value;
+pub mod vector;
+
+pub use branch::Branch;
+pub use diff::{ChangeKind, Diff, DiffEntry, Part, RawChange};
+pub use durability::Durability;
+pub use error::{Severity, StoreError};
+pub use keys::Primitive;
+pub use kv::Page;
+pub use merge::{Conflict, MergeOptions, MergeReport, Resolution, Resolver, Strategy};
+pub use names::{DEFAULT_BRANCH, DEFAULT_SPACE};
+pub use options::Options;
+pub use scope::{Scope, Space};
+pub use store::{BranchInfo, Counters, Snapshot, Store, StoreInfo};
+pub use transaction::Transaction;
+pub use value::Value;
+
+/// Limits that are not those of one kind of data.
+pub mod limits {
+    pub use crate::batch::BATCH_OPERATIONS_MAX;
+    pub use crate::names::{BRANCH_NAME_BYTES_MAX, KEY_BYTES_MAX, LABEL_BYTES_MAX, SPACE_NAME_BYTES_MAX};
+    pub use crate::store::TTL_S_MAX;
+    pub use crate::transaction::ATTEMPTS_MAX;
+}

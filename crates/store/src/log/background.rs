@@ -1,0 +1,77 @@
+//! The two threads of a log: one makes durable what grows old, one makes files ready.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use duramen_measure::clock;
+use parking_lot::{Condvar, Mutex};
+
+use super::core::Core;
+use super::error::LogError;
+
+#[derive(Default)]
+struct Stop {
+    stopped: Mutex<bool>,
+    wake: Condvar,
+}
+
+/// The threads. They end when this is dropped.
+pub(crate) struct Threads {
+    core: Arc<Core>,
+    stop: Arc<Stop>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    pub(crate) fn start(core: &Arc<Core>, sync_every: Duration) -> Result<Self, LogError> {
+        let stop = Arc::new(Stop::default());
+        let mut threads = Self { core: core.clone(), stop: stop.clone(), handles: Vec::new() };
+        let shared = core.clone();
+        threads.spawn("log-sync", move || sync_old(&shared, &stop, sync_every))?;
+        let shared = core.clone();
+        threads.spawn("log-files", move || shared.pool.run())?;
+        Ok(threads)
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), LogError> {
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        self.handles.push(spawned.map_err(LogError::io("start the thread", name))?);
+        Ok(())
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        *self.stop.stopped.lock() = true;
+        self.stop.wake.notify_all();
+        self.core.pool.stop();
+        for handle in self.handles.drain(..) {
+            // A thread that panicked has said so itself.
+            handle.join().ok();
+        }
+    }
+}
+
+/// Looks twice in `every`: a record that was there the last time and is not durable yet is at most `every` old.
+/// Where every commit is strict there is none, so this never syncs for nothing.
+fn sync_old(core: &Core, stop: &Stop, every: Duration) {
+    let pause = (every / 2).max(Duration::from_millis(1));
+    let mut mark = core.last.load(Ordering::Acquire);
+    let mut stopped = stop.stopped.lock();
+    let mut due = clock::now() + pause;
+    while !*stopped {
+        if !stop.wake.wait_until(&mut stopped, due).timed_out() {
+            continue;
+        }
+        parking_lot::MutexGuard::unlocked(&mut stopped, || {
+            due = clock::now() + pause;
+            if core.durable.load(Ordering::Acquire) < mark {
+                // An error poisons the log, and whoever writes next hears of it.
+                core.wait_durable(core.last.load(Ordering::Acquire)).ok();
+            }
+            mark = core.last.load(Ordering::Acquire);
+        });
+    }
+}

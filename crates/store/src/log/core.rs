@@ -1,0 +1,426 @@
+//! The state of an open log: the buffer, the current segment, and how far the records have come.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use duramen_measure::{clock, entropy};
+use parking_lot::Mutex;
+
+use super::directory::LogFile;
+use super::error::LogError;
+use super::format::{
+    encode_record, SegmentHeader, BODY_BYTES_MAX, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
+};
+use super::group::Turns;
+use super::pool::Pool;
+use super::recover::{segment_name, Closed, Recovered};
+
+/// A buffer that has grown beyond this is given back after it was written, in bytes.
+const BUFFER_KEPT_MAX: usize = 4 << 20;
+/// The sizes of segments are multiples of this, in bytes.
+const SEGMENT_UNIT: u64 = 4096;
+
+/// A segment as the records for it are made: its file may not be there yet.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    header: SegmentHeader,
+    size: u64,
+}
+
+/// The rest of a segment that is full, or that was closed.
+struct Chunk {
+    plan: Plan,
+    offset: u64,
+    bytes: Vec<u8>,
+    last: u64,
+}
+
+/// What was appended and not yet written.
+struct Pending {
+    bytes: Vec<u8>,
+    /// Where in the segment the bytes go.
+    offset: u64,
+    plan: Plan,
+    /// What goes to earlier segments.
+    sealed: Vec<Chunk>,
+    last: u64,
+    appends: u64,
+    closed: bool,
+    /// What the sync that began last covers.
+    claimed: u64,
+    /// How many syncs of groups began.
+    turn: u64,
+}
+
+/// The segment that is being written.
+pub(crate) struct Writer {
+    number: u64,
+    pub(crate) file: Arc<dyn LogFile>,
+    /// Where the bytes end that have been written.
+    end: u64,
+    /// The other buffer: empty between writes.
+    buffer: Vec<u8>,
+    asked: bool,
+}
+
+/// The part of a log that its threads share.
+pub(crate) struct Core {
+    pub(crate) segment_bytes: u64,
+    pub(crate) pool: Pool,
+    /// Taken before `pending` where both are.
+    pub(crate) writer: Mutex<Writer>,
+    pending: Mutex<Pending>,
+    pub(crate) closed: Mutex<VecDeque<Closed>>,
+    pub(crate) pending_bytes: AtomicUsize,
+    pub(crate) last: AtomicU64,
+    pub(crate) written: AtomicU64,
+    pub(crate) durable: AtomicU64,
+    /// The bytes of all records in the log, with those that were found in it and those since released.
+    bytes: AtomicU64,
+    bytes_found: u64,
+    pub(crate) released: AtomicU64,
+    writes: AtomicU64,
+    syncs: AtomicU64,
+    sync_nanos: AtomicU64,
+    /// One sync at a time, so that an error which the disk tells only once cannot pass by unseen.
+    syncing: Mutex<()>,
+    is_poisoned: AtomicBool,
+    poison: Mutex<Option<String>>,
+    pub(crate) turns: Turns,
+}
+
+/// What a log has done since it was opened. See [`Log::counters`](super::Log::counters).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogCounters {
+    /// Records appended.
+    pub appends: u64,
+    /// Calls that wrote to a segment, with those that wrote its header.
+    pub writes: u64,
+    /// Calls that made a segment durable.
+    pub syncs: u64,
+    /// Bytes of the records appended, with their headers.
+    pub bytes: u64,
+    /// Time spent in the calls counted in `syncs`, in nanoseconds.
+    pub sync_nanos: u64,
+}
+
+impl Core {
+    pub(crate) fn new(pool: Pool, segment_bytes: u64, found: Recovered) -> Result<Self, LogError> {
+        let (plan, file, tail) = match found.current {
+            Some(current) => {
+                let header = SegmentHeader { number: current.number, salt: current.salt, first: 1 };
+                (Plan { header, size: current.size }, current.file, current.tail)
+            }
+            None => {
+                // A small store should not have to wait for, nor pay for, a large segment.
+                let size = segment_bytes.min(super::FIRST_SEGMENT_BYTES);
+                let plan = Plan { header: new_header(found.next_number, found.last + 1), size };
+                let file = open_segment(&pool, &plan)?;
+                (plan, file, SEGMENT_HEADER_BYTES as u64)
+            }
+        };
+        let last = found.last;
+        let pending = Pending {
+            bytes: Vec::with_capacity(64 << 10),
+            offset: tail,
+            plan,
+            sealed: Vec::new(),
+            last,
+            appends: 0,
+            closed: false,
+            claimed: last,
+            turn: 0,
+        };
+        let buffer = Vec::with_capacity(64 << 10);
+        let writer = Writer { number: plan.header.number, file, end: tail, buffer, asked: false };
+        Ok(Self {
+            segment_bytes,
+            pool,
+            writer: Mutex::new(writer),
+            pending: Mutex::new(pending),
+            closed: Mutex::new(found.closed),
+            pending_bytes: AtomicUsize::new(0),
+            last: AtomicU64::new(last),
+            written: AtomicU64::new(last),
+            durable: AtomicU64::new(last),
+            bytes: AtomicU64::new(found.bytes),
+            bytes_found: found.bytes,
+            released: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+            sync_nanos: AtomicU64::new(0),
+            syncing: Mutex::new(()),
+            is_poisoned: AtomicBool::new(false),
+            poison: Mutex::new(None),
+            turns: Turns::default(),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn append(&self, count: u32, body: &[u8]) -> Result<u64, LogError> {
+        if body.len() > BODY_BYTES_MAX {
+            return Err(LogError::TooLarge { bytes: body.len(), max: BODY_BYTES_MAX });
+        }
+        let size = RECORD_HEADER_BYTES + body.len();
+        let durable = self.durable.load(Ordering::Acquire);
+        let mut pending = self.pending.lock();
+        if self.is_poisoned.load(Ordering::Relaxed) || pending.closed {
+            return Err(self.refusal());
+        }
+        let before = pending.last;
+        let last = match before.checked_add(u64::from(count)) {
+            // One is left, so that the version after the last can always be said.
+            Some(last) if count > 0 && last < u64::MAX => last,
+            _ => return Err(LogError::Versions { count, last: before }),
+        };
+        if pending.offset + (pending.bytes.len() + size) as u64 > pending.plan.size {
+            self.seal(&mut pending, size as u64);
+        }
+        let salt = pending.plan.header.salt;
+        encode_record(&mut pending.bytes, salt, before + 1, count, durable, body);
+        pending.last = last;
+        pending.appends += 1;
+        // All of these are written under the lock only, so a load and a store are enough.
+        self.last.store(last, Ordering::Release);
+        self.bytes.store(self.bytes.load(Ordering::Relaxed) + size as u64, Ordering::Relaxed);
+        self.pending_bytes.store(self.pending_bytes.load(Ordering::Relaxed) + size, Ordering::Relaxed);
+        Ok(before + 1)
+    }
+
+    /// Ends the segment of the pending records; the next one has room for a record of `size` bytes.
+    #[cold]
+    fn seal(&self, pending: &mut Pending, size: u64) {
+        let needed = (SEGMENT_HEADER_BYTES as u64 + size).next_multiple_of(SEGMENT_UNIT);
+        let header = new_header(pending.plan.header.number + 1, pending.last + 1);
+        let plan = Plan { header, size: self.segment_bytes.max(needed) };
+        let chunk = Chunk {
+            plan: std::mem::replace(&mut pending.plan, plan),
+            offset: std::mem::replace(&mut pending.offset, SEGMENT_HEADER_BYTES as u64),
+            bytes: std::mem::take(&mut pending.bytes),
+            last: pending.last,
+        };
+        pending.sealed.push(chunk);
+    }
+
+    /// Hands all that is pending to the operating system. With `claim`, also begins the turn of a group, of which a
+    /// sync follows. Returns the last version that was handed over.
+    pub(crate) fn flush(&self, writer: &mut Writer, claim: bool) -> Result<u64, LogError> {
+        let mut pending = self.pending.lock();
+        if self.is_poisoned.load(Ordering::Relaxed) {
+            return Err(self.refusal());
+        }
+        std::mem::swap(&mut pending.bytes, &mut writer.buffer);
+        let sealed = if pending.sealed.is_empty() { Vec::new() } else { std::mem::take(&mut pending.sealed) };
+        let (offset, plan, last) = (pending.offset, pending.plan, pending.last);
+        pending.offset += writer.buffer.len() as u64;
+        self.pending_bytes.store(0, Ordering::Relaxed);
+        if claim {
+            pending.claimed = last;
+            pending.turn += 1;
+        }
+        drop(pending);
+        let bytes = std::mem::take(&mut writer.buffer);
+        let done = self.write_all(writer, sealed, plan, offset, &bytes, last);
+        writer.buffer = if bytes.capacity() > BUFFER_KEPT_MAX { Vec::new() } else { bytes };
+        writer.buffer.clear();
+        done.map(|()| last).map_err(|error| self.poison(error))
+    }
+
+    fn write_all(
+        &self,
+        writer: &mut Writer,
+        sealed: Vec<Chunk>,
+        plan: Plan,
+        offset: u64,
+        bytes: &[u8],
+        last: u64,
+    ) -> Result<(), LogError> {
+        for chunk in sealed {
+            self.enter(writer, &chunk.plan)?;
+            self.write(writer, chunk.offset, &chunk.bytes)?;
+            self.written.store(chunk.last, Ordering::Release);
+        }
+        self.enter(writer, &plan)?;
+        self.write(writer, offset, bytes)?;
+        self.written.store(last, Ordering::Release);
+        if !writer.asked && writer.end > plan.size / 2 {
+            writer.asked = true;
+            self.pool.want();
+        }
+        Ok(())
+    }
+
+    fn write(&self, writer: &mut Writer, offset: u64, bytes: &[u8]) -> Result<(), LogError> {
+        if !bytes.is_empty() {
+            self.writes.fetch_add(1, Ordering::Relaxed);
+            let done = writer.file.write_at(offset, bytes);
+            done.map_err(|source| LogError::io("write", segment_name(writer.number))(source))?;
+            writer.end = offset + bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes the segment of `plan` the one that is written, if it is not yet. The one before is made durable first,
+    /// so that a record is never in a segment after one that lacks a record.
+    fn enter(&self, writer: &mut Writer, plan: &Plan) -> Result<(), LogError> {
+        if writer.number == plan.header.number {
+            return Ok(());
+        }
+        self.sync_file(&writer.file, writer.number, self.written.load(Ordering::Acquire))?;
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        let file = open_segment(&self.pool, plan)?;
+        let bytes = writer.end - SEGMENT_HEADER_BYTES as u64;
+        self.closed.lock().push_back(Closed { number: writer.number, last: plan.header.first - 1, bytes });
+        writer.number = plan.header.number;
+        writer.file = file;
+        writer.end = SEGMENT_HEADER_BYTES as u64;
+        writer.asked = false;
+        Ok(())
+    }
+
+    /// Makes a segment durable, and with it all records up to `upto`, which the caller has seen written to it or to an
+    /// earlier one.
+    pub(crate) fn sync_file(&self, file: &Arc<dyn LogFile>, number: u64, upto: u64) -> Result<(), LogError> {
+        let turn = self.syncing.lock();
+        self.check()?;
+        if self.durable.load(Ordering::Acquire) >= upto {
+            return Ok(());
+        }
+        let begin = clock::now();
+        let done = file.sync();
+        let nanos = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.sync_nanos.fetch_add(nanos, Ordering::Relaxed);
+        match done {
+            Ok(()) => {
+                self.durable.fetch_max(upto, Ordering::AcqRel);
+                Ok(())
+            }
+            Err(error) => {
+                // Before the lock is given back: who comes next might be told that all is well.
+                let error = self.poison(LogError::io("sync", segment_name(number))(error));
+                drop(turn);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the current segment durable with all that was written to it.
+    pub(crate) fn sync_written(&self, writer: &Writer, upto: u64) -> Result<(), LogError> {
+        self.sync_file(&writer.file, writer.number, upto)
+    }
+
+    /// The number of the segment and its file, for a sync without the lock.
+    pub(crate) fn current(writer: &Writer) -> (u64, Arc<dyn LogFile>) {
+        (writer.number, writer.file.clone())
+    }
+
+    /// Ends the current segment, unless there is nothing in it.
+    pub(crate) fn rotate(&self) -> Result<(), LogError> {
+        let mut writer = self.writer.lock();
+        let mut pending = self.pending.lock();
+        if pending.offset + pending.bytes.len() as u64 > SEGMENT_HEADER_BYTES as u64 {
+            self.seal(&mut pending, 0);
+        }
+        drop(pending);
+        self.flush(&mut writer, false).map(drop)
+    }
+
+    /// Takes no more records, makes all durable, and marks the clean end, so that the next opening need not search.
+    pub(crate) fn close(&self) -> Result<(), LogError> {
+        let mut writer = self.writer.lock();
+        self.pending.lock().closed = true;
+        let last = self.flush(&mut writer, false)?;
+        self.sync_written(&writer, last)?;
+        let pending = self.pending.lock();
+        let (plan, offset) = (pending.plan, pending.offset);
+        drop(pending);
+        if offset + RECORD_HEADER_BYTES as u64 <= plan.size {
+            let mut mark = Vec::new();
+            encode_record(&mut mark, plan.header.salt, last + 1, 0, last, &[]);
+            let end = writer.end;
+            let done = self.write(&mut writer, offset, &mark).and_then(|()| {
+                self.syncs.fetch_add(1, Ordering::Relaxed);
+                writer.file.sync().map_err(LogError::io("sync", segment_name(writer.number)))
+            });
+            writer.end = end;
+            done.map_err(|error| self.poison(error))?;
+        }
+        self.poison(LogError::Poisoned { first: "it was closed".to_owned() });
+        Ok(())
+    }
+
+    /// Whether the sync that began last covers the record that ends at `last`, and the turn of the one that will.
+    pub(crate) fn turn_of(&self, last: u64) -> (bool, u64) {
+        let pending = self.pending.lock();
+        let covered = last <= pending.claimed;
+        (covered, if covered { pending.turn } else { pending.turn + 1 })
+    }
+
+    pub(crate) fn counters(&self) -> LogCounters {
+        let pending = self.pending.lock();
+        LogCounters {
+            appends: pending.appends,
+            writes: self.writes.load(Ordering::Relaxed),
+            syncs: self.syncs.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed) - self.bytes_found,
+            sync_nanos: self.sync_nanos.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The bytes of the records that are not released.
+    pub(crate) fn bytes_held(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed).saturating_sub(self.released.load(Ordering::Relaxed))
+    }
+
+    /// Refuses if the log is poisoned.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), LogError> {
+        if self.is_poisoned.load(Ordering::Acquire) {
+            return Err(self.refusal());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn refusal(&self) -> LogError {
+        let first = self.poison.lock().clone();
+        LogError::Poisoned { first: first.unwrap_or_else(|| "it is being closed".to_owned()) }
+    }
+
+    pub(crate) fn poisoned(&self) -> Option<LogError> {
+        self.check().err()
+    }
+
+    /// Keeps the error if it is the first, wakes all who wait, and gives it back.
+    #[cold]
+    pub(crate) fn poison(&self, error: LogError) -> LogError {
+        let mut first = self.poison.lock();
+        if first.is_none() {
+            *first = Some(match &error {
+                LogError::Poisoned { first } => first.clone(),
+                error => error.to_string(),
+            });
+        }
+        self.is_poisoned.store(true, Ordering::Release);
+        drop(first);
+        self.turns.wake_all();
+        error
+    }
+}
+
+fn new_header(number: u64, first: u64) -> SegmentHeader {
+    SegmentHeader { number, salt: u64::from_le_bytes(entropy::random_bytes()), first }
+}
+
+/// Makes a spare file the segment of `plan`. It gets its name after its header is durable.
+fn open_segment(pool: &Pool, plan: &Plan) -> Result<Arc<dyn LogFile>, LogError> {
+    let spare = pool.take(plan.size)?;
+    let name = segment_name(plan.header.number);
+    spare.file.write_at(0, &plan.header.encode()).map_err(LogError::io("write", spare.name.clone()))?;
+    spare.file.sync().map_err(LogError::io("sync", spare.name.clone()))?;
+    pool.rename(&spare.name, &name)?;
+    Ok(spare.file)
+}

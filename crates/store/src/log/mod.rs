@@ -1,0 +1,313 @@
+//! The commit log: every commit is one record, appended before anything else is written.
+//!
+//! A record is *appended* when it stands in the buffer of this process, *written* when the operating system has it,
+//! and *durable* when the disk has said so. Records become so in the order of their versions. A reader of the log never
+//! sees a version without all versions before it.
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | `format` | the bytes of a segment header and of a record |
+//! | `directory` | what the log wants of a file system |
+//! | `scan` | reading one segment |
+//! | `recover` | reading a log: replay, the torn tail, damage |
+//! | `pool` | spare files, made ahead or recycled |
+//! | `core` | the buffer and the current segment |
+//! | `group` | group commit |
+//! | `background` | the threads of a log |
+
+mod background;
+mod core;
+mod directory;
+mod error;
+mod format;
+mod group;
+mod pool;
+mod recover;
+mod scan;
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+pub use self::core::LogCounters;
+pub use directory::{FileDirectory, LogDirectory, LogFile};
+pub use error::LogError;
+pub use format::{
+    decode_record, encode_record, HeaderError, Record, SegmentHeader, BODY_BYTES_MAX, FORMAT_VERSION,
+    RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
+};
+pub use recover::Replay;
+
+use self::core::Core;
+use crate::durability::Durability;
+use background::Threads;
+use pool::Pool;
+
+/// The size of the first segment of a log at most, in bytes, so that a small store is made fast.
+const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
+/// From here on a commit that promises nothing hands the buffer over, in bytes.
+const BUFFER_BYTES: usize = 256 << 10;
+/// From here on such a commit waits for whoever is writing, so that the buffer cannot grow without end.
+const BUFFER_BYTES_MAX: usize = 8 << 20;
+/// The least size of a segment, in bytes.
+const SEGMENT_BYTES_MIN: u64 = 4096;
+
+/// How a log is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogOptions {
+    /// The size of an ordinary segment, in bytes. At least 4 KiB. The first of a log is no larger than 1 MiB, and one
+    /// for a larger record is as large as that needs.
+    pub segment_bytes: u64,
+    /// How old a record gets at most before it is made durable even though nobody waits for it. The time that the disk
+    /// takes for it comes on top.
+    pub sync_every: Duration,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self { segment_bytes: 16 << 20, sync_every: Duration::from_millis(100) }
+    }
+}
+
+/// A commit log that is open for appending. Every method may be called from any thread.
+///
+/// When it is dropped, what was appended is handed to the operating system. [`close`](Self::close) also makes it
+/// durable.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use duramen_store::durability::Durability;
+/// # use duramen_store::log::{FileDirectory, Log, LogError, LogOptions};
+/// let folder = tempfile::tempdir()?;
+/// let dir = Arc::new(FileDirectory::open(folder.path())?);
+/// let log = Log::open(dir.clone(), LogOptions::default(), 0, &mut |_, _, _| Ok(()))?;
+/// let first = log.append(1, b"a commit")?;
+/// log.wait(first, Durability::Strict)?;
+/// assert_eq!(log.durable(), 1);
+/// log.close()?;
+/// drop(log);
+///
+/// let mut found = Vec::new();
+/// let last = Log::read(dir.as_ref(), 0, &mut |first, count, body| {
+///     found.push((first, count, body.to_vec()));
+///     Ok(())
+/// })?;
+/// assert_eq!((last, found), (1, vec![(1, 1, b"a commit".to_vec())]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Log {
+    core: Arc<Core>,
+    releasing: Mutex<()>,
+    /// Dropped after the rest of the log was handed over.
+    _threads: Threads,
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = f.debug_struct("Log");
+        out.field("last", &self.last()).field("written", &self.written()).field("durable", &self.durable());
+        out.finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    /// Opens the log in `dir`, gives the records that begin after version `after` to `replay` in order (first version,
+    /// count of versions, body), cuts a torn tail, and goes on after the last record.
+    ///
+    /// `after` is the last version that a durable checkpoint holds. What was replayed is durable on return, even if
+    /// it was not before. The caller makes sure that nobody else has the log open.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] if a record is missing or changed that had been durable, [`LogError::FromTheFuture`] for
+    /// a later format, [`LogError::Io`], and whatever `replay` returns.
+    pub fn open(
+        dir: Arc<dyn LogDirectory>,
+        options: LogOptions,
+        after: u64,
+        replay: &mut Replay<'_>,
+    ) -> Result<Self, LogError> {
+        let segment_bytes = options.segment_bytes.max(SEGMENT_BYTES_MIN);
+        let found = recover::recover(&*dir, after, replay, true)?;
+        let pool = Pool::new(dir, segment_bytes, &found.spares)?;
+        let core = Arc::new(Core::new(pool, segment_bytes, found)?);
+        let threads = Threads::start(&core, options.sync_every)?;
+        Ok(Self { core, releasing: Mutex::new(()), _threads: threads })
+    }
+
+    /// Replays the records after version `after` like [`open`](Self::open), and writes nothing. Returns the last
+    /// version, which is `after` if there are no later ones.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn read(dir: &dyn LogDirectory, after: u64, replay: &mut Replay<'_>) -> Result<u64, LogError> {
+        recover::recover(dir, after, replay, false).map(|found| found.last)
+    }
+
+    /// Appends a record that takes `count` versions, and returns the first of them. It stands in memory only until
+    /// somebody waits for more.
+    ///
+    /// # Errors
+    /// [`LogError::TooLarge`] for a body of more than [`BODY_BYTES_MAX`], [`LogError::Versions`] for a count of zero,
+    /// [`LogError::Poisoned`] after an earlier error. Nothing was appended then.
+    #[inline]
+    pub fn append(&self, count: u32, body: &[u8]) -> Result<u64, LogError> {
+        self.core.append(count, body)
+    }
+
+    /// Waits until the record that ends at version `last` is as durable as asked.
+    ///
+    /// For [`Durability::Memory`] it returns at once, but hands the buffer to the operating system when that has grown
+    /// large. A `last` that was not appended yet stands for the last one that was.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] or [`LogError::Poisoned`]: the record may be lost. One that had become as durable as asked
+    /// before the error is still acknowledged, except for [`Durability::Memory`].
+    #[inline]
+    pub fn wait(&self, last: u64, durability: Durability) -> Result<(), LogError> {
+        let last = last.min(self.last());
+        match durability {
+            Durability::Memory => {
+                if self.core.pending_bytes.load(Ordering::Relaxed) > BUFFER_BYTES {
+                    return self.relieve();
+                }
+                self.core.check()
+            }
+            Durability::Buffered => {
+                if self.written() >= last {
+                    return Ok(());
+                }
+                let mut writer = self.core.writer.lock();
+                if self.written() >= last {
+                    return Ok(());
+                }
+                self.core.flush(&mut writer, false).map(drop)
+            }
+            Durability::Strict => self.core.wait_durable(last),
+        }
+    }
+
+    #[cold]
+    fn relieve(&self) -> Result<(), LogError> {
+        let full = self.core.pending_bytes.load(Ordering::Relaxed) > BUFFER_BYTES_MAX;
+        let writer = if full { Some(self.core.writer.lock()) } else { self.core.writer.try_lock() };
+        match writer {
+            Some(mut writer) => self.core.flush(&mut writer, false).map(drop),
+            None => self.core.check(),
+        }
+    }
+
+    /// The last version that was appended.
+    #[inline]
+    pub fn last(&self) -> u64 {
+        self.core.last.load(Ordering::Acquire)
+    }
+
+    /// The last version that the operating system has.
+    #[inline]
+    pub fn written(&self) -> u64 {
+        self.core.written.load(Ordering::Acquire)
+    }
+
+    /// The last version that is durable.
+    #[inline]
+    pub fn durable(&self) -> u64 {
+        self.core.durable.load(Ordering::Acquire)
+    }
+
+    /// Makes durable all that was appended before the call.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] or [`LogError::Poisoned`]: some of it may be lost.
+    pub fn sync(&self) -> Result<(), LogError> {
+        self.core.check()?;
+        self.core.wait_durable(self.last())
+    }
+
+    /// Ends the current segment, durably, and begins another, unless it is empty. For the start of a checkpoint:
+    /// [`release`](Self::release) at its end frees whole segments.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] or [`LogError::Poisoned`].
+    pub fn rotate(&self) -> Result<(), LogError> {
+        self.core.rotate()
+    }
+
+    /// Frees the segments that hold no version after `version`, which a durable checkpoint holds. Some are kept as
+    /// spare files and used again, the others are removed.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] or [`LogError::Poisoned`].
+    pub fn release(&self, version: u64) -> Result<(), LogError> {
+        let _turn = self.releasing.lock();
+        loop {
+            self.core.check()?;
+            let oldest = self.core.closed.lock().front().copied();
+            let Some(oldest) = oldest.filter(|oldest| oldest.last <= version) else { return Ok(()) };
+            self.core.pool.recycle(oldest.number).map_err(|error| self.core.poison(error))?;
+            self.core.closed.lock().pop_front();
+            self.core.released.fetch_add(oldest.bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// The bytes of the records in the log that were not released, with those that were found at opening: how much
+    /// would be replayed. A store makes a checkpoint when it has grown large.
+    pub fn bytes_since_release(&self) -> u64 {
+        self.core.bytes_held()
+    }
+
+    /// What was done since opening.
+    pub fn counters(&self) -> LogCounters {
+        self.core.counters()
+    }
+
+    /// [`LogError::Poisoned`] with the first error, if the log takes no more records.
+    pub fn poisoned(&self) -> Option<LogError> {
+        self.core.poisoned()
+    }
+
+    /// Refuses all records from now on because of `error`, unless an earlier one is the reason already.
+    pub fn poison(&self, error: LogError) {
+        self.core.poison(error);
+    }
+
+    /// Makes all durable and marks the clean end, which lets the next opening do without a search for what may stand
+    /// behind it. The log takes no more records then.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] or [`LogError::Poisoned`]: some records may be lost.
+    pub fn close(&self) -> Result<(), LogError> {
+        self.core.close()
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if self.core.poisoned().is_none() {
+            let mut writer = self.core.writer.lock();
+            // Who wants to know whether it worked calls `sync` or `close`.
+            self.core.flush(&mut writer, false).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/support/memory_directory.rs"]
+mod memory_directory;
+
+#[cfg(test)]
+#[path = "../../tests/unit/log_round_trip.rs"]
+mod round_trip_tests;
+
+#[cfg(test)]
+#[path = "../../tests/unit/log_recovery.rs"]
+mod recovery_tests;
+
+#[cfg(test)]
+#[path = "../../tests/unit/log_crash.rs"]
+mod crash_tests;
+
+#[cfg(test)]
+#[path = "../../tests/unit/log_errors.rs"]
+mod error_tests;

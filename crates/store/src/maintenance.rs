@@ -1,0 +1,118 @@
+//! The one thread of a store: checkpoints, eviction, freeing memory, branches whose time is up.
+
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use duramen_measure::clock;
+
+use crate::branches::BranchOp;
+use crate::durability::Durability;
+use crate::engine::Engine;
+use crate::error::StoreError;
+
+/// How long the thread sleeps when nobody wakes it.
+const NAP: Duration = Duration::from_millis(50);
+
+/// How often it looks for branches whose time is up, in naps.
+const EXPIRY_NAPS: u32 = 10;
+
+/// Leaves that one slice of eviction looks at, under the branch's lock.
+const EVICT_LOOKS: usize = 256;
+
+pub(crate) fn start(engine: &Arc<Engine>) -> Result<JoinHandle<()>, StoreError> {
+    let weak = Arc::downgrade(engine);
+    let builder = std::thread::Builder::new().name("store".into());
+    builder.spawn(move || run(&weak)).map_err(StoreError::io("start a thread for", "the store"))
+}
+
+fn run(weak: &Weak<Engine>) {
+    let mut naps = 0_u32;
+    loop {
+        let Some(engine) = weak.upgrade() else { return };
+        let (checkpoint, trash) = {
+            let mut requests = engine.requests.lock();
+            if !requests.stop && !requests.checkpoint && requests.trash.is_empty() {
+                engine.wake.wait_for(&mut requests, NAP);
+            }
+            if requests.stop {
+                return;
+            }
+            (std::mem::take(&mut requests.checkpoint), std::mem::take(&mut requests.trash))
+        };
+        drop(trash);
+        let excess = engine.forest.excess() > 0;
+        if checkpoint {
+            checkpoint_or_warn(&engine);
+        }
+        if excess {
+            make_room(&engine);
+        }
+        naps = naps.wrapping_add(1);
+        if naps % EXPIRY_NAPS == 0 {
+            expire(&engine);
+        }
+    }
+}
+
+fn checkpoint_or_warn(engine: &Engine) {
+    if engine.check_writable().is_ok() {
+        if let Err(error) = engine.checkpoint(false) {
+            tracing::error!(%error, "a checkpoint failed");
+        }
+    }
+}
+
+/// Forgets nodes until the memory budget holds, after a checkpoint if what is there is not stored yet.
+fn make_room(engine: &Engine) {
+    for round in 0..3 {
+        // The first pass clears the marks of what was read, the second takes what was not read since.
+        evict_pass(engine);
+        if engine.forest.excess() == 0 {
+            return;
+        }
+        if round == 1 {
+            checkpoint_or_warn(engine);
+        }
+    }
+}
+
+fn evict_pass(engine: &Engine) {
+    let branches: Vec<_> = engine.registry.read().by_id.values().cloned().collect();
+    for branch in branches {
+        let mut from = Vec::new();
+        loop {
+            if engine.forest.excess() == 0 {
+                return;
+            }
+            let Ok(tree) = branch.tree(&engine.forest) else { break };
+            let (_, next) = tree.evict(&engine.forest, &from, EVICT_LOOKS);
+            drop(tree);
+            match next {
+                Some(next) if next > from => from = next,
+                _ => break,
+            }
+        }
+    }
+}
+
+fn expire(engine: &Engine) {
+    if engine.check_writable().is_err() {
+        return;
+    }
+    let now = clock::unix_ms();
+    let branches: Vec<_> = engine.registry.read().by_id.values().cloned().collect();
+    for branch in branches.into_iter().filter(|branch| branch.has_expired(now)) {
+        let deleted = engine.change_branches(Durability::Buffered, |registry| {
+            let state = registry.get(branch.id)?;
+            if !state.has_expired(now) {
+                return Err(StoreError::BranchExists { name: state.name.clone() });
+            }
+            Ok((BranchOp::Delete { id: state.id }, ()))
+        });
+        match deleted {
+            Ok(()) => tracing::info!(branch = branch.name, "a branch came to the end of its time"),
+            Err(error) => tracing::warn!(branch = branch.name, %error, "an expired branch stays"),
+        }
+    }
+}

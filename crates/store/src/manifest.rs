@@ -1,0 +1,97 @@
+//! The manifest: which trees count, and from where the log goes on. The only thing that a checkpoint replaces.
+//!
+//! ```text
+//! "DuramenS", format u32, body (postcard), XXH3-64 of all before it
+//! ```
+
+use duramen_tree::{Checksum, NodeId, StoredRoot};
+use serde::{Deserialize, Serialize};
+
+use crate::error::StoreError;
+
+const MAGIC: &[u8; 8] = b"DuramenS";
+
+/// The format that is written. Later ones are refused, earlier ones are read for ever.
+pub(crate) const FORMAT: u32 = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RootRecord {
+    id: NodeId,
+    sum: [u8; 16],
+    count: u64,
+    bytes: u64,
+}
+
+impl From<StoredRoot> for RootRecord {
+    fn from(root: StoredRoot) -> Self {
+        Self { id: root.id, sum: root.sum.0, count: root.count, bytes: root.bytes }
+    }
+}
+
+impl From<RootRecord> for StoredRoot {
+    fn from(record: RootRecord) -> Self {
+        Self { id: record.id, sum: Checksum(record.sum), count: record.count, bytes: record.bytes }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BranchRecord {
+    pub(crate) id: u64,
+    pub(crate) name: String,
+    pub(crate) root: RootRecord,
+    pub(crate) created_ms: i64,
+    pub(crate) expires_ms: Option<i64>,
+    pub(crate) protected: bool,
+    pub(crate) parent: Option<u64>,
+    pub(crate) fork_mark: NodeId,
+    pub(crate) origin_mark: NodeId,
+    pub(crate) parent_mark: NodeId,
+    pub(crate) base: Option<RootRecord>,
+    pub(crate) base_mark: NodeId,
+    pub(crate) merge_base: Option<RootRecord>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    /// The last version that the trees hold: the log goes on after it.
+    pub(crate) version: u64,
+    /// Nodes with this id and above do not count.
+    pub(crate) next_node: NodeId,
+    pub(crate) next_branch: u64,
+    pub(crate) created_ms: i64,
+    pub(crate) branches: Vec<BranchRecord>,
+    /// Nodes that nobody needs and that are not deleted yet.
+    pub(crate) free: Vec<NodeId>,
+    /// Nodes that perhaps nobody needs.
+    pub(crate) candidates: Vec<NodeId>,
+}
+
+impl Manifest {
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, StoreError> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&FORMAT.to_le_bytes());
+        let bytes = postcard::to_extend(self, bytes);
+        let mut bytes =
+            bytes.map_err(|error| StoreError::Damaged(format!("the manifest cannot be written: {error}")))?;
+        let sum = xxhash_rust::xxh3::xxh3_64(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        Ok(bytes)
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        let damaged = |reason: &str| StoreError::Damaged(format!("its manifest {reason}"));
+        let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("does not begin as one"))?;
+        let (format, _) = rest.split_first_chunk::<4>().ok_or_else(|| damaged("is cut off"))?;
+        let format = u32::from_le_bytes(*format);
+        if format > FORMAT {
+            let (found, known) = (u64::from(format), u64::from(FORMAT));
+            return Err(StoreError::FromTheFuture { what: "the store", found, known });
+        }
+        let (before, sum) = bytes.split_last_chunk::<8>().ok_or_else(|| damaged("is cut off"))?;
+        if xxhash_rust::xxh3::xxh3_64(before) != u64::from_le_bytes(*sum) {
+            return Err(damaged("has a wrong checksum"));
+        }
+        let body = before.get(MAGIC.len() + 4..).ok_or_else(|| damaged("is cut off"))?;
+        postcard::from_bytes(body).map_err(|error| damaged(&format!("cannot be read: {error}")))
+    }
+}

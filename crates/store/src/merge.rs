@@ -1,0 +1,495 @@
+//! Three-way merges of branches.
+//!
+//! What the source changed since both sides parted is applied to the target. A key that the target changed too, and
+//! not to the same value, is a conflict: cells and pairs as a whole, documents by path, event logs when both sides
+//! appended.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use duramen_tree::{KeyRange, MergeItem, Tree};
+use serde::Serialize;
+
+use crate::branch::{BranchState, Slot};
+use crate::diff::Part;
+use crate::engine::{record, Draft, Engine, Registry};
+use crate::error::StoreError;
+use crate::event;
+use crate::json::{three_way, Json, ThreeWay};
+use crate::keys::{self, Primitive};
+use crate::shown::{shown_key, shown_value};
+use crate::state;
+use crate::store::{Snapshot, Store};
+use crate::value::{check_encoded, Encode, Value};
+
+/// How often a merge is computed anew because one of its branches was written meanwhile. The last time, writers wait.
+const ATTEMPTS: u32 = 4;
+
+/// Who wins where both sides changed the same thing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Strategy {
+    /// Nobody: the merge fails with all conflicts, and nothing is written.
+    #[default]
+    Fail,
+    /// The branch that is merged into.
+    Ours,
+    /// The branch that is merged.
+    Theirs,
+}
+
+/// What a resolver decides about one conflict.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resolution {
+    /// What the branch that is merged into has.
+    Ours,
+    /// What the branch that is merged has.
+    Theirs,
+    /// The key is deleted.
+    Delete,
+    /// Another value: for pairs, cells and documents.
+    Value(serde_json::Value),
+    /// As the strategy says.
+    Unresolved,
+}
+
+/// Something that both sides changed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Conflict {
+    /// The kind of data.
+    pub primitive: Primitive,
+    /// The space.
+    pub space: String,
+    /// The key; of an event log, that of the first event that both sides have differently.
+    pub key: String,
+    /// What both sides had when they parted.
+    pub base: Option<serde_json::Value>,
+    /// What the branch that is merged into has.
+    pub ours: Option<serde_json::Value>,
+    /// What the branch that is merged has.
+    pub theirs: Option<serde_json::Value>,
+    /// Of a document, the paths that both sides changed.
+    pub paths: Vec<String>,
+    /// Whether it was decided: by the strategy or a resolver.
+    pub resolved: bool,
+}
+
+/// Decides conflicts one by one.
+pub type Resolver<'r> = dyn FnMut(&Conflict) -> Resolution + 'r;
+
+/// How branches are merged. The default merges everything and fails on a conflict.
+#[derive(Default)]
+pub struct MergeOptions<'r> {
+    /// Only a part of the source.
+    pub part: Part,
+    /// Who wins where both sides changed the same thing.
+    pub strategy: Strategy,
+    /// Say what would be done, and write nothing.
+    pub dry_run: bool,
+    /// Where both sides appended events, append the source's after the target's, with new numbers.
+    pub resequence_events: bool,
+    /// Asked about each conflict before the strategy.
+    pub resolver: Option<&'r mut Resolver<'r>>,
+}
+
+/// What a merge did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct MergeReport {
+    /// Keys written.
+    pub written: u64,
+    /// Keys deleted.
+    pub deleted: u64,
+    /// What both sides changed, decided or not.
+    pub conflicts: Vec<Conflict>,
+    /// Events that were appended with new numbers.
+    pub events_resequenced: u64,
+    /// The version of the merge; none if nothing was written.
+    pub version: Option<u64>,
+}
+
+/// Writes that a merge does, by key of the tree.
+#[derive(Default)]
+struct Plan {
+    writes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Events to append with new numbers: space, type, payload, time.
+    events: Vec<(String, event::Event)>,
+    report: MergeReport,
+}
+
+/// The three trees of a merge.
+struct Trees {
+    base: Snapshot,
+    ours: Snapshot,
+    theirs: Snapshot,
+}
+
+impl Store {
+    /// Merges what `source` changed into `target`, in one commit.
+    ///
+    /// ```
+    /// use duramen_store::{MergeOptions, Scope, Store};
+    /// let store = Store::memory();
+    /// let main = store.branch("main")?;
+    /// main.kv().put("a", 1)?;
+    /// store.fork("main", "try")?.kv().put("a", 2)?;
+    /// let report = store.merge("try", "main", MergeOptions::default())?;
+    /// assert_eq!(report.written, 1);
+    /// assert_eq!(main.kv().get("a")?, Some(2.into()));
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::MergeConflict`] when a conflict was not decided: nothing is written. A dry run reports it
+    /// instead.
+    pub fn merge(
+        &self,
+        source: &str,
+        target: &str,
+        mut options: MergeOptions<'_>,
+    ) -> Result<MergeReport, StoreError> {
+        let engine = self.shared();
+        let (source, target) = (self.branch(source)?.state, self.branch(target)?.state);
+        if source.id == target.id {
+            let reason = "a branch cannot be merged into itself".to_owned();
+            return Err(StoreError::InvalidInput { what: "a merge", reason });
+        }
+        for attempt in 1..=ATTEMPTS {
+            let mut held = (attempt == ATTEMPTS).then(|| engine.writer.lock());
+            let trees = engine.merge_trees(&source, &target)?;
+            let plan = plan(engine, &trees, &mut options)?;
+            if options.dry_run {
+                return Ok(plan.report);
+            }
+            let open = plan.report.conflicts.iter().filter(|conflict| !conflict.resolved);
+            if let Some(first) = open.clone().next() {
+                let first = format!("{} {}/{}", first.primitive, first.space, first.key);
+                return Err(StoreError::MergeConflict { count: open.count(), first });
+            }
+            engine.check_writable()?;
+            let mut writer = match held.take() {
+                Some(writer) => writer,
+                None => engine.writer.lock(),
+            };
+            source.check_alive()?;
+            target.check_alive()?;
+            let unchanged = source.tree(&engine.forest)?.same(trees.theirs.tree())
+                && target.tree(&engine.forest)?.same(trees.ours.tree());
+            if !unchanged {
+                continue;
+            }
+            let whole = options.part.is_all();
+            writer.batch.begin(|header| {
+                if whole {
+                    header.push(record::MERGE);
+                    header.extend_from_slice(&source.id.to_le_bytes());
+                } else {
+                    header.push(record::WRITES);
+                }
+                header.extend_from_slice(&target.id.to_le_bytes());
+            });
+            let mut report = plan.report;
+            {
+                let tree = target.tree(&engine.forest)?;
+                let mut draft = Draft { forest: &engine.forest, tree: &tree, batch: &mut writer.batch };
+                write(&mut draft, plan.writes, &plan.events)?;
+            }
+            if !writer.batch.is_empty() {
+                let version = engine.apply_batch(&mut writer, &target)?;
+                if whole {
+                    engine.note_merge(source.id, target.id)?;
+                }
+                drop(writer);
+                engine.settle(version, engine.options.durability)?;
+                report.version = Some(version);
+            }
+            return Ok(report);
+        }
+        Err(StoreError::RetriesExhausted { attempts: ATTEMPTS })
+    }
+}
+
+fn write(
+    edit: &mut Draft<'_>,
+    writes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    events: &[(String, event::Event)],
+) -> Result<(), StoreError> {
+    use crate::scope::Edit as _;
+    for (key, value) in writes {
+        match value {
+            Some(value) => edit.put(&key, &mut |out| out.extend_from_slice(&value))?,
+            None => edit.delete(&key)?,
+        }
+    }
+    for (space, event) in events {
+        event::append_again(edit, space, event)?;
+    }
+    Ok(())
+}
+
+/// What has to be written.
+fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Result<Plan, StoreError> {
+    let mut plan = Plan::default();
+    let mut logs: BTreeMap<String, Vec<(Vec<u8>, Option<Vec<u8>>)>> = BTreeMap::new();
+    let (ours, theirs, base) = (trees.ours.tree(), trees.theirs.tree(), trees.base.tree());
+    let mut failed = None;
+    for (start, end) in options.part.ranges()? {
+        let range = KeyRange::new(&start, end.as_deref());
+        ours.merge_items(&engine.forest, base, theirs, &range, |item| {
+            let Some((primitive, space, rest)) = keys::split(item.key) else {
+                return ControlFlow::Continue(());
+            };
+            if !options.part.has(rest) {
+                return ControlFlow::Continue(());
+            }
+            let theirs = || item.theirs.map(|entry| entry.value.to_vec());
+            if primitive == Primitive::Event {
+                logs.entry(space.to_owned()).or_default().push((item.key.to_vec(), theirs()));
+                return ControlFlow::Continue(());
+            }
+            if !item.conflict {
+                plan.write(item.key.to_vec(), theirs());
+                return ControlFlow::Continue(());
+            }
+            let decided = decide(&item, primitive, space, rest, options, &mut plan);
+            match decided {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+    }
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    for (space, changes) in logs {
+        merge_log(trees, &space, changes, options, &mut plan)?;
+    }
+    Ok(plan)
+}
+
+impl Plan {
+    fn write(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+        match value {
+            Some(_) => self.report.written += 1,
+            None => self.report.deleted += 1,
+        }
+        self.writes.push((key, value));
+    }
+}
+
+/// Decides about a key that both sides changed.
+fn decide(
+    item: &MergeItem<'_>,
+    primitive: Primitive,
+    space: &str,
+    rest: &[u8],
+    options: &mut MergeOptions<'_>,
+    plan: &mut Plan,
+) -> Result<(), StoreError> {
+    let bytes = |entry: Option<duramen_tree::Entry<'_>>| entry.map(|entry| entry.value.to_vec());
+    let mut paths = Vec::new();
+    if let (Primitive::Json, Some(ours), Some(theirs)) = (primitive, item.ours, item.theirs) {
+        match three_way(item.base.map(|entry| entry.value), ours.value, theirs.value)? {
+            ThreeWay::Merged(merged) => {
+                plan.write(item.key.to_vec(), Some(merged));
+                return Ok(());
+            }
+            ThreeWay::Conflicts(places) => paths = places,
+        }
+    }
+    let shown =
+        |entry: Option<duramen_tree::Entry<'_>>| entry.map(|entry| shown_value(primitive, entry.value));
+    let mut conflict = Conflict {
+        primitive,
+        space: space.to_owned(),
+        key: shown_key(primitive, rest).unwrap_or_else(|| rest.escape_ascii().to_string()),
+        base: shown(item.base),
+        ours: shown(item.ours),
+        theirs: shown(item.theirs),
+        paths,
+        resolved: true,
+    };
+    match resolution(&conflict, options) {
+        Resolution::Ours => {}
+        Resolution::Theirs => plan.write(item.key.to_vec(), bytes(item.theirs)),
+        Resolution::Delete => plan.write(item.key.to_vec(), None),
+        Resolution::Value(value) => {
+            let value = encode(primitive, item.ours.map(|entry| entry.value), &value)?;
+            plan.write(item.key.to_vec(), Some(value));
+        }
+        Resolution::Unresolved => conflict.resolved = false,
+    }
+    plan.report.conflicts.push(conflict);
+    Ok(())
+}
+
+fn resolution(conflict: &Conflict, options: &mut MergeOptions<'_>) -> Resolution {
+    let asked = options.resolver.as_mut().map_or(Resolution::Unresolved, |resolver| resolver(conflict));
+    match (asked, options.strategy) {
+        (Resolution::Unresolved, Strategy::Ours) => Resolution::Ours,
+        (Resolution::Unresolved, Strategy::Theirs) => Resolution::Theirs,
+        (asked, _) => asked,
+    }
+}
+
+/// The bytes of a value that a resolver chose.
+fn encode(
+    primitive: Primitive,
+    ours: Option<&[u8]>,
+    value: &serde_json::Value,
+) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    match primitive {
+        Primitive::Kv => {
+            let value = Value::from_json(value)?;
+            check_encoded(&value)?;
+            value.encode(&mut bytes);
+        }
+        Primitive::State => state::encode_next(ours, value, &mut bytes)?,
+        Primitive::Json => bytes = Json::from_value(value)?.as_str().as_bytes().to_vec(),
+        Primitive::Event | Primitive::Vector => {
+            let reason =
+                format!("a resolver can choose ours, theirs or deletion for {primitive}, not a value");
+            return Err(StoreError::InvalidInput { what: "a resolution", reason });
+        }
+    }
+    Ok(bytes)
+}
+
+/// Merges the event log of a space: what the source appended goes behind what both have, unless the target appended
+/// too.
+fn merge_log(
+    trees: &Trees,
+    space: &str,
+    changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    options: &mut MergeOptions<'_>,
+    plan: &mut Plan,
+) -> Result<(), StoreError> {
+    use crate::scope::Scope as _;
+    let parted = trees.base.peek(|view| event::length(view, space))?;
+    let ours = trees.ours.peek(|view| event::entries_from(view, space, parted))?;
+    if ours.is_empty() {
+        changes.into_iter().for_each(|(key, value)| plan.write(key, value));
+        return Ok(());
+    }
+    let theirs = trees.theirs.peek(|view| event::entries_from(view, space, parted))?;
+    if options.resequence_events {
+        plan.report.events_resequenced += theirs.len() as u64;
+        plan.events.extend(theirs.into_iter().map(|event| (space.to_owned(), event)));
+        return Ok(());
+    }
+    let shown = |events: &[event::Event]| {
+        Some(events.iter().map(|event| event.payload.to_value().unwrap_or_default()).collect())
+    };
+    let mut conflict = Conflict {
+        primitive: Primitive::Event,
+        space: space.to_owned(),
+        key: parted.to_string(),
+        base: None,
+        ours: shown(&ours),
+        theirs: shown(&theirs),
+        paths: Vec::new(),
+        resolved: true,
+    };
+    match resolution(&conflict, options) {
+        Resolution::Ours => {}
+        Resolution::Theirs => {
+            for event in &ours {
+                for key in event::keys_of(space, event) {
+                    plan.write(key.to_vec(), None);
+                }
+            }
+            changes.into_iter().for_each(|(key, value)| plan.write(key, value));
+        }
+        Resolution::Delete | Resolution::Value(_) => {
+            let reason = "an event log can become ours or theirs, or be re-sequenced".to_owned();
+            return Err(StoreError::InvalidInput { what: "a resolution", reason });
+        }
+        Resolution::Unresolved => conflict.resolved = false,
+    }
+    plan.report.conflicts.push(conflict);
+    Ok(())
+}
+
+impl Engine {
+    fn merge_trees(
+        self: &std::sync::Arc<Self>,
+        source: &BranchState,
+        target: &BranchState,
+    ) -> Result<Trees, StoreError> {
+        let epoch = self.epoch.lock().clone();
+        let base = self.merge_base(source, target)?;
+        Ok(Trees {
+            base: Snapshot::of(self, epoch, base),
+            ours: Snapshot::take(self, target)?,
+            theirs: Snapshot::take(self, source)?,
+        })
+    }
+
+    /// What both branches had alike, as late as is known.
+    fn merge_base(&self, a: &BranchState, b: &BranchState) -> Result<Tree, StoreError> {
+        let registry = self.registry.read();
+        for (child, parent) in [(a, b), (b, a)] {
+            let mut meta = child.meta.lock();
+            if meta.parent == Some(parent.id) {
+                let meta = &mut *meta;
+                let slot = meta.merge_base.as_mut().or(meta.base.as_mut());
+                return slot.map_or_else(
+                    || Ok(Tree::new(&self.forest)),
+                    |slot| Ok(slot.tree(&self.forest)?.clone()),
+                );
+            }
+        }
+        let (up_a, up_b) = (registry.ancestry(a.id), registry.ancestry(b.id));
+        let Some(common) = up_a.iter().find(|id| up_b.contains(id)) else {
+            return Ok(Tree::new(&self.forest));
+        };
+        // On each side, the branch that was forked from the common ancestor; the earlier of both forks counts.
+        let fork = |up: &[u64]| {
+            let at = up.iter().position(|id| id == common)?;
+            let child = registry.get(*up.get(at.checked_sub(1)?)?).ok()?;
+            let mut meta = child.meta.lock();
+            let mark = meta.base_mark;
+            let tree = meta.base.as_mut().map(|slot| slot.tree(&self.forest).map(|tree| tree.clone()));
+            Some((mark, tree?))
+        };
+        let earliest = [fork(&up_a), fork(&up_b)].into_iter().flatten().min_by_key(|(mark, _)| *mark);
+        earliest.map_or_else(|| Ok(Tree::new(&self.forest)), |(_, tree)| tree)
+    }
+
+    /// Remembers what source and target have alike from now on. Only the holder of the writer's lock may ask.
+    pub(crate) fn note_merge(&self, source: u64, target: u64) -> Result<(), StoreError> {
+        let registry = self.registry.read();
+        let (source, target) = (registry.get(source)?, registry.get(target)?);
+        let alike: Slot = source.share();
+        let mark = self.node_mark();
+        let mut meta = source.meta.lock();
+        if meta.parent == Some(target.id) {
+            meta.merge_base = Some(alike);
+            meta.origin_mark = mark;
+            return Ok(());
+        }
+        drop(meta);
+        let mut meta = target.meta.lock();
+        if meta.parent == Some(source.id) {
+            meta.merge_base = Some(alike);
+            meta.parent_mark = mark;
+        }
+        Ok(())
+    }
+}
+
+impl Registry {
+    /// A branch and its ancestors that are still there.
+    fn ancestry(&self, id: u64) -> Vec<u64> {
+        let mut up = vec![id];
+        let mut at = id;
+        while let Some(parent) = self.by_id.get(&at).and_then(|branch| branch.meta.lock().parent) {
+            up.push(parent);
+            at = parent;
+        }
+        up
+    }
+}

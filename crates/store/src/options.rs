@@ -1,0 +1,51 @@
+//! How a store is opened.
+
+use std::time::Duration;
+
+use crate::durability::Durability;
+
+/// How a store is opened. [`Options::default`] is right for most.
+///
+/// ```
+/// use duramen_store::{Durability, Options, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("store");
+/// let store = Store::open(&path, Options { durability: Durability::Strict, ..Options::default() })?;
+/// # drop(store);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How durable a commit is when it is acknowledged, unless the commit says otherwise.
+    pub durability: Durability,
+    /// Open for reading only: nothing is written, not even a log.
+    pub read_only: bool,
+    /// Bytes of memory for nodes. What was written since the last checkpoint may go beyond it for a moment.
+    pub memory_bytes: usize,
+    /// A checkpoint begins in the background when the log since the last one has this many bytes.
+    pub checkpoint_log_bytes: u64,
+    /// Bytes of a segment of the log.
+    pub segment_bytes: u64,
+    /// How often what is not durable yet is made so: the loss window of the levels below strict.
+    pub sync_every: Duration,
+}
+
+impl Default for Options {
+    /// Buffered, for writing, with a quarter of the machine's memory.
+    fn default() -> Self {
+        Self {
+            durability: Durability::Buffered,
+            read_only: false,
+            memory_bytes: quarter_of_memory(),
+            checkpoint_log_bytes: 128 << 20,
+            segment_bytes: 16 << 20,
+            sync_every: Duration::from_millis(100),
+        }
+    }
+}
+
+fn quarter_of_memory() -> usize {
+    let info = rustix::system::sysinfo();
+    let total = (info.totalram as usize).saturating_mul(info.mem_unit as usize);
+    (total / 4).max(64 << 20)
+}

@@ -1,0 +1,513 @@
+//! The store: open, branch, diff, close; and snapshots of branches.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use duramen_measure::clock;
+use duramen_tree::{ForestStats, NodeStore, Tree};
+use parking_lot::Mutex;
+
+use crate::branch::{Branch, BranchState};
+use crate::branches::{check_unprotected, BranchOp};
+use crate::durability::Durability;
+use crate::engine::{Engine, Reader};
+use crate::error::StoreError;
+use crate::log::{LogCounters, LogDirectory};
+use crate::names::DEFAULT_BRANCH;
+use crate::options::Options;
+use crate::scope::{Edit, Scope, View};
+
+/// The longest time to live of a branch, in seconds: ten years.
+pub const TTL_S_MAX: u64 = 315_360_000;
+
+/// A store. Clones are handles on the same one; it is closed when the last of them and of its branches is dropped, and
+/// its folder is free for another process when its snapshots are dropped, too.
+///
+/// ```
+/// use duramen_store::{Options, Scope, Store};
+/// # let dir = tempfile::tempdir()?;
+/// let store = Store::open(dir.path(), Options::default())?;
+/// let main = store.branch("main")?;
+/// main.kv().put("greeting", "hello")?;
+///
+/// let try_out = store.fork("main", "try-out")?;
+/// try_out.kv().put("greeting", "hi")?;
+/// assert_eq!(main.kv().get("greeting")?, Some("hello".into()));
+/// assert_eq!(try_out.kv().get("greeting")?, Some("hi".into()));
+/// store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+/// What ends when the last handle on the store and on its branches goes: the maintenance thread, then the log.
+pub(crate) struct Inner {
+    engine: Arc<Engine>,
+    maintenance: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What is known of a branch.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct BranchInfo {
+    /// Its name.
+    pub name: String,
+    /// The branch that it was forked from, if that is still there.
+    pub parent: Option<String>,
+    /// When it was made, in milliseconds since 1970 (UTC).
+    pub created_ms: i64,
+    /// When it will be deleted by itself, in milliseconds since 1970 (UTC).
+    pub expires_ms: Option<i64>,
+    /// Whether it can be deleted, reset or expire.
+    pub protected: bool,
+    /// Its entries. Events count twice (they are indexed by type), and collections have one of their own.
+    pub entries: u64,
+    /// Bytes of all its keys and values, whoever shares them.
+    pub bytes: u64,
+    /// Bytes of the keys and values that lie in leaves which it does not share with its parent; none for a branch
+    /// without a parent.
+    pub own_bytes: Option<u64>,
+}
+
+/// Counts since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Records appended to the log.
+    pub log_appends: u64,
+    /// Writes of the log to the operating system.
+    pub log_writes: u64,
+    /// Times that the log was made durable.
+    pub log_syncs: u64,
+    /// Bytes of the records appended to the log.
+    pub log_bytes: u64,
+    /// Nanoseconds spent in making the log durable.
+    pub log_sync_ns: u64,
+    /// Checkpoints made.
+    pub checkpoints: u64,
+    /// Nodes read from the node store.
+    pub node_reads: u64,
+    /// Accesses to leaves and inner nodes that found them in memory.
+    pub cache_hits: u64,
+    /// Nodes copied because a snapshot, a fork or a checkpoint held them.
+    pub node_copies: u64,
+    /// Bytes of memory that nodes take now.
+    pub resident_bytes: u64,
+}
+
+/// What is known of a store.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct StoreInfo {
+    /// When it was made, in milliseconds since 1970 (UTC).
+    pub created_ms: i64,
+    /// The version of the last write.
+    pub version: u64,
+    /// Branches that it has.
+    pub branches: u64,
+    /// Bytes on disk, without the log; 0 for a store in memory.
+    pub node_bytes: u64,
+    /// The level at which commits are acknowledged.
+    pub durability: Durability,
+}
+
+impl Store {
+    /// Opens the store in a folder, and makes one if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] when another process has it open, [`StoreError::Damaged`] and
+    /// [`StoreError::FromTheFuture`] when it cannot be trusted, [`StoreError::StoreNotFound`] when it is to be read only
+    /// and is not there.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
+        Self::start(crate::recovery::open(path.as_ref(), options)?)
+    }
+
+    /// A new store in memory: nothing is written anywhere, and all is gone when it is dropped.
+    ///
+    /// # Panics
+    /// When the system cannot start a thread.
+    pub fn memory() -> Self {
+        let engine = crate::recovery::memory();
+        Self::start(engine).expect("the system can start one thread more")
+    }
+
+    /// Opens a store over other places for its nodes and its log than a folder: how the crash tests cut it off.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[doc(hidden)]
+    pub fn open_parts(
+        nodes: Arc<dyn NodeStore>,
+        log: Arc<dyn LogDirectory>,
+        options: Options,
+    ) -> Result<Self, StoreError> {
+        Self::start(crate::recovery::assemble(nodes, log, options, None, None)?)
+    }
+
+    fn start(engine: Engine) -> Result<Self, StoreError> {
+        let engine = Arc::new(engine);
+        let maintenance = crate::maintenance::start(&engine)?;
+        Ok(Self { inner: Arc::new(Inner { engine, maintenance: Mutex::new(Some(maintenance)) }) })
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        &self.inner.engine
+    }
+
+    /// A handle on a branch: what others call switching to it. It reads and writes nothing.
+    ///
+    /// # Errors
+    /// When there is no such branch, with the name that was probably meant.
+    pub fn branch(&self, name: &str) -> Result<Branch, StoreError> {
+        let state = self.engine().find(name)?;
+        if state.meta.lock().expires_ms.is_some_and(|at| at <= clock::unix_ms()) {
+            return Err(StoreError::BranchNotFound { name: name.to_owned(), hint: None });
+        }
+        Ok(self.handle_on(state))
+    }
+
+    fn handle_on(&self, state: Arc<BranchState>) -> Branch {
+        let engine = self.engine().clone();
+        let durability = engine.options.durability;
+        Branch { engine, state, durability, _store: self.inner.clone() }
+    }
+
+    fn handle(&self, id: u64) -> Result<Branch, StoreError> {
+        let state = self.engine().registry.read().get(id)?;
+        Ok(self.handle_on(state))
+    }
+
+    /// Makes an empty branch.
+    ///
+    /// # Errors
+    /// When the name is taken or not allowed, or nothing can be written.
+    pub fn create_branch(&self, name: &str) -> Result<Branch, StoreError> {
+        let created_ms = clock::unix_ms();
+        let id = self.engine().change_branches(self.durability(), |registry| {
+            registry.check_free(name)?;
+            let id = registry.next_id;
+            Ok((BranchOp::Create { id, name: name.to_owned(), created_ms }, id))
+        })?;
+        self.handle(id)
+    }
+
+    /// Forks a branch: the new one has all that the source has, shares it until one of them writes, and costs a
+    /// record in the log.
+    ///
+    /// # Errors
+    /// When there is no such source, the name is taken or not allowed, or nothing can be written.
+    pub fn fork(&self, source: &str, name: &str) -> Result<Branch, StoreError> {
+        self.fork_with(source, name, None)
+    }
+
+    /// Forks a branch that is deleted by itself after `ttl`.
+    ///
+    /// # Errors
+    /// As [`fork`](Self::fork); also when the time is longer than ten years.
+    pub fn fork_for(&self, source: &str, name: &str, ttl: Duration) -> Result<Branch, StoreError> {
+        self.fork_with(source, name, Some(expiry(ttl)?))
+    }
+
+    fn fork_with(&self, source: &str, name: &str, expires_ms: Option<i64>) -> Result<Branch, StoreError> {
+        let created_ms = clock::unix_ms();
+        let id = self.engine().change_branches(self.durability(), |registry| {
+            registry.check_free(name)?;
+            let (id, source) = (registry.next_id, registry.named(source)?.id);
+            Ok((BranchOp::Fork { id, source, name: name.to_owned(), created_ms, expires_ms }, id))
+        })?;
+        self.handle(id)
+    }
+
+    /// Deletes a branch, whatever it holds, for the price of a record in the log. Its children stay; their parent is
+    /// then the parent of the deleted one. Its space is given back in the background.
+    ///
+    /// # Errors
+    /// When there is no such branch, it is protected or the one that every store has, or nothing can be written.
+    pub fn delete_branch(&self, name: &str) -> Result<(), StoreError> {
+        self.engine().change_branches(self.durability(), |registry| {
+            let branch = registry.named(name)?;
+            check_unprotected(&branch)?;
+            Ok((BranchOp::Delete { id: branch.id }, ()))
+        })
+    }
+
+    /// Makes a branch what its parent is now. What was written to it since the fork is gone.
+    ///
+    /// # Errors
+    /// When there is no such branch, it is protected or has no parent, or nothing can be written.
+    pub fn reset_branch(&self, name: &str) -> Result<(), StoreError> {
+        self.engine().change_branches(self.durability(), |registry| {
+            let branch = registry.named(name)?;
+            check_unprotected(&branch)?;
+            if branch.meta.lock().parent.is_none() {
+                return Err(StoreError::NoParent { name: name.to_owned() });
+            }
+            Ok((BranchOp::Reset { id: branch.id }, ()))
+        })
+    }
+
+    /// Protects a branch from being deleted, reset or expiring, or lifts that.
+    ///
+    /// # Errors
+    /// When there is no such branch, or nothing can be written.
+    pub fn protect_branch(&self, name: &str, protected: bool) -> Result<(), StoreError> {
+        self.engine().change_branches(self.durability(), |registry| {
+            let branch = registry.named(name)?;
+            let expires_ms = branch.meta.lock().expires_ms.filter(|_| !protected);
+            Ok((BranchOp::Set { id: branch.id, expires_ms, protected }, ()))
+        })
+    }
+
+    /// Has a branch deleted by itself after `ttl` from now, or never.
+    ///
+    /// # Errors
+    /// When there is no such branch, it is protected, the time is longer than ten years, or nothing can be written.
+    pub fn expire_branch(&self, name: &str, ttl: Option<Duration>) -> Result<(), StoreError> {
+        let expires_ms = ttl.map(expiry).transpose()?;
+        self.engine().change_branches(self.durability(), |registry| {
+            let branch = registry.named(name)?;
+            if ttl.is_some() {
+                check_unprotected(&branch)?;
+            }
+            let protected = branch.meta.lock().protected;
+            Ok((BranchOp::Set { id: branch.id, expires_ms, protected }, ()))
+        })
+    }
+
+    /// All branches, by name. With `sizes`, the bytes of their own are found, which reads what they do not share.
+    ///
+    /// # Errors
+    /// When a branch cannot be read.
+    pub fn branches(&self, sizes: bool) -> Result<Vec<BranchInfo>, StoreError> {
+        let states: Vec<_> = self.engine().registry.read().by_id.values().cloned().collect();
+        let now = clock::unix_ms();
+        let alive = states.into_iter().filter(|state| !state.has_expired(now));
+        let mut infos = alive.map(|state| self.info_of(&state, sizes)).collect::<Result<Vec<_>, _>>()?;
+        infos.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(infos)
+    }
+
+    /// What is known of one branch, its own bytes included.
+    ///
+    /// # Errors
+    /// When there is no such branch, or it cannot be read.
+    pub fn branch_info(&self, name: &str) -> Result<BranchInfo, StoreError> {
+        self.info_of(&self.branch(name)?.state, true)
+    }
+
+    fn info_of(&self, state: &Arc<BranchState>, sizes: bool) -> Result<BranchInfo, StoreError> {
+        let engine = self.engine();
+        let snapshot = Snapshot::take(engine, state)?;
+        // The registry is locked before what is known of a branch, never after it.
+        let registry = engine.registry.read();
+        let meta = state.meta.lock();
+        let parent = meta.parent.and_then(|id| registry.by_id.get(&id).cloned());
+        drop(registry);
+        let own_bytes = match (sizes, meta.parent.is_some()) {
+            (true, true) => Some(snapshot.tree().bytes_from(&engine.forest, meta.fork_mark)?),
+            _ => None,
+        };
+        Ok(BranchInfo {
+            name: state.name.clone(),
+            parent: parent.map(|parent| parent.name.clone()),
+            created_ms: meta.created_ms,
+            expires_ms: meta.expires_ms,
+            protected: meta.protected || state.name == DEFAULT_BRANCH,
+            entries: snapshot.tree().len(),
+            bytes: snapshot.tree().bytes(),
+            own_bytes,
+        })
+    }
+
+    /// The level at which commits are acknowledged.
+    pub fn durability(&self) -> Durability {
+        self.engine().options.durability
+    }
+
+    /// Makes everything that was acknowledged durable, whatever its level.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        let version = self.engine().last_version();
+        self.engine().settle(version, Durability::Strict)
+    }
+
+    /// Makes a checkpoint now: stores what changed, and releases the log before it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        self.engine().checkpoint(false)
+    }
+
+    /// Makes a checkpoint and gives back all space that no branch needs.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn compact(&self) -> Result<(), StoreError> {
+        self.engine().checkpoint(true)?;
+        // The first one found what can go; the readers of that moment are gone by the second.
+        self.engine().checkpoint(false)
+    }
+
+    /// Counts since the store was opened.
+    pub fn counters(&self) -> Counters {
+        let engine = self.engine();
+        let log = engine.log.as_ref().map(|log| log.counters()).unwrap_or_default();
+        let LogCounters { appends, writes, syncs, bytes, sync_nanos, .. } = log;
+        let forest: ForestStats = engine.forest.stats();
+        Counters {
+            log_appends: appends,
+            log_writes: writes,
+            log_syncs: syncs,
+            log_bytes: bytes,
+            log_sync_ns: sync_nanos,
+            checkpoints: engine.checkpoints.load(std::sync::atomic::Ordering::Relaxed),
+            node_reads: forest.node_reads,
+            cache_hits: forest.cache_hits,
+            node_copies: forest.node_copies,
+            resident_bytes: forest.resident_bytes,
+        }
+    }
+
+    /// What is known of the store.
+    pub fn info(&self) -> StoreInfo {
+        let engine = self.engine();
+        StoreInfo {
+            created_ms: engine.created_ms,
+            version: engine.last_version(),
+            branches: engine.registry.read().by_id.len() as u64,
+            node_bytes: if engine.path.is_some() { engine.forest.store().stats().bytes } else { 0 },
+            durability: engine.options.durability,
+        }
+    }
+
+    /// Makes a last checkpoint, so that the next opening has no log to read, and reports what dropping the store
+    /// could not. Handles that are still held can read, and no longer write.
+    ///
+    /// # Errors
+    /// When it cannot be written; what was acknowledged is then in the log, as its level says.
+    pub fn close(&self) -> Result<(), StoreError> {
+        self.inner.stop();
+        let engine = self.engine();
+        if engine.options.read_only || engine.log.is_none() {
+            return Ok(());
+        }
+        engine.checkpoint(false)?;
+        let writer = engine.writer.lock();
+        if let Some(log) = &engine.log {
+            log.close()?;
+        }
+        engine.poison.get_or_init(|| "it was closed".to_owned());
+        drop(writer);
+        Ok(())
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Engine> {
+        self.engine()
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.engine().path).finish()
+    }
+}
+
+impl Inner {
+    fn stop(&self) {
+        let Some(thread) = self.maintenance.lock().take() else { return };
+        {
+            let mut requests = self.engine.requests.lock();
+            requests.stop = true;
+            self.engine.wake.notify_all();
+        }
+        if thread.join().is_err() {
+            tracing::error!("the maintenance thread of the store panicked");
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop();
+        // Best effort, for a fast next opening: whoever wants to know calls `close`.
+        if self.engine.check_writable().is_ok() {
+            if let Err(error) = self.engine.checkpoint(false) {
+                tracing::warn!(%error, "the store was dropped without its last checkpoint; the log has it all");
+            } else if let Some(log) = &self.engine.log {
+                if let Err(error) = log.close() {
+                    tracing::warn!(%error, "the log of the store was dropped without an end");
+                }
+            }
+        }
+    }
+}
+
+fn expiry(ttl: Duration) -> Result<i64, StoreError> {
+    if ttl.is_zero() || ttl.as_secs() > TTL_S_MAX {
+        let reason = format!("{} s is not between 1 ms and ten years", ttl.as_secs_f64());
+        return Err(StoreError::InvalidInput { what: "a time to live", reason });
+    }
+    Ok(clock::unix_ms() + ttl.as_millis().max(1) as i64)
+}
+
+/// A branch as it was at one moment.
+pub struct Snapshot {
+    engine: Arc<Engine>,
+    tree: Option<Tree>,
+    /// Keeps the nodes of this moment from being deleted.
+    _epoch: Arc<()>,
+}
+
+impl Snapshot {
+    pub(crate) fn take(engine: &Arc<Engine>, state: &BranchState) -> Result<Self, StoreError> {
+        state.check_alive()?;
+        let epoch = engine.epoch.lock().clone();
+        let tree = state.tree(&engine.forest)?.clone();
+        Ok(Self { engine: engine.clone(), tree: Some(tree), _epoch: epoch })
+    }
+
+    pub(crate) fn of(engine: &Arc<Engine>, epoch: Arc<()>, tree: Tree) -> Self {
+        Self { engine: engine.clone(), tree: Some(tree), _epoch: epoch }
+    }
+
+    pub(crate) fn tree(&self) -> &Tree {
+        self.tree.as_ref().expect("only dropping takes the tree")
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        if let Some(tree) = self.tree.take() {
+            self.engine.discard(tree);
+        }
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("tree", self.tree()).finish()
+    }
+}
+
+impl Scope for Snapshot {
+    type Written = ();
+
+    fn peek<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
+        read(&Reader { forest: &self.engine.forest, tree: self.tree() })
+    }
+
+    fn read<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
+        self.peek(read)
+    }
+
+    fn write<R>(
+        &self,
+        _write: impl FnOnce(&mut dyn Edit) -> Result<R, StoreError>,
+    ) -> Result<(R, ()), StoreError> {
+        Err(StoreError::ReadOnly)
+    }
+}

@@ -1,0 +1,200 @@
+//! Transactions: optimistic, on a snapshot, first committer wins.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+
+use duramen_tree::{KeyRange, LeafView};
+
+use crate::batch::Batch;
+use crate::branch::Branch;
+use crate::engine::{record, splice_over};
+use crate::error::StoreError;
+use crate::keys;
+use crate::scope::{Edit, Overlay, RowVisitor, Scope, View};
+use crate::store::Snapshot;
+
+/// How often [`Branch::transact`] runs its work, at most.
+pub const ATTEMPTS_MAX: u32 = 10;
+
+/// Several writes that are committed together or not at all.
+///
+/// It reads the branch as it was at the beginning (snapshot isolation), with its own writes. It commits only if
+/// nobody else has meanwhile changed a key that it writes. What it reads and does not write may have changed by then;
+/// put it again unchanged to be sure that it did not.
+///
+/// ```
+/// use duramen_store::{Scope, Store};
+/// let store = Store::memory();
+/// let main = store.branch("main")?;
+/// main.kv().put("alice", 10)?;
+/// main.transact(|tx| {
+///     let balance = tx.kv().get("alice")?.and_then(|value| value.as_int()).unwrap_or(0);
+///     tx.kv().put("alice", balance - 3)?;
+///     tx.kv().put("bob", 3)?;
+///     Ok(())
+/// })?;
+/// assert_eq!(main.kv().get("bob")?, Some(3.into()));
+/// # Ok::<(), duramen_store::StoreError>(())
+/// ```
+pub struct Transaction {
+    branch: Branch,
+    snapshot: Snapshot,
+    batch: RefCell<Batch>,
+}
+
+impl Transaction {
+    pub(crate) fn begin(branch: &Branch) -> Result<Self, StoreError> {
+        let snapshot = branch.snapshot()?;
+        let mut batch = Batch::default();
+        batch.begin(|header| {
+            header.push(record::WRITES);
+            header.extend_from_slice(&branch.state.id.to_le_bytes());
+        });
+        Ok(Self { branch: branch.clone(), snapshot, batch: RefCell::new(batch) })
+    }
+
+    /// Whether anything was written.
+    pub fn has_writes(&self) -> bool {
+        !self.batch.borrow().is_empty()
+    }
+
+    /// Commits, and returns the version of the last write; that of the branch's last commit if nothing was written.
+    /// To give a transaction up, drop it.
+    ///
+    /// # Errors
+    /// [`StoreError::TransactionConflict`] when another commit changed a key first: nothing is written.
+    pub fn commit(self) -> Result<u64, StoreError> {
+        let engine = &self.branch.engine;
+        let state = &self.branch.state;
+        engine.check_writable()?;
+        let batch = self.batch.into_inner();
+        let mut writer = engine.writer.lock();
+        state.check_alive()?;
+        if !batch.is_empty() {
+            let now = state.tree(&engine.forest)?;
+            let then = self.snapshot.tree();
+            if !now.same(then) {
+                for op in batch.iter() {
+                    let version =
+                        |tree: &duramen_tree::Tree| tree.get(&engine.forest, op.key(), |entry| entry.version);
+                    if version(&now)? != version(then)? {
+                        return Err(StoreError::TransactionConflict { key: keys::shown(op.key()) });
+                    }
+                }
+            }
+        }
+        // The writer's own batch is a spare: it is begun anew by whoever comes next.
+        writer.batch = batch;
+        let version = engine.apply_batch(&mut writer, state)?;
+        drop(writer);
+        engine.settle(version, self.branch.durability)?;
+        Ok(version)
+    }
+
+    fn batch_mut(&self) -> Result<std::cell::RefMut<'_, Batch>, StoreError> {
+        let reason = "a scan of the same transaction is running; collect its rows first".to_owned();
+        self.batch
+            .try_borrow_mut()
+            .map_err(|_| StoreError::InvalidInput { what: "a write in a scan", reason })
+    }
+
+    fn overlay<R>(&self, read: impl FnOnce(&Overlay<'_>) -> R) -> R {
+        let batch = self.batch.borrow();
+        read(&Overlay { forest: &self.branch.engine.forest, tree: self.snapshot.tree(), batch: &batch })
+    }
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let writes = self.batch.borrow().len();
+        f.debug_struct("Transaction").field("branch", &self.branch).field("writes", &writes).finish()
+    }
+}
+
+/// The view and the edit of a transaction.
+struct Work<'t>(&'t Transaction);
+
+impl View for Work<'_> {
+    fn get(&self, key: &[u8], show: &mut dyn FnMut(u64, &[u8])) -> Result<bool, StoreError> {
+        self.0.overlay(|overlay| overlay.get(key, show))
+    }
+
+    fn scan(&self, range: &KeyRange<'_>, row: &mut RowVisitor<'_>) -> Result<(), StoreError> {
+        self.0.overlay(|overlay| overlay.scan(range, row))
+    }
+
+    fn leaves(
+        &self,
+        range: &KeyRange<'_>,
+        visit: &mut dyn FnMut(LeafView<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.0.overlay(|overlay| overlay.leaves(range, visit))
+    }
+
+    fn written(
+        &self,
+        range: &KeyRange<'_>,
+        show: &mut dyn FnMut(&[u8], Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        self.0.overlay(|overlay| overlay.written(range, show))
+    }
+}
+
+impl Edit for Work<'_> {
+    fn put(&mut self, key: &[u8], value: &mut dyn FnMut(&mut Vec<u8>)) -> Result<(), StoreError> {
+        self.0.batch_mut()?.put(key, value)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.0.batch_mut()?.delete(key)
+    }
+
+    fn splice(&mut self, key: &[u8], at: u32, removed: u32, inserted: &[u8]) -> Result<(), StoreError> {
+        let spliced = self.0.overlay(|overlay| splice_over(overlay, key, at, removed, inserted))?;
+        self.0.batch_mut()?.add_spliced(spliced, key, at, removed, inserted)
+    }
+}
+
+impl Scope for Transaction {
+    /// The version is known when the transaction is committed.
+    type Written = ();
+
+    fn peek<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
+        read(&Work(self))
+    }
+
+    fn read<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
+        read(&Work(self))
+    }
+
+    fn write<R>(
+        &self,
+        write: impl FnOnce(&mut dyn Edit) -> Result<R, StoreError>,
+    ) -> Result<(R, ()), StoreError> {
+        self.branch.engine.check_writable()?;
+        let before = self.batch.borrow().len();
+        let result = write(&mut Work(self));
+        if result.is_err() {
+            // What failed must leave nothing of itself behind.
+            self.batch_mut()?.cut(before);
+        }
+        Ok((result?, ()))
+    }
+}
+
+/// See [`Branch::transact`].
+pub(crate) fn transact<R>(
+    branch: &Branch,
+    mut work: impl FnMut(&Transaction) -> Result<R, StoreError>,
+) -> Result<R, StoreError> {
+    for _ in 0..ATTEMPTS_MAX {
+        let transaction = Transaction::begin(branch)?;
+        let result = work(&transaction)?;
+        match transaction.commit() {
+            Ok(_) => return Ok(result),
+            Err(StoreError::TransactionConflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(StoreError::RetriesExhausted { attempts: ATTEMPTS_MAX })
+}

@@ -1,0 +1,250 @@
+//! The values that keys, cells and events hold, and how they are written as bytes.
+//!
+//! There are eight kinds and no coercion between them: `Int(1)` and `Float(1.0)` are different values. [`Value`] owns
+//! its parts; [`ValueRef`] reads them in place, so that a scan allocates nothing.
+
+mod encoding;
+mod interchange;
+mod reference;
+
+use std::collections::BTreeMap;
+
+pub(crate) use encoding::check_encoded;
+pub use encoding::Encode;
+pub use reference::{RawArray, RawArrayIter, RawObject, RawObjectIter, ValueRef};
+
+/// The most bytes that one string, one byte string or one key of an object may have: 16 MiB.
+pub const MAX_STRING_BYTES: usize = 16 << 20;
+/// The most bytes that a whole value may have once encoded: 32 MiB.
+pub const MAX_ENCODED_BYTES: usize = 32 << 20;
+/// The most elements of one array, and the most members of one object: a million.
+pub const MAX_ELEMENTS: usize = 1_000_000;
+/// The most arrays and objects that may stand inside one another. A scalar has none, `[1]` has one.
+pub const MAX_NESTING: usize = 128;
+
+/// One value.
+///
+/// Floats compare as IEEE 754 has it, hence a NaN is not equal to itself. They are stored bit by bit, so the sign of
+/// a zero and the payload of a NaN are kept.
+///
+/// ```
+/// use duramen_store::value::Value;
+///
+/// let value = Value::from(vec![Value::from("oak"), Value::from(3)]);
+/// let mut bytes = Vec::new();
+/// value.encode_into(&mut bytes)?;
+/// assert_eq!(Value::decode(&bytes)?, value);
+/// assert_ne!(Value::Int(1), Value::Float(1.0));
+/// # Ok::<(), duramen_store::value::ValueError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Value {
+    /// Nothing: a value of its own, unlike a key that is not there.
+    #[default]
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A signed 64-bit integer.
+    Int(i64),
+    /// A 64-bit float, NaN and the infinities included.
+    Float(f64),
+    /// UTF-8 text.
+    String(String),
+    /// Bytes of any kind.
+    Bytes(Vec<u8>),
+    /// Values in order.
+    Array(Vec<Value>),
+    /// Values by name, in the order of the names' bytes.
+    Object(BTreeMap<String, Value>),
+}
+
+/// Why a value was refused or could not be read.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// A string, byte string or object key is over [`MAX_STRING_BYTES`].
+    #[error("a {what} of {len} bytes is over the limit of {max}; split it over several keys")]
+    TooLong {
+        /// What it is.
+        what: &'static str,
+        /// Its length in bytes.
+        len: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// An array or object has more than [`MAX_ELEMENTS`] elements.
+    #[error("an {what} of {count} elements is over the limit of {max}; store the elements under keys of their own")]
+    TooManyElements {
+        /// What it is.
+        what: &'static str,
+        /// How many it has.
+        count: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// Arrays and objects stand inside one another more than [`MAX_NESTING`] deep.
+    #[error("the value nests arrays and objects more than {max} deep; flatten it")]
+    TooDeep {
+        /// The limit.
+        max: usize,
+    },
+    /// The encoded value is over [`MAX_ENCODED_BYTES`].
+    #[error("the value takes at least {len} bytes, over the limit of {max}; split it over several keys")]
+    TooLarge {
+        /// The bytes counted so far.
+        len: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// The bytes are not an encoded value.
+    #[error("the stored value is damaged at byte {position}: {what}; verify the store and restore an earlier version")]
+    Corrupt {
+        /// The offset in the encoded value, in bytes.
+        position: usize,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// JSON has no number for a NaN or an infinity.
+    #[error("JSON has no number for {number}; store it as a string, or read the value as it is")]
+    NotFinite {
+        /// The number.
+        number: f64,
+    },
+    /// A JSON number is neither a 64-bit signed integer nor a float.
+    #[error("{number} does not fit a signed 64-bit integer; write it as a float or as a string")]
+    OutOfRange {
+        /// The number as the JSON has it.
+        number: String,
+    },
+    /// A JSON object `{"$bytes": ...}` holds something else than base64.
+    #[error("\"$bytes\" must hold padded base64 text: {reason}; to store such an object itself, name its key \"$$bytes\"")]
+    BadBytes {
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Value {
+    /// The name of the kind: `null`, `bool`, `int`, `float`, `string`, `bytes`, `array` or `object`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Int(_) => "int",
+            Value::Float(_) => "float",
+            Value::String(_) => "string",
+            Value::Bytes(_) => "bytes",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        }
+    }
+
+    /// Whether this is [`Value::Null`].
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    /// The truth value, if it is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Value::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The integer, if it is one.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Value::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The float, if it is one. An integer is none.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Value::Float(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Value::String(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The bytes, if it is a byte string. Text is none.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Value::Bytes(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The elements, if it is an array.
+    pub fn as_array(&self) -> Option<&[Value]> {
+        match self {
+            Value::Array(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The members, if it is an object.
+    pub fn as_object(&self) -> Option<&BTreeMap<String, Value>> {
+        match self {
+            Value::Object(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! from {
+    ($($source:ty => $value:ident: $made:expr;)*) => {$(
+        impl From<$source> for Value {
+            fn from($value: $source) -> Self {
+                $made
+            }
+        }
+    )*};
+}
+
+from! {
+    bool => value: Value::Bool(value);
+    i64 => value: Value::Int(value);
+    i32 => value: Value::Int(value.into());
+    u32 => value: Value::Int(value.into());
+    f64 => value: Value::Float(value);
+    &str => value: Value::String(value.to_owned());
+    String => value: Value::String(value);
+    &String => value: Value::String(value.clone());
+    Vec<u8> => value: Value::Bytes(value);
+    &[u8] => value: Value::Bytes(value.to_vec());
+    Vec<Value> => value: Value::Array(value);
+    BTreeMap<String, Value> => value: Value::Object(value);
+    &Value => value: value.clone();
+}
+
+impl<const N: usize> From<[u8; N]> for Value {
+    fn from(value: [u8; N]) -> Self {
+        Value::Bytes(value.to_vec())
+    }
+}
+
+impl<const N: usize> From<&[u8; N]> for Value {
+    fn from(value: &[u8; N]) -> Self {
+        Value::Bytes(value.to_vec())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/value.rs"]
+mod tests;

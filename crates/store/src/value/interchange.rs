@@ -1,0 +1,139 @@
+//! Values to JSON and back, without loss.
+//!
+//! JSON has no byte strings: they become `{"$bytes": "<padded base64>"}`. An object of one member whose key is already
+//! `$bytes`, with any number of `$` before it, gets one more `$` on the way to JSON and loses it on the way back.
+
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine;
+use serde_json::Value as Json;
+
+use super::{Value, ValueError, MAX_NESTING};
+
+impl Value {
+    /// The value as JSON.
+    ///
+    /// Byte strings become `{"$bytes": "<padded base64>"}`; an object that looks like this itself gets one more `$`
+    /// before its key. [`Value::from_json`] undoes both.
+    ///
+    /// # Errors
+    /// [`ValueError::NotFinite`] for a NaN or an infinity, which JSON lacks, and [`ValueError::TooDeep`].
+    ///
+    /// ```
+    /// use duramen_store::value::Value;
+    ///
+    /// let json = Value::from(*b"oak").to_json()?;
+    /// assert_eq!(json, serde_json::json!({ "$bytes": "b2Fr" }));
+    /// assert_eq!(Value::from_json(&json)?, Value::from(*b"oak"));
+    /// # Ok::<(), duramen_store::value::ValueError>(())
+    /// ```
+    pub fn to_json(&self) -> Result<Json, ValueError> {
+        to_json(self, 0)
+    }
+
+    /// The value that a JSON value means. Numbers without point and exponent become integers, others floats.
+    ///
+    /// # Errors
+    /// [`ValueError::OutOfRange`] for an integer over 63 bits, [`ValueError::BadBytes`] for a `{"$bytes": ...}`
+    /// without base64 text, and [`ValueError::TooDeep`].
+    pub fn from_json(json: &Json) -> Result<Value, ValueError> {
+        from_json(json, 0)
+    }
+}
+
+impl TryFrom<&Value> for Json {
+    type Error = ValueError;
+
+    fn try_from(value: &Value) -> Result<Json, ValueError> {
+        value.to_json()
+    }
+}
+
+impl TryFrom<&Json> for Value {
+    type Error = ValueError;
+
+    fn try_from(json: &Json) -> Result<Value, ValueError> {
+        Value::from_json(json)
+    }
+}
+
+fn to_json(value: &Value, depth: usize) -> Result<Json, ValueError> {
+    Ok(match value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Int(value) => Json::from(*value),
+        Value::Float(value) => serde_json::Number::from_f64(*value)
+            .map(Json::Number)
+            .ok_or(ValueError::NotFinite { number: *value })?,
+        Value::String(value) => Json::String(value.clone()),
+        Value::Bytes(value) => one_member("$bytes", Json::String(STANDARD.encode(value))),
+        Value::Array(_) | Value::Object(_) if depth >= MAX_NESTING => {
+            return Err(ValueError::TooDeep { max: MAX_NESTING });
+        }
+        Value::Array(elements) => {
+            Json::Array(elements.iter().map(|element| to_json(element, depth + 1)).collect::<Result<_, _>>()?)
+        }
+        Value::Object(members) => match sole(members.iter()) {
+            Some((key, member)) if is_marker(key) => {
+                one_member(&format!("${key}"), to_json(member, depth + 1)?)
+            }
+            _ => members
+                .iter()
+                .map(|(key, member)| Ok((key.clone(), to_json(member, depth + 1)?)))
+                .collect::<Result<serde_json::Map<_, _>, _>>()?
+                .into(),
+        },
+    })
+}
+
+fn from_json(json: &Json, depth: usize) -> Result<Value, ValueError> {
+    Ok(match json {
+        Json::Null => Value::Null,
+        Json::Bool(value) => Value::Bool(*value),
+        Json::Number(number) => {
+            if let Some(integer) = number.as_i64() {
+                Value::Int(integer)
+            } else if let Some(float) = number.as_f64().filter(|_| number.is_f64()) {
+                Value::Float(float)
+            } else {
+                return Err(ValueError::OutOfRange { number: number.to_string() });
+            }
+        }
+        Json::String(value) => Value::String(value.clone()),
+        Json::Object(members) if members.len() == 1 && members.contains_key("$bytes") => {
+            bytes(&members["$bytes"])?
+        }
+        Json::Array(_) | Json::Object(_) if depth >= MAX_NESTING => {
+            return Err(ValueError::TooDeep { max: MAX_NESTING });
+        }
+        Json::Array(elements) => Value::Array(
+            elements.iter().map(|element| from_json(element, depth + 1)).collect::<Result<_, _>>()?,
+        ),
+        Json::Object(members) => {
+            let marked = sole(members.iter()).is_some_and(|(key, _)| is_marker(key));
+            let member = |(key, member): (&String, &Json)| {
+                Ok((key[usize::from(marked)..].to_owned(), from_json(member, depth + 1)?))
+            };
+            Value::Object(members.iter().map(member).collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+fn bytes(member: &Json) -> Result<Value, ValueError> {
+    let refused = |reason: String| ValueError::BadBytes { reason };
+    let text = member.as_str().ok_or_else(|| refused("it holds no text".to_owned()))?;
+    STANDARD.decode(text).map(Value::Bytes).map_err(|error| refused(error.to_string()))
+}
+
+/// Whether a key is `$bytes`, with any number of `$` before it.
+fn is_marker(key: &str) -> bool {
+    key.strip_suffix("bytes").is_some_and(|signs| !signs.is_empty() && signs.bytes().all(|sign| sign == b'$'))
+}
+
+/// The only item, if there is exactly one.
+fn sole<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
+    items.next().filter(|_| items.next().is_none())
+}
+
+fn one_member(key: &str, member: Json) -> Json {
+    Json::Object([(key.to_owned(), member)].into_iter().collect())
+}

@@ -1,0 +1,15 @@
+//! Exact nearest-neighbour search over vectors that lie in the leaves of a tree.
+
+mod collections;
+mod filter;
+mod metric;
+mod quantise;
+mod row;
+mod search;
+
+pub use collections::Vectors;
+pub use filter::{Condition, Filter, FilterError, FilterOp};
+pub use metric::Metric;
+pub use quantise::Block;
+pub use row::{check_vector, decode_row, encode_row, Row, VectorError, MAX_DIMENSION};
+pub use search::{Hit, Query, Searcher};

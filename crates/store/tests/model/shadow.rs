@@ -1,0 +1,102 @@
+//! What a store should hold: plain sorted maps.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Kind of data (0 pairs, 1 cells), space, key: all as numbers that sort like what they stand for.
+pub(crate) type Place = (u8, u8, u32);
+
+/// What is at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The version of the write.
+    pub(crate) version: u64,
+    /// The counter of a cell; 0 for a pair.
+    pub(crate) cell: u64,
+    /// The number of the value.
+    pub(crate) value: u32,
+}
+
+pub(crate) type Data = BTreeMap<Place, Entry>;
+
+/// A branch.
+#[derive(Clone, Debug)]
+pub(crate) struct Twig {
+    pub(crate) name: usize,
+    pub(crate) parent: Option<u64>,
+    pub(crate) protected: bool,
+    pub(crate) data: Rc<Data>,
+}
+
+/// What a commit does, when all is decided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effect {
+    Set { branch: u64, place: Place, entry: Entry },
+    Remove { branch: u64, place: Place },
+    Create { name: usize },
+    Fork { source: u64, name: usize },
+    Delete { branch: u64 },
+    Reset { branch: u64 },
+    Protect { branch: u64, protected: bool },
+}
+
+/// All branches, by a number that is never used again.
+#[derive(Clone, Debug)]
+pub(crate) struct Shadow {
+    pub(crate) twigs: BTreeMap<u64, Twig>,
+    next: u64,
+}
+
+impl Default for Shadow {
+    fn default() -> Self {
+        let main = Twig { name: 0, parent: None, protected: false, data: Rc::default() };
+        Self { twigs: BTreeMap::from([(0, main)]), next: 1 }
+    }
+}
+
+impl Shadow {
+    /// The number of a branch by its name.
+    pub(crate) fn find(&self, name: usize) -> Option<u64> {
+        self.twigs.iter().find(|(_, twig)| twig.name == name).map(|(id, _)| *id)
+    }
+
+    pub(crate) fn data(&self, branch: u64) -> &Rc<Data> {
+        &self.twigs[&branch].data
+    }
+
+    fn twig(&mut self, branch: u64) -> &mut Twig {
+        self.twigs.get_mut(&branch).expect("effects are made for branches that are there")
+    }
+
+    fn add(&mut self, name: usize, parent: Option<u64>, data: Rc<Data>) {
+        self.twigs.insert(self.next, Twig { name, parent, protected: false, data });
+        self.next += 1;
+    }
+
+    pub(crate) fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Set { branch, place, entry } => {
+                Rc::make_mut(&mut self.twig(branch).data).insert(place, entry);
+            }
+            Effect::Remove { branch, place } => {
+                Rc::make_mut(&mut self.twig(branch).data).remove(&place);
+            }
+            Effect::Create { name } => self.add(name, None, Rc::default()),
+            Effect::Fork { source, name } => {
+                let data = self.data(source).clone();
+                self.add(name, Some(source), data);
+            }
+            Effect::Delete { branch } => {
+                let dead = self.twigs.remove(&branch).expect("a branch that is deleted is there");
+                for twig in self.twigs.values_mut().filter(|twig| twig.parent == Some(branch)) {
+                    twig.parent = dead.parent;
+                }
+            }
+            Effect::Reset { branch } => {
+                let parent = self.twig(branch).parent.expect("a branch that is reset has a parent");
+                self.twig(branch).data = self.data(parent).clone();
+            }
+            Effect::Protect { branch, protected } => self.twig(branch).protected = protected,
+        }
+    }
+}
