@@ -13,7 +13,7 @@ CARGO ?= cargo
 BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 OUT ?= out
 
-.PHONY: help setup demo test check bench fmt clean-home release
+.PHONY: help setup demo test check bench bench-store peers soak fmt clean-home release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,8 +21,9 @@ help: ## list the targets
 setup: ## install what is missing: system packages, PostgreSQL binaries, sample data
 	@scripts/setup
 
-demo: setup release ## branch real data and measure it: a table, an evidence document, an HTML report
+demo: setup release ## branch real data and measure it, then the store: tables, evidence documents, HTML reports
 	$(BIN) demo --out $(OUT)
+	$(BIN) lab run store --rows 100000 --vectors 10000 --seconds 0.3 --json $(OUT)/store.json --html $(OUT)/store.html
 
 test: setup ## run the whole test suite
 	$(CARGO) test --workspace --no-fail-fast
@@ -37,6 +38,18 @@ bench: setup release ## the branches suite: 5 rounds of 100 concurrent branches
 	@mkdir -p $(OUT)
 	$(BIN) lab run branches --rounds 5 --concurrency 100 --write events --runner session --source flights \
 		--json $(OUT)/branches.json --html $(OUT)/branches.html
+
+bench-store: setup release ## the store suite: every operation at every level of durability, a million keys
+	@mkdir -p $(OUT)
+	$(BIN) lab run store --json $(OUT)/store.json --html $(OUT)/store.html
+
+peers: ## the same work on the store and on redb, fjall, LMDB, SQLite and RocksDB (apt-get install librocksdb-dev libclang-dev)
+	@mkdir -p $(OUT)
+	cd benches/peers && ROCKSDB_LIB_DIR=$$(dirname $$(ldconfig -p | awk '/librocksdb.so$$/ { print $$NF; exit }')) \
+		ROCKSDB_INCLUDE_DIR=/usr/include $(CARGO) run --release --features rocksdb -- --json $(abspath $(OUT))/peers.json
+
+soak: ## ten million steps of the store against its model
+	DURAMEN_SOAK_STEPS=$(or $(STEPS),10000000) $(CARGO) test --release -p duramen-store --test model -- --nocapture soak
 
 fmt: ## format the sources
 	$(CARGO) fmt

@@ -118,6 +118,19 @@ impl BranchState {
         Ok(TreeGuard(RwLockWriteGuard::downgrade(guard)))
     }
 
+    /// The trees of the branch and its bases that are in memory.
+    pub(crate) fn open_trees(&self) -> Vec<Tree> {
+        let meta = self.meta.lock();
+        let bases = [&meta.base, &meta.merge_base].into_iter().flatten().map(Slot::share);
+        let slots: Vec<_> = std::iter::once(self.share()).chain(bases).collect();
+        drop(meta);
+        let open = |slot| match slot {
+            Slot::Open(tree) => Some(tree),
+            Slot::Stored(_) => None,
+        };
+        slots.into_iter().filter_map(open).collect()
+    }
+
     /// The slot for writing. Only the holder of the writer's lock may ask.
     pub(crate) fn slot_mut(&self) -> RwLockWriteGuard<'_, Slot> {
         self.slot.write()
@@ -225,8 +238,9 @@ impl Scope for Branch {
     type Written = u64;
 
     fn peek<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
-        self.state.check_alive()?;
         let tree = self.state.tree(&self.engine.forest)?;
+        // A deleted branch is marked before its tree is taken away.
+        self.state.check_alive()?;
         read(&crate::engine::Reader { forest: &self.engine.forest, tree: &tree })
     }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use duramen_tree::Tree;
+use duramen_tree::{NodeId, Tree};
 use serde::{Deserialize, Serialize};
 
 use crate::branch::{BranchState, Meta, Slot};
@@ -52,6 +52,7 @@ impl Engine {
         decide: impl FnOnce(&Registry) -> Result<(BranchOp, R), StoreError>,
     ) -> Result<R, StoreError> {
         self.check_writable()?;
+        self.throttle()?;
         let mut writer = self.writer.lock();
         self.check_poison()?;
         let (op, result) = decide(&self.registry.read())?;
@@ -93,7 +94,7 @@ impl Engine {
                 registry.add(BranchState::new(*id, name.clone(), slot, meta));
             }
             BranchOp::Delete { id } => self.bury(&mut registry, writer, *id)?,
-            BranchOp::Reset { id } => self.reset(&registry, writer, *id)?,
+            BranchOp::Reset { id } => self.reset(&mut registry, writer, *id)?,
             BranchOp::Set { id, expires_ms, protected } => {
                 let branch = registry.get(*id)?;
                 let mut meta = branch.meta.lock();
@@ -114,35 +115,26 @@ impl Engine {
             let base = meta.base.as_ref().map(Slot::share);
             (meta.parent, meta.parent_mark, meta.fork_mark, base, meta.base_mark)
         };
-        let mut high = low;
         if let Some(siblings) = parent.and_then(|parent| registry.children.get_mut(&parent)) {
             siblings.remove(&id);
         }
-        let children = registry.children.remove(&id).unwrap_or_default();
-        for child in children.iter().filter_map(|child| registry.by_id.get(child)) {
-            let mut meta = child.meta.lock();
-            high = high.max(meta.parent_mark);
-            // What the child has of its new parent is what the dead branch had when it was forked.
-            meta.parent = parent;
-            meta.parent_mark = parent_mark;
-            meta.base = base.as_ref().map(Slot::share);
-            meta.base_mark = base_mark;
-            meta.merge_base = None;
-        }
-        if let Some(parent) = parent {
-            registry.children.entry(parent).or_default().extend(children);
-        }
+        let high = registry.children_mark(id).max(low);
+        registry.hand_over_children(id, &Heritage { parent, parent_mark, base, base_mark });
         let dead = std::mem::replace(&mut *branch.slot_mut(), Slot::Open(Tree::new(&self.forest)));
         self.lay_to_rest(writer, Grave { slot: dead, low, high });
         Ok(())
     }
 
-    fn reset(&self, registry: &Registry, writer: &mut Writer, id: u64) -> Result<(), StoreError> {
+    fn reset(&self, registry: &mut Registry, writer: &mut Writer, id: u64) -> Result<(), StoreError> {
         let branch = registry.get(id)?;
         let mut meta = branch.meta.lock();
         let no_parent = || StoreError::NoParent { name: branch.name.clone() };
         let parent = registry.get(meta.parent.ok_or_else(no_parent)?)?;
         let high = registry.children_mark(id).max(meta.fork_mark);
+        // What its children have in common with the parent is what it was, not what it becomes.
+        let base = meta.base.as_ref().map(Slot::share);
+        let (parent_mark, base_mark) = (meta.parent_mark, meta.base_mark);
+        registry.hand_over_children(id, &Heritage { parent: meta.parent, parent_mark, base, base_mark });
         let fresh = parent.share();
         let mark = self.node_mark();
         let dead = std::mem::replace(&mut *branch.slot_mut(), fresh.share());
@@ -157,7 +149,31 @@ impl Engine {
     }
 }
 
+/// What the children of a branch have when it goes: its parent, and what it had of that.
+struct Heritage {
+    parent: Option<u64>,
+    parent_mark: NodeId,
+    base: Option<Slot>,
+    base_mark: NodeId,
+}
+
 impl Registry {
+    /// Makes the children of a branch those of its parent.
+    fn hand_over_children(&mut self, id: u64, heritage: &Heritage) {
+        let children = self.children.remove(&id).unwrap_or_default();
+        for child in children.iter().filter_map(|child| self.by_id.get(child)) {
+            let mut meta = child.meta.lock();
+            meta.parent = heritage.parent;
+            meta.parent_mark = heritage.parent_mark;
+            meta.base = heritage.base.as_ref().map(Slot::share);
+            meta.base_mark = heritage.base_mark;
+            meta.merge_base = None;
+        }
+        if let Some(parent) = heritage.parent {
+            self.children.entry(parent).or_default().extend(children);
+        }
+    }
+
     pub(crate) fn add(&mut self, branch: BranchState) {
         let branch = Arc::new(branch);
         self.next_id = self.next_id.max(branch.id + 1);

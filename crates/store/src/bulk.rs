@@ -1,6 +1,7 @@
 //! Loading many sorted pairs at once: a tree is built beside the branch's and takes its place, durable.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use duramen_tree::{BulkBuilder, KeyRange, Tree, TreeError};
 
@@ -20,6 +21,7 @@ impl Branch {
     /// Loads pairs in the order of their keys into a space, replacing those that are there; all of them or none.
     /// They are durable when it returns, whatever the level, without having gone through the log. It is meant for an
     /// empty branch: what the branch holds is written again. Other writers wait while the result is put in place.
+    /// While it runs there is no checkpoint, so `pairs` must not ask for one.
     ///
     /// ```
     /// use duramen_store::{Scope, Store};
@@ -41,7 +43,7 @@ impl Branch {
     ) -> Result<u64, StoreError> {
         check_space(space)?;
         self.engine.check_writable()?;
-        let _guard = self.engine.checkpointing.lock();
+        let _guard = self.engine.lock_checkpoints()?;
         // What others wrote is stored first, so that little is left to do while they wait at the end.
         self.engine.checkpoint_locked(false)?;
         let snapshot = self.snapshot()?;
@@ -129,7 +131,7 @@ impl Load<'_> {
         check_encoded(&new)?;
         let not_after = key.get(prefix.len()..).is_some_and(|last| last >= name.as_ref().as_bytes());
         if not_after {
-            return Err(TreeError::NotSorted { row: self.rows + 1 }.into());
+            return Err(TreeError::NotSorted { row: self.rows }.into());
         }
         key.clear();
         key.extend_from_slice(prefix);
@@ -183,8 +185,12 @@ impl Engine {
             return Err(error);
         }
         drop(snapshot);
-        let low = state.meta.lock().fork_mark;
-        let high = self.registry.read().children_mark(state.id).max(low);
+        // What a base or a child may hold is not this branch's alone to give back.
+        let (low, origin) = {
+            let meta = state.meta.lock();
+            (meta.fork_mark, meta.origin_mark)
+        };
+        let high = self.registry.read().children_mark(state.id).max(origin);
         let old = std::mem::replace(&mut *state.slot_mut(), Slot::Open(tree));
         self.lay_to_rest(&mut writer, Grave { slot: old, low, high });
         self.checkpoint_within(&mut writer)
@@ -192,7 +198,6 @@ impl Engine {
 
     /// Has nodes deleted that were stored for nothing.
     fn give_up_nodes(&self, ids: Vec<duramen_tree::NodeId>) {
-        let epoch = self.epoch.lock().clone();
-        self.writer.lock().garbage.free.push_back((epoch, ids));
+        self.writer.lock().garbage.free.push_back((Arc::new(()), ids));
     }
 }

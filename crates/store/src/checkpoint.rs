@@ -3,8 +3,11 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use duramen_tree::{NodeId, StoredRoot, TreeError};
+
+use parking_lot::MutexGuard;
 
 use crate::branch::{BranchState, Slot};
 use crate::engine::{Engine, Writer};
@@ -15,10 +18,13 @@ use crate::manifest::{BranchRecord, Manifest, RootRecord};
 const BATCH_BYTES: usize = 16 << 20;
 
 /// Nodes that are deleted by one checkpoint, at most: the rest waits for the next.
-const DELETES_MAX: usize = 1 << 16;
+const DELETES_MAX: usize = 1 << 20;
 
 /// Candidates that are kept before all trees are searched for them.
 const CANDIDATES_MAX: usize = 1 << 14;
+
+/// How long a checkpoint waits for another one, or for a bulk load.
+const CHECKPOINT_WAIT: Duration = Duration::from_secs(60);
 
 /// A tree of a deleted branch.
 pub(crate) struct Grave {
@@ -35,6 +41,8 @@ pub(crate) struct Garbage {
     pub(crate) free: VecDeque<(Arc<()>, Vec<NodeId>)>,
     /// Nodes that a branch dropped and another may hold.
     pub(crate) candidates: HashSet<NodeId>,
+    /// Candidates that the last search left.
+    kept: usize,
 }
 
 /// A branch as it was when the checkpoint began.
@@ -55,16 +63,30 @@ struct Capture {
     graves: Vec<Grave>,
     free: VecDeque<(Arc<()>, Vec<NodeId>)>,
     candidates: HashSet<NodeId>,
+    kept: usize,
 }
 
 impl Engine {
     /// Stores everything that is not stored, and releases the log before it. `sweep` searches all trees for nodes
     /// that nobody holds, which otherwise happens only now and then.
     pub(crate) fn checkpoint(&self, sweep: bool) -> Result<(), StoreError> {
-        let guard = self.checkpointing.lock();
-        let result = self.checkpoint_locked(sweep);
-        drop(guard);
-        result
+        let _guard = self.lock_checkpoints()?;
+        self.checkpoint_locked(sweep)
+    }
+
+    /// The right to make checkpoints, for which a bulk load may have to be waited for.
+    pub(crate) fn lock_checkpoints(&self) -> Result<MutexGuard<'_, ()>, StoreError> {
+        let waited_ms = CHECKPOINT_WAIT.as_millis() as u64;
+        let late = || StoreError::TimedOut { what: "another checkpoint or bulk load", waited_ms };
+        self.checkpointing.try_lock_for(CHECKPOINT_WAIT).ok_or_else(late)
+    }
+
+    /// A checkpoint, unless somebody else is making one or loading in bulk. Returns whether it was made.
+    pub(crate) fn try_checkpoint(&self) -> Result<bool, StoreError> {
+        match self.checkpointing.try_lock() {
+            Some(_guard) => self.checkpoint_locked(false).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// A checkpoint by whoever holds the lock of checkpoints.
@@ -76,7 +98,11 @@ impl Engine {
         let capture = self.capture(&mut self.writer.lock())?;
         let (mark, version) = (capture.mark, capture.version);
         let rest = self.store_capture(capture, sweep).map_err(|error| self.poisoned_by(error))?;
-        self.end_checkpoint(mark, version, rest, &mut self.writer.lock())
+        let more = self.end_checkpoint(mark, rest, &mut self.writer.lock());
+        if more {
+            self.request_checkpoint();
+        }
+        self.release_log(version)
     }
 
     /// A checkpoint while all writers wait, by whoever holds both locks.
@@ -87,19 +113,20 @@ impl Engine {
         let capture = self.capture(writer)?;
         let (mark, version) = (capture.mark, capture.version);
         let rest = self.store_capture(capture, false).map_err(|error| self.poisoned_by(error))?;
-        self.end_checkpoint(mark, version, rest, writer)
+        self.end_checkpoint(mark, rest, writer);
+        self.release_log(version)
     }
 
-    fn end_checkpoint(
-        &self,
-        mark: NodeId,
-        version: u64,
-        rest: Garbage,
-        writer: &mut Writer,
-    ) -> Result<(), StoreError> {
+    /// Returns whether more could be deleted than one checkpoint deletes.
+    fn end_checkpoint(&self, mark: NodeId, rest: Garbage, writer: &mut Writer) -> bool {
         self.forest.end_checkpoint(mark);
+        let more = rest.free.front().is_some_and(|(epoch, _)| Arc::strong_count(epoch) == 1);
         writer.garbage.give_back(rest);
         self.count_checkpoint();
+        more
+    }
+
+    fn release_log(&self, version: u64) -> Result<(), StoreError> {
         tracing::debug!(version, "checkpoint");
         match &self.log {
             Some(log) => log.release(version).map_err(|error| self.poisoned_by(error)),
@@ -109,10 +136,13 @@ impl Engine {
 
     /// The moment of the checkpoint: no commit is half done.
     fn capture(&self, writer: &mut Writer) -> Result<Capture, StoreError> {
+        // After an error, a branch may hold half a commit.
+        self.check_poison()?;
         if let Some(log) = &self.log {
             log.rotate().map_err(|error| self.poisoned_by(error))?;
         }
         let epoch = std::mem::replace(&mut *self.epoch.lock(), Arc::new(()));
+        let mark_before = self.forest.mark();
         let mark = self.forest.begin_checkpoint();
         let registry = self.registry.read();
         let mut held: HashMap<u64, NodeId> = HashMap::new();
@@ -132,7 +162,8 @@ impl Engine {
             if let Slot::Open(tree) = &mut *slot {
                 let (private, shared): (Vec<_>, Vec<_>) =
                     tree.take_dropped().into_iter().partition(|id| *id >= bound);
-                free.extend(private);
+                // What was never stored need not be deleted.
+                free.extend(private.into_iter().filter(|id| *id < mark_before));
                 writer.garbage.candidates.extend(shared);
             }
             branches.push(Captured {
@@ -168,6 +199,7 @@ impl Engine {
             graves: std::mem::take(&mut garbage.graves),
             free: std::mem::take(&mut garbage.free),
             candidates: std::mem::take(&mut garbage.candidates),
+            kept: garbage.kept,
         })
     }
 
@@ -187,7 +219,7 @@ impl Engine {
             }
             self.discard_slot(grave.slot);
         }
-        if sweep || capture.candidates.len() > CANDIDATES_MAX {
+        if sweep || capture.candidates.len() > CANDIDATES_MAX.max(2 * capture.kept) {
             // Without all trees nothing may be concluded, and nothing is lost but space.
             if let Err(error) = self.sweep(&mut capture, &mut fresh) {
                 tracing::warn!(%error, "unused space cannot be searched for");
@@ -219,7 +251,8 @@ impl Engine {
             candidates: capture.candidates.iter().copied().collect(),
         };
         self.forest.store().commit(&manifest.encode()?, &deleted)?;
-        Ok(Garbage { graves: Vec::new(), free: capture.free, candidates: capture.candidates })
+        let Capture { free, candidates, kept, .. } = capture;
+        Ok(Garbage { graves: Vec::new(), free, candidates, kept })
     }
 
     /// Finds what a deleted branch leaves behind: what was its own goes, what it shared may be needed.
@@ -233,12 +266,9 @@ impl Engine {
         let durable = self.forest.durable_mark();
         let tree = grave.slot.tree(&self.forest)?;
         tree.ids_from(&self.forest, low, &mut |id| {
-            // What was never stored need not be deleted.
-            if id >= durable {
-                return;
-            }
+            // What was never stored, and can be stored by nobody else, need not be deleted.
             if id >= high {
-                free.push(id);
+                free.extend((id < durable).then_some(id));
             } else {
                 candidates.insert(id);
             }
@@ -265,7 +295,8 @@ impl Engine {
                 false
             }
         });
-        tracing::debug!(before, after = capture.candidates.len(), "sweep");
+        capture.kept = capture.candidates.len();
+        tracing::debug!(before, after = capture.kept, "sweep");
         Ok(())
     }
 }
@@ -277,6 +308,7 @@ impl Garbage {
     fn give_back(&mut self, rest: Garbage) {
         self.graves.extend(rest.graves);
         self.candidates.extend(rest.candidates);
+        self.kept = rest.kept;
         for older in rest.free.into_iter().rev() {
             self.free.push_front(older);
         }
@@ -288,6 +320,7 @@ impl Garbage {
             graves: Vec::new(),
             free: VecDeque::from([(Arc::new(()), manifest.free.clone())]),
             candidates: manifest.candidates.iter().copied().collect(),
+            kept: 0,
         }
     }
 }

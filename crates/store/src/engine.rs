@@ -330,6 +330,14 @@ impl Engine {
         Ok(*version)
     }
 
+    /// Logs a batch that has no operation.
+    pub(crate) fn log_empty(&self, writer: &mut Writer) -> Result<u64, StoreError> {
+        self.check_poison()?;
+        let Writer { batch, version, .. } = writer;
+        self.append(version, batch.body(), 1)?;
+        Ok(*version)
+    }
+
     /// Appends a record, in parts if it is large, and moves `version` on to its last operation.
     pub(crate) fn append(&self, version: &mut u64, body: &[u8], count: u32) -> Result<(), StoreError> {
         let parts = parts_before(body.len());
@@ -370,7 +378,7 @@ impl Engine {
     }
 
     #[inline]
-    fn throttle(&self) -> Result<(), StoreError> {
+    pub(crate) fn throttle(&self) -> Result<(), StoreError> {
         if self.is_behind() {
             return self.wait_for_checkpoint();
         }

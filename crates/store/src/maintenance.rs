@@ -57,8 +57,9 @@ fn run(weak: &Weak<Engine>) {
 
 fn checkpoint_or_warn(engine: &Engine) {
     if engine.check_writable().is_ok() {
-        if let Err(error) = engine.checkpoint(false) {
-            tracing::error!(%error, "a checkpoint failed");
+        match engine.try_checkpoint() {
+            Ok(_) => {}
+            Err(error) => tracing::error!(%error, "a checkpoint failed"),
         }
     }
 }
@@ -79,15 +80,13 @@ fn make_room(engine: &Engine) {
 
 fn evict_pass(engine: &Engine) {
     let branches: Vec<_> = engine.registry.read().by_id.values().cloned().collect();
-    for branch in branches {
+    for tree in branches.iter().flat_map(|branch| branch.open_trees()) {
         let mut from = Vec::new();
         loop {
             if engine.forest.excess() == 0 {
                 return;
             }
-            let Ok(tree) = branch.tree(&engine.forest) else { break };
             let (_, next) = tree.evict(&engine.forest, &from, EVICT_LOOKS);
-            drop(tree);
             match next {
                 Some(next) if next > from => from = next,
                 _ => break,

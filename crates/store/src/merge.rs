@@ -22,8 +22,9 @@ use crate::state;
 use crate::store::{Snapshot, Store};
 use crate::value::{check_encoded, Encode, Value};
 
-/// How often a merge is computed anew because one of its branches was written meanwhile. The last time, writers wait.
-const ATTEMPTS: u32 = 4;
+/// How often a merge is computed anew because one of its branches was written meanwhile. The last time, writers wait,
+/// unless a resolver is asked: that is the program's code, and may want to write.
+const ATTEMPTS: u32 = 6;
 
 /// Who wins where both sides changed the same thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -154,7 +155,8 @@ impl Store {
             return Err(StoreError::InvalidInput { what: "a merge", reason });
         }
         for attempt in 1..=ATTEMPTS {
-            let mut held = (attempt == ATTEMPTS).then(|| engine.writer.lock());
+            let hold = attempt == ATTEMPTS && options.resolver.is_none() && !options.dry_run;
+            let mut held = hold.then(|| engine.writer.lock());
             let trees = engine.merge_trees(&source, &target)?;
             let plan = plan(engine, &trees, &mut options)?;
             if options.dry_run {
@@ -166,6 +168,9 @@ impl Store {
                 return Err(StoreError::MergeConflict { count: open.count(), first });
             }
             engine.check_writable()?;
+            if held.is_none() {
+                engine.throttle()?;
+            }
             let mut writer = match held.take() {
                 Some(writer) => writer,
                 None => engine.writer.lock(),
@@ -193,15 +198,22 @@ impl Store {
                 let mut draft = Draft { forest: &engine.forest, tree: &tree, batch: &mut writer.batch };
                 write(&mut draft, plan.writes, &plan.events)?;
             }
-            if !writer.batch.is_empty() {
-                let version = engine.apply_batch(&mut writer, &target)?;
-                if whole {
-                    engine.note_merge(source.id, target.id)?;
-                }
-                drop(writer);
-                engine.settle(version, engine.options.durability)?;
-                report.version = Some(version);
+            let noted = whole && !report.conflicts.is_empty();
+            if writer.batch.is_empty() && !noted {
+                return Ok(report);
             }
+            let version = if writer.batch.is_empty() {
+                // Conflicts that were decided for ours leave nothing to write, but are decided.
+                engine.log_empty(&mut writer)?
+            } else {
+                engine.apply_batch(&mut writer, &target)?
+            };
+            if whole {
+                engine.note_merge(source.id, target.id)?;
+            }
+            drop(writer);
+            engine.settle(version, engine.options.durability)?;
+            report.version = Some(version);
             return Ok(report);
         }
         Err(StoreError::RetriesExhausted { attempts: ATTEMPTS })

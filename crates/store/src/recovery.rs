@@ -91,6 +91,10 @@ impl NodeStore for Nowhere {
         Ok(0)
     }
 
+    fn keeps(&self) -> bool {
+        false
+    }
+
     fn stats(&self) -> NodeStoreStats {
         NodeStoreStats::default()
     }

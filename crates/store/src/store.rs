@@ -232,7 +232,8 @@ impl Store {
         })
     }
 
-    /// Makes a branch what its parent is now. What was written to it since the fork is gone.
+    /// Makes a branch what its parent is now. What was written to it since the fork is gone; the branches that were
+    /// forked from it stay, and are then children of its parent.
     ///
     /// # Errors
     /// When there is no such branch, it is protected or has no parent, or nothing can be written.
@@ -299,21 +300,21 @@ impl Store {
     fn info_of(&self, state: &Arc<BranchState>, sizes: bool) -> Result<BranchInfo, StoreError> {
         let engine = self.engine();
         let snapshot = Snapshot::take(engine, state)?;
-        // The registry is locked before what is known of a branch, never after it.
-        let registry = engine.registry.read();
-        let meta = state.meta.lock();
-        let parent = meta.parent.and_then(|id| registry.by_id.get(&id).cloned());
-        drop(registry);
-        let own_bytes = match (sizes, meta.parent.is_some()) {
-            (true, true) => Some(snapshot.tree().bytes_from(&engine.forest, meta.fork_mark)?),
+        let (created_ms, expires_ms, protected, parent, fork_mark) = {
+            let meta = state.meta.lock();
+            (meta.created_ms, meta.expires_ms, meta.protected, meta.parent, meta.fork_mark)
+        };
+        let parent_name = parent.and_then(|id| Some(engine.registry.read().by_id.get(&id)?.name.clone()));
+        let own_bytes = match (sizes, parent) {
+            (true, Some(_)) => Some(snapshot.tree().bytes_from(&engine.forest, fork_mark)?),
             _ => None,
         };
         Ok(BranchInfo {
             name: state.name.clone(),
-            parent: parent.map(|parent| parent.name.clone()),
-            created_ms: meta.created_ms,
-            expires_ms: meta.expires_ms,
-            protected: meta.protected || state.name == DEFAULT_BRANCH,
+            parent: parent_name,
+            created_ms,
+            expires_ms,
+            protected: protected || state.name == DEFAULT_BRANCH,
             entries: snapshot.tree().len(),
             bytes: snapshot.tree().bytes(),
             own_bytes,
@@ -348,7 +349,7 @@ impl Store {
     /// When it cannot be written.
     pub fn compact(&self) -> Result<(), StoreError> {
         self.engine().checkpoint(true)?;
-        // The first one found what can go; the readers of that moment are gone by the second.
+        // The first one found what can go, and deletes only so much; the second begins after its readers.
         self.engine().checkpoint(false)
     }
 
@@ -464,9 +465,10 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn take(engine: &Arc<Engine>, state: &BranchState) -> Result<Self, StoreError> {
-        state.check_alive()?;
         let epoch = engine.epoch.lock().clone();
         let tree = state.tree(&engine.forest)?.clone();
+        // A deleted branch is marked before its tree is taken away.
+        state.check_alive()?;
         Ok(Self { engine: engine.clone(), tree: Some(tree), _epoch: epoch })
     }
 

@@ -28,7 +28,7 @@ pub const ATTEMPTS_MAX: u32 = 10;
 /// let main = store.branch("main")?;
 /// main.kv().put("alice", 10)?;
 /// main.transact(|tx| {
-///     let balance = tx.kv().get("alice")?.and_then(|value| value.as_int()).unwrap_or(0);
+///     let balance = tx.kv().get("alice")?.and_then(|value| value.as_i64()).unwrap_or(0);
 ///     tx.kv().put("alice", balance - 3)?;
 ///     tx.kv().put("bob", 3)?;
 ///     Ok(())
@@ -67,6 +67,7 @@ impl Transaction {
         let engine = &self.branch.engine;
         let state = &self.branch.state;
         engine.check_writable()?;
+        engine.throttle()?;
         let batch = self.batch.into_inner();
         let mut writer = engine.writer.lock();
         state.check_alive()?;

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duramen_measure::entropy;
-use duramen_store::{Durability, Options, Scope, Store, StoreError, Value};
+use duramen_store::{Durability, MergeOptions, Options, Scope, Store, StoreError, Value};
 
 use crash_log::CrashLog;
 use crash_nodes::{CrashNodeStore, CrashScript};
@@ -195,6 +195,82 @@ fn a_commit_in_parts_is_there_or_it_is_not() {
     }
     println!("lost {lost} times, {orphans} times with parts left");
     assert!(lost > 0 && orphans > 0, "lost {lost} times, {orphans} times with parts left");
+}
+
+/// What a branch holds, key by key.
+fn held(store: &Store, branch: &str) -> Vec<(String, Value)> {
+    store.branch(branch).unwrap().kv().range(.., usize::MAX).unwrap()
+}
+
+/// Does something to a store that is either all there after a crash or not at all, and cuts it at each of its steps.
+fn all_or_nothing(prepare: impl Fn(&Store), change: impl Fn(&Store) -> Result<(), StoreError>) {
+    let seed = entropy::seed();
+    println!("DURAMEN_SEED={seed}");
+    let (mut outcomes, mut right) = ([0; 2], None);
+    // The whole first, for what it should come to.
+    for step in std::iter::once(10_000).chain(1..) {
+        let machine = Machine::new(CrashScript::new(seed.wrapping_add(step)));
+        let store = machine.open().unwrap();
+        prepare(&store);
+        store.sync().unwrap();
+        let before = held(&store, "main");
+        machine.script.stop_in(step);
+        let is_done = change(&store).and_then(|()| store.sync()).is_ok();
+        if step == 10_000 {
+            assert!(is_done);
+            right = Some(held(&store, "main"));
+            continue;
+        }
+        drop(store);
+        let next = machine.restarted(seed);
+        let store = next.open().unwrap_or_else(|error| panic!("step {step}: {error}"));
+        let found = held(&store, "main");
+        let is_there = Some(&found) == right.as_ref();
+        assert!(is_there || (found == before && !is_done), "step {step}: a part is there, or it is lost");
+        outcomes[usize::from(is_there)] += 1;
+        // It goes on from either.
+        if !is_there {
+            change(&store).unwrap_or_else(|error| panic!("step {step}, once more: {error}"));
+            assert_eq!(Some(held(&store, "main")), right, "step {step}, once more");
+        }
+        store.close().unwrap();
+        drop(store);
+        assert_eq!(Some(held(&next.restarted(seed).open().unwrap(), "main")), right, "step {step}, at last");
+        if is_done {
+            break;
+        }
+    }
+    println!("not there, there: {outcomes:?}");
+    assert!(outcomes[0] > 0 && outcomes[1] > 0, "{outcomes:?}");
+}
+
+#[test]
+fn a_merge_is_there_or_it_is_not() {
+    let prepare = |store: &Store| {
+        let main = store.branch("main").unwrap();
+        main.kv().put_many((0..300).map(|n| (format!("key {n:03}"), vec![1_u8; 60]))).unwrap();
+        let side = store.fork("main", "side").unwrap();
+        side.kv().put_many((0..300).step_by(3).map(|n| (format!("key {n:03}"), vec![2_u8; 90]))).unwrap();
+        side.kv().delete_many((1..300).step_by(7).map(|n| format!("key {n:03}"))).unwrap();
+        main.kv().put("mine", 1).unwrap();
+    };
+    all_or_nothing(prepare, |store| {
+        let options = MergeOptions { strategy: duramen_store::Strategy::Theirs, ..MergeOptions::default() };
+        store.merge("side", "main", options).map(drop)
+    });
+}
+
+#[test]
+fn a_bulk_load_is_there_or_it_is_not() {
+    let prepare = |store: &Store| {
+        let main = store.branch("main").unwrap();
+        main.kv().put_many((0..300).map(|n| (format!("key {n:03}"), vec![1_u8; 60]))).unwrap();
+        store.fork("main", "side").unwrap();
+    };
+    all_or_nothing(prepare, |store| {
+        let pairs = (0..1000).map(|n| (format!("key {n:04}"), vec![3_u8; 100]));
+        store.branch("main")?.bulk_load("default", pairs).map(drop)
+    });
 }
 
 #[test]

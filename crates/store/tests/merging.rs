@@ -192,7 +192,9 @@ fn bases_of_merges_survive_checkpoints_and_restarts() {
     {
         let store = open();
         let main = store.branch("main").unwrap();
-        (0..500).for_each(|number| drop(main.kv().put(&format!("key {number}"), number).unwrap()));
+        for number in 0..500 {
+            main.kv().put(&format!("key {number}"), number).unwrap();
+        }
         let work = store.fork("main", "work").unwrap();
         work.kv().put("key 1", "first").unwrap();
         store.merge("work", "main", MergeOptions::default()).unwrap();

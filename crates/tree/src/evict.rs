@@ -40,7 +40,7 @@ fn evict_in(inner: &Inner, forest: &Forest, hand: &mut Hand<'_>) -> bool {
             }
             return false;
         }
-        hand.looks -= 1;
+        hand.looks -= usize::from(inner.level == 1);
         let child = inner.children.get(index);
         let mut freed = 0;
         let unloaded = child.unload(|node| {

@@ -18,6 +18,7 @@ pub struct Forest {
     mark: AtomicU64,
     durable: AtomicU64,
     budget: AtomicUsize,
+    stores: bool,
     meter: Arc<Meter>,
 }
 
@@ -96,6 +97,7 @@ impl Forest {
     pub fn new(store: Arc<dyn NodeStore>, next_id: NodeId, budget: usize) -> Self {
         let next_id = next_id.max(1);
         Self {
+            stores: store.keeps(),
             store,
             next_id: AtomicU64::new(next_id),
             mark: AtomicU64::new(next_id),
@@ -103,6 +105,10 @@ impl Forest {
             budget: AtomicUsize::new(budget),
             meter: Arc::new(Meter::default()),
         }
+    }
+
+    pub(crate) fn stores(&self) -> bool {
+        self.stores
     }
 
     /// The node store below.
@@ -153,7 +159,8 @@ impl Forest {
         self.excess() == 0
     }
 
-    pub(crate) fn mark(&self) -> NodeId {
+    /// Nodes with an id below this are stored or are being stored.
+    pub fn mark(&self) -> NodeId {
         self.mark.load(Ordering::Acquire)
     }
 

@@ -61,6 +61,8 @@ pub(crate) struct Inner {
 }
 
 /// A pointer to a child: the node itself, or where it is stored.
+///
+/// It is read recursively: a reader may read again inside, while a writer that waits to load must not come between.
 pub(crate) struct Child(RwLock<Link>);
 
 #[derive(Clone)]
@@ -116,14 +118,14 @@ impl Child {
     }
 
     pub(crate) fn link(&self) -> Link {
-        self.0.read().clone()
+        self.0.read_recursive().clone()
     }
 
     /// Reads the child where it is, loading it if need be.
     #[inline]
     pub(crate) fn with<R>(&self, forest: &Forest, read: impl FnOnce(&Node) -> R) -> Result<R, TreeError> {
         {
-            let link = self.0.read();
+            let link = self.0.read_recursive();
             if let Link::Loaded(node) = &*link {
                 node.touch();
                 forest.meter().count_hit();
@@ -136,7 +138,7 @@ impl Child {
 
     /// The child, loaded if need be.
     pub(crate) fn get(&self, forest: &Forest) -> Result<Arc<Node>, TreeError> {
-        if let Link::Loaded(node) = &*self.0.read() {
+        if let Link::Loaded(node) = &*self.0.read_recursive() {
             node.touch();
             return Ok(node.clone());
         }
@@ -185,7 +187,7 @@ impl Child {
 
     /// Where the child is stored, if it is.
     pub(crate) fn stored(&self) -> Option<(NodeId, Checksum)> {
-        match &*self.0.read() {
+        match &*self.0.read_recursive() {
             Link::Loaded(node) => node.sum.get().map(|sum| (node.id, *sum)),
             Link::Stored(stored) => Some(**stored),
         }
@@ -193,12 +195,12 @@ impl Child {
 
     /// Whether the child is not in memory.
     pub(crate) fn is_stored(&self) -> bool {
-        matches!(&*self.0.read(), Link::Stored(_))
+        matches!(&*self.0.read_recursive(), Link::Stored(_))
     }
 
     /// The id of the child, loaded or not.
     pub(crate) fn id(&self) -> NodeId {
-        match &*self.0.read() {
+        match &*self.0.read_recursive() {
             Link::Loaded(node) => node.id,
             Link::Stored(stored) => stored.0,
         }

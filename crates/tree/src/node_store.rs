@@ -71,6 +71,11 @@ pub trait NodeStore: Send + Sync {
     /// When the storage below cannot be read or written.
     fn delete_from(&self, first: NodeId) -> Result<u64, NodeStoreError>;
 
+    /// Whether nodes can be kept at all: if not, trees need not tell which they stopped using.
+    fn keeps(&self) -> bool {
+        true
+    }
+
     /// Figures for `store info` and the lab.
     fn stats(&self) -> NodeStoreStats;
 }

@@ -119,11 +119,13 @@ impl Tree {
 /// The node for writing: itself if nobody else holds it, else a copy.
 fn writable<'n>(slot: &'n mut Arc<Node>, edit: &mut Edit<'_>) -> &'n mut Node {
     let stored = slot.id < edit.mark || slot.sum.get().is_some();
-    if stored {
+    let shared = Arc::strong_count(slot) != 1;
+    // A shared node may yet be stored by whoever else holds it.
+    if (stored || shared) && edit.forest.stores() {
         edit.dropped.push(slot.id);
     }
     // Nobody can get hold of the node meanwhile: there are no weak pointers, and this is the only strong one.
-    if Arc::strong_count(slot) != 1 {
+    if shared {
         *slot = Arc::new(slot.copied(edit.forest));
     } else if stored {
         Arc::get_mut(slot).expect("the only pointer to a node").renumber(edit.forest);

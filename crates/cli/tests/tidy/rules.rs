@@ -138,7 +138,7 @@ pub(crate) fn registry_hosts(files: &[File]) -> Vec<Finding> {
     for file in files {
         for (number, line) in numbered(file) {
             // cargo names the index of each package in its lock file.
-            if file.path == "Cargo.lock" && line.starts_with("source = ") {
+            if file.path.ends_with("Cargo.lock") && line.starts_with("source = ") {
                 continue;
             }
             let line = line.to_ascii_lowercase();

@@ -33,6 +33,7 @@ pub(crate) struct Splice {
 
 impl Splice {
     /// The text after the change.
+    #[cfg(test)]
     pub(crate) fn apply(&self, text: &[u8]) -> Vec<u8> {
         let mut changed = Vec::with_capacity(text.len() - self.remove + self.insert.len());
         changed.extend_from_slice(&text[..self.at]);
@@ -240,6 +241,7 @@ pub(crate) fn delete(text: &[u8], path: &Path) -> Result<Option<Splice>, JsonErr
 ///
 /// # Errors
 /// The limit that is broken.
+#[cfg(test)]
 pub(crate) fn validate(value: &Value) -> Result<(), JsonError> {
     validate_shape(value, 0)?;
     write_value(value, &mut io::sink())

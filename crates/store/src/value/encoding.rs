@@ -28,7 +28,9 @@ pub(super) const OBJECT: u8 = 8;
 /// assert_eq!(Value::decode(&bytes)?, Value::from("text"));
 /// # Ok::<(), duramen_store::value::ValueError>(())
 /// ```
-pub trait Encode {
+///
+/// The crate's own types implement it and no others: it runs while other writers wait.
+pub trait Encode: sealed::Sealed {
     /// Checks the limits [`MAX_STRING_BYTES`], [`MAX_ELEMENTS`], [`MAX_NESTING`] and [`MAX_ENCODED_BYTES`].
     ///
     /// # Errors
@@ -130,6 +132,8 @@ impl Encode for Vec<u8> {
 
 macro_rules! scalar {
     ($($type:ty: $value:ident, $out:ident => $write:expr;)*) => {$(
+        impl sealed::Sealed for $type {}
+
         impl Encode for $type {
             fn check(&self) -> Result<(), ValueError> {
                 Ok(())
@@ -267,3 +271,16 @@ fn write_varint(mut number: u64, out: &mut Vec<u8>) {
 fn varint_len(number: u64) -> usize {
     (70 - (number | 1).leading_zeros() as usize) / 7
 }
+
+mod sealed {
+    /// Nobody else implements it.
+    pub trait Sealed {}
+}
+
+impl<T: Encode + ?Sized> sealed::Sealed for &T {}
+impl sealed::Sealed for Value {}
+impl sealed::Sealed for str {}
+impl sealed::Sealed for [u8] {}
+impl<const N: usize> sealed::Sealed for [u8; N] {}
+impl sealed::Sealed for String {}
+impl sealed::Sealed for Vec<u8> {}

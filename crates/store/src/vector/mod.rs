@@ -1,13 +1,17 @@
 //! Exact nearest-neighbour search over vectors that lie in the leaves of a tree.
 
+mod codes;
 mod collections;
+mod exact;
 mod filter;
 mod metric;
 mod quantise;
 mod row;
 mod search;
 
-pub use collections::Vectors;
+pub use collections::{
+    Collection, CollectionInfo, Match, Record, SearchOptions, Vectors, METADATA_BYTES_MAX,
+};
 pub use filter::{Condition, Filter, FilterError, FilterOp};
 pub use metric::Metric;
 pub use quantise::Block;

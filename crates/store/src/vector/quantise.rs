@@ -75,6 +75,47 @@ impl Block {
         Ok(Self { metric, dimension, rows, codes: codes.into(), scales, residuals, norms })
     }
 
+    /// The codes of several blocks in one, in their order: copied, not derived anew.
+    ///
+    /// # Errors
+    /// [`VectorError::DimensionMismatch`] and [`VectorError::Damaged`] when a block is of another dimension or metric.
+    pub fn join<'a>(
+        metric: Metric,
+        dimension: usize,
+        blocks: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Result<Self, VectorError> {
+        check_dimension(dimension)?;
+        let rows: usize = blocks.clone().map(Self::rows).sum();
+        let (padded, size) = (rows.next_multiple_of(GROUP), dimension.div_ceil(2) * STEP);
+        let mut codes = vec![0; padded / GROUP * size].into_boxed_slice();
+        let [mut scales, mut residuals, mut norms] = [(); 3].map(|()| Vec::with_capacity(padded));
+        for block in blocks {
+            if block.dimension != dimension {
+                return Err(VectorError::DimensionMismatch { expected: dimension, actual: block.dimension });
+            }
+            if block.metric != metric {
+                return Err(VectorError::Damaged { what: "its block was built for another metric" });
+            }
+            for row in 0..block.rows {
+                let at = scales.len() + row;
+                let from = block.codes[row / GROUP * size..][..size].as_chunks::<STEP>().0;
+                let to = codes[at / GROUP * size..][..size].as_chunks_mut::<STEP>().0;
+                let (from_lane, to_lane) = (2 * (row % GROUP), 2 * (at % GROUP));
+                for (from, to) in from.iter().zip(to) {
+                    to[to_lane..to_lane + 2].copy_from_slice(&from[from_lane..from_lane + 2]);
+                }
+            }
+            scales.extend_from_slice(&block.scales[..block.rows]);
+            residuals.extend_from_slice(&block.residuals[..block.rows]);
+            norms.extend_from_slice(&block.norms[..block.rows]);
+        }
+        let [scales, residuals, norms] = [scales, residuals, norms].map(|mut column| {
+            column.resize(padded, 0.0);
+            column.into_boxed_slice()
+        });
+        Ok(Self { metric, dimension, rows, codes, scales, residuals, norms })
+    }
+
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
@@ -264,14 +305,33 @@ struct Pass<'a> {
     scratch: &'a mut Scratch,
 }
 
+/// Groups that are read side by side. Their places in memory lie far apart, so that while one waits for memory at the
+/// beginning of a page, where no prefetcher reads ahead, the others do, too: the waits overlap.
+const STREAMS: usize = 4;
+
+/// The sums of products of some groups' codes with the query's.
+trait Products {
+    fn products<const N: usize>(&self, groups: [&[[i8; STEP]]; N], pairs: &[[i16; 2]]) -> [[i32; GROUP]; N];
+}
+
 impl Pass<'_> {
     #[inline(always)]
-    fn run(self, products: impl Fn(&[[i8; STEP]], &[[i16; 2]]) -> [i32; GROUP]) -> bool {
+    fn run(self, kernel: impl Products) -> bool {
         let Pass { query, block, threshold, scratch } = self;
         let steps = block.codes.as_chunks::<STEP>().0;
-        let groups = steps.chunks_exact(query.pairs.len().max(1));
-        for (group, to) in groups.zip(scratch.products.as_chunks_mut::<GROUP>().0) {
-            *to = products(group, &query.pairs);
+        let size = query.pairs.len().max(1);
+        let count = steps.len() / size;
+        let sums = scratch.products.as_chunks_mut::<GROUP>().0;
+        let apart = count / STREAMS;
+        let group = |at: usize| &steps[at * size..][..size];
+        for at in 0..apart {
+            let groups: [_; STREAMS] = std::array::from_fn(|stream| group(at + stream * apart));
+            for (stream, sum) in kernel.products(groups, &query.pairs).into_iter().enumerate() {
+                sums[at + stream * apart] = sum;
+            }
+        }
+        for (at, sum) in sums.iter_mut().enumerate().take(count).skip(apart * STREAMS) {
+            [*sum] = kernel.products([group(at)], &query.pairs);
         }
         let columns = block.scales.iter().zip(&block.residuals).zip(&block.norms);
         let mut all_below = true;
@@ -308,7 +368,7 @@ impl Simd {
         match self {
             #[cfg(target_arch = "x86_64")]
             Simd::Avx2(simd) => pulp::Simd::vectorize(simd, Avx2Pass(simd, pass)),
-            Simd::Portable => pass.run(portable_products),
+            Simd::Portable => pass.run(Portable),
         }
     }
 }
@@ -323,33 +383,50 @@ impl pulp::WithSimd for Avx2Pass<'_> {
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) -> bool {
         let Avx2Pass(simd, pass) = self;
-        pass.run(
-            #[inline(always)]
-            |group, pairs| {
-                let mut sums = [simd.avx._mm256_setzero_si256(); 2];
-                for (codes, pair) in group.iter().zip(pairs) {
-                    let pair = simd.avx._mm256_set1_epi32(pulp::cast(*pair));
-                    let halves: [[i8; STEP / 2]; 2] = pulp::cast(*codes);
-                    for (sum, codes) in sums.iter_mut().zip(halves) {
-                        let codes = simd.avx2._mm256_cvtepi8_epi16(pulp::cast(codes));
-                        *sum = simd.avx2._mm256_add_epi32(*sum, simd.avx2._mm256_madd_epi16(codes, pair));
-                    }
+        pass.run(Avx2(simd))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+struct Avx2(pulp::x86::V3);
+
+#[cfg(target_arch = "x86_64")]
+impl Products for Avx2 {
+    #[inline(always)]
+    fn products<const N: usize>(&self, groups: [&[[i8; STEP]]; N], pairs: &[[i16; 2]]) -> [[i32; GROUP]; N] {
+        let Self(simd) = self;
+        let mut sums = [[simd.avx._mm256_setzero_si256(); 2]; N];
+        // Bounds are checked here, once.
+        let groups = groups.map(|group| &group[..pairs.len()]);
+        for (step, pair) in pairs.iter().enumerate() {
+            let pair = simd.avx._mm256_set1_epi32(pulp::cast(*pair));
+            for (sums, group) in sums.iter_mut().zip(groups) {
+                let halves: [[i8; STEP / 2]; 2] = pulp::cast(group[step]);
+                for (sum, codes) in sums.iter_mut().zip(halves) {
+                    let codes = simd.avx2._mm256_cvtepi8_epi16(pulp::cast(codes));
+                    *sum = simd.avx2._mm256_add_epi32(*sum, simd.avx2._mm256_madd_epi16(codes, pair));
                 }
-                pulp::cast(sums)
-            },
-        )
+            }
+        }
+        sums.map(pulp::cast)
     }
 }
 
 /// The same in plain code, for the compiler to make the best of.
-fn portable_products(group: &[[i8; STEP]], pairs: &[[i16; 2]]) -> [i32; GROUP] {
-    let mut sums = [0; GROUP];
-    for (codes, [first, second]) in group.iter().zip(pairs) {
-        for (sum, [a, b]) in sums.iter_mut().zip(codes.as_chunks::<2>().0) {
-            *sum += i32::from(*a) * i32::from(*first) + i32::from(*b) * i32::from(*second);
-        }
+struct Portable;
+
+impl Products for Portable {
+    fn products<const N: usize>(&self, groups: [&[[i8; STEP]]; N], pairs: &[[i16; 2]]) -> [[i32; GROUP]; N] {
+        groups.map(|group| {
+            let mut sums = [0; GROUP];
+            for (codes, [first, second]) in group.iter().zip(pairs) {
+                for (sum, [a, b]) in sums.iter_mut().zip(codes.as_chunks::<2>().0) {
+                    *sum += i32::from(*a) * i32::from(*first) + i32::from(*b) * i32::from(*second);
+                }
+            }
+            sums
+        })
     }
-    sums
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::ops::Bound;
 
+use duramen_store::event::Events;
 use duramen_store::{Scope, StoreError};
 
-use super::plan::{value, Kind, Step, SPACES};
+use super::plan::{event, value, Kind, Step, EVENT_TYPES, SPACES};
 use super::shadow::{Data, Entry, Place};
 
 /// Why a check failed.
@@ -117,6 +118,47 @@ pub(crate) fn step<S: Scope>(step: &Step, scope: &S, data: &Data, keys: &[String
     }
 }
 
+/// Compares an event log: its numbers, what they say, the chain of hashes and the index by type.
+fn events<'d, S: Scope>(
+    events: &Events<'_, S>,
+    right: impl Iterator<Item = (u32, &'d Entry)>,
+    name: &str,
+) -> Result<(), Finding> {
+    let mut count = 0;
+    let mut of_type = [0_u64; EVENT_TYPES.len()];
+    for (seq, entry) in right {
+        let (event_type, payload) = event(entry.value);
+        let found = events.get(u64::from(seq))?;
+        let is_right = found.as_ref().is_some_and(|found| {
+            found.event_type == event_type
+                && serde_json::from_str(found.payload.as_str()).ok().as_ref() == Some(&payload)
+        });
+        if !is_right {
+            return other(format!("event {seq} of {name} is {found:?}, not {event_type} {payload}"));
+        }
+        of_type[entry.value as usize % EVENT_TYPES.len()] += 1;
+        count += 1;
+    }
+    if events.len()? != count {
+        return other(format!("space {name} has {} events, not {count}", events.len()?));
+    }
+    let report = events.verify()?;
+    if report.first_bad.is_some() || report.checked != count {
+        return other(format!("the events of {name} do not hold: {report:?}"));
+    }
+    for found in events.types()? {
+        let at = EVENT_TYPES.iter().position(|known| *known == found.name);
+        let right = at.map(|at| std::mem::take(&mut of_type[at]));
+        if right != Some(found.count) {
+            return other(format!("{found:?} of {name}, and should be {right:?}"));
+        }
+    }
+    if of_type != [0; EVENT_TYPES.len()] {
+        return other(format!("types of {name} are missing: {of_type:?}"));
+    }
+    Ok(())
+}
+
 fn prefix(key: &str) -> &str {
     &key[..key.char_indices().nth(2).map_or(key.len(), |(at, _)| at)]
 }
@@ -149,6 +191,20 @@ pub(crate) fn all<S: Scope>(scope: &S, data: &Data, keys: &[String]) -> Result<(
         for (at, entry) in rows(data, 1, number) {
             cell(scope, (1, number, at), Some(entry), keys)?;
         }
+        let listed = space.json().list("", None, usize::MAX)?.items;
+        let right: Vec<_> = rows(data, 3, number).map(|(at, _)| keys[at as usize].as_str()).collect();
+        if listed != right {
+            return other(format!("space {name} holds the documents {listed:?}, not {right:?}"));
+        }
+        for (at, entry) in rows(data, 3, number) {
+            let found = space.json().get(&keys[at as usize], "")?;
+            let read = found.as_ref().and_then(|json| serde_json::from_str(json.as_str()).ok());
+            if read != Some(entry.document()) {
+                let key = &keys[at as usize];
+                return other(format!("the document {key:?} is {found:?}, not {:?}", entry.document()));
+            }
+        }
+        events(&space.events(), rows(data, 2, number), name)?;
         // Versions, of a few.
         for (at, entry) in rows(data, 0, number).step_by(7) {
             pair(scope, (0, number, at), Some(entry), keys)?;

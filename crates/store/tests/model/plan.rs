@@ -54,6 +54,10 @@ kinds! {
     CellCas "cell-cas" 40 [Branch, Space, Key, Value, Level, Count]
     CellDelete "cell-delete" 15 [Branch, Space, Key, Level]
     CellRead "cell-read" 15 [Branch, Space, Key]
+    EventAppend "event-append" 22 [Branch, Space, Count, Value, Level]
+    DocSet "doc-set" 20 [Branch, Space, Key, Value, Level]
+    DocChange "doc-change" 30 [Branch, Space, Key, Value, Level]
+    DocDelete "doc-delete" 8 [Branch, Space, Key, Level]
     Create "create" 4 [Branch]
     Fork "fork" 24 [Branch, Branch, Flag]
     DeleteBranch "delete-branch" 10 [Branch]
@@ -63,6 +67,8 @@ kinds! {
     TxPut "tx-put" 60 [Slot, Space, Key, Value]
     TxDelete "tx-delete" 25 [Slot, Space, Key]
     TxCellSet "tx-cell-set" 25 [Slot, Space, Key, Value]
+    TxEvent "tx-event" 10 [Slot, Space, Value]
+    TxDocChange "tx-doc-change" 14 [Slot, Space, Key, Value]
     TxGet "tx-get" 20 [Slot, Space, Key]
     TxRange "tx-range" 12 [Slot, Space, Key, Key, Count]
     TxCount "tx-count" 8 [Slot, Space, Key, Flag]
@@ -298,4 +304,26 @@ pub(crate) fn value(n: u32) -> Value {
             Value::Bytes(bytes(&mut rng, len))
         }
     }
+}
+
+/// Types of events.
+pub(crate) const EVENT_TYPES: [&str; 3] = ["made", "sold", "made/again"];
+
+/// The type and the payload of the event of a number.
+pub(crate) fn event(n: u32) -> (&'static str, serde_json::Value) {
+    (EVENT_TYPES[n as usize % 3], serde_json::json!({ "n": n, "text": "x".repeat(n as usize % 90) }))
+}
+
+/// A document: a large part that is set as a whole, and a small one that is changed in place; none is not there.
+pub(crate) fn document(large: Option<u32>, small: Option<u64>) -> serde_json::Value {
+    let mut members = serde_json::Map::new();
+    if let Some(n) = large {
+        let list: Vec<_> = (0..n % 300).map(|i| serde_json::json!({ "i": i, "of": n })).collect();
+        members.insert("large".to_owned(), list.into());
+    }
+    if let Some(n) = small {
+        members
+            .insert("small".to_owned(), serde_json::json!({ "n": n, "text": "y".repeat(n as usize % 50) }));
+    }
+    members.into()
 }

@@ -8,8 +8,8 @@ use duramen_store::{Branch, Durability, Scope, Snapshot, Store, StoreError, Tran
 use super::check;
 use super::crash_nodes::CrashScript;
 use super::device::{level, Crash, Ground};
-use super::plan::{self, value, Kind, Plan, Step, BRANCHES, SLOTS, SPACES};
-use super::shadow::{Data, Effect, Entry, Place, Shadow};
+use super::plan::{self, document, event, value, Kind, Plan, Step, BRANCHES, SLOTS, SPACES};
+use super::shadow::{next_event, writes_of, Data, Effect, Entry, Place, Shadow, NO_LARGE};
 
 /// Why a step was not done.
 #[derive(Debug)]
@@ -265,12 +265,16 @@ impl Runner {
         match step.kind {
             Kind::Put | Kind::Delete | Kind::PutMany | Kind::DeleteMany => self.write_pairs(step),
             Kind::CellInit | Kind::CellSet | Kind::CellCas | Kind::CellDelete => self.write_cell(step),
+            Kind::EventAppend => self.append_events(step),
+            Kind::DocSet | Kind::DocChange | Kind::DocDelete => self.write_document(step),
             Kind::Get | Kind::Range | Kind::List | Kind::Count | Kind::CellRead => self.read(step),
             Kind::Create | Kind::Fork | Kind::DeleteBranch | Kind::Reset | Kind::Protect => {
                 self.change_branch(step)
             }
             Kind::Begin => self.begin(n[0], n[1], n[2]),
-            Kind::TxPut | Kind::TxDelete | Kind::TxCellSet => self.write_in_work(step),
+            Kind::TxPut | Kind::TxDelete | Kind::TxCellSet | Kind::TxEvent | Kind::TxDocChange => {
+                self.write_in_work(step)
+            }
             Kind::TxGet | Kind::TxRange | Kind::TxCount => self.read_in_work(step),
             Kind::Commit => self.commit(n[0]),
             Kind::GiveUp => {
@@ -405,6 +409,64 @@ impl Runner {
         self.committed(level, effects.len() as u64, effects, result.map(|_| None))
     }
 
+    fn append_events(&mut self, step: &Step) -> Result<(), Failure> {
+        let n = step.n;
+        let Some((id, branch)) = self.branch(n[0])? else { return Ok(()) };
+        let space = (n[1] as usize % SPACES.len()) as u8;
+        let first = next_event(self.shadow.data(id), space);
+        let level = level(n[4]);
+        let branch = branch.with_durability(level);
+        let numbers: Vec<u32> = (0..n[2]).map(|i| n[3] + i).collect();
+        let result =
+            self.ok(branch.space(SPACES[space as usize]))?.events().append_batch(numbers.iter().map(|n| {
+                let (event_type, payload) = event(*n);
+                (event_type, payload)
+            }));
+        if let Ok(range) = &result {
+            if *range != (u64::from(first)..u64::from(first) + numbers.len() as u64) {
+                return wrong(format!("the events got {range:?}, not {first} and so on"));
+            }
+        }
+        let effects = numbers.iter().enumerate().map(|(i, n)| {
+            let place = (2, space, first + i as u32);
+            self.set(id, place, 2 * i as u64, 0, *n)
+        });
+        let effects: Vec<Effect> = effects.collect();
+        self.committed(level, 2 * effects.len() as u64, effects, result.map(|_| None))
+    }
+
+    fn write_document(&mut self, step: &Step) -> Result<(), Failure> {
+        let n = step.n;
+        let Some((id, branch)) = self.branch(n[0])? else { return Ok(()) };
+        let place = self.place(3, n[1], n[2]);
+        let level = level(if step.kind == Kind::DocDelete { n[3] } else { n[4] });
+        let branch = branch.with_durability(level);
+        let space = self.ok(branch.space(SPACES[place.1 as usize]))?;
+        let (documents, key) = (space.json(), self.key(place));
+        let now = self.shadow.data(id).get(&place).copied();
+        let (result, effects) = match step.kind {
+            Kind::DocSet => {
+                let result = documents.set(key, "", &document(Some(n[3]), None)).map(Some);
+                (result, vec![self.set(id, place, 0, 0, n[3])])
+            }
+            Kind::DocChange => {
+                let small = document(None, Some(u64::from(n[3])))["small"].take();
+                let result = documents.set(key, "small", &small).map(Some);
+                let large = now.map_or(NO_LARGE, |now| now.value);
+                (result, vec![self.set(id, place, 0, u64::from(n[3]) + 1, large)])
+            }
+            _ => {
+                let result = documents.delete(key, "");
+                if result.as_ref().is_ok_and(|existed| *existed != now.is_some()) {
+                    return wrong("the document was there or not, and the opposite is told");
+                }
+                let effects = now.iter().map(|_| Effect::Remove { branch: id, place }).collect();
+                (result.map(|_| None), effects)
+            }
+        };
+        self.committed(level, effects.len() as u64, effects, result)
+    }
+
     fn read(&mut self, step: &Step) -> Result<(), Failure> {
         let Some((id, branch)) = self.branch(step.n[0])? else { return Ok(()) };
         self.told(check::step(step, &branch, self.shadow.data(id), &self.keys))
@@ -483,14 +545,38 @@ impl Runner {
 
     fn write_in_work(&mut self, step: &Step) -> Result<(), Failure> {
         let n = step.n;
-        let place = self.place(u8::from(step.kind == Kind::TxCellSet), n[1], n[2]);
         let slot = n[0] as usize % SLOTS;
         let Some(mut work) = self.works[slot].take() else { return Ok(()) };
+        let place = match step.kind {
+            Kind::TxEvent => {
+                let space = (n[1] as usize % SPACES.len()) as u8;
+                (2, space, next_event(&work.view(), space))
+            }
+            Kind::TxCellSet => self.place(1, n[1], n[2]),
+            Kind::TxDocChange => self.place(3, n[1], n[2]),
+            _ => self.place(0, n[1], n[2]),
+        };
         let now = work.get(place);
         let done = {
             let space = self.ok(work.transaction.space(SPACES[place.1 as usize]))?;
-            let key = self.key(place);
+            let key = if place.0 == 2 { "" } else { self.key(place) };
             match step.kind {
+                Kind::TxEvent => {
+                    let (event_type, payload) = event(n[2]);
+                    space.events().append(event_type, payload).map(|seq| {
+                        work.writes.push((place, Some(Entry { version: 0, cell: 0, value: n[2] })));
+                        seq == u64::from(place.2)
+                    })
+                }
+                Kind::TxDocChange => {
+                    let small = document(None, Some(u64::from(n[3])))["small"].take();
+                    space.json().set(key, "small", &small).map(|()| {
+                        let large = now.map_or(NO_LARGE, |now| now.value);
+                        let cell = u64::from(n[3]) + 1;
+                        work.writes.push((place, Some(Entry { version: 0, cell, value: large })));
+                        true
+                    })
+                }
                 Kind::TxPut => space.kv().put(key, value(n[3])).map(|()| {
                     work.writes.push((place, Some(Entry { version: 0, cell: 0, value: n[3] })));
                     true
@@ -538,12 +624,16 @@ impl Runner {
             self.tally.conflicts += 1;
             return self.refused(result, |error| matches!(error, StoreError::TransactionConflict { .. }));
         }
-        let effects = work.writes.iter().enumerate().map(|(index, (place, entry))| match entry {
-            Some(entry) => self.set(work.branch, *place, index as u64, entry.cell, entry.value),
-            None => Effect::Remove { branch: work.branch, place: *place },
-        });
-        let effects: Vec<Effect> = effects.collect();
-        self.committed(work.level, effects.len() as u64, effects, result.map(Some))
+        let mut ops = 0;
+        let mut effects = Vec::new();
+        for (place, entry) in &work.writes {
+            effects.push(match entry {
+                Some(entry) => self.set(work.branch, *place, ops, entry.cell, entry.value),
+                None => Effect::Remove { branch: work.branch, place: *place },
+            });
+            ops += writes_of(place.0);
+        }
+        self.committed(work.level, ops, effects, result.map(Some))
     }
 
     /// Something after which nothing of what was done before can be lost.
@@ -650,7 +740,8 @@ impl Runner {
         for (info, (name, id)) in infos.iter().zip(&names) {
             let twig = &self.shadow.twigs[id];
             let parent = twig.parent.map(|parent| BRANCHES[self.shadow.twigs[&parent].name]);
-            let right = (parent, twig.protected || twig.name == 0, twig.data.len() as u64);
+            let entries = twig.data.keys().map(|place| writes_of(place.0)).sum();
+            let right = (parent, twig.protected || twig.name == 0, entries);
             let told = (info.parent.as_deref(), info.protected, info.entries);
             if told != right {
                 return wrong(format!(

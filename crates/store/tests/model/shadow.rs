@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Kind of data (0 pairs, 1 cells), space, key: all as numbers that sort like what they stand for.
+/// Kind of data (0 pairs, 1 cells, 2 events, 3 documents), space, key (of an event, its number): all as numbers that
+/// sort like what they stand for.
 pub(crate) type Place = (u8, u8, u32);
 
 /// What is at a place.
@@ -11,10 +12,35 @@ pub(crate) type Place = (u8, u8, u32);
 pub(crate) struct Entry {
     /// The version of the write.
     pub(crate) version: u64,
-    /// The counter of a cell; 0 for a pair.
+    /// The counter of a cell; the small part of a document, and one more; 0 for others.
     pub(crate) cell: u64,
-    /// The number of the value.
+    /// The number of the value, of the event, or of the large part of a document.
     pub(crate) value: u32,
+}
+
+/// A document without a large part.
+pub(crate) const NO_LARGE: u32 = u32::MAX;
+
+impl Entry {
+    /// The document that the entry stands for.
+    pub(crate) fn document(&self) -> serde_json::Value {
+        super::plan::document((self.value != NO_LARGE).then_some(self.value), self.cell.checked_sub(1))
+    }
+}
+
+/// Writes that one entry of a kind takes: an event is indexed by its type as well.
+pub(crate) fn writes_of(kind: u8) -> u64 {
+    if kind == 2 {
+        2
+    } else {
+        1
+    }
+}
+
+/// The number of the next event of a space.
+pub(crate) fn next_event(data: &Data, space: u8) -> u32 {
+    let last = data.range((2, space, 0)..=(2, space, u32::MAX)).next_back();
+    last.map_or(0, |(place, _)| place.2 + 1)
 }
 
 pub(crate) type Data = BTreeMap<Place, Entry>;
@@ -95,6 +121,10 @@ impl Shadow {
             Effect::Reset { branch } => {
                 let parent = self.twig(branch).parent.expect("a branch that is reset has a parent");
                 self.twig(branch).data = self.data(parent).clone();
+                // Its children were forked from what it was.
+                for twig in self.twigs.values_mut().filter(|twig| twig.parent == Some(branch)) {
+                    twig.parent = Some(parent);
+                }
             }
             Effect::Protect { branch, protected } => self.twig(branch).protected = protected,
         }

@@ -124,3 +124,49 @@ fn bounds_hold_for_norms_that_f32_rounds_coarsely() {
         }
     }
 }
+
+#[test]
+fn joined_blocks_are_the_block_of_all_rows() {
+    for (seed, dimension) in (0..).zip([1, 2, 7, 128]) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let parts: Vec<Vec<Vec<u8>>> = (0..9)
+            .map(|_| {
+                let row = |rng: &mut fastrand::Rng| {
+                    (0..dimension).flat_map(|_| (rng.f32() - 0.5).to_le_bytes()).collect()
+                };
+                (0..rng.usize(0..40)).map(|_| row(&mut rng)).collect()
+            })
+            .collect();
+        let build = |rows: &mut dyn Iterator<Item = &Vec<u8>>| {
+            Block::build(Metric::Dot, dimension, rows.map(Vec::as_slice)).unwrap()
+        };
+        let blocks: Vec<_> = parts.iter().map(|part| build(&mut part.iter())).collect();
+        let joined = Block::join(Metric::Dot, dimension, blocks.iter()).unwrap();
+        let whole = build(&mut parts.iter().flatten());
+        assert_eq!(joined.rows, whole.rows, "seed {seed}");
+        assert_eq!(joined.codes, whole.codes, "seed {seed}");
+        assert_eq!(
+            (joined.scales, joined.residuals, joined.norms),
+            (whole.scales, whole.residuals, whole.norms),
+            "seed {seed}"
+        );
+        assert!(Block::join(Metric::Dot, dimension + 1, blocks.iter()).is_err());
+        assert!(Block::join(Metric::Cosine, dimension, blocks.iter()).is_err());
+    }
+}
+
+#[test]
+fn groups_side_by_side_give_the_sums_of_each_alone() {
+    let mut rng = fastrand::Rng::with_seed(3);
+    let pairs: Vec<[i16; 2]> = (0..65).map(|_| [rng.i16(..), rng.i16(..)].map(|x| x / 2)).collect();
+    let groups: Vec<Vec<[i8; STEP]>> =
+        (0..4).map(|_| (0..65).map(|_| std::array::from_fn(|_| rng.i8(-127..))).collect()).collect();
+    let all: [&[[i8; STEP]]; 4] = std::array::from_fn(|at| &groups[at][..]);
+    let expected = all.map(|group| Portable.products([group], &pairs)[0]);
+    assert_eq!(Portable.products(all, &pairs), expected);
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = pulp::x86::V3::try_new() {
+        assert_eq!(Avx2(simd).products(all, &pairs), expected);
+        assert_eq!(all.map(|group| Avx2(simd).products([group], &pairs)[0]), expected);
+    }
+}

@@ -1,0 +1,133 @@
+//! The codes of a collection, kept beside the leaves that hold its rows.
+//!
+//! A write makes the codes of one leaf anew, at the next search. Forks share what they have not changed, and codes go
+//! when the last tree with their leaf does: there is nothing to limit or to evict. They take about `dimension + 12`
+//! bytes a row. A leaf has one place for codes. Where two collections meet in one, the first that is searched has it,
+//! and the few rows of the other are coded in each search.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use duramen_tree::{KeyRange, LeafView};
+
+use super::metric::Metric;
+use super::quantise::Block;
+use super::row::{decode_row, Row};
+use crate::error::StoreError;
+use crate::keys::{self, KeyBuf};
+use crate::scope::View;
+
+/// Which rows are coded, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Coding<'r> {
+    /// The range of the collection's rows: all keys that begin with `start`.
+    pub(super) range: KeyRange<'r>,
+    pub(super) metric: Metric,
+    pub(super) dimension: usize,
+}
+
+impl Coding<'_> {
+    /// Whether what a leaf keeps is about these rows, coded in this way: leaves of two collections lie side
+    /// by side, and a collection may have been dropped and made again with another metric.
+    fn fits(&self, start: &[u8], block: &Block) -> bool {
+        block.metric() == self.metric && block.dimension() == self.dimension && *start == *self.range.start
+    }
+}
+
+/// The codes of a leaf, and how to come from a row of them to the row of the tree.
+pub(super) struct Part {
+    /// With what the keys of the coded rows begin. In place, as a search looks at it in every part.
+    start: KeyBuf,
+    pub(super) block: Block,
+    /// Of each leaf, its first row and where that row's key ends in `keys`.
+    leaves: Vec<(u32, u32)>,
+    keys: Vec<u8>,
+}
+
+impl Part {
+    /// The first key of the leaf that holds a row, and which row of that leaf it is, from the key on.
+    fn locate(&self, row: usize) -> (&[u8], usize) {
+        let leaf = self.leaves.partition_point(|(first, _)| *first as usize <= row) - 1;
+        let begin = if leaf == 0 { 0 } else { self.leaves[leaf - 1].1 };
+        let (first, end) = self.leaves[leaf];
+        (&self.keys[begin as usize..end as usize], row - first as usize)
+    }
+
+    /// Shows key and value of a row, in the view that the part was taken from.
+    pub(super) fn show<R>(
+        &self,
+        view: &dyn View,
+        coding: &Coding<'_>,
+        row: usize,
+        show: impl FnOnce(&[u8], &[u8]) -> Result<R, StoreError>,
+    ) -> Result<R, StoreError> {
+        let (start, at) = self.locate(row);
+        let (mut show, mut shown) = (Some(show), None);
+        view.leaves(&KeyRange::new(start, coding.range.end), &mut |leaf| {
+            if at < leaf.len() {
+                let entry = leaf.entry(at);
+                shown = show.take().map(|show| show(entry.key, entry.value));
+            }
+            ControlFlow::Break(())
+        })?;
+        shown.unwrap_or_else(|| Err(StoreError::Damaged("a leaf has fewer rows than codes".into())))
+    }
+}
+
+/// The parts of a collection, in the order of keys. Afterwards no node of the tree is held.
+pub(super) fn parts(view: &dyn View, coding: &Coding<'_>) -> Result<Vec<Arc<Part>>, StoreError> {
+    let mut parts = Vec::new();
+    let mut failed = None;
+    view.leaves(&coding.range, &mut |leaf| match part_of(leaf, coding) {
+        Ok(part) => {
+            if part.block.rows() > 0 {
+                parts.push(part);
+            }
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    failed.map_or(Ok(parts), Err)
+}
+
+fn part_of(leaf: LeafView<'_>, coding: &Coding<'_>) -> Result<Arc<Part>, StoreError> {
+    let kept = leaf.sidecar(|| derive_part(leaf, coding).ok().map(Arc::new));
+    match kept.as_deref() {
+        Some(Some(part)) if coding.fits(&part.start, &part.block) => Ok(part.clone()),
+        _ => derive_part(leaf, coding).map(Arc::new),
+    }
+}
+
+fn derive_part(leaf: LeafView<'_>, coding: &Coding<'_>) -> Result<Part, StoreError> {
+    let block = derive_block(leaf, coding)?;
+    let keys = leaf.entry(0).key.to_vec();
+    Ok(Part { start: coding.range.start.into(), block, leaves: vec![(0, keys.len() as u32)], keys })
+}
+
+fn derive_block(leaf: LeafView<'_>, coding: &Coding<'_>) -> Result<Block, StoreError> {
+    let mut vectors = Vec::with_capacity(leaf.len());
+    for index in 0..leaf.len() {
+        let entry = leaf.entry(index);
+        let row = decode_row(entry.value)?;
+        check_row(entry.key, &row, coding)?;
+        vectors.push(row.vector_bytes());
+    }
+    Ok(Block::build(coding.metric, coding.dimension, vectors)?)
+}
+
+/// Refuses a row of another dimension than its collection has.
+pub(super) fn check_row(key: &[u8], row: &Row<'_>, coding: &Coding<'_>) -> Result<(), StoreError> {
+    if row.dimension() == coding.dimension {
+        return Ok(());
+    }
+    let reason = format!(
+        "it has {} dimensions and its collection has {}: a merge brought together two collections of one name; \
+         delete or replace it",
+        row.dimension(),
+        coding.dimension
+    );
+    Err(StoreError::WrongType { what: keys::shown(key), reason })
+}
