@@ -33,6 +33,7 @@ check: ## formatting, lints, house rules and documentation, all without warnings
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test -p duramen-cli --test tidy
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	@scripts/fuzz-smoke
 
 bench: setup release ## the branches suite: 5 rounds of 100 concurrent branches
 	@mkdir -p $(OUT)

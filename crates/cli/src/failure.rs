@@ -1,6 +1,6 @@
 //! Why a command failed, and the exit status that says so.
 
-use duramen_lab::branches::LabError;
+use duramen_lab::{branches::LabError, store::StoreLabError};
 use duramen_server::{client::ClientError, daemon::ServeError, lock::LockError, process::DaemonError};
 use std::{io, path::Path, process::ExitCode};
 
@@ -32,6 +32,9 @@ pub(crate) enum Failure {
     /// The lab could not measure.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// The lab could not measure the store.
+    #[error(transparent)]
+    StoreLab(#[from] StoreLabError),
     /// A file or directory.
     #[error("cannot {doing} {path}: {source}")]
     Io {
@@ -58,7 +61,9 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Failure::Usage(_) | Failure::Lab(LabError::Options(_)) => USAGE,
+            Failure::Usage(_)
+            | Failure::Lab(LabError::Options(_))
+            | Failure::StoreLab(StoreLabError::Options(_)) => USAGE,
             _ => FAILED,
         })
     }

@@ -1,4 +1,6 @@
-//! The lab: `duramen lab run ...`.
+//! The lab: `duramen lab run ...` and `duramen lab diagnose`.
+
+mod store;
 
 use crate::{
     context::{Context, Outcome},
@@ -15,10 +17,13 @@ use std::{path::PathBuf, process::ExitCode};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen lab run branches
-  duramen lab run branches --json out/branches.json --html out/branches.html";
+  duramen lab run branches --json out/branches.json --html out/branches.html
+  duramen lab run store --rows 20000 --seconds 0.2 --json out/store.json
+  duramen lab diagnose out/store.json";
 const RUN_EXAMPLES: &str = "\
 Examples:
-  duramen lab run branches --rounds 5 --concurrency 100 --write events";
+  duramen lab run branches --rounds 5 --concurrency 100 --write events
+  duramen lab run store --durability memory,strict --ops 'kv.*'";
 const BRANCHES_EXAMPLES: &str = "\
 Examples:
   duramen lab run branches --rounds 5 --concurrency 100 --write ddl --html out/ddl.html
@@ -33,6 +38,9 @@ pub(crate) enum Lab {
     /// Run a suite
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(Suite),
+    /// Apply the rules of the suite `store` to evidence of an earlier run
+    #[command(after_help = store::DIAGNOSE_EXAMPLES)]
+    Diagnose(store::Diagnose),
 }
 
 #[derive(Debug, Subcommand)]
@@ -40,6 +48,9 @@ pub(crate) enum Suite {
     /// Rounds of many branches at once: create, query, write, destroy
     #[command(after_help = BRANCHES_EXAMPLES)]
     Branches(Branches),
+    /// Every operation of the embedded store at every level of durability
+    #[command(after_help = store::EXAMPLES)]
+    Store(store::Store),
 }
 
 #[derive(Debug, Args)]
@@ -153,26 +164,55 @@ pub(crate) fn command_line() -> Vec<String> {
 }
 
 pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
-    let Lab::Run(Suite::Branches(suite)) = lab;
+    match lab {
+        Lab::Run(Suite::Branches(suite)) => run_branches(context, suite).await,
+        Lab::Run(Suite::Store(suite)) => store::run(context, suite),
+        Lab::Diagnose(diagnose) => store::diagnose(context, &diagnose),
+    }
+}
+
+async fn run_branches(context: &Context, suite: Branches) -> Outcome {
     let mut options = suite.into_options(context)?;
-    let print_document = context.json || options.json.as_deref().is_some_and(|file| file.as_os_str() == "-");
-    if print_document {
-        options.json = options.json.take().filter(|file| file.as_os_str() != "-");
-    }
-    for file in [&options.json, &options.html].into_iter().flatten() {
-        make_room_for(file)?;
-    }
-    let written: Vec<PathBuf> = [&options.json, &options.html].into_iter().flatten().cloned().collect();
+    let documents = Documents::ready(context, &mut options.json, &options.html)?;
     let evidence = measure(options).await?;
-    if print_document {
-        output::json(&evidence)?;
-    } else {
-        output::line(branches::print_table(&evidence).trim_end());
-        for file in written {
-            output::line(format_args!("written: {}", file.display()));
+    documents.tell(&evidence, branches::print_table)
+}
+
+/// Where the outcome goes.
+struct Documents {
+    /// Whether the evidence is printed instead of the table.
+    printed: bool,
+    written: Vec<PathBuf>,
+}
+
+impl Documents {
+    /// Makes room for the files. A `-` for the evidence means that it is printed.
+    fn ready(
+        context: &Context,
+        json: &mut Option<PathBuf>,
+        html: &Option<PathBuf>,
+    ) -> Result<Documents, Failure> {
+        let printed = context.json || json.as_deref().is_some_and(|file| file.as_os_str() == "-");
+        if printed {
+            *json = json.take().filter(|file| file.as_os_str() != "-");
         }
+        let written: Vec<PathBuf> = [&*json, html].into_iter().flatten().cloned().collect();
+        written.iter().try_for_each(|file| make_room_for(file))?;
+        Ok(Documents { printed, written })
     }
-    Ok(verdict_code(&evidence))
+
+    /// Prints the outcome, and says by the exit status what came out.
+    fn tell(self, evidence: &Evidence, table: impl FnOnce(&Evidence) -> String) -> Outcome {
+        if self.printed {
+            output::json(evidence)?;
+        } else {
+            output::line(table(evidence).trim_end());
+            for file in self.written {
+                output::line(format_args!("written: {}", file.display()));
+            }
+        }
+        Ok(verdict_code(evidence))
+    }
 }
 
 /// Runs the suite and says what it is doing.

@@ -18,6 +18,7 @@ mod purge;
 mod query;
 mod serve;
 mod source;
+mod store;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use context::Context;
@@ -64,7 +65,7 @@ enum Command {
     /// Show the daemon's pools, leases and volumes
     #[command(after_help = serve::STATUS_EXAMPLES)]
     Status,
-    /// Stop everything below the home and remove it, all but the fetched packages
+    /// Stop everything below the home and remove it, all but the fetched packages and the store
     #[command(after_help = purge::EXAMPLES)]
     Purge(purge::Purge),
     /// Import databases and look after them
@@ -73,6 +74,9 @@ enum Command {
     /// Lease isolated, writable copies of a source
     #[command(subcommand, after_help = branch::EXAMPLES)]
     Branch(branch::Branch),
+    /// Keep data in an embedded store with branches; no daemon is needed
+    #[command(after_help = store::EXAMPLES)]
+    Store(store::Store),
     /// Measure, with evidence
     #[command(subcommand, after_help = lab::EXAMPLES)]
     Lab(lab::Lab),
@@ -104,6 +108,7 @@ fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
         Command::Purge(purge) => context.wait(purge::run(&context, purge)),
         Command::Source(source) => context.wait(source::run(&context, source)),
         Command::Branch(branch) => context.wait(branch::run(&context, branch)),
+        Command::Store(store) => store::run(&context, store),
         Command::Lab(lab) => context.wait_on_all_cores(lab::run(&context, lab)),
         Command::Demo(demo) => context.wait_on_all_cores(demo::run(&context, demo)),
     }

@@ -7,5 +7,7 @@
 //! | module | what it measures |
 //! | --- | --- |
 //! | [`branches`] | PostgreSQL branches out of the prepared pool, a hundred at once |
+//! | [`store`] | every operation of the embedded store at every level of durability |
 
 pub mod branches;
+pub mod store;

@@ -90,3 +90,37 @@ fn a_histogram_of_another_shape_is_refused() {
     let refused = LatencyHistogram::from_base64_v2(&text);
     assert!(matches!(refused, Err(HistogramError::Shape { digits: 2, .. })), "{refused:?}");
 }
+
+#[test]
+fn a_fine_histogram_tells_nanoseconds_apart_and_round_trips() {
+    let mut fine = LatencyHistogram::fine();
+    fine.extend((1..=1000).map(Duration::from_nanos));
+    assert_eq!(fine.quantile(0.25), Duration::from_nanos(250));
+    assert_eq!(fine.quantile(0.5), Duration::from_nanos(500));
+    assert_eq!(fine.min(), Duration::from_nanos(1));
+    let back = LatencyHistogram::from_base64_v2(&fine.to_base64_v2()).unwrap();
+    assert_eq!(back, fine);
+
+    fine.record(Duration::MAX);
+    assert!(close(fine.max(), Duration::from_secs(3600)));
+    let mut more = LatencyHistogram::fine();
+    more.merge(&fine);
+    more.merge(&millis(1..=10));
+    assert_eq!(more.count(), 1011);
+    assert_eq!(more.quantile(0.25), Duration::from_nanos(253));
+
+    // A coarse one takes fine latencies too, and keeps its own resolution.
+    let mut coarse = LatencyHistogram::new();
+    coarse.merge(&fine);
+    assert_eq!(coarse.count(), 1001);
+}
+
+#[test]
+fn figures_in_microseconds_keep_the_nanoseconds() {
+    let mut fine = LatencyHistogram::fine();
+    fine.extend([120, 130, 140].map(Duration::from_nanos));
+    let figures = duramen_measure::evidence::Measurement::from_histogram_us("get", &fine);
+    assert_eq!((figures.unit.as_str(), figures.count), ("us", 3));
+    assert_eq!((figures.min, figures.p50, figures.max), (0.12, 0.13, 0.14));
+    assert!((figures.mean - 0.13).abs() < 1e-9);
+}

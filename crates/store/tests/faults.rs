@@ -1,10 +1,9 @@
 //! Bad input and faults: each is an error of its own kind, and the store is as it was.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
 
 #[path = "support/crash_log.rs"]
-#[allow(dead_code, reason = "the double has more than one test needs")]
 mod crash_log;
 #[path = "support/crash_nodes.rs"]
-#[allow(dead_code, reason = "the double has more than one test needs")]
 mod crash_nodes;
 #[path = "support/faulty.rs"]
 mod faulty;

@@ -2,6 +2,7 @@
 //! never panics, loops, or takes memory by what a length says. What it reads can be written again.
 //!
 //! The same decoders are targets of the fuzzer under `fuzz/`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 //!
 //! The child is this test's own program. It tells each acknowledged commit through a pipe, so the parent knows less
 //! than was acknowledged, never more.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

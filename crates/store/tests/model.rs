@@ -4,10 +4,8 @@
 //! down and written to a file; under `tests/model/plans` it is run for ever.
 
 #[path = "support/crash_log.rs"]
-#[allow(dead_code, reason = "the double has more than one test needs")]
 mod crash_log;
 #[path = "support/crash_nodes.rs"]
-#[allow(dead_code, reason = "the double has more than one test needs")]
 mod crash_nodes;
 
 #[path = "model/check.rs"]

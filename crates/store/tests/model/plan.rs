@@ -282,7 +282,7 @@ pub(crate) fn value(n: u32) -> Value {
     let bytes = |rng: &mut fastrand::Rng, len: usize| -> Vec<u8> { (0..len).map(|_| rng.u8(..)).collect() };
     match n % 50 {
         0 => Value::Null,
-        1..=2 => Value::Bool(n % 3 == 0),
+        1..=2 => Value::Bool(n.is_multiple_of(3)),
         3..=12 => Value::Int(i64::from(n) * -7919),
         13..=16 => Value::Float(f64::from(n) / 7.0),
         17..=30 => Value::String(format!("value {n}")),
@@ -300,7 +300,7 @@ pub(crate) fn value(n: u32) -> Value {
             Value::Bytes(bytes(&mut rng, len))
         }
         _ => {
-            let len = [20_000, 3_000][usize::from(n % 4 != 0)];
+            let len = [20_000, 3_000][usize::from(!n.is_multiple_of(4))];
             Value::Bytes(bytes(&mut rng, len))
         }
     }

@@ -446,7 +446,7 @@ impl Runner {
         let now = self.shadow.data(id).get(&place).copied();
         let (result, effects) = match step.kind {
             Kind::DocSet => {
-                let result = documents.set(key, "", &document(Some(n[3]), None)).map(Some);
+                let result = documents.set(key, "", document(Some(n[3]), None)).map(Some);
                 (result, vec![self.set(id, place, 0, 0, n[3])])
             }
             Kind::DocChange => {

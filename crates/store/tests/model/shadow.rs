@@ -99,6 +99,12 @@ impl Shadow {
         self.next += 1;
     }
 
+    fn hand_over_children(&mut self, branch: u64, parent: Option<u64>) {
+        for twig in self.twigs.values_mut().filter(|twig| twig.parent == Some(branch)) {
+            twig.parent = parent;
+        }
+    }
+
     pub(crate) fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Set { branch, place, entry } => {
@@ -114,17 +120,12 @@ impl Shadow {
             }
             Effect::Delete { branch } => {
                 let dead = self.twigs.remove(&branch).expect("a branch that is deleted is there");
-                for twig in self.twigs.values_mut().filter(|twig| twig.parent == Some(branch)) {
-                    twig.parent = dead.parent;
-                }
+                self.hand_over_children(branch, dead.parent);
             }
             Effect::Reset { branch } => {
                 let parent = self.twig(branch).parent.expect("a branch that is reset has a parent");
                 self.twig(branch).data = self.data(parent).clone();
-                // Its children were forked from what it was.
-                for twig in self.twigs.values_mut().filter(|twig| twig.parent == Some(branch)) {
-                    twig.parent = Some(parent);
-                }
+                self.hand_over_children(branch, Some(parent));
             }
             Effect::Protect { branch, protected } => self.twig(branch).protected = protected,
         }

@@ -1,5 +1,6 @@
 //! A folder for the log in memory that knows what of it would be on disk, and that stops together with the node store
 //! of the same script.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::collections::BTreeMap;
 use std::io::{Error as IoError, ErrorKind, Result as IoResult};

@@ -1,0 +1,108 @@
+//! The suite `store`: `duramen lab run store` and `duramen lab diagnose`.
+
+use crate::{
+    context::{Context, Outcome},
+    failure::{Failure, FAILED},
+    output,
+    progress::Progress,
+};
+use clap::Args;
+use duramen_lab::{
+    branches::parse_count,
+    store::{self, Options, Sabotage},
+};
+use duramen_measure::evidence::{Evidence, Severity};
+use duramen_store::Durability;
+use std::{path::PathBuf, process::ExitCode};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  duramen lab run store --json out/store.json --html out/store.html
+  duramen lab run store --rows 20000 --seconds 0.2
+  duramen lab run store --ops 'kv.put.*,branch.*' --durability strict --fifo
+
+Exit status: 1 when a check failed, 3 when the mechanism under test did not happen";
+pub(super) const DIAGNOSE_EXAMPLES: &str = "\
+Examples:
+  duramen lab diagnose out/store.json
+  duramen lab diagnose out/store.json --json
+
+Exit status: 1 when a problem is found";
+
+#[derive(Debug, Args)]
+pub(crate) struct Store {
+    /// The levels of durability
+    #[arg(long, value_name = "LEVEL,...", value_delimiter = ',', default_value = "memory,buffered,strict")]
+    durability: Vec<Durability>,
+    /// Which operations: globs, separated by commas
+    #[arg(long, value_name = "GLOB,...", default_value = "*")]
+    ops: String,
+    /// How many pairs
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "1M")]
+    rows: u64,
+    /// How many vectors the larger collection has [default: 100k, or a tenth of the rows if that is less]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    vectors: Option<u64>,
+    /// How long each operation is timed at each level, at most
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    seconds: f64,
+    /// Where the stores are made, and removed at the end [default: the folder lab of the home]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Real-time priority for the threads that wait for the disk (needs root)
+    #[arg(long)]
+    fifo: bool,
+    /// Write the evidence document; `-` prints it instead of the table
+    #[arg(long = "json", value_name = "FILE")]
+    evidence: Option<PathBuf>,
+    /// Write the report
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Diagnose {
+    /// An evidence document of the suite `store`
+    file: PathBuf,
+}
+
+pub(super) fn run(context: &Context, suite: Store) -> Outcome {
+    let Store { durability, ops, rows, vectors, seconds, dir, fifo, evidence, html } = suite;
+    let mut levels = durability;
+    levels.sort_unstable();
+    levels.dedup();
+    let mut options = Options {
+        levels,
+        ops,
+        rows,
+        vectors,
+        seconds,
+        dir: dir.unwrap_or_else(|| context.home.join("lab")),
+        fifo,
+        json: evidence,
+        html,
+        progress: true,
+        command: super::command_line(),
+        sabotage: Sabotage::None,
+    };
+    let documents = super::Documents::ready(context, &mut options.json, &options.html)?;
+    let progress = Progress::new("measuring");
+    let evidence = store::run(&options, &|doing| progress.step(doing, None))?;
+    drop(progress);
+    documents.tell(&evidence, store::print_table)
+}
+
+pub(super) fn diagnose(context: &Context, diagnose: &Diagnose) -> Outcome {
+    let read = |error| Failure::StoreLab(store::StoreLabError::Evidence(error));
+    let evidence = Evidence::read(&diagnose.file).map_err(read)?;
+    let found = store::diagnose(&evidence)?;
+    if context.json {
+        output::json(&found)?;
+    } else if found.is_empty() {
+        output::line("nothing was found");
+    } else {
+        output::line(store::print_findings(&found).trim_end());
+    }
+    let is_problem = found.iter().any(|finding| finding.severity == Severity::Problem);
+    Ok(if is_problem { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,223 @@
+//! How branches differ, and bringing them together: `duramen store branch diff` and `merge`.
+
+use super::super::desk::Desk;
+use crate::{context::Outcome, failure::FAILED, output};
+use clap::{Args, ValueEnum};
+use duramen_store::{
+    ChangeKind, Conflict, DiffEntry, MergeOptions, MergeReport, Part, Primitive, StoreError, Strategy,
+};
+use serde_json::{json, Value};
+use std::process::ExitCode;
+
+/// The most characters of a value in a table.
+const SHOWN_CHARS: usize = 40;
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// The branch to compare with
+    left: String,
+    /// The branch whose changes are printed
+    right: String,
+    /// Only this kind of data: kv, state, event, json or vector
+    #[arg(long, value_name = "KIND")]
+    kind: Option<Primitive>,
+    /// Only this space [default: all of them]
+    #[arg(long, value_name = "NAME")]
+    space_filter: Option<String>,
+    /// Only keys that begin with this
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+    /// Print at most so many
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Merge {
+    /// The branch whose changes are taken
+    source: String,
+    /// The branch that gets them [default: the one that is meant]
+    #[arg(long, value_name = "NAME")]
+    into: Option<String>,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// What wins where both sides changed a key: nothing, the target or the source
+    #[arg(long, value_enum, default_value = "fail")]
+    strategy: StrategyName,
+    /// Merge only this kind of data: kv, state, event, json or vector
+    #[arg(long, value_name = "KIND")]
+    only_kind: Option<Primitive>,
+    /// Merge only this space
+    #[arg(long, value_name = "NAME")]
+    only_space: Option<String>,
+    /// Merge only keys that begin with this
+    #[arg(long, value_name = "TEXT")]
+    only_prefix: Option<String>,
+    /// Where both sides appended events, append the source's again behind the target's
+    #[arg(long)]
+    resequence_events: bool,
+}
+
+/// What wins where both sides changed a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StrategyName {
+    /// Nothing: the merge is refused
+    Fail,
+    /// The target
+    Ours,
+    /// The source
+    Theirs,
+}
+
+impl From<StrategyName> for Strategy {
+    fn from(name: StrategyName) -> Strategy {
+        match name {
+            StrategyName::Fail => Strategy::Fail,
+            StrategyName::Ours => Strategy::Ours,
+            StrategyName::Theirs => Strategy::Theirs,
+        }
+    }
+}
+
+pub(crate) fn diff(desk: &Desk, diff: &Diff) -> Outcome {
+    let part = Part { primitive: diff.kind, space: diff.space_filter.clone(), prefix: diff.prefix.clone() };
+    desk.read(|store| {
+        let found = store.diff(&diff.left, &diff.right, &part, diff.limit)?;
+        if desk.json {
+            output::json(&json!({
+                "entries": found.entries,
+                "added": found.added,
+                "removed": found.removed,
+                "modified": found.modified,
+                "truncated": found.truncated,
+            }))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let rows = found.entries.iter().map(|entry| {
+            [
+                mark(entry).to_owned(),
+                entry.primitive.to_string(),
+                entry.space.clone(),
+                entry.key.clone(),
+                shown(entry.left.as_ref()),
+                shown(entry.right.as_ref()),
+            ]
+        });
+        if !found.entries.is_empty() {
+            let head = ["", "KIND", "SPACE", "KEY", diff.left.as_str(), diff.right.as_str()];
+            output::print(output::table(head, rows));
+        }
+        let more = if found.truncated { ", and more: raise --limit" } else { "" };
+        output::line(format_args!(
+            "{} added, {} removed, {} modified{more}",
+            found.added, found.removed, found.modified
+        ));
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn mark(entry: &DiffEntry) -> &'static str {
+    match entry.change {
+        ChangeKind::Added => "+",
+        ChangeKind::Removed => "-",
+        ChangeKind::Modified => "~",
+    }
+}
+
+/// A value in a cell of a table.
+fn shown(value: Option<&Value>) -> String {
+    let Some(value) = value else { return "-".to_owned() };
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text,
+    }
+}
+
+pub(crate) fn merge(desk: &Desk, merge: &Merge) -> Outcome {
+    desk.needs_store()?;
+    let options = |dry_run| MergeOptions {
+        part: Part {
+            primitive: merge.only_kind,
+            space: merge.only_space.clone(),
+            prefix: merge.only_prefix.clone(),
+        },
+        strategy: merge.strategy.into(),
+        dry_run,
+        resequence_events: merge.resequence_events,
+        ..MergeOptions::default()
+    };
+    let work = |store: &duramen_store::Store| {
+        let target = merge.into.clone().map_or_else(|| desk.branch_name(store), Ok)?;
+        let (report, refused) = match store.merge(&merge.source, &target, options(merge.dry_run)) {
+            Ok(report) => (report, false),
+            // A dry run, which cannot be refused, lists what the refusal is about.
+            Err(StoreError::MergeConflict { .. }) => {
+                (store.merge(&merge.source, &target, options(true))?, true)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let unresolved = report.conflicts.iter().any(|conflict| !conflict.resolved);
+        print(desk, merge, &target, &report, refused || unresolved)
+    };
+    if merge.dry_run {
+        desk.read(work)
+    } else {
+        desk.write(work)
+    }
+}
+
+fn print(desk: &Desk, merge: &Merge, target: &str, report: &MergeReport, unresolved: bool) -> Outcome {
+    let merged = !unresolved && !merge.dry_run;
+    let code = if unresolved { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
+    if desk.json {
+        output::json(&json!({
+            "source": merge.source,
+            "target": target,
+            "merged": merged,
+            "written": report.written,
+            "deleted": report.deleted,
+            "events_resequenced": report.events_resequenced,
+            "version": report.version,
+            "conflicts": report.conflicts,
+        }))?;
+        return Ok(code);
+    }
+    if !report.conflicts.is_empty() {
+        let head = ["KIND", "SPACE", "KEY", "BASE", "OURS", "THEIRS", "AT"];
+        output::print(output::table(head, report.conflicts.iter().map(row)));
+    }
+    let MergeReport { written, deleted, events_resequenced, .. } = report;
+    let events = match events_resequenced {
+        0 => String::new(),
+        count => format!(", {count} events appended again"),
+    };
+    let count = report.conflicts.iter().filter(|conflict| !conflict.resolved).count();
+    let source = &merge.source;
+    if unresolved {
+        output::error(&format_args!(
+            "{count} changed on both sides, so {source} {} merged into {target}; \
+             decide with --strategy ours (what {target} has) or theirs (what {source} has)",
+            if merge.dry_run { "would not be" } else { "was not" },
+        ));
+    } else if merge.dry_run {
+        output::line(format_args!("would write {written} and delete {deleted} in {target}{events}"));
+    } else {
+        output::line(format_args!("wrote {written} and deleted {deleted} in {target}{events}"));
+    }
+    Ok(code)
+}
+
+fn row(conflict: &Conflict) -> [String; 7] {
+    let paths = if conflict.paths.is_empty() { "-".to_owned() } else { conflict.paths.join(" ") };
+    [
+        conflict.primitive.to_string(),
+        conflict.space.clone(),
+        conflict.key.clone(),
+        shown(conflict.base.as_ref()),
+        shown(conflict.ours.as_ref()),
+        shown(conflict.theirs.as_ref()),
+        paths,
+    ]
+}

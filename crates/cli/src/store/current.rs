@@ -1,0 +1,48 @@
+//! The branch that commands mean when they name none. It is a file beside the store, which knows nothing of it.
+
+use super::desk::note;
+use crate::failure::Failure;
+use duramen_store::{Store, StoreError, DEFAULT_BRANCH};
+use std::{fs, io, path::Path};
+
+const FILE: &str = "current-branch";
+
+/// The current branch; `main` where nobody switched, or where the one that was switched to is gone.
+pub(crate) fn name(folder: &Path, store: &Store) -> Result<String, Failure> {
+    let Some(name) = read(folder)? else { return Ok(DEFAULT_BRANCH.to_owned()) };
+    match store.branch(&name) {
+        Ok(_) => Ok(name),
+        Err(StoreError::BranchNotFound { .. }) => {
+            note(format_args!("the current branch {name:?} is gone; using {DEFAULT_BRANCH:?}"));
+            Ok(DEFAULT_BRANCH.to_owned())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn read(folder: &Path) -> Result<Option<String>, Failure> {
+    let path = folder.join(FILE);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|name| !name.is_empty())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::io("read", &path)(error)),
+    }
+}
+
+/// Makes a branch that exists the current one.
+pub(crate) fn switch(folder: &Path, name: &str) -> Result<(), Failure> {
+    let path = folder.join(FILE);
+    let fresh = folder.join(format!("{FILE}.new"));
+    fs::write(&fresh, format!("{name}\n")).map_err(Failure::io("write", &fresh))?;
+    fs::rename(&fresh, &path).map_err(Failure::io("replace", &path))
+}
+
+/// Forgets the current branch if it is this one. Returns whether it was.
+pub(crate) fn forget(folder: &Path, name: &str) -> Result<bool, Failure> {
+    if read(folder)?.as_deref() != Some(name) {
+        return Ok(false);
+    }
+    let path = folder.join(FILE);
+    fs::remove_file(&path).map_err(Failure::io("remove", &path))?;
+    Ok(true)
+}

@@ -1,0 +1,134 @@
+//! JSON documents: `duramen store json ...`.
+
+use super::{
+    desk::Desk,
+    input,
+    listing::{self, Counted, Keys},
+};
+use crate::{context::Outcome, failure::Failure, output};
+use clap::Subcommand;
+use duramen_store::json::Path;
+use serde_json::json;
+use std::{process::ExitCode, str::FromStr};
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  duramen store json set user:1 '$' '{\"name\": \"Ada\", \"tags\": []}'
+  duramen store json set user:1 '$.tags[0]' '\"admin\"'      only this place is written
+  duramen store json set user:1 '$' - < user.json";
+const GET_EXAMPLES: &str = "\
+Examples:
+  duramen store json get user:1
+  duramen store json get user:1 '$.tags[0]'";
+const DELETE_EXAMPLES: &str = "\
+Examples:
+  duramen store json delete user:1 tags
+  duramen store json delete user:1                         the whole document";
+const PATCH_EXAMPLES: &str = "\
+Examples:
+  duramen store json patch user:1 '{\"name\": \"Eva\", \"tags\": null}'";
+const LIST_EXAMPLES: &str = "\
+Examples:
+  duramen store json list --prefix user: --limit 10";
+const COUNT_EXAMPLES: &str = "\
+Examples:
+  duramen store json count --prefix user:";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Json {
+    /// Set a place in a document; what is missing on the way is made
+    #[command(after_help = SET_EXAMPLES)]
+    Set {
+        /// The document's key
+        key: String,
+        /// The place: `$` for the whole document, `$.a.b[0]` or `a.b[0]` in it
+        #[arg(value_parser = Path::from_str)]
+        path: Path,
+        /// JSON; `-` reads it from the standard input
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Print a document, or a place in it
+    #[command(after_help = GET_EXAMPLES)]
+    Get {
+        /// The document's key
+        key: String,
+        /// The place [default: the whole document]
+        #[arg(value_parser = Path::from_str)]
+        path: Option<Path>,
+    },
+    /// Delete a document, or a place in it
+    #[command(after_help = DELETE_EXAMPLES)]
+    Delete {
+        /// The document's key
+        key: String,
+        /// The place [default: the whole document]
+        #[arg(value_parser = Path::from_str)]
+        path: Option<Path>,
+    },
+    /// Change a document by a merge patch (RFC 7396): null takes a member out
+    #[command(after_help = PATCH_EXAMPLES)]
+    Patch {
+        /// The document's key
+        key: String,
+        /// The patch, JSON; `-` reads it from the standard input
+        patch: String,
+    },
+    /// List the keys of documents
+    #[command(after_help = LIST_EXAMPLES)]
+    List(Keys),
+    /// Count documents
+    #[command(after_help = COUNT_EXAMPLES)]
+    Count(Counted),
+}
+
+pub(crate) fn run(desk: &Desk, verb: Json) -> Outcome {
+    match verb {
+        Json::Set { key, path, value } => {
+            let value = input::json_argument("value", &value)?;
+            desk.change(|space| {
+                let version = space.json().set(&key, &path, &value)?;
+                desk.say(&json!({ "key": key, "version": version }), format_args!("set, version {version}"))
+            })
+        }
+        Json::Get { key, path } => desk.look(|space| {
+            let path = path.unwrap_or_else(Path::root);
+            let Some(found) = space.json().get(&key, &path)? else {
+                let (what, where_) = match space.json().exists(&key)? {
+                    true => (format!("nothing at {path} in document {key:?}"), String::new()),
+                    false => (format!("no document {key:?}"), format!(" in space {:?}", space.name())),
+                };
+                return Err(Failure::Other(format!(
+                    "there is {what}{where_}; `duramen store json list` shows the documents"
+                )));
+            };
+            if desk.json {
+                let value = found.to_value().map_err(|error| Failure::Other(error.to_string()))?;
+                output::json(&json!({ "key": key, "path": path.to_string(), "value": value }))?;
+            } else {
+                output::line(found.as_str());
+            }
+            Ok(ExitCode::SUCCESS)
+        }),
+        Json::Delete { key, path } => desk.take(|space| {
+            let deleted = space.json().delete(&key, path.unwrap_or_else(Path::root))?;
+            let text = if deleted { "deleted" } else { "was not there" };
+            desk.say(&json!({ "key": key, "deleted": deleted }), text)
+        }),
+        Json::Patch { key, patch } => {
+            let patch = input::json_argument("patch", &patch)?;
+            desk.change(|space| {
+                let version = space.json().merge_patch(&key, &patch)?;
+                let answer = json!({ "key": key, "version": version });
+                desk.say(&answer, format_args!("patched, version {version}"))
+            })
+        }
+        Json::List(keys) => desk.look(|space| {
+            listing::page(desk, &space.json().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
+        }),
+        Json::Count(counted) => desk.look(|space| {
+            let count = space.json().count(&counted.prefix)?;
+            desk.say(&json!({ "count": count }), count)
+        }),
+    }
+}

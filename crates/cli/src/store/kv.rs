@@ -1,0 +1,287 @@
+//! Key-value pairs: `duramen store kv ...`.
+
+use super::{
+    desk::Desk,
+    input,
+    listing::{self, Counted, Keys, Lines},
+    value::{self, Given, Kind},
+};
+use crate::{
+    context::Outcome,
+    failure::{Failure, FAILED},
+    output,
+};
+use clap::{Args, Subcommand, ValueEnum};
+use duramen_store::{Branch, Space, Value};
+use serde::Deserialize;
+use serde_json::json;
+use std::{
+    io::{BufRead, Write},
+    ops::{Bound, ControlFlow},
+    process::ExitCode,
+};
+
+/// Pairs of one commit of `load`.
+const BATCH_PAIRS: usize = 10_000;
+
+const PUT_EXAMPLES: &str = "\
+Examples:
+  duramen store kv put user:1 Ada
+  duramen store kv put hits -5 --type int
+  duramen store kv put photo --type bytes --stdin < photo.jpg
+  duramen store kv put settings '{\"dark\": true}' --type json";
+const GET_EXAMPLES: &str = "\
+Examples:
+  duramen store kv get user:1
+  duramen store kv get photo --raw > photo.jpg";
+const DELETE_EXAMPLES: &str = "\
+Examples:
+  duramen store kv delete user:1 user:2";
+const EXISTS_EXAMPLES: &str = "\
+Examples:
+  duramen store kv exists user:1 && echo there     exit status 1 if it is not";
+const LIST_EXAMPLES: &str = "\
+Examples:
+  duramen store kv list --prefix user: --limit 10
+  duramen store kv list --prefix user: --after user:10";
+const SCAN_EXAMPLES: &str = "\
+Examples:
+  duramen store kv scan --from user: --to 'user;'
+  duramen store kv scan --json > pairs.jsonl       what `load` reads";
+const COUNT_EXAMPLES: &str = "\
+Examples:
+  duramen store kv count --prefix user:";
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  duramen store kv load < pairs.jsonl              lines like {\"key\": \"user:1\", \"value\": \"Ada\"}
+  duramen store kv load --type int < counts.tsv    lines of a key, a tab and a value";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Kv {
+    /// Put a value under a key
+    #[command(after_help = PUT_EXAMPLES)]
+    Put {
+        /// The key
+        key: String,
+        #[command(flatten)]
+        value: Given,
+    },
+    /// Print the value of a key
+    #[command(after_help = GET_EXAMPLES)]
+    Get {
+        /// The key
+        key: String,
+        /// Print the bytes as they are, without a line break
+        #[arg(long)]
+        raw: bool,
+    },
+    /// Delete keys, together or not at all
+    #[command(after_help = DELETE_EXAMPLES)]
+    Delete {
+        /// The keys
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+    /// Say whether a key is there; exit status 1 if not
+    #[command(after_help = EXISTS_EXAMPLES)]
+    Exists {
+        /// The key
+        key: String,
+    },
+    /// List keys
+    #[command(after_help = LIST_EXAMPLES)]
+    List(Keys),
+    /// Print keys with their values, in order
+    #[command(after_help = SCAN_EXAMPLES)]
+    Scan(Scan),
+    /// Count keys
+    #[command(after_help = COUNT_EXAMPLES)]
+    Count(Counted),
+    /// Put many pairs from the standard input
+    #[command(after_help = LOAD_EXAMPLES)]
+    Load(Load),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Scan {
+    /// The first key
+    #[arg(long, value_name = "KEY")]
+    from: Option<String>,
+    /// The key to stop before
+    #[arg(long, value_name = "KEY")]
+    to: Option<String>,
+    /// At most so many pairs [default: all]
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    /// How the lines are written
+    #[arg(long, value_enum, default_value = "auto")]
+    format: Format,
+    /// What the values of a TSV are
+    #[arg(long = "type", value_enum, value_name = "TYPE", default_value = "string")]
+    kind: Kind,
+}
+
+/// How pairs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// JSON lines if the first byte is a brace, else TSV
+    Auto,
+    /// An object with key and value a line
+    Jsonl,
+    /// Key, tab, value
+    Tsv,
+}
+
+pub(crate) fn run(desk: &Desk, verb: Kv) -> Outcome {
+    match verb {
+        Kv::Put { key, value } => {
+            let value = value.read()?;
+            desk.change(|space| {
+                let version = space.kv().put(&key, value)?;
+                desk.say(&json!({ "key": key, "version": version }), format_args!("put, version {version}"))
+            })
+        }
+        Kv::Get { key, raw } => desk.look(|space| get(desk, space, &key, raw)),
+        Kv::Delete { keys } => desk.take(|space| {
+            let deleted = space.kv().delete_many(&keys)?;
+            listing::deleted(desk, keys.len(), deleted)
+        }),
+        Kv::Exists { key } => desk.look(|space| {
+            let exists = space.kv().exists(&key)?;
+            desk.say(&json!({ "key": key, "exists": exists }), output::yes(exists))?;
+            Ok(if exists { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+        }),
+        Kv::List(keys) => desk.look(|space| {
+            listing::page(desk, &space.kv().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
+        }),
+        Kv::Scan(scan) => desk.look(|space| self::scan(desk, space, &scan)),
+        Kv::Count(counted) => desk.look(|space| {
+            let count = space.kv().count(&counted.prefix)?;
+            desk.say(&json!({ "count": count }), count)
+        }),
+        Kv::Load(load) => self::load(desk, &load),
+    }
+}
+
+fn get(desk: &Desk, space: Space<'_, Branch>, key: &str, raw: bool) -> Outcome {
+    let Some((value, version)) = space.kv().get_versioned(key)? else {
+        return Err(Failure::Other(format!(
+            "there is no key {key:?} in space {:?}; `duramen store kv list` shows those that are there",
+            space.name()
+        )));
+    };
+    if raw {
+        let bytes = value::raw(value)?;
+        let mut out = std::io::stdout().lock();
+        // A reader that has left is no error.
+        let _ = out.write_all(&bytes).and_then(|()| out.flush());
+        return Ok(ExitCode::SUCCESS);
+    }
+    if desk.json {
+        output::json(&json!({ "key": key, "value": value::json(&value)?, "version": version }))?;
+    } else {
+        output::line(value::shown(&value)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn scan(desk: &Desk, space: Space<'_, Branch>, scan: &Scan) -> Outcome {
+    let from = scan.from.as_deref().map_or(Bound::Unbounded, Bound::Included);
+    let to = scan.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    let mut left = scan.limit.unwrap_or(u64::MAX);
+    if left == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut lines = Lines::new();
+    let mut failed = None;
+    space.kv().scan((from, to), |key, value| {
+        let value = value.to_value().and_then(|value| value.to_json());
+        let value = match value {
+            Ok(value) => value,
+            Err(error) => {
+                failed = Some(Failure::Other(format!("key {key:?}: {error}")));
+                return ControlFlow::Break(());
+            }
+        };
+        let flow = match desk.json {
+            true => lines.line(json!({ "key": key, "value": value })),
+            false => lines.line(format_args!("{key}\t{value}")),
+        };
+        left -= 1;
+        if left == 0 {
+            return ControlFlow::Break(());
+        }
+        flow
+    })?;
+    failed.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    key: String,
+    value: serde_json::Value,
+}
+
+fn load(desk: &Desk, load: &Load) -> Outcome {
+    let format = match load.format {
+        Format::Auto => {
+            let mut input = std::io::stdin().lock();
+            let begin = input
+                .fill_buf()
+                .map_err(|error| Failure::Other(format!("cannot read the standard input: {error}")))?;
+            match begin.first() {
+                Some(b'{') => Format::Jsonl,
+                _ => Format::Tsv,
+            }
+        }
+        format => format,
+    };
+    let pairs = input::lines(|line| match format {
+        Format::Jsonl => {
+            let line: Line = input::json(line, r#"{"key": "user:1", "value": "Ada"}"#)?;
+            let value = Value::from_json(&line.value).map_err(|error| error.to_string())?;
+            Ok((line.key, value))
+        }
+        _ => {
+            let (key, value) = line.split_once('\t').ok_or("it has no tab between key and value")?;
+            Ok((key.to_owned(), load.kind.parse(value)?))
+        }
+    })?;
+    let count = pairs.len();
+    // Keys that come twice are not sorted: the later value must win.
+    let sorted = pairs.windows(2).all(|two| two[0].0 < two[1].0);
+    desk.write(|store| {
+        let branch = desk.branch(store)?;
+        let infos = store.branches(false)?;
+        let entries = infos.iter().find(|info| info.name == branch.name()).map_or(0, |info| info.entries);
+        // A bulk load writes the whole branch again, which pays where most of it is new.
+        let bulk = sorted && count as u64 > entries;
+        if bulk {
+            branch.bulk_load(desk.space_name(), pairs)?;
+        } else {
+            put_in_batches(&branch, desk.space_name(), &pairs)?;
+        }
+        desk.say(
+            &json!({ "loaded": count, "bulk": bulk }),
+            format_args!("loaded {}", listing::several(count as u64, "pair")),
+        )
+    })
+}
+
+fn put_in_batches(branch: &Branch, space: &str, pairs: &[(String, Value)]) -> Result<(), Failure> {
+    use duramen_store::Scope;
+    let space = branch.space(space)?;
+    for (index, batch) in pairs.chunks(BATCH_PAIRS).enumerate() {
+        let batch = batch.iter().map(|(key, value)| (key, value));
+        space.kv().put_many(batch).map_err(|error| {
+            let before = index * BATCH_PAIRS;
+            Failure::Other(format!("{error}; the first {before} pairs are loaded, the others are not"))
+        })?;
+    }
+    Ok(())
+}

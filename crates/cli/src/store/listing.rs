@@ -1,0 +1,84 @@
+//! Lists: pages of keys, and rows as they come.
+
+use super::desk::{self, Desk};
+use crate::{context::Outcome, output};
+use clap::Args;
+use duramen_store::Page;
+use serde_json::json;
+use std::{
+    fmt::Display,
+    io::{BufWriter, StdoutLock, Write},
+    ops::ControlFlow,
+    process::ExitCode,
+};
+
+/// Which keys to list.
+#[derive(Debug, Args)]
+pub(crate) struct Keys {
+    /// Only keys that begin with this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) prefix: String,
+    /// Only keys after this one
+    #[arg(long, value_name = "KEY")]
+    pub(crate) after: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    pub(crate) limit: usize,
+}
+
+/// Which keys to count.
+#[derive(Debug, Args)]
+pub(crate) struct Counted {
+    /// Only keys that begin with this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) prefix: String,
+}
+
+/// Prints a page of keys, and how to get the next one.
+pub(crate) fn page(at: &Desk, page: &Page<String>) -> Outcome {
+    if at.json {
+        output::json(&json!({ "keys": page.items, "next": page.next }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut lines = Lines::new();
+    for key in &page.items {
+        if lines.line(key).is_break() {
+            break;
+        }
+    }
+    drop(lines);
+    if let Some(next) = &page.next {
+        desk::note(format_args!("there are more; go on with --after {next:?}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How many of something.
+pub(crate) fn several(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// What was deleted of some that were named.
+pub(crate) fn deleted(desk: &Desk, named: usize, deleted: u64) -> Outcome {
+    let missing = (named as u64).saturating_sub(deleted);
+    let rest = if missing == 0 { String::new() } else { format!(", {missing} not there") };
+    desk.say(&json!({ "deleted": deleted }), format_args!("deleted {deleted}{rest}"))
+}
+
+/// Prints line after line. When the reader has left (`| head`), there is no use in going on.
+pub(crate) struct Lines {
+    out: BufWriter<StdoutLock<'static>>,
+}
+
+impl Lines {
+    pub(crate) fn new() -> Lines {
+        Lines { out: BufWriter::with_capacity(64 << 10, std::io::stdout().lock()) }
+    }
+
+    pub(crate) fn line(&mut self, text: impl Display) -> ControlFlow<()> {
+        match writeln!(self.out, "{text}") {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+}

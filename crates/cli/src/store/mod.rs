@@ -1,0 +1,155 @@
+//! The embedded store: `duramen store ...`. One noun a file; the desk opens and closes the store for all of them.
+
+mod branch;
+mod current;
+mod desk;
+mod event;
+mod input;
+mod json;
+mod kv;
+mod listing;
+mod state;
+mod upkeep;
+mod value;
+mod vector;
+
+use crate::{
+    context::{Context, Outcome},
+    failure::Failure,
+};
+use clap::{Args, Subcommand};
+use desk::{Desk, Place};
+use duramen_store::StoreError;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  duramen store kv put greeting hello           the store is made in the home by the first write
+  duramen store branch fork try --ttl 1h        a copy that shares everything
+  duramen store kv put greeting hi --branch try
+  duramen store branch diff main try
+  duramen store branch merge try
+  duramen store info --at ./elsewhere           a store in another folder";
+
+const KV_EXAMPLES: &str = "\
+Examples:
+  duramen store kv put user:1 Ada
+  duramen store kv get user:1";
+const STATE_EXAMPLES: &str = "\
+Examples:
+  duramen store state init leader alice
+  duramen store state cas leader bob --expect 1";
+const EVENT_EXAMPLES: &str = "\
+Examples:
+  duramen store event append login '{\"user\": 1}'
+  duramen store event range --limit 10";
+const JSON_EXAMPLES: &str = "\
+Examples:
+  duramen store json set user:1 '$' '{\"name\": \"Ada\"}'
+  duramen store json get user:1 name";
+const VECTOR_EXAMPLES: &str = "\
+Examples:
+  duramen store vector create words --dimension 3
+  duramen store vector upsert words oak '[1, 0, 0]'
+  duramen store vector search words '[0.9, 0.1, 0]' --k 5";
+const BRANCH_EXAMPLES: &str = "\
+Examples:
+  duramen store branch fork try
+  duramen store branch switch try
+  duramen store branch merge try --into main";
+const INFO_EXAMPLES: &str = "\
+Examples:
+  duramen store info
+  duramen store info --at ./elsewhere --json";
+const CHECKPOINT_EXAMPLES: &str = "\
+Examples:
+  duramen store checkpoint         store what changed and release the log before it";
+const COMPACT_EXAMPLES: &str = "\
+Examples:
+  duramen store compact            a checkpoint that also gives back what no branch needs";
+
+#[derive(Debug, Args)]
+pub(crate) struct Store {
+    #[command(flatten)]
+    place: Place,
+    #[command(subcommand)]
+    noun: Noun,
+}
+
+#[derive(Debug, Subcommand)]
+enum Noun {
+    /// Key-value pairs
+    #[command(subcommand, after_help = KV_EXAMPLES)]
+    Kv(kv::Kv),
+    /// State cells: values with a version of their own, for compare-and-swap
+    #[command(subcommand, after_help = STATE_EXAMPLES)]
+    State(state::State),
+    /// The event log: appended, numbered, chained by hashes
+    #[command(subcommand, after_help = EVENT_EXAMPLES)]
+    Event(event::Event),
+    /// JSON documents
+    #[command(subcommand, after_help = JSON_EXAMPLES)]
+    Json(json::Json),
+    /// Vector collections, with exact search
+    #[command(subcommand, after_help = VECTOR_EXAMPLES)]
+    Vector(vector::Vector),
+    /// Branches: fork, compare, merge, drop
+    #[command(subcommand, after_help = BRANCH_EXAMPLES)]
+    Branch(branch::Branch),
+    /// Show what is known of the store
+    #[command(after_help = INFO_EXAMPLES)]
+    Info,
+    /// Make a checkpoint
+    #[command(after_help = CHECKPOINT_EXAMPLES)]
+    Checkpoint,
+    /// Make a checkpoint and give back the space that no branch needs
+    #[command(after_help = COMPACT_EXAMPLES)]
+    Compact,
+}
+
+pub(crate) fn run(context: &Context, store: Store) -> Outcome {
+    let desk = Desk::new(context, store.place)?;
+    match store.noun {
+        Noun::Kv(verb) => kv::run(&desk, verb),
+        Noun::State(verb) => state::run(&desk, verb),
+        Noun::Event(verb) => event::run(&desk, verb),
+        Noun::Json(verb) => json::run(&desk, verb),
+        Noun::Vector(verb) => vector::run(&desk, verb),
+        Noun::Branch(verb) => branch::run(&desk, verb),
+        Noun::Info => upkeep::info(&desk),
+        Noun::Checkpoint => upkeep::checkpoint(&desk),
+        Noun::Compact => upkeep::compact(&desk),
+    }
+}
+
+/// The store's own words, with the options of this command where those mend it.
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Other(match &error {
+            StoreError::StoreNotFound { path } => {
+                format!(
+                    "there is no store at {}; the first write makes one, and --at names another",
+                    path.display()
+                )
+            }
+            StoreError::MergeConflict { .. } => {
+                format!("{error}; `--dry-run` lists them, `--strategy ours` or `theirs` decides them")
+            }
+            StoreError::BranchNotFound { hint: None, .. } => {
+                format!("{error}; `duramen store branch list` shows those that are there")
+            }
+            StoreError::CollectionNotFound { hint: None, .. } => {
+                format!("{error}; `duramen store vector collections` shows those that are there")
+            }
+            StoreError::VersionConflict { key, expected, actual } => {
+                let at = |version: &Option<u64>| match version {
+                    Some(version) => format!("at version {version}"),
+                    None => "not there".to_owned(),
+                };
+                let wanted =
+                    expected.map_or_else(|| "none".to_owned(), |version| format!("version {version}"));
+                format!("cell {key:?} is {}, and {wanted} was expected; read it again and retry", at(actual))
+            }
+            _ => error.to_string(),
+        })
+    }
+}

@@ -1,0 +1,235 @@
+//! Rules over the matrix that notice what is odd, in words.
+
+use duramen_measure::evidence::{Evidence, Finding, Severity};
+use duramen_store::Durability;
+
+use super::bars::number;
+use super::checks::is_one_sync;
+use super::matrix::{Cell, Matrix};
+use super::ops::{Kind, Siblings};
+use super::options::{Options, ROWS, VECTORS};
+
+/// An operation that takes so many times the median of its siblings is an outlier.
+const OUTLIER: f64 = 20.0;
+
+/// Latencies whose 95th percentile is so many times the median have two modes.
+const TWO_MODES: f64 = 2.0;
+
+/// A difference below this, in microseconds, is that of caches and of the clock, not of a mode.
+const MODE_US: f64 = 1.0;
+
+/// Fewer latencies than these have no 95th percentile to speak of.
+const MODE_COUNT: u64 = 40;
+
+/// A cost that becomes so many times as much when the log or the depth of branches does has grown with it.
+const GROWTH: f64 = 2.0;
+
+/// A growth below this, in microseconds, is that of caches.
+const GROWTH_US: f64 = 1.0;
+
+/// A sync that is cheaper than this, in microseconds, is none: the levels cannot be told apart on such a disk.
+const REAL_SYNC_US: f64 = 20.0;
+
+/// Everything that the rules find.
+#[must_use]
+pub fn of(matrix: &Matrix<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    read_syncs_or_appends(matrix, &mut found);
+    buffered_near_strict(matrix, &mut found);
+    several_syncs_per_write(matrix, &mut found);
+    outlier_among_siblings(matrix, &mut found);
+    two_modes(matrix, &mut found);
+    let log = Growth { rule: "grows_with_log_length", mark: "", unit: "events in the log" };
+    log.look(matrix, &mut found);
+    let depth = Growth { rule: "grows_with_branch_depth", mark: "depth", unit: "forks deep" };
+    depth.look(matrix, &mut found);
+    found
+}
+
+fn finding(rule: &str, severity: Severity, figure: f64, text: String) -> Finding {
+    Finding { rule: rule.to_owned(), severity, figure: Some(figure), text }
+}
+
+fn read_syncs_or_appends(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
+    for cell in matrix.cells.iter().filter(|cell| cell.is(Kind::Read)) {
+        let (appends, syncs) = (cell.appends_per_op().unwrap_or(0.0), cell.syncs_per_op().unwrap_or(0.0));
+        if appends > 0.0 || syncs > 0.0 {
+            let text = format!(
+                "{} only reads, and yet each costs {} appends to the log and {} syncs. A read has nothing to make \
+                 durable; look for bookkeeping on the way of reads.",
+                cell.name(),
+                number(appends),
+                number(syncs)
+            );
+            found.push(finding("read_syncs_or_appends", Severity::Problem, appends.max(syncs), text));
+        }
+    }
+}
+
+fn buffered_near_strict(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
+    let floor = matrix.sync_floor_us;
+    let is_write = |cell: &&Cell<'_>| cell.level == Durability::Buffered && cell.is(Kind::Write);
+    for buffered in matrix.cells.iter().filter(is_write) {
+        let Some(strict) = matrix.cell(buffered.op, Durability::Strict) else { continue };
+        let (fast, slow) = (buffered.figure.p50, strict.figure.p50);
+        // What takes longer than a sync even in memory has a reason of its own to be as slow as strict.
+        let memory = matrix.cell(buffered.op, Durability::Memory);
+        let waits = match memory {
+            Some(memory) => fast > memory.figure.p50 + floor / 2.0,
+            None => buffered.syncs_per_op().is_some_and(|syncs| syncs >= 0.5),
+        };
+        if floor >= REAL_SYNC_US && fast > 0.0 && slow < 2.0 * fast && waits {
+            let text = format!(
+                "{} takes {} us, strict {} us. Buffered is acknowledged when the operating system has the record, so \
+                 it should not come near one sync ({} us); it has {} syncs for each.",
+                buffered.name(),
+                number(fast),
+                number(slow),
+                number(floor),
+                number(buffered.syncs_per_op().unwrap_or(0.0))
+            );
+            found.push(finding("buffered_near_strict", Severity::Problem, fast / slow.max(1e-9), text));
+        }
+    }
+}
+
+fn several_syncs_per_write(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
+    for cell in matrix.cells.iter().filter(|cell| cell.threads.is_none() && cell.is(Kind::Write)) {
+        let syncs = cell.syncs_per_op().unwrap_or(0.0);
+        if syncs > 1.0 && !is_one_sync(cell) {
+            let text = format!(
+                "{} syncs the log {} times. A commit is one record and needs one sync; look for a second commit, or \
+                 for one of the caller's.",
+                cell.name(),
+                number(syncs)
+            );
+            found.push(finding("several_syncs_per_write", Severity::Problem, syncs, text));
+        }
+    }
+}
+
+fn outlier_among_siblings(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
+    let siblings = |cell: &Cell<'_>| match cell.operation() {
+        Some(operation) if cell.is_latency() => operation.siblings,
+        _ => Siblings::None,
+    };
+    for cell in matrix.cells.iter().filter(|cell| siblings(cell) != Siblings::None) {
+        let is_sibling = |other: &&Cell<'_>| {
+            other.level == cell.level && siblings(other) == siblings(cell) && other.op != cell.op
+        };
+        let mut others: Vec<f64> =
+            matrix.cells.iter().filter(is_sibling).map(|other| other.figure.p50).collect();
+        if others.len() < 2 {
+            continue;
+        }
+        others.sort_by(f64::total_cmp);
+        let median = others[others.len() / 2];
+        let times = cell.figure.p50 / median.max(1e-3);
+        if times >= OUTLIER {
+            let text = format!(
+                "{} takes {} us at p50, {} times the median of its {} siblings ({} us). They do the same kind of \
+                 work; look at what this one does besides.",
+                cell.name(),
+                number(cell.figure.p50),
+                number(times),
+                others.len(),
+                number(median)
+            );
+            found.push(finding("outlier_among_siblings", Severity::Warning, times, text));
+        }
+    }
+}
+
+fn two_modes(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
+    for cell in matrix.cells.iter().filter(|cell| cell.is_latency() && cell.threads.is_none()) {
+        let (p50, p95) = (cell.figure.p50, cell.figure.p95);
+        let ratio = p95 / p50.max(1e-3);
+        if cell.figure.count >= MODE_COUNT && ratio > TWO_MODES && p95 - p50 > MODE_US {
+            let text = format!(
+                "{} takes {} us at p50 and {} us at p95, {} times as much: some operations do work that others do \
+                 not, or wait. The histogram tells how many.",
+                cell.name(),
+                number(p50),
+                number(p95),
+                number(ratio)
+            );
+            found.push(finding("two_modes", Severity::Info, ratio, text));
+        }
+    }
+}
+
+/// A rule about operations that are measured at several sizes, which their names hold after `@`.
+struct Growth {
+    rule: &'static str,
+    /// What stands before the size.
+    mark: &'static str,
+    unit: &'static str,
+}
+
+impl Growth {
+    fn look(&self, matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
+        let sized = |cell: &Cell<'_>| -> Option<(String, u64)> {
+            let (op, size) = cell.op.split_once('@')?;
+            Some((op.to_owned(), size.strip_prefix(self.mark)?.parse().ok()?))
+        };
+        for cell in &matrix.cells {
+            let Some((op, size)) = sized(cell) else { continue };
+            let of_smaller = |other: &Cell<'_>| {
+                let (other_op, smaller) = sized(other)?;
+                (other_op == op && other.level == cell.level && smaller < size)
+                    .then_some((smaller, other.figure.p50))
+            };
+            let Some((smaller, before)) =
+                matrix.cells.iter().filter_map(of_smaller).min_by_key(|(size, _)| *size)
+            else {
+                continue;
+            };
+            let after = cell.figure.p50;
+            let ratio = after / before.max(1e-3);
+            if ratio > GROWTH && after - before > GROWTH_US {
+                let text = format!(
+                    "{op}/{} takes {} us with {smaller} {unit} and {} us with {size}: {} times as much. Its cost should \
+                     not depend on that.",
+                    cell.level,
+                    number(before),
+                    number(after),
+                    number(ratio),
+                    unit = self.unit
+                );
+                found.push(finding(self.rule, Severity::Warning, ratio, text));
+            }
+        }
+    }
+}
+
+/// Adds what a reader should know of the conditions of the run.
+pub(crate) fn note_conditions(options: &Options, evidence: &mut Evidence) {
+    if let Some(timer) = evidence.measurement("timer") {
+        let figure = timer.p50;
+        let text = format!("Reading the clock takes {} us; every latency includes it once.", number(figure));
+        evidence.find("timer_overhead", Severity::Info, Some(figure), text);
+    }
+    if options.rows != ROWS {
+        let text = format!(
+            "The pairs were {} instead of {ROWS}: what the names say of 1M holds for that many, and no bar.",
+            options.rows
+        );
+        evidence.find("other_size", Severity::Warning, Some(options.rows as f64), text);
+    }
+    if options.vectors() != VECTORS {
+        let text = format!("The larger collection had {} vectors instead of {VECTORS}.", options.vectors());
+        evidence.find("other_size", Severity::Warning, Some(options.vectors() as f64), text);
+    }
+    if cfg!(debug_assertions) {
+        let text = "This program was built without optimisation: its latencies say nothing, its counts do.";
+        evidence.find("not_optimised", Severity::Warning, None, text);
+    }
+    let load = evidence.host.load_average[0];
+    if load > evidence.host.cores as f64 {
+        let text = format!(
+            "The load average was {load:.1} on {} cores when the run began: other work took part of the machine.",
+            evidence.host.cores
+        );
+        evidence.find("busy_machine", Severity::Warning, Some(load), text);
+    }
+}

@@ -1,0 +1,73 @@
+//! What is taken of one operation at one level.
+
+use std::time::Duration;
+
+use duramen_measure::evidence::{Evidence, Measurement};
+use duramen_measure::histogram::LatencyHistogram;
+use duramen_store::Counters;
+
+/// Latencies and costs of an operation at a level.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    pub(crate) latencies: LatencyHistogram,
+    /// Figures of an operation that has no latency: rows per second, seconds.
+    pub(crate) values: Vec<f64>,
+    pub(crate) ops: u64,
+    /// Time in which the operations were under way: with several threads, of the wall.
+    pub(crate) busy: Duration,
+    pub(crate) appends: u64,
+    pub(crate) syncs: u64,
+    pub(crate) log_bytes: u64,
+    /// Other figures that the operation gave: name, unit, value.
+    pub(crate) beside: Vec<(&'static str, &'static str, f64)>,
+    /// What was not as it should be.
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Sample {
+    pub(crate) fn new() -> Self {
+        Self {
+            latencies: LatencyHistogram::fine(),
+            values: Vec::new(),
+            ops: 0,
+            busy: Duration::ZERO,
+            appends: 0,
+            syncs: 0,
+            log_bytes: 0,
+            beside: Vec::new(),
+            wrong: Vec::new(),
+        }
+    }
+
+    pub(crate) fn count(&mut self, before: &Counters, after: &Counters) {
+        self.appends += after.log_appends - before.log_appends;
+        self.syncs += after.log_syncs - before.log_syncs;
+        self.log_bytes += after.log_bytes - before.log_bytes;
+    }
+
+    /// Adds the measurements of the sample. `unit` is that of the values.
+    pub(crate) fn note(&self, name: &str, unit: &str, evidence: &mut Evidence) {
+        let figures = &mut evidence.measurements;
+        if self.ops == 0 {
+            return;
+        }
+        if self.values.is_empty() {
+            figures.push(Measurement::from_histogram_us(name, &self.latencies));
+            if !self.busy.is_zero() {
+                let rate = self.ops as f64 / self.busy.as_secs_f64();
+                figures.push(Measurement::scalar(format!("{name}.ops_per_s"), "1/s", rate));
+            }
+        } else {
+            figures.push(Measurement::from_values(name, unit, &self.values));
+        }
+        let per_op = |count: u64| count as f64 / self.ops as f64;
+        let costs = [
+            ("appends_per_op", "appends", self.appends),
+            ("syncs_per_op", "syncs", self.syncs),
+            ("log_bytes_per_op", "bytes", self.log_bytes),
+        ];
+        for (figure, unit, count) in costs {
+            figures.push(Measurement::scalar(format!("{name}.{figure}"), unit, per_op(count)));
+        }
+    }
+}

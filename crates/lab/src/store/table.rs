@@ -1,0 +1,125 @@
+//! The outcome as tables for a terminal.
+
+use std::fmt::Write as _;
+
+use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
+use duramen_measure::evidence::{Evidence, Finding};
+use duramen_store::Durability;
+
+use super::bars::{compare, number, quantity};
+use super::matrix::{Cell, Matrix};
+
+/// The matrix of operations and levels with its costs, the bars, the checks and the findings, as text for a terminal.
+#[must_use]
+pub fn print_table(evidence: &Evidence) -> String {
+    let matrix = Matrix::of(evidence);
+    let mut text = String::new();
+    writeln!(
+        text,
+        "Latencies in us: p50 / p95 / p99; one sync of the disk takes {} us, reading the clock {} us.\n",
+        number(matrix.sync_floor_us),
+        number(evidence.measurement("timer").map_or(0.0, |timer| timer.p50))
+    )
+    .ok();
+    let (headers, rows) = latencies(&matrix);
+    writeln!(text, "{}\n", table(&headers, rows)).ok();
+    writeln!(text, "Costs: operations per second, syncs and bytes of the log for each operation.\n").ok();
+    let (headers, rows) = costs(&matrix);
+    writeln!(text, "{}\n", table(&headers, rows)).ok();
+    let bars = bars(evidence);
+    if !bars.is_empty() {
+        writeln!(text, "{}\n", table(&BAR_HEADERS.map(str::to_owned), bars)).ok();
+    }
+    for check in &evidence.checks {
+        let word = if check.passed { "pass" } else { "FAIL" };
+        writeln!(text, "{word}  {}: {}", check.name, check.detail).ok();
+    }
+    if !evidence.findings.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(&print_findings(&evidence.findings));
+    writeln!(text, "\nverdict: {}", evidence.verdict).ok();
+    text
+}
+
+/// Findings as lines, the worst first.
+#[must_use]
+pub fn print_findings(findings: &[Finding]) -> String {
+    let mut sorted: Vec<&Finding> = findings.iter().collect();
+    sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let line = |finding: &&Finding| format!("{} {}: {}\n", finding.severity, finding.rule, finding.text);
+    sorted.iter().map(line).collect()
+}
+
+pub(crate) const BAR_HEADERS: [&str; 4] = ["bar", "measured", "limit", "outcome"];
+
+pub(crate) fn bars(evidence: &Evidence) -> Vec<Vec<String>> {
+    let row = |row: &super::bars::Row| {
+        let measured = row.measured.map_or_else(String::new, |value| quantity(value, row.bar.unit));
+        vec![row.bar.what.to_owned(), measured, row.limit(), row.word().to_owned()]
+    };
+    compare(evidence).iter().map(row).collect()
+}
+
+fn name_of(op: &str, threads: Option<u32>) -> String {
+    threads.map_or_else(|| op.to_owned(), |threads| format!("{op} @{threads}"))
+}
+
+/// A table of one row per operation and one group of columns per level.
+pub(crate) fn latencies(matrix: &Matrix<'_>) -> (Vec<String>, Vec<Vec<String>>) {
+    let show = |cell: &Cell<'_>| {
+        if cell.is_latency() {
+            let [p50, p95, p99] = [cell.figure.p50, cell.figure.p95, cell.figure.p99].map(number);
+            format!("{p50} / {p95} / {p99}")
+        } else {
+            quantity(cell.figure.p50, &cell.figure.unit)
+        }
+    };
+    by_level(matrix, &["us"], |cell| vec![show(cell)])
+}
+
+pub(crate) fn costs(matrix: &Matrix<'_>) -> (Vec<String>, Vec<Vec<String>>) {
+    let show = |figure: Option<f64>| figure.map_or_else(String::new, number);
+    by_level(matrix, &["ops/s", "syncs/op", "log B/op"], |cell| {
+        let rate = cell.ops_per_s().map_or_else(String::new, |rate| format!("{rate:.0}"));
+        vec![rate, show(cell.syncs_per_op()), show(cell.log_bytes_per_op())]
+    })
+}
+
+fn by_level(
+    matrix: &Matrix<'_>,
+    columns: &[&str],
+    show: impl Fn(&Cell<'_>) -> Vec<String>,
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let levels: Vec<Durability> = matrix.levels();
+    let mut headers = vec!["operation".to_owned()];
+    for level in &levels {
+        headers.extend(columns.iter().map(|column| format!("{level} {column}")));
+    }
+    let rows = matrix.operations().into_iter().map(|(op, threads)| {
+        let mut row = vec![name_of(op, threads)];
+        for level in &levels {
+            let is_it = |cell: &&Cell<'_>| (cell.op, cell.threads, cell.level) == (op, threads, *level);
+            let cells = matrix.cells.iter().find(is_it).map(&show);
+            row.extend(cells.unwrap_or_else(|| vec![String::new(); columns.len()]));
+        }
+        row
+    });
+    let rows = rows.collect();
+    (headers, rows)
+}
+
+fn table(headers: &[String], rows: Vec<Vec<String>>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(headers);
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in 1..headers.len() {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
