@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use duramen_measure::clock;
-use duramen_tree::{Forest, KeyRange, LeafView, NodeId, Tree};
+use duramen_tree::{Forest, KeyRange, LeafView, NodeId, RunView, Tree};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::batch::{operations, splice, Batch, Op};
@@ -121,6 +121,15 @@ impl View for Reader<'_> {
         Ok(())
     }
 
+    fn runs(
+        &self,
+        range: &KeyRange<'_>,
+        visit: &mut dyn FnMut(RunView<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.tree.scan_runs(self.forest, range, visit)?;
+        Ok(())
+    }
+
     fn written(
         &self,
         _range: &KeyRange<'_>,
@@ -158,6 +167,14 @@ impl View for Draft<'_> {
         visit: &mut dyn FnMut(LeafView<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.overlay().leaves(range, visit)
+    }
+
+    fn runs(
+        &self,
+        range: &KeyRange<'_>,
+        visit: &mut dyn FnMut(RunView<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.overlay().runs(range, visit)
     }
 
     fn written(

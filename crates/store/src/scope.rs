@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use duramen_tree::{Forest, KeyRange, LeafView, Tree};
+use duramen_tree::{Forest, KeyRange, LeafView, RunView, Tree};
 
 use crate::batch::{splice, Batch, Op};
 use crate::error::StoreError;
@@ -31,6 +31,13 @@ pub trait View {
         &self,
         range: &KeyRange<'_>,
         visit: &mut dyn FnMut(LeafView<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError>;
+
+    /// Shows the runs of leaves that hold a range, without what the reader itself wrote.
+    fn runs(
+        &self,
+        range: &KeyRange<'_>,
+        visit: &mut dyn FnMut(RunView<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError>;
 
     /// Shows what the reader itself wrote in a range and did not commit: key and value, none for a deletion.
@@ -264,6 +271,15 @@ impl Overlay<'_> {
         visit: &mut dyn FnMut(LeafView<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.tree.scan_leaves(self.forest, range, visit)?;
+        Ok(())
+    }
+
+    pub(crate) fn runs(
+        &self,
+        range: &KeyRange<'_>,
+        visit: &mut dyn FnMut(RunView<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.tree.scan_runs(self.forest, range, visit)?;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 
-use duramen_tree::{KeyRange, LeafView};
+use duramen_tree::{KeyRange, LeafView, RunView};
 
 use crate::batch::Batch;
 use crate::branch::Branch;
@@ -130,6 +130,14 @@ impl View for Work<'_> {
         visit: &mut dyn FnMut(LeafView<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.0.overlay(|overlay| overlay.leaves(range, visit))
+    }
+
+    fn runs(
+        &self,
+        range: &KeyRange<'_>,
+        visit: &mut dyn FnMut(RunView<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.0.overlay(|overlay| overlay.runs(range, visit))
     }
 
     fn written(

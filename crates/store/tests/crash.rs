@@ -66,7 +66,7 @@ fn random_work_survives_a_crash_at_every_write() {
     let first = entropy::seed();
     println!("DURAMEN_SEED={first}");
     let mut cuts = 0;
-    for (number, seed) in (first..).take(6).enumerate() {
+    for (number, seed) in (first..).take(4).enumerate() {
         let mut plan = Plan::random(seed, Device::Doubles, 260);
         // The crash is the test's, and the plan's own would only come in its way.
         plan.steps.retain(|step: &Step| {
@@ -76,7 +76,7 @@ fn random_work_survives_a_crash_at_every_write() {
         cuts += cut_everywhere(&plan, 3);
     }
     println!("{cuts} cuts");
-    assert!(cuts > 200, "{cuts}");
+    assert!(cuts > 100, "{cuts}");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //! Copying an inner node must not touch each of its hundreds of children, only to count one more pointer: a copy
 //! shares the chunks, and a write copies the one chunk that it changes.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
 
 use arrayvec::ArrayVec;
 
@@ -12,7 +14,40 @@ use crate::node::Child;
 /// Children in a chunk, at most.
 const CHUNK: usize = 32;
 
-type Chunk = ArrayVec<Child, CHUNK>;
+/// Some neighbouring children.
+#[derive(Default)]
+pub(crate) struct Chunk {
+    children: ArrayVec<Child, CHUNK>,
+    /// What a reader derived from all that hangs on them and wants to find again.
+    sidecar: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Chunk {
+    pub(crate) fn sidecar(&self) -> &OnceLock<Arc<dyn Any + Send + Sync>> {
+        &self.sidecar
+    }
+}
+
+impl Deref for Chunk {
+    type Target = ArrayVec<Child, CHUNK>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.children
+    }
+}
+
+impl DerefMut for Chunk {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.children
+    }
+}
+
+impl FromIterator<Child> for Chunk {
+    fn from_iter<I: IntoIterator<Item = Child>>(children: I) -> Self {
+        Self { children: children.into_iter().collect(), sidecar: OnceLock::new() }
+    }
+}
 
 /// A sequence of children.
 #[derive(Default)]
@@ -28,11 +63,14 @@ impl Clone for Children {
     }
 }
 
+/// The chunk for writing to it or to anything below it: what was derived from it is forgotten.
 fn writable(chunk: &mut Arc<Chunk>) -> &mut Chunk {
     if Arc::strong_count(chunk) != 1 {
         *chunk = Arc::new(chunk.iter().map(|child| Child::new(child.link())).collect());
     }
-    Arc::get_mut(chunk).expect("the only pointer to a chunk")
+    let chunk = Arc::get_mut(chunk).expect("the only pointer to a chunk");
+    chunk.sidecar.take();
+    chunk
 }
 
 impl Children {
@@ -63,6 +101,14 @@ impl Children {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 
+    /// The chunks that hold the children from `from` on, below `to`.
+    pub(crate) fn chunks(&self, from: usize, to: usize) -> &[Arc<Chunk>] {
+        if from >= to {
+            return &[];
+        }
+        &self.chunks[self.locate(from).0..=self.locate(to - 1).0]
+    }
+
     pub(crate) fn push(&mut self, child: Child) {
         let end = self.len() as u32 + 1;
         match self.chunks.last_mut() {
@@ -73,7 +119,7 @@ impl Children {
                 }
             }
             _ => {
-                let mut chunk = Chunk::new();
+                let mut chunk = Chunk::default();
                 chunk.push(child);
                 self.chunks.push(Arc::new(chunk));
                 self.ends.push(end);

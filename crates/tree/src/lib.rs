@@ -61,5 +61,5 @@ pub use forest::{Forest, ForestStats};
 pub use node::Checksum;
 pub use node_store::{MemoryNodeStore, NodeId, NodeStore, NodeStoreError, NodeStoreStats};
 pub use range::KeyRange;
-pub use tree::{Entry, LeafView, StoredRoot, Tree, KEY_MAX, VALUE_MAX};
+pub use tree::{Entry, LeafView, RunView, StoredRoot, Tree, KEY_MAX, VALUE_MAX};
 pub use write::Replaced;

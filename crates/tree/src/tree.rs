@@ -1,8 +1,10 @@
 //! A tree: a root, how much hangs on it, and reading from it.
 
+use std::any::Any;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::children::Chunk;
 use crate::error::TreeError;
 use crate::forest::Forest;
 use crate::node::{Body, Checksum, Inner, Leaf, Node};
@@ -174,6 +176,20 @@ impl Tree {
         walk(&self.root, forest, range, &mut leaf).map(|_| ())
     }
 
+    /// Shows the runs of neighbouring leaves that a range touches, in order, whatever direction the range has. It reads
+    /// no leaf: for readers that keep something derived beside each run.
+    ///
+    /// # Errors
+    /// When a node cannot be read or is damaged.
+    pub fn scan_runs(
+        &self,
+        forest: &Forest,
+        range: &KeyRange<'_>,
+        mut visit: impl FnMut(RunView<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TreeError> {
+        walk_runs(&self.root, forest, range, &mut visit).map(|_| ())
+    }
+
     /// The number of entries in a range. It reads each of its leaves, but no entry.
     ///
     /// # Errors
@@ -231,6 +247,95 @@ impl<'a> LeafView<'a> {
         let kept = self.leaf.sidecar().get_or_init(|| Arc::new(derive()));
         kept.clone().downcast().ok()
     }
+
+    /// As [`sidecar`](Self::sidecar), where deriving may fail: then nothing is kept. Nor is it when the leaf keeps a
+    /// thing of another type already.
+    ///
+    /// # Errors
+    /// Those of `derive`.
+    pub fn try_sidecar<T: Send + Sync + 'static, E>(
+        &self,
+        derive: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
+        keep(self.leaf.sidecar(), derive)
+    }
+}
+
+/// Some neighbouring leaves, at most 32, some of which a scan asked for.
+#[derive(Clone, Copy)]
+pub struct RunView<'a> {
+    forest: &'a Forest,
+    range: &'a KeyRange<'a>,
+    run: Run<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Run<'a> {
+    /// The one leaf of a small tree.
+    Leaf(&'a Leaf),
+    Chunk(&'a Chunk),
+}
+
+impl RunView<'_> {
+    /// Shows the leaves of the run that have entries in the range.
+    ///
+    /// # Errors
+    /// When a leaf cannot be read or is damaged.
+    pub fn leaves(&self, mut visit: impl FnMut(LeafView<'_>) -> ControlFlow<()>) -> Result<(), TreeError> {
+        let mut leaf = |leaf: &Leaf, from: usize, to: usize| visit(LeafView { leaf, from, to });
+        let range = KeyRange { backwards: false, ..*self.range };
+        match self.run {
+            Run::Leaf(only) => {
+                let (from, to) = leaf_part(only, &range);
+                if from < to {
+                    let _ = leaf(only, from, to);
+                }
+            }
+            Run::Chunk(chunk) => {
+                for child in chunk.iter() {
+                    if child.with(self.forest, |node| walk(node, self.forest, &range, &mut leaf))??.is_break()
+                    {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a reader derived from this run before, or what `derive` makes of it now. It is kept as long as no leaf of
+    /// the run changes, is shared by all trees that share the run, and must depend on nothing but its entries: if it
+    /// is about those in a range only, it must tell which, for whoever finds it. What has no place is not kept: a run
+    /// keeps one such thing, and the only leaf of a small tree none.
+    ///
+    /// # Errors
+    /// Those of `derive`.
+    pub fn sidecar<T: Send + Sync + 'static, E>(
+        &self,
+        derive: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
+        match self.run {
+            Run::Leaf(_) => derive().map(Arc::new),
+            Run::Chunk(chunk) => keep(chunk.sidecar(), derive),
+        }
+    }
+}
+
+/// What a slot keeps, or what `derive` makes, which it keeps from now on if it is empty.
+fn keep<T: Send + Sync + 'static, E>(
+    slot: &OnceLock<Arc<dyn Any + Send + Sync>>,
+    derive: impl FnOnce() -> Result<T, E>,
+) -> Result<Arc<T>, E> {
+    if let Some(kept) = slot.get() {
+        if let Ok(kept) = kept.clone().downcast() {
+            return Ok(kept);
+        }
+        return derive().map(Arc::new);
+    }
+    let derived = Arc::new(derive()?);
+    // Somebody else may have been faster; the two are alike, or about different things.
+    let _ = slot.set(derived.clone());
+    Ok(derived)
 }
 
 fn get_in<R>(
@@ -270,6 +375,37 @@ fn walk(
                 let index = if range.backwards { to - 1 - step } else { from + step };
                 let flow =
                     inner.children.get(index).with(forest, |child| walk(child, forest, range, visit))??;
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        }
+    }
+}
+
+/// Visits the runs of leaves that a range touches.
+fn walk_runs(
+    node: &Node,
+    forest: &Forest,
+    range: &KeyRange<'_>,
+    visit: &mut dyn FnMut(RunView<'_>) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, TreeError> {
+    match &node.body {
+        Body::Leaf(leaf) => Ok(visit(RunView { forest, range, run: Run::Leaf(leaf) })),
+        Body::Inner(inner) => {
+            let (from, to) = child_part(inner, range);
+            if inner.level == 1 {
+                let mut chunks = inner.children.chunks(from, to).iter();
+                return Ok(
+                    chunks.try_for_each(|chunk| visit(RunView { forest, range, run: Run::Chunk(chunk) }))
+                );
+            }
+            for index in from..to {
+                let flow = inner
+                    .children
+                    .get(index)
+                    .with(forest, |child| walk_runs(child, forest, range, visit))??;
                 if flow.is_break() {
                     return Ok(flow);
                 }

@@ -1,14 +1,18 @@
-//! The codes of a collection, kept beside the leaves that hold its rows.
+//! The codes of a collection, kept beside the tree that holds its rows.
 //!
-//! A write makes the codes of one leaf anew, at the next search. Forks share what they have not changed, and codes go
-//! when the last tree with their leaf does: there is nothing to limit or to evict. They take about `dimension + 12`
-//! bytes a row. A leaf has one place for codes. Where two collections meet in one, the first that is searched has it,
-//! and the few rows of the other are coded in each search.
+//! Each leaf keeps the codes of its own rows, and each run of neighbouring leaves keeps a copy of them in one piece.
+//! A search reads the runs alone: to visit thousands of leaves costs more than to read all codes, and codes in one
+//! piece are read twice as fast as scattered ones. A write makes the codes of one leaf anew, at the next search, and
+//! copies those of its run. Forks share what they have not changed, and codes go when the last tree with their
+//! leaves does: there is nothing to limit or to evict. They take about `2 * (dimension + 12)` bytes a row.
+//!
+//! A leaf and a run have one place each. Where two collections meet in one, the first that is searched has it, and the
+//! few rows of the other are coded in each search.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use duramen_tree::{KeyRange, LeafView};
+use duramen_tree::{KeyRange, LeafView, RunView};
 
 use super::metric::Metric;
 use super::quantise::Block;
@@ -27,14 +31,14 @@ pub(super) struct Coding<'r> {
 }
 
 impl Coding<'_> {
-    /// Whether what a leaf keeps is about these rows, coded in this way: leaves of two collections lie side
+    /// Whether what a leaf or a run keeps is about these rows, coded in this way: leaves of two collections lie side
     /// by side, and a collection may have been dropped and made again with another metric.
     fn fits(&self, start: &[u8], block: &Block) -> bool {
         block.metric() == self.metric && block.dimension() == self.dimension && *start == *self.range.start
     }
 }
 
-/// The codes of a leaf, and how to come from a row of them to the row of the tree.
+/// The codes of a run, and how to come from a row of them to the row of the tree.
 pub(super) struct Part {
     /// With what the keys of the coded rows begin. In place, as a search looks at it in every part.
     start: KeyBuf,
@@ -74,11 +78,17 @@ impl Part {
     }
 }
 
+/// What a leaf keeps.
+struct LeafCodes {
+    start: KeyBuf,
+    block: Block,
+}
+
 /// The parts of a collection, in the order of keys. Afterwards no node of the tree is held.
 pub(super) fn parts(view: &dyn View, coding: &Coding<'_>) -> Result<Vec<Arc<Part>>, StoreError> {
     let mut parts = Vec::new();
     let mut failed = None;
-    view.leaves(&coding.range, &mut |leaf| match part_of(leaf, coding) {
+    view.runs(&coding.range, &mut |run| match part_of(run, coding) {
         Ok(part) => {
             if part.block.rows() > 0 {
                 parts.push(part);
@@ -93,18 +103,49 @@ pub(super) fn parts(view: &dyn View, coding: &Coding<'_>) -> Result<Vec<Arc<Part
     failed.map_or(Ok(parts), Err)
 }
 
-fn part_of(leaf: LeafView<'_>, coding: &Coding<'_>) -> Result<Arc<Part>, StoreError> {
-    let kept = leaf.sidecar(|| derive_part(leaf, coding).ok().map(Arc::new));
-    match kept.as_deref() {
-        Some(Some(part)) if coding.fits(&part.start, &part.block) => Ok(part.clone()),
-        _ => derive_part(leaf, coding).map(Arc::new),
+fn part_of(run: RunView<'_>, coding: &Coding<'_>) -> Result<Arc<Part>, StoreError> {
+    let kept = run.sidecar(|| derive_part(run, coding))?;
+    if coding.fits(&kept.start, &kept.block) {
+        Ok(kept)
+    } else {
+        derive_part(run, coding).map(Arc::new)
     }
 }
 
-fn derive_part(leaf: LeafView<'_>, coding: &Coding<'_>) -> Result<Part, StoreError> {
-    let block = derive_block(leaf, coding)?;
-    let keys = leaf.entry(0).key.to_vec();
-    Ok(Part { start: coding.range.start.into(), block, leaves: vec![(0, keys.len() as u32)], keys })
+fn derive_part(run: RunView<'_>, coding: &Coding<'_>) -> Result<Part, StoreError> {
+    let mut blocks = Vec::new();
+    let (mut leaves, mut keys, mut rows) = (Vec::new(), Vec::new(), 0);
+    let mut failed = None;
+    run.leaves(|leaf| {
+        keys.extend_from_slice(leaf.entry(0).key);
+        leaves.push((rows, keys.len() as u32));
+        rows += leaf.len() as u32;
+        match leaf_codes(leaf, coding) {
+            Ok(codes) => {
+                blocks.push(codes);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let block = Block::join(coding.metric, coding.dimension, blocks.iter().map(|codes| &codes.block))?;
+    Ok(Part { start: coding.range.start.into(), block, leaves, keys })
+}
+
+fn leaf_codes(leaf: LeafView<'_>, coding: &Coding<'_>) -> Result<Arc<LeafCodes>, StoreError> {
+    let derive = || Ok(LeafCodes { start: coding.range.start.into(), block: derive_block(leaf, coding)? });
+    let kept = leaf.try_sidecar(derive)?;
+    if coding.fits(&kept.start, &kept.block) {
+        Ok(kept)
+    } else {
+        derive().map(Arc::new)
+    }
 }
 
 fn derive_block(leaf: LeafView<'_>, coding: &Coding<'_>) -> Result<Block, StoreError> {
