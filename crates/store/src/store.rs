@@ -19,6 +19,9 @@ use crate::names::DEFAULT_BRANCH;
 use crate::options::Options;
 use crate::scope::{Edit, Scope, View};
 
+/// Why a closed store takes no more writes.
+const CLOSED: &str = "it was closed";
+
 /// The longest time to live of a branch, in seconds: ten years.
 pub const TTL_S_MAX: u64 = 315_360_000;
 
@@ -393,7 +396,8 @@ impl Store {
     pub fn close(&self) -> Result<(), StoreError> {
         self.inner.stop();
         let engine = self.engine();
-        if engine.options.read_only || engine.log.is_none() {
+        let is_closed = engine.poison.get().is_some_and(|first| first == CLOSED);
+        if engine.options.read_only || engine.log.is_none() || is_closed {
             return Ok(());
         }
         engine.checkpoint(false)?;
@@ -401,7 +405,7 @@ impl Store {
         if let Some(log) = &engine.log {
             log.close()?;
         }
-        engine.poison.get_or_init(|| "it was closed".to_owned());
+        engine.poison.get_or_init(|| CLOSED.to_owned());
         drop(writer);
         Ok(())
     }

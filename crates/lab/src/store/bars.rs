@@ -21,7 +21,7 @@ pub enum Source {
     Worst(&'static str),
     /// The p50 of an operation, divided by that of another, the worse of memory and buffered.
     Ratio(&'static str, &'static str),
-    /// The p50 of an operation at the level strict, divided by one sync.
+    /// The p50 of an operation at the level strict, divided by that of one sync at the same time.
     OverFloor(&'static str),
     /// Operations per second of so many threads at the level strict, divided by those of one.
     Threads(&'static str, u32),
@@ -215,7 +215,11 @@ fn figure_of(matrix: &Matrix<'_>, bar: &Bar) -> Option<f64> {
             let ratio = |level| Some(p50(op, level)? / p50(base, level)?.max(1e-3));
             worst([Memory, Buffered].into_iter().filter_map(ratio).collect())
         }
-        Source::OverFloor(op) => Some(p50(op, Strict)? / matrix.sync_floor_us.max(1e-3)),
+        Source::OverFloor(op) => {
+            let cell = matrix.cell(op, Strict)?;
+            let floor = cell.sync_floor().map_or(matrix.sync_floor_us, |floor| floor.p50);
+            Some(cell.figure.p50 / floor.max(1e-3))
+        }
         Source::Threads(op, threads) => Some(rate(op, threads)? / rate(op, 1)?.max(1e-3)),
         Source::Appends(op) => matrix.cell(op, Strict)?.appends_per_op(),
     }

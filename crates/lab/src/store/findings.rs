@@ -27,6 +27,9 @@ const GROWTH: f64 = 2.0;
 /// A growth below this, in microseconds, is that of caches.
 const GROWTH_US: f64 = 1.0;
 
+/// Operations that are fewer in a second than this may each meet a sync of the background, of which there are ten.
+const RATE_MIN: f64 = 40.0;
+
 /// A sync that is cheaper than this, in microseconds, is none: the levels cannot be told apart on such a disk.
 const REAL_SYNC_US: f64 = 20.0;
 
@@ -67,18 +70,19 @@ fn read_syncs_or_appends(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
 }
 
 fn buffered_near_strict(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
-    let floor = matrix.sync_floor_us;
     let is_write = |cell: &&Cell<'_>| cell.level == Durability::Buffered && cell.is(Kind::Write);
     for buffered in matrix.cells.iter().filter(is_write) {
         let Some(strict) = matrix.cell(buffered.op, Durability::Strict) else { continue };
+        let floor = strict.sync_floor().map_or(matrix.sync_floor_us, |floor| floor.p50);
         let (fast, slow) = (buffered.figure.p50, strict.figure.p50);
+        // Counted, it is beyond doubt; but what takes long has the syncs of the background within it.
+        let syncs = buffered.syncs_per_op().is_some_and(|syncs| syncs >= 0.5)
+            && buffered.ops_per_s().is_none_or(|rate| rate > RATE_MIN);
         // What takes longer than a sync even in memory has a reason of its own to be as slow as strict.
         let memory = matrix.cell(buffered.op, Durability::Memory);
-        let waits = match memory {
-            Some(memory) => fast > memory.figure.p50 + floor / 2.0,
-            None => buffered.syncs_per_op().is_some_and(|syncs| syncs >= 0.5),
-        };
-        if floor >= REAL_SYNC_US && fast > 0.0 && slow < 2.0 * fast && waits {
+        let waits = memory.is_some_and(|memory| fast > memory.figure.p50 + floor / 2.0);
+        let is_near = floor >= REAL_SYNC_US && slow < 2.0 * fast && waits;
+        if syncs || is_near {
             let text = format!(
                 "{} takes {} us, strict {} us. Buffered is acknowledged when the operating system has the record, so \
                  it should not come near one sync ({} us); it has {} syncs for each.",
@@ -124,7 +128,9 @@ fn outlier_among_siblings(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
         }
         others.sort_by(f64::total_cmp);
         let median = others[others.len() / 2];
-        let times = cell.figure.p50 / median.max(1e-3);
+        // Syncs that were slow while this one was measured are the disk's own.
+        let own = cell.figure.p50 - cell.sync_floor().map_or(0.0, |floor| floor.p95);
+        let times = own / median.max(1e-3);
         if times >= OUTLIER {
             let text = format!(
                 "{} takes {} us at p50, {} times the median of its {} siblings ({} us). They do the same kind of \
@@ -144,7 +150,9 @@ fn two_modes(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
     for cell in matrix.cells.iter().filter(|cell| cell.is_latency() && cell.threads.is_none()) {
         let (p50, p95) = (cell.figure.p50, cell.figure.p95);
         let ratio = p95 / p50.max(1e-3);
-        if cell.figure.count >= MODE_COUNT && ratio > TWO_MODES && p95 - p50 > MODE_US {
+        // A disk whose own syncs are as slow at times has the modes, not the operation.
+        let is_own = cell.sync_floor().is_none_or(|floor| p95 > TWO_MODES * floor.p95.max(p50));
+        if cell.figure.count >= MODE_COUNT && ratio > TWO_MODES && p95 - p50 > MODE_US && is_own {
             let text = format!(
                 "{} takes {} us at p50 and {} us at p95, {} times as much: some operations do work that others do \
                  not, or wait. The histogram tells how many.",

@@ -12,7 +12,7 @@ use duramen_measure::histogram::LatencyHistogram;
 /// Syncs of one measurement of the floor.
 const SYNCS: u64 = 50;
 const RECORD_BYTES: u64 = 128;
-const LIMIT: Duration = Duration::from_millis(100);
+const LIMIT: Duration = Duration::from_millis(50);
 
 /// What it takes to write 128 bytes into a file of zeros and to wait until they are durable: a commit at the level
 /// strict cannot be faster, except in company.

@@ -8,7 +8,14 @@ use duramen_store::Durability;
 use super::ops::{operation, Kind, Operation};
 
 /// The figures beside a latency, by the endings of their names.
-const FIGURES: [&str; 4] = ["ops_per_s", "appends_per_op", "syncs_per_op", "log_bytes_per_op"];
+const FIGURES: [&str; 6] = [
+    "ops_per_s",
+    "appends_per_op",
+    "syncs_per_op",
+    "log_bytes_per_op",
+    "fsync_floor_us",
+    "fsync_floor_p95_us",
+];
 
 /// One operation at one level.
 #[derive(Debug, Clone)]
@@ -75,6 +82,22 @@ impl Cell<'_> {
     pub fn log_bytes_per_op(&self) -> Option<f64> {
         self.figures.get(FIGURES[3]).copied()
     }
+
+    /// What one sync took right before the operation was measured, if it waits for one.
+    #[must_use]
+    pub fn sync_floor(&self) -> Option<SyncFloor> {
+        let p50 = self.figures.get(FIGURES[4]).copied()?;
+        Some(SyncFloor { p50, p95: self.figures.get(FIGURES[5]).copied().unwrap_or(p50) })
+    }
+}
+
+/// What one sync of the disk took while an operation was measured, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SyncFloor {
+    /// The median.
+    pub p50: f64,
+    /// The 95th percentile.
+    pub p95: f64,
 }
 
 /// All operations at all levels, in the order of the document.

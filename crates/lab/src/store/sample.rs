@@ -18,6 +18,8 @@ pub(crate) struct Sample {
     pub(crate) appends: u64,
     pub(crate) syncs: u64,
     pub(crate) log_bytes: u64,
+    /// What one sync of the disk took right before each slice, if the operation waits for it.
+    pub(crate) floor: LatencyHistogram,
     /// Other figures that the operation gave: name, unit, value.
     pub(crate) beside: Vec<(&'static str, &'static str, f64)>,
     /// What was not as it should be.
@@ -34,6 +36,7 @@ impl Sample {
             appends: 0,
             syncs: 0,
             log_bytes: 0,
+            floor: LatencyHistogram::fine(),
             beside: Vec::new(),
             wrong: Vec::new(),
         }
@@ -59,6 +62,11 @@ impl Sample {
             }
         } else {
             figures.push(Measurement::from_values(name, unit, &self.values));
+        }
+        if !self.floor.is_empty() {
+            let us = |q| self.floor.quantile(q).as_nanos() as f64 / 1e3;
+            figures.push(Measurement::scalar(format!("{name}.fsync_floor_us"), "us", us(0.5)));
+            figures.push(Measurement::scalar(format!("{name}.fsync_floor_p95_us"), "us", us(0.95)));
         }
         let per_op = |count: u64| count as f64 / self.ops as f64;
         let costs = [

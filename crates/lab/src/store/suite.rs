@@ -139,10 +139,11 @@ impl Run<'_> {
                 let done = if is_warm_up {
                     take(level, operation, (budget / WARM_UP, most / u64::from(WARM_UP)), &mut ignored, false)
                 } else {
-                    // The floor is that of the same minute as the commits that wait for it.
-                    let waits = durability == Durability::Strict && operation.name.starts_with("kv.put.100B");
+                    // The floor is that of the same moment as the commits that wait for it: a disk has its moods.
+                    let is_write = operation.kind == Kind::Write || operation.threads.is_some();
+                    let waits = durability == Durability::Strict && is_write;
                     if waits {
-                        measure_floor(dir, self.options.fifo, &mut self.floor, &mut self.failed);
+                        measure_floor(dir, self.options.fifo, &mut sample.floor, &mut self.failed);
                     }
                     take(level, operation, (budget, most), sample, self.options.fifo && waits)
                 };
@@ -169,6 +170,7 @@ impl Run<'_> {
                 Figure::Latency | Figure::P999 => "us",
             };
             sample.note(&name, unit, evidence);
+            self.floor.merge(&sample.floor);
             for (name, unit, value) in sample.beside.drain(..) {
                 evidence.measurements.push(Measurement::scalar(
                     name_at(name, None, *durability),

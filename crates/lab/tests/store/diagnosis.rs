@@ -78,8 +78,11 @@ fn buffered_is_held_against_memory_and_strict() {
         checks::buffered_really_batches(&Matrix::of(&evidence), checks::Conditions::of(&evidence));
     assert!(!passed && detail.contains("state.set"), "{detail}");
     assert_eq!(rules(&evidence), [""; 0]);
-    replace(&mut evidence, "state.set/buffered", (600.0, 600.0), 1.0, 1.0);
-    assert!(rules(&evidence).contains(&"buffered_near_strict".to_owned()));
+    for (us, syncs) in [(600.0, 0.0), (3.0, 1.0)] {
+        replace(&mut evidence, "state.set/buffered", (us, us), 1.0, syncs);
+        let found = rules(&evidence);
+        assert!(found.contains(&"buffered_near_strict".to_owned()), "{us} us, {syncs} syncs: {found:?}");
+    }
 }
 
 #[test]
@@ -119,5 +122,16 @@ fn names_that_the_suite_does_not_know_are_no_trouble() {
     add(&mut evidence, "kv.transmogrify/memory", 5_000.0, 9.0, 9.0);
     add(&mut evidence, "kv.put.100B/eventual", 5_000.0, 9.0, 9.0);
     add(&mut evidence, "nonsense", 5_000.0, 9.0, 9.0);
+    assert_eq!(rules(&evidence), [""; 0]);
+}
+
+#[test]
+fn a_disk_with_moods_is_not_held_against_an_operation() {
+    let mut evidence = sound();
+    replace(&mut evidence, "json.set_path/strict", (25_000.0, 90_000.0), 1.0, 1.0);
+    assert_eq!(rules(&evidence), ["outlier_among_siblings", "two_modes"]);
+    for (figure, us) in [("fsync_floor_us", 24_000.0), ("fsync_floor_p95_us", 80_000.0)] {
+        evidence.measurements.push(Measurement::scalar(format!("json.set_path/strict.{figure}"), "us", us));
+    }
     assert_eq!(rules(&evidence), [""; 0]);
 }

@@ -31,11 +31,8 @@ fn a_buffered_level_that_waits_for_the_disk() {
     let evidence = spoilt("kv.put.100B,state.cas,kv.get.100B", Sabotage::StrictForBuffered);
     assert!(!check(&evidence, "buffered_really_batches").passed);
     assert!(check(&evidence, "reads_never_log").passed);
-    // Where a sync costs nothing, as on a file system in memory, the rule has nothing to say.
-    if evidence.measurement("fsync_floor").unwrap().p50 > 100.0 {
-        let names = noticed(&evidence, "buffered_near_strict");
-        assert_eq!(names, ["kv.put.100B/buffered", "state.cas/buffered"]);
-    }
+    let names = noticed(&evidence, "buffered_near_strict");
+    assert_eq!(names, ["kv.put.100B/buffered", "state.cas/buffered"]);
 }
 
 #[test]

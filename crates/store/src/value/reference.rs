@@ -83,7 +83,18 @@ impl<'a> ValueRef<'a> {
     /// # Errors
     /// [`ValueError::Corrupt`] when the bytes do not begin as a value or do not end with it. What is wrong inside
     /// of an array or object shows when its parts are read.
+    #[inline]
     pub fn decode(bytes: &'a [u8]) -> Result<ValueRef<'a>, ValueError> {
+        // Short byte strings are what scans meet most.
+        if let [BYTES, len @ 0..0x80, rest @ ..] = bytes {
+            if rest.len() == usize::from(*len) {
+                return Ok(ValueRef::Bytes(rest));
+            }
+        }
+        Self::decode_any(bytes)
+    }
+
+    fn decode_any(bytes: &'a [u8]) -> Result<ValueRef<'a>, ValueError> {
         if bytes.len() > MAX_ENCODED_BYTES {
             return Err(ValueError::TooLarge { len: bytes.len(), max: MAX_ENCODED_BYTES });
         }
