@@ -12,6 +12,9 @@ use crate::names::check_space;
 use crate::shown::{shown_key, shown_value};
 use crate::store::Store;
 
+/// Where a range of a tree begins, and where it ends if it does.
+type OwnedRange = (Vec<u8>, Option<Vec<u8>>);
+
 /// A part of a branch. The default is all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
@@ -117,7 +120,7 @@ impl Part {
     }
 
     /// The ranges of a tree that hold the part.
-    pub(crate) fn ranges(&self) -> Result<Vec<(Vec<u8>, Option<Vec<u8>>)>, StoreError> {
+    pub(crate) fn ranges(&self) -> Result<Vec<OwnedRange>, StoreError> {
         if let Some(space) = &self.space {
             check_space(space)?;
         }

@@ -19,7 +19,7 @@ use crate::error::StoreError;
 use crate::log::Log;
 use crate::names::did_you_mean;
 use crate::options::Options;
-use crate::scope::{Edit, Overlay, RowVisitor, View};
+use crate::scope::{Edit, Overlay, RowVisitor, View, WriteVisitor};
 
 /// Records of the log, by their first byte.
 pub(crate) mod record {
@@ -130,11 +130,7 @@ impl View for Reader<'_> {
         Ok(())
     }
 
-    fn written(
-        &self,
-        _range: &KeyRange<'_>,
-        _show: &mut dyn FnMut(&[u8], Option<&[u8]>),
-    ) -> Result<(), StoreError> {
+    fn written(&self, _range: &KeyRange<'_>, _show: &mut WriteVisitor<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -177,11 +173,7 @@ impl View for Draft<'_> {
         self.overlay().runs(range, visit)
     }
 
-    fn written(
-        &self,
-        range: &KeyRange<'_>,
-        show: &mut dyn FnMut(&[u8], Option<&[u8]>),
-    ) -> Result<(), StoreError> {
+    fn written(&self, range: &KeyRange<'_>, show: &mut WriteVisitor<'_>) -> Result<(), StoreError> {
         self.overlay().written(range, show)
     }
 }

@@ -118,8 +118,14 @@ impl<'s, S: Scope> Kv<'s, S> {
             let found = view.get(&at, &mut |_, bytes| {
                 into.clear();
                 copied = match ValueRef::decode(bytes) {
-                    Ok(ValueRef::Bytes(bytes)) => Ok(into.extend_from_slice(bytes)),
-                    Ok(ValueRef::Str(text)) => Ok(into.extend_from_slice(text.as_bytes())),
+                    Ok(ValueRef::Bytes(bytes)) => {
+                        into.extend_from_slice(bytes);
+                        Ok(())
+                    }
+                    Ok(ValueRef::Str(text)) => {
+                        into.extend_from_slice(text.as_bytes());
+                        Ok(())
+                    }
                     Ok(_) => Err(StoreError::WrongType {
                         what: format!("the value of {key:?}"),
                         reason: "it is neither bytes nor a string; read it with get".to_owned(),

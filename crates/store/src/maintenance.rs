@@ -49,7 +49,7 @@ fn run(weak: &Weak<Engine>) {
             make_room(&engine);
         }
         naps = naps.wrapping_add(1);
-        if naps % EXPIRY_NAPS == 0 {
+        if naps.is_multiple_of(EXPIRY_NAPS) {
             expire(&engine);
         }
     }

@@ -108,10 +108,13 @@ pub struct MergeReport {
     pub version: Option<u64>,
 }
 
+/// A key of the tree with its new value; none to delete it.
+type RawWrite = (Vec<u8>, Option<Vec<u8>>);
+
 /// Writes that a merge does, by key of the tree.
 #[derive(Default)]
 struct Plan {
-    writes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    writes: Vec<RawWrite>,
     /// Events to append with new numbers: space, type, payload, time.
     events: Vec<(String, event::Event)>,
     report: MergeReport,
@@ -222,7 +225,7 @@ impl Store {
 
 fn write(
     edit: &mut Draft<'_>,
-    writes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    writes: Vec<RawWrite>,
     events: &[(String, event::Event)],
 ) -> Result<(), StoreError> {
     use crate::scope::Edit as _;
@@ -241,7 +244,7 @@ fn write(
 /// What has to be written.
 fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Result<Plan, StoreError> {
     let mut plan = Plan::default();
-    let mut logs: BTreeMap<String, Vec<(Vec<u8>, Option<Vec<u8>>)>> = BTreeMap::new();
+    let mut logs: BTreeMap<String, Vec<RawWrite>> = BTreeMap::new();
     let (ours, theirs, base) = (trees.ours.tree(), trees.theirs.tree(), trees.base.tree());
     let mut failed = None;
     for (start, end) in options.part.ranges()? {
@@ -375,7 +378,7 @@ fn encode(
 fn merge_log(
     trees: &Trees,
     space: &str,
-    changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    changes: Vec<RawWrite>,
     options: &mut MergeOptions<'_>,
     plan: &mut Plan,
 ) -> Result<(), StoreError> {

@@ -17,6 +17,9 @@ use crate::vector::Vectors;
 /// A row of a scan: key, version, value.
 pub(crate) type RowVisitor<'v> = dyn FnMut(&[u8], u64, &[u8]) -> ControlFlow<()> + 'v;
 
+/// An uncommitted write: key, and value if it is not a deletion.
+pub(crate) type WriteVisitor<'v> = dyn FnMut(&[u8], Option<&[u8]>) + 'v;
+
 /// Reading, as it was at one moment, with what the reader itself wrote.
 #[doc(hidden)]
 pub trait View {
@@ -41,11 +44,7 @@ pub trait View {
     ) -> Result<(), StoreError>;
 
     /// Shows what the reader itself wrote in a range and did not commit: key and value, none for a deletion.
-    fn written(
-        &self,
-        range: &KeyRange<'_>,
-        show: &mut dyn FnMut(&[u8], Option<&[u8]>),
-    ) -> Result<(), StoreError>;
+    fn written(&self, range: &KeyRange<'_>, show: &mut WriteVisitor<'_>) -> Result<(), StoreError>;
 }
 
 /// Writing: what is written is seen by the reads of the same edit at once, and by others when it is committed.
@@ -252,7 +251,7 @@ impl Overlay<'_> {
     pub(crate) fn written(
         &self,
         range: &KeyRange<'_>,
-        show: &mut dyn FnMut(&[u8], Option<&[u8]>),
+        show: &mut WriteVisitor<'_>,
     ) -> Result<(), StoreError> {
         for (key, op) in self.batch.sorted() {
             if range.contains(key) {

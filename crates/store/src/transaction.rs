@@ -10,7 +10,7 @@ use crate::branch::Branch;
 use crate::engine::{record, splice_over};
 use crate::error::StoreError;
 use crate::keys;
-use crate::scope::{Edit, Overlay, RowVisitor, Scope, View};
+use crate::scope::{Edit, Overlay, RowVisitor, Scope, View, WriteVisitor};
 use crate::store::Snapshot;
 
 /// How often [`Branch::transact`] runs its work, at most.
@@ -140,11 +140,7 @@ impl View for Work<'_> {
         self.0.overlay(|overlay| overlay.runs(range, visit))
     }
 
-    fn written(
-        &self,
-        range: &KeyRange<'_>,
-        show: &mut dyn FnMut(&[u8], Option<&[u8]>),
-    ) -> Result<(), StoreError> {
+    fn written(&self, range: &KeyRange<'_>, show: &mut WriteVisitor<'_>) -> Result<(), StoreError> {
         self.0.overlay(|overlay| overlay.written(range, show))
     }
 }
