@@ -462,7 +462,7 @@ fn expiry(ttl: Duration) -> Result<i64, StoreError> {
 /// A branch as it was at one moment.
 pub struct Snapshot {
     engine: Arc<Engine>,
-    tree: Option<Tree>,
+    tree: Tree,
     /// Keeps the nodes of this moment from being deleted.
     _epoch: Arc<()>,
 }
@@ -473,23 +473,15 @@ impl Snapshot {
         let tree = state.tree(&engine.forest)?.clone();
         // A deleted branch is marked before its tree is taken away.
         state.check_alive()?;
-        Ok(Self { engine: engine.clone(), tree: Some(tree), _epoch: epoch })
+        Ok(Self { engine: engine.clone(), tree, _epoch: epoch })
     }
 
     pub(crate) fn of(engine: &Arc<Engine>, epoch: Arc<()>, tree: Tree) -> Self {
-        Self { engine: engine.clone(), tree: Some(tree), _epoch: epoch }
+        Self { engine: engine.clone(), tree, _epoch: epoch }
     }
 
     pub(crate) fn tree(&self) -> &Tree {
-        self.tree.as_ref().expect("only dropping takes the tree")
-    }
-}
-
-impl Drop for Snapshot {
-    fn drop(&mut self) {
-        if let Some(tree) = self.tree.take() {
-            self.engine.discard(tree);
-        }
+        &self.tree
     }
 }
 
