@@ -12,7 +12,7 @@ use arrayvec::ArrayVec;
 use crate::node::Child;
 
 /// Children in a chunk, at most.
-const CHUNK: usize = 32;
+const CHUNK: usize = 16;
 
 /// Some neighbouring children.
 #[derive(Default)]
