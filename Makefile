@@ -23,7 +23,9 @@ setup: ## install what is missing: system packages, PostgreSQL binaries, sample 
 
 demo: setup release ## branch real data and measure it, then the store: tables, evidence documents, HTML reports
 	$(BIN) demo --out $(OUT)
-	$(BIN) lab run store --rows 100000 --vectors 10000 --seconds 0.3 --json $(OUT)/store.json --html $(OUT)/store.html
+	@# Checks of times can fail on a busy machine: the demo shows it and goes on.
+	$(BIN) lab run store --rows 100000 --vectors 10000 --seconds 0.3 --json $(OUT)/store.json --html $(OUT)/store.html \
+		|| test $$? -eq 1
 
 test: setup ## run the whole test suite
 	$(CARGO) test --workspace --no-fail-fast
