@@ -58,14 +58,14 @@ impl Tree {
             let (a, b) = (left.head(), right.head());
             let step = match (&a, &b) {
                 (Head::End, Head::End) => return Ok(()),
-                (Head::Subtree(x), Head::Subtree(y)) => match (x.id() == y.id(), x.order(y)) {
-                    (true, _) => Step::Skip,
-                    (false, Ordering::Less) => Step::OpenLeft,
-                    (false, Ordering::Greater) => Step::OpenRight,
-                    (false, Ordering::Equal) => Step::OpenBoth,
+                (Head::Subtree(x), Head::Subtree(y)) if x.same(y) => Step::Skip,
+                (Head::Subtree(x), Head::Subtree(y)) => match x.order(y) {
+                    Ordering::Less => Step::OpenLeft,
+                    Ordering::Greater => Step::OpenRight,
+                    Ordering::Equal => Step::OpenBoth,
                 },
-                (Head::Subtree(x), Head::Entry(y)) if x.low <= y.key => Step::OpenLeft,
-                (Head::Entry(x), Head::Subtree(y)) if y.low <= x.key => Step::OpenRight,
+                (Head::Subtree(x), Head::Entry(y)) if x.walker.low() <= y.key => Step::OpenLeft,
+                (Head::Entry(x), Head::Subtree(y)) if y.walker.low() <= x.key => Step::OpenRight,
                 (Head::Subtree(_), Head::End) => Step::OpenLeft,
                 (Head::End, Head::Subtree(_)) => Step::OpenRight,
                 (Head::Subtree(_), Head::Entry(y)) => Step::Show(None, Some(*y)),
@@ -171,23 +171,30 @@ enum Head<'a> {
 }
 
 struct Subtree<'a> {
-    inner: Option<(&'a Inner, usize)>,
-    root: &'a Arc<Node>,
+    /// Where it hangs; nowhere for the root.
+    parent: Option<(&'a Inner, usize)>,
+    walker: &'a Walker<'a>,
     level: u8,
-    low: &'a [u8],
 }
 
 impl Subtree<'_> {
     fn id(&self) -> u64 {
-        match self.inner {
+        match self.parent {
             Some((inner, index)) => inner.children.get(index).id(),
-            None => self.root.id,
+            None => self.walker.root.id,
+        }
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        match (self.parent, other.parent) {
+            (Some((left, i)), Some((right, j))) => left.children.get(i).same(right.children.get(j)),
+            _ => self.id() == other.id(),
         }
     }
 
     /// Which of two different subtrees must be opened: the higher one, else the one that begins first, else both.
     fn order(&self, other: &Self) -> Ordering {
-        other.level.cmp(&self.level).then_with(|| self.low.cmp(other.low))
+        other.level.cmp(&self.level).then_with(|| self.walker.low().cmp(other.walker.low()))
     }
 }
 
@@ -239,8 +246,7 @@ impl<'f> Walker<'f> {
             if self.started {
                 return Head::End;
             }
-            let (root, level) = (&self.root, self.root.level());
-            return Head::Subtree(Subtree { inner: None, root, level, low: &[] });
+            return Head::Subtree(Subtree { parent: None, walker: self, level: self.root.level() });
         };
         match &frame.node.body {
             Body::Leaf(leaf) => {
@@ -248,10 +254,9 @@ impl<'f> Walker<'f> {
                 Head::Entry(Entry { key, version: leaf.versions[frame.next], value })
             }
             Body::Inner(inner) => Head::Subtree(Subtree {
-                inner: Some((inner, frame.next)),
-                root: &self.root,
+                parent: Some((inner, frame.next)),
+                walker: self,
                 level: inner.level - 1,
-                low: self.low(),
             }),
         }
     }

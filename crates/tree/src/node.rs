@@ -198,6 +198,20 @@ impl Child {
         matches!(&*self.0.read_recursive(), Link::Stored(_))
     }
 
+    /// Whether two pointers lead to one node. Pointers to nodes in memory are compared first: to read the ids of all
+    /// children of two trees costs more than the rest of a diff.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        {
+            let (left, right) = (self.0.read_recursive(), other.0.read_recursive());
+            if let (Link::Loaded(left), Link::Loaded(right)) = (&*left, &*right) {
+                if Arc::ptr_eq(left, right) {
+                    return true;
+                }
+            }
+        }
+        self.id() == other.id()
+    }
+
     /// The id of the child, loaded or not.
     pub(crate) fn id(&self) -> NodeId {
         match &*self.0.read_recursive() {
