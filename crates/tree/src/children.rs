@@ -109,6 +109,17 @@ impl Children {
         &self.chunks[self.locate(from).0..=self.locate(to - 1).0]
     }
 
+    /// How many children from `index` on are in a chunk that is also the other's, with `at` in the same place.
+    pub(crate) fn shared_run(&self, index: usize, other: &Self, at: usize) -> usize {
+        let (left, right) = (self.locate(index), other.locate(at));
+        let chunk = &self.chunks[left.0];
+        if left.1 == right.1 && Arc::ptr_eq(chunk, &other.chunks[right.0]) {
+            chunk.len() - left.1
+        } else {
+            0
+        }
+    }
+
     pub(crate) fn push(&mut self, child: Child) {
         let end = self.len() as u32 + 1;
         match self.chunks.last_mut() {

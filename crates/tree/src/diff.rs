@@ -58,11 +58,13 @@ impl Tree {
             let (a, b) = (left.head(), right.head());
             let step = match (&a, &b) {
                 (Head::End, Head::End) => return Ok(()),
-                (Head::Subtree(x), Head::Subtree(y)) if x.same(y) => Step::Skip,
-                (Head::Subtree(x), Head::Subtree(y)) => match x.order(y) {
-                    Ordering::Less => Step::OpenLeft,
-                    Ordering::Greater => Step::OpenRight,
-                    Ordering::Equal => Step::OpenBoth,
+                (Head::Subtree(x), Head::Subtree(y)) => match x.shared_run(y) {
+                    0 => match x.order(y) {
+                        Ordering::Less => Step::OpenLeft,
+                        Ordering::Greater => Step::OpenRight,
+                        Ordering::Equal => Step::OpenBoth,
+                    },
+                    run => Step::Skip(run),
                 },
                 (Head::Subtree(x), Head::Entry(y)) if x.walker.low() <= y.key => Step::OpenLeft,
                 (Head::Entry(x), Head::Subtree(y)) if y.walker.low() <= x.key => Step::OpenRight,
@@ -79,7 +81,7 @@ impl Tree {
                         match x.key.cmp(y.key) {
                             Ordering::Less => Step::Show(Some(*x), None),
                             Ordering::Greater => Step::Show(None, Some(*y)),
-                            Ordering::Equal if x.value == y.value => Step::Skip,
+                            Ordering::Equal if x.value == y.value => Step::Skip(1),
                             Ordering::Equal => Step::Show(Some(*x), Some(*y)),
                         }
                     }
@@ -104,9 +106,9 @@ impl Tree {
                     }
                 }
                 Step::Same => skip_same(&mut left, &mut right),
-                Step::Skip => {
-                    left.advance();
-                    right.advance();
+                Step::Skip(run) => {
+                    left.skip(run);
+                    right.skip(run);
                 }
                 Step::OpenLeft => left.open()?,
                 Step::OpenRight => right.open()?,
@@ -157,7 +159,7 @@ impl Tree {
 enum Step<'a> {
     Show(Option<Entry<'a>>, Option<Entry<'a>>),
     Same,
-    Skip,
+    Skip(usize),
     OpenLeft,
     OpenRight,
     OpenBoth,
@@ -185,10 +187,14 @@ impl Subtree<'_> {
         }
     }
 
-    fn same(&self, other: &Self) -> bool {
+    /// How many subtrees from here on both sides share: several where they share the chunk that holds them.
+    fn shared_run(&self, other: &Self) -> usize {
         match (self.parent, other.parent) {
-            (Some((left, i)), Some((right, j))) => left.children.get(i).same(right.children.get(j)),
-            _ => self.id() == other.id(),
+            (Some((left, i)), Some((right, j))) => match left.children.shared_run(i, &right.children, j) {
+                0 => usize::from(left.children.get(i).same(right.children.get(j))),
+                run => run,
+            },
+            _ => usize::from(self.id() == other.id()),
         }
     }
 
@@ -319,8 +325,9 @@ impl<'f> Walker<'f> {
     }
 
     fn skip(&mut self, count: usize) {
-        if let Some(frame) = self.frames.last_mut() {
-            frame.next += count;
+        match self.frames.last_mut() {
+            Some(frame) => frame.next += count,
+            None => self.started = true,
         }
         self.settle();
     }
