@@ -10,9 +10,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("store", &["measure", "tree"]),
     ("postgres", &["measure"]),
     ("branches", &["measure", "postgres"]),
+    ("functions", &["measure"]),
     ("server", &["measure", "postgres", "branches"]),
-    ("lab", &["measure", "tree", "store", "postgres", "branches", "server"]),
-    ("cli", &["measure", "tree", "store", "postgres", "branches", "server", "lab"]),
+    ("lab", &["measure", "tree", "store", "postgres", "branches", "functions", "server"]),
+    ("cli", &["measure", "tree", "store", "postgres", "branches", "functions", "server", "lab"]),
 ];
 
 /// Normal and build dependencies stay inside the layer rule. Those of tests do not count.

@@ -1,0 +1,179 @@
+-- The tables of version 1. Later versions add files beside this one; none is ever edited after it was released.
+--
+--   starter --> _instance (append only)      worker --> _done (append only)
+--           \-> _ready    (hot, small)              --> _work, _activity (instances that wait or run long)
+--   signal, cancel, pause, ... --> _inbox           --> _execution (append only: finished generations)
+
+-- One row: what is installed.
+CREATE TABLE df._meta (
+    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    schema_version int NOT NULL,
+    installed_at timestamptz NOT NULL DEFAULT now(),
+    installation uuid NOT NULL DEFAULT gen_random_uuid(),
+    operators_in text NOT NULL
+);
+
+CREATE SEQUENCE df._instance_seq AS bigint MINVALUE 1 MAXVALUE 4294967295 CACHE 1;
+
+-- Whether every worker sleeps: 2 when they do, 1 when one is awake. A sequence, because its value is seen at once by
+-- everybody and by no snapshot: starters notify only when it says 2.
+CREATE SEQUENCE df._asleep AS bigint MINVALUE 1 MAXVALUE 2 START 2;
+
+-- What was started: written once by the starter, never changed.
+CREATE TABLE df._instance (
+    seq bigint NOT NULL DEFAULT nextval('df._instance_seq'),
+    submitted_by oid NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    label text,
+    database text,
+    graph json NOT NULL,
+    vars json,
+    input json,
+    parent bigint,
+    parent_cell text,
+    PRIMARY KEY (seq)
+) PARTITION BY RANGE (seq);
+CREATE INDEX ON df._instance (df._id(seq));
+CREATE INDEX ON df._instance (created_at);
+CREATE INDEX ON df._instance (label, created_at) WHERE label IS NOT NULL;
+
+-- How it ended: written once by the worker, never changed. `output` is the result's JSON, or the failure's text as a
+-- JSON string.
+CREATE TABLE df._done (
+    seq bigint NOT NULL,
+    submitted_by oid NOT NULL,
+    status "char" NOT NULL CHECK (status IN ('c', 'f', 'x')),
+    execution bigint NOT NULL DEFAULT 1,
+    started_at timestamptz NOT NULL,
+    completed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    output json,
+    state json,
+    PRIMARY KEY (seq)
+) PARTITION BY RANGE (seq);
+CREATE INDEX ON df._done (seq) WHERE status <> 'c';
+
+-- Finished generations of an instance's root loop.
+CREATE TABLE df._execution (
+    seq bigint NOT NULL,
+    execution bigint NOT NULL,
+    submitted_by oid NOT NULL,
+    status "char" NOT NULL CHECK (status IN ('c', 'f', 'n', 'x')),
+    started_at timestamptz NOT NULL,
+    ended_at timestamptz NOT NULL,
+    event_count bigint NOT NULL,
+    output json,
+    PRIMARY KEY (seq, execution)
+) PARTITION BY RANGE (seq);
+
+-- Instances that no worker has seen yet. A row lives for milliseconds; `wake` asks for a look at the sleep flag when
+-- the starter commits. Submitters may insert what they like under their own name: the worker believes a row only if
+-- the instance is the same role's and has neither begun nor ended.
+CREATE TABLE df._ready (
+    seq bigint NOT NULL,
+    submitted_by oid NOT NULL,
+    wake boolean NOT NULL DEFAULT true,
+    PRIMARY KEY (seq, submitted_by)
+);
+
+-- Instances that are between their first and their last turn.
+CREATE TABLE df._work (
+    seq bigint PRIMARY KEY,
+    submitted_by oid NOT NULL,
+    started_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    -- When the next timer is due or, at once, when a turn stopped before its end. NULL: only an event can wake it.
+    due_at timestamptz,
+    paused boolean NOT NULL DEFAULT false,
+    execution bigint NOT NULL DEFAULT 1,
+    state json NOT NULL
+) WITH (fillfactor = 70);
+CREATE INDEX ON df._work (due_at) WHERE due_at IS NOT NULL AND NOT paused;
+
+-- Events for instances: signals, cancel, pause, resume, and children that finished.
+CREATE TABLE df._inbox (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    seq bigint NOT NULL,
+    submitted_by oid NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('signal', 'cancel', 'pause', 'resume', 'child', 'activity')),
+    name text,
+    data json,
+    sent_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX ON df._inbox (seq);
+
+-- Steps that run outside of a turn: slow SQL, HTTP, SQL in another database, statements that refuse transactions.
+CREATE TABLE df._activity (
+    seq bigint NOT NULL,
+    cell text NOT NULL,
+    number bigint GENERATED ALWAYS AS IDENTITY,
+    attempt int NOT NULL DEFAULT 0,
+    submitted_by oid NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('sql', 'bare', 'http')),
+    payload json NOT NULL,
+    queued_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The worker that runs it; NULL: nobody yet.
+    owner uuid,
+    PRIMARY KEY (seq, cell)
+);
+CREATE INDEX ON df._activity (seq) WHERE owner IS NULL;
+CREATE INDEX ON df._activity (owner) WHERE owner IS NOT NULL;
+
+-- Idempotency keys of starts.
+CREATE TABLE df._key (
+    submitted_by oid NOT NULL,
+    key text NOT NULL CHECK (length(key) BETWEEN 1 AND 200),
+    seq bigint NOT NULL,
+    PRIMARY KEY (submitted_by, key)
+);
+CREATE INDEX ON df._key (seq);
+
+CREATE TABLE df.vars (
+    name text NOT NULL,
+    value text NOT NULL,
+    owner regrole NOT NULL DEFAULT quote_ident(current_user)::regrole,
+    PRIMARY KEY (owner, name)
+);
+
+-- One row a living worker. A worker whose `last_seen_at` is too old is dead: its activities are given away, and what
+-- it still tries to complete is refused.
+CREATE TABLE df._worker_epoch (
+    epoch_id uuid PRIMARY KEY,
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    last_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    host text
+);
+
+-- Partitions hold 2^20 instances each. The worker makes them ahead of need, and drops the expired.
+CREATE OR REPLACE FUNCTION df._add_partition(part bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    parent text;
+BEGIN
+    FOREACH parent IN ARRAY ARRAY['_instance', '_done', '_execution'] LOOP
+        IF to_regclass(format('df.%I', parent || '_' || part)) IS NULL THEN
+            EXECUTE format('CREATE TABLE df.%I PARTITION OF df.%I FOR VALUES FROM (%s) TO (%s)',
+                parent || '_' || part, parent, part << 20, (part + 1) << 20);
+        END IF;
+    END LOOP;
+END $$;
+SELECT df._add_partition(0), df._add_partition(1);
+
+-- A row belongs to the role that submitted it. The tables' owner, which the worker is, sees all.
+ALTER TABLE df._instance ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df._done ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df._execution ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df._ready ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df._work ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df._inbox ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df._activity ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df._key ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df.vars ENABLE ROW LEVEL SECURITY;
+CREATE POLICY submitter ON df._instance USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY submitter ON df._done FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY submitter ON df._execution FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY submitter ON df._ready USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY submitter ON df._work FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY submitter ON df._inbox USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY submitter ON df._activity FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY submitter ON df._key USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY owner ON df.vars USING (pg_get_userbyid(owner) = current_user);

@@ -1,0 +1,262 @@
+-- Starting instances. One start is one row in `_instance` and one in `_ready`; everything else is done only when it is
+-- asked for, because ten thousand of these run a second.
+
+-- Refuses a start that the calling role, its label or its database cannot have. `me` is the calling role.
+CREATE OR REPLACE FUNCTION df._may_start(me oid, label text, database text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    role record;
+BEGIN
+    SELECT r.rolname, r.rolcanlogin, r.rolsuper INTO role FROM pg_catalog.pg_roles r WHERE r.oid = me;
+    IF NOT role.rolcanlogin THEN
+        RAISE EXCEPTION 'role "%" does not have LOGIN privilege, which running durable functions takes', role.rolname
+            USING ERRCODE = 'insufficient_privilege',
+            HINT = format('Start as a role that may log in, or run: ALTER ROLE %I LOGIN', role.rolname);
+    END IF;
+    IF role.rolsuper AND lower(coalesce(current_setting('df.enable_superuser_instances', true), 'off'))
+        NOT IN ('on', 'true', 'yes', '1')
+    THEN
+        RAISE EXCEPTION 'role "%" is a superuser, and df.enable_superuser_instances is off', role.rolname
+            USING ERRCODE = 'insufficient_privilege',
+            HINT = 'Start as a role with no more rights than the steps need, or turn the setting on: '
+                'ALTER DATABASE ... SET df.enable_superuser_instances = on.';
+    END IF;
+    IF octet_length(label) > 1000 THEN
+        RAISE EXCEPTION 'the label of an instance has at most 1000 bytes, and this one has %', octet_length(label)
+            USING ERRCODE = 'string_data_right_truncation';
+    END IF;
+    IF database IS NOT NULL THEN
+        PERFORM FROM pg_catalog.pg_database d WHERE d.datname = database AND d.datallowconn;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'database "%" does not exist, or allows no connections', database
+                USING ERRCODE = 'undefined_database',
+                HINT = 'Name a database of this server; without one the steps run in this database.';
+        END IF;
+        IF NOT has_database_privilege(me, database, 'CONNECT') THEN
+            RAISE EXCEPTION 'role "%" may not connect to database "%"', role.rolname, database
+                USING ERRCODE = 'insufficient_privilege',
+                HINT = format('Run: GRANT CONNECT ON DATABASE %I TO %I', database, role.rolname);
+        END IF;
+    END IF;
+END $$;
+
+-- Starts an instance of the durable function `fut`, and returns its id. It begins when the caller's transaction
+-- commits; with transaction_mode 'new' at once, whatever becomes of that transaction. All its steps run in `database`
+-- of this server, by default this one, with the rights of the calling role. Steps see `input` as $input. A second start
+-- of the role with the same idempotency_key starts nothing and returns the id of the first.
+CREATE OR REPLACE FUNCTION df.start(fut text, label text DEFAULT NULL, database text DEFAULT NULL,
+    transaction_mode text DEFAULT 'caller', input jsonb DEFAULT NULL, idempotency_key text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    -- Quoted, because the cast reads an identifier, and a role may be called "Ann".
+    me oid := quote_ident(current_user)::regrole;
+    graph json;
+    number bigint;
+BEGIN
+    IF fut IS NULL THEN
+        RAISE EXCEPTION 'df.start: the durable function must not be NULL'
+            USING ERRCODE = 'null_value_not_allowed', HINT = 'Pass SQL text, or what functions of schema df return.';
+    END IF;
+    -- Who owns or bypasses row security may be a superuser, and is asked every time; others once a session, whether
+    -- they may log in.
+    IF octet_length(label) > 1000 OR database IS NOT NULL OR NOT row_security_active('df._instance'::regclass)
+        OR current_setting('df.may_start', true) IS DISTINCT FROM me::text
+    THEN
+        PERFORM df._may_start(me, label, database);
+        PERFORM set_config('df.may_start', me::text, false);
+    END IF;
+    IF transaction_mode IS DISTINCT FROM 'caller' OR idempotency_key IS NOT NULL THEN
+        IF transaction_mode IS NULL OR transaction_mode NOT IN ('caller', 'new') THEN
+            RAISE EXCEPTION 'invalid transaction_mode "%" for df.start(): expected ''caller'' or ''new''',
+                transaction_mode USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        IF length(idempotency_key) NOT BETWEEN 1 AND 200 THEN
+            RAISE EXCEPTION 'df.start: idempotency_key has 1 to 200 characters, and this one has %',
+                length(idempotency_key) USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        IF transaction_mode = 'new' THEN
+            RETURN df._start_new(me, fut, label, database, input, idempotency_key);
+        ELSE
+            RETURN df._start_once(me, fut, label, database, input, idempotency_key);
+        END IF;
+    END IF;
+    graph := df._flatten(fut);
+    IF pg_sequence_last_value('df._vars_used'::regclass) IS NULL THEN
+        INSERT INTO df._instance (submitted_by, label, database, graph, input)
+        VALUES (me, start.label, start.database, graph, start.input);
+    ELSE
+        INSERT INTO df._instance (submitted_by, label, database, graph, vars, input)
+        VALUES (me, start.label, start.database, graph,
+            (SELECT json_object_agg(v.name, v.value) FROM df.vars v WHERE v.owner = me), start.input);
+    END IF;
+    number := currval('df._instance_seq'::regclass);
+    INSERT INTO df._ready (seq, submitted_by) VALUES (number, me);
+    RETURN df._id(number);
+END $$;
+
+-- Starts unless the role has started with this key before.
+CREATE OR REPLACE FUNCTION df._start_once(me oid, fut text, label text, database text, input jsonb,
+    idempotency_key text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    number bigint;
+    id text;
+BEGIN
+    SELECT k.seq INTO number FROM df._key k WHERE k.submitted_by = me AND k.key = idempotency_key;
+    IF FOUND THEN
+        RETURN df._id(number);
+    END IF;
+    BEGIN
+        id := df.start(fut, label, database, 'caller', input);
+        INSERT INTO df._key (submitted_by, key, seq) VALUES (me, idempotency_key, df._seq(id));
+        RETURN id;
+    EXCEPTION WHEN unique_violation THEN
+        -- Another session was first, and has committed. What this one started is undone.
+        SELECT k.seq INTO number FROM df._key k WHERE k.submitted_by = me AND k.key = idempotency_key;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'the idempotency_key "%" was used by a transaction that this one cannot see',
+                idempotency_key
+                USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+        END IF;
+        RETURN df._id(number);
+    END;
+END $$;
+
+-- Starts many instances in one statement, and returns their ids in the order of `futs`. `inputs`, where given, has one
+-- element for each.
+CREATE OR REPLACE FUNCTION df.start_many(futs text[], label text DEFAULT NULL, database text DEFAULT NULL,
+    inputs jsonb[] DEFAULT NULL) RETURNS SETOF text
+LANGUAGE plpgsql ROWS 1000 AS $$
+#variable_conflict use_column
+DECLARE
+    me oid := quote_ident(current_user)::regrole;
+    variables json;
+    first_null int := array_position(futs, NULL);
+BEGIN
+    IF futs IS NULL OR first_null IS NOT NULL THEN
+        RAISE EXCEPTION 'df.start_many: % must not be NULL', coalesce('element ' || first_null || ' of futs', 'futs')
+            USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    IF cardinality(inputs) <> cardinality(futs) THEN
+        RAISE EXCEPTION 'df.start_many: inputs has % elements, and futs has %', cardinality(inputs), cardinality(futs)
+            USING ERRCODE = 'array_subscript_error', HINT = 'Pass one input for each durable function, or none at all.';
+    END IF;
+    PERFORM df._may_start(me, label, database);
+    SELECT json_object_agg(v.name, v.value) INTO variables FROM df.vars v WHERE v.owner = me;
+    RETURN QUERY
+    WITH made AS (
+        INSERT INTO df._instance (submitted_by, label, database, graph, vars, input)
+        SELECT me, start_many.label, start_many.database, df._flatten(f.fut), variables, f.input::json
+        FROM unnest(futs, inputs) WITH ORDINALITY AS f(fut, input, place)
+        ORDER BY f.place
+        RETURNING seq, id
+    ), queued AS (
+        -- One row wakes the workers for all.
+        INSERT INTO df._ready (seq, submitted_by, wake)
+        SELECT m.seq, me, m.seq = (SELECT max(l.seq) FROM made l) FROM made m
+    )
+    SELECT m.id FROM made m ORDER BY m.seq;
+END $$;
+
+-- Starts in a transaction of its own: a second session does it, as the calling role, and commits.
+CREATE OR REPLACE FUNCTION df._start_new(me oid, fut text, label text, database text, input jsonb,
+    idempotency_key text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    request bigint;
+BEGIN
+    IF current_setting('df.in_workflow', true) = 'true' THEN
+        RAISE EXCEPTION 'df.start with transaction_mode ''new'' cannot be called inside a workflow'
+            USING ERRCODE = 'invalid_transaction_state',
+            HINT = 'Use df.call, or transaction_mode ''caller'': both begin when the step commits.';
+    END IF;
+    -- What is wrong with the function is said here, and not by another session.
+    PERFORM df._flatten(fut);
+    INSERT INTO df._request (submitted_by, action, arguments)
+    VALUES (me, 'start', jsonb_build_object('fut', fut, 'label', label, 'database', database, 'input', input,
+        'idempotency_key', idempotency_key))
+    RETURNING id INTO request;
+    RETURN df._start_elsewhere(request);
+END $$;
+
+-- Does the start that a row of `_request` asks for. It runs as the owner, which must be a superuser: dblink lets nobody
+-- else connect without a password. The connection lives inside one call and is out of reach for the caller, even when
+-- that is interrupted; its role and its search path are set before anything runs, so that no object of a user's is
+-- met on the way.
+CREATE OR REPLACE FUNCTION df._start_elsewhere(request bigint) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    wanted record;
+    submitter record;
+    extension text;
+    directory text := btrim(split_part(current_setting('unix_socket_directories', true), ',', 1), ' "');
+    patience_s numeric;
+    connection text;
+    id text;
+BEGIN
+    DELETE FROM df._request r WHERE r.id = request AND r.action = 'start' RETURNING r.* INTO wanted;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no request %', request USING HINT = 'Call df.start.';
+    END IF;
+    SELECT r.rolname, r.rolsuper INTO submitter FROM pg_roles r WHERE r.oid = wanted.submitted_by;
+    SELECT n.nspname INTO extension FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+    WHERE e.extname = 'dblink';
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'df.start with transaction_mode ''new'' needs a second session, and so the extension dblink'
+            USING ERRCODE = 'feature_not_supported',
+            HINT = 'Let an administrator run: CREATE EXTENSION dblink; or use transaction_mode ''caller''.';
+    END IF;
+    IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
+        RAISE EXCEPTION 'df.start with transaction_mode ''new'' needs a schema whose owner is a superuser, and "%" is '
+            'none: others cannot open a second session without a password', current_user
+            USING ERRCODE = 'feature_not_supported', HINT = 'Use transaction_mode ''caller''.';
+    END IF;
+    BEGIN
+        patience_s := least(greatest(
+            coalesce(nullif(current_setting('df.new_transaction_start_timeout_s', true), ''), '5')::numeric, 0.1), 600);
+    EXCEPTION WHEN invalid_text_representation THEN
+        RAISE EXCEPTION 'df.new_transaction_start_timeout_s is "%", and must be a number of seconds',
+            current_setting('df.new_transaction_start_timeout_s') USING ERRCODE = 'invalid_parameter_value';
+    END;
+    -- Twice quoted: as a word of `options`, where a space ends a word, and as a value of the connection string.
+    SELECT string_agg(o.name || '=''' || replace(replace(o.value, '\', '\\'), '''', '\''') || '''', ' ')
+    INTO connection
+    FROM (VALUES
+        ('host', coalesce(nullif(directory, ''), '127.0.0.1')),
+        ('port', current_setting('port')),
+        ('dbname', current_database()::text),
+        ('user', current_user::text),
+        ('application_name', 'df.start new'),
+        ('connect_timeout', greatest(2, ceil(patience_s))::text),
+        ('options', '-c search_path=pg_catalog'
+            || ' -c role=' || regexp_replace(submitter.rolname, '([\\\s])', '\\\1', 'g')
+            || ' -c statement_timeout=' || ceil(patience_s * 1000)
+            || ' -c lock_timeout=' || ceil(patience_s * 1000)
+            -- The caller has passed this gate, or would not be here.
+            || CASE WHEN submitter.rolsuper THEN ' -c df.enable_superuser_instances=on' ELSE '' END)
+    ) AS o(name, value);
+    BEGIN
+        EXECUTE format('SELECT t.id FROM %I.dblink($1::text, $2::text) AS t(id text)', extension) INTO id
+        USING connection, format('SELECT df.start(%L, %L, %L, ''caller'', %L::jsonb, %L)',
+            wanted.arguments ->> 'fut', wanted.arguments ->> 'label', wanted.arguments ->> 'database',
+            nullif(wanted.arguments -> 'input', 'null')::text, wanted.arguments ->> 'idempotency_key');
+    EXCEPTION
+        WHEN sqlclient_unable_to_establish_sqlconnection THEN
+            RAISE EXCEPTION 'df.start with transaction_mode ''new'' could not open a second session: %', SQLERRM
+                USING ERRCODE = 'sqlclient_unable_to_establish_sqlconnection',
+                HINT = format('pg_hba.conf must let "%s" in on the server''s own socket without a password; '
+                    'or use transaction_mode ''caller''.', current_user);
+        WHEN lock_not_available THEN
+            RAISE EXCEPTION 'df.start with transaction_mode ''new'' waited % s for a lock, perhaps one that the calling '
+                'transaction holds', patience_s USING ERRCODE = 'lock_not_available',
+                HINT = 'df.new_transaction_start_timeout_s is how long it waits.';
+    END;
+    RETURN id;
+END $$;
+
+-- Kept for what was written for it: nothing has to be run by hand.
+CREATE OR REPLACE FUNCTION df.run(instance_id text DEFAULT NULL) RETURNS text
+LANGUAGE sql AS $$
+    SELECT coalesce('Instance ' || instance_id || ' runs', 'Instances run')
+        || ' by itself as soon as its start has committed; df.status tells how far it is'
+$$;

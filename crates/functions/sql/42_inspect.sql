@@ -1,0 +1,421 @@
+-- Looking at instances: status, result, lists, nodes, figures. Everything here runs with the caller's rights.
+
+CREATE OR REPLACE FUNCTION df.status(instance_id text) RETURNS text
+LANGUAGE plpgsql STABLE STRICT AS $$
+DECLARE
+    number bigint := df._seq(instance_id);
+BEGIN
+    RETURN (
+        SELECT df._status_name((SELECT d.status FROM df._done d WHERE d.seq = number),
+            EXISTS (SELECT FROM df._work w WHERE w.seq = number))
+        FROM df._instance i WHERE i.seq = number);
+END $$;
+
+-- The result of an instance that has completed; NULL of any other.
+CREATE OR REPLACE FUNCTION df.result(instance_id text) RETURNS text
+LANGUAGE plpgsql STABLE STRICT AS $$
+DECLARE
+    number bigint := df._seq(instance_id);
+BEGIN
+    RETURN (SELECT d.output::text FROM df._done d WHERE d.seq = number AND d.status = 'c');
+END $$;
+
+-- What a list shows as output: the JSON of a result, or the text of a failure or a reason.
+CREATE OR REPLACE FUNCTION df._output_text(status "char", output json) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN status = 'c' THEN output::text ELSE output #>> '{}' END
+$$;
+
+-- What the columns function_name say: there is one function, which interprets graphs.
+CREATE OR REPLACE FUNCTION df._function_name() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'durable-function'::text $$;
+
+CREATE OR REPLACE FUNCTION df.duroxide_schema() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'df'::text $$;
+
+-- In SQL, because argument and column have the same name.
+CREATE OR REPLACE FUNCTION df.instance_info(instance_id text)
+RETURNS TABLE (instance_id text, label text, function_name text, function_version text, current_execution_id bigint,
+    status text, output text)
+LANGUAGE sql STABLE STRICT AS $$
+    SELECT i.id, i.label, df._function_name(), '1'::text, coalesce(d.execution, w.execution, 1),
+        df._status_name(d.status, w.seq IS NOT NULL), df._output_text(d.status, d.output)
+    FROM df._instance i
+    LEFT JOIN df._done d ON d.seq = i.seq
+    LEFT JOIN df._work w ON w.seq = i.seq
+    WHERE i.seq = df._seq($1)
+$$;
+
+-- How many things have happened according to a state document: the begin and the end of each step, and of the whole.
+CREATE OR REPLACE FUNCTION df._event_count(state json, ended boolean) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN ended THEN 2 ELSE 1 END
+        + CASE WHEN state IS NULL THEN CASE WHEN ended THEN 2 ELSE 0 END
+            ELSE (SELECT coalesce(sum(CASE WHEN c.value ->> 's' = 'running' THEN 1 ELSE 2 END), 0)
+                  FROM json_each(state -> 'cells') c) END
+$$;
+
+-- The generations of an instance, the newest first. The last one is there as soon as the instance is.
+CREATE OR REPLACE FUNCTION df.instance_executions(instance_id text, limit_count int DEFAULT 5)
+RETURNS TABLE (execution_id bigint, status text, event_count bigint, duration_ms bigint, output text)
+LANGUAGE plpgsql STABLE STRICT AS $$
+DECLARE
+    number bigint := df._seq(instance_id);
+BEGIN
+    IF limit_count < 1 THEN
+        RAISE EXCEPTION 'limit_count must be at least 1, and is %', limit_count
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN QUERY
+    WITH finished AS (
+        SELECT e.execution, e.status, e.event_count, e.started_at, e.ended_at, e.output
+        FROM df._execution e WHERE e.seq = number
+    ), last AS (
+        SELECT coalesce(d.execution, w.execution, 1) AS execution, coalesce(d.status, CASE WHEN w.seq IS NULL
+                THEN 'p' ELSE 'r' END::"char") AS status,
+            df._event_count(CASE WHEN d.seq IS NULL THEN w.state ELSE d.state END, d.seq IS NOT NULL) AS event_count,
+            coalesce((SELECT max(f.ended_at) FROM finished f WHERE f.execution < coalesce(d.execution, w.execution)),
+                d.started_at, w.started_at, i.created_at) AS started_at,
+            coalesce(d.completed_at, clock_timestamp()) AS ended_at, d.output
+        FROM df._instance i
+        LEFT JOIN df._done d ON d.seq = i.seq
+        LEFT JOIN df._work w ON w.seq = i.seq
+        WHERE i.seq = number
+    )
+    SELECT a.execution,
+        CASE a.status WHEN 'c' THEN 'Completed' WHEN 'f' THEN 'Failed' WHEN 'x' THEN 'Cancelled'
+            WHEN 'n' THEN 'ContinuedAsNew' WHEN 'r' THEN 'Running' ELSE 'Pending' END,
+        a.event_count, greatest(0, round(extract(epoch FROM a.ended_at - a.started_at) * 1000))::bigint,
+        df._output_text(CASE a.status WHEN 'n' THEN 'c' ELSE a.status END, a.output)
+    FROM (
+        SELECT * FROM finished
+        UNION ALL
+        SELECT * FROM last l WHERE NOT EXISTS (SELECT FROM finished f WHERE f.execution = l.execution)
+    ) a
+    ORDER BY a.execution DESC LIMIT limit_count;
+END $$;
+
+-- Figures over the instances of all roles; so it runs as the owner, and only who was granted it may call it.
+CREATE OR REPLACE FUNCTION df.metrics()
+RETURNS TABLE (total_instances bigint, running_instances bigint, completed_instances bigint, failed_instances bigint,
+    total_executions bigint, total_events bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH done AS (
+        SELECT count(*) AS ended, count(*) FILTER (WHERE d.status = 'c') AS completed,
+            count(*) FILTER (WHERE d.status = 'f') AS failed, coalesce(sum(d.execution - 1), 0) AS earlier,
+            coalesce(sum(CASE WHEN d.state IS NULL THEN 4 ELSE df._event_count(d.state, true) END), 0) AS events
+        FROM df._done d
+    ), work AS (
+        SELECT count(*) AS running, coalesce(sum(w.execution - 1), 0) AS earlier,
+            coalesce(sum(df._event_count(w.state, false)), 0) AS events
+        FROM df._work w
+    ), total AS (
+        SELECT count(*) AS instances FROM df._instance
+    ), finished AS (
+        SELECT coalesce(sum(e.event_count), 0) AS events FROM df._execution e WHERE e.status = 'n'
+    )
+    SELECT total.instances, work.running, done.completed, done.failed,
+        (total.instances + done.earlier + work.earlier)::bigint,
+        (done.events + work.events + finished.events + total.instances - done.ended - work.running)::bigint
+    FROM total, done, work, finished
+$$;
+
+-- Lists -------------------------------------------------------------------------------------------------------------
+
+-- Whose instances the caller sees: its own, or those of all.
+CREATE OR REPLACE FUNCTION df._seen_submitters() RETURNS oid[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF row_security_active('df._instance'::regclass) THEN
+        RETURN ARRAY[quote_ident(current_user)::regrole::oid];
+    END IF;
+    -- From one submitter to the next along the index, past all the instances in between.
+    RETURN ARRAY(
+        WITH RECURSIVE next AS (
+            (SELECT i.submitted_by FROM df._instance i ORDER BY i.submitted_by LIMIT 1)
+            UNION ALL
+            SELECT (SELECT i.submitted_by FROM df._instance i WHERE i.submitted_by > n.submitted_by
+                    ORDER BY i.submitted_by LIMIT 1)
+            FROM next n WHERE n.submitted_by IS NOT NULL
+        )
+        SELECT n.submitted_by FROM next n WHERE n.submitted_by IS NOT NULL);
+END $$;
+
+-- The numbers of the instances that can have a status, if few can: of those that go on, from the small tables; of
+-- those that did not complete, from their own index. NULL: look along the time of their start instead.
+CREATE OR REPLACE FUNCTION df._few_candidates(status text) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    few CONSTANT int := 1000;
+    numbers bigint[];
+BEGIN
+    CASE status
+        WHEN 'pending' THEN numbers := ARRAY(SELECT DISTINCT l.seq FROM (SELECT r.seq FROM df._ready r LIMIT few + 1) l);
+        WHEN 'running' THEN numbers := ARRAY(SELECT w.seq FROM df._work w LIMIT few + 1);
+        WHEN 'failed' THEN
+            numbers := ARRAY(SELECT d.seq FROM df._done d WHERE d.status <> 'c' AND d.status = 'f' LIMIT few + 1);
+        WHEN 'cancelled' THEN
+            numbers := ARRAY(SELECT d.seq FROM df._done d WHERE d.status <> 'c' AND d.status = 'x' LIMIT few + 1);
+        ELSE RETURN NULL;
+    END CASE;
+    RETURN CASE WHEN cardinality(numbers) <= few THEN numbers END;
+END $$;
+
+-- One page of instances: the newest first, and those started at the same microsecond by their ids. The statements are
+-- written so that each row costs a few index lookups and no plan reads a whole table: what decides a status are scalar
+-- subqueries, and joins other than by lookup are switched off.
+CREATE OR REPLACE FUNCTION df._page(status_filter text, label_filter text, before timestamptz, after_id text, many int)
+RETURNS TABLE (seq bigint, id text, label text, created_at timestamptz)
+LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET max_parallel_workers_per_gather = 0 SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    numbers bigint[] := df._few_candidates(status_filter);
+BEGIN
+    IF numbers IS NOT NULL THEN
+        RETURN QUERY
+        SELECT i.seq, i.id, i.label, i.created_at
+        FROM unnest(numbers) AS n(seq) JOIN df._instance i ON i.seq = n.seq
+        WHERE i.created_at <= before AND (i.created_at < before OR i.id > after_id)
+          AND (label_filter IS NULL OR i.label = label_filter)
+          AND status_filter = df._status_name((SELECT d.status FROM df._done d WHERE d.seq = i.seq),
+                (SELECT true FROM df._work w WHERE w.seq = i.seq))
+        ORDER BY i.created_at DESC, i.id LIMIT many;
+    ELSIF label_filter IS NOT NULL THEN
+        RETURN QUERY
+        SELECT p.* FROM unnest(df._seen_submitters()) AS s(submitter) CROSS JOIN LATERAL (
+            SELECT i.seq, i.id, i.label, i.created_at FROM df._instance i
+            WHERE i.submitted_by = s.submitter AND i.label = label_filter
+              AND i.created_at <= before AND (i.created_at < before OR i.id > after_id)
+              AND (status_filter IS NULL OR status_filter = df._status_name(
+                (SELECT d.status FROM df._done d WHERE d.seq = i.seq),
+                (SELECT true FROM df._work w WHERE w.seq = i.seq)))
+            ORDER BY i.created_at DESC, i.id LIMIT many) p
+        ORDER BY p.created_at DESC, p.id LIMIT many;
+    ELSE
+        RETURN QUERY
+        SELECT p.* FROM unnest(df._seen_submitters()) AS s(submitter) CROSS JOIN LATERAL (
+            SELECT i.seq, i.id, i.label, i.created_at FROM df._instance i
+            WHERE i.submitted_by = s.submitter
+              AND i.created_at <= before AND (i.created_at < before OR i.id > after_id)
+              AND (status_filter IS NULL OR status_filter = df._status_name(
+                (SELECT d.status FROM df._done d WHERE d.seq = i.seq),
+                (SELECT true FROM df._work w WHERE w.seq = i.seq)))
+            ORDER BY i.created_at DESC, i.id LIMIT many) p
+        ORDER BY p.created_at DESC, p.id LIMIT many;
+    END IF;
+END $$;
+
+-- The instances that the caller may see, the newest first, page by page: next_cursor, the same in every row, is what
+-- to pass as after_cursor for the next page, and NULL on the last one.
+CREATE OR REPLACE FUNCTION df.list_instances(status_filter text, limit_count int, label_filter text,
+    after_cursor text DEFAULT NULL)
+RETURNS TABLE (instance_id text, label text, function_name text, status text, execution_count bigint, output text,
+    created_at timestamptz, completed_at timestamptz, next_cursor text)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    wanted text := lower(nullif(status_filter, ''));
+    many int := coalesce(limit_count, 100);
+    most int;
+    place text[];
+    before timestamptz := 'infinity';
+    after_id text := '';
+    page record;
+BEGIN
+    BEGIN
+        most := coalesce(nullif(current_setting('df.list_instances_max_limit', true), ''), '1000')::int;
+    EXCEPTION WHEN invalid_text_representation OR numeric_value_out_of_range THEN
+        most := 0;
+    END;
+    IF most NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION 'df.list_instances_max_limit is "%", and must be a whole number from 1 to 1000000',
+            current_setting('df.list_instances_max_limit') USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF many < 1 THEN
+        RAISE EXCEPTION 'limit_count must be at least 1, and is %', many USING ERRCODE = 'invalid_parameter_value';
+    ELSIF many > most THEN
+        RAISE EXCEPTION 'limit_count is %, and df.list_instances_max_limit allows %', many, most
+            USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Read page by page with after_cursor => next_cursor, or raise the setting df.list_instances_max_limit.';
+    END IF;
+    IF wanted NOT IN ('pending', 'running', 'completed', 'failed', 'cancelled') THEN
+        RAISE EXCEPTION 'unknown status "%"', status_filter USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'A status is pending, running, completed, failed or cancelled; NULL is any.';
+    END IF;
+    IF after_cursor IS NOT NULL THEN
+        BEGIN
+            place := regexp_match(convert_from(decode(after_cursor, 'hex'), 'UTF8'), '^v1\|([0-9T:.Z-]+)\|([0-9a-f]{8})$');
+            before := place[1]::timestamptz;
+            after_id := place[2];
+        EXCEPTION WHEN data_exception THEN
+            place := NULL;
+        END;
+        IF place IS NULL THEN
+            RAISE EXCEPTION 'invalid after_cursor "%"', left(after_cursor, 100)
+                USING ERRCODE = 'invalid_parameter_value', HINT = 'Pass the next_cursor of a row of the page before.';
+        END IF;
+    END IF;
+    RETURN QUERY
+    WITH page AS MATERIALIZED (
+        SELECT p.*, row_number() OVER (ORDER BY p.created_at DESC, p.id) AS place
+        FROM df._page(wanted, label_filter, before, after_id, many + 1) p
+    ), next AS MATERIALIZED (
+        -- The last row of this page, if there is one more after it.
+        SELECT encode(convert_to('v1|' || to_char(p.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+            || '|' || p.id, 'UTF8'), 'hex') AS cursor
+        FROM page p WHERE p.place = many AND EXISTS (SELECT FROM page q WHERE q.place > many)
+    )
+    SELECT p.id, p.label, df._function_name(), df._status_name(d.status, w.seq IS NOT NULL),
+        coalesce(d.execution, w.execution, 1), df._output_text(d.status, d.output),
+        p.created_at, CASE WHEN d.status = 'c' THEN d.completed_at END, (SELECT n.cursor FROM next n)
+    FROM page p
+    LEFT JOIN LATERAL (SELECT e.* FROM df._done e WHERE e.seq = p.seq OFFSET 0) d ON true
+    LEFT JOIN LATERAL (SELECT v.seq, v.execution FROM df._work v WHERE v.seq = p.seq OFFSET 0) w ON true
+    WHERE p.place <= many
+    ORDER BY p.place;
+END $$;
+
+CREATE OR REPLACE FUNCTION df.list_instances(status_filter text DEFAULT NULL, limit_count int DEFAULT 100)
+RETURNS TABLE (instance_id text, label text, function_name text, status text, execution_count bigint, output text)
+LANGUAGE sql STABLE AS $$
+    SELECT l.instance_id, l.label, l.function_name, l.status, l.execution_count, l.output
+    FROM df.list_instances(status_filter, limit_count, NULL, NULL) l
+$$;
+
+-- Nodes -------------------------------------------------------------------------------------------------------------
+
+-- What the neighbours of nodes tell about them: `skipped` is what will not run any more (the branch that an if did not
+-- take, the right side of what failed, the branch that lost a race) and `pending` what ran in an earlier turn of a loop.
+-- Arrays of the nodes in their order, the first one at 1, and indexes from 0 on, as in graphs. `ancestors` are the nodes
+-- that decided it; NULL where a node speaks for itself.
+CREATE OR REPLACE FUNCTION df._infer(types text[], lefts int[], rights int[], conditions int[], extras text[],
+    statuses text[], paths text[], ended boolean, OUT inferred text[], OUT ancestors int[])
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    many CONSTANT int := cardinality(types);
+    parents int[] := array_fill(NULL::int, ARRAY[many]);
+    -- The innermost loop around a node, and how many there are around it.
+    loops int[] := parents;
+    depths int[] := array_fill(0, ARRAY[many]);
+    -- By loop: its latest generation, as far as nodes below it have begun. By node: the loop that left it behind.
+    newest text[] := parents;
+    left_by int[] := parents;
+    -- By node: the nearest node from it upwards that has settled; the if that did not take it, or a part of which it is;
+    -- the call whose part it is.
+    settled int[] := parents;
+    untaken int[] := parents;
+    calls int[] := parents;
+    path int[];
+    generation text;
+    above int;
+    child int;
+BEGIN
+    inferred := statuses;
+    ancestors := parents;
+    FOR n IN 1 .. many LOOP
+        FOREACH child IN ARRAY ARRAY[conditions[n], lefts[n], rights[n]] || extras[n]::int[] LOOP
+            CONTINUE WHEN child IS NULL;
+            parents[child + 1] := n;
+            loops[child + 1] := CASE WHEN types[n] = 'LOOP' THEN n ELSE loops[n] END;
+            depths[child + 1] := depths[n] + CASE WHEN types[n] = 'LOOP' THEN 1 ELSE 0 END;
+        END LOOP;
+    END LOOP;
+    -- A path names one generation for each loop around a node, the outermost first, with the instance's own before.
+    FOR n IN 1 .. many LOOP
+        CONTINUE WHEN paths[n] IS NULL;
+        above := loops[n];
+        path := string_to_array(paths[n], '.')::int[];
+        WHILE above IS NOT NULL LOOP
+            IF newest[above] IS NULL OR string_to_array(newest[above], '.')::int[] < path THEN
+                newest[above] := array_to_string(path, '.');
+            END IF;
+            path := trim_array(path, least(1, cardinality(path)));
+            above := loops[above];
+        END LOOP;
+    END LOOP;
+    FOR n IN 1 .. many LOOP
+        CONTINUE WHEN paths[n] IS NULL;
+        above := loops[n];
+        path := string_to_array(paths[n], '.')::int[];
+        WHILE above IS NOT NULL LOOP
+            IF path < string_to_array(newest[above], '.')::int[] THEN
+                inferred[n] := 'pending';
+                left_by[n] := above;
+            END IF;
+            path := trim_array(path, least(1, cardinality(path)));
+            above := loops[above];
+        END LOOP;
+    END LOOP;
+    FOR n IN 1 .. many LOOP
+        above := parents[n];
+        untaken[n] := coalesce(untaken[n], untaken[above]);
+        calls[n] := coalesce(calls[above], CASE WHEN types[above] = 'CALL' THEN above END);
+        settled[n] := CASE WHEN inferred[n] IN ('completed', 'failed') THEN n ELSE settled[above] END;
+        CONTINUE WHEN settled[n] = n;
+        IF types[n] = 'IF' AND inferred[n] = 'running' THEN
+            IF inferred[lefts[n] + 1] <> 'pending' THEN
+                untaken[rights[n] + 1] := n;
+            ELSIF inferred[rights[n] + 1] <> 'pending' THEN
+                untaken[lefts[n] + 1] := n;
+            END IF;
+        END IF;
+        IF calls[n] IS NOT NULL THEN
+            -- It runs as an instance of its own, and went as that went.
+            inferred[n] := inferred[calls[n]];
+            ancestors[n] := calls[n];
+            settled[n] := NULL;
+        ELSIF coalesce(settled[above], untaken[n]) IS NOT NULL THEN
+            inferred[n] := 'skipped';
+            ancestors[n] := coalesce(settled[above], untaken[n]);
+        ELSIF ended THEN
+            inferred[n] := 'skipped';
+            ancestors[n] := 1;
+        ELSIF left_by[n] IS NOT NULL THEN
+            ancestors[n] := left_by[n];
+        END IF;
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION df.instance_nodes(instance_id text)
+RETURNS TABLE (node_id text, node_type text, query text, result_name text, left_node text, right_node text,
+    status text, result text, status_details text, inferred_status text, inferred_status_from_ancestor_id text,
+    updated_at timestamptz)
+LANGUAGE sql STABLE STRICT AS $$
+    WITH node AS MATERIALIZED (
+        SELECT i.seq, i.id AS instance_id, i.created_at, d.seq IS NOT NULL AS ended, n.*
+        FROM df._instance i
+        LEFT JOIN df._done d ON d.seq = i.seq
+        LEFT JOIN df._work w ON w.seq = i.seq
+        CROSS JOIN LATERAL df._nodes(i.seq, i.graph, CASE WHEN d.seq IS NULL THEN w.state ELSE d.state END,
+            d.status, d.output, d.completed_at) n
+        WHERE i.seq = df._seq($1)
+    ), told AS MATERIALIZED (
+        SELECT df._infer(array_agg(n.node_type ORDER BY n.index), array_agg(n.left_index ORDER BY n.index),
+            array_agg(n.right_index ORDER BY n.index), array_agg(n.condition_index ORDER BY n.index),
+            array_agg(n.extra_indexes::text ORDER BY n.index), array_agg(n.status ORDER BY n.index),
+            array_agg(n.path ORDER BY n.index), bool_or(n.ended)) AS t
+        FROM node n HAVING count(*) > 0
+    ), inferred AS (
+        SELECT i.status, i.ancestor, i.place FROM told,
+            unnest((told.t).inferred, (told.t).ancestors) WITH ORDINALITY AS i(status, ancestor, place)
+    )
+    SELECT n.id, n.node_type, n.query, n.result_name, df._node_id(n.seq, n.left_index),
+        df._node_id(n.seq, n.right_index), n.status, n.result::text,
+        '{"execution_id":"' || n.instance_id || '::' || n.path || '"}', i.status,
+        df._node_id(n.seq, i.ancestor - 1), coalesce(n.at, n.created_at)
+    FROM node n JOIN inferred i ON i.place = n.index + 1
+    ORDER BY n.index
+$$;
+
+-- The form of before: what is kept of an instance's nodes is their last activation.
+CREATE OR REPLACE FUNCTION df.instance_nodes(instance_id_param text, _last_n_executions int)
+RETURNS TABLE (execution_id bigint, node_id text, node_type text, query text, result_name text, left_node text,
+    right_node text, status text, result text, updated_at timestamptz)
+LANGUAGE sql STABLE STRICT AS $$
+    SELECT coalesce(split_part(split_part(n.status_details::json ->> 'execution_id', '::', 2), '.', 1)::bigint, 1),
+        n.node_id, n.node_type, n.query, n.result_name, n.left_node, n.right_node, n.status, n.result, n.updated_at
+    FROM df.instance_nodes(instance_id_param) n
+$$;

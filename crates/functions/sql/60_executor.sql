@@ -1,0 +1,165 @@
+-- Where a step's text runs: inside a function that belongs to the role that submitted it.
+--
+-- The server refuses, inside a SECURITY DEFINER function, to change the role or the session's user, and inside any
+-- function to end the transaction. So a step has its submitter's rights and no way to another's, though the session
+-- is the worker's. What the server does not refuse is undone here, step by step, before the next one begins: settings,
+-- prepared statements, cursors, session-level advisory locks; notifications that were listened to and sequence caches
+-- at the end of the call. Temporary tables cannot be undone cheaply: a step that makes one is rolled back and run
+-- again alone, in a session that is thrown away afterwards.
+--
+-- Deferred constraints are checked at the end of the step that deferred them, so that they fail that step and not
+-- its neighbours. Before PostgreSQL 18 a deferred trigger that is still queued at commit would run with the rights of
+-- the worker: a step that wrote to a table with a deferrable trigger of its owner's making is refused there.
+--
+-- outcome: c completed, f failed, s ran out of the session's statement_timeout, l waited too long for a lock,
+-- t left a temporary table. After s, l and t the step has had no effect, and wants to run alone.
+CREATE OR REPLACE FUNCTION df_run.executor_body() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $body$ SELECT $$
+#variable_conflict use_column
+DECLARE
+    step text;
+    found_row record;
+    rows text[];
+    bytes bigint;
+    name text;
+    begun timestamptz := clock_timestamp();
+BEGIN
+    IF (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) IS DISTINCT FROM submitter THEN
+        RAISE EXCEPTION 'this executor does not run as its submitter: drop it, and the worker makes it anew'
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    FOR item IN 1 .. cardinality(texts) LOOP
+        step := texts[item];
+        outcome := 'c'; result := NULL; row_count := 0; code := NULL; message := NULL;
+        BEGIN
+            -- A text without a semicolon is one statement. Every other goes through a cursor first, which takes one
+            -- statement only.
+            IF strpos(step, ';') = 0 AND step ~* '^\s*(insert|update|delete|merge|create|alter|drop|do|grant|revoke|comment|truncate|analyze|set|reset|lock|notify|listen|refresh)\M'
+               AND strpos(lower(step), 'returning') = 0 THEN
+                EXECUTE step;
+                GET DIAGNOSTICS row_count = ROW_COUNT;
+            ELSE
+                BEGIN
+                    rows := '{}';
+                    bytes := 0;
+                    FOR found_row IN EXECUTE step LOOP
+                        row_count := row_count + 1;
+                        rows[row_count] := row_to_json(found_row)::text;
+                        bytes := bytes + octet_length(rows[row_count]);
+                        IF bytes > bytes_max THEN
+                            RAISE EXCEPTION 'the result of this step is larger than % bytes', bytes_max
+                                USING ERRCODE = 'program_limit_exceeded',
+                                HINT = 'Select less, or store the rows in a table and select what names them.';
+                        END IF;
+                    END LOOP;
+                    result := '[' || array_to_string(rows, ',') || ']';
+                EXCEPTION WHEN invalid_cursor_definition THEN
+                    GET STACKED DIAGNOSTICS message = MESSAGE_TEXT;
+                    IF message LIKE '%multi-query%' THEN
+                        RAISE EXCEPTION 'a step is exactly one statement'
+                            USING ERRCODE = 'syntax_error', HINT = 'Make each statement a step of its own: a ~> b.';
+                    ELSIF message NOT LIKE 'cannot open % query as cursor' THEN
+                        RAISE;
+                    END IF;
+                    message := NULL;
+                    EXECUTE step;
+                    GET DIAGNOSTICS row_count = ROW_COUNT;
+                END;
+            END IF;
+            SET CONSTRAINTS ALL IMMEDIATE;
+            IF current_setting('server_version_num')::int < 180000 THEN
+                SELECT c.oid::regclass::text || ' (trigger ' || t.tgname || ')' INTO name
+                FROM pg_catalog.pg_trigger t
+                JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+                JOIN pg_catalog.pg_stat_xact_all_tables s ON s.relid = c.oid
+                JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid
+                JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+                WHERE t.tgdeferrable AND NOT t.tgisinternal AND n.nspname <> 'df'
+                  AND s.n_tup_ins + s.n_tup_upd + s.n_tup_del > 0
+                LIMIT 1;
+                IF name IS NOT NULL THEN
+                    RAISE EXCEPTION 'this step wrote to %, which is deferrable: before PostgreSQL 18 such triggers could run with the rights of the worker', name
+                        USING ERRCODE = 'insufficient_privilege',
+                        HINT = 'Make the trigger NOT DEFERRABLE, or run PostgreSQL 18.';
+                END IF;
+            END IF;
+            IF NOT alone AND pg_catalog.pg_my_temp_schema() <> 0 THEN
+                RAISE EXCEPTION 'temporary' USING ERRCODE = 'DFTMP';
+            END IF;
+        EXCEPTION
+            WHEN query_canceled THEN
+                IF alone THEN
+                    RAISE;
+                END IF;
+                outcome := 's';
+            WHEN SQLSTATE 'DFTMP' THEN
+                outcome := 't';
+            WHEN lock_not_available OR deadlock_detected OR serialization_failure THEN
+                GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT;
+                outcome := CASE WHEN alone THEN 'f' ELSE 'l' END;
+            WHEN OTHERS THEN
+                GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT;
+                outcome := 'f';
+        END;
+        IF outcome <> 'c' THEN
+            result := NULL; row_count := 0;
+        END IF;
+        RESET ALL;
+        EXECUTE 'CLOSE ALL';
+        PERFORM pg_catalog.pg_advisory_unlock_all();
+        FOR name IN SELECT p.name FROM pg_catalog.pg_prepared_statements p WHERE p.from_sql LOOP
+            EXECUTE pg_catalog.format('DEALLOCATE %I', name);
+        END LOOP;
+        RETURN NEXT;
+        EXIT WHEN outcome = 's' OR extract(epoch FROM clock_timestamp() - begun) * 1000 > budget_ms;
+    END LOOP;
+    UNLISTEN *;
+    DISCARD SEQUENCES;
+END $$ $body$;
+
+-- Makes the executor of a role, or makes it anew. Returns whether it exists now; false: there is no such role.
+CREATE OR REPLACE FUNCTION df_run.ensure_executor(submitter oid) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    role_name name := (SELECT r.rolname FROM pg_catalog.pg_roles r WHERE r.oid = submitter);
+    signature text := format('df_run.%I', 'r' || submitter);
+    superuser boolean := (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user);
+BEGIN
+    IF role_name IS NULL THEN
+        RETURN false;
+    END IF;
+    -- Two workers may meet the same new role at once.
+    PERFORM pg_advisory_xact_lock(hashtext('df_run.ensure_executor'), submitter::int);
+    IF EXISTS (SELECT FROM pg_catalog.pg_proc p
+               WHERE p.pronamespace = 'df_run'::regnamespace AND p.proname = 'r' || submitter
+                 AND p.proowner = submitter AND p.prosecdef
+                 AND p.prosrc = replace(df_run.executor_body(), 'submitter', submitter::text)) THEN
+        RETURN true;
+    END IF;
+    EXECUTE format('DROP FUNCTION IF EXISTS %s(text[], double precision, bigint, boolean)', signature);
+    EXECUTE format('CREATE FUNCTION %s(texts text[], budget_ms double precision, bytes_max bigint, alone boolean)
+        RETURNS TABLE (item int, outcome "char", result text, row_count bigint, code text, message text)
+        LANGUAGE plpgsql SECURITY DEFINER AS %L',
+        signature, replace(df_run.executor_body(), 'submitter', submitter::text));
+    EXECUTE format('REVOKE ALL ON FUNCTION %s(text[], double precision, bigint, boolean) FROM PUBLIC', signature);
+    -- The new owner must be able to create in the schema, for the length of this transaction, which nobody else sees.
+    IF NOT superuser THEN
+        EXECUTE format('GRANT USAGE, CREATE ON SCHEMA df_run TO %I', role_name);
+    END IF;
+    EXECUTE format('ALTER FUNCTION %s(text[], double precision, bigint, boolean) OWNER TO %I', signature, role_name);
+    IF NOT superuser THEN
+        EXECUTE format('REVOKE USAGE, CREATE ON SCHEMA df_run FROM %I', role_name);
+    END IF;
+    RETURN true;
+END $$;
+REVOKE ALL ON FUNCTION df_run.ensure_executor(oid) FROM PUBLIC;
+
+-- Steps in another database of the server: what ran there is marked there, in the transaction of the step, so that a
+-- second attempt finds the result instead of running it again.
+CREATE TABLE IF NOT EXISTS df_run.marker (
+    installation uuid NOT NULL,
+    activity bigint NOT NULL,
+    outcome json NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (installation, activity)
+);

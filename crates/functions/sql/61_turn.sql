@@ -1,0 +1,178 @@
+-- One turn of a worker: claim, run in between, finish, in one transaction. The worker calls these as the owner of the
+-- tables; nobody else may.
+
+-- Takes instances of one role: first those whose timer is due or that have mail, the longest waiting first, then new
+-- ones in the order of their numbers, from `after` on. What it takes stays locked until the transaction ends, and what
+-- another worker has locked it passes over. `mail` is a JSON array of the events, which are consumed.
+CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int)
+RETURNS TABLE (seq bigint, fresh boolean, label text, database text, graph text, vars text, input text,
+    created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, state text, mail text,
+    at timestamptz)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    old bigint[];
+    new bigint[];
+BEGIN
+    at := clock_timestamp();
+    WITH candidate AS (
+        SELECT w.seq, w.due_at AS since FROM df._work w
+        WHERE w.due_at <= at AND NOT w.paused AND w.submitted_by = role
+        UNION ALL
+        SELECT w.seq, i.sent_at FROM df._inbox i JOIN df._work w USING (seq)
+        WHERE i.submitted_by = w.submitted_by AND w.submitted_by = role
+    ), oldest AS (
+        SELECT c.seq, min(c.since) AS since FROM candidate c GROUP BY c.seq ORDER BY min(c.since) LIMIT many
+    ), locked AS (
+        SELECT w.seq FROM df._work w JOIN oldest o USING (seq) FOR UPDATE OF w SKIP LOCKED
+    )
+    SELECT array_agg(l.seq) INTO old FROM locked l;
+
+    IF coalesce(cardinality(old), 0) < many THEN
+        WITH next AS (
+            SELECT r.ctid FROM df._ready r
+            WHERE r.seq > after AND r.submitted_by = role
+            ORDER BY r.seq LIMIT many - coalesce(cardinality(old), 0)
+            FOR UPDATE SKIP LOCKED
+        ), taken AS (
+            DELETE FROM df._ready r WHERE r.ctid = ANY (ARRAY(SELECT n.ctid FROM next n)) RETURNING r.seq
+        )
+        SELECT array_agg(t.seq) INTO new FROM taken t;
+    END IF;
+
+    IF old IS NOT NULL THEN
+        RETURN QUERY
+        WITH consumed AS (
+            DELETE FROM df._inbox i WHERE i.seq = ANY (old) AND i.submitted_by = role
+            RETURNING i.seq, i.id, i.kind, i.name, i.data
+        ), letters AS (
+            SELECT c.seq, json_agg(json_build_object('kind', c.kind, 'name', c.name, 'data', c.data) ORDER BY c.id) AS list
+            FROM consumed c GROUP BY c.seq
+        )
+        SELECT w.seq, false, i.label, i.database, i.graph::text, i.vars::text, i.input::text, i.created_at, w.started_at,
+            i.parent, i.parent_cell, w.state::text, l.list::text, at
+        FROM df._work w JOIN df._instance i USING (seq) LEFT JOIN letters l USING (seq)
+        WHERE w.seq = ANY (old)
+        ORDER BY w.seq;
+    END IF;
+    IF new IS NOT NULL THEN
+        RETURN QUERY
+        WITH consumed AS (
+            DELETE FROM df._inbox i WHERE i.seq = ANY (new) AND i.submitted_by = role
+            RETURNING i.seq, i.id, i.kind, i.name, i.data
+        ), letters AS (
+            SELECT c.seq, json_agg(json_build_object('kind', c.kind, 'name', c.name, 'data', c.data) ORDER BY c.id) AS list
+            FROM consumed c GROUP BY c.seq
+        )
+        SELECT i.seq, true, i.label, i.database, i.graph::text, i.vars::text, i.input::text, i.created_at, at,
+            i.parent, i.parent_cell, NULL::text, l.list::text, at
+        FROM df._instance i LEFT JOIN letters l USING (seq)
+        WHERE i.seq = ANY (new) AND i.submitted_by = role
+          -- What a submitter put into `_ready` by hand is believed only if the instance has neither begun nor ended.
+          AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq)
+          AND NOT EXISTS (SELECT FROM df._work w WHERE w.seq = i.seq)
+        ORDER BY i.seq;
+    END IF;
+END $$;
+
+-- The roles that wait for a turn, the one that waits longest first.
+CREATE OR REPLACE FUNCTION df._waiting(after bigint)
+RETURNS TABLE (role oid, role_name text)
+LANGUAGE sql AS $$
+    SELECT w.role, pg_get_userbyid(w.role)::text FROM (
+        (SELECT submitted_by AS role, -1::bigint AS place FROM df._work
+         WHERE due_at <= clock_timestamp() AND NOT paused LIMIT 1000)
+        UNION ALL
+        (SELECT w.submitted_by, -1 FROM df._inbox i JOIN df._work w USING (seq)
+         WHERE i.submitted_by = w.submitted_by LIMIT 1000)
+        UNION ALL
+        (SELECT submitted_by, seq FROM df._ready WHERE seq > after ORDER BY seq LIMIT 1000)
+    ) w GROUP BY w.role ORDER BY min(w.place), w.role
+$$;
+
+-- Writes what a turn has led to. Every array of a group has the same length.
+--   done_*: instances that ended. work_*: instances that go on; an instance is in one of the two groups.
+--   began: numbers of instances, among either, that had a `_work` row when the turn claimed them.
+--   more: what few turns have, as JSON: executions, activities, dropped activities, mail.
+CREATE OR REPLACE FUNCTION df._finish(
+    role oid,
+    done_seqs bigint[], done_statuses text[], done_executions bigint[], done_started timestamptz[],
+    done_outputs text[], done_states text[],
+    work_seqs bigint[], work_started timestamptz[], work_due timestamptz[], work_paused boolean[],
+    work_executions bigint[], work_states text[],
+    began bigint[], more json
+) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    ids text;
+    stopped bigint;
+BEGIN
+    IF cardinality(done_seqs) > 0 THEN
+        INSERT INTO df._done (seq, submitted_by, status, execution, started_at, output, state)
+        SELECT d.seq, role, d.status::"char", d.execution, d.started, d.output::json, d.state::json
+        FROM unnest(done_seqs, done_statuses, done_executions, done_started, done_outputs, done_states)
+             AS d(seq, status, execution, started, output, state);
+        IF cardinality(began) > 0 THEN
+            DELETE FROM df._work w WHERE w.seq = ANY (done_seqs) AND w.seq = ANY (began);
+            WITH gone AS (
+                DELETE FROM df._activity a WHERE a.seq = ANY (done_seqs) RETURNING a.seq, a.cell, a.owner
+            )
+            SELECT count(pg_notify('df_stop', g.seq || ' ' || g.cell)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
+        END IF;
+        -- Whoever waits for the end of an instance holds this lock shared, so that nobody is told when nobody listens.
+        IF NOT pg_try_advisory_xact_lock(6579571, 1) THEN
+            SELECT string_agg(df._id(d.seq), ',') INTO ids FROM unnest(done_seqs) AS d(seq);
+            FOR part IN 0 .. length(ids) / 7200 LOOP
+                PERFORM pg_notify('df_done', substr(ids, part * 7200 + 1, 7200));
+            END LOOP;
+        END IF;
+    END IF;
+    IF cardinality(work_seqs) > 0 THEN
+        UPDATE df._work w SET updated_at = clock_timestamp(), due_at = n.due, paused = n.paused,
+            execution = n.execution, state = n.state::json
+        FROM unnest(work_seqs, work_due, work_paused, work_executions, work_states)
+             AS n(seq, due, paused, execution, state)
+        WHERE w.seq = n.seq AND n.seq = ANY (began);
+        INSERT INTO df._work (seq, submitted_by, started_at, updated_at, due_at, paused, execution, state)
+        SELECT n.seq, role, n.started, clock_timestamp(), n.due, n.paused, n.execution, n.state::json
+        FROM unnest(work_seqs, work_started, work_due, work_paused, work_executions, work_states)
+             AS n(seq, started, due, paused, execution, state)
+        WHERE n.seq <> ALL (began);
+    END IF;
+    IF more IS NOT NULL THEN
+        INSERT INTO df._execution (seq, execution, submitted_by, status, started_at, ended_at, event_count, output)
+        SELECT e.seq, e.execution, role, e.status::"char", e.started_at, e.ended_at, e.event_count, e.output
+        FROM json_to_recordset(more -> 'executions') AS e(seq bigint, execution bigint, status text,
+            started_at timestamptz, ended_at timestamptz, event_count bigint, output json);
+        WITH gone AS (
+            DELETE FROM df._activity a
+            USING json_to_recordset(more -> 'dropped') AS x(seq bigint, cell text)
+            WHERE a.seq = x.seq AND a.cell = x.cell RETURNING a.seq, a.cell, a.owner
+        )
+        -- Whoever runs one of them stops.
+        SELECT count(pg_notify('df_stop', g.seq || ' ' || g.cell)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
+        INSERT INTO df._activity (seq, cell, submitted_by, kind, payload)
+        SELECT a.seq, a.cell, role, a.kind, a.payload
+        FROM json_to_recordset(more -> 'activities') AS a(seq bigint, cell text, kind text, payload json);
+        INSERT INTO df._inbox (seq, submitted_by, kind, name, data)
+        SELECT m.seq, role, m.kind, m.name, m.data
+        FROM json_to_recordset(more -> 'mail') AS m(seq bigint, kind text, name text, data json);
+    END IF;
+END $$;
+
+-- Starts a child of an instance in the turn of its parent.
+CREATE OR REPLACE FUNCTION df._start_child(role oid, parent bigint, parent_cell text, label text, database text,
+    graph json, vars json, environment json) RETURNS bigint
+LANGUAGE sql AS $$
+    WITH child AS (
+        INSERT INTO df._instance (submitted_by, label, database, graph, vars, input, parent, parent_cell)
+        VALUES (role, label, database, graph, vars, environment, parent, parent_cell) RETURNING seq
+    )
+    INSERT INTO df._ready (seq, submitted_by) SELECT seq, role FROM child RETURNING seq
+$$;
+
+REVOKE ALL ON FUNCTION df._claim(oid, bigint, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._waiting(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._finish(oid, bigint[], text[], bigint[], timestamptz[], text[], text[], bigint[],
+    timestamptz[], timestamptz[], boolean[], bigint[], text[], bigint[], json) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._start_child(oid, bigint, text, text, text, json, json, json) FROM PUBLIC;

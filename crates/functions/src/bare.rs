@@ -1,0 +1,117 @@
+//! Statements that refuse to run in a transaction.
+
+use crate::substitute::lex;
+
+/// Whether the server would refuse the statement in a transaction block.
+///
+/// The first words decide, after white space and comments: `VACUUM`, `ALTER SYSTEM`, `CREATE` or `DROP` of a
+/// `DATABASE`, `TABLESPACE` or `SUBSCRIPTION`, `ALTER DATABASE .. SET TABLESPACE`, indexes made, dropped or rebuilt
+/// `CONCURRENTLY`, `DETACH PARTITION .. CONCURRENTLY`, `REINDEX` of a schema or database, and `CLUSTER` of all tables.
+/// (`REFRESH MATERIALIZED VIEW CONCURRENTLY` runs in a transaction.) What depends on the tables themselves, such as
+/// `CLUSTER` of a partitioned one, is not known here.
+///
+/// ```
+/// use duramen_functions::bare::is_bare;
+/// assert!(is_bare("-- tidy up\n vacuum (analyze) orders"));
+/// assert!(is_bare("CREATE UNIQUE INDEX CONCURRENTLY ON orders (id)"));
+/// assert!(!is_bare("CREATE INDEX ON orders (id)"));
+/// ```
+pub fn is_bare(text: &str) -> bool {
+    let mut words = Words { rest: text };
+    let mut next = || words.next().unwrap_or_default();
+    match next().as_str() {
+        "vacuum" => true,
+        "create" => match next().as_str() {
+            "database" | "tablespace" | "subscription" => true,
+            "index" => next() == "concurrently",
+            "unique" => next() == "index" && next() == "concurrently",
+            _ => false,
+        },
+        "drop" => match next().as_str() {
+            "database" | "tablespace" | "subscription" => true,
+            "index" => next() == "concurrently",
+            _ => false,
+        },
+        "alter" => match next().as_str() {
+            "system" => true,
+            "database" => {
+                next();
+                next() == "set" && next() == "tablespace"
+            }
+            "table" => detaches_concurrently(words),
+            _ => false,
+        },
+        "reindex" => {
+            let mut word = next();
+            if word == "(" {
+                while !matches!(word.as_str(), "" | ")") {
+                    word = next();
+                    if word == "concurrently" {
+                        return !matches!(next().as_str(), "false" | "off" | "0");
+                    }
+                }
+                word = next();
+            }
+            matches!(word.as_str(), "schema" | "database" | "system") || next() == "concurrently"
+        }
+        "cluster" => {
+            let mut word = next();
+            if word == "(" {
+                while !matches!(word.as_str(), "" | ")") {
+                    word = next();
+                }
+                word = next();
+            } else if word == "verbose" {
+                word = next();
+            }
+            matches!(word.as_str(), "" | ";")
+        }
+        _ => false,
+    }
+}
+
+fn detaches_concurrently(words: Words<'_>) -> bool {
+    let mut seen = words.skip_while(|word| word != "detach");
+    seen.next().is_some()
+        && seen.next().is_some_and(|word| word == "partition")
+        && seen.any(|word| word == "concurrently")
+}
+
+/// The words and signs of a statement: words in lower case, quoted names as they are with their quotes.
+struct Words<'a> {
+    rest: &'a str,
+}
+
+impl Iterator for Words<'_> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        let text = &self.rest[lex::blank(self.rest)..];
+        let first = text.chars().next()?;
+        let len = match first {
+            '"' | '\'' => quoted_len(text, first),
+            _ => match text.bytes().position(|byte| !(lex::is_word(byte) || byte == b'$')) {
+                Some(0) => first.len_utf8(),
+                end => end.unwrap_or(text.len()),
+            },
+        };
+        self.rest = &text[len..];
+        Some(text[..len].to_ascii_lowercase())
+    }
+}
+
+/// The length of the quoted name or literal that `text` begins with.
+fn quoted_len(text: &str, quote: char) -> usize {
+    let mut at = 1;
+    while let Some(end) = text[at..].find(quote) {
+        at += end + 1;
+        if !text[at..].starts_with(quote) {
+            return at;
+        }
+        at += 1;
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests;

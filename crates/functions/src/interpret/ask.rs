@@ -1,0 +1,160 @@
+//! From a node to a request: every reference in its texts is replaced.
+
+use crate::bare::is_bare;
+use crate::graph::HttpSettings;
+use crate::http::{HttpCall, Part};
+use crate::interpret::state::{Control, Key};
+use crate::json::{quoted, Json};
+use crate::substitute::{self, Environment, SubstituteError};
+
+use super::turn::Turn;
+use super::types::{Failure, Request};
+
+impl Turn<'_, '_> {
+    pub(super) fn ask_sql(&mut self, key: &Key, text: &str, params: Option<&Json>) {
+        let text = if params.is_none() && !refers(text) {
+            Ok(text.to_owned())
+        } else {
+            self.environment(key, |environment| substitute::sql(text, params, environment)).map_err(failure)
+        };
+        self.ask(
+            key,
+            text.map(|text| {
+                let cell = key.cell();
+                if is_bare(&text) {
+                    Request::Bare { cell, text }
+                } else {
+                    Request::Sql { cell, text }
+                }
+            }),
+        );
+    }
+
+    pub(super) fn ask_http(&mut self, key: &Key, settings: &HttpSettings) {
+        let request = self.environment(key, |environment| http_call(settings, environment));
+        self.ask(key, request.map(|request| Request::Http { cell: key.cell(), request }));
+    }
+
+    pub(super) fn ask_child(&mut self, key: &Key, root: u32, label: Option<&str>, awaited: bool) {
+        let graph = self.graph.part(root);
+        let label = label.map(str::to_owned);
+        let environment = self.environment(key, |environment| handed_down(&graph, environment));
+        self.ask(key, Ok(Request::Child { cell: key.cell(), graph, label, environment, awaited }));
+    }
+
+    /// The value of a BREAK.
+    pub(super) fn break_value(&mut self, key: &Key, text: &str) -> Result<Json, Failure> {
+        self.environment(key, |environment| substitute::value(text, environment)).map_err(failure)
+    }
+
+    /// Whether a named result has rows.
+    pub(super) fn has_rows(&mut self, key: &Key, name: &str) -> Result<bool, Failure> {
+        let result = self.environment(key, |environment| environment.results.get(name).cloned());
+        let Some(result) = result else {
+            let text = format!("df.if_rows: no result is named {name:?} here: name one with |=> before");
+            return Err(Failure::new(text));
+        };
+        // What is no result set has no rows.
+        let count = result.field("row_count");
+        Ok(count.is_some_and(|count| count.text().parse::<i64>().is_ok_and(|count| count > 0)))
+    }
+
+    fn ask(&mut self, key: &Key, request: Result<Request, Failure>) {
+        let request = match request {
+            Ok(request) => request,
+            Err(failure) => return self.fail_cell(key, failure),
+        };
+        let Some(frame) = self.running(key) else { return };
+        frame.control = match &request {
+            Request::Child { awaited, .. } => Control::Child { awaited: *awaited, instance_id: None },
+            _ => Control::Asked,
+        };
+        self.state.memory.out.requests.push((key.clone(), request));
+    }
+}
+
+/// Whether a text can hold a reference at all.
+fn refers(text: &str) -> bool {
+    text.bytes().any(|byte| matches!(byte, b'$' | b'{'))
+}
+
+fn failure(error: SubstituteError) -> Failure {
+    Failure::new(error.to_string())
+}
+
+fn http_call(settings: &HttpSettings, environment: &Environment) -> Result<HttpCall, Failure> {
+    let fill = |text: &str| {
+        if refers(text) {
+            substitute::plain(text, environment).map_err(failure)
+        } else {
+            Ok(text.to_owned())
+        }
+    };
+    let fill_some = |text: &Option<String>| text.as_deref().map(fill).transpose();
+    let part = |part: &Part| {
+        if refers(&part.data_b64) && !is_whole_reference(&part.data_b64) {
+            let text = format!(
+                "df.http_multipart: data_b64 of the part {:?} must be base64 or a whole-value reference such as \
+                 $file.data: a reference within other text is not replaced",
+                part.name
+            );
+            return Err(Failure::new(text));
+        }
+        let data_b64 = fill(&part.data_b64)?;
+        if refers(&data_b64) {
+            let text = format!(
+                "df.http_multipart: data_b64 of the part {:?} is the whole-value reference {}, which nothing is \
+                 known as here",
+                part.name, part.data_b64
+            );
+            return Err(Failure::new(text));
+        }
+        Ok(Part {
+            name: fill(&part.name)?,
+            data_b64,
+            filename: fill_some(&part.filename)?,
+            content_type: fill_some(&part.content_type)?,
+        })
+    };
+    let parts =
+        settings.parts.as_ref().map(|parts| parts.iter().map(part).collect::<Result<Vec<Part>, Failure>>());
+    let headers = settings.headers.iter().map(|(name, value)| Ok((name.clone(), fill(value)?)));
+    Ok(HttpCall {
+        url: fill(&settings.url)?,
+        method: settings.method.clone(),
+        body: fill_some(&settings.body)?,
+        parts: parts.transpose()?,
+        headers: headers.collect::<Result<_, Failure>>()?,
+        timeout_s: settings.timeout_s,
+    })
+}
+
+/// Whether a text is one reference and nothing else: `$name`, `$name.col`, either with `?`, or `{name}`.
+fn is_whole_reference(text: &str) -> bool {
+    let word = |text: &str| {
+        let mut bytes = text.bytes();
+        bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+            && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    if let Some(name) = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        return word(name);
+    }
+    let Some(path) = text.strip_prefix('$') else { return false };
+    let path = path.strip_suffix('?').unwrap_or(path);
+    match path.split_once('.') {
+        Some((name, column)) => word(name) && word(column),
+        None => word(path),
+    }
+}
+
+/// The named results for a child: those that its graph, or a variable that it may insert, can mention.
+fn handed_down(graph: &str, environment: &Environment) -> Json {
+    let mentioned = |name: &str| {
+        graph.contains(name)
+            || environment.vars.values().any(|value| value.contains('$') && value.contains(name))
+    };
+    let results = environment.results.iter().filter(|(name, _)| mentioned(name));
+    let members: Vec<String> =
+        results.map(|(name, result)| format!("{}:{}", quoted(name), result.text())).collect();
+    Json::from_valid(format!("{{{}}}", members.join(",")))
+}

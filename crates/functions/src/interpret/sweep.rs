@@ -1,0 +1,89 @@
+//! Giving up what runs below a node, and forgetting what ran there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+
+use super::turn::Turn;
+use crate::interpret::state::{Control, Frame, Key};
+
+impl Turn<'_, '_> {
+    /// Gives up an activation and all below it. What has settled there stays to be seen.
+    pub(super) fn give_up(&mut self, root: &Key) {
+        self.sweep(root, true);
+    }
+
+    /// Forgets an activation and all below it, so that it can begin anew.
+    pub(super) fn clear(&mut self, root: &Key) {
+        self.sweep(root, false);
+    }
+
+    fn sweep(&mut self, root: &Key, keep_settled: bool) {
+        let node = self.node(root);
+        let mut withdrawn = Vec::new();
+        for key in root.covered(node, &self.state.frames) {
+            let settled = self.state.frames.get(&key).is_some_and(|frame| !frame.running());
+            if settled && keep_settled {
+                continue;
+            }
+            if let Some(frame) = self.state.frames.remove(&key) {
+                if let Some(due) = frame.due {
+                    self.state.memory.timers.remove(&(due, key.clone()));
+                }
+                self.state.memory.waits.remove(&key);
+                if let Control::Asked | Control::Child { .. } = frame.control {
+                    withdrawn.push((key, frame.control));
+                }
+            }
+        }
+        for key in root.covered(node, &self.state.scopes) {
+            // The root's scope is the instance's.
+            if key != Key::ROOT {
+                self.state.scopes.remove(&key);
+            }
+        }
+        self.state.stack.retain(|task| !root.covers(node, task.key()));
+        self.state.inbox.retain(|task| !root.covers(node, task.key()));
+        self.withdraw(withdrawn);
+    }
+
+    /// Gives up everything, whatever the graph says.
+    pub(super) fn give_up_all(&mut self) {
+        let frames = mem::take(&mut self.state.frames);
+        let (running, settled) = frames.into_iter().partition(|(_, frame): &(Key, Frame)| frame.running());
+        self.state.frames = settled;
+        let running: BTreeMap<Key, Frame> = running;
+        let asked = |frame: &Frame| matches!(frame.control, Control::Asked | Control::Child { .. });
+        let asked = running.into_iter().filter(|(_, frame)| asked(frame));
+        let withdrawn = asked.map(|(key, frame)| (key, frame.control)).collect();
+        self.withdraw(withdrawn);
+    }
+
+    /// Takes back the requests of these cells: those of this turn are not given at all, the others are dropped.
+    fn withdraw(&mut self, cells: Vec<(Key, Control)>) {
+        if cells.is_empty() {
+            return;
+        }
+        let out = &mut self.state.memory.out;
+        let keys: BTreeSet<&Key> = cells.iter().map(|(key, _)| key).collect();
+        let mut not_given = BTreeSet::new();
+        out.requests.retain(|(key, _)| {
+            let keep = !keys.contains(key);
+            if !keep {
+                not_given.insert(key.clone());
+            }
+            keep
+        });
+        for (key, control) in &cells {
+            if not_given.contains(key) {
+                continue;
+            }
+            match control {
+                Control::Child { awaited: true, instance_id: Some(id) } => {
+                    out.dropped_children.push(id.clone())
+                }
+                Control::Child { awaited: false, instance_id: Some(_) } => {}
+                _ => out.dropped.push(key.cell()),
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! One call on a state: its two lists of things to do, its timers, its limit and its end.
+
+use std::mem;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::types::{Context, ExecutionStatus, Failure, FinishedExecution, Outcome, Progress};
+use super::TURN_LIMIT;
+use crate::graph::{Graph, Kind, Node};
+use crate::interpret::state::{Control, Fault, Frame, Key, State, Status, Task};
+use crate::json::Json;
+
+/// A state and what surrounds it, for one call.
+pub(crate) struct Turn<'t, 'c> {
+    pub(super) state: &'t mut State,
+    pub(super) cx: &'t Context<'c>,
+    pub(super) graph: &'c Graph,
+}
+
+impl<'t, 'c> Turn<'t, 'c> {
+    /// `None` when the instance has ended, or must end because its state is not one of this graph.
+    pub(crate) fn new(state: &'t mut State, cx: &'t Context<'c>) -> Option<Turn<'t, 'c>> {
+        let mut turn = Turn { state, cx, graph: cx.graph };
+        if turn.state.outcome.is_none() && (!turn.state.memory.checked || turn.graph.is_empty()) {
+            turn.check();
+        }
+        turn.state.outcome.is_none().then_some(turn)
+    }
+
+    /// Goes on until nothing can be done without waiting.
+    pub(crate) fn advance(state: &'t mut State, cx: &'t Context<'c>) -> Progress {
+        let mut over_limit = false;
+        if let Some(mut turn) = Turn::new(state, cx) {
+            if let Some(reason) = turn.state.cancel.take() {
+                turn.give_up_all();
+                turn.end(Outcome::Cancelled(reason));
+            } else if !turn.state.paused {
+                over_limit = turn.run();
+            }
+        }
+        let out = mem::take(&mut state.memory.out);
+        let waits = state.outcome.is_none() && !state.paused;
+        let due_at = match state.memory.timers.first() {
+            _ if waits && over_limit => Some(cx.now),
+            Some((due, _)) if waits => Some(*due),
+            _ => None,
+        };
+        Progress {
+            requests: out.requests.into_iter().map(|(_, request)| request).collect(),
+            outcome: state.outcome.clone(),
+            due_at,
+            executions: out.executions,
+            dropped: out.dropped,
+            dropped_children: out.dropped_children,
+        }
+    }
+
+    /// Works off the lists; true when it stopped at the limit.
+    fn run(&mut self) -> bool {
+        let mut left = TURN_LIMIT;
+        while self.state.outcome.is_none() {
+            let task = match self.state.stack.pop() {
+                Some(task) => Some(task),
+                None => self.state.inbox.pop_front(),
+            };
+            match task {
+                Some(Task::Start(key)) if left == 0 => {
+                    self.state.stack.push(Task::Start(key));
+                    return true;
+                }
+                Some(Task::Start(key)) => {
+                    left -= 1;
+                    self.start(key);
+                }
+                Some(Task::Settled(key)) => self.settled(&key),
+                Some(Task::ChildStarted(key)) => self.child_is_on_its_way(&key),
+                None => match self.due_timer() {
+                    Some(key) => self.fire(&key),
+                    None => break,
+                },
+            }
+        }
+        false
+    }
+
+    /// Takes the first timer that is due away.
+    fn due_timer(&mut self) -> Option<Key> {
+        let timers = &mut self.state.memory.timers;
+        if timers.first()?.0 > self.cx.now {
+            return None;
+        }
+        let (_, key) = timers.pop_first()?;
+        if let Some(frame) = self.state.frames.get_mut(&key) {
+            frame.due = None;
+        }
+        Some(key)
+    }
+
+    /// Sees to it that a timer fires for this cell.
+    pub(super) fn set_timer(&mut self, key: &Key, due: Timestamp) {
+        if let Some(frame) = self.state.frames.get_mut(key) {
+            frame.due = Some(due);
+            self.state.memory.timers.insert((due, key.clone()));
+        }
+    }
+
+    pub(super) fn node(&self, key: &Key) -> &'c Node {
+        let graph: &'c Graph = self.graph;
+        graph.node(key.node)
+    }
+
+    /// The frame of a cell that is running.
+    pub(super) fn running(&mut self, key: &Key) -> Option<&mut Frame> {
+        self.state.frames.get_mut(key).filter(|frame| frame.running())
+    }
+
+    pub(super) fn push_start(&mut self, key: Key) {
+        self.state.stack.push(Task::Start(key));
+    }
+
+    pub(super) fn complete_cell(&mut self, key: &Key, result: Json) {
+        self.settle(key, Status::Completed(result));
+        self.state.stack.push(Task::Settled(key.clone()));
+    }
+
+    /// The cell fails by itself.
+    pub(super) fn fail_cell(&mut self, key: &Key, failure: Failure) {
+        let fault = Fault { failure, origin: key.clone() };
+        self.pass_fault(key, Arc::new(fault));
+    }
+
+    /// The cell fails because one below it did.
+    pub(super) fn pass_fault(&mut self, key: &Key, fault: Arc<Fault>) {
+        self.settle(key, Status::Failed(fault));
+        self.state.stack.push(Task::Settled(key.clone()));
+    }
+
+    /// Writes down how a cell ended, and names its result.
+    pub(super) fn settle(&mut self, key: &Key, status: Status) {
+        let now = self.cx.now;
+        let Some(frame) = self.state.frames.get_mut(key) else { return };
+        if let Some(due) = frame.due.take() {
+            self.state.memory.timers.remove(&(due, key.clone()));
+        }
+        if matches!(frame.control, Control::Wait) {
+            self.state.memory.waits.remove(key);
+        }
+        frame.control = Control::Plain;
+        frame.at = now;
+        frame.status = status;
+        self.state.events += 1;
+        let named = match (&frame.status, &self.graph.node(key.node).name) {
+            (Status::Completed(result), Some(name)) => Some((name.clone(), result.clone())),
+            _ => None,
+        };
+        if let Some((name, result)) = named {
+            let scope = key.scope(self.graph);
+            self.name_result(&scope, name, result);
+        }
+    }
+
+    /// The instance ends.
+    pub(super) fn end(&mut self, outcome: Outcome) {
+        let (status, output) = match &outcome {
+            Outcome::Completed(result) => (ExecutionStatus::Completed, result.clone()),
+            Outcome::Failed(failure) => (ExecutionStatus::Failed, Json::string(&failure.message)),
+            Outcome::Cancelled(reason) => (ExecutionStatus::Cancelled, Json::string(reason)),
+        };
+        self.finish_execution(status, Some(output));
+        let state = &mut *self.state;
+        state.outcome = Some(outcome);
+        state.stack.clear();
+        state.inbox.clear();
+        state.scopes.clear();
+        state.signals.clear();
+        state.memory.timers.clear();
+        state.memory.waits.clear();
+        state.memory.environment = None;
+    }
+
+    /// Tells that an execution has ended.
+    pub(super) fn finish_execution(&mut self, status: ExecutionStatus, output: Option<Json>) {
+        let finished = FinishedExecution {
+            execution: self.state.execution,
+            status,
+            started_at: self.state.execution_started_at,
+            ended_at: self.cx.now,
+            event_count: self.state.events,
+            output,
+        };
+        self.state.memory.out.executions.push(finished);
+    }
+
+    /// Compares a state that was read with the graph, and ends the instance if they do not belong together.
+    fn check(&mut self) {
+        self.state.memory.checked = true;
+        let graph = self.graph;
+        let known =
+            |key: &Key| graph.get(key.node).is_some_and(|node| node.items as usize == key.items.len());
+        let state = &*self.state;
+        let tasks = state.stack.iter().chain(&state.inbox).map(Task::key);
+        let mut keys = state.frames.keys().chain(state.scopes.keys()).chain(tasks);
+        let fits = !graph.is_empty()
+            && keys.all(known)
+            && state.frames.iter().all(|(key, frame)| fits(&graph.node(key.node).kind, frame))
+            && state.scopes.contains_key(&Key::ROOT);
+        if !fits {
+            let text = "the state of the instance does not fit its graph. Was one of them changed by hand?";
+            self.give_up_all();
+            self.end(Outcome::Failed(Failure::new(text)));
+        }
+    }
+}
+
+/// Whether a cell remembers what one of its type can.
+fn fits(kind: &Kind, frame: &Frame) -> bool {
+    match &frame.control {
+        Control::Plain => {
+            !frame.running()
+                || !matches!(
+                    kind,
+                    Kind::Join { .. } | Kind::Loop { .. } | Kind::Retry { .. } | Kind::Map { .. }
+                )
+        }
+        Control::Asked => matches!(kind, Kind::Sql { .. } | Kind::Http(_)),
+        Control::Child { .. } => matches!(kind, Kind::Call { .. }),
+        Control::Wait => matches!(kind, Kind::Signal { .. }),
+        Control::Join { .. } => matches!(kind, Kind::Join { .. }),
+        Control::Loop { .. } => matches!(kind, Kind::Loop { .. }),
+        Control::Retry { .. } => matches!(kind, Kind::Retry { .. }),
+        Control::Handler { .. } => matches!(kind, Kind::Catch { .. }),
+        Control::Map(_) => matches!(kind, Kind::Map { .. }),
+    }
+}

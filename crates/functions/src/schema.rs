@@ -1,0 +1,236 @@
+//! The schema `df`: what is installed, and how it gets there.
+//!
+//! The SQL lies in files beside the crate's sources and is compiled in. Tables are made once and changed by
+//! migrations; functions, views, triggers and operators are made anew by every installation. All of it happens in one
+//! transaction, under a lock, with instances in flight: workers see the old schema or the new one.
+
+use tokio_postgres::{error::SqlState, types::Type, Client};
+
+use crate::connect::{with_sources, ConnectError, Target};
+
+/// The version of the tables that this library works with.
+pub const SCHEMA_VERSION: i32 = 1;
+
+/// The oldest server that has what the schema uses, as `server_version_num`: views with the rights of the caller.
+const OLDEST_SERVER: i32 = 150_000;
+
+/// Tables, one entry a version, in order.
+const MIGRATIONS: [&str; 1] =
+    [concat!(include_str!("../sql/20_tables.sql"), include_str!("../sql/21_new_start.sql"))];
+
+/// Before the tables: what they use.
+const BEFORE: [&str; 2] = [include_str!("../sql/00_schema.sql"), include_str!("../sql/10_ids.sql")];
+
+/// After the tables: everything that is replaced by every installation.
+const AFTER: [&str; 15] = [
+    include_str!("../sql/30_dsl.sql"),
+    include_str!("../sql/31_operators.sql"),
+    include_str!("../sql/32_cron.sql"),
+    include_str!("../sql/33_envelope.sql"),
+    include_str!("../sql/34_explain.sql"),
+    include_str!("../sql/40_views.sql"),
+    include_str!("../sql/41_start.sql"),
+    include_str!("../sql/42_inspect.sql"),
+    include_str!("../sql/43_control.sql"),
+    include_str!("../sql/44_grants.sql"),
+    include_str!("../sql/60_executor.sql"),
+    include_str!("../sql/61_turn.sql"),
+    include_str!("../sql/62_wake.sql"),
+    include_str!("../sql/63_workers.sql"),
+    include_str!("../sql/64_retention.sql"),
+];
+
+/// What an installation has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installed {
+    /// The version before; `None`: there was nothing.
+    pub from: Option<i32>,
+    /// The version now.
+    pub to: i32,
+    /// The schema that the operators are in: `pg_catalog`, where they are found without further ado, or `df`, which
+    /// `search_path` must then name.
+    pub operators_in: String,
+}
+
+/// Why nothing was installed, or why a worker cannot work with what is installed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// No connection.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The server is too old.
+    #[error("the server is PostgreSQL {found}, and durable functions need 15 or newer")]
+    OldServer {
+        /// What the server says of itself.
+        found: String,
+    },
+    /// There is no schema in the database.
+    #[error("{target} has no durable functions: run `duramen fn install URL` on it first")]
+    Missing {
+        /// Host and database.
+        target: String,
+    },
+    /// The schema is of a version that this program does not know.
+    #[error("{target} has version {found} of the schema, and this program knows {SCHEMA_VERSION}: use a newer duramen")]
+    Newer {
+        /// Host and database.
+        target: String,
+        /// Its version.
+        found: i32,
+    },
+    /// The schema is older than the program.
+    #[error("{target} has version {found} of the schema, and this program needs {SCHEMA_VERSION}: run `duramen fn install URL` again; instances in flight go on")]
+    Older {
+        /// Host and database.
+        target: String,
+        /// Its version.
+        found: i32,
+    },
+    /// The role may not do what it must.
+    #[error("role {role} may not {what} in {target}: {hint}")]
+    Rights {
+        /// The role that connected.
+        role: String,
+        /// What it may not do.
+        what: String,
+        /// Host and database.
+        target: String,
+        /// How to help it.
+        hint: String,
+    },
+    /// The server refused a statement.
+    #[error("{target}: {cause}")]
+    Server {
+        /// Host and database.
+        target: String,
+        /// The server's words.
+        cause: String,
+    },
+}
+
+/// Puts the schema into a database, or brings it up to date.
+///
+/// # Errors
+/// [`SchemaError`]; then the database is as it was.
+pub async fn install(url: &str) -> Result<Installed, SchemaError> {
+    let target = Target::parse(url)?.application_name("duramen fn install");
+    let mut client = target.connect().await?;
+    let server = |error: tokio_postgres::Error| SchemaError::Server {
+        target: target.describe(),
+        cause: with_sources(&error),
+    };
+    check_server(&client, &target).await?;
+    let transaction = client.transaction().await.map_err(server)?;
+    // Two installations at once would trip over each other's tables.
+    transaction.batch_execute("SELECT pg_advisory_xact_lock(6579571, 0)").await.map_err(server)?;
+    let from = version(transaction.client(), &target).await?;
+    if from.is_some_and(|found| found > SCHEMA_VERSION) {
+        return Err(SchemaError::Newer { target: target.describe(), found: from.unwrap_or_default() });
+    }
+    let run = |sql: &'static str| {
+        let (transaction, target) = (&transaction, &target);
+        async move {
+            transaction.batch_execute(sql).await.map_err(|error| match error.code() {
+                Some(&SqlState::INSUFFICIENT_PRIVILEGE) => SchemaError::Rights {
+                    role: target.role().to_owned(),
+                    what: "install durable functions".to_owned(),
+                    target: target.describe(),
+                    hint: format!(
+                        "connect as the database's owner, or GRANT CREATE ON DATABASE to the role ({})",
+                        with_sources(&error)
+                    ),
+                },
+                _ => SchemaError::Server { target: target.describe(), cause: with_sources(&error) },
+            })
+        }
+    };
+    run("SET LOCAL client_min_messages = warning; SET LOCAL check_function_bodies = off").await?;
+    for sql in BEFORE {
+        run(sql).await?;
+    }
+    let done = usize::try_from(from.unwrap_or(0)).unwrap_or(0);
+    for sql in &MIGRATIONS[done.min(MIGRATIONS.len())..] {
+        run(sql).await?;
+    }
+    for sql in AFTER {
+        run(sql).await?;
+    }
+    let operators_in: String = transaction
+        .query_typed_one("SELECT df._operators_schema()", &[])
+        .await
+        .map_err(server)?
+        .get(0);
+    transaction
+        .query_typed(
+            "INSERT INTO df._meta (schema_version, operators_in) VALUES ($1, $2)
+             ON CONFLICT (singleton) DO UPDATE SET schema_version = $1, operators_in = $2",
+            &[(&SCHEMA_VERSION, Type::INT4), (&operators_in, Type::TEXT)],
+        )
+        .await
+        .map_err(server)?;
+    transaction.commit().await.map_err(server)?;
+    Ok(Installed { from, to: SCHEMA_VERSION, operators_in })
+}
+
+/// Says whether a worker of this program can work on the database.
+///
+/// # Errors
+/// [`SchemaError`]: the reason why not.
+pub async fn check(client: &Client, target: &Target) -> Result<(), SchemaError> {
+    check_server(client, target).await?;
+    match version(client, target).await? {
+        None => Err(SchemaError::Missing { target: target.describe() }),
+        Some(found) if found > SCHEMA_VERSION => {
+            Err(SchemaError::Newer { target: target.describe(), found })
+        }
+        Some(found) if found < SCHEMA_VERSION => {
+            Err(SchemaError::Older { target: target.describe(), found })
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+async fn check_server(client: &Client, target: &Target) -> Result<(), SchemaError> {
+    let row = client
+        .query_typed_one(
+            "SELECT current_setting('server_version_num')::int, current_setting('server_version')",
+            &[],
+        )
+        .await
+        .map_err(|error| SchemaError::Server { target: target.describe(), cause: with_sources(&error) })?;
+    if row.get::<_, i32>(0) < OLDEST_SERVER {
+        return Err(SchemaError::OldServer { found: row.get(1) });
+    }
+    Ok(())
+}
+
+/// The installed version; `None`: nothing is installed.
+async fn version(client: &Client, target: &Target) -> Result<Option<i32>, SchemaError> {
+    let server = |error: tokio_postgres::Error| SchemaError::Server {
+        target: target.describe(),
+        cause: with_sources(&error),
+    };
+    let exists: bool = client
+        .query_typed_one(
+            "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE n.nspname = 'df' AND c.relname = '_meta')",
+            &[],
+        )
+        .await
+        .map_err(server)?
+        .get(0);
+    if !exists {
+        return Ok(None);
+    }
+    match client.query_typed_opt("SELECT schema_version FROM df._meta", &[]).await {
+        Ok(row) => Ok(row.map(|row| row.get(0))),
+        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Err(SchemaError::Rights {
+            role: target.role().to_owned(),
+            what: "read the schema df".to_owned(),
+            target: target.describe(),
+            hint: "connect as the role that installed it, or as a member of it".to_owned(),
+        }),
+        Err(error) => Err(server(error)),
+    }
+}

@@ -1,0 +1,218 @@
+//! One instance in the hands of a turn.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use tokio_postgres::Row;
+
+use crate::graph::Graph;
+use crate::interpret::{Context, Event, Failure, Outcome, Progress, State};
+use crate::interpret::{Cell, FinishedExecution, Request};
+use crate::json::Json;
+
+/// What the database has of an instance, and what a turn makes of it.
+pub(crate) struct Instance {
+    pub(crate) seq: i64,
+    pub(crate) id: String,
+    /// No turn has seen it before.
+    pub(crate) fresh: bool,
+    pub(crate) database: Option<String>,
+    pub(crate) parent: Option<(i64, String)>,
+    pub(crate) state: State,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) executions: Vec<FinishedExecution>,
+    pub(crate) dropped: Vec<Cell>,
+    pub(crate) dropped_children: Vec<String>,
+    pub(crate) due_at: Option<Timestamp>,
+    label: Option<String>,
+    /// `None`: it cannot be read, and `outcome` says why.
+    graph: Option<Graph>,
+    vars: BTreeMap<String, String>,
+    input: Option<Json>,
+    inherited: BTreeMap<String, Json>,
+}
+
+/// What a claim says of an instance, beside its number.
+pub(crate) struct Claimed<'a> {
+    pub(crate) seq: i64,
+    pub(crate) fresh: bool,
+    pub(crate) row: &'a Row,
+}
+
+impl Instance {
+    /// Reads a row of `df._claim` or `df._end_activity`. An instance that cannot be read (its submitter may have
+    /// written the row by hand) fails with the reason.
+    pub(crate) fn read(claimed: &Claimed<'_>) -> Self {
+        let Claimed { seq, fresh, row } = *claimed;
+        let started_at: Timestamp = row.get("started_at");
+        let mut instance = Self {
+            seq,
+            id: id(seq),
+            fresh,
+            database: row.get("database"),
+            parent: row.get::<_, Option<i64>>("parent").zip(row.get("parent_cell")),
+            state: State::new(started_at),
+            outcome: None,
+            executions: Vec::new(),
+            dropped: Vec::new(),
+            dropped_children: Vec::new(),
+            due_at: None,
+            label: row.get("label"),
+            graph: None,
+            vars: BTreeMap::new(),
+            input: None,
+            inherited: BTreeMap::new(),
+        };
+        if let Err(message) = instance.fill(row) {
+            let message = format!("instance {} cannot be read: {message}", instance.id);
+            instance.outcome = Some(Outcome::Failed(Failure { message, sqlstate: None }));
+        }
+        instance
+    }
+
+    fn fill(&mut self, row: &Row) -> Result<(), String> {
+        self.graph = Some(Graph::parse(row.get("graph")).map_err(|error| error.to_string())?);
+        if let Some(state) = row.get::<_, Option<&str>>("state") {
+            self.state = State::from_json(state).map_err(|error| error.to_string())?;
+        }
+        if let Some(vars) = row.get::<_, Option<&str>>("vars") {
+            self.vars = serde_json::from_str(vars).map_err(|error| format!("its variables: {error}"))?;
+        }
+        if let Some(input) = row.get::<_, Option<&str>>("input") {
+            if self.parent.is_some() {
+                self.inherited =
+                    serde_json::from_str(input).map_err(|error| format!("its environment: {error}"))?;
+            } else {
+                self.input = Some(Json::parse(input).map_err(|error| format!("its input: {error}"))?);
+            }
+        }
+        if let Some(mail) = row.get::<_, Option<&str>>("mail") {
+            let letters: Vec<Letter> =
+                serde_json::from_str(mail).map_err(|error| format!("its mail: {error}"))?;
+            let at = row.get("at");
+            for letter in letters {
+                if let Some(event) = letter.event() {
+                    self.event(at, event);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the interpreter of an event.
+    pub(crate) fn event(&mut self, now: Timestamp, event: Event) {
+        self.with_context(now, |state, context| state.event(context, event));
+    }
+
+    /// Goes on as far as possible. What is to be run is returned.
+    pub(crate) fn advance(&mut self, now: Timestamp) -> Vec<Request> {
+        if self.outcome.is_some() {
+            return Vec::new();
+        }
+        let progress = self.with_context(now, |state, context| state.advance(context)).unwrap_or_default();
+        let Progress { requests, outcome, due_at, executions, dropped, dropped_children } = progress;
+        self.outcome = outcome;
+        self.due_at = due_at;
+        self.executions.extend(executions);
+        self.dropped.extend(dropped);
+        self.dropped_children.extend(dropped_children);
+        requests
+    }
+
+    /// Gives the interpreter the result of what it asked for.
+    pub(crate) fn complete(&mut self, now: Timestamp, cell: &Cell, result: Result<Json, Failure>) {
+        self.with_context(now, |state, context| state.complete(context, cell, result));
+    }
+
+    fn with_context<T>(
+        &mut self,
+        now: Timestamp,
+        act: impl FnOnce(&mut State, &Context<'_>) -> T,
+    ) -> Option<T> {
+        let context = Context {
+            graph: self.graph.as_ref()?,
+            instance_id: &self.id,
+            label: self.label.as_deref(),
+            vars: &self.vars,
+            input: self.input.as_ref(),
+            inherited: &self.inherited,
+            now,
+            // Jitter: different for every instance, the same for every turn of one.
+            seed: (self.seq as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        };
+        Some(act(&mut self.state, &context))
+    }
+
+    /// What `df._start_child` needs of the parent, beside the child itself.
+    pub(crate) fn vars_json(&self) -> Option<String> {
+        (!self.vars.is_empty()).then(|| serde_json::to_string(&self.vars).unwrap_or_default())
+    }
+
+    /// Whether `_done.state` says more than `_done.output`.
+    pub(crate) fn keeps_state(&self) -> bool {
+        self.graph.as_ref().is_none_or(|graph| graph.len() > 1)
+    }
+}
+
+/// A row of `_inbox`.
+#[derive(serde::Deserialize)]
+struct Letter {
+    kind: String,
+    name: Option<String>,
+    data: Option<Json>,
+}
+
+/// What a child's end is, in a letter to its parent.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(crate) struct ChildEnd {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) result: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) failure: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sqlstate: Option<String>,
+}
+
+impl Letter {
+    /// `None`: it says nothing, for example because a submitter wrote it by hand.
+    fn event(self) -> Option<Event> {
+        let data = self.data.unwrap_or_else(Json::null);
+        Some(match self.kind.as_str() {
+            "signal" => Event::Signal { name: self.name?, data },
+            "cancel" => Event::Cancel {
+                reason: serde_json::from_str(data.text()).unwrap_or_else(|_| data.text().to_owned()),
+            },
+            "pause" => Event::Pause,
+            "resume" => Event::Resume,
+            "child" => {
+                let end: ChildEnd = serde_json::from_str(data.text()).ok()?;
+                let result = match (end.result, end.failure) {
+                    (_, Some(message)) => Err(Failure { message, sqlstate: end.sqlstate }),
+                    (result, None) => Ok(result.unwrap_or_else(Json::null)),
+                };
+                Event::Child { cell: Cell::parse(&self.name?)?, result }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The public id of an instance: the same bijection as `df._id`.
+///
+/// ```
+/// assert_eq!(duramen_functions::worker::id(1).len(), 8);
+/// ```
+#[must_use]
+pub fn id(seq: i64) -> String {
+    const MASK: i64 = 0xffff_ffff;
+    let mixed = (1_232_296_477 * seq) & MASK;
+    format!("{:08x}", (860_817_051 * (mixed ^ (mixed >> 16))) & MASK)
+}
+
+/// The number behind a public id: the same as `df._seq`.
+pub(crate) fn seq(id: &str) -> Option<i64> {
+    const MASK: i64 = 0xffff_ffff;
+    let number = i64::from(u32::from_str_radix(id, 16).ok().filter(|_| id.len() == 8)?);
+    let mixed = (744_910_739 * number) & MASK;
+    Some((1_887_975_477 * (mixed ^ (mixed >> 16))) & MASK)
+}

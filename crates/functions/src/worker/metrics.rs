@@ -1,0 +1,59 @@
+//! What a worker counts, and how it tells Prometheus.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident: $kind:literal,)+) => {
+        /// Counters since the worker began, and gauges.
+        #[derive(Debug, Default)]
+        pub struct Metrics {
+            $($(#[doc = $doc])+ pub $name: AtomicU64,)+
+        }
+
+        impl Metrics {
+            /// The text exposition format of Prometheus, version 0.0.4.
+            #[must_use]
+            pub fn prometheus(&self) -> String {
+                let mut text = String::new();
+                $(
+                    let name = concat!("duramen_functions_", stringify!($name));
+                    let help = [$($doc),+].concat();
+                    // Writing to a string does not fail.
+                    let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {}\n{name} {}",
+                        help.trim(), $kind, self.$name.load(Ordering::Relaxed));
+                )+
+                text
+            }
+        }
+    };
+}
+
+counters! {
+    /// Turns that took at least one instance.
+    turns_total: "counter",
+    /// Looks for instances that found none.
+    empty_looks_total: "counter",
+    /// Turns that failed as a whole and were rolled back.
+    failed_turns_total: "counter",
+    /// Instances taken by turns.
+    claimed_total: "counter",
+    /// Instances that ended.
+    ended_total: "counter",
+    /// Activities that ended: slow SQL, HTTP, statements outside of transactions.
+    activities_total: "counter",
+    /// Activities whose result was refused because they had been given to another worker, or were not needed any more.
+    fenced_total: "counter",
+    /// Activities that run now.
+    running_activities: "gauge",
+    /// Notifications that woke the worker.
+    wakes_total: "counter",
+    /// Heartbeats.
+    heartbeats_total: "counter",
+    /// Times that the worker found itself buried by another and began a new epoch.
+    buried_total: "counter",
+}
+
+pub(crate) fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
+}

@@ -1,0 +1,190 @@
+//! The worker: what runs the instances of a database.
+//!
+//! Several may work on one database, on one host or on many. A worker holds no state that matters: kill it, and what
+//! it had not committed has not happened.
+
+mod activity;
+mod control;
+mod executors;
+mod instance;
+mod lanes;
+mod metrics;
+mod session;
+mod shared;
+mod steps;
+mod turn;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio_postgres::types::Type;
+
+use crate::connect::{with_sources, ConnectError, Target};
+use crate::schema::{self, SchemaError};
+
+pub use instance::id;
+pub use metrics::Metrics;
+
+use session::Sessions;
+use shared::Shared;
+
+/// How many lanes take turns.
+const LANES: usize = 2;
+
+/// How a worker works.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The database that has the schema, as the role that installed it, or a member of it.
+    pub url: String,
+    /// How many long steps run at once, each on a connection of its own. The worker has up to six more connections.
+    pub connections: usize,
+}
+
+/// Why a worker does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// The schema is missing, of another version, or not this role's to work on.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// No connection.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The server refused something at the start.
+    #[error("{target}: {cause}")]
+    Server {
+        /// Host and database.
+        target: String,
+        /// The server's words.
+        cause: String,
+    },
+    /// The server's messages are in a language that the executor cannot read.
+    #[error("the server writes its messages in `{found}`, and the worker must read some of them: ALTER ROLE {role} SET lc_messages = 'C'")]
+    Language {
+        /// `lc_messages` of the worker's sessions.
+        found: String,
+        /// The worker's role.
+        role: String,
+    },
+}
+
+/// A running worker. Dropping it stops it like a kill; [`Worker::drain`] lets it end what it has begun.
+pub struct Worker {
+    shared: Arc<Shared>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+impl Worker {
+    /// Connects, checks that it can work, and begins.
+    ///
+    /// # Errors
+    /// [`WorkerError`].
+    pub async fn start(options: Options) -> Result<Self, WorkerError> {
+        let epoch = new_epoch();
+        let target = Target::parse(&options.url)?.application_name(&format!("duramen fn {epoch}"));
+        check(&target).await?;
+        let sessions = Sessions::new(target.clone(), LANES + options.connections, options.connections);
+        let shared = Arc::new(Shared::new(target.clone(), sessions, epoch));
+        let connection = control::join(&shared).await.map_err(|error| WorkerError::Server {
+            target: target.describe(),
+            cause: error.to_string(),
+        })?;
+        let cursor = Arc::new(Mutex::default());
+        let mut tasks = vec![
+            tokio::spawn(control::serve(Arc::clone(&shared), connection)),
+            tokio::spawn(activity::dispatch(Arc::clone(&shared), options.connections)),
+            tokio::spawn(lanes::lead(Arc::clone(&shared), Arc::clone(&cursor))),
+        ];
+        for _ in 1..LANES {
+            tasks.push(tokio::spawn(lanes::help(Arc::clone(&shared), Arc::clone(&cursor))));
+        }
+        Ok(Self { shared, tasks })
+    }
+
+    /// What the worker counts.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// Begins nothing new, waits for what runs, for at most `patience`, then gives back the rest.
+    pub async fn drain(mut self, patience: Duration) {
+        self.shared.draining.send_replace(true);
+        let waited = async {
+            for task in std::mem::take(&mut self.tasks) {
+                // A task that panicked has ended, too.
+                let _ = task.await;
+            }
+            while self.shared.running_count() > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(patience, waited).await.is_err() {
+            self.shared.stop_where(|_| true);
+        }
+        let farewell = async {
+            let client = self.shared.target.connect().await.ok()?;
+            let epoch = self.shared.epoch.lock().clone();
+            let key: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] = [(&epoch, Type::TEXT)];
+            client.query_typed("SELECT df._give_back($1::text::uuid)", &key).await.ok()?;
+            client
+                .execute_typed("DELETE FROM df._worker_epoch WHERE epoch_id = $1::text::uuid", &key)
+                .await
+                .ok()?;
+            client.query_typed("SELECT df._set_asleep(true)", &[]).await.ok()
+        };
+        if farewell.await.is_none() {
+            tracing::warn!("the database could not be told that the worker ends; others will notice");
+        }
+    }
+}
+
+/// A name for a worker's time: a random UUID (version 4).
+fn new_epoch() -> String {
+    let mut bytes = duramen_measure::entropy::random_bytes::<16>();
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// Whether a worker can work there.
+async fn check(target: &Target) -> Result<(), WorkerError> {
+    let client = target.connect().await?;
+    schema::check(&client, target).await?;
+    let row = client
+        .query_typed_one(
+            "SELECT current_user::text, current_setting('lc_messages'),
+                    pg_has_role(current_user, c.relowner, 'USAGE')
+             FROM pg_class c WHERE c.oid = 'df._ready'::regclass",
+            &[],
+        )
+        .await
+        .map_err(|error| WorkerError::Server { target: target.describe(), cause: with_sources(&error) })?;
+    let role: String = row.get(0);
+    let language: String = row.get(1);
+    let english = language.is_empty() || language.starts_with("en") || ["C", "POSIX"].iter().any(|c| language.starts_with(c));
+    if !row.get::<_, bool>(2) {
+        return Err(SchemaError::Rights {
+            role,
+            what: "work on the schema df".to_owned(),
+            target: target.describe(),
+            hint: "connect as the role that installed it, or as a member of it".to_owned(),
+        }
+        .into());
+    }
+    if !english {
+        return Err(WorkerError::Language { found: language, role });
+    }
+    Ok(())
+}

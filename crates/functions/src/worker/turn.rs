@@ -1,0 +1,470 @@
+//! One turn: claim instances of a role, run them as far as they go, write what came of it; one transaction, one commit.
+
+use std::collections::HashMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use tokio_postgres::{
+    types::{ToSql, Type},
+    Client, Row,
+};
+
+use duramen_measure::clock;
+
+use super::instance::{self, ChildEnd, Claimed, Instance};
+use super::session::{Place, Purpose, Session};
+use super::shared::Shared;
+use super::steps::{self, StepOutcome};
+use crate::connect::ConnectError;
+use crate::http::HttpCall;
+use crate::interpret::{Cell, ExecutionStatus, Failure, FinishedExecution, Outcome, Request};
+use crate::json::Json;
+
+/// A turn begins no new round of steps after this time.
+const TURN_BUDGET_MS: f64 = 8.0;
+
+const CLAIM: &str = "SELECT * FROM df._claim($1, $2, $3)";
+const FINISH: &str = "SELECT df._finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::text::json)";
+
+/// Why a turn came to nothing. Its transaction is rolled back: nothing is lost, nothing has happened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TurnError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("{}", crate::connect::with_sources(.0))]
+    Server(#[from] tokio_postgres::Error),
+    /// It is one of the steps, or what they have left to be checked at the commit.
+    #[error("one of the steps: {}", crate::connect::with_sources(.0))]
+    Steps(tokio_postgres::Error),
+}
+
+impl From<steps::ExecutorError> for TurnError {
+    fn from(error: steps::ExecutorError) -> Self {
+        Self::Steps(error.0)
+    }
+}
+
+/// What a turn has done.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// How many instances it took.
+    pub(crate) claimed: usize,
+    /// How many of them ended.
+    pub(crate) ended: usize,
+    /// When the earliest timer that it set is due; in the past when a turn stopped before its end.
+    pub(crate) next_due: Option<Timestamp>,
+    /// It has left work for activities.
+    pub(crate) activities: bool,
+    /// It has written to other instances: parents, children.
+    pub(crate) mail: bool,
+    /// The largest number of a new instance that it took.
+    pub(crate) newest: i64,
+}
+
+/// Takes a turn for instances of one role. What it had claimed is in `claimed`, also when it fails.
+pub(crate) async fn take(
+    shared: &Shared,
+    place: &Place,
+    after: i64,
+    many: i32,
+    claimed: &mut Vec<i64>,
+) -> Result<Report, TurnError> {
+    let session = shared.sessions.get(place, Purpose::Turn).await?;
+    let report = attempt(shared, &session, place, after, many, claimed).await?;
+    shared.sessions.give_back(session);
+    Ok(report)
+}
+
+async fn attempt(
+    shared: &Shared,
+    session: &Session,
+    place: &Place,
+    after: i64,
+    many: i32,
+    claimed: &mut Vec<i64>,
+) -> Result<Report, TurnError> {
+    let client = &session.client;
+    let begin = client.batch_execute("BEGIN");
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&place.role, Type::OID), (&after, Type::INT8), (&many, Type::INT4)];
+    let claim = client.query_typed(CLAIM, &parameters);
+    let (begun, rows) = tokio::join!(biased; begin, claim);
+    begun?;
+    let rows = rows?;
+    if rows.is_empty() {
+        client.batch_execute("COMMIT").await?;
+        return Ok(Report::default());
+    }
+    let mut instances: Vec<Instance> = rows.iter().map(read).collect();
+    claimed.extend(instances.iter().map(|instance| instance.seq));
+    let mut turn = Turn::new(shared, client, place, rows[0].get("at"));
+    turn.run(&mut instances).await?;
+    turn.finish(instances).await
+}
+
+fn read(row: &Row) -> Instance {
+    Instance::read(&Claimed { seq: row.get("seq"), fresh: row.get("fresh"), row })
+}
+
+/// A step outside of the turn, as `df._finish` writes it down.
+#[derive(Debug, Serialize)]
+struct Activity {
+    seq: i64,
+    cell: String,
+    kind: &'static str,
+    payload: Payload,
+}
+
+/// What an activity does.
+#[derive(Debug, Serialize, serde::Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Payload {
+    /// A SQL text.
+    Sql { sql: String },
+    /// An HTTP call.
+    Http { http: HttpCall },
+}
+
+#[derive(Debug, Serialize)]
+struct Mail {
+    seq: i64,
+    kind: &'static str,
+    name: Option<String>,
+    data: Json,
+}
+
+/// Runs and writes instances of one role inside a transaction that is open.
+pub(crate) struct Turn<'a> {
+    shared: &'a Shared,
+    client: &'a Client,
+    place: &'a Place,
+    /// The server's clock when the turn began, and ours: the two may differ.
+    server_began: Timestamp,
+    began: std::time::Instant,
+    activities: Vec<Activity>,
+    mail: Vec<Mail>,
+    children: bool,
+}
+
+impl<'a> Turn<'a> {
+    pub(crate) fn new(shared: &'a Shared, client: &'a Client, place: &'a Place, server_now: Timestamp) -> Self {
+        Self {
+            shared,
+            client,
+            place,
+            server_began: server_now,
+            began: clock::now(),
+            activities: Vec::new(),
+            mail: Vec::new(),
+            children: false,
+        }
+    }
+
+    /// The server's time.
+    fn now(&self) -> Timestamp {
+        let elapsed = SignedDuration::try_from(self.began.elapsed()).unwrap_or_default();
+        self.server_began.checked_add(elapsed).unwrap_or(self.server_began)
+    }
+
+    fn over_budget(&self) -> bool {
+        clock::ms(self.began.elapsed()) > TURN_BUDGET_MS
+    }
+
+    /// Goes on with every instance until each has ended, waits, or the time is up.
+    pub(crate) async fn run(&mut self, instances: &mut [Instance]) -> Result<(), TurnError> {
+        let mut going: Vec<usize> = (0..instances.len()).collect();
+        while !going.is_empty() {
+            if self.over_budget() {
+                // The rest of the way is the next turn's.
+                for index in going {
+                    instances[index].due_at = Some(self.now());
+                }
+                return Ok(());
+            }
+            let mut batch: Vec<(usize, Cell, String)> = Vec::new();
+            let mut again = Vec::new();
+            for index in going.drain(..) {
+                let requests = instances[index].advance(self.now());
+                for request in requests {
+                    match request {
+                        Request::Sql { cell, text } => {
+                            if self.runs_alone(&instances[index], &text) {
+                                self.later(instances[index].seq, &cell, "sql", Payload::Sql { sql: text });
+                            } else {
+                                batch.push((index, cell, text));
+                            }
+                        }
+                        Request::Bare { cell, text } => {
+                            self.later(instances[index].seq, &cell, "bare", Payload::Sql { sql: text });
+                        }
+                        Request::Http { cell, request } => {
+                            self.later(instances[index].seq, &cell, "http", Payload::Http { http: request });
+                        }
+                        Request::Child { cell, graph, label, environment, .. } => {
+                            self.start_child(&mut instances[index], &cell, graph, label, environment).await?;
+                            again.push(index);
+                        }
+                    }
+                }
+            }
+            going = self.run_batch(instances, batch).await?;
+            going.extend(again);
+            going.sort_unstable();
+            going.dedup();
+        }
+        Ok(())
+    }
+
+    fn runs_alone(&self, instance: &Instance, text: &str) -> bool {
+        let elsewhere = instance.database.as_deref().is_some_and(|name| name != self.place.database);
+        elsewhere || self.shared.runs_alone(self.place.role, instance.seq, text)
+    }
+
+    /// Leaves a step to an activity.
+    fn later(&mut self, seq: i64, cell: &Cell, kind: &'static str, payload: Payload) {
+        self.activities.push(Activity { seq, cell: cell.as_str().to_owned(), kind, payload });
+    }
+
+    /// Runs one round of steps; which instances it has brought on is returned.
+    async fn run_batch(
+        &mut self,
+        instances: &mut [Instance],
+        batch: Vec<(usize, Cell, String)>,
+    ) -> Result<Vec<usize>, TurnError> {
+        let mut going = Vec::new();
+        if batch.is_empty() {
+            return Ok(going);
+        }
+        let texts: Vec<&str> = batch.iter().map(|(_, _, text)| text.as_str()).collect();
+        let outcomes = steps::run(self.client, self.place.role, &self.place.role_name, &texts).await?;
+        let now = self.now();
+        for ((index, cell, text), outcome) in batch.into_iter().zip(outcomes) {
+            match outcome {
+                StepOutcome::Settled(result) => {
+                    instances[index].complete(now, &cell, result);
+                    going.push(index);
+                }
+                StepOutcome::Alone | StepOutcome::NotBegun => {
+                    self.later(instances[index].seq, &cell, "sql", Payload::Sql { sql: text });
+                }
+            }
+        }
+        Ok(going)
+    }
+
+    async fn start_child(
+        &mut self,
+        parent: &mut Instance,
+        cell: &Cell,
+        graph: String,
+        label: Option<String>,
+        environment: Json,
+    ) -> Result<(), TurnError> {
+        let row = self
+            .client
+            .query_typed_one(
+                "SELECT df._start_child($1, $2, $3, $4, $5, $6::text::json, $7::text::json, $8::text::json)",
+                &[
+                    (&self.place.role, Type::OID),
+                    (&parent.seq, Type::INT8),
+                    (&cell.to_string(), Type::TEXT),
+                    (&label, Type::TEXT),
+                    (&parent.database, Type::TEXT),
+                    (&graph, Type::TEXT),
+                    (&parent.vars_json(), Type::TEXT),
+                    (&environment.text(), Type::TEXT),
+                ],
+            )
+            .await?;
+        parent.state.child_started(cell, &instance::id(row.get(0)));
+        self.children = true;
+        Ok(())
+    }
+
+    /// Writes everything down and commits.
+    pub(crate) async fn finish(mut self, instances: Vec<Instance>) -> Result<Report, TurnError> {
+        let mut done = Done::default();
+        let mut work = Work::default();
+        let mut began = Vec::new();
+        let mut executions = Vec::new();
+        let mut dropped = Vec::new();
+        let mut report = Report { claimed: instances.len(), mail: self.children, ..Report::default() };
+        let keys = instances.iter().filter(|instance| instance.outcome.is_some()).map(|instance| instance.seq);
+        let ended: std::collections::HashSet<i64> = keys.collect();
+        self.activities.retain(|activity| !ended.contains(&activity.seq));
+        for mut instance in instances {
+            if instance.fresh {
+                report.newest = report.newest.max(instance.seq);
+            } else {
+                began.push(instance.seq);
+            }
+            for execution in std::mem::take(&mut instance.executions) {
+                // The only one, or the last, is what `_done` says, too.
+                if execution.execution > 1 || execution.status == ExecutionStatus::Continued {
+                    executions.push(execution_row(instance.seq, &execution));
+                }
+            }
+            for cell in std::mem::take(&mut instance.dropped) {
+                self.shared.stop(instance.seq, &cell);
+                dropped.push(HashMap::from([
+                    ("seq", serde_json::Value::from(instance.seq)),
+                    ("cell", serde_json::Value::from(cell.to_string())),
+                ]));
+            }
+            for child in std::mem::take(&mut instance.dropped_children) {
+                if let Some(seq) = instance::seq(&child) {
+                    let reason = Json::string(&format!("its parent {} needs it no longer", instance.id));
+                    self.mail.push(Mail { seq, kind: "cancel", name: None, data: reason });
+                }
+            }
+            match instance.outcome.take() {
+                Some(outcome) => {
+                    report.ended += 1;
+                    self.tell_parent(&instance, &outcome);
+                    done.push(&instance, &outcome);
+                }
+                None => {
+                    report.next_due = earlier(report.next_due, instance.due_at);
+                    work.push(&instance);
+                }
+            }
+        }
+        // A step of this turn may have been given up in the same turn.
+        self.activities.retain(|activity| {
+            !dropped.iter().any(|gone| gone["seq"] == activity.seq && gone["cell"] == activity.cell.as_str())
+        });
+        report.activities = !self.activities.is_empty();
+        report.mail |= !self.mail.is_empty();
+        let more = if executions.is_empty() && dropped.is_empty() && !report.activities && self.mail.is_empty() {
+            None
+        } else {
+            Some(
+                serde_json::json!({
+                    "executions": executions,
+                    "dropped": dropped,
+                    "activities": self.activities,
+                    "mail": self.mail,
+                })
+                .to_string(),
+            )
+        };
+        let parameters: [(&(dyn ToSql + Sync), Type); 15] = [
+                (&self.place.role, Type::OID),
+                (&done.seqs, Type::INT8_ARRAY),
+                (&done.statuses, Type::TEXT_ARRAY),
+                (&done.executions, Type::INT8_ARRAY),
+                (&done.started, Type::TIMESTAMPTZ_ARRAY),
+                (&done.outputs, Type::TEXT_ARRAY),
+                (&done.states, Type::TEXT_ARRAY),
+                (&work.seqs, Type::INT8_ARRAY),
+                (&work.started, Type::TIMESTAMPTZ_ARRAY),
+                (&work.due, Type::TIMESTAMPTZ_ARRAY),
+                (&work.paused, Type::BOOL_ARRAY),
+                (&work.executions, Type::INT8_ARRAY),
+                (&work.states, Type::TEXT_ARRAY),
+                (&began, Type::INT8_ARRAY),
+                (&more, Type::TEXT),
+        ];
+        let finish = self.client.query_typed(FINISH, &parameters);
+        let (finished, committed) = tokio::join!(biased; finish, self.client.batch_execute("COMMIT"));
+        finished?;
+        committed.map_err(TurnError::Steps)?;
+        Ok(report)
+    }
+
+    /// A child's end is its parent's event.
+    fn tell_parent(&mut self, instance: &Instance, outcome: &Outcome) {
+        let Some((parent, cell)) = &instance.parent else { return };
+        let end = match outcome {
+            Outcome::Completed(result) => {
+                ChildEnd { result: Some(result.clone()), failure: None, sqlstate: None }
+            }
+            Outcome::Failed(Failure { message, sqlstate }) => {
+                ChildEnd { result: None, failure: Some(message.clone()), sqlstate: sqlstate.clone() }
+            }
+            Outcome::Cancelled(reason) => ChildEnd {
+                result: None,
+                failure: Some(format!("child {} was cancelled: {reason}", instance.id)),
+                sqlstate: None,
+            },
+        };
+        let data = Json::from_valid(serde_json::to_string(&end).unwrap_or_default());
+        self.mail.push(Mail { seq: *parent, kind: "child", name: Some(cell.clone()), data });
+    }
+}
+
+/// A row of `_execution`.
+fn execution_row(seq: i64, execution: &FinishedExecution) -> serde_json::Value {
+    let status = match execution.status {
+        ExecutionStatus::Completed => "c",
+        ExecutionStatus::Failed => "f",
+        ExecutionStatus::Continued => "n",
+        ExecutionStatus::Cancelled => "x",
+    };
+    serde_json::json!({
+        "seq": seq,
+        "execution": execution.execution,
+        "status": status,
+        "started_at": execution.started_at,
+        "ended_at": execution.ended_at,
+        "event_count": execution.event_count,
+        "output": execution.output,
+    })
+}
+
+/// The earlier of two times that may not be.
+pub(crate) fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Columns of `_done`.
+#[derive(Default)]
+struct Done {
+    seqs: Vec<i64>,
+    statuses: Vec<&'static str>,
+    executions: Vec<i64>,
+    started: Vec<Timestamp>,
+    outputs: Vec<Option<String>>,
+    states: Vec<Option<String>>,
+}
+
+impl Done {
+    fn push(&mut self, instance: &Instance, outcome: &Outcome) {
+        let (status, output) = match outcome {
+            Outcome::Completed(result) => ("c", result.text().to_owned()),
+            Outcome::Failed(failure) => ("f", Json::string(&failure.message).text().to_owned()),
+            Outcome::Cancelled(reason) => ("x", Json::string(reason).text().to_owned()),
+        };
+        self.seqs.push(instance.seq);
+        self.statuses.push(status);
+        self.executions.push(i64::try_from(instance.state.execution()).unwrap_or(i64::MAX));
+        self.started.push(instance.state.started_at());
+        self.outputs.push(Some(output));
+        self.states.push(instance.keeps_state().then(|| instance.state.to_json()));
+    }
+}
+
+/// Columns of `_work`.
+#[derive(Default)]
+struct Work {
+    seqs: Vec<i64>,
+    started: Vec<Timestamp>,
+    due: Vec<Option<Timestamp>>,
+    paused: Vec<bool>,
+    executions: Vec<i64>,
+    states: Vec<String>,
+}
+
+impl Work {
+    fn push(&mut self, instance: &Instance) {
+        self.seqs.push(instance.seq);
+        self.started.push(instance.state.started_at());
+        self.due.push(instance.due_at);
+        self.paused.push(instance.state.paused());
+        self.executions.push(i64::try_from(instance.state.execution()).unwrap_or(i64::MAX));
+        self.states.push(instance.state.to_json());
+    }
+}

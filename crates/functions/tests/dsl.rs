@@ -1,0 +1,59 @@
+//! The language in which durable functions are written: what each function and operator makes of its arguments, what
+//! is refused, and what `df.start` would store.
+
+#[path = "dsl/choices_and_names.rs"]
+mod choices_and_names;
+mod common;
+#[path = "dsl/envelopes.rs"]
+mod envelopes;
+#[path = "dsl/explain.rs"]
+mod explain;
+#[path = "dsl/limits.rs"]
+mod limits;
+#[path = "dsl/operators.rs"]
+mod operators;
+#[path = "dsl/schedules.rs"]
+mod schedules;
+#[path = "dsl/steps.rs"]
+mod steps;
+#[path = "dsl/web.rs"]
+mod web;
+
+use common::{one, refusal, Database};
+use tokio_postgres::Client;
+
+/// A database, and a session of a role that has nothing but the use of durable functions.
+async fn session() -> (Database<'static>, Client) {
+    let database = common::database().await;
+    let alice = database.role("alice").await;
+    let client = database.connect(&alice).await;
+    (database, client)
+}
+
+/// Each expression gives the text beside it.
+async fn gives(client: &Client, cases: &[(&str, &str)]) {
+    for (expression, expected) in cases {
+        let found = one(client, &format!("SELECT {expression}")).await;
+        assert_eq!(found.as_deref(), Some(*expected), "{expression}");
+    }
+}
+
+/// Each expression fails, and the server's message has the text beside it.
+async fn refused(client: &Client, cases: &[(&str, &str)]) {
+    for (expression, expected) in cases {
+        let said = refusal(client, &format!("SELECT {expression}")).await;
+        assert!(said.contains(expected), "{expression}: expected {expected:?} in {said:?}");
+    }
+}
+
+/// Each expression is NULL.
+async fn null(client: &Client, expressions: &[&str]) {
+    for expression in expressions {
+        assert_eq!(one(client, &format!("SELECT {expression}")).await, None, "{expression}");
+    }
+}
+
+/// What would be stored of a durable function, given as a SQL expression.
+async fn stored(client: &Client, expression: &str) -> String {
+    one(client, &format!("SELECT df._flatten({expression})")).await.unwrap()
+}
