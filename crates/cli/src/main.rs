@@ -7,6 +7,7 @@ mod context;
 mod demo;
 mod doctor;
 mod failure;
+mod functions;
 mod home;
 mod json_flag;
 mod lab;
@@ -77,6 +78,9 @@ enum Command {
     /// Keep data in an embedded store with branches; no daemon is needed
     #[command(after_help = store::EXAMPLES)]
     Store(store::Store),
+    /// Run durable functions in a PostgreSQL; no daemon is needed
+    #[command(name = "fn", after_help = functions::EXAMPLES)]
+    Functions(functions::Functions),
     /// Measure, with evidence
     #[command(subcommand, after_help = lab::EXAMPLES)]
     Lab(lab::Lab),
@@ -109,6 +113,7 @@ fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
         Command::Source(source) => context.wait(source::run(&context, source)),
         Command::Branch(branch) => context.wait(branch::run(&context, branch)),
         Command::Store(store) => store::run(&context, store),
+        Command::Functions(functions) => functions::run(&context, functions),
         Command::Lab(lab) => context.wait_on_all_cores(lab::run(&context, lab)),
         Command::Demo(demo) => context.wait_on_all_cores(demo::run(&context, demo)),
     }

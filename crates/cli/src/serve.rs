@@ -67,7 +67,8 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn log_to_stderr() -> Result<(), Failure> {
+/// Writes what the library says to the standard error, as much as DURAMEN_LOG asks for.
+pub(crate) fn log_to_stderr() -> Result<(), Failure> {
     let wanted = std::env::var("DURAMEN_LOG").unwrap_or_default();
     let wanted = if wanted.is_empty() { "info" } else { &wanted };
     let filter: Targets = wanted.parse().map_err(|error| {

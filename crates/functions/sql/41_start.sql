@@ -29,7 +29,7 @@ BEGIN
         PERFORM FROM pg_catalog.pg_database d WHERE d.datname = database AND d.datallowconn;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'database "%" does not exist, or allows no connections', database
-                USING ERRCODE = 'undefined_database',
+                USING ERRCODE = 'invalid_catalog_name',
                 HINT = 'Name a database of this server; without one the steps run in this database.';
         END IF;
         IF NOT has_database_privilege(me, database, 'CONNECT') THEN
@@ -231,7 +231,7 @@ BEGIN
         ('options', '-c search_path=pg_catalog'
             || ' -c role=' || regexp_replace(submitter.rolname, '([\\\s])', '\\\1', 'g')
             || ' -c statement_timeout=' || ceil(patience_s * 1000)
-            || ' -c lock_timeout=' || ceil(patience_s * 1000)
+            || ' -c lock_timeout=' || ceil(patience_s * 900)
             -- The caller has passed this gate, or would not be here.
             || CASE WHEN submitter.rolsuper THEN ' -c df.enable_superuser_instances=on' ELSE '' END)
     ) AS o(name, value);
@@ -250,6 +250,9 @@ BEGIN
             RAISE EXCEPTION 'df.start with transaction_mode ''new'' waited % s for a lock, perhaps one that the calling '
                 'transaction holds', patience_s USING ERRCODE = 'lock_not_available',
                 HINT = 'df.new_transaction_start_timeout_s is how long it waits.';
+        WHEN query_canceled THEN
+            RAISE EXCEPTION 'df.start with transaction_mode ''new'' did not end: %', SQLERRM
+                USING ERRCODE = 'query_canceled', HINT = 'df.new_transaction_start_timeout_s is how long it may take.';
     END;
     RETURN id;
 END $$;

@@ -141,24 +141,21 @@ BEGIN
         SELECT n.submitted_by FROM next n WHERE n.submitted_by IS NOT NULL);
 END $$;
 
--- The numbers of the instances that can have a status, if few can: of those that go on, from the small tables; of
--- those that did not complete, from their own index. NULL: look along the time of their start instead.
-CREATE OR REPLACE FUNCTION df._few_candidates(status text) RETURNS bigint[]
+-- The highest numbers among the instances of a status, from where they are known: those that go on from the small
+-- tables, those that did not complete from their own index. What has `pending` here may also be a leftover.
+CREATE OR REPLACE FUNCTION df._highest(status text, many int) RETURNS bigint[]
 LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    few CONSTANT int := 1000;
-    numbers bigint[];
 BEGIN
-    CASE status
-        WHEN 'pending' THEN numbers := ARRAY(SELECT DISTINCT l.seq FROM (SELECT r.seq FROM df._ready r LIMIT few + 1) l);
-        WHEN 'running' THEN numbers := ARRAY(SELECT w.seq FROM df._work w LIMIT few + 1);
-        WHEN 'failed' THEN
-            numbers := ARRAY(SELECT d.seq FROM df._done d WHERE d.status <> 'c' AND d.status = 'f' LIMIT few + 1);
-        WHEN 'cancelled' THEN
-            numbers := ARRAY(SELECT d.seq FROM df._done d WHERE d.status <> 'c' AND d.status = 'x' LIMIT few + 1);
-        ELSE RETURN NULL;
-    END CASE;
-    RETURN CASE WHEN cardinality(numbers) <= few THEN numbers END;
+    RETURN CASE status
+        WHEN 'pending' THEN ARRAY(SELECT r.seq FROM df._ready r ORDER BY r.seq DESC LIMIT many)
+        WHEN 'running' THEN ARRAY(SELECT w.seq FROM df._work w ORDER BY w.seq DESC LIMIT many)
+        WHEN 'completed' THEN
+            ARRAY(SELECT d.seq FROM df._done d WHERE d.status = 'c' ORDER BY d.seq DESC LIMIT many)
+        WHEN 'failed' THEN ARRAY(SELECT d.seq FROM df._done d WHERE d.status <> 'c' AND d.status = 'f'
+            ORDER BY d.seq DESC LIMIT many)
+        WHEN 'cancelled' THEN ARRAY(SELECT d.seq FROM df._done d WHERE d.status <> 'c' AND d.status = 'x'
+            ORDER BY d.seq DESC LIMIT many)
+    END;
 END $$;
 
 -- One page of instances: the newest first, and those started at the same microsecond by their ids. The statements are
@@ -172,17 +169,41 @@ SET max_parallel_workers_per_gather = 0 SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    numbers bigint[] := df._few_candidates(status_filter);
+    first CONSTANT boolean := before = 'infinity' AND label_filter IS NULL;
+    -- Up to how many are looked at one by one, all of them. More cost more than a walk along the time of the start.
+    few CONSTANT int := CASE status_filter WHEN 'pending' THEN 300 ELSE 1000 END;
+    numbers bigint[] := df._highest(status_filter, greatest(few, many + 100) + 1);
+    all_of_them boolean := cardinality(numbers) <= greatest(few, many + 100);
 BEGIN
-    IF numbers IS NOT NULL THEN
+    IF NOT all_of_them THEN
+        numbers := numbers[:many + 100];
+    END IF;
+    IF numbers IS NOT NULL AND (first OR all_of_them) THEN
         RETURN QUERY
-        SELECT i.seq, i.id, i.label, i.created_at
-        FROM unnest(numbers) AS n(seq) JOIN df._instance i ON i.seq = n.seq
-        WHERE i.created_at <= before AND (i.created_at < before OR i.id > after_id)
-          AND (label_filter IS NULL OR i.label = label_filter)
-          AND status_filter = df._status_name((SELECT d.status FROM df._done d WHERE d.seq = i.seq),
-                (SELECT true FROM df._work w WHERE w.seq = i.seq))
-        ORDER BY i.created_at DESC, i.id LIMIT many;
+        WITH near AS MATERIALIZED (
+            SELECT i.seq, i.id, i.label, i.created_at
+            FROM (SELECT DISTINCT u.seq FROM unnest(numbers) AS u(seq)) n JOIN df._instance i ON i.seq = n.seq
+            WHERE i.created_at <= before AND (i.created_at < before OR i.id > after_id)
+              AND (label_filter IS NULL OR i.label = label_filter)
+              AND (status_filter <> 'pending' OR 'pending' = df._status_name(
+                (SELECT d.status FROM df._done d WHERE d.seq = i.seq),
+                (SELECT true FROM df._work w WHERE w.seq = i.seq)))
+            ORDER BY i.created_at DESC, i.id LIMIT many
+        ), edge AS MATERIALIZED (
+            SELECT CASE WHEN count(*) = many THEN min(n.created_at) ELSE '-infinity' END AS oldest FROM near n
+        ), far AS (
+            -- Sessions that start at once may number in another order than they look at the clock: what is on the
+            -- page by its time and has a lower number than all that was looked at.
+            SELECT p.* FROM edge e CROSS JOIN unnest(df._seen_submitters()) AS s(submitter) CROSS JOIN LATERAL (
+                SELECT i.seq, i.id, i.label, i.created_at FROM df._instance i
+                WHERE NOT all_of_them AND i.submitted_by = s.submitter AND i.created_at >= e.oldest
+                  AND i.seq < numbers[cardinality(numbers)]
+                  AND status_filter = df._status_name((SELECT d.status FROM df._done d WHERE d.seq = i.seq),
+                    (SELECT true FROM df._work w WHERE w.seq = i.seq))
+                ORDER BY i.created_at DESC, i.id LIMIT many) p
+        )
+        SELECT p.* FROM (SELECT * FROM near UNION ALL SELECT * FROM far) p
+        ORDER BY p.created_at DESC, p.id LIMIT many;
     ELSIF label_filter IS NOT NULL THEN
         RETURN QUERY
         SELECT p.* FROM unnest(df._seen_submitters()) AS s(submitter) CROSS JOIN LATERAL (

@@ -105,24 +105,24 @@ CREATE OR REPLACE FUNCTION df._delete_rows(request bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     wanted record;
-    number bigint;
+    doomed bigint;
 BEGIN
     DELETE FROM df._request r WHERE r.id = request AND r.action = 'delete' RETURNING r.* INTO wanted;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no request %', request USING HINT = 'Call df.delete.';
     END IF;
-    number := (wanted.arguments ->> 'seq')::bigint;
-    DELETE FROM df._instance i WHERE i.seq = number AND i.submitted_by = wanted.submitted_by
-        AND EXISTS (SELECT FROM df._done d WHERE d.seq = number);
+    doomed := (wanted.arguments ->> 'seq')::bigint;
+    DELETE FROM df._instance i WHERE i.seq = doomed AND i.submitted_by = wanted.submitted_by
+        AND EXISTS (SELECT FROM df._done d WHERE d.seq = doomed);
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'Instance not found or access denied: %', df._id(number) USING ERRCODE = 'no_data_found';
+        RAISE EXCEPTION 'Instance not found or access denied: %', df._id(doomed) USING ERRCODE = 'no_data_found';
     END IF;
-    DELETE FROM df._done d WHERE d.seq = number;
-    DELETE FROM df._execution e WHERE e.seq = number;
-    DELETE FROM df._activity a WHERE a.seq = number;
-    DELETE FROM df._inbox m WHERE m.seq = number;
-    DELETE FROM df._ready r WHERE r.seq = number;
-    DELETE FROM df._key k WHERE k.seq = number;
+    DELETE FROM df._done d WHERE d.seq = doomed;
+    DELETE FROM df._execution e WHERE e.seq = doomed;
+    DELETE FROM df._activity a WHERE a.seq = doomed;
+    DELETE FROM df._inbox m WHERE m.seq = doomed;
+    DELETE FROM df._ready r WHERE r.seq = doomed;
+    DELETE FROM df._key k WHERE k.seq = doomed;
 END $$;
 
 -- Waits until an instance has ended, and returns its status.

@@ -1,15 +1,15 @@
 //! When a cron expression is due next, in a time zone.
 //!
-//! Five fields: minute, hour, day of the month, month, weekday. Each is a list of items: `*`, a number, a range `a-b`,
-//! and any of these with a step `/n`; `a/n` goes from `a` to the end of the field. Months and weekdays have names in any
-//! case, `jan` and `mon`. Weekdays go from 0, Sunday, to 7, Sunday again, and a range may end with `sun`. When neither of
-//! the two day fields begins with `*`, a day is due if either of them says so, else if both do: as in every cron since
-//! Vixie's. There are no seconds, and no `?`, `L`, `W` or `#`.
+//! Five fields: minute, hour, day of the month, month, weekday. Each is a list of items: `*`, a number, a range
+//! `a-b`, and any of these with a step `/n`; `a/n` goes from `a` to the end of the field. Months and weekdays have
+//! names in any case, `jan` and `mon`. Weekdays go from 0, Sunday, to 7, Sunday again, and a range may end with `sun`.
+//! When neither of the two day fields begins with `*`, a day is due if either of them says so, else if both do: as in
+//! every cron since Vixie's. There are no seconds, and no `?`, `L`, `W` or `#`.
 //!
 //! # When clocks change
-//! Where neither minute nor hour begins with `*`, a time of day is meant. If the clock skips it, it is due at the moment
-//! of the change; if the clock shows it twice, it is due the first time only. Other expressions mean a rhythm: what the
-//! clock skips is left out, and what it shows twice is due twice.
+//! Where neither minute nor hour begins with `*`, a time of day is meant. If the clock skips it, it is due at the
+//! moment of the change; if the clock shows it twice, it is due the first time only. Other expressions mean a rhythm:
+//! what the clock skips is left out, and what it shows twice is due twice.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,10 @@ pub enum ScheduleError {
         cron: String,
     },
     /// A time zone that this machine does not know.
-    #[error("no time zone \"{time_zone}\" on the worker's machine: use a name such as Europe/Berlin, or install tzdata ({source})")]
+    #[error(
+        "no time zone \"{time_zone}\" on the worker's machine: \
+         use a name such as Europe/Berlin, or install tzdata ({source})"
+    )]
     TimeZone {
         /// As it was written.
         time_zone: String,

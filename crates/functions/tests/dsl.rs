@@ -22,10 +22,11 @@ mod web;
 use common::{one, refusal, Database};
 use tokio_postgres::Client;
 
-/// A database, and a session of a role that has nothing but the use of durable functions.
+/// A database, and a session of a role that has nothing but the use of durable functions, HTTP included.
 async fn session() -> (Database<'static>, Client) {
     let database = common::database().await;
-    let alice = database.role("alice").await;
+    let alice = database.stranger("alice").await;
+    database.owner().await.execute("SELECT df.grant_usage($1, true)", &[&alice]).await.expect("the rights");
     let client = database.connect(&alice).await;
     (database, client)
 }
@@ -55,5 +56,5 @@ async fn null(client: &Client, expressions: &[&str]) {
 
 /// What would be stored of a durable function, given as a SQL expression.
 async fn stored(client: &Client, expression: &str) -> String {
-    one(client, &format!("SELECT df._flatten({expression})")).await.unwrap()
+    one(client, &format!("SELECT df._flatten({expression})")).await.expect("a graph")
 }

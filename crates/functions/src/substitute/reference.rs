@@ -157,10 +157,10 @@ pub(super) enum Place {
     Json,
     /// Between the quotes of a JSON string.
     JsonString,
-    /// SQL outside of quotes; whether what follows would continue a literal.
-    Code { continued: bool },
+    /// SQL outside of quotes; whether a literal stands beside it that the server might join to one here.
+    Code { joined: bool },
     /// The same, for a bind parameter, which is a whole operand.
-    Operand { continued: bool },
+    Operand { joined: bool },
     /// Between the quotes `quote`, where that character is doubled, and the backslash too if it escapes.
     Quoted { quote: char, escapes: bool },
 }
@@ -243,12 +243,11 @@ fn write_text(text: &str, place: Place, out: &mut String) -> Result<(), Substitu
             push(out, &quoted[1..quoted.len() - 1])
         }
         Place::Quoted { quote, escapes } => push(out, &doubled(text, quote, escapes)),
-        Place::Code { continued } | Place::Operand { continued } => {
+        Place::Code { joined } | Place::Operand { joined } => {
             let escapes = text.contains('\\');
-            // Two literals side by side are one literal with a quote in it. A letter before `E'` makes it a word.
-            let joins = out.ends_with('\'') || (escapes && out.ends_with(joins_words));
-            let before = if joins { " " } else { "" };
-            let (open, close) = if continued { ("(", ")") } else { ("", "") };
+            // Letters before a literal could be its prefix, as in `E'..'`.
+            let before = if out.ends_with(joins_words) { " " } else { "" };
+            let (open, close) = if joined { ("(", ")") } else { ("", "") };
             let prefix = if escapes { "E" } else { "" };
             push(out, &format!("{before}{open}{prefix}'{}'{close}", doubled(text, '\'', escapes)))
         }

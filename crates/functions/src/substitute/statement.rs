@@ -34,6 +34,17 @@ struct Statement<'a> {
     params: Option<Vec<&'a str>>,
 }
 
+/// What stands before a dollar sign in code.
+#[derive(Clone, Copy)]
+struct Before {
+    /// A word, right before it.
+    word: bool,
+    /// A literal, or a value that may be one, with nothing but blanks between.
+    literal: bool,
+    /// How many dollar quotes are open.
+    depth: usize,
+}
+
 impl Statement<'_> {
     /// Copies SQL. What stands for something is found at dollar signs, and they count only where a quote, a comment
     /// or a name does not say otherwise.
@@ -42,6 +53,7 @@ impl Statement<'_> {
         let mut at = 0;
         // Where the word begins in the middle of which we are. A dollar sign in a word quotes nothing.
         let mut word: Option<usize> = None;
+        let mut literal = false;
         while at < bytes.len() {
             let rest = &text[at..];
             let byte = bytes[at];
@@ -49,16 +61,18 @@ impl Statement<'_> {
                 let end = at + rest.bytes().position(|b| !lex::is_word(b)).unwrap_or(rest.len());
                 push(out, &text[at..end])?;
                 word.get_or_insert(at);
+                literal = false;
                 at = end;
                 continue;
             }
             let len = match byte {
                 b'$' => {
-                    let len = self.dollar(rest, word.is_some(), depth, out)?;
+                    let len = self.dollar(rest, Before { word: word.is_some(), literal, depth }, out)?;
                     // A dollar sign of its own goes on with the word that it stands in; all else ends it.
                     if len > 1 {
                         word = None;
                     }
+                    literal = len > 1;
                     at += len;
                     continue;
                 }
@@ -66,10 +80,13 @@ impl Statement<'_> {
                     let prefix = word.map(|from| &text[from..at]).unwrap_or_default();
                     let unicode = text[..at].strip_suffix(['&']).is_some_and(ends_with_u);
                     let escapes = unicode || (byte == b'\'' && prefix.eq_ignore_ascii_case("e"));
+                    literal = byte == b'\'';
                     self.quoted(rest, byte, escapes, unicode, out)?
                 }
                 _ => {
-                    let len = lex::comment(rest).unwrap_or(1);
+                    let comment = lex::comment(rest);
+                    literal &= comment.is_some() || lex::is_space(byte);
+                    let len = comment.unwrap_or(1);
                     push(out, &rest[..len])?;
                     len
                 }
@@ -81,35 +98,29 @@ impl Statement<'_> {
     }
 
     /// What a dollar sign in code begins, and how long that is.
-    fn dollar(
-        &self,
-        rest: &str,
-        in_word: bool,
-        depth: usize,
-        out: &mut String,
-    ) -> Result<usize, SubstituteError> {
-        if !in_word {
+    fn dollar(&self, rest: &str, before: Before, out: &mut String) -> Result<usize, SubstituteError> {
+        if !before.word {
             if let Some(delimiter) = lex::delimiter(rest) {
                 if let Some(len) = rest[delimiter.len()..].find(delimiter) {
                     let body = &rest[delimiter.len()..][..len];
-                    self.dollar_quoted(body, delimiter, depth, out)?;
+                    self.dollar_quoted(body, delimiter, before.depth, out)?;
                     return Ok(len + 2 * delimiter.len());
                 }
             }
-            if let Some(len) = self.parameter(rest, depth, out)? {
+            if let Some(len) = self.parameter(rest, before, out)? {
                 return Ok(len);
             }
         }
         let Some(reference) = Reference::at(rest).filter(|reference| self.results.has(reference.name)) else {
             // A text in quotes that never end is an error of the statement. Nothing in it is code.
-            let unclosed = !in_word && lex::delimiter(rest).is_some();
+            let unclosed = !before.word && lex::delimiter(rest).is_some();
             let len = if unclosed { rest.len() } else { 1 };
             push(out, &rest[..len])?;
             return Ok(len);
         };
         let len = reference.text.len();
         let after = &rest[len..];
-        let place = Place::Code { continued: continued(after) };
+        let place = Place::Code { joined: before.literal || goes_on(after) };
         self.results.get(&reference)?.write(&reference, place, out)?;
         separate(after, out, |next| Reference::at(next).is_some_and(|next| self.results.has(next.name)));
         Ok(len)
@@ -119,18 +130,18 @@ impl Statement<'_> {
     fn parameter(
         &self,
         rest: &str,
-        depth: usize,
+        before: Before,
         out: &mut String,
     ) -> Result<Option<usize>, SubstituteError> {
         // In a function's body, `$1` is the function's own.
-        let Some(params) = self.params.as_ref().filter(|_| depth == 0) else { return Ok(None) };
+        let Some(params) = self.params.as_ref().filter(|_| before.depth == 0) else { return Ok(None) };
         let digits = rest[1..].bytes().take_while(u8::is_ascii_digit).count();
         let after = &rest[1 + digits..];
         if digits == 0 || after.bytes().next().is_some_and(lex::is_word) {
             return Ok(None);
         }
         let number = &rest[1..=digits];
-        let place = Place::Operand { continued: continued(after) };
+        let place = Place::Operand { joined: before.literal || goes_on(after) };
         let param = number.parse::<usize>().ok().and_then(|n| Some((n, params.get(n.checked_sub(1)?)?)));
         let Some((index, param)) = param else {
             return Err(SubstituteError::NoParameter { number: number.to_owned(), given: params.len() });
@@ -232,8 +243,8 @@ fn ends_with_u(text: &str) -> bool {
     before.is_some_and(|before| !before.bytes().last().is_some_and(|byte| lex::is_word(byte) || byte == b'$'))
 }
 
-/// Whether the server would join what follows to a literal.
-fn continued(after: &str) -> bool {
+/// Whether the server would take what follows for more of a literal.
+fn goes_on(after: &str) -> bool {
     after.starts_with('\'') || lex::continues(after).is_some()
 }
 

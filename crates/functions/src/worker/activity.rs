@@ -15,6 +15,8 @@ use tokio_postgres::{
 
 use duramen_measure::clock;
 
+use tracing::Instrument;
+
 use super::control::drains;
 use super::executors;
 use super::instance::{Claimed, Instance};
@@ -93,7 +95,8 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
                 tokio::spawn(async move {
                     // As many were taken as there were permits.
                     let permit = slots.acquire().await;
-                    run(&shared, activity).await;
+                    let span = tracing::debug_span!("activity", instance = super::id(activity.seq), kind = activity.kind);
+                    run(&shared, activity).instrument(span).await;
                     drop(permit);
                     shared.metrics.running_activities.fetch_sub(1, Ordering::Relaxed);
                     super::metrics::add(&shared.metrics.activities_total, 1);
@@ -272,7 +275,7 @@ async fn end(
     if let Some(cell) = Cell::parse(&activity.cell) {
         instance.complete(now, &cell, result);
     }
-    instance.due_at = Some(now);
+    instance.end_or_pass_on(now);
     let report = Turn::new(shared, client, &activity.home, now).finish(vec![instance]).await?;
     shared.note(&report);
     Ok(())

@@ -15,7 +15,7 @@ use super::turn::TurnError;
 use crate::http::HttpPolicy;
 
 /// How often a worker says that it lives and looks whether something was missed.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(6);
 /// A worker that has not been heard of for so long is dead.
 const DEAD_AFTER: &str = "20 seconds";
 /// How often a worker does the housekeeping, in heartbeats.

@@ -119,6 +119,22 @@ impl Instance {
         requests
     }
 
+    /// Goes on if that runs nothing: to the end, or to a wait. What is to be run is left to a turn, which begins at once.
+    pub(crate) fn end_or_pass_on(&mut self, now: Timestamp) {
+        let before = self.state.to_json();
+        if self.advance(now).is_empty() {
+            return;
+        }
+        match State::from_json(&before) {
+            Ok(state) => self.state = state,
+            Err(error) => unreachable!("a state that was written just now cannot be read: {error}"),
+        }
+        self.executions.clear();
+        self.dropped.clear();
+        self.dropped_children.clear();
+        self.due_at = Some(now);
+    }
+
     /// Gives the interpreter the result of what it asked for.
     pub(crate) fn complete(&mut self, now: Timestamp, cell: &Cell, result: Result<Json, Failure>) {
         self.with_context(now, |state, context| state.complete(context, cell, result));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 use tokio_postgres::{types::Type, Client};
+use tracing::Instrument;
 
 use duramen_measure::clock;
 
@@ -18,6 +19,8 @@ use super::session::Place;
 use super::shared::Shared;
 use super::turn::{self, Report, TurnError};
 
+/// How often a busy worker makes sure that starters know.
+const SAY_AWAKE: Duration = Duration::from_secs(1);
 /// How many instances a turn takes at most.
 const MANY: i32 = 100;
 /// Pauses between looks while there is nothing; after the last the worker falls asleep.
@@ -92,6 +95,8 @@ struct Lane {
 pub(crate) async fn lead(shared: Arc<Shared>, cursor: Arc<Mutex<Cursor>>) {
     let mut lane = Lane::new(shared, cursor);
     let mut idle = 0;
+    lane.set_asleep(false).await;
+    let mut said_awake = clock::now();
     let mut draining = lane.shared.draining.subscribe();
     let mut error_pause = ERROR_PAUSES.0;
     while !lane.shared.is_draining() {
@@ -99,8 +104,10 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursor: Arc<Mutex<Cursor>>) {
             Ok(report) if report.claimed > 0 => {
                 error_pause = ERROR_PAUSES.0;
                 idle = 0;
-                if lane.shared.asleep.load(Ordering::Relaxed) {
+                // Another worker that ends says that all sleep.
+                if lane.shared.asleep.load(Ordering::Relaxed) || said_awake.elapsed() > SAY_AWAKE {
                     lane.set_asleep(false).await;
+                    said_awake = clock::now();
                 }
                 // Whoever waits joins in.
                 lane.shared.turns.notify_one();
@@ -201,7 +208,8 @@ impl Lane {
         }
         self.turns_of_place += 1;
         let mut claimed = Vec::new();
-        match turn::take(&self.shared, &place, after, MANY, &mut claimed).await {
+        let span = tracing::debug_span!("turn", role = place.role_name);
+        match turn::take(&self.shared, &place, after, MANY, &mut claimed).instrument(span).await {
             Ok(report) => {
                 self.cursor.lock().took(report.newest);
                 self.shared.note(&report);

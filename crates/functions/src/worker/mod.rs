@@ -14,7 +14,7 @@ mod shared;
 mod steps;
 mod turn;
 
-use std::sync::Arc;
+use std::sync::{atomic::Ordering, Arc};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -125,7 +125,7 @@ impl Worker {
                 // A task that panicked has ended, too.
                 let _ = task.await;
             }
-            while self.shared.running_count() > 0 {
+            while self.shared.metrics.running_activities.load(Ordering::Relaxed) > 0 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };

@@ -164,11 +164,6 @@ impl Shared {
         self.running.lock().remove(&(seq, cell.to_owned()));
     }
 
-    /// How many activities run here.
-    pub(crate) fn running_count(&self) -> usize {
-        self.running.lock().len()
-    }
-
     /// Stops an activity if it runs here.
     pub(crate) fn stop(&self, seq: i64, cell: &Cell) {
         self.stop_where(|(of, at)| *of == seq && at == cell.as_str());

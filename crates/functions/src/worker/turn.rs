@@ -26,6 +26,9 @@ const TURN_BUDGET_MS: f64 = 8.0;
 const CLAIM: &str = "SELECT * FROM df._claim($1, $2, $3)";
 const FINISH: &str = "SELECT df._finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::text::json)";
 
+/// A commit with a notification may have to wait for others: that must not count as waiting for a lock of a step.
+const COMMIT: &str = "SET LOCAL lock_timeout = 0; COMMIT";
+
 /// Why a turn came to nothing. Its transaction is rolled back: nothing is lost, nothing has happened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TurnError {
@@ -366,7 +369,7 @@ impl<'a> Turn<'a> {
                 (&more, Type::TEXT),
         ];
         let finish = self.client.query_typed(FINISH, &parameters);
-        let (finished, committed) = tokio::join!(biased; finish, self.client.batch_execute("COMMIT"));
+        let (finished, committed) = tokio::join!(biased; finish, self.client.batch_execute(COMMIT));
         finished?;
         committed.map_err(TurnError::Steps)?;
         Ok(report)

@@ -5,7 +5,7 @@ use tokio_postgres::Client;
 
 /// The number of nodes that a durable function, given as a SQL expression, has.
 async fn nodes(client: &Client, expression: &str) -> String {
-    one(client, &format!("SELECT json_array_length(df._flatten({expression}))")).await.unwrap()
+    one(client, &format!("SELECT json_array_length(df._flatten({expression}))")).await.expect("a number")
 }
 
 /// `levels` loops, one in the other, around one step.

@@ -1,0 +1,78 @@
+//! Changing an instance from outside: `duramen fn cancel`, `signal`, `pause`, `resume` and `delete`.
+
+use super::{
+    desk::{unknown, Desk},
+    ending::Id,
+};
+use crate::context::Outcome;
+use clap::Args;
+use serde_json::json;
+use tokio_postgres::types::Type;
+
+pub(crate) const CANCEL_EXAMPLES: &str = "\
+Examples:
+  duramen fn cancel 1a2b3c4d
+  duramen fn cancel 1a2b3c4d --reason 'the customer called'";
+pub(crate) const SIGNAL_EXAMPLES: &str = "\
+Examples:
+  duramen fn signal 1a2b3c4d approved
+  duramen fn signal 1a2b3c4d approved '{\"by\": \"Ada\"}'";
+pub(crate) const PAUSE_EXAMPLES: &str = "\
+Examples:
+  duramen fn pause 1a2b3c4d        what runs already runs to its end";
+pub(crate) const RESUME_EXAMPLES: &str = "\
+Examples:
+  duramen fn resume 1a2b3c4d";
+pub(crate) const DELETE_EXAMPLES: &str = "\
+Examples:
+  duramen fn delete 1a2b3c4d       one that has not ended is refused: cancel it first";
+
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    /// The instance's id
+    id: String,
+    /// Why: the instance keeps it
+    #[arg(long, value_name = "TEXT", default_value = "Cancelled by user")]
+    reason: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Signal {
+    /// The instance's id
+    id: String,
+    /// The signal's name
+    name: String,
+    /// What goes with it: JSON, or text
+    #[arg(default_value = "{}", allow_hyphen_values = true)]
+    data: String,
+}
+
+pub(crate) async fn cancel(desk: &Desk, Cancel { id, reason }: &Cancel) -> Outcome {
+    let session = desk.connect().await?;
+    let row = session.row("SELECT df.status($1)", &[(id, Type::TEXT)]).await?;
+    let status: String = row.get::<_, Option<String>>(0).ok_or_else(|| unknown(id))?;
+    let row = session.row("SELECT df.cancel($1, $2)", &[(id, Type::TEXT), (reason, Type::TEXT)]).await?;
+    let said: String = row.get(0);
+    let cancelled = matches!(status.as_str(), "pending" | "running");
+    let value = json!({ "id": id, "cancelled": cancelled, "status_before": status, "reason": reason });
+    match cancelled {
+        true => desk.say(&value, said),
+        false => {
+            desk.say(&value, format_args!("instance {id} is {status} already: there is nothing to cancel"))
+        }
+    }
+}
+
+pub(crate) async fn signal(desk: &Desk, Signal { id, name, data }: &Signal) -> Outcome {
+    let session = desk.connect().await?;
+    let parameters = [(id as _, Type::TEXT), (name as _, Type::TEXT), (data as _, Type::TEXT)];
+    session.row("SELECT df.signal($1, $2, $3)", &parameters).await?;
+    desk.say(&json!({ "id": id, "signal": name }), format_args!("signal {name} is sent to {id}"))
+}
+
+/// Runs one of the functions that take an id and say what they did.
+pub(crate) async fn send(desk: &Desk, sql: &str, Id { id }: &Id) -> Outcome {
+    let session = desk.connect().await?;
+    let said: String = session.row(sql, &[(id, Type::TEXT)]).await?.get(0);
+    desk.say(&json!({ "id": id, "message": said }), &said)
+}

@@ -1,0 +1,108 @@
+//! Durable functions in a PostgreSQL: `duramen fn ...`. One verb, or one family of verbs, a file.
+
+mod control;
+mod desk;
+mod ending;
+mod explain;
+mod graph;
+mod install;
+mod list;
+mod metrics;
+mod show;
+mod start;
+mod text;
+mod top;
+mod worker;
+
+use crate::context::{Context, Outcome};
+use clap::{Args, Subcommand};
+use desk::{Desk, Place};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  duramen fn install postgres://postgres@db/shop     put the schema df into a database, once
+  duramen fn worker postgres://postgres@db/shop      run what is started there, until Ctrl-C
+  export DURAMEN_FN_URL=postgres://app@db/shop       the database of all the other commands
+  duramen fn start 'SELECT 1' --wait
+  duramen fn start \"'SELECT 1' ~> df.sleep(60) ~> 'SELECT 2'\" --label nightly
+  duramen fn list --status running
+  duramen fn top";
+
+#[derive(Debug, Args)]
+pub(crate) struct Functions {
+    #[command(flatten)]
+    place: Place,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Put the schema df into a database, or bring it up to date
+    #[command(after_help = install::EXAMPLES)]
+    Install(install::Install),
+    /// Run the functions of a database in the foreground
+    #[command(after_help = worker::EXAMPLES)]
+    Worker(worker::Work),
+    /// Start a function; prints its id, or with --wait its result
+    #[command(after_help = start::EXAMPLES)]
+    Start(start::Start),
+    /// Print the status of an instance
+    #[command(after_help = ending::STATUS_EXAMPLES)]
+    Status(ending::Id),
+    /// List instances, the newest first
+    #[command(after_help = list::EXAMPLES)]
+    List(list::List),
+    /// Show an instance with its steps and its executions
+    #[command(after_help = show::EXAMPLES)]
+    Show(show::Show),
+    /// Print the result of an instance that has completed
+    #[command(after_help = ending::RESULT_EXAMPLES)]
+    Result(ending::Id),
+    /// Wait for the end of an instance; exit status 1 if it did not complete
+    #[command(after_help = ending::AWAIT_EXAMPLES)]
+    Await(ending::Await),
+    /// End an instance, its running statement and its children
+    #[command(after_help = control::CANCEL_EXAMPLES)]
+    Cancel(control::Cancel),
+    /// Send a signal to an instance; it is kept until the instance waits for it
+    #[command(after_help = control::SIGNAL_EXAMPLES)]
+    Signal(control::Signal),
+    /// Let an instance begin no further step
+    #[command(after_help = control::PAUSE_EXAMPLES)]
+    Pause(ending::Id),
+    /// Let a paused instance go on
+    #[command(after_help = control::RESUME_EXAMPLES)]
+    Resume(ending::Id),
+    /// Delete an instance that has ended, with its history
+    #[command(after_help = control::DELETE_EXAMPLES)]
+    Delete(ending::Id),
+    /// Draw a function as a tree, with marks where it runs or ran
+    #[command(after_help = explain::EXAMPLES)]
+    Explain(explain::Explain),
+    /// Watch how much is waiting, running and done, and which workers live
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::Top),
+}
+
+pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
+    let Functions { place, verb } = functions;
+    let desk = |url: Option<&String>| Desk::new(context, &place, url);
+    match verb {
+        Verb::Install(install) => context.wait(install::run(&desk(install.url.as_ref())?)),
+        Verb::Worker(work) => context.wait_on_all_cores(worker::run(&desk(work.url.as_ref())?, &work)),
+        Verb::Start(start) => context.wait(start::run(&desk(None)?, start)),
+        Verb::Status(id) => context.wait(ending::status(&desk(None)?, &id)),
+        Verb::List(list) => context.wait(list::run(&desk(None)?, list)),
+        Verb::Show(show) => context.wait(show::run(&desk(None)?, &show)),
+        Verb::Result(id) => context.wait(ending::result(&desk(None)?, &id)),
+        Verb::Await(id) => context.wait(ending::wait(&desk(None)?, &id)),
+        Verb::Cancel(cancel) => context.wait(control::cancel(&desk(None)?, &cancel)),
+        Verb::Signal(signal) => context.wait(control::signal(&desk(None)?, &signal)),
+        Verb::Pause(id) => context.wait(control::send(&desk(None)?, "SELECT df.pause($1)", &id)),
+        Verb::Resume(id) => context.wait(control::send(&desk(None)?, "SELECT df.resume($1)", &id)),
+        Verb::Delete(id) => context.wait(control::send(&desk(None)?, "SELECT df.delete($1)", &id)),
+        Verb::Explain(explain) => context.wait(explain::run(&desk(None)?, explain)),
+        Verb::Top(top) => context.wait(top::run(&desk(None)?, &top)),
+    }
+}

@@ -1,0 +1,79 @@
+//! `duramen fn start`.
+
+use super::{desk::Desk, ending, graph};
+use crate::{context::Outcome, parse};
+use clap::Args;
+use duramen_functions::client::Waiter;
+use serde_json::json;
+use std::time::Duration;
+use tokio_postgres::types::Type;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  duramen fn start 'SELECT 1'                          prints the id of the instance
+  duramen fn start 'SELECT count(*) FROM t' --wait     prints the result
+  duramen fn start \"'INSERT INTO t VALUES (1)' ~> df.sleep(60) ~> 'DELETE FROM t'\" --label tidy
+  duramen fn start 'SELECT $input.city' --input '{\"city\": \"Oslo\"}' --wait --timeout 30s
+  duramen fn start - --key order-4711 < order.sql      a second start with this key starts nothing";
+
+const START: &str = "SELECT df.start($1, $2, $3, 'caller', $4::text::jsonb, $5)";
+
+#[derive(Debug, Args)]
+pub(crate) struct Start {
+    /// SQL, an expression such as "'SELECT 1' ~> 'SELECT 2'", or an envelope; `-` reads it from the standard input
+    graph: String,
+    /// A name to find it by
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// The database of the same server that its steps run in [default: the one that is connected to]
+    #[arg(long, value_name = "NAME")]
+    database: Option<String>,
+    /// What its steps see as $input
+    #[arg(long, value_name = "JSON", value_parser = json_text, allow_hyphen_values = true)]
+    input: Option<String>,
+    /// A key of this start: a second one with the same key returns the id of the first
+    #[arg(long, value_name = "TEXT")]
+    key: Option<String>,
+    /// Wait for its end and print its result; exit status 1 if it did not complete
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait [default: for ever]
+    #[arg(long, value_name = "SPAN", value_parser = parse::span, requires = "wait")]
+    timeout: Option<Duration>,
+}
+
+fn json_text(text: &str) -> Result<String, String> {
+    let valid: Result<serde::de::IgnoredAny, _> = serde_json::from_str(text);
+    match valid {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(format!("{text:?} is no JSON: {error}")),
+    }
+}
+
+pub(crate) async fn run(desk: &Desk, start: Start) -> Outcome {
+    let text = graph::text(start.graph)?;
+    let session = desk.connect().await?;
+    let graph = graph::evaluated(&session, text).await?;
+    // Who listens before the start misses no end.
+    let waiter = if start.wait { Some(Waiter::connect(&desk.url).await?) } else { None };
+    let row = session
+        .row(
+            START,
+            &[
+                (&graph, Type::TEXT),
+                (&start.label, Type::TEXT),
+                (&start.database, Type::TEXT),
+                (&start.input, Type::TEXT),
+                (&start.key, Type::TEXT),
+            ],
+        )
+        .await?;
+    let id: String = row.get(0);
+    match waiter {
+        None => desk.say(&json!({ "id": id }), &id),
+        Some(waiter) => {
+            let ending = ending::after(&session, &waiter, &id, start.timeout).await?;
+            ending.report(desk)
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `duramen fn worker`: runs the functions of a database until it is told to stop.
+
+use super::{desk::Desk, metrics};
+use crate::{
+    context::Outcome,
+    failure::{Failure, FAILED},
+    output, serve,
+};
+use clap::Args;
+use duramen_functions::worker::{Options, Worker};
+use serde_json::json;
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
+use tokio::signal::unix::{signal, Signal, SignalKind};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  duramen fn worker postgres://postgres@localhost/shop
+  duramen fn worker postgres://postgres@localhost/shop --connections 50 --metrics 127.0.0.1:9464
+  DURAMEN_LOG=debug duramen fn worker postgres://postgres@localhost/shop
+Ctrl-C or SIGTERM lets it end what it has begun, for up to 30 s; a second one stops it at once. Nothing is lost
+either way: what had not committed begins again.";
+
+/// How long what runs may go on after the first signal.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Args)]
+pub(crate) struct Work {
+    /// The database, as the role that installed the schema or a member of it [default: --url or DURAMEN_FN_URL]
+    pub(crate) url: Option<String>,
+    /// How many long steps run at once, each on a connection of its own
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    connections: u16,
+    /// Serve figures for Prometheus at http://ADDRESS/metrics; a loopback address, port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    metrics: Option<SocketAddr>,
+}
+
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|error| format!("{text:?} is no address ({error}); write it like 127.0.0.1:9464"))?;
+    match address.ip().is_loopback() {
+        true => Ok(address),
+        false => Err(format!(
+            "{address} can be reached from elsewhere, and the figures are for this machine; use 127.0.0.1:{}",
+            address.port()
+        )),
+    }
+}
+
+/// The two signals that end a worker.
+struct Stops {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stops {
+    fn listen() -> Result<Stops, Failure> {
+        let listen = |kind| signal(kind).map_err(Failure::Runtime);
+        Ok(Stops { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+pub(crate) async fn run(desk: &Desk, work: &Work) -> Outcome {
+    serve::log_to_stderr()?;
+    let mut stops = Stops::listen()?;
+    let listener = match work.metrics {
+        Some(address) => Some(metrics::listen(address).await?),
+        None => None,
+    };
+    let options = Options { url: desk.url.clone(), connections: work.connections.into() };
+    let worker = tokio::select! {
+        worker = Worker::start(options) => worker?,
+        () = stops.next() => return Ok(ExitCode::SUCCESS),
+    };
+    ready(desk, work, listener.as_ref().map(|(_, address)| *address))?;
+    tokio::select! {
+        () = stops.next() => {}
+        () = metrics::serve(listener.map(|(listener, _)| listener), worker.metrics()) => {}
+    }
+    tracing::info!(
+        "stopping: what runs may go on for {} s; a second signal stops it at once",
+        PATIENCE.as_secs()
+    );
+    tokio::select! {
+        () = worker.drain(PATIENCE) => Ok(ExitCode::SUCCESS),
+        () = stops.next() => {
+            tracing::warn!("stopped at once: what had not committed begins again with another worker");
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
+/// The one line on the standard output: programs wait for it.
+fn ready(desk: &Desk, work: &Work, metrics: Option<SocketAddr>) -> Result<(), Failure> {
+    let place = desk.target.describe();
+    let url = metrics.map(|address| format!("http://{address}/metrics"));
+    if desk.json {
+        let value = json!({ "ready": place, "connections": work.connections, "metrics": url });
+        output::line(value);
+    } else {
+        let url = url.map_or_else(String::new, |url| format!(", metrics at {url}"));
+        output::line(format_args!("worker ready: {place}, {} connections{url}", work.connections));
+    }
+    Ok(())
+}
