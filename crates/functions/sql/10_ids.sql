@@ -35,3 +35,12 @@ CREATE OR REPLACE FUNCTION df._node_id(seq bigint, index int) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT df._id((seq * 692426649 + index) & 4294967295)
 $$;
+
+-- The id of the instance that is being inserted.
+CREATE OR REPLACE FUNCTION df._new_id() RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    number bigint := currval('df._instance_seq');
+BEGIN
+    RETURN df._id(number);
+END $$;

@@ -31,11 +31,17 @@ CREATE TABLE df._instance (
     input json,
     parent bigint,
     parent_cell text,
+    -- A column of its own, because row security lets a condition use an index only where it cannot leak: a comparison of
+    -- a column can, one of df._id(seq) cannot. A default, because a generated column doubles the cost of an insert;
+    -- submitters may write neither `seq` nor `id`, so the two always agree.
+    id text NOT NULL DEFAULT df._new_id(),
     PRIMARY KEY (seq)
 ) PARTITION BY RANGE (seq);
-CREATE INDEX ON df._instance (df._id(seq));
-CREATE INDEX ON df._instance (created_at);
-CREATE INDEX ON df._instance (label, created_at) WHERE label IS NOT NULL;
+CREATE INDEX _instance_id_idx ON df._instance (id);
+-- Lists are read submitter by submitter: one who has few instances does not wade through the others'.
+CREATE INDEX _instance_submitted_by_created_at_idx ON df._instance (submitted_by, created_at);
+CREATE INDEX _instance_submitted_by_label_created_at_idx
+    ON df._instance (submitted_by, label, created_at) WHERE label IS NOT NULL;
 
 -- How it ended: written once by the worker, never changed. `output` is the result's JSON, or the failure's text as a
 -- JSON string.
@@ -50,7 +56,9 @@ CREATE TABLE df._done (
     state json,
     PRIMARY KEY (seq)
 ) PARTITION BY RANGE (seq);
-CREATE INDEX ON df._done (seq) WHERE status <> 'c';
+CREATE INDEX _done_seq_idx ON df._done (seq) WHERE status <> 'c';
+-- For retention. Rows come in the order of this column, nearly.
+CREATE INDEX _done_completed_at_idx ON df._done USING brin (completed_at) WITH (autosummarize = on);
 
 -- Finished generations of an instance's root loop.
 CREATE TABLE df._execution (
@@ -69,10 +77,10 @@ CREATE TABLE df._execution (
 -- the starter commits. Submitters may insert what they like under their own name: the worker believes a row only if
 -- the instance is the same role's and has neither begun nor ended.
 CREATE TABLE df._ready (
-    seq bigint NOT NULL,
+    seq bigint NOT NULL CHECK (seq BETWEEN 1 AND 4294967295),
     submitted_by oid NOT NULL,
     wake boolean NOT NULL DEFAULT true,
-    PRIMARY KEY (seq, submitted_by)
+    PRIMARY KEY (submitted_by, seq)
 );
 
 -- Instances that are between their first and their last turn.
@@ -113,6 +121,7 @@ CREATE TABLE df._activity (
     queued_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- The worker that runs it; NULL: nobody yet.
     owner uuid,
+    taken_at timestamptz,
     PRIMARY KEY (seq, cell)
 );
 CREATE INDEX ON df._activity (seq) WHERE owner IS NULL;
@@ -142,21 +151,6 @@ CREATE TABLE df._worker_epoch (
     last_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     host text
 );
-
--- Partitions hold 2^20 instances each. The worker makes them ahead of need, and drops the expired.
-CREATE OR REPLACE FUNCTION df._add_partition(part bigint) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-    parent text;
-BEGIN
-    FOREACH parent IN ARRAY ARRAY['_instance', '_done', '_execution'] LOOP
-        IF to_regclass(format('df.%I', parent || '_' || part)) IS NULL THEN
-            EXECUTE format('CREATE TABLE df.%I PARTITION OF df.%I FOR VALUES FROM (%s) TO (%s)',
-                parent || '_' || part, parent, part << 20, (part + 1) << 20);
-        END IF;
-    END LOOP;
-END $$;
-SELECT df._add_partition(0), df._add_partition(1);
 
 -- A row belongs to the role that submitted it. The tables' owner, which the worker is, sees all.
 ALTER TABLE df._instance ENABLE ROW LEVEL SECURITY;

@@ -1,4 +1,4 @@
--- Instances and their nodes, as tables to look at. Views with the reader's rights: row security shows each role its own.
+-- Instances and their nodes, as tables to look at. Views with the reader's rights, so that each role sees its own.
 
 -- The status of an instance, from its row in `_done` and whether it has one in `_work`.
 CREATE OR REPLACE FUNCTION df._status_name(done "char", working boolean) RETURNS text

@@ -247,8 +247,8 @@ BEGIN
                 HINT = format('pg_hba.conf must let "%s" in on the server''s own socket without a password; '
                     'or use transaction_mode ''caller''.', current_user);
         WHEN lock_not_available THEN
-            RAISE EXCEPTION 'df.start with transaction_mode ''new'' waited % s for a lock, perhaps one that the calling '
-                'transaction holds', patience_s USING ERRCODE = 'lock_not_available',
+            RAISE EXCEPTION 'df.start with transaction_mode ''new'' waited % s for a lock, perhaps one that the '
+                'calling transaction holds', patience_s USING ERRCODE = 'lock_not_available',
                 HINT = 'df.new_transaction_start_timeout_s is how long it waits.';
         WHEN query_canceled THEN
             RAISE EXCEPTION 'df.start with transaction_mode ''new'' did not end: %', SQLERRM

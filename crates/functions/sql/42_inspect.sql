@@ -1,7 +1,10 @@
 -- Looking at instances: status, result, lists, nodes, figures. Everything here runs with the caller's rights.
+--
+-- Generic plans are forced where numbers are looked up one by one: with several partitions a plan for one number seems
+-- cheaper than one for any, and the server would make it anew with every call, which costs more than the lookup.
 
 CREATE OR REPLACE FUNCTION df.status(instance_id text) RETURNS text
-LANGUAGE plpgsql STABLE STRICT AS $$
+LANGUAGE plpgsql STABLE STRICT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     number bigint := df._seq(instance_id);
 BEGIN
@@ -13,7 +16,7 @@ END $$;
 
 -- The result of an instance that has completed; NULL of any other.
 CREATE OR REPLACE FUNCTION df.result(instance_id text) RETURNS text
-LANGUAGE plpgsql STABLE STRICT AS $$
+LANGUAGE plpgsql STABLE STRICT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     number bigint := df._seq(instance_id);
 BEGIN
@@ -58,7 +61,7 @@ $$;
 -- The generations of an instance, the newest first. The last one is there as soon as the instance is.
 CREATE OR REPLACE FUNCTION df.instance_executions(instance_id text, limit_count int DEFAULT 5)
 RETURNS TABLE (execution_id bigint, status text, event_count bigint, duration_ms bigint, output text)
-LANGUAGE plpgsql STABLE STRICT AS $$
+LANGUAGE plpgsql STABLE STRICT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     number bigint := df._seq(instance_id);
 BEGIN
@@ -142,20 +145,38 @@ BEGIN
 END $$;
 
 -- The highest numbers among the instances of a status, from where they are known: those that go on from the small
--- tables, those that did not complete from their own index. What has `pending` here may also be a leftover.
-CREATE OR REPLACE FUNCTION df._highest(status text, many int) RETURNS bigint[]
+-- tables, those that did not complete from their own index. Every instance of the status that is not among `numbers`
+-- has a number below `floor`. What has `pending` here may also be a leftover.
+CREATE OR REPLACE FUNCTION df._highest(status text, many int, OUT numbers bigint[], OUT floor bigint)
 LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    -- Among the instances of others one's own may be rare: then it is not the numbers that lead to them.
+    lowest CONSTANT bigint := CASE WHEN row_security_active('df._done'::regclass) THEN
+        coalesce(pg_sequence_last_value('df._instance_seq'::regclass), 0) - CASE status WHEN 'completed' THEN 20000 ELSE 1000000 END END;
 BEGIN
-    RETURN CASE status
-        WHEN 'pending' THEN ARRAY(SELECT r.seq FROM df._ready r ORDER BY r.seq DESC LIMIT many)
-        WHEN 'running' THEN ARRAY(SELECT w.seq FROM df._work w ORDER BY w.seq DESC LIMIT many)
+    floor := 0;
+    CASE status
+        WHEN 'pending' THEN
+            numbers := ARRAY(SELECT r.seq FROM unnest(df._seen_submitters()) AS s(submitter) CROSS JOIN LATERAL (
+                SELECT r.seq FROM df._ready r WHERE r.submitted_by = s.submitter ORDER BY r.seq DESC LIMIT many) r
+                ORDER BY r.seq DESC LIMIT many);
+        WHEN 'running' THEN
+            numbers := ARRAY(SELECT w.seq FROM df._work w ORDER BY w.seq DESC LIMIT many);
         WHEN 'completed' THEN
-            ARRAY(SELECT d.seq FROM df._done d WHERE d.status = 'c' ORDER BY d.seq DESC LIMIT many)
-        WHEN 'failed' THEN ARRAY(SELECT d.seq FROM df._done d WHERE d.status <> 'c' AND d.status = 'f'
-            ORDER BY d.seq DESC LIMIT many)
-        WHEN 'cancelled' THEN ARRAY(SELECT d.seq FROM df._done d WHERE d.status <> 'c' AND d.status = 'x'
-            ORDER BY d.seq DESC LIMIT many)
-    END;
+            numbers := ARRAY(SELECT d.seq FROM df._done d WHERE d.status = 'c' AND d.seq >= coalesce(lowest, 0)
+                ORDER BY d.seq DESC LIMIT many);
+            floor := greatest(lowest, 0);
+        WHEN 'failed', 'cancelled' THEN
+            numbers := ARRAY(SELECT d.seq FROM df._done d
+                WHERE d.status <> 'c' AND d.status = CASE _highest.status WHEN 'failed' THEN 'f' ELSE 'x' END::"char"
+                  AND d.seq >= coalesce(lowest, 0)
+                ORDER BY d.seq DESC LIMIT many);
+            floor := greatest(lowest, 0);
+        ELSE RETURN;
+    END CASE;
+    IF cardinality(numbers) = many THEN
+        floor := numbers[many];
+    END IF;
 END $$;
 
 -- One page of instances: the newest first, and those started at the same microsecond by their ids. The statements are
@@ -165,20 +186,23 @@ CREATE OR REPLACE FUNCTION df._page(status_filter text, label_filter text, befor
 RETURNS TABLE (seq bigint, id text, label text, created_at timestamptz)
 LANGUAGE plpgsql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET max_parallel_workers_per_gather = 0 SET jit = off
+SET max_parallel_workers_per_gather = 0 SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
     first CONSTANT boolean := before = 'infinity' AND label_filter IS NULL;
     -- Up to how many are looked at one by one, all of them. More cost more than a walk along the time of the start.
     few CONSTANT int := CASE status_filter WHEN 'pending' THEN 300 ELSE 1000 END;
-    numbers bigint[] := df._highest(status_filter, greatest(few, many + 100) + 1);
-    all_of_them boolean := cardinality(numbers) <= greatest(few, many + 100);
+    most CONSTANT int := greatest(few, many + 100) + 1;
+    numbers bigint[];
+    floor bigint;
 BEGIN
-    IF NOT all_of_them THEN
+    SELECT h.numbers, h.floor INTO numbers, floor FROM df._highest(status_filter, most) h;
+    IF cardinality(numbers) = most THEN
         numbers := numbers[:many + 100];
+        floor := numbers[many + 100];
     END IF;
-    IF numbers IS NOT NULL AND (first OR all_of_them) THEN
+    IF numbers IS NOT NULL AND (first OR floor = 0) THEN
         RETURN QUERY
         WITH near AS MATERIALIZED (
             SELECT i.seq, i.id, i.label, i.created_at
@@ -196,8 +220,7 @@ BEGIN
             -- page by its time and has a lower number than all that was looked at.
             SELECT p.* FROM edge e CROSS JOIN unnest(df._seen_submitters()) AS s(submitter) CROSS JOIN LATERAL (
                 SELECT i.seq, i.id, i.label, i.created_at FROM df._instance i
-                WHERE NOT all_of_them AND i.submitted_by = s.submitter AND i.created_at >= e.oldest
-                  AND i.seq < numbers[cardinality(numbers)]
+                WHERE floor > 0 AND i.submitted_by = s.submitter AND i.created_at >= e.oldest AND i.seq < floor
                   AND status_filter = df._status_name((SELECT d.status FROM df._done d WHERE d.seq = i.seq),
                     (SELECT true FROM df._work w WHERE w.seq = i.seq))
                 ORDER BY i.created_at DESC, i.id LIMIT many) p
@@ -235,7 +258,7 @@ CREATE OR REPLACE FUNCTION df.list_instances(status_filter text, limit_count int
     after_cursor text DEFAULT NULL)
 RETURNS TABLE (instance_id text, label text, function_name text, status text, execution_count bigint, output text,
     created_at timestamptz, completed_at timestamptz, next_cursor text)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     wanted text := lower(nullif(status_filter, ''));
@@ -260,7 +283,7 @@ BEGIN
     ELSIF many > most THEN
         RAISE EXCEPTION 'limit_count is %, and df.list_instances_max_limit allows %', many, most
             USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'Read page by page with after_cursor => next_cursor, or raise the setting df.list_instances_max_limit.';
+            HINT = 'Read page by page with after_cursor => next_cursor, or raise df.list_instances_max_limit.';
     END IF;
     IF wanted NOT IN ('pending', 'running', 'completed', 'failed', 'cancelled') THEN
         RAISE EXCEPTION 'unknown status "%"', status_filter USING ERRCODE = 'invalid_parameter_value',
@@ -268,7 +291,8 @@ BEGIN
     END IF;
     IF after_cursor IS NOT NULL THEN
         BEGIN
-            place := regexp_match(convert_from(decode(after_cursor, 'hex'), 'UTF8'), '^v1\|([0-9T:.Z-]+)\|([0-9a-f]{8})$');
+            place := regexp_match(convert_from(decode(after_cursor, 'hex'), 'UTF8'),
+                '^v1\|([0-9T:.Z-]+)\|([0-9a-f]{8})$');
             before := place[1]::timestamptz;
             after_id := place[2];
         EXCEPTION WHEN data_exception THEN
@@ -309,9 +333,9 @@ $$;
 -- Nodes -------------------------------------------------------------------------------------------------------------
 
 -- What the neighbours of nodes tell about them: `skipped` is what will not run any more (the branch that an if did not
--- take, the right side of what failed, the branch that lost a race) and `pending` what ran in an earlier turn of a loop.
--- Arrays of the nodes in their order, the first one at 1, and indexes from 0 on, as in graphs. `ancestors` are the nodes
--- that decided it; NULL where a node speaks for itself.
+-- take, the right side of what failed, the branch that lost a race), `pending` what ran in an earlier turn of a loop.
+-- Arrays of the nodes in their order, the first one at 1, and indexes from 0 on, as in graphs. `ancestors` are the
+-- nodes that decided it; NULL where a node speaks for itself.
 CREATE OR REPLACE FUNCTION df._infer(types text[], lefts int[], rights int[], conditions int[], extras text[],
     statuses text[], paths text[], ended boolean, OUT inferred text[], OUT ancestors int[])
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -324,8 +348,8 @@ DECLARE
     -- By loop: its latest generation, as far as nodes below it have begun. By node: the loop that left it behind.
     newest text[] := parents;
     left_by int[] := parents;
-    -- By node: the nearest node from it upwards that has settled; the if that did not take it, or a part of which it is;
-    -- the call whose part it is.
+    -- By node: the nearest node from it upwards that has settled; the if that did not take it, or what it is a part
+    -- of; the call whose part it is.
     settled int[] := parents;
     untaken int[] := parents;
     calls int[] := parents;

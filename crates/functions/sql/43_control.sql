@@ -2,7 +2,7 @@
 
 -- The instance with this id, which the caller must be allowed to see: its number, who submitted it, its status.
 CREATE OR REPLACE FUNCTION df._find(instance_id text, OUT number bigint, OUT submitter oid, OUT status text)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     SELECT i.seq, i.submitted_by, df._status_name((SELECT d.status FROM df._done d WHERE d.seq = i.seq),
         EXISTS (SELECT FROM df._work w WHERE w.seq = i.seq))
@@ -121,13 +121,13 @@ BEGIN
     DELETE FROM df._execution e WHERE e.seq = doomed;
     DELETE FROM df._activity a WHERE a.seq = doomed;
     DELETE FROM df._inbox m WHERE m.seq = doomed;
-    DELETE FROM df._ready r WHERE r.seq = doomed;
+    DELETE FROM df._ready r WHERE r.submitted_by = wanted.submitted_by AND r.seq = doomed;
     DELETE FROM df._key k WHERE k.seq = doomed;
 END $$;
 
 -- Waits until an instance has ended, and returns its status.
 CREATE OR REPLACE FUNCTION df.await_instance(instance_id text, timeout_seconds int DEFAULT 30) RETURNS text
-LANGUAGE plpgsql STRICT AS $$
+LANGUAGE plpgsql STRICT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     target record;
     started_by xid;
@@ -157,7 +157,8 @@ BEGIN
     -- A row that is visible and whose transaction still runs is this transaction's own.
     SELECT i.xmin INTO started_by FROM df._instance i WHERE i.seq = target.number;
     next_xid := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
-    full_xid := next_xid - ((next_xid - started_by::text::bigint) & 4294967295);
+    -- The row has the lower half of the transaction's number: the one that is nearest to the latest.
+    full_xid := next_xid + ((started_by::text::bigint - next_xid + 2147483648) & 4294967295) - 2147483648;
     IF full_xid >= 3 AND pg_xact_status(full_xid::text::xid8) = 'in progress' THEN
         RAISE EXCEPTION 'instance % was started in this transaction, and begins when it commits', instance_id
             USING ERRCODE = 'invalid_transaction_state', HINT = 'Commit first, then wait.';

@@ -7,12 +7,18 @@
 -- at the end of the call. Temporary tables cannot be undone cheaply: a step that makes one is rolled back and run
 -- again alone, in a session that is thrown away afterwards.
 --
--- Deferred constraints are checked at the end of the step that deferred them, so that they fail that step and not
--- its neighbours. Before PostgreSQL 18 a deferred trigger that is still queued at commit would run with the rights of
--- the worker: a step that wrote to a table with a deferrable trigger of its owner's making is refused there.
+-- After the clean-up of a step nothing may run that the submitter could have put there. So the executor's own search
+-- path is pg_catalog, and the submitter's settings, its search path among them, hold only for the step's text.
 --
--- outcome: c completed, f failed, s ran out of the session's statement_timeout, l waited too long for a lock,
+-- What a statement returns is asked of a prepared statement, which is made here too: parsing runs code of types.
+--
+-- Deferred constraints are checked at the end of the step that deferred them, so that they fail that step and not
+-- its neighbours. Before PostgreSQL 18 a trigger that is still queued at commit would run with the rights of the
+-- worker: a step that wrote to a table whose deferrable triggers or constraints can run code of a user is refused there.
+--
+-- outcome: c completed, f failed, s ran out of the call's statement_timeout, l waited too long for a lock,
 -- t left a temporary table. After s, l and t the step has had no effect, and wants to run alone.
+-- shape: the number n of the statement duramen_n that tells the columns of the result.
 CREATE OR REPLACE FUNCTION df_run.executor_body() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $body$ SELECT $$
 #variable_conflict use_column
@@ -22,16 +28,23 @@ DECLARE
     rows text[];
     bytes bigint;
     name text;
+    prepared text[] := '{}';
     begun timestamptz := clock_timestamp();
 BEGIN
     IF (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) IS DISTINCT FROM submitter THEN
         RAISE EXCEPTION 'this executor does not run as its submitter: drop it, and the worker makes it anew'
             USING ERRCODE = 'insufficient_privilege';
     END IF;
+    FOR name IN SELECT p.name FROM pg_catalog.pg_prepared_statements p WHERE p.from_sql LOOP
+        EXECUTE pg_catalog.format('DEALLOCATE %I', name);
+    END LOOP;
     FOR item IN 1 .. cardinality(texts) LOOP
         step := texts[item];
-        outcome := 'c'; result := NULL; row_count := 0; code := NULL; message := NULL;
+        outcome := 'c'; result := NULL; row_count := 0; code := NULL; message := NULL; shape := NULL;
         BEGIN
+            FOR setting IN 1 .. cardinality(settings) BY 2 LOOP
+                PERFORM set_config(settings[setting], settings[setting + 1], true);
+            END LOOP;
             -- A text without a semicolon is one statement. Every other goes through a cursor first, which takes one
             -- statement only.
             IF strpos(step, ';') = 0 AND step ~* '^\s*(insert|update|delete|merge|create|alter|drop|do|grant|revoke|comment|truncate|analyze|set|reset|lock|notify|listen|refresh)\M'
@@ -53,6 +66,19 @@ BEGIN
                         END IF;
                     END LOOP;
                     result := '[' || array_to_string(rows, ',') || ']';
+                    IF row_count > 0 THEN
+                        shape := array_position(prepared, step);
+                        IF shape IS NULL THEN
+                            prepared := prepared || step;
+                            shape := cardinality(prepared);
+                            BEGIN
+                                EXECUTE 'PREPARE duramen_' || shape || ' AS ' || step;
+                            EXCEPTION WHEN OTHERS THEN
+                                -- It cannot be prepared (SHOW, EXPLAIN), or not any more: it dropped what it read.
+                                NULL;
+                            END;
+                        END IF;
+                    END IF;
                 EXCEPTION WHEN invalid_cursor_definition THEN
                     GET STACKED DIAGNOSTICS message = MESSAGE_TEXT;
                     IF message LIKE '%multi-query%' THEN
@@ -67,25 +93,10 @@ BEGIN
                 END;
             END IF;
             SET CONSTRAINTS ALL IMMEDIATE;
-            IF current_setting('server_version_num')::int < 180000 THEN
-                SELECT c.oid::regclass::text || ' (trigger ' || t.tgname || ')' INTO name
-                FROM pg_catalog.pg_trigger t
-                JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
-                JOIN pg_catalog.pg_stat_xact_all_tables s ON s.relid = c.oid
-                JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid
-                JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-                WHERE t.tgdeferrable AND NOT t.tgisinternal AND n.nspname <> 'df'
-                  AND s.n_tup_ins + s.n_tup_upd + s.n_tup_del > 0
-                LIMIT 1;
-                IF name IS NOT NULL THEN
-                    RAISE EXCEPTION 'this step wrote to %, which is deferrable: before PostgreSQL 18 such triggers could run with the rights of the worker', name
-                        USING ERRCODE = 'insufficient_privilege',
-                        HINT = 'Make the trigger NOT DEFERRABLE, or run PostgreSQL 18.';
-                END IF;
-            END IF;
             IF NOT alone AND pg_catalog.pg_my_temp_schema() <> 0 THEN
                 RAISE EXCEPTION 'temporary' USING ERRCODE = 'DFTMP';
             END IF;
+            -- guard --
         EXCEPTION
             WHEN query_canceled THEN
                 IF alone THEN
@@ -101,15 +112,18 @@ BEGIN
                 GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT;
                 outcome := 'f';
         END;
+        -- From here on nothing is looked up where the submitter could have put something.
+        SET search_path = pg_catalog, pg_temp;
         IF outcome <> 'c' THEN
-            result := NULL; row_count := 0;
+            result := NULL; row_count := 0; shape := NULL;
         END IF;
-        RESET ALL;
-        EXECUTE 'CLOSE ALL';
-        PERFORM pg_catalog.pg_advisory_unlock_all();
-        FOR name IN SELECT p.name FROM pg_catalog.pg_prepared_statements p WHERE p.from_sql LOOP
+        FOR name IN SELECT p.name FROM pg_catalog.pg_prepared_statements p
+            WHERE p.from_sql AND p.name NOT LIKE 'duramen\_%' LOOP
             EXECUTE pg_catalog.format('DEALLOCATE %I', name);
         END LOOP;
+        PERFORM pg_catalog.pg_advisory_unlock_all();
+        RESET ALL;
+        EXECUTE 'CLOSE ALL';
         RETURN NEXT;
         EXIT WHEN outcome = 's' OR extract(epoch FROM clock_timestamp() - begun) * 1000 > budget_ms;
     END LOOP;
@@ -117,36 +131,68 @@ BEGIN
     DISCARD SEQUENCES;
 END $$ $body$;
 
+-- Before PostgreSQL 18: what could still be queued at commit, and would run code of a user with the worker's rights.
+CREATE OR REPLACE FUNCTION df_run.executor_guard() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $body$ SELECT $$
+            SELECT t.tgrelid::regclass::text || ' (' || t.tgname || ')' INTO name
+            FROM pg_catalog.pg_trigger t
+            JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid
+            JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+            WHERE t.tgdeferrable
+              AND CASE WHEN t.tgisinternal
+                  THEN EXISTS (SELECT FROM pg_catalog.pg_index x WHERE x.indexrelid = t.tgconstrindid
+                               AND (x.indexprs IS NOT NULL OR x.indpred IS NOT NULL))
+                  ELSE n.nspname <> 'df' END
+              AND pg_stat_get_xact_tuples_inserted(t.tgrelid) + pg_stat_get_xact_tuples_updated(t.tgrelid)
+                  + pg_stat_get_xact_tuples_deleted(t.tgrelid) > 0
+            LIMIT 1;
+            IF name IS NOT NULL THEN
+                RAISE EXCEPTION 'this step wrote to %, which is deferrable: before PostgreSQL 18 it could run code with the rights of the worker', name
+                    USING ERRCODE = 'insufficient_privilege',
+                    HINT = 'Make it NOT DEFERRABLE, or run PostgreSQL 18.';
+            END IF;
+$$ $body$;
+
+-- The text of a role's executor on this server.
+CREATE OR REPLACE FUNCTION df_run.executor_source(submitter oid) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT replace(replace(df_run.executor_body(), 'submitter', submitter::text), '-- guard --',
+        CASE WHEN current_setting('server_version_num')::int < 180000 THEN df_run.executor_guard() ELSE '' END)
+$$;
+
 -- Makes the executor of a role, or makes it anew. Returns whether it exists now; false: there is no such role.
 CREATE OR REPLACE FUNCTION df_run.ensure_executor(submitter oid) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    role_name name := (SELECT r.rolname FROM pg_catalog.pg_roles r WHERE r.oid = submitter);
-    signature text := format('df_run.%I', 'r' || submitter);
-    superuser boolean := (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user);
+    role_name name := (SELECT r.rolname FROM pg_roles r WHERE r.oid = submitter);
+    signature text := format('df_run.%I(text[], text[], double precision, bigint, boolean)', 'r' || submitter);
+    superuser boolean := (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user);
 BEGIN
     IF role_name IS NULL THEN
         RETURN false;
     END IF;
-    -- Two workers may meet the same new role at once.
-    PERFORM pg_advisory_xact_lock(hashtext('df_run.ensure_executor'), submitter::int);
-    IF EXISTS (SELECT FROM pg_catalog.pg_proc p
+    -- Two workers may meet the same new role at once. Submitters have no right on this table, and so no way to hold
+    -- the lock.
+    LOCK TABLE df_run.marker IN SHARE ROW EXCLUSIVE MODE;
+    IF EXISTS (SELECT FROM pg_proc p
                WHERE p.pronamespace = 'df_run'::regnamespace AND p.proname = 'r' || submitter
                  AND p.proowner = submitter AND p.prosecdef
-                 AND p.prosrc = replace(df_run.executor_body(), 'submitter', submitter::text)) THEN
+                 AND p.proconfig = ARRAY['search_path=pg_catalog, pg_temp']
+                 AND p.prosrc = df_run.executor_source(submitter)) THEN
         RETURN true;
     END IF;
-    EXECUTE format('DROP FUNCTION IF EXISTS %s(text[], double precision, bigint, boolean)', signature);
-    EXECUTE format('CREATE FUNCTION %s(texts text[], budget_ms double precision, bytes_max bigint, alone boolean)
-        RETURNS TABLE (item int, outcome "char", result text, row_count bigint, code text, message text)
-        LANGUAGE plpgsql SECURITY DEFINER AS %L',
-        signature, replace(df_run.executor_body(), 'submitter', submitter::text));
-    EXECUTE format('REVOKE ALL ON FUNCTION %s(text[], double precision, bigint, boolean) FROM PUBLIC', signature);
+    EXECUTE format('DROP FUNCTION IF EXISTS %s', signature);
+    EXECUTE format('CREATE FUNCTION df_run.%I(texts text[], settings text[], budget_ms double precision,
+            bytes_max bigint, alone boolean)
+        RETURNS TABLE (item int, outcome "char", result text, row_count bigint, code text, message text, shape int)
+        LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L',
+        'r' || submitter, df_run.executor_source(submitter));
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);
     -- The new owner must be able to create in the schema, for the length of this transaction, which nobody else sees.
     IF NOT superuser THEN
         EXECUTE format('GRANT USAGE, CREATE ON SCHEMA df_run TO %I', role_name);
     END IF;
-    EXECUTE format('ALTER FUNCTION %s(text[], double precision, bigint, boolean) OWNER TO %I', signature, role_name);
+    EXECUTE format('ALTER FUNCTION %s OWNER TO %I', signature, role_name);
     IF NOT superuser THEN
         EXECUTE format('REVOKE USAGE, CREATE ON SCHEMA df_run FROM %I', role_name);
     END IF;
@@ -159,7 +205,7 @@ REVOKE ALL ON FUNCTION df_run.ensure_executor(oid) FROM PUBLIC;
 CREATE TABLE IF NOT EXISTS df_run.marker (
     installation uuid NOT NULL,
     activity bigint NOT NULL,
-    outcome json NOT NULL,
+    outcome json,
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (installation, activity)
 );

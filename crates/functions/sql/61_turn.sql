@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int)
 RETURNS TABLE (seq bigint, fresh boolean, label text, database text, graph text, vars text, input text,
     created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, state text, mail text,
     at timestamptz)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     old bigint[];
@@ -28,7 +28,7 @@ BEGIN
     )
     SELECT array_agg(l.seq) INTO old FROM locked l;
 
-    IF coalesce(cardinality(old), 0) < many THEN
+    WHILE coalesce(cardinality(old), 0) < many LOOP
         WITH next AS (
             SELECT r.ctid FROM df._ready r
             WHERE r.seq > after AND r.submitted_by = role
@@ -38,7 +38,9 @@ BEGIN
             DELETE FROM df._ready r WHERE r.ctid = ANY (ARRAY(SELECT n.ctid FROM next n)) RETURNING r.seq
         )
         SELECT array_agg(t.seq) INTO new FROM taken t;
-    END IF;
+        -- What a submitter put into `_ready` by hand is believed only if the instance has neither begun nor ended.
+        EXIT WHEN new IS NULL OR EXISTS (SELECT FROM df._instance i WHERE i.seq = ANY (new) AND i.submitted_by = role);
+    END LOOP;
 
     IF old IS NOT NULL THEN
         RETURN QUERY
@@ -68,26 +70,30 @@ BEGIN
             i.parent, i.parent_cell, NULL::text, l.list::text, at
         FROM df._instance i LEFT JOIN letters l USING (seq)
         WHERE i.seq = ANY (new) AND i.submitted_by = role
-          -- What a submitter put into `_ready` by hand is believed only if the instance has neither begun nor ended.
           AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq)
           AND NOT EXISTS (SELECT FROM df._work w WHERE w.seq = i.seq)
         ORDER BY i.seq;
     END IF;
 END $$;
 
--- The roles that wait for a turn, the one that waits longest first.
-CREATE OR REPLACE FUNCTION df._waiting(after bigint)
+-- The roles that wait for a turn: those whose instances are due or have mail, and those who have started new ones.
+CREATE OR REPLACE FUNCTION df._waiting()
 RETURNS TABLE (role oid, role_name text)
-LANGUAGE sql AS $$
-    SELECT w.role, pg_get_userbyid(w.role)::text FROM (
-        (SELECT submitted_by AS role, -1::bigint AS place FROM df._work
-         WHERE due_at <= clock_timestamp() AND NOT paused LIMIT 1000)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    WITH RECURSIVE starter AS (
+        -- From role to role, whatever number of rows each has.
+        (SELECT r.submitted_by AS role FROM df._ready r ORDER BY r.submitted_by LIMIT 1)
         UNION ALL
-        (SELECT w.submitted_by, -1 FROM df._inbox i JOIN df._work w USING (seq)
-         WHERE i.submitted_by = w.submitted_by LIMIT 1000)
-        UNION ALL
-        (SELECT submitted_by, seq FROM df._ready WHERE seq > after ORDER BY seq LIMIT 1000)
-    ) w GROUP BY w.role ORDER BY min(w.place), w.role
+        SELECT (SELECT r.submitted_by FROM df._ready r WHERE r.submitted_by > s.role ORDER BY r.submitted_by LIMIT 1)
+        FROM starter s WHERE s.role IS NOT NULL
+    ), waiting AS (
+        SELECT s.role FROM starter s WHERE s.role IS NOT NULL
+        UNION
+        SELECT w.submitted_by FROM df._work w WHERE w.due_at <= clock_timestamp() AND NOT w.paused
+        UNION
+        SELECT w.submitted_by FROM df._inbox i JOIN df._work w USING (seq) WHERE i.submitted_by = w.submitted_by
+    )
+    SELECT w.role, pg_get_userbyid(w.role)::text FROM waiting w
 $$;
 
 -- Writes what a turn has led to. Every array of a group has the same length.
@@ -102,7 +108,7 @@ CREATE OR REPLACE FUNCTION df._finish(
     work_executions bigint[], work_states text[],
     began bigint[], more json
 ) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     ids text;
     stopped bigint;
@@ -163,7 +169,7 @@ END $$;
 -- Starts a child of an instance in the turn of its parent.
 CREATE OR REPLACE FUNCTION df._start_child(role oid, parent bigint, parent_cell text, label text, database text,
     graph json, vars json, environment json) RETURNS bigint
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WITH child AS (
         INSERT INTO df._instance (submitted_by, label, database, graph, vars, input, parent, parent_cell)
         VALUES (role, label, database, graph, vars, environment, parent, parent_cell) RETURNING seq
@@ -172,7 +178,7 @@ LANGUAGE sql AS $$
 $$;
 
 REVOKE ALL ON FUNCTION df._claim(oid, bigint, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._waiting(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._waiting() FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._finish(oid, bigint[], text[], bigint[], timestamptz[], text[], text[], bigint[],
     timestamptz[], timestamptz[], boolean[], bigint[], text[], bigint[], json) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._start_child(oid, bigint, text, text, text, json, json, json) FROM PUBLIC;

@@ -1,39 +1,49 @@
 -- Workers: who lives, who is dead, who does which activity, who sleeps.
 
 -- Marks a worker as alive and buries the dead: their sessions are ended, so that their locks go, and their activities
--- are given back. Returns what an idle worker wants to know. Its own `alive` is false when others have buried it.
-CREATE OR REPLACE FUNCTION df._heartbeat(epoch uuid, dead_after interval, maintain boolean)
-RETURNS TABLE (alive boolean, next_due timestamptz, waiting boolean, at timestamptz)
-LANGUAGE plpgsql AS $$
+-- are given back. So are activities that this worker has taken and does not run: `held` are those that it does.
+-- Returns what an idle worker wants to know. Its own `alive` is false when others have buried it.
+CREATE OR REPLACE FUNCTION df._heartbeat(epoch uuid, dead_after interval, held_seqs bigint[], held_cells text[])
+RETURNS TABLE (alive boolean, due_in_s double precision, waiting boolean)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     dead uuid[];
 BEGIN
-    at := clock_timestamp();
-    UPDATE df._worker_epoch e SET last_seen_at = at WHERE e.epoch_id = epoch;
+    UPDATE df._worker_epoch e SET last_seen_at = clock_timestamp() WHERE e.epoch_id = epoch;
     alive := FOUND;
     SELECT array_agg(b.epoch_id) INTO dead FROM (
         SELECT e.epoch_id FROM df._worker_epoch e
-        WHERE e.last_seen_at < at - dead_after AND e.epoch_id <> epoch FOR UPDATE SKIP LOCKED) b;
+        WHERE e.last_seen_at < clock_timestamp() - dead_after AND e.epoch_id <> epoch FOR UPDATE SKIP LOCKED) b;
     IF dead IS NOT NULL THEN
         PERFORM df._bury(d) FROM unnest(dead) AS d;
     END IF;
-    IF maintain THEN
-        PERFORM df._maintain();
-    END IF;
-    SELECT min(w.due_at) INTO next_due FROM df._work w WHERE w.due_at IS NOT NULL AND NOT w.paused;
+    UPDATE df._activity a SET owner = NULL, taken_at = NULL
+    WHERE a.owner IS NOT NULL AND a.taken_at < clock_timestamp() - interval '10 seconds'
+      AND CASE WHEN a.owner = epoch
+          THEN NOT EXISTS (SELECT FROM unnest(held_seqs, held_cells) AS h(seq, cell)
+                           WHERE h.seq = a.seq AND h.cell = a.cell)
+          ELSE NOT EXISTS (SELECT FROM df._worker_epoch e WHERE e.epoch_id = a.owner) END;
+    due_in_s := df._due_in_s();
     waiting := EXISTS (SELECT FROM df._ready)
         OR EXISTS (SELECT FROM df._inbox i JOIN df._work w USING (seq) WHERE i.submitted_by = w.submitted_by)
         OR EXISTS (SELECT FROM df._activity a WHERE a.owner IS NULL);
     RETURN NEXT;
 END $$;
 
+-- In how many seconds the next timer is due; NULL: there is none.
+CREATE OR REPLACE FUNCTION df._due_in_s() RETURNS double precision
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT extract(epoch FROM min(w.due_at) - clock_timestamp())::double precision
+    FROM df._work w WHERE w.due_at IS NOT NULL AND NOT w.paused
+$$;
+
 CREATE OR REPLACE FUNCTION df._bury(epoch uuid) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM pg_terminate_backend(a.pid) FROM pg_stat_activity a
     WHERE a.application_name = 'duramen fn ' || epoch AND a.pid <> pg_backend_pid();
-    UPDATE df._activity SET owner = NULL WHERE owner = epoch;
+    UPDATE df._activity SET owner = NULL, taken_at = NULL WHERE owner = epoch;
     DELETE FROM df._worker_epoch WHERE epoch_id = epoch;
 END $$;
 
@@ -41,11 +51,11 @@ END $$;
 CREATE OR REPLACE FUNCTION df._take_activities(epoch uuid, many int)
 RETURNS TABLE (seq bigint, cell text, number bigint, attempt int, submitted_by oid, role_name text, kind text, payload text,
     database text)
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WITH next AS (
         SELECT a.seq, a.cell FROM df._activity a WHERE a.owner IS NULL ORDER BY a.seq LIMIT many FOR UPDATE SKIP LOCKED
     )
-    UPDATE df._activity a SET owner = epoch, attempt = a.attempt + 1
+    UPDATE df._activity a SET owner = epoch, taken_at = clock_timestamp(), attempt = a.attempt + 1
     FROM next n JOIN df._instance i ON i.seq = n.seq
     WHERE a.seq = n.seq AND a.cell = n.cell
       AND EXISTS (SELECT FROM df._worker_epoch e WHERE e.epoch_id = epoch FOR KEY SHARE)
@@ -58,7 +68,7 @@ $$;
 CREATE OR REPLACE FUNCTION df._end_activity(epoch uuid, of bigint, at_cell text)
 RETURNS TABLE (label text, database text, graph text, vars text, input text, created_at timestamptz,
     started_at timestamptz, parent bigint, parent_cell text, state text, mail text, at timestamptz)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM FROM df._work w WHERE w.seq = of FOR UPDATE;
@@ -77,20 +87,22 @@ END $$;
 
 -- Gives back what a worker has taken and not ended.
 CREATE OR REPLACE FUNCTION df._give_back(epoch uuid) RETURNS void
-LANGUAGE sql AS $$
-    UPDATE df._activity SET owner = NULL WHERE owner = epoch
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    UPDATE df._activity SET owner = NULL, taken_at = NULL WHERE owner = epoch
 $$;
 
--- Says whether the workers sleep. Writes only when it changes: an idle worker writes nothing.
-CREATE OR REPLACE FUNCTION df._set_asleep(asleep boolean) RETURNS void
-LANGUAGE plpgsql AS $$
+-- Says whether the workers sleep. Writes only when it changes: an idle worker writes nothing. Returns in how many
+-- seconds the sleeper must be up again.
+CREATE OR REPLACE FUNCTION df._set_asleep(asleep boolean) RETURNS double precision
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF (SELECT last_value FROM df._asleep) <> (CASE WHEN asleep THEN 2 ELSE 1 END) THEN
         PERFORM setval('df._asleep', CASE WHEN asleep THEN 2 ELSE 1 END);
     END IF;
+    RETURN CASE WHEN asleep THEN df._due_in_s() END;
 END $$;
 
-REVOKE ALL ON FUNCTION df._heartbeat(uuid, interval, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._heartbeat(uuid, interval, bigint[], text[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._bury(uuid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._take_activities(uuid, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._end_activity(uuid, bigint, text) FROM PUBLIC;

@@ -1,4 +1,4 @@
--- Housekeeping: what the worker does once a minute, in slices that stay short.
+-- Housekeeping: what a worker does once a minute, on a connection of its own that waits for no lock longer than 200 ms.
 
 -- How many rows one slice of retention deletes.
 CREATE OR REPLACE FUNCTION df._slice() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 5000';
@@ -9,33 +9,51 @@ LANGUAGE sql STABLE AS $$
     SELECT make_interval(days => coalesce(nullif(current_setting('df.retention_days', true), ''), '30')::int)
 $$;
 
--- Deletes instances that ended before the retention, oldest first; partitions in which nothing is left and nothing
--- will be added are dropped whole. Returns how many instances went.
+-- Partitions hold 2^22 instances each. A table is made first and attached then, because attaching goes beside readers and
+-- writers, while making a partition in one statement waits for all of them, and makes all others wait.
+CREATE OR REPLACE FUNCTION df._add_partition(part bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    parent text;
+    child text;
+BEGIN
+    FOREACH parent IN ARRAY ARRAY['_instance', '_done', '_execution'] LOOP
+        child := parent || '_' || part;
+        IF to_regclass(format('df.%I', child)) IS NULL THEN
+            EXECUTE format('CREATE TABLE df.%I (LIKE df.%I INCLUDING ALL)', child, parent);
+            EXECUTE format('ALTER TABLE df.%I ATTACH PARTITION df.%I FOR VALUES FROM (%s) TO (%s)',
+                parent, child, part << 22, (part + 1) << 22);
+        END IF;
+    END LOOP;
+END $$;
+
+-- Deletes instances that ended before the retention, oldest first; a partition in which nothing is left and nothing
+-- will be added is dropped whole. Returns how many instances went.
 CREATE OR REPLACE FUNCTION df._expire(before timestamptz) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     gone bigint[];
     part bigint;
-    last_part bigint := (SELECT last_value >> 20 FROM df._instance_seq);
+    last_part bigint := (SELECT last_value >> 22 FROM df._instance_seq);
 BEGIN
     SELECT array_agg(d.seq) INTO gone FROM (
-        SELECT d.seq FROM df._done d WHERE d.completed_at < before ORDER BY d.seq LIMIT df._slice()) d;
+        SELECT d.seq FROM df._done d WHERE d.completed_at < before LIMIT df._slice()) d;
     IF gone IS NULL THEN
         RETURN 0;
     END IF;
-    DELETE FROM df._key WHERE seq = ANY (gone);
-    DELETE FROM df._inbox WHERE seq = ANY (gone);
-    part := gone[1] >> 20;
+    part := (SELECT min(g) FROM unnest(gone) AS g) >> 22;
     IF part < last_part
-       AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq >= part << 20 AND d.seq < (part + 1) << 20
+       AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq >= part << 22 AND d.seq < (part + 1) << 22
                        AND d.completed_at >= before)
-       AND NOT EXISTS (SELECT FROM df._instance i WHERE i.seq >= part << 20 AND i.seq < (part + 1) << 20
+       AND NOT EXISTS (SELECT FROM df._instance i WHERE i.seq >= part << 22 AND i.seq < (part + 1) << 22
                        AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq)) THEN
-        DELETE FROM df._key WHERE seq >= part << 20 AND seq < (part + 1) << 20;
-        DELETE FROM df._inbox WHERE seq >= part << 20 AND seq < (part + 1) << 20;
+        DELETE FROM df._key WHERE seq >= part << 22 AND seq < (part + 1) << 22;
+        DELETE FROM df._inbox WHERE seq >= part << 22 AND seq < (part + 1) << 22;
         EXECUTE format('DROP TABLE IF EXISTS df.%I, df.%I, df.%I',
             '_instance_' || part, '_done_' || part, '_execution_' || part);
     ELSE
+        DELETE FROM df._key WHERE seq = ANY (gone);
+        DELETE FROM df._inbox WHERE seq = ANY (gone);
         DELETE FROM df._execution WHERE seq = ANY (gone);
         DELETE FROM df._instance WHERE seq = ANY (gone);
         DELETE FROM df._done WHERE seq = ANY (gone);
@@ -44,9 +62,9 @@ BEGIN
 END $$;
 
 -- Empties `_ready` when dead rows have swollen it: with a snapshot held open somewhere, vacuum cannot. The few rows
--- that live are put back. Nobody is made to wait: if the table is in use, the next minute is as good.
+-- that live are put back. Nobody is made to wait for long: without the lock, the next minute is as good.
 CREATE OR REPLACE FUNCTION df._rotate_ready() RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     waiting df._ready[];
 BEGIN
@@ -54,7 +72,7 @@ BEGIN
         RETURN false;
     END IF;
     BEGIN
-        LOCK TABLE df._ready IN ACCESS EXCLUSIVE MODE NOWAIT;
+        LOCK TABLE df._ready IN ACCESS EXCLUSIVE MODE;
     EXCEPTION WHEN lock_not_available THEN
         RETURN false;
     END;
@@ -69,24 +87,28 @@ END $$;
 
 -- Partitions ahead of need, retention, and mail that nobody will read.
 CREATE OR REPLACE FUNCTION df._maintain() RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- Two housekeepers at once would wait for each other.
-    alone boolean := pg_try_advisory_xact_lock(6579571, 2);
-    part bigint := (SELECT last_value >> 20 FROM df._instance_seq);
+    part bigint := (SELECT last_value >> 22 FROM df._instance_seq);
+    begun timestamptz := clock_timestamp();
 BEGIN
-    IF NOT alone THEN
+    -- Two housekeepers at once would wait for each other. Submitters have no right to lock this row.
+    PERFORM FROM df._meta FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
         RETURN;
     END IF;
-    PERFORM df._add_partition(part), df._add_partition(part + 1);
+    PERFORM df._add_partition(p) FROM generate_series(part, part + 3) AS p;
     IF df._retention() > interval '0' THEN
-        PERFORM df._expire(now() - df._retention());
+        WHILE df._expire(now() - df._retention()) > 0 AND clock_timestamp() < begun + interval '1 second' LOOP
+        END LOOP;
     END IF;
     DELETE FROM df._inbox i WHERE i.sent_at < now() - interval '1 minute'
         AND NOT EXISTS (SELECT FROM df._work w WHERE w.seq = i.seq)
-        AND NOT EXISTS (SELECT FROM df._ready r WHERE r.seq = i.seq);
+        AND NOT EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = i.submitted_by AND r.seq = i.seq);
     PERFORM df._rotate_ready();
 END $$;
+
+SELECT df._add_partition(p) FROM generate_series(0, 3) AS p;
 
 REVOKE ALL ON FUNCTION df._expire(timestamptz) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._rotate_ready() FROM PUBLIC;

@@ -6,7 +6,7 @@ use crate::substitute::lex;
 ///
 /// The first words decide, after white space and comments: `VACUUM`, `ALTER SYSTEM`, `CREATE` or `DROP` of a
 /// `DATABASE`, `TABLESPACE` or `SUBSCRIPTION`, `ALTER DATABASE .. SET TABLESPACE`, indexes made, dropped or rebuilt
-/// `CONCURRENTLY`, `DETACH PARTITION .. CONCURRENTLY`, `REINDEX` of a schema or database, and `CLUSTER` of all tables.
+/// `CONCURRENTLY`, `REINDEX` of a schema or database, and `CLUSTER` of all tables.
 /// (`REFRESH MATERIALIZED VIEW CONCURRENTLY` runs in a transaction.) What depends on the tables themselves, such as
 /// `CLUSTER` of a partitioned one, is not known here.
 ///
@@ -38,7 +38,6 @@ pub fn is_bare(text: &str) -> bool {
                 next();
                 next() == "set" && next() == "tablespace"
             }
-            "table" => detaches_concurrently(words),
             _ => false,
         },
         "reindex" => {
@@ -70,11 +69,24 @@ pub fn is_bare(text: &str) -> bool {
     }
 }
 
-fn detaches_concurrently(words: Words<'_>) -> bool {
-    let mut seen = words.skip_while(|word| word != "detach");
-    seen.next().is_some()
-        && seen.next().is_some_and(|word| word == "partition")
-        && seen.any(|word| word == "concurrently")
+/// Whether parsing the statement can run nobody's code. Literals of user-defined types could, so there are none, but in
+/// statements whose literals are options.
+///
+/// ```
+/// use duramen_functions::bare::is_harmless;
+/// assert!(is_harmless("CREATE INDEX CONCURRENTLY ON orders (id)"));
+/// assert!(is_harmless("ALTER SYSTEM SET work_mem = '8MB'"));
+/// assert!(!is_harmless("CREATE INDEX CONCURRENTLY ON orders (id) WHERE kind = 'a'"));
+/// ```
+pub fn is_harmless(text: &str) -> bool {
+    let mut words = Words { rest: text };
+    let mut next = || words.next().unwrap_or_default();
+    let options = match next().as_str() {
+        "create" | "drop" => ["database", "tablespace", "subscription"].contains(&next().as_str()),
+        "alter" => next() == "system",
+        _ => false,
+    };
+    options || !text.contains(['\'', '$'])
 }
 
 /// The words and signs of a statement: words in lower case, quoted names as they are with their quotes.

@@ -133,7 +133,8 @@ async fn instances_that_start_and_end_in_between_shift_no_page() {
     let (database, alice, _bob) = populated(500).await;
     let before: BTreeSet<String> = expected(&alice, None, None).await.into_iter().collect();
     let first = rows(&alice, "SELECT instance_id, next_cursor FROM df.list_instances(NULL, 200, NULL)").await;
-    one(&alice, "SELECT count(*) FROM df.start_many(ARRAY(SELECT 'SELECT 1' FROM generate_series(1, 50)))").await;
+    one(&alice, "SELECT count(*) FROM df.start_many(ARRAY(SELECT 'SELECT 1' FROM generate_series(1, 50)))")
+        .await;
     database
         .owner()
         .await
@@ -176,7 +177,8 @@ async fn a_list_shows_what_there_is_to_know() {
         .await;
         let some = |text: &str| Some(text.to_owned());
         let ended = if ended { "t" } else { "f" };
-        let row = [some(status), some(count), output.map(str::to_owned), some(ended), some("durable-function")];
+        let row =
+            [some(status), some(count), output.map(str::to_owned), some(ended), some("durable-function")];
         assert_eq!(listed, [row]);
     }
     let both = rows(&alice, "SELECT * FROM df.list_instances()").await;
@@ -199,8 +201,14 @@ async fn limits_cursors_and_statuses_that_make_no_sense_are_refused() {
         ("df.list_instances(NULL, 10, NULL, '')", "invalid after_cursor"),
         ("df.list_instances(NULL, 10, NULL, 'xyz')", "invalid after_cursor"),
         ("df.list_instances(NULL, 10, NULL, encode('v1|now|00000000', 'hex'))", "invalid after_cursor"),
-        ("df.list_instances(NULL, 10, NULL, encode('v1|2026-99-99T00:00:00Z|00000000', 'hex'))", "invalid after_cursor"),
-        ("df.list_instances(NULL, 10, NULL, encode('v2|2026-01-01T00:00:00Z|00000000', 'hex'))", "invalid after_cursor"),
+        (
+            "df.list_instances(NULL, 10, NULL, encode('v1|2026-99-99T00:00:00Z|00000000', 'hex'))",
+            "invalid after_cursor",
+        ),
+        (
+            "df.list_instances(NULL, 10, NULL, encode('v2|2026-01-01T00:00:00Z|00000000', 'hex'))",
+            "invalid after_cursor",
+        ),
         ("df.list_instances(NULL, 10, NULL, encode('\\xff', 'hex'))", "invalid after_cursor"),
     ] {
         let said = refusal(&alice, &format!("SELECT * FROM {call}")).await;
@@ -214,5 +222,8 @@ async fn limits_cursors_and_statuses_that_make_no_sense_are_refused() {
         assert!(said.contains("must be a whole number from 1 to 1000000"), "{said}");
     }
     alice.batch_execute("SET df.list_instances_max_limit = 1000000").await.unwrap();
-    assert_eq!(one(&alice, "SELECT count(*) FROM df.list_instances(NULL, 1000000)").await.as_deref(), Some("10"));
+    assert_eq!(
+        one(&alice, "SELECT count(*) FROM df.list_instances(NULL, 1000000)").await.as_deref(),
+        Some("10")
+    );
 }

@@ -14,7 +14,8 @@ async fn neighbours() -> (Database<'static>, Client, Client) {
         let role = database.role(name).await;
         let client = database.connect(&role).await;
         for label in ["ended", "running", "pending"] {
-            one(&client, &format!("SELECT df.start('SELECT 1', '{label}', idempotency_key => '{label}')")).await;
+            one(&client, &format!("SELECT df.start('SELECT 1', '{label}', idempotency_key => '{label}')"))
+                .await;
         }
         one(&client, &format!("SELECT df.setvar('secret', '{name}')")).await;
         clients.push(client);
@@ -98,7 +99,14 @@ async fn the_functions_know_nothing_of_anothers_instance() {
         for call in ["instance_info", "instance_nodes", "instance_executions"] {
             assert!(rows(&alice, &format!("SELECT * FROM df.{call}('{id}')")).await.is_empty(), "{call}");
         }
-        for call in ["signal('?', 'x')", "cancel('?')", "pause('?')", "resume('?')", "delete('?')", "await_instance('?')"] {
+        for call in [
+            "signal('?', 'x')",
+            "cancel('?')",
+            "pause('?')",
+            "resume('?')",
+            "delete('?')",
+            "await_instance('?')",
+        ] {
             let said = refusal(&alice, &format!("SELECT df.{}", call.replace('?', &id))).await;
             assert!(said.contains("not found or access denied"), "{call}: {said}");
         }
@@ -258,7 +266,11 @@ async fn a_superuser_acts_in_the_name_of_the_submitter() {
     let running = id_of(&alice, "running").await;
     one(&owner, &format!("SELECT df.cancel('{running}', 'from above')")).await;
     let mail = one(&alice, "SELECT data FROM df._inbox WHERE kind = 'cancel'").await;
-    assert_eq!(mail.as_deref(), Some("\"from above\""), "the worker believes only what is signed by the submitter");
+    assert_eq!(
+        mail.as_deref(),
+        Some("\"from above\""),
+        "the worker believes only what is signed by the submitter"
+    );
     let ended = id_of(&alice, "ended").await;
     one(&owner, &format!("SELECT df.delete('{ended}')")).await;
     assert_eq!(one(&alice, "SELECT count(*) FROM df.instances").await.as_deref(), Some("2"));

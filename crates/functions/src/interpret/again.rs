@@ -120,6 +120,7 @@ impl Turn<'_, '_> {
             Ok(value) => value,
             Err(failure) => return self.fail_cell(key, failure),
         };
+        self.admit(value.text().len());
         self.settle(key, Status::Completed(value.clone()));
         let target = key.above(self.graph, target);
         let mut inner = key.clone();

@@ -69,7 +69,20 @@ impl Turn<'_, '_> {
             Request::Child { awaited, .. } => Control::Child { awaited: *awaited, instance_id: None },
             _ => Control::Asked,
         };
+        self.state.memory.out.bytes += weight(&request);
         self.state.memory.out.requests.push((key.clone(), request));
+    }
+}
+
+/// The bytes of a request's texts.
+fn weight(request: &Request) -> usize {
+    match request {
+        Request::Sql { text, .. } | Request::Bare { text, .. } => text.len(),
+        Request::Child { graph, environment, .. } => graph.len() + environment.text().len(),
+        Request::Http { request, .. } => {
+            let parts = request.parts.iter().flatten().map(|part| part.data_b64.len()).sum::<usize>();
+            request.url.len() + request.body.as_ref().map_or(0, String::len) + parts
+        }
     }
 }
 

@@ -95,6 +95,11 @@ impl Turn<'_, '_> {
             return;
         }
         let size = progress.done.values().map(|result| result.text().len() + 1).sum::<usize>();
+        if let Some(failure) = self.too_large("df.map", size) {
+            return self.fail_cell(key, failure);
+        }
+        self.admit(size);
+        let Some(progress) = self.map_progress(key) else { return };
         let mut text = String::with_capacity(size + 2);
         for result in progress.done.values() {
             let comma = if text.is_empty() { '[' } else { ',' };

@@ -24,6 +24,7 @@
 //! | `sweep` | giving up what runs below a node |
 //! | `names` | scopes of named results, and the environment of a substitution |
 //! | `ask` | from a node to a request |
+//! | `weight` | how much memory the results take |
 //! | `outside` | events and results that the worker tells |
 //!
 //! # Invariants
@@ -58,6 +59,9 @@
 //! * **I-17** No input makes it panic or run for ever: graphs are checked when parsed, and a state that does not fit
 //!   its graph fails the instance.
 //! * **I-18** A result of more than 200 bytes stands once in the written state, however many cells and names share it.
+//! * **I-19** Memory has a bound. A turn stops when its requests have 16 MiB of text; a JOIN or MAP whose result would
+//!   have more than 64 MiB fails; so does an instance whose results have more than that together. (They are looked at
+//!   whenever 8 MiB of new ones have come, so that an instance can exceed its bound by these and one result.)
 
 mod again;
 mod ask;
@@ -70,6 +74,7 @@ mod state;
 mod sweep;
 mod turn;
 mod types;
+mod weight;
 
 #[cfg(test)]
 mod tests;
@@ -82,6 +87,10 @@ pub use types::{
 
 /// How many activations one call of `advance` begins at the most.
 pub const TURN_LIMIT: usize = 10_000;
+/// How many bytes of text the requests of one call of `advance` may have before it stops.
+pub const TURN_BYTES: usize = 16 << 20;
+/// How many bytes the results of one instance may have together, and any that a JOIN or MAP makes alone.
+pub const MAX_RESULT_BYTES: usize = 64 << 20;
 /// How many iterations a loop may have.
 pub const MAX_ITERATIONS: u32 = 1 << 23;
 /// How many items a MAP may have.

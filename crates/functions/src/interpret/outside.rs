@@ -43,7 +43,10 @@ impl Turn<'_, '_> {
             _ => return false,
         }
         let status = match result {
-            Ok(result) => Status::Completed(result),
+            Ok(result) => {
+                self.admit(result.text().len());
+                Status::Completed(result)
+            }
             Err(failure) => Status::Failed(Arc::new(Fault { failure, origin: key.clone() })),
         };
         self.settle_outside(key, status);
@@ -54,6 +57,7 @@ impl Turn<'_, '_> {
         let graph = self.graph;
         let named = |key: &&Key| matches!(&graph.node(key.node).kind, Kind::Signal { name: awaited, .. } if *awaited == name);
         let waits: Vec<Key> = self.state.memory.waits.iter().filter(named).cloned().collect();
+        self.admit(data.text().len() * waits.len().max(1));
         if waits.is_empty() {
             self.state.signals.push_back((name, data));
             if self.state.signals.len() > MAX_KEPT_SIGNALS {

@@ -1,6 +1,5 @@
 //! What a node does when one of its children has settled.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::turn::Turn;
@@ -86,13 +85,10 @@ impl Turn<'_, '_> {
         if *open > 0 {
             return;
         }
-        let mut text = String::from("[");
-        for (index, branch) in branches.iter().enumerate() {
+        let mut results = Vec::with_capacity(branches.len());
+        for branch in branches {
             match self.ended(&join.child(*branch)) {
-                Some(Ok(result)) => {
-                    let comma = if index == 0 { "" } else { "," };
-                    let _ = write!(text, "{comma}{}", result.text());
-                }
+                Some(Ok(result)) => results.push(result),
                 Some(Err(fault)) => {
                     for branch in branches {
                         self.state.scopes.remove(&join.child(*branch));
@@ -103,7 +99,13 @@ impl Turn<'_, '_> {
                 None => return,
             }
         }
-        text.push(']');
+        let size = results.iter().map(|result| result.text().len() + 1).sum::<usize>();
+        if let Some(failure) = self.too_large("df.join", size) {
+            return self.fail_cell(join, failure);
+        }
+        self.admit(size);
+        let texts: Vec<&str> = results.iter().map(Json::text).collect();
+        let text = format!("[{}]", texts.join(","));
         for branch in branches {
             let branch = join.child(*branch);
             self.merge_names(&branch, join);

@@ -97,12 +97,16 @@ pub(crate) struct Memory {
     /// Whether the frames were compared with the graph.
     pub(crate) checked: bool,
     pub(crate) out: Output,
+    /// Bytes of results that have come since they were last counted.
+    pub(crate) admitted: usize,
 }
 
 /// What a turn gives, while it is being made.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     pub(crate) requests: Vec<(Key, Request)>,
+    /// Of the texts of the requests.
+    pub(crate) bytes: usize,
     pub(crate) executions: Vec<FinishedExecution>,
     pub(crate) dropped: Vec<Cell>,
     pub(crate) dropped_children: Vec<String>,

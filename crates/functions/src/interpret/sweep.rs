@@ -20,7 +20,12 @@ impl Turn<'_, '_> {
     fn sweep(&mut self, root: &Key, keep_settled: bool) {
         let node = self.node(root);
         let mut withdrawn = Vec::new();
-        for key in root.covered(node, &self.state.frames) {
+        let keys = root.covered(node, &self.state.frames);
+        for key in keys.iter().rev() {
+            // Handlers that are given up take their `$error` along, the inner ones before those around them.
+            self.restore_error(key);
+        }
+        for key in keys {
             let settled = self.state.frames.get(&key).is_some_and(|frame| !frame.running());
             if settled && keep_settled {
                 continue;

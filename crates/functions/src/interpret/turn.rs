@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::types::{Context, ExecutionStatus, Failure, FinishedExecution, Outcome, Progress};
-use super::TURN_LIMIT;
+use super::{TURN_BYTES, TURN_LIMIT};
 use crate::graph::{Graph, Kind, Node};
 use crate::interpret::state::{Control, Fault, Frame, Key, State, Status, Task};
 use crate::json::Json;
@@ -59,13 +59,17 @@ impl<'t, 'c> Turn<'t, 'c> {
     /// Works off the lists; true when it stopped at the limit.
     fn run(&mut self) -> bool {
         let mut left = TURN_LIMIT;
-        while self.state.outcome.is_none() {
+        loop {
+            self.weigh();
+            if self.state.outcome.is_some() {
+                return false;
+            }
             let task = match self.state.stack.pop() {
                 Some(task) => Some(task),
                 None => self.state.inbox.pop_front(),
             };
             match task {
-                Some(Task::Start(key)) if left == 0 => {
+                Some(Task::Start(key)) if left == 0 || self.state.memory.out.bytes > TURN_BYTES => {
                     self.state.stack.push(Task::Start(key));
                     return true;
                 }
@@ -77,11 +81,10 @@ impl<'t, 'c> Turn<'t, 'c> {
                 Some(Task::ChildStarted(key)) => self.child_is_on_its_way(&key),
                 None => match self.due_timer() {
                     Some(key) => self.fire(&key),
-                    None => break,
+                    None => return false,
                 },
             }
         }
-        false
     }
 
     /// Takes the first timer that is due away.

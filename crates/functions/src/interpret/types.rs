@@ -219,7 +219,8 @@ pub struct Progress {
     /// Executions that have ended.
     pub executions: Vec<FinishedExecution>,
     /// Requests of earlier calls whose results are not wanted any more: a race is lost, a time is over, the instance is
-    /// cancelled. Also children that were asked for and have not been told as started.
+    /// cancelled. Also children that were asked for and have not been told as started. To be looked at before
+    /// `requests`: when a RETRY begins a body anew, the same cell can be in both.
     pub dropped: Vec<Cell>,
     /// Children to cancel, by their ids.
     pub dropped_children: Vec<String>,

@@ -6,24 +6,24 @@
 use std::sync::{atomic::Ordering, Arc};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
+use duramen_measure::clock;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 use tokio_postgres::{
     error::SqlState,
     types::{ToSql, Type},
     Client, Row,
 };
-
-use duramen_measure::clock;
-
 use tracing::Instrument;
 
 use super::control::drains;
 use super::executors;
 use super::instance::{Claimed, Instance};
-use super::session::{Place, Purpose};
+use super::metrics::add;
+use super::session::{Place, Purpose, Session};
 use super::shared::{Running, Shared};
-use super::steps;
-use super::turn::{Payload, Turn, TurnError};
+use super::steps::{self, ExecutorError};
+use super::turn::{Payload, Turn, TurnError, COMMIT};
 use crate::http;
 use crate::interpret::{Cell, Failure};
 use crate::json::Json;
@@ -35,6 +35,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 /// How often a result is offered again when its instance is locked for a moment.
 const SETTLE_TRIES: u32 = 50;
 
+type Outcome = Result<Json, Failure>;
+
 /// What `df._take_activities` returns.
 struct Activity {
     seq: i64,
@@ -42,47 +44,63 @@ struct Activity {
     number: i64,
     attempt: i32,
     kind: String,
-    payload: Payload,
+    payload: Result<Payload, String>,
     /// The submitter, in the database that has the schema.
     home: Place,
     /// The database that the step runs in.
     database: String,
+    /// Under which it was taken.
+    epoch: String,
 }
 
 impl Activity {
-    fn read(row: &Row, main: &str) -> Option<Self> {
-        let database: Option<String> = row.get("database");
-        Some(Self {
+    fn read(row: &Row, main: &str, epoch: &str) -> Self {
+        let payload = serde_json::from_str(row.get("payload"));
+        Self {
             seq: row.get("seq"),
             cell: row.get("cell"),
             number: row.get("number"),
             attempt: row.get("attempt"),
             kind: row.get("kind"),
-            payload: serde_json::from_str(row.get("payload")).ok()?,
+            payload: payload.map_err(|error| format!("this step cannot be read: {error}")),
             home: Place {
                 role: row.get("submitted_by"),
                 role_name: row.get("role_name"),
                 database: main.to_owned(),
             },
-            database: database.unwrap_or_else(|| main.to_owned()),
-        })
+            database: row.get::<_, Option<String>>("database").unwrap_or_else(|| main.to_owned()),
+            epoch: epoch.to_owned(),
+        }
+    }
+
+    /// The submitter, in the database that the step runs in.
+    fn place(&self) -> Place {
+        Place { database: self.database.clone(), ..self.home.clone() }
     }
 }
 
-/// Takes activities and runs up to `limit` of them at once, until the worker drains.
+/// Takes activities and runs up to `limit` of them at once, until the worker drains; then waits for those that run.
 pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
     let slots = Arc::new(Semaphore::new(limit));
     let mut draining = shared.draining.subscribe();
     let mut client: Option<Client> = None;
+    let mut running = JoinSet::new();
     loop {
         tokio::select! {
             () = shared.activities.notified() => {}
-            () = drains(&mut draining) => return,
+            () = drains(&mut draining) => break,
         }
-        while slots.available_permits() > 0 && !shared.is_draining() {
-            let taken = take(&shared, &mut client, slots.available_permits()).await;
-            let Ok(taken) = taken else {
+        while !shared.is_draining() {
+            while running.try_join_next().is_some() {}
+            // What is taken is run: permits come first.
+            let free = u32::try_from(slots.available_permits()).unwrap_or(u32::MAX);
+            let Ok(mut permits) = Arc::clone(&slots).try_acquire_many_owned(free) else { break };
+            if free == 0 {
+                break;
+            }
+            let Ok(taken) = take(&shared, &mut client, free).await else {
                 client = None;
+                drop(permits);
                 tokio::time::sleep(RETRY_AFTER).await;
                 continue;
             };
@@ -90,26 +108,18 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
                 break;
             }
             for activity in taken {
-                let (shared, slots) = (Arc::clone(&shared), Arc::clone(&slots));
-                shared.metrics.running_activities.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(async move {
-                    // As many were taken as there were permits.
-                    let permit = slots.acquire().await;
-                    let span = tracing::debug_span!("activity", instance = super::id(activity.seq), kind = activity.kind);
-                    run(&shared, activity).instrument(span).await;
-                    drop(permit);
-                    shared.metrics.running_activities.fetch_sub(1, Ordering::Relaxed);
-                    super::metrics::add(&shared.metrics.activities_total, 1);
-                    shared.activities.notify_one();
-                });
+                let Some(permit) = permits.split(1) else { unreachable!("no more are taken than there are permits") };
+                let state = Running::default();
+                shared.started(activity.seq, &activity.cell, state.clone());
+                let span = tracing::debug_span!("activity", instance = super::id(activity.seq), kind = activity.kind);
+                running.spawn(run(Arc::clone(&shared), activity, state, permit).instrument(span));
             }
-            // The tasks have the permits once they run.
-            tokio::task::yield_now().await;
         }
     }
+    while running.join_next().await.is_some() {}
 }
 
-async fn take(shared: &Shared, client: &mut Option<Client>, many: usize) -> Result<Vec<Activity>, TurnError> {
+async fn take(shared: &Shared, client: &mut Option<Client>, many: u32) -> Result<Vec<Activity>, TurnError> {
     if client.as_ref().is_none_or(Client::is_closed) {
         *client = Some(shared.target.connect().await?);
     }
@@ -123,152 +133,180 @@ async fn take(shared: &Shared, client: &mut Option<Client>, many: usize) -> Resu
         )
         .await?;
     let main = shared.target.database_name();
-    Ok(rows.iter().filter_map(|row| Activity::read(row, main)).collect())
+    Ok(rows.iter().map(|row| Activity::read(row, main, &epoch)).collect())
 }
 
-async fn run(shared: &Arc<Shared>, activity: Activity) {
-    let epoch = shared.epoch.lock().clone();
-    let stop = Arc::new(Notify::new());
-    shared.started(activity.seq, &activity.cell, Running { cancel: None, stop: Arc::clone(&stop) });
+async fn run(shared: Arc<Shared>, activity: Activity, state: Running, permit: OwnedSemaphorePermit) {
+    shared.metrics.running_activities.fetch_add(1, Ordering::Relaxed);
     let result = tokio::select! {
-        result = perform(shared, &activity, &epoch, &stop) => result,
-        () = stop.notified() => Ok(()),
+        result = perform(&shared, &activity, &state) => result,
+        () = state.stopped() => Ok(()),
     };
-    shared.ended(activity.seq, &activity.cell);
     if let Err(error) = result {
         tracing::warn!(instance = super::id(activity.seq), cell = activity.cell, %error, "a step is tried again");
         tokio::time::sleep(RETRY_AFTER).await;
-        release(shared, &activity, &epoch).await;
+        release(&shared, &activity).await;
     }
+    shared.ended(activity.seq, &activity.cell);
     shared.clear_suspect(activity.seq);
+    shared.metrics.running_activities.fetch_sub(1, Ordering::Relaxed);
+    add(&shared.metrics.activities_total, 1);
+    drop(permit);
     shared.turns.notify_one();
+    shared.activities.notify_one();
 }
 
-/// Lets anybody have the activity. If that fails, it stays ours until we are buried or give everything back.
-async fn release(shared: &Shared, activity: &Activity, epoch: &str) {
+/// Lets anybody have the activity. If that fails, a heartbeat does it.
+async fn release(shared: &Shared, activity: &Activity) {
     let released = async {
         let session = shared.sessions.get(&activity.home, Purpose::Turn).await?;
         session
             .client
             .execute_typed(
-                "UPDATE df._activity SET owner = NULL WHERE seq = $1 AND cell = $2 AND owner = $3::text::uuid",
-                &[(&activity.seq, Type::INT8), (&activity.cell, Type::TEXT), (&epoch, Type::TEXT)],
+                "UPDATE df._activity SET owner = NULL, taken_at = NULL
+                 WHERE seq = $1 AND cell = $2 AND owner = $3::text::uuid",
+                &[(&activity.seq, Type::INT8), (&activity.cell, Type::TEXT), (&activity.epoch, Type::TEXT)],
             )
             .await?;
         shared.sessions.give_back(session);
         Ok::<(), TurnError>(())
     };
     if let Err(error) = released.await {
-        tracing::warn!(%error, "a step cannot be given back");
+        tracing::warn!(%error, "a step cannot be given back now");
     }
 }
 
-async fn perform(
-    shared: &Arc<Shared>,
-    activity: &Activity,
-    epoch: &str,
-    stop: &Arc<Notify>,
-) -> Result<(), TurnError> {
+async fn perform(shared: &Arc<Shared>, activity: &Activity, state: &Running) -> Result<(), TurnError> {
     if activity.attempt > ATTEMPTS_MAX {
         let message = format!("the session of this step was lost {ATTEMPTS_MAX} times while it ran");
-        return settle(shared, activity, epoch, Err(Failure { message, sqlstate: None })).await;
+        return settle(shared, activity, state, Err(Failure { message, sqlstate: None })).await.map(drop);
     }
-    match (&activity.payload, activity.kind.as_str()) {
-        (Payload::Http { http }, _) => {
-            let result = call(shared, activity, http).await?;
-            settle(shared, activity, epoch, result).await
+    let result = match (&activity.payload, activity.kind.as_str()) {
+        (Err(message), _) => Err(Failure { message: message.clone(), sqlstate: None }),
+        (Ok(Payload::Http { http }), _) => call(shared, activity, http).await?,
+        (Ok(Payload::Sql { sql }), "bare") => match bare(shared, activity, sql, state).await {
+            Err(TurnError::Elsewhere(message)) => Err(refused(message)),
+            result => result?,
+        },
+        (Ok(Payload::Sql { sql }), _) if activity.database == activity.home.database => {
+            return here(shared, activity, sql, state).await;
         }
-        (Payload::Sql { sql }, "bare") => {
-            let result = bare(shared, activity, sql, stop).await?;
-            settle(shared, activity, epoch, result).await
-        }
-        (Payload::Sql { sql }, _) if activity.database == activity.home.database => {
-            here(shared, activity, epoch, sql, stop).await
-        }
-        (Payload::Sql { sql }, _) => elsewhere(shared, activity, epoch, sql, stop).await,
-    }
+        (Ok(Payload::Sql { sql }), _) => match executors::ensure_elsewhere(shared, &activity.place()).await {
+            Ok(installation) => return elsewhere(shared, activity, sql, state, &installation).await,
+            Err(TurnError::Elsewhere(message)) => Err(refused(message)),
+            Err(TurnError::Server(error)) => Err(failure_of(&error).ok_or(error)?),
+            Err(error) => return Err(error),
+        },
+    };
+    settle(shared, activity, state, result).await.map(drop)
+}
+
+fn refused(message: String) -> Failure {
+    Failure { message, sqlstate: Some("42501".to_owned()) }
 }
 
 /// A SQL step in the database that has the schema: its effect and its record are one transaction.
-async fn here(
-    shared: &Arc<Shared>,
-    activity: &Activity,
-    epoch: &str,
-    sql: &str,
-    stop: &Arc<Notify>,
-) -> Result<(), TurnError> {
+async fn here(shared: &Arc<Shared>, activity: &Activity, sql: &str, state: &Running) -> Result<(), TurnError> {
     if !executors::ensure(shared, &activity.home).await? {
-        return settle(shared, activity, epoch, Err(executors::no_role(&activity.home))).await;
+        return settle(shared, activity, state, Err(executors::no_role(&activity.home))).await.map(drop);
     }
     let session = shared.sessions.get(&activity.home, Purpose::Alone).await?;
-    let running = Running { cancel: Some(session.cancel_token()), stop: Arc::clone(stop) };
-    shared.started(activity.seq, &activity.cell, running);
     let client = &session.client;
     client.batch_execute("BEGIN").await?;
-    let began = clock::now();
-    let ran = steps::run_alone(client, activity.home.role, &activity.home.role_name, sql).await;
-    shared.remember(sql, began.elapsed());
-    let result = match ran {
-        Ok(result) => result,
-        Err(error) => {
-            let Some(failure) = failure_of(&error.0) else { return Err(error.into()) };
-            let _ = client.batch_execute("ROLLBACK").await;
-            return settle(shared, activity, epoch, Err(failure)).await;
-        }
-    };
-    match end(shared, client, activity, epoch, result).await {
-        Ok(()) => {}
-        Err(TurnError::Server(error) | TurnError::Steps(error)) => {
+    let failure = match alone(shared, &session, sql, state).await? {
+        Ran::Settled(result) => match end(shared, &session, activity, state, result).await {
+            Ok(_) => {
+                let left_something: bool =
+                    client.query_typed_one("SELECT pg_my_temp_schema() <> 0", &[]).await?.get(0);
+                if !left_something {
+                    shared.sessions.give_back(session);
+                }
+                return Ok(());
+            }
             // If the server says why, it is the step that cannot be committed.
-            let Some(failure) = failure_of(&error) else { return Err(error.into()) };
-            let _ = client.batch_execute("ROLLBACK").await;
-            return settle(shared, activity, epoch, Err(failure)).await;
+            Err(TurnError::Server(error) | TurnError::Commit(error)) => failure_of(&error).ok_or(error)?,
+            Err(error) => return Err(error),
+        },
+        Ran::Aborted(failure) => failure,
+    };
+    // What it had done is undone, with its session.
+    drop(session);
+    settle(shared, activity, state, Err(failure)).await.map(drop)
+}
+
+/// What became of a step that ran alone.
+enum Ran {
+    /// It has a result or a failure, and the transaction goes on.
+    Settled(Outcome),
+    /// It failed, and took the transaction with it.
+    Aborted(Failure),
+}
+
+/// Runs the step in the transaction that is open on the session.
+async fn alone(
+    shared: &Shared,
+    session: &Session,
+    sql: &str,
+    state: &Running,
+) -> Result<Ran, TurnError> {
+    state.begins(session.cancel_token(), session.pid).await;
+    let began = clock::now();
+    let ran = steps::run_alone(session, sql).await;
+    state.is_over().await;
+    shared.remember(sql, began.elapsed());
+    match ran {
+        Ok(result) => Ok(Ran::Settled(result)),
+        Err(ExecutorError::Server(error)) => Ok(Ran::Aborted(failure_of(&error).ok_or(error)?)),
+        Err(error @ ExecutorError::Result(_)) => {
+            Ok(Ran::Aborted(Failure { message: error.to_string(), sqlstate: None }))
         }
-        Err(error) => return Err(error),
+        Err(error) => Err(error.into()),
     }
-    let left_something: bool =
-        client.query_typed_one("SELECT pg_my_temp_schema() <> 0", &[]).await?.get(0);
-    if !left_something {
-        shared.sessions.give_back(session);
-    }
-    Ok(())
 }
 
 /// A refusal of the server that is the step's own failure; `None`: the session is gone, and the step may be tried
 /// again.
 fn failure_of(error: &tokio_postgres::Error) -> Option<Failure> {
     let of_server = error.as_db_error()?;
-    let class = of_server.code().code().get(..2).unwrap_or_default();
-    let session_lost = matches!(class, "08" | "58")
-        || [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW, SqlState::DATABASE_DROPPED]
-            .contains(of_server.code())
-        || of_server.code().code() == "57P05"
-        || of_server.code().code() == "25P03";
-    (!session_lost).then(|| Failure {
-        message: of_server.message().to_owned(),
-        sqlstate: Some(of_server.code().code().to_owned()),
-    })
+    const LOST: [SqlState; 4] = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::DATABASE_DROPPED,
+    ];
+    let code = of_server.code().code();
+    // Connection exceptions, system errors, and the two limits for idle sessions.
+    let lost = LOST.contains(of_server.code())
+        || code.starts_with("08")
+        || code.starts_with("58")
+        || ["57P05", "25P03"].contains(&code);
+    (!lost).then(|| Failure { message: of_server.message().to_owned(), sqlstate: Some(code.to_owned()) })
 }
 
-/// Records the end of an activity in the transaction that is open on `client`, and commits; if the activity is not
-/// ours any more, rolls everything back.
+/// Records the end of an activity in the transaction that is open on the session, and commits. If the activity is not
+/// ours any more, rolls everything back and returns false.
 async fn end(
-    shared: &Shared,
-    client: &Client,
+    shared: &Arc<Shared>,
+    session: &Session,
     activity: &Activity,
-    epoch: &str,
-    result: Result<Json, Failure>,
-) -> Result<(), TurnError> {
-    let row = client
-        .query_typed_opt(
-            "SELECT * FROM df._end_activity($1::text::uuid, $2, $3)",
-            &[(&epoch, Type::TEXT), (&activity.seq, Type::INT8), (&activity.cell, Type::TEXT)],
-        )
-        .await?;
+    state: &Running,
+    result: Outcome,
+) -> Result<bool, TurnError> {
+    let client = &session.client;
+    let row = if state.is_unwanted() {
+        None
+    } else {
+        client
+            .query_typed_opt(
+                "SELECT * FROM df._end_activity($1::text::uuid, $2, $3)",
+                &[(&activity.epoch, Type::TEXT), (&activity.seq, Type::INT8), (&activity.cell, Type::TEXT)],
+            )
+            .await?
+    };
     let Some(row) = row else {
         client.batch_execute("ROLLBACK").await?;
-        super::metrics::add(&shared.metrics.fenced_total, 1);
-        return Ok(());
+        add(&shared.metrics.fenced_total, 1);
+        return Ok(false);
     };
     let now = row.get("at");
     let mut instance = Instance::read(&Claimed { seq: activity.seq, fresh: false, row: &row });
@@ -276,25 +314,25 @@ async fn end(
         instance.complete(now, &cell, result);
     }
     instance.end_or_pass_on(now);
-    let report = Turn::new(shared, client, &activity.home, now).finish(vec![instance]).await?;
+    let report = Turn::new(shared, session, &activity.home, now).finish(vec![instance]).await?;
     shared.note(&report);
-    Ok(())
+    Ok(true)
 }
 
-/// Records the end of an activity that left nothing in a transaction.
+/// Records the end of an activity that left nothing in a transaction. False: it is not ours any more.
 async fn settle(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     activity: &Activity,
-    epoch: &str,
-    result: Result<Json, Failure>,
-) -> Result<(), TurnError> {
+    state: &Running,
+    result: Outcome,
+) -> Result<bool, TurnError> {
     for _ in 1..SETTLE_TRIES {
         let session = shared.sessions.get(&activity.home, Purpose::Turn).await?;
         session.client.batch_execute("BEGIN").await?;
-        match end(shared, &session.client, activity, epoch, result.clone()).await {
-            Ok(()) => {
+        match end(shared, &session, activity, state, result.clone()).await {
+            Ok(recorded) => {
                 shared.sessions.give_back(session);
-                return Ok(());
+                return Ok(recorded);
             }
             Err(error) => {
                 // A turn has the instance for the moment.
@@ -305,117 +343,105 @@ async fn settle(
     }
     let session = shared.sessions.get(&activity.home, Purpose::Alone).await?;
     session.client.batch_execute("BEGIN").await?;
-    end(shared, &session.client, activity, epoch, result).await?;
+    let recorded = end(shared, &session, activity, state, result).await?;
     shared.sessions.give_back(session);
-    Ok(())
+    Ok(recorded)
 }
 
 /// A SQL step in another database: its effect and a mark with its result are one transaction there; the record here
-/// follows. Whoever tries it again finds the mark.
+/// follows. The mark comes first: whoever tries the step at the same time waits for it, and finds it.
 async fn elsewhere(
     shared: &Arc<Shared>,
     activity: &Activity,
-    epoch: &str,
     sql: &str,
-    stop: &Arc<Notify>,
+    state: &Running,
+    installation: &str,
 ) -> Result<(), TurnError> {
-    let place = Place { database: activity.database.clone(), ..activity.home.clone() };
-    let installation = match executors::ensure_elsewhere(shared, &place).await {
-        Ok(installation) => installation,
-        Err(TurnError::Server(error) | TurnError::Steps(error)) => {
-            let Some(failure) = failure_of(&error) else { return Err(error.into()) };
-            return settle(shared, activity, epoch, Err(failure)).await;
-        }
-        Err(error) => return Err(error),
-    };
-    let session = shared.sessions.get(&place, Purpose::Alone).await?;
-    let running = Running { cancel: Some(session.cancel_token()), stop: Arc::clone(stop) };
-    shared.started(activity.seq, &activity.cell, running);
+    let session = shared.sessions.get(&activity.place(), Purpose::Alone).await?;
     let client = &session.client;
+    let key: [(&(dyn ToSql + Sync), Type); 2] = [(&installation, Type::TEXT), (&activity.number, Type::INT8)];
     client.batch_execute("BEGIN").await?;
-    let key: [(&(dyn ToSql + Sync), Type); 2] =
-        [(&installation, Type::TEXT), (&activity.number, Type::INT8)];
-    let mark = client
-        .query_typed_opt(
-            "SELECT outcome::text FROM df_run.marker WHERE installation = $1::text::uuid AND activity = $2",
+    let marked = client
+        .execute_typed(
+            "INSERT INTO df_run.marker (installation, activity) VALUES ($1::text::uuid, $2) ON CONFLICT DO NOTHING",
             &key,
         )
         .await?;
-    let result = if let Some(mark) = mark {
+    let result = if marked == 0 {
+        let mark = client
+            .query_typed_one(
+                "SELECT outcome::text FROM df_run.marker WHERE installation = $1::text::uuid AND activity = $2",
+                &key,
+            )
+            .await?;
         client.batch_execute("ROLLBACK").await?;
-        serde_json::from_str::<Mark>(mark.get(0)).map_or_else(
-            |error| Err(Failure { message: format!("the mark of this step cannot be read: {error}"), sqlstate: None }),
-            Mark::into_result,
-        )
+        Ok(Json::from_valid(mark.get::<_, String>(0)))
     } else {
-        match steps::run_alone(client, place.role, &place.role_name, sql).await {
-            Ok(Ok(value)) => {
-                let mark = serde_json::to_string(&Mark { result: value.clone() }).unwrap_or_default();
+        match alone(shared, &session, sql, state).await? {
+            Ran::Settled(Ok(value)) => {
+                let text = value.text();
                 let parameters: [(&(dyn ToSql + Sync), Type); 3] =
-                    [(&installation, Type::TEXT), (&activity.number, Type::INT8), (&mark, Type::TEXT)];
-                let marked = client.query_typed(
-                    "INSERT INTO df_run.marker (installation, activity, outcome)
-                     VALUES ($1::text::uuid, $2, $3::text::json)",
+                    [(&installation, Type::TEXT), (&activity.number, Type::INT8), (&text, Type::TEXT)];
+                let written = client.execute_typed(
+                    "UPDATE df_run.marker SET outcome = $3::text::json
+                     WHERE installation = $1::text::uuid AND activity = $2",
                     &parameters,
                 );
-                let (marked, committed) = tokio::join!(biased; marked, client.batch_execute("COMMIT"));
-                match marked.map(drop).and(committed) {
+                let (written, committed) = tokio::join!(biased; written, client.batch_execute(COMMIT));
+                match written.map(drop).and(committed) {
                     Ok(()) => Ok(value),
                     Err(error) => Err(failure_of(&error).ok_or(error)?),
                 }
             }
-            Ok(Err(failure)) => Err(failure),
-            Err(error) => Err(failure_of(&error.0).ok_or(error.0)?),
+            Ran::Settled(Err(failure)) | Ran::Aborted(failure) => Err(failure),
         }
     };
-    if result.is_err() {
-        // What a failed statement left open; what it had done is undone.
-        let _ = client.batch_execute("ROLLBACK").await;
+    // Who settles may need a session, too. What a failed step left open goes with this one.
+    drop(session);
+    if settle(shared, activity, state, result).await? {
+        // The mark has served. If this fails, it stays: it is small.
+        if let Ok(client) = shared.target.clone().database(&activity.database).connect().await {
+            let _ = client
+                .execute_typed(
+                    "DELETE FROM df_run.marker WHERE installation = $1::text::uuid AND activity = $2",
+                    &key,
+                )
+                .await;
+        }
     }
-    settle(shared, activity, epoch, result).await?;
-    // The mark has served. If this fails, it stays: it is small.
-    let _ = client
-        .execute_typed("DELETE FROM df_run.marker WHERE installation = $1::text::uuid AND activity = $2", &key)
-        .await;
     Ok(())
 }
 
-/// The result of a step that ran in another database.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Mark {
-    result: Json,
-}
-
-impl Mark {
-    fn into_result(self) -> Result<Json, Failure> {
-        Ok(self.result)
-    }
-}
-
 /// A statement that refuses transactions: at least once, under the submitter's role, in a session of its own. Being
-/// one statement of a known kind, it cannot change the role.
+/// one statement of a known kind, and without literals, whose types could run code, it cannot change the role.
 async fn bare(
     shared: &Arc<Shared>,
     activity: &Activity,
     sql: &str,
-    stop: &Arc<Notify>,
-) -> Result<Result<Json, Failure>, TurnError> {
-    let target = shared.target.clone().database(&activity.database);
-    let client = target.settings([("df.in_workflow", "true")]).connect().await?;
-    let running = Running { cancel: Some(client.cancel_token()), stop: Arc::clone(stop) };
-    shared.started(activity.seq, &activity.cell, running);
-    let enter = format!("SET ROLE {}", steps::quote_identifier(&activity.home.role_name));
+    state: &Running,
+) -> Result<Outcome, TurnError> {
+    if !crate::bare::is_harmless(sql) {
+        let message = "a statement outside of transactions may not have string literals in a step".to_owned();
+        return Ok(Err(refused(message)));
+    }
+    let home = shared.target.connect().await?;
+    executors::may_connect(&home, &activity.place()).await?;
+    let client = shared.target.clone().database(&activity.database).connect().await?;
+    let pid = client.query_typed_one("SELECT pg_backend_pid()", &[]).await?.get(0);
+    let enter = format!(
+        "SET search_path = \"$user\", public; SET ROLE {}",
+        steps::quote_identifier(&activity.home.role_name)
+    );
+    state.begins(client.cancel_token(), pid).await;
     let outcome = match client.batch_execute(&enter).await {
         Ok(()) => client.execute_typed(sql, &[]).await,
         Err(error) => Err(error),
     };
-    match outcome {
-        Ok(rows) => Ok(Ok(crate::result::affected(rows))),
-        Err(error) => match failure_of(&error) {
-            Some(failure) => Ok(Err(failure)),
-            None => Err(error.into()),
-        },
-    }
+    state.is_over().await;
+    Ok(match outcome {
+        Ok(rows) => Ok(crate::result::affected(rows)),
+        Err(error) => Err(failure_of(&error).ok_or(error)?),
+    })
 }
 
 /// An HTTP call, if the submitter may still make it.
@@ -423,7 +449,7 @@ async fn call(
     shared: &Arc<Shared>,
     activity: &Activity,
     request: &http::HttpCall,
-) -> Result<Result<Json, Failure>, TurnError> {
+) -> Result<Outcome, TurnError> {
     let function = if request.parts.is_some() {
         "df.http_multipart(text,text,jsonb,jsonb,int)"
     } else {
@@ -441,11 +467,10 @@ async fn call(
     shared.sessions.give_back(session);
     if allowed != Some(true) {
         let name = function.split('(').next().unwrap_or_default();
-        let message = format!(
+        return Ok(Err(refused(format!(
             "role {} does not have EXECUTE privilege on {name}(): ask for df.grant_usage(role, include_http => true)",
             activity.home.role_name
-        );
-        return Ok(Err(Failure { message, sqlstate: Some("42501".to_owned()) }));
+        ))));
     }
     let policy = shared.http.lock().clone();
     Ok(http::perform(request, &policy).await)

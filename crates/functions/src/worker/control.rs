@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio_postgres::{types::Type, Client, Notification};
+use tokio::time::sleep;
+use tokio_postgres::{
+    types::{ToSql, Type},
+    Client, Notification,
+};
 
 use duramen_measure::clock;
 
@@ -15,11 +18,13 @@ use super::turn::TurnError;
 use crate::http::HttpPolicy;
 
 /// How often a worker says that it lives and looks whether something was missed.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(6);
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(7);
 /// A worker that has not been heard of for so long is dead.
 const DEAD_AFTER: &str = "20 seconds";
-/// How often a worker does the housekeeping, in heartbeats.
-const MAINTENANCE_EVERY: u64 = 12;
+/// How often a worker does the housekeeping, and reads the settings again.
+const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
+/// How long the housekeeping waits for a lock: while it waits for a strong one, everybody waits behind it.
+const MAINTENANCE_LOCK_TIMEOUT: &str = "200";
 /// Pause after a lost connection.
 const RECONNECT: Duration = Duration::from_millis(250);
 
@@ -37,8 +42,30 @@ pub(crate) async fn join(shared: &Shared) -> Result<(Client, UnboundedReceiver<N
         .await?;
     client.batch_execute("LISTEN df_wake; LISTEN df_stop").await?;
     read_settings(shared, &client).await?;
-    client.query_typed("SELECT df._maintain()", &[]).await?;
     Ok((client, notifications))
+}
+
+/// Does the housekeeping now and then, on a connection of its own.
+pub(crate) async fn maintain(shared: Arc<Shared>) {
+    let mut draining = shared.draining.subscribe();
+    loop {
+        let housekeeping = async {
+            let target = shared.target.clone().settings([("lock_timeout", MAINTENANCE_LOCK_TIMEOUT)]);
+            let client = target.connect().await?;
+            client.query_typed("SELECT df._maintain()", &[]).await?;
+            read_settings(&shared, &client).await
+        };
+        tokio::select! {
+            result = housekeeping => if let Err(error) = result {
+                tracing::info!(%error, "the housekeeping is put off");
+            },
+            () = drains(&mut draining) => return,
+        }
+        tokio::select! {
+            () = sleep(MAINTENANCE_EVERY) => {}
+            () = drains(&mut draining) => return,
+        }
+    }
 }
 
 /// Serves until the worker has drained; connects again when the connection is lost.
@@ -46,32 +73,26 @@ pub(crate) async fn serve(
     shared: Arc<Shared>,
     mut connection: (Client, UnboundedReceiver<Notification>),
 ) {
-    let mut beat = Instant::from_std(clock::now() + HEARTBEAT);
-    let mut beats = 0;
+    let mut beat = clock::now() + HEARTBEAT;
     let mut drained = shared.draining.subscribe();
     // What was there before we listened.
     wake_all(&shared);
     loop {
-        let due = shared.next_due.lock().map(|at| {
-            let wait = Duration::try_from(at.duration_since(clock::utc_now())).unwrap_or(Duration::ZERO);
-            Instant::from_std(clock::now() + wait)
-        });
+        let due = *shared.next_due.lock();
         let lost = tokio::select! {
             notification = connection.1.recv() => match notification {
-                Some(notification) => { hear(&shared, &notification); false }
+                Some(notification) => hear(&shared, &connection.0, &notification).await.is_err(),
                 None => true,
             },
-            () = async { match due { Some(at) => tokio::time::sleep_until(at).await, None => std::future::pending().await } } => {
+            () = at(due) => {
                 *shared.next_due.lock() = None;
                 shared.turns.notify_one();
                 false
             }
             () = shared.timers.notified() => false,
-            () = tokio::time::sleep_until(beat) => {
-                beat = Instant::from_std(clock::now() + HEARTBEAT);
-                beats += 1;
-                let beat = heartbeat(&shared, &connection.0, beats % MAINTENANCE_EVERY == 0).await;
-                !matches!(beat, Ok(Pulse::Alive))
+            () = at(Some(beat)) => {
+                beat = clock::now() + HEARTBEAT;
+                !matches!(heartbeat(&shared, &connection.0).await, Ok(Pulse::Alive))
             }
             () = drains(&mut drained) => return,
         };
@@ -82,7 +103,7 @@ pub(crate) async fn serve(
                 if shared.is_draining() {
                     return;
                 }
-                shared.sessions.clear();
+                shared.sessions.restart(shared.guarded());
                 match join(&shared).await {
                     Ok(connection) => break connection,
                     Err(error) => tracing::debug!(%error, "not yet"),
@@ -91,6 +112,14 @@ pub(crate) async fn serve(
             tracing::info!("the database is back");
             wake_all(&shared);
         }
+    }
+}
+
+/// Returns at that time, if there is one.
+async fn at(time: Option<std::time::Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -105,54 +134,78 @@ fn wake_all(shared: &Shared) {
     shared.activities.notify_one();
 }
 
-fn hear(shared: &Shared, notification: &Notification) {
+async fn hear(shared: &Arc<Shared>, client: &Client, notification: &Notification) -> Result<(), TurnError> {
     match notification.channel() {
         "df_wake" => {
             add(&shared.metrics.wakes_total, 1);
             wake_all(shared);
         }
         "df_stop" => {
-            if let Some((seq, cell)) = notification.payload().split_once(' ') {
-                shared.stop_where(|(of, at)| of.to_string() == seq && at == cell);
+            let Some((seq, cell)) = notification.payload().split_once(' ') else { return Ok(()) };
+            let Ok(seq) = seq.parse::<i64>() else { return Ok(()) };
+            if !shared.holds(seq, cell) {
+                return Ok(());
+            }
+            // Anybody can notify: what is believed is the row.
+            let epoch = shared.epoch.lock().clone();
+            let still_wanted = client
+                .query_typed_opt(
+                    "SELECT FROM df._activity WHERE seq = $1 AND cell = $2 AND owner = $3::text::uuid",
+                    &[(&seq, Type::INT8), (&cell, Type::TEXT), (&epoch, Type::TEXT)],
+                )
+                .await?;
+            if still_wanted.is_none() {
+                shared.stop(seq, cell);
             }
         }
         _ => {}
     }
+    Ok(())
 }
 
 /// What a heartbeat finds.
 enum Pulse {
     Alive,
-    /// Other workers believe this one dead: it must join again, under a new name.
-    Buried,
+    /// The connection is silent, or others believed this worker dead: it must join again.
+    Lost,
 }
 
-async fn heartbeat(shared: &Shared, client: &Client, maintain: bool) -> Result<Pulse, TurnError> {
+async fn heartbeat(shared: &Arc<Shared>, client: &Client) -> Result<Pulse, TurnError> {
     add(&shared.metrics.heartbeats_total, 1);
     let epoch = shared.epoch.lock().clone();
-    let row = client
-        .query_typed_one(
-            "SELECT alive, next_due, waiting, at FROM df._heartbeat($1::text::uuid, $2::text::interval, $3)",
-            &[(&epoch, Type::TEXT), (&DEAD_AFTER, Type::TEXT), (&maintain, Type::BOOL)],
-        )
-        .await?;
+    let (seqs, cells) = shared.held();
+    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&epoch, Type::TEXT),
+        (&DEAD_AFTER, Type::TEXT),
+        (&seqs, Type::INT8_ARRAY),
+        (&cells, Type::TEXT_ARRAY),
+    ];
+    let beat = client.query_typed_one(
+        "SELECT alive, due_in_s, waiting FROM df._heartbeat($1::text::uuid, $2::text::interval, $3, $4)",
+        &parameters,
+    );
+    // A connection that says nothing is as good as lost.
+    let Ok(row) = tokio::time::timeout(HEARTBEAT * 2, beat).await else { return Ok(Pulse::Lost) };
+    let row = row?;
     if !row.get::<_, bool>("alive") {
-        // Others believed us dead and have taken our activities. What we still run of them will be refused.
+        // Others believed us dead and have given our activities away. What we still run of them will be refused.
         add(&shared.metrics.buried_total, 1);
         let epoch = super::new_epoch();
         tracing::warn!(%epoch, "this worker was believed dead; it goes on under a new name");
         *shared.epoch.lock() = epoch;
-        shared.stop_where(|_| true);
-        return Ok(Pulse::Buried);
+        shared.stop_all();
+        return Ok(Pulse::Lost);
     }
-    if maintain {
-        read_settings(shared, client).await?;
-    }
-    shared.due(row.get("next_due"));
+    shared.due(seconds(row.get("due_in_s")));
     if row.get("waiting") {
         wake_all(shared);
     }
     Ok(Pulse::Alive)
+}
+
+/// A time that the server has given in seconds; one that is over is now.
+pub(crate) fn seconds(seconds: Option<f64>) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds?.clamp(0.0, 1e9)).ok()
 }
 
 /// What the database's owner allows: `ALTER DATABASE ... SET df.http = 'on'` and the like, as new sessions see it.

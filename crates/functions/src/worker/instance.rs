@@ -119,6 +119,15 @@ impl Instance {
         requests
     }
 
+    /// Ends the instance for a reason of the worker's. What it was is not kept: it may be what cannot be written.
+    pub(crate) fn condemn(&mut self, reason: Option<String>) {
+        if let Some(message) = reason {
+            self.state = State::new(self.state.started_at());
+            self.graph = None;
+            self.outcome = Some(Outcome::Failed(Failure { message, sqlstate: None }));
+        }
+    }
+
     /// Goes on if that runs nothing: to the end, or to a wait. What is to be run is left to a turn, which begins at once.
     pub(crate) fn end_or_pass_on(&mut self, now: Timestamp) {
         let before = self.state.to_json();

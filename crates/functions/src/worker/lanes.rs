@@ -1,7 +1,7 @@
 //! Lanes take turns. The leader looks for work, in ever longer steps, and declares the worker asleep when there is
 //! none; helpers join while there is.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{atomic::Ordering, Arc};
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use tracing::Instrument;
 
 use duramen_measure::clock;
 
-use super::control::drains;
+use super::control::{drains, seconds};
 use super::executors;
 use super::metrics::add;
 use super::session::Place;
@@ -21,8 +21,10 @@ use super::turn::{self, Report, TurnError};
 
 /// How often a busy worker makes sure that starters know.
 const SAY_AWAKE: Duration = Duration::from_secs(1);
-/// How many instances a turn takes at most.
-const MANY: i32 = 100;
+/// How many instances a turn takes at least, when there are so many, and at most.
+const MANY: (i32, i32) = (5, 100);
+/// A turn that takes longer than the second was too large, and one that takes less than the first may be larger.
+const TURN_TIMES: (Duration, Duration) = (Duration::from_millis(15), Duration::from_millis(30));
 /// Pauses between looks while there is nothing; after the last the worker falls asleep.
 const PAUSES: [Duration; 6] = [
     Duration::from_micros(300),
@@ -81,19 +83,24 @@ impl Cursor {
     }
 }
 
+/// The cursors of the roles.
+pub(crate) type Cursors = Mutex<HashMap<u32, Cursor>>;
+
 /// A lane's own state.
 struct Lane {
     shared: Arc<Shared>,
-    cursor: Arc<Mutex<Cursor>>,
+    cursors: Arc<Cursors>,
     /// Reads which roles wait.
     scout: Option<Client>,
     place: Option<Place>,
     turns_of_place: u32,
+    /// How many instances the next turn takes.
+    many: i32,
 }
 
 /// The lane that never stops looking. There is one a worker.
-pub(crate) async fn lead(shared: Arc<Shared>, cursor: Arc<Mutex<Cursor>>) {
-    let mut lane = Lane::new(shared, cursor);
+pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
+    let mut lane = Lane::new(shared, cursors);
     let mut idle = 0;
     lane.set_asleep(false).await;
     let mut said_awake = clock::now();
@@ -118,6 +125,7 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursor: Arc<Mutex<Cursor>>) {
                 lane.report(&error);
                 sleep(error_pause).await;
                 error_pause = (error_pause * 2).min(ERROR_PAUSES.1);
+                idle = 0;
                 continue;
             }
         }
@@ -131,7 +139,7 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursor: Arc<Mutex<Cursor>>) {
         };
         idle += 1;
         if idle > PAUSES.len() {
-            lane.cursor.lock().restart();
+            lane.cursors.lock().clear();
         }
         tokio::select! {
             () = lane.shared.turns.notified() => {}
@@ -142,8 +150,8 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursor: Arc<Mutex<Cursor>>) {
 }
 
 /// A lane that looks only when there is reason to.
-pub(crate) async fn help(shared: Arc<Shared>, cursor: Arc<Mutex<Cursor>>) {
-    let mut lane = Lane::new(shared, cursor);
+pub(crate) async fn help(shared: Arc<Shared>, cursors: Arc<Cursors>) {
+    let mut lane = Lane::new(shared, cursors);
     let mut draining = lane.shared.draining.subscribe();
     while !lane.shared.is_draining() {
         tokio::select! {
@@ -157,6 +165,8 @@ pub(crate) async fn help(shared: Arc<Shared>, cursor: Arc<Mutex<Cursor>>) {
                 Err(error) => {
                     lane.report(&error);
                     sleep(ERROR_PAUSES.0).await;
+                    // The work is still there.
+                    lane.shared.turns.notify_one();
                     break;
                 }
             }
@@ -165,8 +175,8 @@ pub(crate) async fn help(shared: Arc<Shared>, cursor: Arc<Mutex<Cursor>>) {
 }
 
 impl Lane {
-    fn new(shared: Arc<Shared>, cursor: Arc<Mutex<Cursor>>) -> Self {
-        Self { shared, cursor, scout: None, place: None, turns_of_place: 0 }
+    fn new(shared: Arc<Shared>, cursors: Arc<Cursors>) -> Self {
+        Self { shared, cursors, scout: None, place: None, turns_of_place: 0, many: MANY.1 }
     }
 
     fn report(&self, error: &TurnError) {
@@ -176,22 +186,23 @@ impl Lane {
 
     /// One turn of the role that has the floor; if that finds nothing, of the role that waits longest.
     async fn look(&mut self) -> Result<Report, TurnError> {
-        let after = self.cursor.lock().after();
-        if self.place.is_some() && self.turns_of_place < TURNS_OF_A_ROLE {
-            let report = self.turn(after).await?;
+        if let Some(place) = self.place.clone().filter(|_| self.turns_of_place < TURNS_OF_A_ROLE) {
+            let report = self.turn(&place).await?;
             if report.claimed > 0 {
                 return Ok(report);
             }
         }
         self.turns_of_place = 0;
-        let waiting = self.waiting(after).await?;
-        let current = self.place.as_ref().map(|place| place.role);
-        // Another role goes before the one that has just had its turns.
-        let next = waiting.iter().find(|place| Some(place.role) != current).or(waiting.first());
-        match next {
+        self.place = None;
+        let waiting = self.waiting().await?;
+        match self.shared.choose(&waiting) {
             Some(place) => {
+                // There is something, if nobody else takes it: also where the cursor does not look.
+                if let Some(cursor) = self.cursors.lock().get_mut(&place.role) {
+                    cursor.restart();
+                }
                 self.place = Some(place.clone());
-                self.turn(after).await
+                self.turn(place).await
             }
             None => {
                 add(&self.shared.metrics.empty_looks_total, 1);
@@ -200,33 +211,53 @@ impl Lane {
         }
     }
 
-    async fn turn(&mut self, after: i64) -> Result<Report, TurnError> {
-        let Some(place) = self.place.clone() else { return Ok(Report::default()) };
-        if !executors::ensure(&self.shared, &place).await? {
+    async fn turn(&mut self, place: &Place) -> Result<Report, TurnError> {
+        let shared = Arc::clone(&self.shared);
+        if !executors::ensure(&shared, place).await? {
             // Its steps cannot run here; on their own they fail with the reason.
-            self.shared.without_role(place.role);
+            shared.without_role(place.role);
         }
         self.turns_of_place += 1;
+        shared.serves(place.role);
+        let after = self.cursors.lock().entry(place.role).or_default().after();
+        let many = if shared.takes_one(place.role) { 1 } else { self.many };
         let mut claimed = Vec::new();
+        let began = clock::now();
         let span = tracing::debug_span!("turn", role = place.role_name);
-        match turn::take(&self.shared, &place, after, MANY, &mut claimed).instrument(span).await {
+        match turn::take(&shared, place, after, many, &mut claimed).instrument(span).await {
             Ok(report) => {
-                self.cursor.lock().took(report.newest);
-                self.shared.note(&report);
+                if let Some(cursor) = self.cursors.lock().get_mut(&place.role) {
+                    cursor.took(report.newest);
+                }
+                shared.note(&report);
+                self.learn(report.claimed, began.elapsed());
                 if report.claimed > 0 {
-                    add(&self.shared.metrics.turns_total, 1);
+                    shared.role_is_well(place.role);
+                    add(&shared.metrics.turns_total, 1);
                 }
                 Ok(report)
             }
             Err(error) => {
-                self.cursor.lock().restart();
-                if matches!(error, TurnError::Steps(_)) {
-                    self.shared.suspect(&claimed);
+                self.cursors.lock().remove(&place.role);
+                self.place = None;
+                if error.blames_steps() {
+                    shared.suspect(&claimed);
                 }
+                shared.role_failed(place.role, &claimed, error.refusal());
                 // The executor may be gone, with its role's other objects.
-                self.shared.executors.lock().await.remove(&place.role);
+                shared.executors.lock().remove(&place.role);
                 Err(error)
             }
+        }
+    }
+
+    /// Fits the size of turns to how long they take here and now.
+    fn learn(&mut self, claimed: usize, took: Duration) {
+        if took > TURN_TIMES.1 {
+            let half = i32::try_from(claimed / 2).unwrap_or(MANY.1);
+            self.many = half.clamp(MANY.0, self.many);
+        } else if took < TURN_TIMES.0 {
+            self.many = (self.many * 2).min(MANY.1);
         }
     }
 
@@ -241,11 +272,11 @@ impl Lane {
         }
     }
 
-    async fn waiting(&mut self, after: i64) -> Result<Vec<Place>, TurnError> {
+    async fn waiting(&mut self) -> Result<Vec<Place>, TurnError> {
         let database = self.shared.target.database_name().to_owned();
         let scout = self.scout().await?;
         let rows =
-            scout.query_typed("SELECT role, role_name FROM df._waiting($1)", &[(&after, Type::INT8)]).await?;
+            scout.query_typed("SELECT role, role_name FROM df._waiting()", &[]).await?;
         Ok(rows
             .iter()
             .map(|row| Place { role: row.get(0), role_name: row.get(1), database: database.clone() })
@@ -255,11 +286,14 @@ impl Lane {
     async fn set_asleep(&mut self, asleep: bool) {
         let set = async {
             let scout = self.scout().await?;
-            scout.query_typed("SELECT df._set_asleep($1)", &[(&asleep, Type::BOOL)]).await?;
-            Ok::<(), TurnError>(())
+            let row = scout.query_typed_one("SELECT df._set_asleep($1)", &[(&asleep, Type::BOOL)]).await?;
+            Ok::<_, TurnError>(row.get::<_, Option<f64>>(0))
         };
         match set.await {
-            Ok(()) => self.shared.asleep.store(asleep, Ordering::Relaxed),
+            Ok(due_in_s) => {
+                self.shared.asleep.store(asleep, Ordering::Relaxed);
+                self.shared.due(seconds(due_in_s));
+            }
             Err(error) => tracing::warn!(%error, "starters cannot be told whether the worker sleeps"),
         }
     }

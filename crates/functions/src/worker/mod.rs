@@ -14,10 +14,10 @@ mod shared;
 mod steps;
 mod turn;
 
-use std::sync::{atomic::Ordering, Arc};
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 
@@ -28,6 +28,7 @@ pub use instance::id;
 pub use metrics::Metrics;
 
 use session::Sessions;
+use lanes::Cursors;
 use shared::Shared;
 
 /// How many lanes take turns.
@@ -60,6 +61,14 @@ pub enum WorkerError {
         /// The server's words.
         cause: String,
     },
+    /// The database does not hold UTF-8.
+    #[error("{target} is encoded in {found}, and durable functions need UTF8: what a step returns could not be kept")]
+    Encoding {
+        /// Host and database.
+        target: String,
+        /// Its encoding.
+        found: String,
+    },
     /// The server's messages are in a language that the executor cannot read.
     #[error("the server writes its messages in `{found}`, and the worker must read some of them: ALTER ROLE {role} SET lc_messages = 'C'")]
     Language {
@@ -91,7 +100,7 @@ impl Worker {
     /// [`WorkerError`].
     pub async fn start(options: Options) -> Result<Self, WorkerError> {
         let epoch = new_epoch();
-        let target = Target::parse(&options.url)?.application_name(&format!("duramen fn {epoch}"));
+        let target = session::guarded(Target::parse(&options.url)?, &epoch);
         check(&target).await?;
         let sessions = Sessions::new(target.clone(), LANES + options.connections, options.connections);
         let shared = Arc::new(Shared::new(target.clone(), sessions, epoch));
@@ -99,14 +108,17 @@ impl Worker {
             target: target.describe(),
             cause: error.to_string(),
         })?;
-        let cursor = Arc::new(Mutex::default());
+        let cursors: Arc<Cursors> = Arc::default();
+        let (of_leader, connections) = (Arc::clone(&cursors), options.connections);
         let mut tasks = vec![
             tokio::spawn(control::serve(Arc::clone(&shared), connection)),
-            tokio::spawn(activity::dispatch(Arc::clone(&shared), options.connections)),
-            tokio::spawn(lanes::lead(Arc::clone(&shared), Arc::clone(&cursor))),
+            tokio::spawn(control::maintain(Arc::clone(&shared))),
+            supervise(&shared, move |shared| activity::dispatch(shared, connections)),
+            supervise(&shared, move |shared| lanes::lead(shared, Arc::clone(&of_leader))),
         ];
         for _ in 1..LANES {
-            tasks.push(tokio::spawn(lanes::help(Arc::clone(&shared), Arc::clone(&cursor))));
+            let cursors = Arc::clone(&cursors);
+            tasks.push(supervise(&shared, move |shared| lanes::help(shared, Arc::clone(&cursors))));
         }
         Ok(Self { shared, tasks })
     }
@@ -125,18 +137,17 @@ impl Worker {
                 // A task that panicked has ended, too.
                 let _ = task.await;
             }
-            while self.shared.metrics.running_activities.load(Ordering::Relaxed) > 0 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
         };
-        if tokio::time::timeout(patience, waited).await.is_err() {
-            self.shared.stop_where(|_| true);
-        }
+        let in_time = tokio::time::timeout(patience, waited).await.is_ok();
         let farewell = async {
             let client = self.shared.target.connect().await.ok()?;
             let epoch = self.shared.epoch.lock().clone();
             let key: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] = [(&epoch, Type::TEXT)];
             client.query_typed("SELECT df._give_back($1::text::uuid)", &key).await.ok()?;
+            if !in_time {
+                // What still runs is not ours any more, and whatever it reports is not recorded.
+                self.shared.stop_all();
+            }
             client
                 .execute_typed("DELETE FROM df._worker_epoch WHERE epoch_id = $1::text::uuid", &key)
                 .await
@@ -147,6 +158,25 @@ impl Worker {
             tracing::warn!("the database could not be told that the worker ends; others will notice");
         }
     }
+}
+
+/// Runs a task, and begins it anew should it panic: a defect that one instance meets must not stop the others.
+fn supervise<F, T>(shared: &Arc<Shared>, task: F) -> JoinHandle<()>
+where
+    F: Fn(Arc<Shared>) -> T + Send + 'static,
+    T: Future<Output = ()> + Send + 'static,
+{
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        // It ends with this one.
+        let mut running = tokio::task::JoinSet::new();
+        running.spawn(task(Arc::clone(&shared)));
+        while let Some(Err(error)) = running.join_next().await {
+            tracing::error!(%error, "a task of the worker has failed and is begun anew");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            running.spawn(task(Arc::clone(&shared)));
+        }
+    })
 }
 
 /// A name for a worker's time: a random UUID (version 4).
@@ -165,7 +195,7 @@ async fn check(target: &Target) -> Result<(), WorkerError> {
     let row = client
         .query_typed_one(
             "SELECT current_user::text, current_setting('lc_messages'),
-                    pg_has_role(current_user, c.relowner, 'USAGE')
+                    pg_has_role(current_user, c.relowner, 'USAGE'), current_setting('server_encoding')
              FROM pg_class c WHERE c.oid = 'df._ready'::regclass",
             &[],
         )
@@ -182,6 +212,10 @@ async fn check(target: &Target) -> Result<(), WorkerError> {
             hint: "connect as the role that installed it, or as a member of it".to_owned(),
         }
         .into());
+    }
+    let encoding: String = row.get(3);
+    if encoding != "UTF8" {
+        return Err(WorkerError::Encoding { target: target.describe(), found: encoding });
     }
     if !english {
         return Err(WorkerError::Language { found: language, role });

@@ -1,10 +1,12 @@
-//! Sessions for steps: pooled for each role, database and purpose, and handed out clean.
+//! Sessions for turns and steps: pooled for each role, database and purpose, and handed out clean.
 //!
-//! A session has the settings that its role has when it logs in (`ALTER ROLE ... SET`), the worker's limits, and
-//! whatever `RESET ALL` leads back to is exactly this: they are given in the startup packet.
+//! Whatever session the worker opens looks names up in `pg_catalog` only, and has the worker's limits, from its startup
+//! packet on: `RESET ALL` leads back to this. What `ALTER ROLE ... SET` gives a submitter holds for the text of its
+//! steps, and for nothing that the worker says.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -29,16 +31,45 @@ pub(crate) struct Place {
     pub(crate) database: String,
 }
 
+/// What every session of a worker begins with.
+const SETTINGS: [(&str, &str); 13] = [
+    // Whoever may create objects in some schema of the search path decides what an unqualified name means.
+    ("search_path", "pg_catalog, pg_temp"),
+    // A worker that stops in the middle of a transaction holds its locks for at most this long.
+    ("idle_in_transaction_session_timeout", "30000"),
+    // The sessions of a worker that was killed end with it, also in the middle of a statement.
+    ("client_connection_check_interval", "2000"),
+    ("default_transaction_isolation", "read committed"),
+    ("default_transaction_read_only", "off"),
+    ("default_transaction_deferrable", "off"),
+    ("statement_timeout", "0"),
+    ("TimeZone", "UTC"),
+    ("DateStyle", "ISO,MDY"),
+    ("IntervalStyle", "postgres"),
+    ("bytea_output", "hex"),
+    ("standard_conforming_strings", "on"),
+    ("client_min_messages", "warning"),
+];
 /// How long a step may wait for a lock in a turn, before it is sent to run alone.
-const TURN_LOCK_TIMEOUT_MS: u32 = 10;
-/// A worker that stops in the middle of a transaction holds its locks for at most this long.
-const IDLE_IN_TRANSACTION_TIMEOUT_MS: u32 = 30_000;
-/// How many sessions are kept idle, over all roles.
-const IDLE_MAX: usize = 64;
+const TURN_LOCK_TIMEOUT_MS: &str = "10";
+/// How long the end of a session may take that another session asks for.
+const TERMINATE_WITHIN: Duration = Duration::from_secs(5);
+
+/// The target as a worker uses it.
+pub(crate) fn guarded(target: Target, epoch: &str) -> Target {
+    target.application_name(&format!("duramen fn {epoch}")).settings(SETTINGS)
+}
 
 /// A connection that is out of the pool. Give it back with [`Sessions::give_back`] if it is clean; else it is closed.
 pub(crate) struct Session {
     pub(crate) client: Client,
+    /// The server process behind it.
+    pub(crate) pid: i32,
+    pub(crate) role: u32,
+    /// What the submitter's text runs with: names and values in turn.
+    pub(crate) settings: Arc<Vec<String>>,
+    /// The limit that the submitter's role has for statements, as the server writes it.
+    pub(crate) statement_timeout: Option<String>,
     key: (Place, Purpose),
     _permit: OwnedSemaphorePermit,
 }
@@ -49,10 +80,19 @@ impl Session {
     }
 }
 
-/// The pool. `limit` bounds how many sessions of a purpose are in use at once.
+/// An open connection without its permit.
+struct Idle {
+    client: Client,
+    pid: i32,
+    settings: Arc<Vec<String>>,
+    statement_timeout: Option<String>,
+}
+
+/// The pool. It bounds how many sessions of a purpose are in use at once, and how many are idle.
 pub(crate) struct Sessions {
-    target: Target,
-    idle: Mutex<HashMap<(Place, Purpose), Vec<Client>>>,
+    target: Mutex<Target>,
+    idle: Mutex<HashMap<(Place, Purpose), Vec<Idle>>>,
+    idle_max: usize,
     turns: Arc<Semaphore>,
     alone: Arc<Semaphore>,
 }
@@ -60,8 +100,9 @@ pub(crate) struct Sessions {
 impl Sessions {
     pub(crate) fn new(target: Target, turns: usize, alone: usize) -> Self {
         Self {
-            target,
+            target: Mutex::new(target),
             idle: Mutex::default(),
+            idle_max: turns + alone,
             turns: Arc::new(Semaphore::new(turns)),
             alone: Arc::new(Semaphore::new(alone)),
         }
@@ -77,14 +118,17 @@ impl Sessions {
             unreachable!("the semaphore is never closed")
         };
         let key = (place.clone(), purpose);
-        loop {
-            let Some(client) = self.idle.lock().get_mut(&key).and_then(Vec::pop) else { break };
-            if !client.is_closed() {
-                return Ok(Session { client, key, _permit: permit });
+        let pooled = loop {
+            let Some(idle) = self.idle.lock().get_mut(&key).and_then(Vec::pop) else { break None };
+            if !idle.client.is_closed() {
+                break Some(idle);
             }
-        }
-        let client = self.open(place, purpose).await?;
-        Ok(Session { client, key, _permit: permit })
+        };
+        let Idle { client, pid, settings, statement_timeout } = match pooled {
+            Some(idle) => idle,
+            None => self.open(place, purpose).await?,
+        };
+        Ok(Session { client, pid, role: place.role, settings, statement_timeout, key, _permit: permit })
     }
 
     /// Takes back a session that holds nothing of its last step.
@@ -93,71 +137,77 @@ impl Sessions {
             return;
         }
         let mut idle = self.idle.lock();
-        if idle.values().map(Vec::len).sum::<usize>() >= IDLE_MAX {
-            // Another role's oldest session makes room.
+        if idle.values().map(Vec::len).sum::<usize>() >= self.idle_max {
+            // The role with the most idle sessions gives one up.
             let fullest = idle.iter().max_by_key(|(_, clients)| clients.len()).map(|(key, _)| key.clone());
             if let Some(clients) = fullest.and_then(|key| idle.get_mut(&key)) {
                 clients.remove(0);
             }
         }
-        idle.entry(session.key).or_default().push(session.client);
+        let Session { client, pid, settings, statement_timeout, key, .. } = session;
+        idle.entry(key).or_default().push(Idle { client, pid, settings, statement_timeout });
     }
 
-    /// Closes what is idle.
-    pub(crate) fn clear(&self) {
+    /// Closes what is idle; what is opened from now on goes to this target.
+    pub(crate) fn restart(&self, target: Target) {
+        *self.target.lock() = target;
         self.idle.lock().clear();
     }
 
-    async fn open(&self, place: &Place, purpose: Purpose) -> Result<Client, ConnectError> {
-        let idle_limit = IDLE_IN_TRANSACTION_TIMEOUT_MS.to_string();
-        let lock = match purpose {
-            Purpose::Turn => TURN_LOCK_TIMEOUT_MS.to_string(),
-            Purpose::Alone => "0".to_owned(),
+    /// Ends a session from outside. It may be running something that takes no notice of cancel requests.
+    pub(crate) async fn terminate(&self, pid: i32) {
+        let target = self.target.lock().clone();
+        let terminate = async {
+            let client = target.connect().await.ok()?;
+            client.query_typed("SELECT pg_terminate_backend($1)", &[(&pid, Type::INT4)]).await.ok()
         };
-        let ours = [
-            ("idle_in_transaction_session_timeout", idle_limit.as_str()),
-            ("TimeZone", "UTC"),
-            ("DateStyle", "ISO,MDY"),
-            ("IntervalStyle", "postgres"),
-            ("bytea_output", "hex"),
-            ("standard_conforming_strings", "on"),
-            ("default_transaction_isolation", "read committed"),
-            ("default_transaction_read_only", "off"),
-            ("client_min_messages", "warning"),
-            ("df.in_workflow", "true"),
-        ];
-        let limits = [("statement_timeout", "0"), ("lock_timeout", lock.as_str())];
-        let here = self.target.clone().database(&place.database);
-        let of_role = role_settings(&here, place).await?;
-        let of_role: Vec<(&str, &str)> =
-            of_role.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        // A role's own limit on statements holds for its steps too, but not for turns, whose limit is shorter.
-        let all = match purpose {
-            Purpose::Turn => [ours.to_vec(), of_role.clone(), limits.to_vec()].concat(),
-            Purpose::Alone => [ours.to_vec(), limits.to_vec(), of_role.clone()].concat(),
-        };
-        match here.clone().settings(all).connect().await {
-            Err(ConnectError::Refused { cause, .. }) if !of_role.is_empty() => {
-                tracing::warn!(role = place.role_name, %cause, "the role's own settings cannot be used for its steps");
-                here.settings([&ours[..], &limits[..]].concat()).connect().await
-            }
-            result => result,
+        if !matches!(tokio::time::timeout(TERMINATE_WITHIN, terminate).await, Ok(Some(_))) {
+            tracing::warn!(pid, "a session that does not stop cannot be ended");
         }
+    }
+
+    async fn open(&self, place: &Place, purpose: Purpose) -> Result<Idle, ConnectError> {
+        let mut here = self.target.lock().clone().database(&place.database);
+        if purpose == Purpose::Turn {
+            here = here.settings([("lock_timeout", TURN_LOCK_TIMEOUT_MS)]);
+        }
+        let client = here.connect().await?;
+        let refused = |error: tokio_postgres::Error| ConnectError::Refused {
+            target: here.describe(),
+            cause: crate::connect::with_sources(&error),
+        };
+        let rows = client.query_typed(ROLE_SETTINGS, &[(&place.role, Type::OID)]).await.map_err(refused)?;
+        let pid = client.query_typed_one("SELECT pg_backend_pid()", &[]).await.map_err(refused)?.get(0);
+        let mut settings = vec!["df.in_workflow".to_owned(), "true".to_owned()];
+        let mut statement_timeout = None;
+        for row in &rows {
+            let (name, value): (String, String) = (row.get(0), row.get(1));
+            if name == "statement_timeout" {
+                statement_timeout = Some(value);
+            } else {
+                settings.extend([name, value]);
+            }
+        }
+        Ok(Idle { client, pid, settings: Arc::new(settings), statement_timeout })
     }
 }
 
-/// What `ALTER ROLE ... SET` has given the role: for every database, then for this one.
-async fn role_settings(target: &Target, place: &Place) -> Result<Vec<(String, String)>, ConnectError> {
-    let client = target.connect().await?;
-    let rows = client
-        .query_typed(
-            "SELECT split_part(c, '=', 1), substr(c, strpos(c, '=') + 1)
-             FROM pg_db_role_setting s, unnest(s.setconfig) AS c
-             WHERE s.setrole = $1
-               AND s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
-             ORDER BY s.setdatabase",
-            &[(&place.role, Type::OID)],
-        )
-        .await;
-    Ok(rows.map_or_else(|_| Vec::new(), |rows| rows.iter().map(|row| (row.get(0), row.get(1))).collect()))
-}
+/// What a session of role `$1` would begin with here: its search path, and what `ALTER ROLE ... SET` gives it, for every
+/// database and then for this one. Settings that only superusers may change, or that speak of transactions and
+/// connections, are left out: they cannot hold for a step.
+const ROLE_SETTINGS: &str = "
+    SELECT 'search_path', coalesce(
+        (SELECT substr(c, strpos(c, '=') + 1) FROM pg_db_role_setting s, unnest(s.setconfig) AS c
+         WHERE s.setrole = 0 AND s.setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())
+           AND c LIKE 'search\\_path=%'),
+        (SELECT boot_val FROM pg_settings WHERE name = 'search_path'))
+    UNION ALL
+    (SELECT split_part(c, '=', 1), substr(c, strpos(c, '=') + 1)
+     FROM pg_db_role_setting s, unnest(s.setconfig) AS c
+     LEFT JOIN pg_settings p ON p.name = split_part(c, '=', 1)
+     WHERE s.setrole = $1
+       AND s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+       AND (p.context = 'user' OR p.context IS NULL)
+       AND split_part(c, '=', 1) NOT LIKE ALL (ARRAY['default\\_transaction%', 'idle%', 'lock\\_timeout', 'df.%',
+           'transaction\\_timeout', 'client\\_connection%', 'role', 'session\\_authorization'])
+     ORDER BY s.setdatabase)";

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -12,11 +13,10 @@ use tokio_postgres::CancelToken;
 use duramen_measure::clock;
 
 use super::metrics::{add, Metrics};
-use super::session::Sessions;
+use super::session::{Place, Sessions};
 use super::turn::Report;
 use crate::connect::Target;
 use crate::http::HttpPolicy;
-use crate::interpret::Cell;
 
 /// A step that takes so long does not belong in a turn.
 const SLOW: Duration = Duration::from_millis(25);
@@ -24,7 +24,7 @@ const SLOW: Duration = Duration::from_millis(25);
 const SLOW_REMEMBERED: Duration = Duration::from_secs(60);
 /// How many slow texts and suspected instances are remembered.
 const REMEMBERED_MAX: usize = 10_000;
-/// How long a cancelled statement may go on before its connection is closed.
+/// How long a cancelled statement may go on before its session is ended.
 pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Shared {
@@ -39,15 +39,17 @@ pub(crate) struct Shared {
     pub(crate) activities: Notify,
     /// A timer was set: the sleeper looks at the clock again.
     pub(crate) timers: Notify,
-    /// The earliest timer that is known.
-    pub(crate) next_due: Mutex<Option<jiff::Timestamp>>,
+    /// When the earliest timer that is known is due.
+    pub(crate) next_due: Mutex<Option<Instant>>,
     /// Set: no new work is begun.
     pub(crate) draining: watch::Sender<bool>,
     /// Nobody looks for work: a starter must notify.
     pub(crate) asleep: AtomicBool,
     pub(crate) http: Mutex<HttpPolicy>,
     /// The roles whose executor exists.
-    pub(crate) executors: tokio::sync::Mutex<HashSet<u32>>,
+    pub(crate) executors: Mutex<HashSet<u32>>,
+    roles: Mutex<HashMap<u32, Service>>,
+    condemned: Mutex<HashMap<i64, Condemned>>,
     running: Mutex<HashMap<(i64, String), Running>>,
     slow: Mutex<HashMap<u64, Instant>>,
     suspects: Mutex<HashSet<i64>>,
@@ -55,12 +57,60 @@ pub(crate) struct Shared {
     gone_roles: Mutex<HashSet<u32>>,
 }
 
-/// A statement of an activity that runs now.
-#[derive(Clone)]
+/// An activity that runs here.
+#[derive(Clone, Default)]
 pub(crate) struct Running {
-    pub(crate) cancel: Option<CancelToken>,
-    pub(crate) stop: std::sync::Arc<Notify>,
+    /// The statement that can be cancelled, and the process that runs it. The lock is held while a cancel request is
+    /// under way, so that it does not hit what the session does next.
+    statement: Arc<tokio::sync::Mutex<Option<(CancelToken, i32)>>>,
+    /// Its result is not wanted: what it reports is not recorded.
+    unwanted: Arc<AtomicBool>,
+    stop: Arc<Notify>,
 }
+
+impl Running {
+    /// A statement begins.
+    pub(crate) async fn begins(&self, token: CancelToken, pid: i32) {
+        *self.statement.lock().await = Some((token, pid));
+    }
+
+    /// The statement is over: nothing may cancel it any more.
+    pub(crate) async fn is_over(&self) {
+        *self.statement.lock().await = None;
+    }
+
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.unwanted.load(Ordering::Relaxed)
+    }
+
+    /// Returns when the activity is to be left alone, whatever it does.
+    pub(crate) async fn stopped(&self) {
+        self.stop.notified().await;
+    }
+}
+
+/// How a role has been served.
+#[derive(Default)]
+struct Service {
+    last: Option<Instant>,
+    /// After failures it is left out until then.
+    pause: Option<(Instant, Duration)>,
+    /// Until then one instance is taken at a time.
+    one_by_one: Option<Instant>,
+}
+
+/// An instance whose turn alone has failed.
+struct Condemned {
+    strikes: u32,
+    reason: String,
+}
+
+/// How long a role whose turn failed is left out, doubled up to the second.
+const ROLE_PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// How long a role's instances are taken one by one after the server refused what a turn wrote.
+const ONE_BY_ONE: Duration = Duration::from_secs(5);
+/// After so many turns that failed with it alone, an instance ends.
+const STRIKES_MAX: u32 = 3;
 
 impl Shared {
     pub(crate) fn new(target: Target, sessions: Sessions, epoch: String) -> Self {
@@ -76,12 +126,19 @@ impl Shared {
             draining: watch::Sender::new(false),
             asleep: AtomicBool::new(false),
             http: Mutex::new(HttpPolicy::default()),
-            executors: tokio::sync::Mutex::default(),
+            executors: Mutex::default(),
+            roles: Mutex::default(),
+            condemned: Mutex::default(),
             running: Mutex::default(),
             slow: Mutex::default(),
             suspects: Mutex::default(),
             gone_roles: Mutex::default(),
         }
+    }
+
+    /// Where the worker's sessions connect to under its present name.
+    pub(crate) fn guarded(&self) -> Target {
+        self.target.clone().application_name(&format!("duramen fn {}", self.epoch.lock()))
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -149,11 +206,68 @@ impl Shared {
         if report.mail {
             self.turns.notify_one();
         }
-        self.due(report.next_due);
+        self.due(report.due_in);
     }
 
     pub(crate) fn clear_suspect(&self, seq: i64) {
         self.suspects.lock().remove(&seq);
+    }
+
+    /// A role has the floor.
+    pub(crate) fn serves(&self, role: u32) {
+        self.roles.lock().entry(role).or_default().last = Some(clock::now());
+    }
+
+    /// Of roles that wait, the one that was served the longest ago and is not left out.
+    pub(crate) fn choose<'a>(&self, waiting: &'a [Place]) -> Option<&'a Place> {
+        let roles = self.roles.lock();
+        let served = |place: &&Place| roles.get(&place.role).and_then(|service| service.last);
+        let left_out = |place: &&Place| {
+            roles.get(&place.role).and_then(|service| service.pause).is_some_and(|(until, _)| clock::now() < until)
+        };
+        waiting.iter().filter(|place| !left_out(place)).min_by_key(served)
+    }
+
+    /// Whether a turn of the role takes one instance only.
+    pub(crate) fn takes_one(&self, role: u32) -> bool {
+        let roles = self.roles.lock();
+        roles.get(&role).and_then(|service| service.one_by_one).is_some_and(|until| clock::now() < until)
+    }
+
+    /// A turn of the role went well.
+    pub(crate) fn role_is_well(&self, role: u32) {
+        if let Some(service) = self.roles.lock().get_mut(&role) {
+            service.pause = None;
+        }
+    }
+
+    /// A turn of the role failed: with these instances, and if the server refused what was written, for this reason.
+    pub(crate) fn role_failed(&self, role: u32, claimed: &[i64], refusal: Option<String>) {
+        let mut roles = self.roles.lock();
+        let service = roles.entry(role).or_default();
+        let pause = service.pause.map_or(ROLE_PAUSES.0, |(_, pause)| (pause * 2).min(ROLE_PAUSES.1));
+        service.pause = Some((clock::now() + pause, pause));
+        let Some(reason) = refusal else { return };
+        service.one_by_one = Some(clock::now() + ONE_BY_ONE);
+        if let [seq] = claimed {
+            let mut condemned = self.condemned.lock();
+            if condemned.len() >= REMEMBERED_MAX {
+                condemned.clear();
+            }
+            let entry = condemned.entry(*seq).or_insert(Condemned { strikes: 0, reason: String::new() });
+            entry.strikes += 1;
+            entry.reason = reason;
+        }
+    }
+
+    /// Why an instance can only be ended.
+    pub(crate) fn condemned(&self, seq: i64) -> Option<String> {
+        let mut condemned = self.condemned.lock();
+        if condemned.is_empty() || condemned.get(&seq)?.strikes < STRIKES_MAX {
+            return None;
+        }
+        let reason = condemned.remove(&seq)?.reason;
+        Some(format!("what this instance has come to cannot be written down: {reason}"))
     }
 
     pub(crate) fn started(&self, seq: i64, cell: &str, running: Running) {
@@ -164,36 +278,56 @@ impl Shared {
         self.running.lock().remove(&(seq, cell.to_owned()));
     }
 
-    /// Stops an activity if it runs here.
-    pub(crate) fn stop(&self, seq: i64, cell: &Cell) {
-        self.stop_where(|(of, at)| *of == seq && at == cell.as_str());
+    /// The activities that run here.
+    pub(crate) fn held(&self) -> (Vec<i64>, Vec<String>) {
+        self.running.lock().keys().cloned().unzip()
     }
 
-    /// Stops the activities whose place satisfies `which`.
-    pub(crate) fn stop_where(&self, which: impl Fn(&(i64, String)) -> bool) {
-        let running: Vec<Running> = self
-            .running
-            .lock()
-            .iter()
-            .filter(|(place, _)| which(place))
-            .map(|(_, running)| running.clone())
-            .collect();
-        for running in running {
-            let tls = self.target.tls();
-            tokio::spawn(async move {
-                if let (Some(token), Ok(tls)) = (running.cancel, tls) {
-                    // A failure means that the server is gone, and then so is the statement.
-                    let _ = tokio::time::timeout(CANCEL_GRACE, token.cancel_query(tls)).await;
-                    tokio::time::sleep(CANCEL_GRACE).await;
-                }
-                running.stop.notify_one();
-            });
+    /// Whether an activity runs here.
+    pub(crate) fn holds(&self, seq: i64, cell: &str) -> bool {
+        self.running.lock().contains_key(&(seq, cell.to_owned()))
+    }
+
+    /// Stops an activity if it runs here. Its row must be gone, or given back: what it reports is not recorded.
+    pub(crate) fn stop(self: &Arc<Self>, seq: i64, cell: &str) {
+        let running = self.running.lock().get(&(seq, cell.to_owned())).cloned();
+        if let Some(running) = running {
+            self.end(running);
         }
     }
 
-    /// A timer is due then.
-    pub(crate) fn due(&self, at: Option<jiff::Timestamp>) {
-        let Some(at) = at else { return };
+    /// Stops all activities that run here. Their rows must be gone, or given back.
+    pub(crate) fn stop_all(self: &Arc<Self>) {
+        let all: Vec<Running> = self.running.lock().values().cloned().collect();
+        for running in all {
+            self.end(running);
+        }
+    }
+
+    fn end(self: &Arc<Self>, running: Running) {
+        let shared = Arc::clone(self);
+        running.unwanted.store(true, Ordering::Relaxed);
+        tokio::spawn(async move {
+            {
+                let statement = running.statement.lock().await;
+                if let (Some((token, _)), Ok(tls)) = (statement.as_ref(), shared.target.tls()) {
+                    // A failure means that the server is gone, and then so is the statement.
+                    let _ = tokio::time::timeout(CANCEL_GRACE, token.clone().cancel_query(tls)).await;
+                }
+            }
+            tokio::time::sleep(CANCEL_GRACE).await;
+            let pid = running.statement.lock().await.as_ref().map(|(_, pid)| *pid);
+            if let Some(pid) = pid {
+                // It takes no notice of being cancelled.
+                shared.sessions.terminate(pid).await;
+            }
+            running.stop.notify_one();
+        });
+    }
+
+    /// A timer is due after this time.
+    pub(crate) fn due(&self, after: Option<Duration>) {
+        let Some(at) = after.map(|after| clock::now() + after) else { return };
         let mut next = self.next_due.lock();
         if next.is_none_or(|known| at < known) {
             *next = Some(at);

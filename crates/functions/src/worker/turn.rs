@@ -1,12 +1,14 @@
 //! One turn: claim instances of a role, run them as far as they go, write what came of it; one transaction, one commit.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use tokio_postgres::{
     types::{ToSql, Type},
-    Client, Row,
+    Row,
 };
 
 use duramen_measure::clock;
@@ -27,7 +29,8 @@ const CLAIM: &str = "SELECT * FROM df._claim($1, $2, $3)";
 const FINISH: &str = "SELECT df._finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::text::json)";
 
 /// A commit with a notification may have to wait for others: that must not count as waiting for a lock of a step.
-const COMMIT: &str = "SET LOCAL lock_timeout = 0; COMMIT";
+/// A cursor that a step has declared WITH HOLD would run with the worker's rights.
+pub(crate) const COMMIT: &str = "SET LOCAL lock_timeout = 0; CLOSE ALL; COMMIT";
 
 /// Why a turn came to nothing. Its transaction is rolled back: nothing is lost, nothing has happened.
 #[derive(Debug, thiserror::Error)]
@@ -36,14 +39,31 @@ pub(crate) enum TurnError {
     Connect(#[from] ConnectError),
     #[error("{}", crate::connect::with_sources(.0))]
     Server(#[from] tokio_postgres::Error),
-    /// It is one of the steps, or what they have left to be checked at the commit.
-    #[error("one of the steps: {}", crate::connect::with_sources(.0))]
-    Steps(tokio_postgres::Error),
+    /// It is one of the steps.
+    #[error("one of the steps: {0}")]
+    Steps(#[from] steps::ExecutorError),
+    /// What the steps have left cannot be committed.
+    #[error("the commit: {}", crate::connect::with_sources(.0))]
+    Commit(tokio_postgres::Error),
+    /// Another database is not as it must be.
+    #[error("{0}")]
+    Elsewhere(String),
 }
 
-impl From<steps::ExecutorError> for TurnError {
-    fn from(error: steps::ExecutorError) -> Self {
-        Self::Steps(error.0)
+impl TurnError {
+    /// Whether one of several instances may be to blame, which alone would fail alone.
+    pub(crate) fn blames_steps(&self) -> bool {
+        matches!(self, TurnError::Steps(_) | TurnError::Commit(_))
+    }
+
+    /// The server's refusal of what the worker wrote; `None`: something that passes.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let TurnError::Server(error) = self else { return None };
+        let of_server = error.as_db_error()?;
+        // Rolled back, out of resources, interrupted, lost, in the wrong state, locked.
+        const PASSING: [&str; 7] = ["40", "53", "57", "58", "08", "25", "55"];
+        let class = of_server.code().code().get(..2).unwrap_or_default();
+        (!PASSING.contains(&class)).then(|| of_server.message().to_owned())
     }
 }
 
@@ -54,8 +74,8 @@ pub(crate) struct Report {
     pub(crate) claimed: usize,
     /// How many of them ended.
     pub(crate) ended: usize,
-    /// When the earliest timer that it set is due; in the past when a turn stopped before its end.
-    pub(crate) next_due: Option<Timestamp>,
+    /// How long it is until the earliest timer that it set; nothing when a turn stopped before its end.
+    pub(crate) due_in: Option<Duration>,
     /// It has left work for activities.
     pub(crate) activities: bool,
     /// It has written to other instances: parents, children.
@@ -66,20 +86,24 @@ pub(crate) struct Report {
 
 /// Takes a turn for instances of one role. What it had claimed is in `claimed`, also when it fails.
 pub(crate) async fn take(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     place: &Place,
     after: i64,
     many: i32,
     claimed: &mut Vec<i64>,
 ) -> Result<Report, TurnError> {
     let session = shared.sessions.get(place, Purpose::Turn).await?;
-    let report = attempt(shared, &session, place, after, many, claimed).await?;
-    shared.sessions.give_back(session);
-    Ok(report)
+    let report = attempt(shared, &session, place, after, many, claimed).await;
+    match &report {
+        Ok(_) => shared.sessions.give_back(session),
+        Err(TurnError::Steps(steps::ExecutorError::Stuck)) => shared.sessions.terminate(session.pid).await,
+        Err(_) => {}
+    }
+    report
 }
 
 async fn attempt(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     session: &Session,
     place: &Place,
     after: i64,
@@ -100,7 +124,7 @@ async fn attempt(
     }
     let mut instances: Vec<Instance> = rows.iter().map(read).collect();
     claimed.extend(instances.iter().map(|instance| instance.seq));
-    let mut turn = Turn::new(shared, client, place, rows[0].get("at"));
+    let mut turn = Turn::new(shared, session, place, rows[0].get("at"));
     turn.run(&mut instances).await?;
     turn.finish(instances).await
 }
@@ -128,6 +152,7 @@ pub(crate) enum Payload {
     Http { http: HttpCall },
 }
 
+/// A row of `_inbox`.
 #[derive(Debug, Serialize)]
 struct Mail {
     seq: i64,
@@ -136,29 +161,69 @@ struct Mail {
     data: Json,
 }
 
+/// A row of `_execution`.
+#[derive(Debug, Serialize)]
+struct Execution {
+    seq: i64,
+    execution: u64,
+    status: &'static str,
+    started_at: Timestamp,
+    ended_at: Timestamp,
+    event_count: u64,
+    output: Option<Json>,
+}
+
+/// An activity that nobody needs any more.
+#[derive(Debug, Serialize)]
+struct Dropped {
+    seq: i64,
+    cell: String,
+}
+
+/// What few turns have: the last argument of `df._finish`.
+#[derive(Debug, Default, Serialize)]
+struct More {
+    executions: Vec<Execution>,
+    dropped: Vec<Dropped>,
+    activities: Vec<Activity>,
+    mail: Vec<Mail>,
+}
+
+impl More {
+    fn is_empty(&self) -> bool {
+        self.executions.is_empty()
+            && self.dropped.is_empty()
+            && self.activities.is_empty()
+            && self.mail.is_empty()
+    }
+}
+
 /// Runs and writes instances of one role inside a transaction that is open.
 pub(crate) struct Turn<'a> {
-    shared: &'a Shared,
-    client: &'a Client,
+    shared: &'a Arc<Shared>,
+    session: &'a Session,
     place: &'a Place,
     /// The server's clock when the turn began, and ours: the two may differ.
     server_began: Timestamp,
     began: std::time::Instant,
-    activities: Vec<Activity>,
-    mail: Vec<Mail>,
+    more: More,
     children: bool,
 }
 
 impl<'a> Turn<'a> {
-    pub(crate) fn new(shared: &'a Shared, client: &'a Client, place: &'a Place, server_now: Timestamp) -> Self {
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        session: &'a Session,
+        place: &'a Place,
+        server_now: Timestamp,
+    ) -> Self {
         Self {
             shared,
-            client,
+            session,
             place,
             server_began: server_now,
             began: clock::now(),
-            activities: Vec::new(),
-            mail: Vec::new(),
+            more: More::default(),
             children: false,
         }
     }
@@ -175,6 +240,9 @@ impl<'a> Turn<'a> {
 
     /// Goes on with every instance until each has ended, waits, or the time is up.
     pub(crate) async fn run(&mut self, instances: &mut [Instance]) -> Result<(), TurnError> {
+        for instance in instances.iter_mut() {
+            instance.condemn(self.shared.condemned(instance.seq));
+        }
         let mut going: Vec<usize> = (0..instances.len()).collect();
         while !going.is_empty() {
             if self.over_budget() {
@@ -225,7 +293,7 @@ impl<'a> Turn<'a> {
 
     /// Leaves a step to an activity.
     fn later(&mut self, seq: i64, cell: &Cell, kind: &'static str, payload: Payload) {
-        self.activities.push(Activity { seq, cell: cell.as_str().to_owned(), kind, payload });
+        self.more.activities.push(Activity { seq, cell: cell.as_str().to_owned(), kind, payload });
     }
 
     /// Runs one round of steps; which instances it has brought on is returned.
@@ -239,7 +307,7 @@ impl<'a> Turn<'a> {
             return Ok(going);
         }
         let texts: Vec<&str> = batch.iter().map(|(_, _, text)| text.as_str()).collect();
-        let outcomes = steps::run(self.client, self.place.role, &self.place.role_name, &texts).await?;
+        let outcomes = steps::run(self.session, &texts).await?;
         let now = self.now();
         for ((index, cell, text), outcome) in batch.into_iter().zip(outcomes) {
             match outcome {
@@ -264,6 +332,7 @@ impl<'a> Turn<'a> {
         environment: Json,
     ) -> Result<(), TurnError> {
         let row = self
+            .session
             .client
             .query_typed_one(
                 "SELECT df._start_child($1, $2, $3, $4, $5, $6::text::json, $7::text::json, $8::text::json)",
@@ -289,12 +358,9 @@ impl<'a> Turn<'a> {
         let mut done = Done::default();
         let mut work = Work::default();
         let mut began = Vec::new();
-        let mut executions = Vec::new();
-        let mut dropped = Vec::new();
         let mut report = Report { claimed: instances.len(), mail: self.children, ..Report::default() };
         let keys = instances.iter().filter(|instance| instance.outcome.is_some()).map(|instance| instance.seq);
-        let ended: std::collections::HashSet<i64> = keys.collect();
-        self.activities.retain(|activity| !ended.contains(&activity.seq));
+        let ended: HashSet<i64> = keys.collect();
         for mut instance in instances {
             if instance.fresh {
                 report.newest = report.newest.max(instance.seq);
@@ -304,20 +370,16 @@ impl<'a> Turn<'a> {
             for execution in std::mem::take(&mut instance.executions) {
                 // The only one, or the last, is what `_done` says, too.
                 if execution.execution > 1 || execution.status == ExecutionStatus::Continued {
-                    executions.push(execution_row(instance.seq, &execution));
+                    self.more.executions.push(Execution::new(instance.seq, execution));
                 }
             }
             for cell in std::mem::take(&mut instance.dropped) {
-                self.shared.stop(instance.seq, &cell);
-                dropped.push(HashMap::from([
-                    ("seq", serde_json::Value::from(instance.seq)),
-                    ("cell", serde_json::Value::from(cell.to_string())),
-                ]));
+                self.more.dropped.push(Dropped { seq: instance.seq, cell: cell.as_str().to_owned() });
             }
             for child in std::mem::take(&mut instance.dropped_children) {
                 if let Some(seq) = instance::seq(&child) {
                     let reason = Json::string(&format!("its parent {} needs it no longer", instance.id));
-                    self.mail.push(Mail { seq, kind: "cancel", name: None, data: reason });
+                    self.more.mail.push(Mail { seq, kind: "cancel", name: None, data: reason });
                 }
             }
             match instance.outcome.take() {
@@ -327,29 +389,24 @@ impl<'a> Turn<'a> {
                     done.push(&instance, &outcome);
                 }
                 None => {
-                    report.next_due = earlier(report.next_due, instance.due_at);
+                    report.due_in = earlier(report.due_in, instance.due_at.map(|at| self.until(at)));
                     work.push(&instance);
                 }
             }
         }
         // A step of this turn may have been given up in the same turn.
-        self.activities.retain(|activity| {
-            !dropped.iter().any(|gone| gone["seq"] == activity.seq && gone["cell"] == activity.cell.as_str())
+        let More { activities, dropped, .. } = &mut self.more;
+        activities.retain(|activity| {
+            !ended.contains(&activity.seq)
+                && !dropped.iter().any(|gone| gone.seq == activity.seq && gone.cell == activity.cell)
         });
-        report.activities = !self.activities.is_empty();
-        report.mail |= !self.mail.is_empty();
-        let more = if executions.is_empty() && dropped.is_empty() && !report.activities && self.mail.is_empty() {
+        report.activities = !self.more.activities.is_empty();
+        report.mail |= !self.more.mail.is_empty();
+        let more = if self.more.is_empty() {
             None
         } else {
-            Some(
-                serde_json::json!({
-                    "executions": executions,
-                    "dropped": dropped,
-                    "activities": self.activities,
-                    "mail": self.mail,
-                })
-                .to_string(),
-            )
+            // A struct of numbers, texts and JSON has a JSON form.
+            serde_json::to_string(&self.more).ok()
         };
         let parameters: [(&(dyn ToSql + Sync), Type); 15] = [
                 (&self.place.role, Type::OID),
@@ -368,11 +425,21 @@ impl<'a> Turn<'a> {
                 (&began, Type::INT8_ARRAY),
                 (&more, Type::TEXT),
         ];
-        let finish = self.client.query_typed(FINISH, &parameters);
-        let (finished, committed) = tokio::join!(biased; finish, self.client.batch_execute(COMMIT));
+        let client = &self.session.client;
+        let finish = client.query_typed(FINISH, &parameters);
+        let (finished, committed) = tokio::join!(biased; finish, client.batch_execute(COMMIT));
         finished?;
-        committed.map_err(TurnError::Steps)?;
+        committed.map_err(TurnError::Commit)?;
+        // Only now are they not needed any more.
+        for Dropped { seq, cell } in &self.more.dropped {
+            self.shared.stop(*seq, cell);
+        }
         Ok(report)
+    }
+
+    /// How long it is until then.
+    fn until(&self, at: Timestamp) -> Duration {
+        Duration::try_from(at.duration_since(self.now())).unwrap_or(Duration::ZERO)
     }
 
     /// A child's end is its parent's event.
@@ -392,31 +459,25 @@ impl<'a> Turn<'a> {
             },
         };
         let data = Json::from_valid(serde_json::to_string(&end).unwrap_or_default());
-        self.mail.push(Mail { seq: *parent, kind: "child", name: Some(cell.clone()), data });
+        self.more.mail.push(Mail { seq: *parent, kind: "child", name: Some(cell.clone()), data });
     }
 }
 
-/// A row of `_execution`.
-fn execution_row(seq: i64, execution: &FinishedExecution) -> serde_json::Value {
-    let status = match execution.status {
-        ExecutionStatus::Completed => "c",
-        ExecutionStatus::Failed => "f",
-        ExecutionStatus::Continued => "n",
-        ExecutionStatus::Cancelled => "x",
-    };
-    serde_json::json!({
-        "seq": seq,
-        "execution": execution.execution,
-        "status": status,
-        "started_at": execution.started_at,
-        "ended_at": execution.ended_at,
-        "event_count": execution.event_count,
-        "output": execution.output,
-    })
+impl Execution {
+    fn new(seq: i64, of: FinishedExecution) -> Self {
+        let status = match of.status {
+            ExecutionStatus::Completed => "c",
+            ExecutionStatus::Failed => "f",
+            ExecutionStatus::Continued => "n",
+            ExecutionStatus::Cancelled => "x",
+        };
+        let FinishedExecution { execution, started_at, ended_at, event_count, output, .. } = of;
+        Self { seq, execution, status, started_at, ended_at, event_count, output }
+    }
 }
 
-/// The earlier of two times that may not be.
-pub(crate) fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+/// The shorter of two times that may not be.
+fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),

@@ -333,8 +333,7 @@ pub(crate) async fn maybe_one(client: &Client, sql: &str) -> Result<Option<Strin
 
 /// The rows of a query, every value as text.
 pub(crate) async fn rows(client: &Client, sql: &str) -> Vec<Vec<Option<String>>> {
-    let messages =
-        client.simple_query(sql).await.unwrap_or_else(|error| panic!("{sql}: {}", text(&error)));
+    let messages = client.simple_query(sql).await.unwrap_or_else(|error| panic!("{sql}: {}", text(&error)));
     messages
         .iter()
         .filter_map(|message| match message {

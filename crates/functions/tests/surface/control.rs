@@ -22,7 +22,10 @@ async fn events_reach_the_inbox_of_the_instance() {
     assert_eq!(call(format!("df.resume('{id}')")).await, format!("Instance {id} resumed"));
     let cancelled = format!("Instance {id} cancelled: Cancelled by user");
     assert_eq!(call(format!("df.cancel('{id}')")).await, cancelled);
-    assert_eq!(call(format!("df.cancel('{id}', 'it''s over')")).await, format!("Instance {id} cancelled: it's over"));
+    assert_eq!(
+        call(format!("df.cancel('{id}', 'it''s over')")).await,
+        format!("Instance {id} cancelled: it's over")
+    );
     let kept = rows(&client, "SELECT kind, name, data FROM df._inbox ORDER BY id").await;
     let some = |text: &str| Some(text.to_owned());
     assert_eq!(
@@ -59,9 +62,14 @@ async fn what_has_ended_stays_as_it_is() {
 #[tokio::test]
 async fn an_unknown_instance_is_not_found() {
     let (_database, client) = session().await;
-    for call in ["signal('0badc0de', 'x')", "cancel('0badc0de')", "pause('nonsense')", "resume('0badc0de')",
-        "delete('0badc0de')", "await_instance('0badc0de')"]
-    {
+    for call in [
+        "signal('0badc0de', 'x')",
+        "cancel('0badc0de')",
+        "pause('nonsense')",
+        "resume('0badc0de')",
+        "delete('0badc0de')",
+        "await_instance('0badc0de')",
+    ] {
         let said = refusal(&client, &format!("SELECT df.{call}")).await;
         assert!(said.contains("Instance not found or access denied: "), "{call}: {said}");
     }
@@ -79,7 +87,9 @@ async fn only_what_has_ended_is_deleted_and_then_all_of_it() {
     one(&client, &format!("SELECT df.signal('{id}', 'late')")).await;
     let owner = database.owner().await;
     owner
-        .batch_execute("INSERT INTO df._execution SELECT seq, 1, submitted_by, 'n', now(), now(), 1 FROM df._work")
+        .batch_execute(
+            "INSERT INTO df._execution SELECT seq, 1, submitted_by, 'n', now(), now(), 1 FROM df._work",
+        )
         .await
         .unwrap();
     ended(&database, &id, "f", "\"x\"").await;

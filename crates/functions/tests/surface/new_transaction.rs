@@ -56,7 +56,8 @@ async fn it_outlives_the_callers_transaction_and_is_the_callers() {
     owner.batch_execute(&format!("SET ROLE {bob}")).await.unwrap();
     one(&owner, "SELECT df.start('SELECT 1', 'of bob', transaction_mode => 'new')").await;
     owner.batch_execute("RESET ROLE").await.unwrap();
-    let whose = one(&owner, "SELECT submitted_by::regrole::text FROM df._instance WHERE label = 'of bob'").await;
+    let whose =
+        one(&owner, "SELECT submitted_by::regrole::text FROM df._instance WHERE label = 'of bob'").await;
     assert_eq!(whose, Some(bob));
     let said = refusal(&owner, "SELECT df.start('SELECT 1', transaction_mode => 'new')").await;
     assert!(said.contains("df.enable_superuser_instances"), "{said}");
@@ -65,19 +66,14 @@ async fn it_outlives_the_callers_transaction_and_is_the_callers() {
 #[tokio::test]
 async fn what_is_wrong_is_told_as_ever_and_what_hangs_ends() {
     let Some((database, client)) = with_dblink().await else { return };
-    let said = refusal(
-        &client,
-        "SELECT df.start('{\"node_type\":\"NONE\"}', transaction_mode => 'new')",
-    )
-    .await;
+    let said =
+        refusal(&client, "SELECT df.start('{\"node_type\":\"NONE\"}', transaction_mode => 'new')").await;
     assert!(said.contains("Unknown node_type 'NONE'"), "{said}");
     client.batch_execute("SET df.new_transaction_start_timeout_s = '0.5'; BEGIN").await.unwrap();
     one(&client, "SELECT df.start('SELECT 1', idempotency_key => 'held')").await;
-    let said = refusal(
-        &client,
-        "SELECT df.start('SELECT 1', transaction_mode => 'new', idempotency_key => 'held')",
-    )
-    .await;
+    let said =
+        refusal(&client, "SELECT df.start('SELECT 1', transaction_mode => 'new', idempotency_key => 'held')")
+            .await;
     assert!(said.contains("waited 0.5 s for a lock"), "{said}");
     client.batch_execute("ROLLBACK; SET df.new_transaction_start_timeout_s = 'soon'").await.unwrap();
     let said = refusal(&client, "SELECT df.start('SELECT 1', transaction_mode => 'new')").await;

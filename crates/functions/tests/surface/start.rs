@@ -10,11 +10,9 @@ async fn a_start_stores_one_instance_and_queues_it() {
     assert!(id.len() == 8 && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)), "{id}");
     let stored = rows(
         &client,
-        "SELECT id, label, graph, vars, input, database, status, i.submitted_by::regrole = quote_ident(current_user)::regrole,
+        "SELECT id, label, graph, vars, input, i.database, status, i.submitted_by::regrole = quote_ident(current_user)::regrole,
              (SELECT count(*) FROM df._ready r WHERE r.seq = i.seq AND r.wake), v.database, v.completed_at, v.root_node
-         FROM df._instance i JOIN df.instances v USING (id, label, created_at) WHERE i.seq = df._seq(id)"
-            .replace("database, status", "i.database, status")
-            .as_str(),
+         FROM df._instance i JOIN df.instances v USING (id, label, created_at) WHERE i.seq = df._seq(id)",
     )
     .await;
     assert_eq!(stored.len(), 1);
@@ -42,18 +40,30 @@ async fn what_cannot_start_is_refused_and_leaves_nothing() {
     let (database, client) = session().await;
     for (call, expected) in [
         ("df.start(NULL)", "must not be NULL"),
-        ("df.start('SELECT 1', transaction_mode => 'both')", "invalid transaction_mode \"both\" for df.start(): expected 'caller' or 'new'"),
+        (
+            "df.start('SELECT 1', transaction_mode => 'both')",
+            "invalid transaction_mode \"both\" for df.start(): expected 'caller' or 'new'",
+        ),
         ("df.start('SELECT 1', transaction_mode => NULL)", "expected 'caller' or 'new'"),
         ("df.start('SELECT 1', database => 'nowhere')", "database \"nowhere\" does not exist"),
         ("df.start('SELECT 1', database => 'template0')", "allows no connections"),
         ("df.start('SELECT 1', repeat('x', 1001))", "at most 1000 bytes"),
         ("df.start('SELECT 1', idempotency_key => '')", "1 to 200 characters"),
         ("df.start('SELECT 1', idempotency_key => repeat('x', 201))", "1 to 200 characters"),
-        ("df.start('{\"node_type\":\"NONE\",\"query\":\"x\"}')", "Unknown node_type 'NONE'. Valid types: SQL, THEN"),
-        ("df.start(df.setvar('a', 'b'))", "df.setvar cannot be used as a workflow step. Call df.setvar before df.start()."),
+        (
+            "df.start('{\"node_type\":\"NONE\",\"query\":\"x\"}')",
+            "Unknown node_type 'NONE'. Valid types: SQL, THEN",
+        ),
+        (
+            "df.start(df.setvar('a', 'b'))",
+            "df.setvar cannot be used as a workflow step. Call df.setvar before df.start().",
+        ),
         ("df.start_many(NULL)", "futs must not be NULL"),
         ("df.start_many(ARRAY['SELECT 1', NULL])", "element 2 of futs must not be NULL"),
-        ("df.start_many(ARRAY['SELECT 1'], inputs => ARRAY['1', '2']::jsonb[])", "inputs has 2 elements, and futs has 1"),
+        (
+            "df.start_many(ARRAY['SELECT 1'], inputs => ARRAY['1', '2']::jsonb[])",
+            "inputs has 2 elements, and futs has 1",
+        ),
         ("df.start_many(ARRAY['SELECT 1', '{\"node_type\":\"NONE\"}'])", "Unknown node_type 'NONE'"),
     ] {
         let said = refusal(&client, &format!("SELECT {call}")).await;
@@ -103,29 +113,30 @@ async fn a_database_that_the_role_may_not_enter_is_refused() {
 async fn many_start_at_once_in_the_order_of_the_array() {
     let (_database, client) = session().await;
     one(&client, "SELECT df.setvar('limit', '7')").await;
-    let listed = rows(
+    let ids = rows(
         &client,
-        "SELECT s.id, i.graph -> 0 ->> 'query', i.input, i.label, i.vars ->> 'limit', r.wake
-         FROM df.start_many(ARRAY(SELECT 'SELECT ' || n FROM generate_series(1, 500) n), 'bulk',
-             inputs => ARRAY(SELECT to_jsonb(n) FROM generate_series(1, 500) n)) WITH ORDINALITY s(id, place)
-         JOIN df._instance i ON i.seq = df._seq(s.id) JOIN df._ready r USING (seq) ORDER BY s.place",
+        "SELECT df.start_many(ARRAY(SELECT 'SELECT ' || n FROM generate_series(1, 500) n), 'bulk',
+             inputs => ARRAY(SELECT to_jsonb(n) FROM generate_series(1, 500) n))",
     )
     .await;
-    // The join sees the rows in the next statement only.
-    assert!(listed.is_empty());
     let listed = rows(
         &client,
         "SELECT i.id, i.graph -> 0 ->> 'query', i.input, i.label, i.vars ->> 'limit', r.wake
          FROM df._instance i JOIN df._ready r USING (seq) ORDER BY seq",
     )
     .await;
-    assert_eq!(listed.len(), 500);
+    assert_eq!((ids.len(), listed.len()), (500, 500));
     for (n, row) in listed.iter().enumerate() {
+        assert_eq!(row[0], ids[n][0]);
         let n = n + 1;
         let expected = [format!("SELECT {n}"), n.to_string(), "bulk".to_owned(), "7".to_owned()];
         let found: Vec<&str> = row[1..5].iter().map(|value| value.as_deref().unwrap()).collect();
         assert_eq!(found, expected);
-        assert_eq!(row[5].as_deref(), Some(if n == 500 { "t" } else { "f" }), "the last one wakes the workers");
+        assert_eq!(
+            row[5].as_deref(),
+            Some(if n == 500 { "t" } else { "f" }),
+            "the last one wakes the workers"
+        );
     }
     let again = rows(&client, "SELECT df.start_many(ARRAY['SELECT 3', df.seq('a', 'b')])").await;
     assert_eq!(again.len(), 2);

@@ -82,7 +82,9 @@ impl Key {
 }
 
 fn number(text: &str) -> Option<u32> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    // One text for one number: "07" is no number here.
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    plain.then(|| text.parse().ok())?
 }
 
 impl fmt::Display for Key {
