@@ -1,6 +1,6 @@
 //! Why a command failed, and the exit status that says so.
 
-use duramen_lab::{branches::LabError, store::StoreLabError};
+use duramen_lab::{branches::LabError, functions::FunctionsLabError, store::StoreLabError};
 use duramen_server::{client::ClientError, daemon::ServeError, lock::LockError, process::DaemonError};
 use std::{io, path::Path, process::ExitCode};
 
@@ -35,6 +35,9 @@ pub(crate) enum Failure {
     /// The lab could not measure the store.
     #[error(transparent)]
     StoreLab(#[from] StoreLabError),
+    /// The lab could not measure durable functions.
+    #[error(transparent)]
+    FunctionsLab(#[from] FunctionsLabError),
     /// A file or directory.
     #[error("cannot {doing} {path}: {source}")]
     Io {
@@ -63,7 +66,8 @@ impl Failure {
         ExitCode::from(match self {
             Failure::Usage(_)
             | Failure::Lab(LabError::Options(_))
-            | Failure::StoreLab(StoreLabError::Options(_)) => USAGE,
+            | Failure::StoreLab(StoreLabError::Options(_))
+            | Failure::FunctionsLab(FunctionsLabError::Options(_)) => USAGE,
             _ => FAILED,
         })
     }

@@ -1,5 +1,6 @@
 //! The lab: `duramen lab run ...` and `duramen lab diagnose`.
 
+mod functions;
 mod store;
 
 use crate::{
@@ -19,11 +20,13 @@ Examples:
   duramen lab run branches
   duramen lab run branches --json out/branches.json --html out/branches.html
   duramen lab run store --rows 20000 --seconds 0.2 --json out/store.json
+  duramen lab run functions --json out/functions.json
   duramen lab diagnose out/store.json";
 const RUN_EXAMPLES: &str = "\
 Examples:
   duramen lab run branches --rounds 5 --concurrency 100 --write events
-  duramen lab run store --durability memory,strict --ops 'kv.*'";
+  duramen lab run store --durability memory,strict --ops 'kv.*'
+  duramen lab run functions --phase throughput";
 const BRANCHES_EXAMPLES: &str = "\
 Examples:
   duramen lab run branches --rounds 5 --concurrency 100 --write ddl --html out/ddl.html
@@ -51,6 +54,9 @@ pub(crate) enum Suite {
     /// Every operation of the embedded store at every level of durability
     #[command(after_help = store::EXAMPLES)]
     Store(store::Store),
+    /// Durable functions: what one costs, how many a second, under kills, over time
+    #[command(after_help = functions::EXAMPLES)]
+    Functions(functions::Functions),
 }
 
 #[derive(Debug, Args)]
@@ -167,6 +173,7 @@ pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
     match lab {
         Lab::Run(Suite::Branches(suite)) => run_branches(context, suite).await,
         Lab::Run(Suite::Store(suite)) => store::run(context, suite),
+        Lab::Run(Suite::Functions(suite)) => functions::run(context, suite),
         Lab::Diagnose(diagnose) => store::diagnose(context, &diagnose),
     }
 }

@@ -152,7 +152,8 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     -- Among the instances of others one's own may be rare: then it is not the numbers that lead to them.
     lowest CONSTANT bigint := CASE WHEN row_security_active('df._done'::regclass) THEN
-        coalesce(pg_sequence_last_value('df._instance_seq'::regclass), 0) - CASE status WHEN 'completed' THEN 20000 ELSE 1000000 END END;
+        coalesce(pg_sequence_last_value('df._instance_seq'::regclass), 0)
+            - CASE status WHEN 'completed' THEN 20000 ELSE 1000000 END END;
 BEGIN
     floor := 0;
     CASE status

@@ -10,7 +10,8 @@
 -- After the clean-up of a step nothing may run that the submitter could have put there. So the executor's own search
 -- path is pg_catalog, and the submitter's settings, its search path among them, hold only for the step's text.
 --
--- What a statement returns is asked of a prepared statement, which is made here too: parsing runs code of types.
+-- The types of a result decide how it becomes JSON. They are read from the binary form of its first row, here: to ask
+-- the server for a description of the statement would mean to parse it once more, and parsing runs code of types.
 --
 -- Deferred constraints are checked at the end of the step that deferred them, so that they fail that step and not
 -- its neighbours. Before PostgreSQL 18 a trigger that is still queued at commit would run with the rights of the
@@ -18,7 +19,7 @@
 --
 -- outcome: c completed, f failed, s ran out of the call's statement_timeout, l waited too long for a lock,
 -- t left a temporary table. After s, l and t the step has had no effect, and wants to run alone.
--- shape: the number n of the statement duramen_n that tells the columns of the result.
+-- shape: the first row in binary form.
 CREATE OR REPLACE FUNCTION df_run.executor_body() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $body$ SELECT $$
 #variable_conflict use_column
@@ -28,16 +29,12 @@ DECLARE
     rows text[];
     bytes bigint;
     name text;
-    prepared text[] := '{}';
     begun timestamptz := clock_timestamp();
 BEGIN
     IF (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) IS DISTINCT FROM submitter THEN
         RAISE EXCEPTION 'this executor does not run as its submitter: drop it, and the worker makes it anew'
             USING ERRCODE = 'insufficient_privilege';
     END IF;
-    FOR name IN SELECT p.name FROM pg_catalog.pg_prepared_statements p WHERE p.from_sql LOOP
-        EXECUTE pg_catalog.format('DEALLOCATE %I', name);
-    END LOOP;
     FOR item IN 1 .. cardinality(texts) LOOP
         step := texts[item];
         outcome := 'c'; result := NULL; row_count := 0; code := NULL; message := NULL; shape := NULL;
@@ -56,6 +53,9 @@ BEGIN
                     rows := '{}';
                     bytes := 0;
                     FOR found_row IN EXECUTE step LOOP
+                        IF row_count = 0 THEN
+                            shape := record_send(found_row);
+                        END IF;
                         row_count := row_count + 1;
                         rows[row_count] := row_to_json(found_row)::text;
                         bytes := bytes + octet_length(rows[row_count]);
@@ -66,19 +66,6 @@ BEGIN
                         END IF;
                     END LOOP;
                     result := '[' || array_to_string(rows, ',') || ']';
-                    IF row_count > 0 THEN
-                        shape := array_position(prepared, step);
-                        IF shape IS NULL THEN
-                            prepared := prepared || step;
-                            shape := cardinality(prepared);
-                            BEGIN
-                                EXECUTE 'PREPARE duramen_' || shape || ' AS ' || step;
-                            EXCEPTION WHEN OTHERS THEN
-                                -- It cannot be prepared (SHOW, EXPLAIN), or not any more: it dropped what it read.
-                                NULL;
-                            END;
-                        END IF;
-                    END IF;
                 EXCEPTION WHEN invalid_cursor_definition THEN
                     GET STACKED DIAGNOSTICS message = MESSAGE_TEXT;
                     IF message LIKE '%multi-query%' THEN
@@ -118,7 +105,7 @@ BEGIN
             result := NULL; row_count := 0; shape := NULL;
         END IF;
         FOR name IN SELECT p.name FROM pg_catalog.pg_prepared_statements p
-            WHERE p.from_sql AND p.name NOT LIKE 'duramen\_%' LOOP
+            WHERE p.from_sql LOOP
             EXECUTE pg_catalog.format('DEALLOCATE %I', name);
         END LOOP;
         PERFORM pg_catalog.pg_advisory_unlock_all();
@@ -184,7 +171,7 @@ BEGIN
     EXECUTE format('DROP FUNCTION IF EXISTS %s', signature);
     EXECUTE format('CREATE FUNCTION df_run.%I(texts text[], settings text[], budget_ms double precision,
             bytes_max bigint, alone boolean)
-        RETURNS TABLE (item int, outcome "char", result text, row_count bigint, code text, message text, shape int)
+        RETURNS TABLE (item int, outcome "char", result text, row_count bigint, code text, message text, shape bytea)
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L',
         'r' || submitter, df_run.executor_source(submitter));
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);

@@ -179,6 +179,15 @@ pub(crate) fn values(text: &str) -> Option<Vec<&str>> {
     Some(found)
 }
 
+/// The names of the first object's members in an array, in their order and as often as they come.
+pub(crate) fn first_names(text: &str) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    serde_json::Deserializer::from_str(first_element(text)?)
+        .deserialize_map(Members(|key: &str, _| found.push(key.to_owned())))
+        .ok()?;
+    Some(found)
+}
+
 /// The first member of an object; the rest is not read.
 pub(crate) fn first_member(text: &str) -> Option<&str> {
     let mut first = None;

@@ -7,7 +7,9 @@
 //! | module | what it measures |
 //! | --- | --- |
 //! | [`branches`] | PostgreSQL branches out of the prepared pool, a hundred at once |
+//! | [`functions`] | durable functions under load, against kills, and over time |
 //! | [`store`] | every operation of the embedded store at every level of durability |
 
 pub mod branches;
+pub mod functions;
 pub mod store;

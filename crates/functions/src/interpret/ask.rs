@@ -8,10 +8,11 @@ use crate::json::{quoted, Json};
 use crate::substitute::{self, Environment, SubstituteError};
 
 use super::turn::Turn;
-use super::types::{Failure, Request};
+use super::types::{Cell, Failure, Request};
 
 impl Turn<'_, '_> {
     pub(super) fn ask_sql(&mut self, key: &Key, text: &str, params: Option<&Json>) {
+        let cell = self.next_cell(key);
         let text = if params.is_none() && !refers(text) {
             Ok(text.to_owned())
         } else {
@@ -19,27 +20,30 @@ impl Turn<'_, '_> {
         };
         self.ask(
             key,
-            text.map(|text| {
-                let cell = key.cell();
-                if is_bare(&text) {
-                    Request::Bare { cell, text }
-                } else {
-                    Request::Sql { cell, text }
-                }
-            }),
+            text.map(
+                |text| {
+                    if is_bare(&text) {
+                        Request::Bare { cell, text }
+                    } else {
+                        Request::Sql { cell, text }
+                    }
+                },
+            ),
         );
     }
 
     pub(super) fn ask_http(&mut self, key: &Key, settings: &HttpSettings) {
+        let cell = self.next_cell(key);
         let request = self.environment(key, |environment| http_call(settings, environment));
-        self.ask(key, request.map(|request| Request::Http { cell: key.cell(), request }));
+        self.ask(key, request.map(|request| Request::Http { cell, request }));
     }
 
     pub(super) fn ask_child(&mut self, key: &Key, root: u32, label: Option<&str>, awaited: bool) {
+        let cell = self.next_cell(key);
         let graph = self.graph.part(root);
         let label = label.map(str::to_owned);
         let environment = self.environment(key, |environment| handed_down(&graph, environment));
-        self.ask(key, Ok(Request::Child { cell: key.cell(), graph, label, environment, awaited }));
+        self.ask(key, Ok(Request::Child { cell, graph, label, environment, awaited }));
     }
 
     /// The value of a BREAK.
@@ -59,15 +63,21 @@ impl Turn<'_, '_> {
         Ok(count.is_some_and(|count| count.text().parse::<i64>().is_ok_and(|count| count > 0)))
     }
 
+    /// The cell for a request of this activation, which no earlier request had.
+    fn next_cell(&self, key: &Key) -> Cell {
+        Cell::asked(key, self.state.dropped)
+    }
+
     fn ask(&mut self, key: &Key, request: Result<Request, Failure>) {
         let request = match request {
             Ok(request) => request,
             Err(failure) => return self.fail_cell(key, failure),
         };
+        let token = self.state.dropped;
         let Some(frame) = self.running(key) else { return };
         frame.control = match &request {
-            Request::Child { awaited, .. } => Control::Child { awaited: *awaited, instance_id: None },
-            _ => Control::Asked,
+            Request::Child { awaited, .. } => Control::Child { token, awaited: *awaited, instance_id: None },
+            _ => Control::Asked { token },
         };
         self.state.memory.out.bytes += weight(&request);
         self.state.memory.out.requests.push((key.clone(), request));

@@ -30,7 +30,7 @@
 //! # Invariants
 //! * **I-1** A request is given once. Its cell is running from then on until `complete` or until it is in `dropped`;
 //!   a cell that was dropped takes no result any more.
-//! * **I-2** What was dropped before it was given is neither given nor dropped.
+//! * **I-2** No cell of a request that was dropped is ever that of another request. What was dropped before it was given is neither given nor dropped.
 //! * **I-3** A cell settles once per activation, and its parent is told once.
 //! * **I-4** A running cell has only running ancestors, and every running cell waits for a child, a request, a timer,
 //!   a signal, or an entry in one of the two lists.

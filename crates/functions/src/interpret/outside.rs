@@ -20,27 +20,25 @@ impl Turn<'_, '_> {
             Event::Pause => self.state.paused = true,
             Event::Resume => self.state.paused = false,
             Event::Child { cell, result } => {
-                let awaits = |control: &Control| matches!(control, Control::Child { awaited: true, .. });
-                self.take_in(&cell, result, awaits);
+                self.take_in(&cell, result, true);
             }
         }
     }
 
     /// The result of a request that is no child.
     pub(crate) fn complete(&mut self, cell: &Cell, result: Result<Json, Failure>) -> bool {
-        self.take_in(cell, result, |control| matches!(control, Control::Asked))
+        self.take_in(cell, result, false)
     }
 
-    fn take_in(
-        &mut self,
-        cell: &Cell,
-        result: Result<Json, Failure>,
-        awaits: impl Fn(&Control) -> bool,
-    ) -> bool {
-        let Some(key) = Key::parse(cell.as_str()) else { return false };
-        match self.state.frames.get(&key) {
-            Some(frame) if frame.running() && awaits(&frame.control) => {}
-            _ => return false,
+    fn take_in(&mut self, cell: &Cell, result: Result<Json, Failure>, of_child: bool) -> bool {
+        let Some((key, number)) = cell.parts() else { return false };
+        let awaits = match self.state.frames.get(&key).map(|frame| &frame.control) {
+            Some(Control::Asked { token }) => !of_child && *token == number,
+            Some(Control::Child { token, awaited, .. }) => of_child && *awaited && *token == number,
+            _ => false,
+        };
+        if !awaits {
+            return false;
         }
         let status = match result {
             Ok(result) => {

@@ -79,6 +79,8 @@ pub struct State {
     pub(crate) stack: Vec<Task>,
     /// What happened outside, the first thing first.
     pub(crate) inbox: VecDeque<Task>,
+    /// How many requests were dropped after they were given: the number of those that follow.
+    pub(crate) dropped: u64,
     pub(crate) paused: bool,
     pub(crate) cancel: Option<String>,
     pub(crate) outcome: Option<Outcome>,
@@ -163,10 +165,13 @@ pub(crate) struct Fault {
 pub(crate) enum Control {
     #[default]
     Plain,
-    /// A request was made.
-    Asked,
+    /// A request was made, with this number.
+    Asked {
+        token: u64,
+    },
     /// A child was asked for, and has this id if it has been started.
     Child {
+        token: u64,
         awaited: bool,
         instance_id: Option<String>,
     },
@@ -231,6 +236,7 @@ impl State {
             signals_lost: 0,
             stack: vec![Task::Start(Key::ROOT)],
             inbox: VecDeque::new(),
+            dropped: 0,
             paused: false,
             cancel: None,
             outcome: None,
@@ -278,8 +284,7 @@ impl State {
 
     /// The cells whose requests were given and have neither a result nor been dropped, in the order of their keys.
     pub fn outstanding(&self) -> Vec<Cell> {
-        let asked = |frame: &Frame| matches!(frame.control, Control::Asked | Control::Child { .. });
-        self.frames.iter().filter(|(_, frame)| asked(frame)).map(|(key, _)| key.cell()).collect()
+        self.frames.iter().filter_map(|(key, frame)| frame.control.asked(key)).collect()
     }
 
     /// Takes in something that happened. What follows from it shows at the next [`State::advance`].
@@ -301,13 +306,26 @@ impl State {
 
     /// Takes in the id of a child that was asked for. One that is not awaited is thereby completed.
     pub fn child_started(&mut self, cell: &Cell, instance_id: &str) {
-        let Some(key) = Key::parse(cell.as_str()) else { return };
+        let Some((key, number)) = cell.parts() else { return };
         let Some(frame) = self.frames.get_mut(&key) else { return };
-        if let Control::Child { awaited, instance_id: id @ None } = &mut frame.control {
-            *id = Some(instance_id.to_owned());
-            if !*awaited && self.outcome.is_none() {
-                self.inbox.push_back(Task::ChildStarted(key));
+        match &mut frame.control {
+            Control::Child { token, awaited, instance_id: id @ None } if *token == number => {
+                *id = Some(instance_id.to_owned());
+                if !*awaited && self.outcome.is_none() {
+                    self.inbox.push_back(Task::ChildStarted(key));
+                }
             }
+            _ => {}
+        }
+    }
+}
+
+impl Control {
+    /// The cell of the request that was made for this activation.
+    pub(crate) fn asked(&self, key: &Key) -> Option<Cell> {
+        match self {
+            Control::Asked { token } | Control::Child { token, .. } => Some(Cell::asked(key, *token)),
+            _ => None,
         }
     }
 }

@@ -35,7 +35,7 @@ impl Turn<'_, '_> {
                     self.state.memory.timers.remove(&(due, key.clone()));
                 }
                 self.state.memory.waits.remove(&key);
-                if let Control::Asked | Control::Child { .. } = frame.control {
+                if frame.control.asked(&key).is_some() {
                     withdrawn.push((key, frame.control));
                 }
             }
@@ -57,8 +57,7 @@ impl Turn<'_, '_> {
         let (running, settled) = frames.into_iter().partition(|(_, frame): &(Key, Frame)| frame.running());
         self.state.frames = settled;
         let running: BTreeMap<Key, Frame> = running;
-        let asked = |frame: &Frame| matches!(frame.control, Control::Asked | Control::Child { .. });
-        let asked = running.into_iter().filter(|(_, frame)| asked(frame));
+        let asked = running.into_iter().filter(|(key, frame)| frame.control.asked(key).is_some());
         let withdrawn = asked.map(|(key, frame)| (key, frame.control)).collect();
         self.withdraw(withdrawn);
     }
@@ -83,12 +82,13 @@ impl Turn<'_, '_> {
                 continue;
             }
             match control {
-                Control::Child { awaited: true, instance_id: Some(id) } => {
-                    out.dropped_children.push(id.clone())
+                Control::Child { awaited: true, instance_id: Some(id), .. } => {
+                    out.dropped_children.push(id.clone());
                 }
-                Control::Child { awaited: false, instance_id: Some(_) } => {}
-                _ => out.dropped.push(key.cell()),
+                Control::Child { awaited: false, instance_id: Some(_), .. } => {}
+                _ => out.dropped.extend(control.asked(key)),
             }
+            self.state.dropped += 1;
         }
     }
 }

@@ -12,6 +12,9 @@ use crate::json::Json;
 
 /// The key of one activation of a node: its index and, inside the bodies of MAPs, the numbers of the items: `7`,
 /// `7@3`, `7@3.1`.
+///
+/// Those of requests go on with a number, `7@3#2`, once the instance has dropped a request: the node may ask anew, and
+/// what comes late for the dropped request must not be taken for an answer to the new one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cell(String);
 
@@ -24,11 +27,17 @@ impl Cell {
     /// assert_eq!(Cell::parse("seven"), None);
     /// ```
     pub fn parse(text: &str) -> Option<Cell> {
-        Key::parse(text).map(|_| Cell(text.to_owned()))
+        read(text).map(|_| Cell(text.to_owned()))
     }
 
-    pub(super) fn of(key: &Key) -> Cell {
-        Cell(key.to_string())
+    /// The cell of a request.
+    pub(super) fn asked(key: &Key, token: u64) -> Cell {
+        Cell(if token == 0 { key.to_string() } else { format!("{key}#{token}") })
+    }
+
+    /// The activation, and which of its requests.
+    pub(super) fn parts(&self) -> Option<(Key, u64)> {
+        read(&self.0)
     }
 
     /// The key.
@@ -38,7 +47,18 @@ impl Cell {
 
     /// The index of the node.
     pub fn node(&self) -> u32 {
-        Key::parse(&self.0).map_or(0, |key| key.node)
+        read(&self.0).map_or(0, |(key, _)| key.node)
+    }
+}
+
+fn read(text: &str) -> Option<(Key, u64)> {
+    match text.split_once('#') {
+        None => Some((Key::parse(text)?, 0)),
+        // One text for one number.
+        Some((key, token)) if token.starts_with(|digit: char| ('1'..='9').contains(&digit)) => {
+            Some((Key::parse(key)?, token.parse().ok()?))
+        }
+        Some(_) => None,
     }
 }
 
@@ -219,8 +239,8 @@ pub struct Progress {
     /// Executions that have ended.
     pub executions: Vec<FinishedExecution>,
     /// Requests of earlier calls whose results are not wanted any more: a race is lost, a time is over, the instance is
-    /// cancelled. Also children that were asked for and have not been told as started. To be looked at before
-    /// `requests`: when a RETRY begins a body anew, the same cell can be in both.
+    /// cancelled. Also children that were asked for and have not been told as started. The activations may begin anew
+    /// at once, but then their requests have other cells.
     pub dropped: Vec<Cell>,
     /// Children to cancel, by their ids.
     pub dropped_children: Vec<String>,

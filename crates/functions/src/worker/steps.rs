@@ -11,8 +11,8 @@ use tokio_postgres::{
 
 use super::session::Session;
 use crate::interpret::Failure;
-use crate::json::Json;
-use crate::result::{self, Column, ResultError};
+use crate::json::{self, Json};
+use crate::result::{self, Column, ColumnKind, ResultError};
 
 /// How long a call of the executor goes on beginning steps.
 const CALL_BUDGET_MS: f64 = 5.0;
@@ -115,23 +115,24 @@ async fn call(
             rows
         }
     };
-    let shapes = rows.iter().filter_map(|row| row.get::<_, Option<i32>>(5)).max().unwrap_or(0);
-    let columns = describe(client, usize::try_from(shapes).unwrap_or(0)).await?;
-    rows.iter()
-        .map(|row| {
-            let shape = row.get::<_, Option<i32>>(5).and_then(|shape| usize::try_from(shape - 1).ok());
-            outcome(row, shape.and_then(|shape| columns.get(shape)))
-        })
-        .collect()
+    let mut outcomes = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let kinds = match row.get::<_, Option<&[u8]>>(5) {
+            None => Vec::new(),
+            Some(first) => kinds(client, first).await?,
+        };
+        outcomes.push(outcome(row, kinds)?);
+    }
+    Ok(outcomes)
 }
 
 /// What a row of the executor means.
-fn outcome(row: &Row, columns: Option<&Vec<Column>>) -> Result<StepOutcome, ExecutorError> {
+fn outcome(row: &Row, kinds: Vec<ColumnKind>) -> Result<StepOutcome, ExecutorError> {
     let count = u64::try_from(row.get::<_, i64>(2)).unwrap_or(0);
     Ok(StepOutcome::Settled(match (row.get::<_, &str>(0), row.get::<_, Option<&str>>(1)) {
         ("c", None) => Ok(result::affected(count)),
         ("c", Some(rows)) => {
-            Ok(result::typed_rows(rows, columns.map_or(&[][..], Vec::as_slice), count)?)
+            Ok(result::typed_rows(rows, &columns(rows, kinds)?, count)?)
         }
         ("f", _) => Err(Failure {
             message: row.get::<_, Option<String>>(4).unwrap_or_default(),
@@ -141,44 +142,70 @@ fn outcome(row: &Row, columns: Option<&Vec<Column>>) -> Result<StepOutcome, Exec
     }))
 }
 
-/// Asks the server for the columns of the statements that the executor has prepared, `duramen_1` to `duramen_<many>`, in
-/// one round trip. It has parsed them behind the wall already; here they are only named. One that cannot be described
-/// has no columns, and its values stay as the server wrote them.
-async fn describe(client: &Client, many: usize) -> Result<Vec<Vec<Column>>, ExecutorError> {
-    if many == 0 {
+/// The columns of a result: kinds from the binary form of the first row, names from its JSON.
+fn columns(rows: &str, kinds: Vec<ColumnKind>) -> Result<Vec<Column>, ResultError> {
+    // Nothing to mend, and no two columns that could have one name.
+    if kinds.len() <= 1 && kinds.iter().all(|kind| *kind == ColumnKind::Plain) {
         return Ok(Vec::new());
     }
-    let texts: Vec<String> = (1..=many).map(|number| format!("EXECUTE duramen_{number}")).collect();
-    if let Some(all) = describe_together(client, &texts).await? {
-        return Ok(all);
+    let names = json::first_names(rows).ok_or(ResultError::NotRows)?;
+    if names.len() != kinds.len() {
+        return Err(ResultError::Columns { found: names.len(), expected: kinds.len() });
     }
-    let mut columns = Vec::with_capacity(many);
-    for text in &texts {
-        let one = describe_together(client, std::slice::from_ref(text)).await?;
-        columns.push(one.and_then(|mut one| one.pop()).unwrap_or_default());
-    }
-    Ok(columns)
+    Ok(names.into_iter().zip(kinds).map(|(name, kind)| Column { name, type_oid: 0, kind }).collect())
 }
 
-/// `None`: at least one could not be described, and the transaction is as it was before.
-async fn describe_together(
-    client: &Client,
-    texts: &[String],
-) -> Result<Option<Vec<Vec<Column>>>, ExecutorError> {
-    let enter = client.batch_execute("SAVEPOINT describe");
-    let statements = futures_util::future::join_all(texts.iter().map(|text| client.prepare(text)));
-    let leave = client.batch_execute("RELEASE SAVEPOINT describe");
-    // The three are written one after the other and answered together.
-    let (entered, statements, left) = tokio::join!(biased; enter, statements, leave);
-    entered?;
-    if left.is_err() || statements.iter().any(Result::is_err) {
-        client.batch_execute("ROLLBACK TO SAVEPOINT describe; RELEASE SAVEPOINT describe").await?;
-        return Ok(None);
-    }
-    let columns = |statement: tokio_postgres::Statement| {
-        statement.columns().iter().map(|column| Column::new(column.name(), column.type_())).collect()
+/// The kinds of the columns of a row that `record_send` has written: their number, then for each the oid of its type, its
+/// length (-1: NULL), and its value.
+async fn kinds(client: &Client, mut row: &[u8]) -> Result<Vec<ColumnKind>, ExecutorError> {
+    let mut kinds = Vec::new();
+    let number = |row: &mut &[u8]| {
+        let (head, rest) = row.split_at_checked(4)?;
+        *row = rest;
+        Some(u32::from_be_bytes(head.try_into().ok()?))
     };
-    Ok(Some(statements.into_iter().filter_map(Result::ok).map(columns).collect()))
+    let many = number(&mut row).unwrap_or(0);
+    for _ in 0..many {
+        let (Some(oid), Some(length)) = (number(&mut row), number(&mut row)) else { break };
+        let length = if length == u32::MAX { 0 } else { length as usize };
+        row = row.get(length..).unwrap_or_default();
+        kinds.push(kind(client, oid).await?);
+    }
+    Ok(kinds)
+}
+
+/// The kind of a type. Those that the server was not born with are looked up.
+async fn kind(client: &Client, oid: u32) -> Result<ColumnKind, ExecutorError> {
+    if let Some(known) = Type::from_oid(oid) {
+        return Ok(ColumnKind::of(&known));
+    }
+    let row = client
+        .query_typed_opt(
+            "SELECT t.typtype::text, t.typbasetype, CASE WHEN t.typcategory = 'A' THEN t.typelem ELSE 0 END,
+                array(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0
+                      AND NOT a.attisdropped ORDER BY a.attnum),
+                array(SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0
+                      AND NOT a.attisdropped ORDER BY a.attnum)
+             FROM pg_type t WHERE t.oid = $1",
+            &[(&oid, Type::OID)],
+        )
+        .await?;
+    let Some(row) = row else { return Ok(ColumnKind::Plain) };
+    let (base, element): (u32, u32) = (row.get(1), row.get(2));
+    if row.get::<_, &str>(0) == "d" {
+        return Box::pin(kind(client, base)).await;
+    }
+    if element != 0 {
+        let element = Box::pin(kind(client, element)).await?;
+        return Ok(if element == ColumnKind::Plain { element } else { ColumnKind::Array(Box::new(element)) });
+    }
+    let (names, types): (Vec<String>, Vec<u32>) = (row.get(3), row.get(4));
+    let mut fields = Vec::with_capacity(names.len());
+    for (name, type_oid) in names.into_iter().zip(types) {
+        fields.push(Column { name, type_oid, kind: Box::pin(kind(client, type_oid)).await? });
+    }
+    let plain = fields.iter().all(|field| field.kind == ColumnKind::Plain);
+    Ok(if plain { ColumnKind::Plain } else { ColumnKind::Composite(fields) })
 }
 
 /// A name as SQL writes it.

@@ -58,6 +58,9 @@ impl Writer {
         }
         self.tasks("stack", state.stack.iter());
         self.tasks("inbox", state.inbox.iter());
+        if state.dropped > 0 {
+            let _ = write!(self.out, r#","dropped":{}"#, state.dropped);
+        }
         if state.paused {
             self.out.push_str(r#","paused":true"#);
         }
@@ -133,16 +136,18 @@ impl Writer {
     fn control(&mut self, control: &Control) {
         let _ = match control {
             Control::Plain => Ok(()),
-            Control::Asked => write!(self.out, r#","asked":true"#),
+            Control::Asked { token } => write!(self.out, r#","asked":{token}"#),
             Control::Wait => write!(self.out, r#","wait":true"#),
             Control::Join { open } => write!(self.out, r#","open":{open}"#),
             Control::Loop { iteration, began } => {
                 write!(self.out, r#","iteration":{iteration},"began":"{began}""#)
             }
             Control::Retry { attempt } => write!(self.out, r#","attempt":{attempt}"#),
-            Control::Child { awaited, instance_id: None } => write!(self.out, r#","awaited":{awaited}"#),
-            Control::Child { awaited, instance_id: Some(id) } => {
-                write!(self.out, r#","awaited":{awaited},"child":{}"#, quoted(id))
+            Control::Child { token, awaited, instance_id: None } => {
+                write!(self.out, r#","asked":{token},"awaited":{awaited}"#)
+            }
+            Control::Child { token, awaited, instance_id: Some(id) } => {
+                write!(self.out, r#","asked":{token},"awaited":{awaited},"child":{}"#, quoted(id))
             }
             Control::Handler { before } => {
                 write!(self.out, r#","handler":true"#).and_then(|()| match before {
@@ -232,6 +237,8 @@ struct Document {
     #[serde(default)]
     inbox: Vec<(String, String)>,
     #[serde(default)]
+    dropped: u64,
+    #[serde(default)]
     paused: bool,
     cancel: Option<String>,
     ended: Option<String>,
@@ -251,8 +258,7 @@ struct CellDocument {
     sqlstate: Option<String>,
     origin: Option<String>,
     due: Option<Timestamp>,
-    #[serde(default)]
-    asked: bool,
+    asked: Option<u64>,
     #[serde(default)]
     wait: bool,
     open: Option<u32>,
@@ -341,6 +347,7 @@ pub(super) fn read(json: &str) -> Result<State, StateError> {
         signals_lost: document.signals_lost,
         stack: document.stack.iter().map(task).collect::<Result<_, StateError>>()?,
         inbox: document.inbox.iter().map(task).collect::<Result<_, StateError>>()?,
+        dropped: document.dropped,
         paused: document.paused,
         cancel: document.cancel,
         outcome,
@@ -406,8 +413,12 @@ fn status(
 /// What a cell remembers: one thing at the most.
 fn control(text: &str, cell: &mut CellDocument) -> Result<Control, StateError> {
     let mut found = Vec::new();
-    if cell.asked {
-        found.push(Control::Asked);
+    match (cell.asked, cell.awaited) {
+        (Some(token), Some(awaited)) => {
+            found.push(Control::Child { token, awaited, instance_id: cell.child.take() });
+        }
+        (Some(token), None) => found.push(Control::Asked { token }),
+        (None, _) => {}
     }
     if cell.wait {
         found.push(Control::Wait);
@@ -420,9 +431,6 @@ fn control(text: &str, cell: &mut CellDocument) -> Result<Control, StateError> {
     }
     if let Some(attempt) = cell.attempt {
         found.push(Control::Retry { attempt });
-    }
-    if let Some(awaited) = cell.awaited {
-        found.push(Control::Child { awaited, instance_id: cell.child.take() });
     }
     if cell.handler {
         found.push(Control::Handler { before: cell.before.take() });

@@ -5,7 +5,6 @@ use std::fmt;
 use std::ops::Bound;
 
 use crate::graph::{Graph, Node};
-use crate::interpret::Cell;
 
 /// A node, and for every body of a MAP around it the number of the item, outermost first.
 ///
@@ -27,10 +26,6 @@ impl Key {
             None => (text, Vec::new()),
         };
         Some(Key { items, node: number(node)? })
-    }
-
-    pub(crate) fn cell(&self) -> Cell {
-        Cell::of(self)
     }
 
     /// The key of a node above this one, or of a scope's.

@@ -103,3 +103,20 @@ fn break_below_a_call_is_the_child_s() {
     let (part, ..) = child(&world.advance());
     assert_eq!(part, leave().json());
 }
+
+#[test]
+fn the_end_of_a_dropped_child_is_not_that_of_the_next() {
+    let policy = r#"{"max_attempts":3,"initial_backoff_s":0,"jitter":0}"#;
+    each(&retry(timeout(call(sql("x"), "{}"), "1"), policy), |world| {
+        let first = world.advance().requests[0].cell().clone();
+        world.with(|state, _| state.child_started(&first, "0000000a"));
+        let progress = world.after(1.0);
+        assert_eq!(progress.dropped_children, ["0000000a"]);
+        let second = progress.requests[0].cell().clone();
+        assert_ne!(first, second, "I-2");
+        world.with(|state, _| state.child_started(&second, "0000000b"));
+        world.with(|state, _| state.child_started(&first, "0000000c"));
+        assert!(ended(world, first.as_str(), Err(Failure::new("cancelled"))).outcome.is_none(), "I-2");
+        assert_eq!(completed(&ended(world, second.as_str(), Ok(one("1")))), &one("1"));
+    });
+}

@@ -2,7 +2,7 @@
 
 use super::build::*;
 use super::world::*;
-use crate::interpret::Failure;
+use crate::interpret::{Cell, Failure};
 
 #[test]
 fn a_failure_ends_its_sequence_and_reaches_the_root() {
@@ -137,6 +137,26 @@ fn a_result_told_before_the_turn_counts_though_the_time_is_over() {
         world.now += jiff::SignedDuration::from_secs(3);
         assert_eq!(completed(&world.ok("a", "1")), &one("1"), "I-12");
     });
+}
+
+#[test]
+fn what_comes_late_for_a_dropped_request_is_no_answer_to_the_next() {
+    let policy = r#"{"max_attempts":3,"initial_backoff_s":0,"jitter":0}"#;
+    each(&retry(timeout(sql("a"), "1"), policy), |world| {
+        let first = world.advance().requests[0].cell().clone();
+        assert_eq!(first.as_str(), "2");
+        let progress = world.after(1.0);
+        let second = progress.requests[0].cell().clone();
+        assert_eq!((progress.dropped, second.as_str()), (vec![first.clone()], "2#1"), "I-2");
+        assert_eq!(Cell::parse(second.as_str()).unwrap(), second);
+        assert!(!world.tell_cell(&first, Ok(one("1"))), "I-2");
+        assert_eq!(world.state.outstanding(), [second.clone()]);
+        assert!(world.tell_cell(&second, Ok(one("2"))));
+        assert_eq!(completed(&world.advance()), &one("2"));
+    });
+    for text in ["2#0", "2#01", "2#", "2#x", "#1", "", "@1", "2@", "2@1."] {
+        assert_eq!(Cell::parse(text), None, "{text}");
+    }
 }
 
 #[test]

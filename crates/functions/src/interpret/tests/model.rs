@@ -68,10 +68,10 @@ fn drive(graph: &N, seed: u64, signals: &[(Time, String)], chance: &mut Chance) 
                 world.with(|state, _| state.child_started(&cell, &format!("child {cell}")));
             }
             let text = text_of(&request);
-            let count = counts.entry(cell.to_string()).or_default();
+            let count = counts.entry(activation(&cell).to_owned()).or_default();
             *count += 1;
-            let (takes, result) = behaviour(seed, cell.as_str(), *count, &text);
-            story.steps.push(Step { at: now, cell: cell.to_string(), text });
+            let (takes, result) = behaviour(seed, activation(&cell), *count, &text);
+            story.steps.push(Step { at: now, cell: activation(&cell).to_owned(), text });
             running.push((now + takes, request, result));
         }
         let continued =

@@ -234,7 +234,7 @@ impl World {
         let node = self.graph.node(key.node);
         let mut tasks = state.stack.iter().chain(&state.inbox);
         let is_leaf = node.end == key.node + 1 || matches!(node.kind, Kind::Call { .. });
-        let asked = matches!(frame.control, Control::Asked | Control::Child { .. } | Control::Wait);
+        let asked = matches!(frame.control, Control::Asked { .. } | Control::Child { .. } | Control::Wait);
         if asked || frame.due.is_some() || tasks.any(|task| task.key() == key) {
             return true;
         }
@@ -244,12 +244,17 @@ impl World {
     }
 }
 
+/// A cell without the number of its request.
+pub(super) fn activation(cell: &Cell) -> &str {
+    cell.as_str().split('#').next().unwrap()
+}
+
 /// What a request is about.
 pub(super) fn text_of(request: &Request) -> String {
     match request {
         Request::Sql { text, .. } | Request::Bare { text, .. } => text.clone(),
         Request::Http { request, .. } => request.url.clone(),
-        Request::Child { cell, .. } => format!("child {cell}"),
+        Request::Child { cell, .. } => format!("child {}", activation(cell)),
     }
 }
 

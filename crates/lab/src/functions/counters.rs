@@ -1,0 +1,54 @@
+//! What the server has counted: transactions and bytes of its log.
+
+use std::time::Duration;
+
+use duramen_measure::clock;
+
+use super::bench::{Bench, DATABASE};
+use super::error::FunctionsLabError;
+
+/// Sessions have gone, and have told what they counted, within this.
+const GONE: Duration = Duration::from_secs(10);
+
+/// The server's counters at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counters {
+    /// Transactions of the measured database that committed, also those that wrote nothing.
+    pub(crate) commits: i64,
+    /// Transactions of it that did not.
+    pub(crate) rollbacks: i64,
+    /// The end of the log, in bytes.
+    pub(crate) log_bytes: i64,
+}
+
+impl Counters {
+    /// Reads them when no session is left in the measured database: a session tells what it counted when it ends, and
+    /// else only now and then. The reading session is in another database and is not counted.
+    pub(crate) async fn read(bench: &Bench<'_>) -> Result<Self, FunctionsLabError> {
+        let outside = bench.outside().await?;
+        let failed = || FunctionsLabError::database("read the server's counters");
+        let begin = clock::now();
+        loop {
+            let left = outside
+                .query_one(
+                    "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'",
+                    &[&DATABASE],
+                )
+                .await
+                .map_err(failed())?;
+            if left.get::<_, i64>(0) == 0 || begin.elapsed() > GONE {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let row = outside
+            .query_one(
+                "SELECT xact_commit, xact_rollback, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint
+                 FROM pg_stat_database WHERE datname = $1",
+                &[&DATABASE],
+            )
+            .await
+            .map_err(failed())?;
+        Ok(Self { commits: row.get(0), rollbacks: row.get(1), log_bytes: row.get(2) })
+    }
+}

@@ -1,0 +1,169 @@
+//! What a reader should know beside the figures, in words: what limits, and what is odd.
+
+use duramen_measure::evidence::{Evidence, Severity};
+
+use super::bars::{counted_at, fsync_ms, number};
+use super::options::{Options, FULL_SECONDS};
+
+/// Above this share of all processors, they are what limits.
+const BUSY: f64 = 0.85;
+/// An fsync that is cheaper than this, in milliseconds, reaches no disk.
+const REAL_SYNC_MS: f64 = 0.02;
+/// The concurrency at which it was looked who uses the processors.
+const LOOKED_AT: usize = 32;
+/// Of a backlog that is done in order, half is done at half time.
+const IN_ORDER: std::ops::RangeInclusive<f64> = 0.3..=0.7;
+/// What the kills left behind is done within this, in milliseconds, unless something waits for a timeout.
+const SETTLED_MS: f64 = 5_000.0;
+/// A kind of instances takes so many times as long beside others as alone before it is told.
+const BESIDE: f64 = 3.0;
+
+/// Adds what follows from the figures.
+pub(crate) fn note(options: &Options, evidence: &mut Evidence) {
+    what_limits(evidence);
+    by_part(evidence);
+    backlog(evidence);
+    after_kills(evidence);
+    mixed(evidence);
+    conditions(options, evidence);
+}
+
+fn p50(evidence: &Evidence, name: &str) -> Option<f64> {
+    evidence.measurement(name).filter(|figure| figure.count > 0).map(|figure| figure.p50)
+}
+
+/// Processors, or waiting: who has them at the concurrency that was looked at.
+fn what_limits(evidence: &mut Evidence) {
+    let cores = |part: &str| p50(evidence, &format!("cores_used/{part}"));
+    let (Some(postgres), Some(worker), Some(load)) = (cores("postgres"), cores("worker"), cores("load"))
+    else {
+        return;
+    };
+    let Some(per_s) = p50(evidence, &format!("completed_per_s/c={LOOKED_AT}")).filter(|rate| *rate > 0.0)
+    else {
+        return;
+    };
+    let there = evidence.host.cores as f64;
+    let used = postgres + worker + load;
+    let us = |cores: f64| number(cores / per_s * 1e6);
+    let text = format!(
+        "At concurrency {LOOKED_AT} {} of {there} cores were in use: {} by PostgreSQL, {} by the worker, {} by the \
+         load generator. An instance costs {} + {} + {} us of processor time. {}",
+        number(used),
+        number(postgres),
+        number(worker),
+        number(load),
+        us(postgres),
+        us(worker),
+        us(load),
+        if used >= BUSY * there {
+            "The processors limit: what saves time per instance raises the rate."
+        } else {
+            "The processors do not limit: the parts wait for each other or for the disk. Look at the finding `waits`."
+        }
+    );
+    evidence.find("what_limits", Severity::Info, Some(used), text);
+}
+
+/// Where the time of one instance goes when it is alone.
+fn by_part(evidence: &mut Evidence) {
+    let fsync = fsync_ms(evidence);
+    let (Some(whole), Some(start)) = (p50(evidence, "end_to_end_ms/c=1"), p50(evidence, "start_ms/c=1"))
+    else {
+        return;
+    };
+    let text = format!(
+        "Alone, an instance takes {} ms: {} ms until df.start has returned, {} ms until its result is read. Two \
+         commits on the way wait for the disk, {} ms each on this machine.",
+        number(whole),
+        number(start),
+        number((whole - start).max(0.0)),
+        number(fsync)
+    );
+    evidence.find("alone", Severity::Info, Some(whole), text);
+    if fsync < REAL_SYNC_MS {
+        let text = format!(
+            "One fsync takes {} us: no disk is that fast, so a cache answers. Durable figures will be larger \
+             elsewhere.",
+            number(fsync * 1e3)
+        );
+        evidence.find("fast_sync", Severity::Warning, Some(fsync * 1e3), text);
+    }
+    let counted = counted_at(fsync);
+    if counted != LOOKED_AT {
+        let text = format!(
+            "One fsync takes {} ms, so the rate of completed instances is held against its bar at concurrency \
+             {counted}.",
+            number(fsync)
+        );
+        evidence.find("slow_sync", Severity::Info, Some(fsync), text);
+    }
+}
+
+fn backlog(evidence: &mut Evidence) {
+    let Some(half) = p50(evidence, "backlog_half_done_at") else { return };
+    if !IN_ORDER.contains(&half) {
+        let text = format!(
+            "Half of the backlog was done after {:.0} % of the time: the worker does not finish what it has begun \
+             before it begins more, or not at an even pace.",
+            half * 100.0
+        );
+        evidence.find("backlog_out_of_step", Severity::Warning, Some(half), text);
+    }
+}
+
+fn after_kills(evidence: &mut Evidence) {
+    let Some(settled) = p50(evidence, "settled_ms").filter(|settled| *settled > SETTLED_MS) else { return };
+    let text = format!(
+        "After the last kill it took {} s until everything had ended: what a dead worker has taken is given back \
+         only when it is believed dead.",
+        number(settled / 1e3)
+    );
+    evidence.find("slow_to_settle", Severity::Info, Some(settled), text);
+}
+
+/// Trivial instances beside other kinds, against as many of them alone.
+fn mixed(evidence: &mut Evidence) {
+    let beside = p50(evidence, "mixed_ms/trivial");
+    let alone = p50(evidence, "end_to_end_ms/c=16");
+    let (Some(beside), Some(alone)) = (beside, alone) else { return };
+    if beside > BESIDE * alone {
+        let text = format!(
+            "Trivial instances take {} ms at p50 beside four other kinds, and {} ms among 16 of their own: they wait \
+             for the others' turns.",
+            number(beside),
+            number(alone)
+        );
+        evidence.find("held_up_by_other_kinds", Severity::Warning, Some(beside / alone), text);
+    }
+}
+
+/// The conditions of the run.
+fn conditions(options: &Options, evidence: &mut Evidence) {
+    if cfg!(debug_assertions) {
+        let text = "This program was built without optimisation: its times say nothing, its counts do.";
+        evidence.find("not_optimised", Severity::Warning, None, text);
+    }
+    if options.seconds < FULL_SECONDS {
+        let text = format!(
+            "A rung lasted {} s instead of {FULL_SECONDS}, and the counts are smaller alike: {} kills of the worker, \
+             {} of the server.",
+            number(options.seconds),
+            options.sizes().worker_kills,
+            options.sizes().postgres_kills
+        );
+        evidence.find("short_run", Severity::Warning, Some(options.seconds), text);
+    }
+    let cores = evidence.host.cores;
+    if cores != 2 {
+        let text = format!("The bars are for two cores, and this machine has {cores}.");
+        evidence.find("other_machine", Severity::Warning, Some(cores as f64), text);
+    }
+    let load = evidence.host.load_average[0];
+    if load > cores as f64 {
+        let text = format!(
+            "The load average was {load:.1} on {cores} cores when the run began: other work took part of the machine."
+        );
+        evidence.find("busy_machine", Severity::Warning, Some(load), text);
+    }
+}

@@ -1,0 +1,103 @@
+//! The outcome as text for a terminal.
+
+use std::fmt::Write as _;
+
+use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
+use duramen_measure::evidence::{Evidence, Finding, Measurement};
+
+use super::bars::{compare, fsync_ms, number, quantity, Row};
+
+/// The figures, the bars with what the reference reached, the checks and the findings, as text for a terminal.
+#[must_use]
+pub fn print_table(evidence: &Evidence) -> String {
+    let mut text = String::new();
+    let floor = number(fsync_ms(evidence));
+    writeln!(
+        text,
+        "Durable functions, phase {}; PostgreSQL {}. One fsync of this disk takes {floor} ms: what is durable cannot \
+         take less.\n",
+        word(evidence, "phase"),
+        word(evidence, "server_version")
+    )
+    .ok();
+    writeln!(text, "{}\n", table(&FIGURE_HEADERS, figures(evidence))).ok();
+    let rows = bars(evidence);
+    if !rows.is_empty() {
+        writeln!(text, "{}\n", table(&BAR_HEADERS, rows)).ok();
+    }
+    for check in &evidence.checks {
+        let word = if check.passed { "pass" } else { "FAIL" };
+        writeln!(text, "{word}  {}: {}", check.name, check.detail).ok();
+    }
+    if !evidence.findings.is_empty() {
+        text.push('\n');
+    }
+    let mut sorted: Vec<&Finding> = evidence.findings.iter().collect();
+    sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    for finding in sorted {
+        writeln!(text, "{} {}: {}", finding.severity, finding.rule, finding.text).ok();
+    }
+    writeln!(text, "\nverdict: {}", evidence.verdict).ok();
+    text
+}
+
+const FIGURE_HEADERS: [&str; 7] = ["figure", "count", "p50", "p95", "p99", "max", "fsync"];
+pub(crate) const BAR_HEADERS: [&str; 6] = ["bar", "measured", "limit", "fsync", "reference", "outcome"];
+
+fn word(evidence: &Evidence, name: &str) -> String {
+    evidence.config.get(name).and_then(|value| value.as_str()).unwrap_or("unknown").to_owned()
+}
+
+/// Whether a figure is a time that contains a commit.
+fn is_durable(figure: &Measurement) -> bool {
+    figure.unit == "ms"
+        && ["start_ms", "end_to_end_ms", "mixed_ms", "soak_ms", "beside_slow_ms"]
+            .iter()
+            .any(|name| figure.name.starts_with(name))
+}
+
+fn figures(evidence: &Evidence) -> Vec<Vec<String>> {
+    let floor = format!("{} ms", number(fsync_ms(evidence)));
+    let row = |figure: &Measurement| {
+        let mut cells = vec![figure.name.clone(), figure.count.to_string()];
+        let show = |value: f64| quantity(value, &figure.unit);
+        cells.push(show(figure.p50));
+        if figure.count == 1 {
+            cells.extend(["", "", ""].map(str::to_owned));
+        } else {
+            cells.extend([figure.p95, figure.p99, figure.max].map(show));
+        }
+        cells.push(if is_durable(figure) { floor.clone() } else { String::new() });
+        cells
+    };
+    evidence.measurements.iter().map(row).collect()
+}
+
+pub(crate) fn bars(evidence: &Evidence) -> Vec<Vec<String>> {
+    let row = |row: &Row| {
+        vec![
+            row.what(),
+            quantity(row.measured, row.bar.unit),
+            row.limit_in_words(),
+            row.floor(),
+            row.reference(),
+            row.outcome.word().to_owned(),
+        ]
+    };
+    compare(evidence).iter().map(row).collect()
+}
+
+fn table(headers: &[&str], rows: Vec<Vec<String>>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(headers);
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in 1..headers.len() {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
