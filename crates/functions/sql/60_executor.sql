@@ -17,6 +17,7 @@
 -- its neighbours. Before PostgreSQL 18 a trigger that is still queued at commit would run with the rights of the
 -- worker: a step that wrote to a table whose deferrable triggers or constraints can run code of a user is refused there.
 --
+-- rowless: whether a text begins like a statement that returns no rows, which saves it a cursor.
 -- outcome: c completed, f failed, s ran out of the call's statement_timeout, l waited too long for a lock,
 -- t left a temporary table. After s, l and t the step has had no effect, and wants to run alone.
 -- shape: the first row in binary form.
@@ -43,9 +44,8 @@ BEGIN
                 PERFORM set_config(settings[setting], settings[setting + 1], true);
             END LOOP;
             -- A text without a semicolon is one statement. Every other goes through a cursor first, which takes one
-            -- statement only.
-            IF strpos(step, ';') = 0 AND step ~* '^\s*(insert|update|delete|merge|create|alter|drop|do|grant|revoke|comment|truncate|analyze|set|reset|lock|notify|listen|refresh)\M'
-               AND strpos(lower(step), 'returning') = 0 THEN
+            -- statement only; so does what may return rows.
+            IF rowless[item] AND strpos(step, ';') = 0 THEN
                 EXECUTE step;
                 GET DIAGNOSTICS row_count = ROW_COUNT;
             ELSE
@@ -104,10 +104,8 @@ BEGIN
         IF outcome <> 'c' THEN
             result := NULL; row_count := 0; shape := NULL;
         END IF;
-        FOR name IN SELECT p.name FROM pg_catalog.pg_prepared_statements p
-            WHERE p.from_sql LOOP
-            EXECUTE pg_catalog.format('DEALLOCATE %I', name);
-        END LOOP;
+        -- The worker itself has none.
+        DEALLOCATE ALL;
         PERFORM pg_catalog.pg_advisory_unlock_all();
         RESET ALL;
         EXECUTE 'CLOSE ALL';
@@ -152,7 +150,7 @@ CREATE OR REPLACE FUNCTION df_run.ensure_executor(submitter oid) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     role_name name := (SELECT r.rolname FROM pg_roles r WHERE r.oid = submitter);
-    signature text := format('df_run.%I(text[], text[], double precision, bigint, boolean)', 'r' || submitter);
+    signature text := format('df_run.%I(text[], boolean[], text[], double precision, bigint, boolean)', 'r' || submitter);
     superuser boolean := (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user);
 BEGIN
     IF role_name IS NULL THEN
@@ -169,7 +167,7 @@ BEGIN
         RETURN true;
     END IF;
     EXECUTE format('DROP FUNCTION IF EXISTS %s', signature);
-    EXECUTE format('CREATE FUNCTION df_run.%I(texts text[], settings text[], budget_ms double precision,
+    EXECUTE format('CREATE FUNCTION df_run.%I(texts text[], rowless boolean[], settings text[], budget_ms double precision,
             bytes_max bigint, alone boolean)
         RETURNS TABLE (item int, outcome "char", result text, row_count bigint, code text, message text, shape bytea)
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L',

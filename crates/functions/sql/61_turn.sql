@@ -1,5 +1,6 @@
 -- One turn of a worker: claim, run in between, finish, in one transaction. The worker calls these as the owner of the
--- tables; nobody else may. Plans are generic: to plan for each call anew, over partitions, costs more than the call.
+-- tables; nobody else may. Plans are generic, since to plan for each call anew, over partitions, costs more than the call; and as
+-- they are made when the tables are small, they are kept from scanning what will grow.
 
 -- Takes instances of one role: first those whose timer is due or that have mail, the longest waiting first, then new
 -- ones in the order of their numbers, from `after` on. What it takes stays locked until the transaction ends, and what
@@ -8,7 +9,8 @@ CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int)
 RETURNS TABLE (seq bigint, fresh boolean, label text, database text, graph text, vars text, input text,
     created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, state text, mail text,
     at timestamptz)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     old bigint[];
@@ -108,7 +110,8 @@ CREATE OR REPLACE FUNCTION df._finish(
     work_executions bigint[], work_states text[],
     began bigint[], more json
 ) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     ids text;
     stopped bigint;

@@ -68,7 +68,8 @@ $$;
 CREATE OR REPLACE FUNCTION df._end_activity(epoch uuid, of bigint, at_cell text)
 RETURNS TABLE (label text, database text, graph text, vars text, input text, created_at timestamptz,
     started_at timestamptz, parent bigint, parent_cell text, state text, mail text, at timestamptz)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM FROM df._work w WHERE w.seq = of FOR UPDATE;

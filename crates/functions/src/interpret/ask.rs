@@ -79,8 +79,10 @@ impl Turn<'_, '_> {
             Request::Child { awaited, .. } => Control::Child { token, awaited: *awaited, instance_id: None },
             _ => Control::Asked { token },
         };
-        self.state.memory.out.bytes += weight(&request);
-        self.state.memory.out.requests.push((key.clone(), request));
+        let out = &mut self.state.memory.out;
+        out.bytes += weight(&request);
+        out.places.insert(key.clone(), out.requests.len());
+        out.requests.push(Some(request));
     }
 }
 

@@ -84,6 +84,9 @@ impl Turn<'_, '_> {
 
     /// Fills in `visible` of a scope. While it is used, the scopes around it do not change: their steps wait for it.
     fn make_visible(&mut self, scope: &Key) {
+        if self.state.scopes.get(scope).is_some_and(|scope| scope.visible.is_some()) {
+            return;
+        }
         let mut chain = vec![scope.clone()];
         let mut seen = loop {
             let key = &chain[chain.len() - 1];

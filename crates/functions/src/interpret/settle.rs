@@ -16,6 +16,8 @@ impl Turn<'_, '_> {
     /// Tells the parent of a settled cell, or ends the instance if it is the root.
     pub(super) fn settled(&mut self, child: &Key) {
         let Some(ended) = self.ended(child) else { return };
+        let Some(frame) = self.state.frames.get_mut(child).filter(|frame| !frame.told) else { return };
+        frame.told = true;
         let Some(parent) = child.parent(self.graph) else {
             return self.end(match ended {
                 Ok(result) => Outcome::Completed(result),

@@ -20,8 +20,14 @@ impl Turn<'_, '_> {
             self.state.scopes.entry(key.clone()).or_default();
         }
         let (path, now) = (self.path(&key), self.cx.now);
-        let frame =
-            Frame { at: now, path, status: Status::Running, due: None, control: control(&node.kind, self) };
+        let frame = Frame {
+            at: now,
+            path,
+            status: Status::Running,
+            told: false,
+            due: None,
+            control: control(&node.kind, self),
+        };
         self.state.frames.insert(key.clone(), frame);
         self.state.events += 1;
         match &node.kind {

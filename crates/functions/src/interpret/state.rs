@@ -106,7 +106,10 @@ pub(crate) struct Memory {
 /// What a turn gives, while it is being made.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
-    pub(crate) requests: Vec<(Key, Request)>,
+    /// `None`: taken back.
+    pub(crate) requests: Vec<Option<Request>>,
+    /// Where the request of an activation stands.
+    pub(crate) places: BTreeMap<Key, usize>,
     /// Of the texts of the requests.
     pub(crate) bytes: usize,
     pub(crate) executions: Vec<FinishedExecution>,
@@ -141,6 +144,8 @@ pub(crate) struct Frame {
     /// Execution and iterations: `1.3`.
     pub(crate) path: Arc<str>,
     pub(crate) status: Status,
+    /// Its parent knows that it has settled. Not written: whoever is not told has an entry in one of the lists.
+    pub(crate) told: bool,
     /// When its timer fires.
     pub(crate) due: Option<Timestamp>,
     pub(crate) control: Control,

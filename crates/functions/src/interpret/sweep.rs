@@ -1,6 +1,6 @@
 //! Giving up what runs below a node, and forgetting what ran there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem;
 
 use super::turn::Turn;
@@ -46,8 +46,12 @@ impl Turn<'_, '_> {
                 self.state.scopes.remove(&key);
             }
         }
-        self.state.stack.retain(|task| !root.covers(node, task.key()));
-        self.state.inbox.retain(|task| !root.covers(node, task.key()));
+        // What is to begin below lies on top of the stack: nothing else was begun since. The queue is not searched, it may
+        // be long: what concerns nobody any more is passed over when its turn comes.
+        while self.state.stack.last().is_some_and(|task| root.covers(node, task.key())) {
+            self.state.stack.pop();
+        }
+        debug_assert!(!self.state.stack.iter().any(|task| root.covers(node, task.key())));
         self.withdraw(withdrawn);
     }
 
@@ -64,21 +68,10 @@ impl Turn<'_, '_> {
 
     /// Takes back the requests of these cells: those of this turn are not given at all, the others are dropped.
     fn withdraw(&mut self, cells: Vec<(Key, Control)>) {
-        if cells.is_empty() {
-            return;
-        }
         let out = &mut self.state.memory.out;
-        let keys: BTreeSet<&Key> = cells.iter().map(|(key, _)| key).collect();
-        let mut not_given = BTreeSet::new();
-        out.requests.retain(|(key, _)| {
-            let keep = !keys.contains(key);
-            if !keep {
-                not_given.insert(key.clone());
-            }
-            keep
-        });
         for (key, control) in &cells {
-            if not_given.contains(key) {
+            if let Some(place) = out.places.remove(key) {
+                out.requests[place] = None;
                 continue;
             }
             match control {

@@ -1,5 +1,6 @@
 //! One call on a state: its two lists of things to do, its timers, its limit and its end.
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ impl<'t, 'c> Turn<'t, 'c> {
                 turn.end(Outcome::Cancelled(reason));
             } else if !turn.state.paused {
                 over_limit = turn.run();
+                turn.forget_stale();
             }
         }
         let out = mem::take(&mut state.memory.out);
@@ -47,7 +49,7 @@ impl<'t, 'c> Turn<'t, 'c> {
             _ => None,
         };
         Progress {
-            requests: out.requests.into_iter().map(|(_, request)| request).collect(),
+            requests: out.requests.into_iter().flatten().collect(),
             outcome: state.outcome.clone(),
             due_at,
             executions: out.executions,
@@ -83,6 +85,37 @@ impl<'t, 'c> Turn<'t, 'c> {
                     Some(key) => self.fire(&key),
                     None => return false,
                 },
+            }
+        }
+    }
+
+    /// Takes away what a turn has left in the queue and what concerns nobody any more: an activation that was given
+    /// up, or one that began anew. In the course of a turn such entries are passed over where they are met.
+    fn forget_stale(&mut self) {
+        if self.state.inbox.is_empty() {
+            return;
+        }
+        let mut seen = BTreeSet::new();
+        let mut inbox = mem::take(&mut self.state.inbox);
+        // If there are several for one activation, the last one is its own.
+        inbox = inbox
+            .into_iter()
+            .rev()
+            .filter(|task| self.matters(task) && seen.insert(task.key().clone()))
+            .collect();
+        self.state.inbox = inbox.into_iter().rev().collect();
+    }
+
+    fn matters(&self, task: &Task) -> bool {
+        let frame = |key: &Key| self.state.frames.get(key);
+        let key = task.key();
+        match task {
+            Task::Start(_) => true,
+            Task::ChildStarted(_) => frame(key).is_some_and(Frame::running),
+            Task::Settled(_) => {
+                let above = key.parent(self.graph);
+                frame(key).is_some_and(|frame| !frame.running() && !frame.told)
+                    && above.is_none_or(|above| frame(&above).is_some_and(Frame::running))
             }
         }
     }

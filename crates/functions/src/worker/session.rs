@@ -167,7 +167,8 @@ impl Sessions {
     }
 
     async fn open(&self, place: &Place, purpose: Purpose) -> Result<Idle, ConnectError> {
-        let mut here = self.target.lock().clone().database(&place.database);
+        let mut here =
+            self.target.lock().clone().database(&place.database).settings([("df.in_workflow", "true")]);
         if purpose == Purpose::Turn {
             here = here.settings([("lock_timeout", TURN_LOCK_TIMEOUT_MS)]);
         }
@@ -178,7 +179,7 @@ impl Sessions {
         };
         let rows = client.query_typed(ROLE_SETTINGS, &[(&place.role, Type::OID)]).await.map_err(refused)?;
         let pid = client.query_typed_one("SELECT pg_backend_pid()", &[]).await.map_err(refused)?.get(0);
-        let mut settings = vec!["df.in_workflow".to_owned(), "true".to_owned()];
+        let mut settings = Vec::new();
         let mut statement_timeout = None;
         for row in &rows {
             let (name, value): (String, String) = (row.get(0), row.get(1));

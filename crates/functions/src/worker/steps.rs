@@ -84,13 +84,15 @@ async fn call(
     let client = &session.client;
     let alone = budget_ms.is_none();
     let sql = format!(
-        "SELECT outcome::text, result, row_count, code, message, shape FROM df_run.r{}($1, $2, $3, $4, $5)",
+        "SELECT outcome::text, result, row_count, code, message, shape FROM df_run.r{}($1, $2, $3, $4, $5, $6)",
         session.role
     );
     let settings: &Vec<String> = &session.settings;
     let budget = budget_ms.unwrap_or(f64::INFINITY);
-    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+    let rowless: Vec<bool> = texts.iter().map(|text| is_rowless(text)).collect();
+    let parameters: [(&(dyn ToSql + Sync), Type); 6] = [
         (&texts, Type::TEXT_ARRAY),
+        (&rowless, Type::BOOL_ARRAY),
         (settings, Type::TEXT_ARRAY),
         (&budget, Type::FLOAT8),
         (&RESULT_BYTES_MAX, Type::INT8),
@@ -124,6 +126,19 @@ async fn call(
         outcomes.push(outcome(row, kinds)?);
     }
     Ok(outcomes)
+}
+
+/// Whether a text begins like a statement that returns no rows. A guess: it decides on the way, not on the outcome, but
+/// for what returns rows all the same, which are then not seen.
+fn is_rowless(text: &str) -> bool {
+    const VERBS: [&str; 18] = [
+        "insert", "update", "delete", "merge", "create", "alter", "drop", "do", "grant", "revoke", "comment",
+        "truncate", "analyze", "set", "reset", "lock", "notify", "listen",
+    ];
+    let start = text.trim_start();
+    let verb = &start[..start.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(start.len())];
+    let returns = text.as_bytes().windows(9).any(|word| word.eq_ignore_ascii_case(b"returning"));
+    VERBS.iter().any(|known| known.eq_ignore_ascii_case(verb)) && !returns
 }
 
 /// What a row of the executor means.

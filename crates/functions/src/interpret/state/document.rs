@@ -311,7 +311,8 @@ pub(super) fn read(json: &str) -> Result<State, StateError> {
         let key = key(&text)?;
         let status = status(&key, &cell, &frames, &mut faults)?;
         let control = control(&text, &mut cell)?;
-        frames.insert(key, Frame { at: cell.at, path: cell.x.into(), status, due: cell.due, control });
+        let (path, told) = (cell.x.into(), !matches!(status, Status::Running));
+        frames.insert(key, Frame { at: cell.at, path, status, told, due: cell.due, control });
     }
     let mut scopes = BTreeMap::new();
     for (text, names) in &document.names {
@@ -325,6 +326,13 @@ pub(super) fn read(json: &str) -> Result<State, StateError> {
             scope.own.insert(name.clone(), result);
         }
         scopes.insert(key(text)?, scope);
+    }
+    let stack = document.stack.iter().map(task).collect::<Result<Vec<Task>, StateError>>()?;
+    let inbox = document.inbox.iter().map(task).collect::<Result<VecDeque<Task>, StateError>>()?;
+    for task in stack.iter().chain(&inbox) {
+        if let (Task::Settled(_), Some(frame)) = (task, frames.get_mut(task.key())) {
+            frame.told = false;
+        }
     }
     let outcome = outcome(&document, &frames)?;
     let mut memory = Memory::default();
@@ -345,8 +353,8 @@ pub(super) fn read(json: &str) -> Result<State, StateError> {
         scopes,
         signals: document.signals,
         signals_lost: document.signals_lost,
-        stack: document.stack.iter().map(task).collect::<Result<_, StateError>>()?,
-        inbox: document.inbox.iter().map(task).collect::<Result<_, StateError>>()?,
+        stack,
+        inbox,
         dropped: document.dropped,
         paused: document.paused,
         cancel: document.cancel,

@@ -169,6 +169,20 @@ fn of_two_that_end_together_the_one_told_first_or_the_lower_counts() {
 }
 
 #[test]
+fn a_loser_that_was_told_as_well_does_not_count_for_the_next_race() {
+    let policy = r#"{"max_attempts":2,"initial_backoff_s":0,"jitter":0}"#;
+    each(&retry(join(vec![race(sql("a"), sql("b")), sleep("0")]), policy), |world| {
+        world.advance();
+        world.tell("a", Err(crate::interpret::Failure::new("no")));
+        world.tell("b", Ok(one("1")));
+        let progress = world.advance();
+        assert!(progress.dropped.is_empty() && progress.outcome.is_none(), "I-3: {progress:?}");
+        assert_eq!(world.texts(), ["a", "b"]);
+        assert!(completed(&world.ok("a", "2")).text().starts_with(r#"[{"rows":[{"v":2}]"#));
+    });
+}
+
+#[test]
 fn what_is_lost_at_once_is_never_asked_for() {
     each(&race(sql("a"), sleep("0")), |world| {
         let only = world.advance();

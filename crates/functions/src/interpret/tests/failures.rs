@@ -72,10 +72,14 @@ fn a_handler_that_is_given_up_takes_its_error_along() {
         assert_eq!(world.after(1.0).dropped.len(), 1);
         world.ok("outer 'df.timeout: not finished within 1 s'", "1");
     });
-    each(&race(then(timeout(catch(sql("a"), sql("c")), "1"), sql("x")), sql("y $error")), |world| {
+    let late = timeout(catch(sql("a"), catch(sql("b"), sql("c"))), "1");
+    each(&then(catch(late, sql("h")), sql("after $error")), |world| {
         world.advance();
         world.fail("a", "one");
-        assert_eq!(failed(&world.after(1.0)), "df.timeout: not finished within 1 s");
+        world.fail("b", "two");
+        world.after(1.0);
+        world.ok("h", "0");
+        assert_eq!(world.texts(), ["after $error"]);
     });
 }
 

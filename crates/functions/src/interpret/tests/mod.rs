@@ -14,4 +14,5 @@ mod maps;
 mod model;
 mod outside;
 mod steps;
+mod twins;
 mod world;

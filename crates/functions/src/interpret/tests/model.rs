@@ -7,14 +7,15 @@
 //! are left out, and counted.
 
 mod evaluate;
-mod generate;
+pub(super) mod generate;
 
 use std::collections::BTreeMap;
 
 use duramen_measure::entropy;
 use jiff::{SignedDuration, Timestamp};
 
-use self::evaluate::{behaviour, Evaluator, Step};
+pub(super) use self::evaluate::behaviour;
+use self::evaluate::{Evaluator, Step};
 use super::build::N;
 use super::chance::Chance;
 use super::world::*;

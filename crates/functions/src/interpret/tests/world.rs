@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::build::N;
 use crate::graph::{Graph, Kind};
-use crate::interpret::state::{Control, Frame, Key};
+use crate::interpret::state::{Control, Frame, Key, Task};
 use crate::interpret::{Cell, Context, Event, Failure, Outcome, Progress, Request, State};
 use crate::json::Json;
 
@@ -214,6 +214,11 @@ impl World {
             }
         }
         assert_eq!(timers, state.memory.timers.len(), "no timer is known that is nobody's");
+        let keys: Vec<&Key> = state.inbox.iter().map(Task::key).collect();
+        assert!(
+            keys.iter().all(|key| keys.iter().filter(|other| other == &key).count() == 1),
+            "I-3: {keys:?}"
+        );
         for task in state.stack.iter().chain(&state.inbox) {
             if let Some(parent) = task.key().parent(&self.graph) {
                 assert!(state.frames.get(&parent).is_some_and(Frame::running), "{task:?} is for what runs");
