@@ -154,7 +154,7 @@ fn what_comes_late_for_a_dropped_request_is_no_answer_to_the_next() {
         assert_eq!((progress.dropped, second.as_str()), (vec![first.clone()], "2#1"), "I-2");
         assert_eq!(Cell::parse(second.as_str()).unwrap(), second);
         assert!(!world.tell_cell(&first, Ok(one("1"))), "I-2");
-        assert_eq!(world.state.outstanding(), [second.clone()]);
+        assert_eq!(world.state.outstanding(), std::slice::from_ref(&second));
         assert!(world.tell_cell(&second, Ok(one("2"))));
         assert_eq!(completed(&world.advance()), &one("2"));
     });
