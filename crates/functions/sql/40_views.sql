@@ -40,7 +40,10 @@ END $$;
 CREATE OR REPLACE FUNCTION df._cells(state json)
 RETURNS TABLE (index int, status text, result json, error text, at timestamptz, path text)
 LANGUAGE sql STABLE STRICT AS $$
-    SELECT DISTINCT ON (1) split_part(c.key, '@', 1)::int, c.value ->> 's', c.value -> 'r', c.value ->> 'e',
+    -- A large result or failure stands in one cell, and others say in which.
+    SELECT DISTINCT ON (1) split_part(c.key, '@', 1)::int, c.value ->> 's',
+        coalesce(c.value -> 'r', state -> 'cells' -> (c.value ->> 'rc') -> 'r'),
+        coalesce(c.value ->> 'e', state -> 'cells' -> (c.value ->> 'rc') ->> 'e'),
         (c.value ->> 'at')::timestamptz, c.value ->> 'x'
     FROM json_each(state -> 'cells') WITH ORDINALITY AS c(key, value, place)
     ORDER BY 1, 5 DESC, c.place DESC

@@ -153,7 +153,8 @@ impl Waiter {
     pub async fn connect(url: &str) -> Result<Self, ClientError> {
         let target = Target::parse(url)?.application_name("duramen fn waiter");
         let (client, mut notifications) = target.connect_listening().await?;
-        client.batch_execute("LISTEN df_done; SELECT pg_advisory_lock_shared(6579571, 1)").await?;
+        // Should somebody else hold the lock alone, then workers cannot have it either, and announce.
+        client.batch_execute("LISTEN df_done; SELECT pg_try_advisory_lock_shared(6579571, 1)").await?;
         let ends: Arc<Mutex<Ends>> = Arc::default();
         let heard = Arc::clone(&ends);
         tokio::spawn(async move {
@@ -168,7 +169,8 @@ impl Waiter {
     }
 
     /// Waits for an instance that was started after this waiter connected. It asks the database nothing unless the
-    /// notification stays away for two seconds.
+    /// notification stays away for two seconds. It takes notifications at their word; whoever may connect to the database
+    /// can send one, so look at the result.
     ///
     /// # Errors
     /// [`ClientError::Timeout`], [`ClientError::Unknown`], or a lost connection.
@@ -190,7 +192,7 @@ impl Waiter {
                 return Ok(());
             }
             let status = self.status(id).await?;
-            if matches!(status.as_str(), "completed" | "failed" | "cancelled") {
+            if is_final(&status) {
                 return Ok(());
             }
             if left <= ASK_EVERY {
@@ -205,11 +207,19 @@ impl Waiter {
     /// As for [`Waiter::ended`].
     pub async fn wait(&self, id: &str, limit: Duration) -> Result<String, ClientError> {
         let status = self.status(id).await?;
-        if matches!(status.as_str(), "completed" | "failed" | "cancelled") {
+        if is_final(&status) {
             return Ok(status);
         }
-        self.ended(id, limit).await?;
-        self.status(id).await
+        // Anybody can notify: what counts is the status.
+        let deadline = duramen_measure::clock::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(duramen_measure::clock::now());
+            self.ended(id, left).await?;
+            let status = self.status(id).await?;
+            if is_final(&status) {
+                return Ok(status);
+            }
+        }
     }
 
     async fn status(&self, id: &str) -> Result<String, ClientError> {
@@ -219,4 +229,8 @@ impl Waiter {
             .get::<_, Option<String>>(0)
             .ok_or_else(|| ClientError::Unknown(id.to_owned()))
     }
+}
+
+fn is_final(status: &str) -> bool {
+    matches!(status, "completed" | "failed" | "cancelled")
 }

@@ -93,7 +93,9 @@ impl Ended {
 
 /// Starts an instance from a SQL expression that gives a durable function, such as `df.sleep(1)`.
 pub(crate) async fn start(client: &Client, expression: &str) -> String {
-    one(client, &format!("SELECT df.start({expression})")).await.expect("an id")
+    let start = format!("SELECT df.start({expression})");
+    let started = tokio::time::timeout(SOON, one(client, &start)).await;
+    started.unwrap_or_else(|_| panic!("{start}: not within {SOON:?}")).expect("an id")
 }
 
 /// Starts an instance of one step.
@@ -152,10 +154,12 @@ pub(crate) async fn eventually(client: &Client, sql: &str, expected: &str, limit
     }
 }
 
-/// Runs statements one by one, each in a transaction of its own.
+/// Runs statements one by one, each in a transaction of its own, and none for long.
 pub(crate) async fn execute(client: &Client, statements: &[&str]) {
     for statement in statements {
-        client.batch_execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {}", text(&error)));
+        let executed = tokio::time::timeout(SOON, client.batch_execute(statement)).await;
+        let executed = executed.unwrap_or_else(|_| panic!("{statement}: not within {SOON:?}"));
+        executed.unwrap_or_else(|error| panic!("{statement}: {}", text(&error)));
     }
 }
 

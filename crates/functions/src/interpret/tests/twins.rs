@@ -10,7 +10,7 @@ use super::world::*;
 use crate::interpret::{Event, Failure, Progress, Request};
 
 /// How many graphs one run looks at.
-const CASES: usize = 1_500;
+const CASES: usize = 500;
 
 struct Twins([World; 2]);
 
