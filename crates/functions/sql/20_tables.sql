@@ -77,7 +77,7 @@ CREATE TABLE df._execution (
 -- the starter commits. Submitters may insert what they like under their own name: the worker believes a row only if
 -- the instance is the same role's and has neither begun nor ended.
 CREATE TABLE df._ready (
-    seq bigint NOT NULL CHECK (seq BETWEEN 1 AND 4294967295),
+    seq bigint NOT NULL,
     submitted_by oid NOT NULL,
     wake boolean NOT NULL DEFAULT true,
     PRIMARY KEY (submitted_by, seq)
@@ -165,7 +165,9 @@ ALTER TABLE df.vars ENABLE ROW LEVEL SECURITY;
 CREATE POLICY submitter ON df._instance USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._done FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._execution FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
-CREATE POLICY submitter ON df._ready USING (pg_get_userbyid(submitted_by) = current_user);
+-- A check of the table would be read anew by every statement.
+CREATE POLICY submitter ON df._ready USING (pg_get_userbyid(submitted_by) = current_user)
+    WITH CHECK (pg_get_userbyid(submitted_by) = current_user AND seq BETWEEN 1 AND 4294967295);
 CREATE POLICY submitter ON df._work FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._inbox USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._activity FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);

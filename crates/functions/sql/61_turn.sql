@@ -30,20 +30,6 @@ BEGIN
     )
     SELECT array_agg(l.seq) INTO old FROM locked l;
 
-    WHILE coalesce(cardinality(old), 0) < many LOOP
-        WITH next AS (
-            SELECT r.ctid FROM df._ready r
-            WHERE r.seq > after AND r.submitted_by = role
-            ORDER BY r.seq LIMIT many - coalesce(cardinality(old), 0)
-            FOR UPDATE SKIP LOCKED
-        ), taken AS (
-            DELETE FROM df._ready r WHERE r.ctid = ANY (ARRAY(SELECT n.ctid FROM next n)) RETURNING r.seq
-        )
-        SELECT array_agg(t.seq) INTO new FROM taken t;
-        -- What a submitter put into `_ready` by hand is believed only if the instance has neither begun nor ended.
-        EXIT WHEN new IS NULL OR EXISTS (SELECT FROM df._instance i WHERE i.seq = ANY (new) AND i.submitted_by = role);
-    END LOOP;
-
     IF old IS NOT NULL THEN
         RETURN QUERY
         WITH consumed AS (
@@ -59,7 +45,20 @@ BEGIN
         WHERE w.seq = ANY (old)
         ORDER BY w.seq;
     END IF;
-    IF new IS NOT NULL THEN
+
+    WHILE coalesce(cardinality(old), 0) < many LOOP
+        WITH next AS (
+            SELECT r.ctid FROM df._ready r
+            WHERE r.seq > after AND r.submitted_by = role
+            ORDER BY r.seq LIMIT many - coalesce(cardinality(old), 0)
+            FOR UPDATE SKIP LOCKED
+        ), taken AS (
+            DELETE FROM df._ready r WHERE r.ctid = ANY (ARRAY(SELECT n.ctid FROM next n)) RETURNING r.seq
+        )
+        SELECT array_agg(t.seq) INTO new FROM taken t;
+        EXIT WHEN new IS NULL;
+        -- What a submitter put into `_ready` by hand is believed only if the instance is its own and has neither begun
+        -- nor ended. (IS TRUE keeps the planner from looking for all instances of the role.)
         RETURN QUERY
         WITH consumed AS (
             DELETE FROM df._inbox i WHERE i.seq = ANY (new) AND i.submitted_by = role
@@ -71,11 +70,12 @@ BEGIN
         SELECT i.seq, true, i.label, i.database, i.graph::text, i.vars::text, i.input::text, i.created_at, at,
             i.parent, i.parent_cell, NULL::text, l.list::text, at
         FROM df._instance i LEFT JOIN letters l USING (seq)
-        WHERE i.seq = ANY (new) AND i.submitted_by = role
+        WHERE i.seq = ANY (new) AND (i.submitted_by = role) IS TRUE
           AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq)
           AND NOT EXISTS (SELECT FROM df._work w WHERE w.seq = i.seq)
         ORDER BY i.seq;
-    END IF;
+        EXIT WHEN FOUND;
+    END LOOP;
 END $$;
 
 -- The roles that wait for a turn: those whose instances are due or have mail, and those who have started new ones.

@@ -42,10 +42,13 @@ pub enum ClientError {
 
 impl From<tokio_postgres::Error> for ClientError {
     fn from(error: tokio_postgres::Error) -> Self {
-        let text = error.as_db_error().map_or_else(|| with_sources(&error), |error| {
-            let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-            format!("{}{hint}", error.message())
-        });
+        let text = error.as_db_error().map_or_else(
+            || with_sources(&error),
+            |error| {
+                let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+                format!("{}{hint}", error.message())
+            },
+        );
         Self::Server(text)
     }
 }

@@ -69,7 +69,10 @@ impl Target {
         })?;
         let mut target = Self { config };
         if target.config.get_hosts().is_empty() {
-            return Err(ConnectError::Url { url: without_password(url), cause: "it names no host".to_owned() });
+            return Err(ConnectError::Url {
+                url: without_password(url),
+                cause: "it names no host".to_owned(),
+            });
         }
         if target.config.get_connect_timeout().is_none() {
             target.config.connect_timeout(CONNECT_TIMEOUT);

@@ -156,11 +156,8 @@ pub async fn install(url: &str) -> Result<Installed, SchemaError> {
     for sql in AFTER {
         run(sql).await?;
     }
-    let operators_in: String = transaction
-        .query_typed_one("SELECT df._operators_schema()", &[])
-        .await
-        .map_err(server)?
-        .get(0);
+    let operators_in: String =
+        transaction.query_typed_one("SELECT df._operators_schema()", &[]).await.map_err(server)?.get(0);
     transaction
         .query_typed(
             "INSERT INTO df._meta (schema_version, operators_in) VALUES ($1, $2)
@@ -181,12 +178,8 @@ pub async fn check(client: &Client, target: &Target) -> Result<(), SchemaError> 
     check_server(client, target).await?;
     match version(client, target).await? {
         None => Err(SchemaError::Missing { target: target.describe() }),
-        Some(found) if found > SCHEMA_VERSION => {
-            Err(SchemaError::Newer { target: target.describe(), found })
-        }
-        Some(found) if found < SCHEMA_VERSION => {
-            Err(SchemaError::Older { target: target.describe(), found })
-        }
+        Some(found) if found > SCHEMA_VERSION => Err(SchemaError::Newer { target: target.describe(), found }),
+        Some(found) if found < SCHEMA_VERSION => Err(SchemaError::Older { target: target.describe(), found }),
         Some(_) => Ok(()),
     }
 }

@@ -81,12 +81,17 @@ impl Scene {
         );
         assert_eq!(one(&self.owner, &powers).await.as_deref(), Some("untouched"), "{attempt}");
         let now = run_step(&self.client, "SELECT current_user::text AS me").await.completed();
-        assert_eq!(now, format!(r#"{{"rows":[{{"me":"{}"}}],"row_count":1}}"#, self.alice), "after {attempt}");
+        assert_eq!(
+            now,
+            format!(r#"{{"rows":[{{"me":"{}"}}],"row_count":1}}"#, self.alice),
+            "after {attempt}"
+        );
     }
 
     /// As whom the submitter's functions have run: herself only, and at least once.
     async fn ran_as_herself(&self, attempt: &str) {
-        let who = one(&self.owner, &format!("SELECT string_agg(DISTINCT who, ',') FROM {}.ran", self.alice)).await;
+        let who =
+            one(&self.owner, &format!("SELECT string_agg(DISTINCT who, ',') FROM {}.ran", self.alice)).await;
         assert_eq!(who.as_deref(), Some(self.alice.as_str()), "{attempt}: as whom the function ran");
     }
 }

@@ -50,7 +50,9 @@ impl<'a> Scene<'a> {
             &owner,
             &[
                 &format!("CREATE SCHEMA {alice} AUTHORIZATION {alice}"),
-                &format!("CREATE TABLE {alice}.ledger (entry text, worker_session int DEFAULT pg_backend_pid())"),
+                &format!(
+                    "CREATE TABLE {alice}.ledger (entry text, worker_session int DEFAULT pg_backend_pid())"
+                ),
                 &format!("ALTER TABLE {alice}.ledger OWNER TO {alice}"),
             ],
         )
@@ -120,7 +122,8 @@ impl<'a> Scene<'a> {
 
     /// A session of the owner's, if the server is there.
     async fn try_connect(&self) -> Option<Client> {
-        let (client, connection) = tokio_postgres::connect(&self.database.url(), tokio_postgres::NoTls).await.ok()?;
+        let (client, connection) =
+            tokio_postgres::connect(&self.database.url(), tokio_postgres::NoTls).await.ok()?;
         tokio::spawn(connection);
         Some(client)
     }
@@ -140,14 +143,28 @@ impl<'a> Scene<'a> {
     async fn ledger_is_exact(&self, entries: usize) {
         let owner = self.database.owner().await;
         let failed = rows(&owner, "SELECT df._id(seq), output::text FROM df._done WHERE status <> 'c'").await;
-        assert_eq!(failed, Vec::<Vec<Option<String>>>::new(), "no instance fails because something was killed");
-        let doubled = format!("SELECT entry, count(*)::text FROM {}.ledger GROUP BY 1 HAVING count(*) > 1", self.alice);
-        assert_eq!(rows(&owner, &doubled).await, Vec::<Vec<Option<String>>>::new(), "entries that were made twice");
+        assert_eq!(
+            failed,
+            Vec::<Vec<Option<String>>>::new(),
+            "no instance fails because something was killed"
+        );
+        let doubled =
+            format!("SELECT entry, count(*)::text FROM {}.ledger GROUP BY 1 HAVING count(*) > 1", self.alice);
+        assert_eq!(
+            rows(&owner, &doubled).await,
+            Vec::<Vec<Option<String>>>::new(),
+            "entries that were made twice"
+        );
         let found = one(&owner, &format!("SELECT count(*) FROM {}.ledger", self.alice)).await;
         assert_eq!(found, Some(entries.to_string()), "entries; fewer are lost ones");
-        let rest = "SELECT (SELECT count(*) FROM df._work) || ' ' || (SELECT count(*) FROM df._activity) || ' '
+        let rest =
+            "SELECT (SELECT count(*) FROM df._work) || ' ' || (SELECT count(*) FROM df._activity) || ' '
             || (SELECT count(*) FROM df._ready)";
-        assert_eq!(one(&owner, rest).await.as_deref(), Some("0 0 0"), "F-2: nothing is left of instances that ended");
+        assert_eq!(
+            one(&owner, rest).await.as_deref(),
+            Some("0 0 0"),
+            "F-2: nothing is left of instances that ended"
+        );
     }
 }
 

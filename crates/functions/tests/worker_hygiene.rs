@@ -35,7 +35,11 @@ impl Scene {
         let alice = &self.alice;
         for slow in [false, true] {
             let probe = probe.replace("{alice}", alice);
-            let probe = if slow { probe.replacen("SELECT ", "SELECT pg_sleep(0.06)::text AS nap, ", 1) } else { probe };
+            let probe = if slow {
+                probe.replacen("SELECT ", "SELECT pg_sleep(0.06)::text AS nap, ", 1)
+            } else {
+                probe
+            };
             let fresh = run_step(&self.client, &probe).await;
             for leave in leaves {
                 let leave = leave.replace("{alice}", alice);
@@ -120,7 +124,9 @@ async fn settings() {
     let write = format!("INSERT INTO {}.written VALUES (1)", scene.alice);
     run_step(&scene.client, "SET TRANSACTION READ ONLY").await.completed();
     run_step(&scene.client, &write).await.completed();
-    run_step(&scene.client, "SELECT set_config('transaction_read_only', 'on', true), pg_sleep(0.1)").await.completed();
+    run_step(&scene.client, "SELECT set_config('transaction_read_only', 'on', true), pg_sleep(0.1)")
+        .await
+        .completed();
     run_step(&scene.client, &format!("{write} RETURNING n, pg_sleep(0.1)")).await.completed();
     let written = one(&scene.owner, &format!("SELECT count(*) FROM {}.written", scene.alice)).await;
     assert_eq!(written.as_deref(), Some("2"));
@@ -220,13 +226,15 @@ async fn sequences() {
     let scene = Scene::set().await;
     execute(&scene.client, &[&format!("CREATE SEQUENCE {}.numbers", scene.alice)]).await;
     // A session in which nobody has drawn a number has none; the worker's own numbers are not for submitters.
-    let none = |said: &str| said.contains("not yet defined in this session") || said.contains("permission denied");
+    let none =
+        |said: &str| said.contains("not yet defined in this session") || said.contains("permission denied");
     let alice = &scene.alice;
     for slow in ["", ", pg_sleep(0.06)"] {
         for last in ["lastval()".to_owned(), format!("currval('{alice}.numbers')")] {
             let draw = format!("SELECT nextval('{alice}.numbers'){slow}");
             let probe = format!("SELECT {last}{slow}");
-            let said = run(&scene.client, &format!("{} ~> {}", literal(&draw), literal(&probe))).await.failed();
+            let said =
+                run(&scene.client, &format!("{} ~> {}", literal(&draw), literal(&probe))).await.failed();
             assert!(none(&said), "{said}");
             run_step(&scene.client, &draw).await.completed();
             for _ in 0..3 {
@@ -272,7 +280,10 @@ async fn sessions_are_used_again() {
     let scene = Scene::set().await;
     let mut ids = Vec::new();
     for _ in 0..200 {
-        ids.push(start(&scene.client, "'SELECT pg_backend_pid() AS pid' ~> 'SELECT pg_backend_pid() AS pid'").await);
+        ids.push(
+            start(&scene.client, "'SELECT pg_backend_pid() AS pid' ~> 'SELECT pg_backend_pid() AS pid'")
+                .await,
+        );
     }
     let mut sessions = std::collections::BTreeSet::new();
     for id in &ids {

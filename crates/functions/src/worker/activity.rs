@@ -108,10 +108,16 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
                 break;
             }
             for activity in taken {
-                let Some(permit) = permits.split(1) else { unreachable!("no more are taken than there are permits") };
+                let Some(permit) = permits.split(1) else {
+                    unreachable!("no more are taken than there are permits")
+                };
                 let state = Running::default();
                 shared.started(activity.seq, &activity.cell, state.clone());
-                let span = tracing::debug_span!("activity", instance = super::id(activity.seq), kind = activity.kind);
+                let span = tracing::debug_span!(
+                    "activity",
+                    instance = super::id(activity.seq),
+                    kind = activity.kind
+                );
                 running.spawn(run(Arc::clone(&shared), activity, state, permit).instrument(span));
             }
         }
@@ -206,7 +212,12 @@ fn refused(message: String) -> Failure {
 }
 
 /// A SQL step in the database that has the schema: its effect and its record are one transaction.
-async fn here(shared: &Arc<Shared>, activity: &Activity, sql: &str, state: &Running) -> Result<(), TurnError> {
+async fn here(
+    shared: &Arc<Shared>,
+    activity: &Activity,
+    sql: &str,
+    state: &Running,
+) -> Result<(), TurnError> {
     if !executors::ensure(shared, &activity.home).await? {
         return settle(shared, activity, state, Err(executors::no_role(&activity.home))).await.map(drop);
     }
@@ -243,12 +254,7 @@ enum Ran {
 }
 
 /// Runs the step in the transaction that is open on the session.
-async fn alone(
-    shared: &Shared,
-    session: &Session,
-    sql: &str,
-    state: &Running,
-) -> Result<Ran, TurnError> {
+async fn alone(shared: &Shared, session: &Session, sql: &str, state: &Running) -> Result<Ran, TurnError> {
     state.begins(session.cancel_token(), session.pid).await;
     let began = clock::now();
     let ran = steps::run_alone(session, sql).await;

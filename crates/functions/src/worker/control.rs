@@ -69,10 +69,7 @@ pub(crate) async fn maintain(shared: Arc<Shared>) {
 }
 
 /// Serves until the worker has drained; connects again when the connection is lost.
-pub(crate) async fn serve(
-    shared: Arc<Shared>,
-    mut connection: (Client, UnboundedReceiver<Notification>),
-) {
+pub(crate) async fn serve(shared: Arc<Shared>, mut connection: (Client, UnboundedReceiver<Notification>)) {
     let mut beat = clock::now() + HEARTBEAT;
     let mut drained = shared.draining.subscribe();
     // What was there before we listened.

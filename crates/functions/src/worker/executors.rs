@@ -80,7 +80,10 @@ pub(crate) async fn may_connect(home: &Client, place: &Place) -> Result<(), Turn
         )
         .await?;
     allowed.map(drop).ok_or_else(|| {
-        TurnError::Elsewhere(format!("role {} may not connect to database {}", place.role_name, place.database))
+        TurnError::Elsewhere(format!(
+            "role {} may not connect to database {}",
+            place.role_name, place.database
+        ))
     })
 }
 

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use crate::graph::Graph;
-use crate::interpret::{Context, Event, Failure, Outcome, Progress, State};
 use crate::interpret::{Cell, FinishedExecution, Request};
+use crate::interpret::{Context, Event, Failure, Outcome, Progress, State};
 use crate::json::Json;
 
 /// What the database has of an instance, and what a turn makes of it.

@@ -264,7 +264,8 @@ impl Lane {
     async fn scout(&mut self) -> Result<&Client, TurnError> {
         if self.scout.as_ref().is_none_or(Client::is_closed) {
             // Whether somebody sleeps is not worth a flush.
-            self.scout = Some(self.shared.target.clone().settings([("synchronous_commit", "off")]).connect().await?);
+            self.scout =
+                Some(self.shared.target.clone().settings([("synchronous_commit", "off")]).connect().await?);
         }
         match &self.scout {
             Some(scout) => Ok(scout),
@@ -275,8 +276,7 @@ impl Lane {
     async fn waiting(&mut self) -> Result<Vec<Place>, TurnError> {
         let database = self.shared.target.database_name().to_owned();
         let scout = self.scout().await?;
-        let rows =
-            scout.query_typed("SELECT role, role_name FROM df._waiting()", &[]).await?;
+        let rows = scout.query_typed("SELECT role, role_name FROM df._waiting()", &[]).await?;
         Ok(rows
             .iter()
             .map(|row| Place { role: row.get(0), role_name: row.get(1), database: database.clone() })

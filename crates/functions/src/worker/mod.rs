@@ -27,8 +27,8 @@ use crate::schema::{self, SchemaError};
 pub use instance::id;
 pub use metrics::Metrics;
 
-use session::Sessions;
 use lanes::Cursors;
+use session::Sessions;
 use shared::Shared;
 
 /// How many lanes take turns.
@@ -104,10 +104,9 @@ impl Worker {
         check(&target).await?;
         let sessions = Sessions::new(target.clone(), LANES + options.connections, options.connections);
         let shared = Arc::new(Shared::new(target.clone(), sessions, epoch));
-        let connection = control::join(&shared).await.map_err(|error| WorkerError::Server {
-            target: target.describe(),
-            cause: error.to_string(),
-        })?;
+        let connection = control::join(&shared)
+            .await
+            .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;
         let cursors: Arc<Cursors> = Arc::default();
         let (of_leader, connections) = (Arc::clone(&cursors), options.connections);
         let mut tasks = vec![
@@ -203,7 +202,9 @@ async fn check(target: &Target) -> Result<(), WorkerError> {
         .map_err(|error| WorkerError::Server { target: target.describe(), cause: with_sources(&error) })?;
     let role: String = row.get(0);
     let language: String = row.get(1);
-    let english = language.is_empty() || language.starts_with("en") || ["C", "POSIX"].iter().any(|c| language.starts_with(c));
+    let english = language.is_empty()
+        || language.starts_with("en")
+        || ["C", "POSIX"].iter().any(|c| language.starts_with(c));
     if !row.get::<_, bool>(2) {
         return Err(SchemaError::Rights {
             role,

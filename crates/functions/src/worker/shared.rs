@@ -223,7 +223,10 @@ impl Shared {
         let roles = self.roles.lock();
         let served = |place: &&Place| roles.get(&place.role).and_then(|service| service.last);
         let left_out = |place: &&Place| {
-            roles.get(&place.role).and_then(|service| service.pause).is_some_and(|(until, _)| clock::now() < until)
+            roles
+                .get(&place.role)
+                .and_then(|service| service.pause)
+                .is_some_and(|(until, _)| clock::now() < until)
         };
         waiting.iter().filter(|place| !left_out(place)).min_by_key(served)
     }

@@ -65,10 +65,7 @@ pub(crate) async fn run(session: &Session, texts: &[&str]) -> Result<Vec<StepOut
 }
 
 /// Runs one step that may take as long as it likes, in the transaction that is open on the session.
-pub(crate) async fn run_alone(
-    session: &Session,
-    text: &str,
-) -> Result<Result<Json, Failure>, ExecutorError> {
+pub(crate) async fn run_alone(session: &Session, text: &str) -> Result<Result<Json, Failure>, ExecutorError> {
     match call(session, &[text], None).await?.pop() {
         Some(StepOutcome::Settled(result)) => Ok(result),
         _ => Ok(Err(Failure { message: "the executor gave no result".to_owned(), sqlstate: None })),
@@ -102,7 +99,9 @@ async fn call(
     // The timer runs from here to the end of the call, whatever a step sets.
     let limit = match (&session.statement_timeout, alone) {
         (_, false) => Some(CALL_TIMEOUT.to_owned()),
-        (Some(of_role), true) => Some(format!("SET LOCAL statement_timeout = '{}'", of_role.replace('\'', "''"))),
+        (Some(of_role), true) => {
+            Some(format!("SET LOCAL statement_timeout = '{}'", of_role.replace('\'', "''")))
+        }
         (None, true) => None,
     };
     let rows = match limit {
@@ -146,9 +145,7 @@ fn outcome(row: &Row, kinds: Vec<ColumnKind>) -> Result<StepOutcome, ExecutorErr
     let count = u64::try_from(row.get::<_, i64>(2)).unwrap_or(0);
     Ok(StepOutcome::Settled(match (row.get::<_, &str>(0), row.get::<_, Option<&str>>(1)) {
         ("c", None) => Ok(result::affected(count)),
-        ("c", Some(rows)) => {
-            Ok(result::typed_rows(rows, &columns(rows, kinds)?, count)?)
-        }
+        ("c", Some(rows)) => Ok(result::typed_rows(rows, &columns(rows, kinds)?, count)?),
         ("f", _) => Err(Failure {
             message: row.get::<_, Option<String>>(4).unwrap_or_default(),
             sqlstate: row.get(3),

@@ -26,7 +26,8 @@ use crate::json::Json;
 const TURN_BUDGET_MS: f64 = 8.0;
 
 const CLAIM: &str = "SELECT * FROM df._claim($1, $2, $3)";
-const FINISH: &str = "SELECT df._finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::text::json)";
+const FINISH: &str =
+    "SELECT df._finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::text::json)";
 
 /// A commit with a notification may have to wait for others: that must not count as waiting for a lock of a step.
 /// A cursor that a step has declared WITH HOLD would run with the worker's rights.
@@ -359,7 +360,8 @@ impl<'a> Turn<'a> {
         let mut work = Work::default();
         let mut began = Vec::new();
         let mut report = Report { claimed: instances.len(), mail: self.children, ..Report::default() };
-        let keys = instances.iter().filter(|instance| instance.outcome.is_some()).map(|instance| instance.seq);
+        let keys =
+            instances.iter().filter(|instance| instance.outcome.is_some()).map(|instance| instance.seq);
         let ended: HashSet<i64> = keys.collect();
         for mut instance in instances {
             if instance.fresh {
@@ -409,21 +411,21 @@ impl<'a> Turn<'a> {
             serde_json::to_string(&self.more).ok()
         };
         let parameters: [(&(dyn ToSql + Sync), Type); 15] = [
-                (&self.place.role, Type::OID),
-                (&done.seqs, Type::INT8_ARRAY),
-                (&done.statuses, Type::TEXT_ARRAY),
-                (&done.executions, Type::INT8_ARRAY),
-                (&done.started, Type::TIMESTAMPTZ_ARRAY),
-                (&done.outputs, Type::TEXT_ARRAY),
-                (&done.states, Type::TEXT_ARRAY),
-                (&work.seqs, Type::INT8_ARRAY),
-                (&work.started, Type::TIMESTAMPTZ_ARRAY),
-                (&work.due, Type::TIMESTAMPTZ_ARRAY),
-                (&work.paused, Type::BOOL_ARRAY),
-                (&work.executions, Type::INT8_ARRAY),
-                (&work.states, Type::TEXT_ARRAY),
-                (&began, Type::INT8_ARRAY),
-                (&more, Type::TEXT),
+            (&self.place.role, Type::OID),
+            (&done.seqs, Type::INT8_ARRAY),
+            (&done.statuses, Type::TEXT_ARRAY),
+            (&done.executions, Type::INT8_ARRAY),
+            (&done.started, Type::TIMESTAMPTZ_ARRAY),
+            (&done.outputs, Type::TEXT_ARRAY),
+            (&done.states, Type::TEXT_ARRAY),
+            (&work.seqs, Type::INT8_ARRAY),
+            (&work.started, Type::TIMESTAMPTZ_ARRAY),
+            (&work.due, Type::TIMESTAMPTZ_ARRAY),
+            (&work.paused, Type::BOOL_ARRAY),
+            (&work.executions, Type::INT8_ARRAY),
+            (&work.states, Type::TEXT_ARRAY),
+            (&began, Type::INT8_ARRAY),
+            (&more, Type::TEXT),
         ];
         let client = &self.session.client;
         let finish = client.query_typed(FINISH, &parameters);

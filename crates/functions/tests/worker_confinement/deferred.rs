@@ -12,7 +12,9 @@ async fn a_deferred_constraint_fails_its_own_instance_only() {
         &scene.client,
         &[
             &format!("CREATE TABLE {alice}.parent (id int PRIMARY KEY)"),
-            &format!("CREATE TABLE {alice}.child (id int REFERENCES {alice}.parent DEFERRABLE INITIALLY DEFERRED)"),
+            &format!(
+                "CREATE TABLE {alice}.child (id int REFERENCES {alice}.parent DEFERRABLE INITIALLY DEFERRED)"
+            ),
             &format!("CREATE TABLE {alice}.single (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)"),
             &format!("INSERT INTO {alice}.parent SELECT generate_series(0, 99)"),
             &format!("INSERT INTO {alice}.single VALUES (-1)"),
@@ -38,9 +40,13 @@ async fn a_deferred_constraint_fails_its_own_instance_only() {
             _ => assert!(ended.failed().contains("violates unique constraint")),
         }
     }
-    let rows = one(&scene.owner, &format!("SELECT count(*) || ' ' || count(DISTINCT id) FROM {alice}.child")).await;
+    let rows =
+        one(&scene.owner, &format!("SELECT count(*) || ' ' || count(DISTINCT id) FROM {alice}.child")).await;
     assert_eq!(rows.as_deref(), Some("15 15"), "what did not fail was done once");
-    assert_eq!(one(&scene.owner, &format!("SELECT count(*) FROM {alice}.single")).await.as_deref(), Some("1"));
+    assert_eq!(
+        one(&scene.owner, &format!("SELECT count(*) FROM {alice}.single")).await.as_deref(),
+        Some("1")
+    );
 }
 
 /// F-5: a deferred trigger that defers itself again, so that it is still queued when the worker commits. From PostgreSQL
@@ -79,6 +85,27 @@ async fn a_trigger_that_defers_itself_does_not_run_as_the_worker() {
         ],
     )
     .await;
+    // What the worker asks the server behind the step is not answered by the submitter.
+    let mut traps = Vec::new();
+    for what in ["inserted", "updated", "deleted"] {
+        traps.push(format!(
+            "CREATE FUNCTION {alice}.pg_stat_get_xact_tuples_{what}(oid) RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'"
+        ));
+    }
+    traps.push(format!(
+        "CREATE FUNCTION {alice}.less(bigint, int) RETURNS boolean LANGUAGE sql AS 'SELECT false'"
+    ));
+    traps.push(format!(
+        "CREATE OPERATOR {alice}.> (LEFTARG = bigint, RIGHTARG = int, FUNCTION = {alice}.less)"
+    ));
+    for trap in &traps {
+        execute(&scene.client, &[trap]).await;
+    }
+    let by_path = format!(
+        "WITH path AS MATERIALIZED (SELECT set_config('search_path', '{alice}, pg_catalog', true))
+         INSERT INTO {alice}.hot SELECT 1 FROM path"
+    );
+    run_step(&scene.client, &by_path).await;
     for table in ["hot", "parted"] {
         for n in [0, 1, 3] {
             let ended = run_step(&scene.client, &format!("INSERT INTO {alice}.{table} VALUES ({n})")).await;
@@ -200,7 +227,8 @@ async fn a_commit_that_fails_fails_its_own_instance_only() {
             _ => drop(ended.completed()),
         }
     }
-    let rows = one(&scene.owner, &format!("SELECT count(*) || ' ' || count(DISTINCT n) FROM {alice}.ledger")).await;
+    let rows =
+        one(&scene.owner, &format!("SELECT count(*) || ' ' || count(DISTINCT n) FROM {alice}.ledger")).await;
     assert_eq!(rows.as_deref(), Some("18 18"), "every neighbour's effect, once");
     assert_eq!(one(&scene.owner, &format!("SELECT count(*) FROM {alice}.late")).await.as_deref(), Some("0"));
 }

@@ -3,7 +3,7 @@
 use super::{common::rows, execute, run_step, Scene};
 use crate::worker::{ended, run, start_step, SOON};
 
-/// F-5: each of these statements is refused, by the words beside it, as the failure of its own instance.
+/// F-5: each of these statements is refused, by words beside it (servers differ), as the failure of its own instance.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_changes_neither_role_nor_transaction() {
     let scene = Scene::set().await;
@@ -44,15 +44,15 @@ async fn a_step_changes_neither_role_nor_transaction() {
         ("SELECT 1; SELECT 2", "one statement"),
         ("INSERT INTO public.secret VALUES ('x'); COMMIT", "one statement"),
         ("SELECT 1; RESET ROLE", "one statement"),
-        ("COPY public.secret TO PROGRAM 'cat'", "permission denied"),
-        ("COPY public.secret FROM PROGRAM 'echo stolen'", "permission denied"),
+        ("COPY public.secret TO PROGRAM 'cat'", "permission denied|must be superuser"),
+        ("COPY public.secret FROM PROGRAM 'echo stolen'", "permission denied|must be superuser"),
         ("SELECT * FROM public.secret", "permission denied"),
         ("SELECT pg_read_file('PG_VERSION')", "permission denied"),
-        ("SELECT pg_terminate_backend(pg_backend_pid())", "permission denied"),
-        ("SELECT pg_cancel_backend(pg_backend_pid())", "permission denied"),
+        ("SELECT pg_terminate_backend(pg_backend_pid())", "permission denied|must be"),
+        ("SELECT pg_cancel_backend(pg_backend_pid())", "permission denied|must be"),
         ("SET session_replication_role = replica", "permission denied"),
-        (&format!("ALTER ROLE {alice} CREATEROLE"), "denied"),
-        ("GRANT pg_read_all_data TO CURRENT_USER", "denied"),
+        (&format!("ALTER ROLE {alice} CREATEROLE"), "denied|must be|must have"),
+        ("GRANT pg_read_all_data TO CURRENT_USER", "denied|must be|must have"),
         ("ALTER SYSTEM SET work_mem = '5MB'", "permission denied"),
         ("LOAD 'plpgsql'", "is not allowed"),
         (&format!("ALTER FUNCTION {executor} SECURITY INVOKER"), "permission denied for schema df_run"),
@@ -76,7 +76,8 @@ async fn a_step_changes_neither_role_nor_transaction() {
     ];
     for (attempt, expected) in attempts {
         let said = run_step(&scene.client, attempt).await.failed();
-        assert!(said.contains(expected), "{attempt}: expected {expected:?} in {said:?}");
+        let refused = expected.split('|').any(|words| said.contains(words));
+        assert!(refused, "{attempt}: expected {expected:?} in {said:?}");
     }
     scene.nothing_stolen("all of them").await;
 }

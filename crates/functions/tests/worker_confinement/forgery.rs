@@ -148,7 +148,8 @@ async fn rows_that_make_no_sense_hold_nobody_up() {
     }
     assert!(began.elapsed() < Duration::from_secs(10), "bob was held up for {:?}", began.elapsed());
     eventually(&scene.owner, "SELECT count(*) FROM df._ready", "0", SOON).await;
-    let unreadable = "SELECT count(*) FROM df._done WHERE status = 'f' AND output::text LIKE '%cannot be read%'";
+    let unreadable =
+        "SELECT count(*) FROM df._done WHERE status = 'f' AND output::text LIKE '%cannot be read%'";
     eventually(&scene.owner, unreadable, "2", SOON).await;
     let ledger = one(&scene.owner, &format!("SELECT count(*) FROM {alice}.ledger")).await;
     assert_eq!(ledger.as_deref(), Some("1"), "an instance that has ended does not begin again");
@@ -166,7 +167,11 @@ async fn a_forged_notification_stops_nobodys_step() {
     for cell in ["0", "1", "7@1", "", "x"] {
         execute(&strangers, &[&format!("SELECT pg_notify('df_stop', '{seq} {cell}')")]).await;
     }
-    execute(&strangers, &["SELECT pg_notify('df_stop', ''), pg_notify('df_wake', 'x'), pg_notify('df_done', 'x')"]).await;
+    execute(
+        &strangers,
+        &["SELECT pg_notify('df_stop', ''), pg_notify('df_wake', 'x'), pg_notify('df_done', 'x')"],
+    )
+    .await;
     let output = ended(&scene.client, &id, SOON).await.completed();
     assert!(output.contains("slept"), "{output}");
 }
@@ -182,8 +187,13 @@ async fn advisory_locks_of_others_hold_nobody_up() {
     execute(
         &strangers,
         &[
-            &format!("SELECT pg_advisory_lock(hashtext('df_run.ensure_executor'), '{bob}'::regrole::oid::int)"),
-            &format!("SELECT pg_advisory_lock(hashtext('df_run.ensure_executor'), '{}'::regrole::oid::int)", scene.alice),
+            &format!(
+                "SELECT pg_advisory_lock(hashtext('df_run.ensure_executor'), '{bob}'::regrole::oid::int)"
+            ),
+            &format!(
+                "SELECT pg_advisory_lock(hashtext('df_run.ensure_executor'), '{}'::regrole::oid::int)",
+                scene.alice
+            ),
             "SELECT pg_advisory_lock(6579571, n) FROM generate_series(0, 9) n",
         ],
     )
@@ -266,12 +276,17 @@ async fn a_turn_that_cannot_succeed_holds_nobody_up() {
     for number in 0..10 {
         let began = clock::now();
         run_step(&bobs, "SELECT 1").await.completed();
-        assert!(began.elapsed() < Duration::from_secs(3), "bob's instance {number} took {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(3),
+            "bob's instance {number} took {:?}",
+            began.elapsed()
+        );
     }
     if let Some(id) = poisoned {
         assert_eq!(ended(&scene.client, &id, Duration::from_secs(60)).await.status, "failed");
     }
-    let unfinished = "SELECT count(*) FROM df._instance i WHERE NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq)";
+    let unfinished =
+        "SELECT count(*) FROM df._instance i WHERE NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq)";
     eventually(&scene.owner, unfinished, "0", Duration::from_secs(60)).await;
     let output = run(&bobs, "'SELECT 1' ~> 'SELECT 2 AS two'").await.completed();
     assert!(output.contains(r#""two":2"#));

@@ -67,7 +67,9 @@ async fn a_cursor_that_is_held_over_the_commit_runs_nothing_as_the_worker() {
     scene.make_thief().await;
     let alice = &scene.alice;
     let declare = format!("DECLARE held CURSOR WITH HOLD FOR SELECT {alice}.steal()");
-    for (left, right) in [("numeric", "int"), ("numeric", "integer[]"), ("text", "\"char\""), ("\"char\"", "text")] {
+    for (left, right) in
+        [("numeric", "int"), ("numeric", "integer[]"), ("text", "\"char\""), ("\"char\"", "text")]
+    {
         let function = format!(
             "CREATE FUNCTION {alice}.times({left}, {right}) RETURNS numeric LANGUAGE plpgsql AS $$
              BEGIN
@@ -115,7 +117,9 @@ async fn statements_outside_of_transactions_run_no_code_of_the_submitters() {
     execute(&scene.client, &[&replace]).await;
     for step in [
         format!("ALTER TABLE {alice}.things ADD COLUMN detach partition DEFAULT concurrently()"),
-        format!("ALTER TABLE {alice}.things ADD COLUMN detach {alice}.partition DEFAULT {alice}.concurrently()"),
+        format!(
+            "ALTER TABLE {alice}.things ADD COLUMN detach {alice}.partition DEFAULT {alice}.concurrently()"
+        ),
         format!("CREATE INDEX CONCURRENTLY ON {alice}.things (x) WHERE ('{{1}}'::{alice}.trap[])[1] = 1"),
         format!("CREATE INDEX CONCURRENTLY ON {alice}.things (x) WHERE ($a${{1}}$a$::{alice}.trap[])[1] = 1"),
         format!("CREATE INDEX CONCURRENTLY ON {alice}.things ({alice}.sly(x))"),
@@ -171,7 +175,9 @@ async fn the_search_path_of_another_database_does_not_lead_the_worker_astray() {
     )
     .await;
     let there = scene.database.server().connect(alice, &other).await;
-    let theft = format!("BEGIN EXECUTE 'ALTER ROLE {alice} CREATEROLE CREATEDB'; EXCEPTION WHEN OTHERS THEN NULL; END;");
+    let theft = format!(
+        "BEGIN EXECUTE 'ALTER ROLE {alice} CREATEROLE CREATEDB'; EXCEPTION WHEN OTHERS THEN NULL; END;"
+    );
     let mut traps = vec!["CREATE SCHEMA trap".to_owned()];
     for (name, arguments, result, body) in [
         ("to_regclass", "text", "regclass", "pg_catalog.to_regclass($1)"),

@@ -24,7 +24,10 @@ async fn cancel_stops_a_running_statement() {
     assert_eq!((ended.status.as_str(), ended.output.as_str()), ("cancelled", "enough"));
     eventually(&scene.owner, active, "0", SOON).await;
     assert!(began.elapsed() < Duration::from_secs(3), "it took {:?}", began.elapsed());
-    assert_eq!(one(&scene.owner, &format!("SELECT count(*) FROM {}.ledger", scene.alice)).await.as_deref(), Some("0"));
+    assert_eq!(
+        one(&scene.owner, &format!("SELECT count(*) FROM {}.ledger", scene.alice)).await.as_deref(),
+        Some("0")
+    );
     // The connection serves others again, and none of them is hit by the cancel.
     for _ in 0..8 {
         run_step(&scene.client, "SELECT pg_sleep(0.1)").await.completed();
@@ -93,7 +96,10 @@ async fn cancel_before_the_beginning() {
     execute(&scene.client, &[&format!("SELECT df.cancel('{id}')")]).await;
     let _worker = scene.worker().await;
     assert_eq!(ended(&scene.client, &id, SOON).await.status, "cancelled");
-    assert_eq!(one(&scene.owner, &format!("SELECT count(*) FROM {}.ledger", scene.alice)).await.as_deref(), Some("0"));
+    assert_eq!(
+        one(&scene.owner, &format!("SELECT count(*) FROM {}.ledger", scene.alice)).await.as_deref(),
+        Some("0")
+    );
 }
 
 /// A paused instance begins no step, also when its timer is due; resumed, it goes on where it was.
@@ -101,7 +107,9 @@ async fn cancel_before_the_beginning() {
 async fn pause_and_resume() {
     let scene = Scene::set().await;
     let _worker = scene.worker().await;
-    let id = start(&scene.client, &format!("df.sleep(1) ~> '{}' ~> '{}'", scene.enter("1"), scene.enter("2"))).await;
+    let id =
+        start(&scene.client, &format!("df.sleep(1) ~> '{}' ~> '{}'", scene.enter("1"), scene.enter("2")))
+            .await;
     eventually(&scene.client, &format!("SELECT df.status('{id}')"), "running", SOON).await;
     execute(&scene.client, &[&format!("SELECT df.pause('{id}')")]).await;
     let paused = format!("SELECT paused FROM df._work WHERE seq = df._seq('{id}')");
@@ -138,7 +146,11 @@ async fn signals_before_the_wait_are_kept() {
     let expression = format!("df.sleep(1.5) ~> {} ~> {} ~> {} ~> {told}", wait("a"), wait("b"), wait("c"));
     let id = start(&scene.client, &expression).await;
     // Nobody has seen it yet.
-    execute(&scene.client, &[&format!("SELECT df.signal('{id}', 'go', '1'), df.signal('{id}', 'other', '0')")]).await;
+    execute(
+        &scene.client,
+        &[&format!("SELECT df.signal('{id}', 'go', '1'), df.signal('{id}', 'other', '0')")],
+    )
+    .await;
     let worker = scene.worker().await;
     eventually(&scene.client, &format!("SELECT df.status('{id}')"), "running", SOON).await;
     execute(&scene.client, &[&format!("SELECT df.signal('{id}', 'go', '2')")]).await;
@@ -179,5 +191,8 @@ async fn starts_belong_to_their_transaction() {
     assert!(ended(&scene.client, &waits, SOON).await.completed().contains('7'));
     assert!(began.elapsed() < Duration::from_secs(2), "F-9: it was noticed after {:?}", began.elapsed());
     assert_eq!(ended_yet(&scene.client, &never).await, None);
-    assert_eq!(one(&scene.owner, &format!("SELECT count(*) FROM {}.ledger", scene.alice)).await.as_deref(), Some("0"));
+    assert_eq!(
+        one(&scene.owner, &format!("SELECT count(*) FROM {}.ledger", scene.alice)).await.as_deref(),
+        Some("0")
+    );
 }

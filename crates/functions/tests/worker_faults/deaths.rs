@@ -151,7 +151,8 @@ async fn a_drain_that_runs_out_of_patience_gives_steps_back() {
             let name = format!("d{round}-{number}");
             start(&scene.client, &scene.three_entries(&name, 3.0)).await;
         }
-        eventually(&scene.owner, "SELECT count(*) >= 3 FROM df._activity WHERE owner IS NOT NULL", "t", SOON).await;
+        eventually(&scene.owner, "SELECT count(*) >= 3 FROM df._activity WHERE owner IS NOT NULL", "t", SOON)
+            .await;
         sleep(Duration::from_millis(200)).await;
         let began = clock::now();
         worker.drain(Duration::from_millis(300)).await;

@@ -33,13 +33,18 @@ async fn retention_deletes_and_drops_partitions() {
     execute(&scene.client, &[&format!("SELECT df.signal('{waits}', 'go')")]).await;
     ended(&scene.client, &waits, SOON).await.completed();
     // The next partition begins, and the one after it is there.
-    execute(&scene.owner, &["SELECT setval('df._instance_seq', (1 << 20) - 3)"]).await;
+    let size = partition_size(&scene).await;
+    execute(&scene.owner, &[&format!("SELECT setval('df._instance_seq', {size} - 3)")]).await;
     for _ in 0..6 {
         run_step(&scene.client, "SELECT 1").await.completed();
     }
     execute(&scene.owner, &["SELECT df._maintain()"]).await;
     let partition = |number: u32| format!("SELECT to_regclass('df._instance_{number}') IS NOT NULL");
-    assert_eq!(one(&scene.owner, &partition(2)).await.as_deref(), Some("t"), "partitions are made ahead of need");
+    assert_eq!(
+        one(&scene.owner, &partition(2)).await.as_deref(),
+        Some("t"),
+        "partitions are made ahead of need"
+    );
     let young = start_step(&scene.client, "SELECT 1").await;
     ended(&scene.client, &young, SOON).await.completed();
     while one(&scene.owner, "SELECT df._expire(clock_timestamp())").await.as_deref() != Some("0") {}
@@ -47,6 +52,13 @@ async fn retention_deletes_and_drops_partitions() {
     assert_eq!(one(&scene.owner, &partition(1)).await.as_deref(), Some("t"), "the current one is not");
     assert_eq!(one(&scene.owner, "SELECT count(*) FROM df._instance").await.as_deref(), Some("0"));
     run_step(&scene.client, "SELECT 1").await.completed();
+}
+
+/// How many numbers a partition holds.
+async fn partition_size(scene: &Scene<'_>) -> String {
+    let bound = "SELECT (regexp_match(pg_get_expr(relpartbound, oid), 'TO .''([0-9]+)'))[1]
+        FROM pg_class WHERE oid = 'df._instance_0'::regclass";
+    one(&scene.owner, bound).await.expect("a range")
 }
 
 /// Retention walks past what is young in little time, and its slices keep up with many.
@@ -67,7 +79,10 @@ async fn retention_is_quick_when_there_is_nothing_to_do() {
     let began = clock::now();
     execute(&scene.owner, &["SELECT df._maintain()"]).await;
     let took = began.elapsed();
-    assert!(took < Duration::from_millis(300), "housekeeping that had nothing to do took {took:?} over 300,000 instances");
+    assert!(
+        took < Duration::from_millis(300),
+        "housekeeping that had nothing to do took {took:?} over 300,000 instances"
+    );
 }
 
 /// A reader whose transaction stays open holds up neither starts, nor turns, nor the worker's ear, whatever the
@@ -80,10 +95,12 @@ async fn housekeeping_waits_for_nobody() {
     let reader = scene.database.connect(&scene.alice).await;
     execute(&reader, &["BEGIN; SELECT count(*) FROM df.instances; SELECT count(*) FROM df._ready"]).await;
     // New partitions are wanted, and the oldest is to go.
-    execute(&scene.owner, &["SELECT setval('df._instance_seq', (1 << 20) + 5)"]).await;
+    let size = partition_size(&scene).await;
+    execute(&scene.owner, &[&format!("SELECT setval('df._instance_seq', {size} + 5)")]).await;
     let keeper = scene.database.owner().await;
     let keeping = tokio::spawn(async move {
-        // It may give up; it may not wait, for others would wait behind it.
+        // As the worker does it: it may give up; it may not wait, for others would wait behind it.
+        keeper.batch_execute("SET lock_timeout = 200").await.unwrap();
         let began = clock::now();
         let _ = keeper.batch_execute("SELECT df._maintain()").await;
         let _ = keeper.batch_execute("SELECT df._expire(clock_timestamp())").await;
@@ -139,6 +156,7 @@ async fn hot_tables_stay_small_under_a_snapshot() {
         }));
     }
     let keeper = scene.database.owner().await;
+    execute(&keeper, &["SET lock_timeout = 200"]).await;
     let began = clock::now();
     let mut rotated = false;
     while !rotated && began.elapsed() < Duration::from_secs(20) {

@@ -14,7 +14,11 @@ use tokio::time::sleep;
 async fn a_lock_delays_only_the_step_that_wants_it() {
     let scene = Scene::set().await;
     let alice = &scene.alice;
-    execute(&scene.owner, &[&format!("CREATE TABLE {alice}.locked AS SELECT 1 AS n; GRANT ALL ON {alice}.locked TO {alice}")]).await;
+    execute(
+        &scene.owner,
+        &[&format!("CREATE TABLE {alice}.locked AS SELECT 1 AS n; GRANT ALL ON {alice}.locked TO {alice}")],
+    )
+    .await;
     let _worker = scene.worker().await;
     run_step(&scene.client, "SELECT 1").await.completed();
     let locker = scene.database.owner().await;
@@ -50,7 +54,9 @@ async fn a_lock_delays_only_the_step_that_wants_it() {
     }
     let n = one(&scene.owner, &format!("SELECT n FROM {alice}.locked")).await;
     assert_eq!(n.as_deref(), Some("13"));
-    let entries = one(&scene.owner, &format!("SELECT count(*) || ' ' || count(DISTINCT entry) FROM {alice}.ledger")).await;
+    let entries =
+        one(&scene.owner, &format!("SELECT count(*) || ' ' || count(DISTINCT entry) FROM {alice}.ledger"))
+            .await;
     assert_eq!(entries.as_deref(), Some("58 58"));
 }
 
@@ -101,7 +107,11 @@ async fn a_step_that_cannot_be_cancelled_is_ended() {
     for number in 0..5 {
         let began = clock::now();
         run_step(&bobs, "SELECT 1").await.completed();
-        assert!(began.elapsed() < Duration::from_secs(5), "bob's instance {number} took {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(5),
+            "bob's instance {number} took {:?}",
+            began.elapsed()
+        );
     }
     for id in &ids {
         execute(&scene.client, &[&format!("SELECT df.cancel('{id}')")]).await;
@@ -165,7 +175,11 @@ async fn a_mixture_ends_as_it_should() {
     let mut random = entropy::rng(seed);
     let scene = Scene::set().await;
     let alice = &scene.alice;
-    execute(&scene.owner, &[&format!("CREATE TABLE {alice}.counter AS SELECT 0 AS n; GRANT ALL ON {alice}.counter TO {alice}")]).await;
+    execute(
+        &scene.owner,
+        &[&format!("CREATE TABLE {alice}.counter AS SELECT 0 AS n; GRANT ALL ON {alice}.counter TO {alice}")],
+    )
+    .await;
     let _worker = scene.worker().await;
     let mut expected = Vec::new();
     let mut counted = 0;
@@ -191,7 +205,9 @@ async fn a_mixture_ends_as_it_should() {
         let ended = ended(&scene.client, id, Duration::from_secs(60)).await;
         assert_eq!(ended.status, *status, "{expression}: {}", ended.output);
     }
-    let entries = one(&scene.owner, &format!("SELECT count(*) || ' ' || count(DISTINCT entry) FROM {alice}.ledger")).await;
+    let entries =
+        one(&scene.owner, &format!("SELECT count(*) || ' ' || count(DISTINCT entry) FROM {alice}.ledger"))
+            .await;
     assert_eq!(entries.as_deref(), Some("150 150"));
     let n = one(&scene.owner, &format!("SELECT n FROM {alice}.counter")).await;
     assert_eq!(n, Some(counted.to_string()));
