@@ -54,7 +54,12 @@ BEGIN
                     bytes := 0;
                     FOR found_row IN EXECUTE step LOOP
                         IF row_count = 0 THEN
-                            shape := record_send(found_row);
+                            BEGIN
+                                shape := record_send(found_row);
+                            EXCEPTION WHEN undefined_function THEN
+                                -- A type without a binary form: its values stay as the server writes them.
+                                shape := NULL;
+                            END;
                         END IF;
                         row_count := row_count + 1;
                         rows[row_count] := row_to_json(found_row)::text;
@@ -145,6 +150,9 @@ LANGUAGE sql STABLE AS $$
         CASE WHEN current_setting('server_version_num')::int < 180000 THEN df_run.executor_guard() ELSE '' END)
 $$;
 
+-- Empty: it is only locked.
+CREATE TABLE IF NOT EXISTS df_run.mutex ();
+
 -- Makes the executor of a role, or makes it anew. Returns whether it exists now; false: there is no such role.
 CREATE OR REPLACE FUNCTION df_run.ensure_executor(submitter oid) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -156,9 +164,16 @@ BEGIN
     IF role_name IS NULL THEN
         RETURN false;
     END IF;
+    IF EXISTS (SELECT FROM pg_proc p
+               WHERE p.pronamespace = 'df_run'::regnamespace AND p.proname = 'r' || submitter
+                 AND p.proowner = submitter AND p.prosecdef
+                 AND p.proconfig = ARRAY['search_path=pg_catalog, pg_temp']
+                 AND p.prosrc = df_run.executor_source(submitter)) THEN
+        RETURN true;
+    END IF;
     -- Two workers may meet the same new role at once. Submitters have no right on this table, and so no way to hold
     -- the lock.
-    LOCK TABLE df_run.marker IN SHARE ROW EXCLUSIVE MODE;
+    LOCK TABLE df_run.mutex IN ACCESS EXCLUSIVE MODE;
     IF EXISTS (SELECT FROM pg_proc p
                WHERE p.pronamespace = 'df_run'::regnamespace AND p.proname = 'r' || submitter
                  AND p.proowner = submitter AND p.prosecdef

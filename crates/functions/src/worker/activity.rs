@@ -144,6 +144,7 @@ async fn take(shared: &Shared, client: &mut Option<Client>, many: u32) -> Result
 
 async fn run(shared: Arc<Shared>, activity: Activity, state: Running, permit: OwnedSemaphorePermit) {
     shared.metrics.running_activities.fetch_add(1, Ordering::Relaxed);
+    add(&shared.metrics.activities_total, 1);
     let result = tokio::select! {
         result = perform(&shared, &activity, &state) => result,
         () = state.stopped() => Ok(()),
@@ -156,9 +157,8 @@ async fn run(shared: Arc<Shared>, activity: Activity, state: Running, permit: Ow
     shared.ended(activity.seq, &activity.cell);
     shared.clear_suspect(activity.seq);
     shared.metrics.running_activities.fetch_sub(1, Ordering::Relaxed);
-    add(&shared.metrics.activities_total, 1);
     drop(permit);
-    shared.turns.notify_one();
+    shared.wake();
     shared.activities.notify_one();
 }
 
@@ -229,7 +229,8 @@ async fn here(
             Ok(_) => {
                 let left_something: bool =
                     client.query_typed_one("SELECT pg_my_temp_schema() <> 0", &[]).await?.get(0);
-                if !left_something {
+                // A cancel request that was sent may still be on its way.
+                if !left_something && !state.is_unwanted() {
                     shared.sessions.give_back(session);
                 }
                 return Ok(());

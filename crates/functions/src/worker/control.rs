@@ -83,7 +83,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut connection: (Client, Unbounde
             },
             () = at(due) => {
                 *shared.next_due.lock() = None;
-                shared.turns.notify_one();
+                shared.wake();
                 false
             }
             () = shared.timers.notified() => false,
@@ -127,7 +127,7 @@ pub(crate) async fn drains(draining: &mut tokio::sync::watch::Receiver<bool>) {
 }
 
 fn wake_all(shared: &Shared) {
-    shared.turns.notify_one();
+    shared.wake();
     shared.activities.notify_one();
 }
 

@@ -142,7 +142,8 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
             lane.cursors.lock().clear();
         }
         tokio::select! {
-            () = lane.shared.turns.notified() => {}
+            // From the beginning: a timer may be a little early, and there may be a next one.
+            () = lane.shared.lead.notified() => idle = 0,
             () = async { match pause { Some(pause) => sleep(pause).await, None => std::future::pending().await } } => {}
             () = drains(&mut draining) => {}
         }
@@ -166,7 +167,7 @@ pub(crate) async fn help(shared: Arc<Shared>, cursors: Arc<Cursors>) {
                     lane.report(&error);
                     sleep(ERROR_PAUSES.0).await;
                     // The work is still there.
-                    lane.shared.turns.notify_one();
+                    lane.shared.wake();
                     break;
                 }
             }

@@ -40,7 +40,7 @@ counters! {
     claimed_total: "counter",
     /// Instances that ended.
     ended_total: "counter",
-    /// Activities that ended: slow SQL, HTTP, statements outside of transactions.
+    /// Activities that began: slow SQL, HTTP, statements outside of transactions.
     activities_total: "counter",
     /// Activities whose result was refused because they had been given to another worker, or were not needed any more.
     fenced_total: "counter",

@@ -19,7 +19,7 @@ use crate::connect::Target;
 use crate::http::HttpPolicy;
 
 /// A step that takes so long does not belong in a turn.
-const SLOW: Duration = Duration::from_millis(25);
+pub(crate) const SLOW: Duration = Duration::from_millis(25);
 /// How long a text that was slow is not tried in a turn again.
 const SLOW_REMEMBERED: Duration = Duration::from_secs(60);
 /// How many slow texts and suspected instances are remembered.
@@ -33,7 +33,9 @@ pub(crate) struct Shared {
     /// The worker's name in the database: anew after it was buried.
     pub(crate) epoch: Mutex<String>,
     pub(crate) metrics: Metrics,
-    /// There may be instances for a turn.
+    /// There may be instances for a turn: the leader looks, and sees when the next timer is due.
+    pub(crate) lead: Notify,
+    /// There may be instances for more lanes than one.
     pub(crate) turns: Notify,
     /// There may be activities.
     pub(crate) activities: Notify,
@@ -119,6 +121,7 @@ impl Shared {
             sessions,
             epoch: Mutex::new(epoch),
             metrics: Metrics::default(),
+            lead: Notify::new(),
             turns: Notify::new(),
             activities: Notify::new(),
             timers: Notify::new(),
@@ -196,6 +199,13 @@ impl Shared {
         self.gone_roles.lock().insert(role);
     }
 
+    /// There may be something for a turn.
+    pub(crate) fn wake(&self) {
+        self.lead.notify_one();
+        // The leader may be held up.
+        self.turns.notify_one();
+    }
+
     /// Tells the other tasks what a turn has led to.
     pub(crate) fn note(&self, report: &Report) {
         add(&self.metrics.claimed_total, report.claimed);
@@ -204,7 +214,7 @@ impl Shared {
             self.activities.notify_one();
         }
         if report.mail {
-            self.turns.notify_one();
+            self.wake();
         }
         self.due(report.due_in);
     }
@@ -341,7 +351,7 @@ impl Shared {
 }
 
 /// A text without its literals, hashed: two calls of `pg_sleep` with different times are alike.
-fn shape(text: &str) -> u64 {
+pub(crate) fn shape(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut quoted = false;
     for character in text.chars() {

@@ -1,6 +1,7 @@
 //! Runs the SQL of steps on a session: through the role's executor, with results typed by the server's own description
 //! of the statement.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use duramen_measure::clock;
@@ -10,6 +11,7 @@ use tokio_postgres::{
 };
 
 use super::session::Session;
+use super::shared::shape;
 use crate::interpret::Failure;
 use crate::json::{self, Json};
 use crate::result::{self, Column, ColumnKind, ResultError};
@@ -17,7 +19,7 @@ use crate::result::{self, Column, ColumnKind, ResultError};
 /// How long a call of the executor goes on beginning steps.
 const CALL_BUDGET_MS: f64 = 5.0;
 /// How long a turn goes on calling the executor for one round of steps.
-const ROUND_BUDGET_MS: f64 = 120.0;
+const ROUND_BUDGET_MS: f64 = 500.0;
 /// How long one call of the executor may take in a turn, before its running step is sent to run alone.
 const CALL_TIMEOUT: &str = "SET LOCAL statement_timeout = 50";
 /// How long an answer is waited for after which a step is taken for one that swallows its cancellation.
@@ -52,15 +54,33 @@ pub(crate) enum ExecutorError {
 /// the texts. After [`ExecutorError::Stuck`] the session must be ended.
 pub(crate) async fn run(session: &Session, texts: &[&str]) -> Result<Vec<StepOutcome>, ExecutorError> {
     let began = clock::now();
-    let mut outcomes = Vec::with_capacity(texts.len());
-    while outcomes.len() < texts.len() && clock::ms(began.elapsed()) < ROUND_BUDGET_MS {
-        let rest = &texts[outcomes.len()..];
-        let some = tokio::time::timeout(CALL_PATIENCE, call(session, rest, Some(CALL_BUDGET_MS)))
+    let mut outcomes: Vec<StepOutcome> = texts.iter().map(|_| StepOutcome::NotBegun).collect();
+    let mut waiting: Vec<usize> = (0..texts.len()).collect();
+    while !waiting.is_empty() && clock::ms(began.elapsed()) < ROUND_BUDGET_MS {
+        let some: Vec<&str> = waiting.iter().map(|index| texts[*index]).collect();
+        let some = tokio::time::timeout(CALL_PATIENCE, call(session, &some, Some(CALL_BUDGET_MS)))
             .await
             .map_err(|_| ExecutorError::Stuck)??;
-        outcomes.extend(some);
+        let mut slow = HashSet::new();
+        let rest = waiting.split_off(some.len().min(waiting.len()));
+        for (index, outcome) in waiting.into_iter().zip(some) {
+            if matches!(outcome, StepOutcome::Alone) {
+                slow.insert(shape(texts[index]));
+            }
+            outcomes[index] = outcome;
+        }
+        // What is like one that was too slow is not tried.
+        waiting = rest
+            .into_iter()
+            .filter(|index| {
+                let alone = slow.contains(&shape(texts[*index]));
+                if alone {
+                    outcomes[*index] = StepOutcome::Alone;
+                }
+                !alone
+            })
+            .collect();
     }
-    outcomes.resize_with(texts.len(), || StepOutcome::NotBegun);
     Ok(outcomes)
 }
 

@@ -15,7 +15,7 @@ use duramen_measure::clock;
 
 use super::instance::{self, ChildEnd, Claimed, Instance};
 use super::session::{Place, Purpose, Session};
-use super::shared::Shared;
+use super::shared::{Shared, SLOW};
 use super::steps::{self, StepOutcome};
 use crate::connect::ConnectError;
 use crate::http::HttpCall;
@@ -316,7 +316,12 @@ impl<'a> Turn<'a> {
                     instances[index].complete(now, &cell, result);
                     going.push(index);
                 }
-                StepOutcome::Alone | StepOutcome::NotBegun => {
+                StepOutcome::Alone => {
+                    // Until it is known how long it takes alone, the next of its kind does not hold up a turn.
+                    self.shared.remember(&text, SLOW);
+                    self.later(instances[index].seq, &cell, "sql", Payload::Sql { sql: text });
+                }
+                StepOutcome::NotBegun => {
                     self.later(instances[index].seq, &cell, "sql", Payload::Sql { sql: text });
                 }
             }

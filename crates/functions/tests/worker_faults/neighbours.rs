@@ -3,7 +3,7 @@
 use super::Scene;
 use crate::{
     common::one,
-    worker::{ended, eventually, execute, run_step, start, start_step, SOON},
+    worker::{ended, eventually, execute, run_step, start, start_step, TestWorker, SOON},
 };
 use duramen_measure::{clock, entropy};
 use std::time::Duration;
@@ -120,6 +120,28 @@ async fn a_step_that_cannot_be_cancelled_is_ended() {
     let active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%df_run.r%'
         AND datname = current_database() AND pid <> pg_backend_pid()";
     eventually(&scene.owner, active, "0", Duration::from_secs(15)).await;
+}
+
+/// A worker that is no superuser works for the roles that it is a member of. Another role's instance fails, and says
+/// why; it holds nobody up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_the_worker_cannot_act_for_holds_nobody_up() {
+    let scene = Scene::set().await;
+    let operator = scene.database.stranger("operator").await;
+    let carol = scene.database.role("carol").await;
+    let carols = scene.database.connect(&carol).await;
+    execute(&scene.owner, &[&format!("GRANT postgres, {} TO {operator}", scene.alice)]).await;
+    let refused = start_step(&carols, "SELECT 1").await;
+    let _worker = TestWorker::start_at(&scene.database.url_as(&operator), 2).await;
+    for number in 0..5 {
+        let began = clock::now();
+        let output = run_step(&scene.client, "SELECT current_user::text AS me").await.completed();
+        assert!(output.contains(&scene.alice), "{output}");
+        assert!(began.elapsed() < Duration::from_secs(3), "instance {number} took {:?}", began.elapsed());
+    }
+    run_step(&scene.client, "SELECT pg_sleep(0.1)").await.completed();
+    let said = ended(&carols, &refused, SOON).await.failed();
+    assert!(said.contains(&carol), "it says whose member the worker must be: {said}");
 }
 
 /// A backlog of one role does not keep the instances of another waiting for its end, nor the older ones of either
