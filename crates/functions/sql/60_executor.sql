@@ -30,6 +30,7 @@ DECLARE
     rows text[];
     bytes bigint;
     name text;
+    risky jsonb;
     begun timestamptz := clock_timestamp();
 BEGIN
     IF (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) IS DISTINCT FROM submitter THEN
@@ -39,6 +40,7 @@ BEGIN
     FOR item IN 1 .. cardinality(texts) LOOP
         step := texts[item];
         outcome := 'c'; result := NULL; row_count := 0; code := NULL; message := NULL; shape := NULL;
+        -- guard before --
         BEGIN
             FOR setting IN 1 .. cardinality(settings) BY 2 LOOP
                 PERFORM set_config(settings[setting], settings[setting + 1], true);
@@ -85,6 +87,8 @@ BEGIN
                 END;
             END IF;
             SET CONSTRAINTS ALL IMMEDIATE;
+            -- From here on nothing is looked up where the submitter could have put something.
+            SET LOCAL search_path = pg_catalog, pg_temp;
             IF NOT alone AND pg_catalog.pg_my_temp_schema() <> 0 THEN
                 RAISE EXCEPTION 'temporary' USING ERRCODE = 'DFTMP';
             END IF;
@@ -104,7 +108,7 @@ BEGIN
                 GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT;
                 outcome := 'f';
         END;
-        -- From here on nothing is looked up where the submitter could have put something.
+        -- If it failed, too.
         SET search_path = pg_catalog, pg_temp;
         IF outcome <> 'c' THEN
             result := NULL; row_count := 0; shape := NULL;
@@ -121,23 +125,31 @@ BEGIN
     DISCARD SEQUENCES;
 END $$ $body$;
 
--- Before PostgreSQL 18: what could still be queued at commit, and would run code of a user with the worker's rights.
-CREATE OR REPLACE FUNCTION df_run.executor_guard() RETURNS text
+-- Before PostgreSQL 18: writes to tables whose deferrable triggers or constraints could still be queued at commit, and
+-- would run code of a user with the worker's rights. The server's counters go on from step to step, so they are compared
+-- table by table.
+CREATE OR REPLACE FUNCTION df_run.risky_writes() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $body$ SELECT $$
-            SELECT t.tgrelid::regclass::text || ' (' || t.tgname || ')' INTO name
-            FROM pg_catalog.pg_trigger t
-            JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid
-            JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+            (SELECT coalesce(jsonb_object_agg(t.tgrelid, pg_stat_get_xact_tuples_inserted(t.tgrelid)
+                + pg_stat_get_xact_tuples_updated(t.tgrelid) + pg_stat_get_xact_tuples_deleted(t.tgrelid)), '{}')
+            FROM pg_trigger t
+            JOIN pg_proc p ON p.oid = t.tgfoid
+            JOIN pg_namespace n ON n.oid = p.pronamespace
             WHERE t.tgdeferrable
               AND CASE WHEN t.tgisinternal
-                  THEN EXISTS (SELECT FROM pg_catalog.pg_index x WHERE x.indexrelid = t.tgconstrindid
+                  THEN EXISTS (SELECT FROM pg_index x WHERE x.indexrelid = t.tgconstrindid
                                AND (x.indexprs IS NOT NULL OR x.indpred IS NOT NULL))
-                  ELSE n.nspname <> 'df' END
-              AND pg_stat_get_xact_tuples_inserted(t.tgrelid) + pg_stat_get_xact_tuples_updated(t.tgrelid)
-                  + pg_stat_get_xact_tuples_deleted(t.tgrelid) > 0
+                  ELSE n.nspname <> 'df' END)
+$$ $body$;
+
+CREATE OR REPLACE FUNCTION df_run.executor_guard() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $body$ SELECT $$
+            SELECT w.key::oid::regclass::text INTO name
+            FROM jsonb_each_text($$ || df_run.risky_writes() || $$) w
+            WHERE w.value::bigint > coalesce((risky ->> w.key)::bigint, 0)
             LIMIT 1;
             IF name IS NOT NULL THEN
-                RAISE EXCEPTION 'this step wrote to %, which is deferrable: before PostgreSQL 18 it could run code with the rights of the worker', name
+                RAISE EXCEPTION 'this step wrote to %, which has a deferrable trigger: before PostgreSQL 18 it could run code with the rights of the worker', name
                     USING ERRCODE = 'insufficient_privilege',
                     HINT = 'Make it NOT DEFERRABLE, or run PostgreSQL 18.';
             END IF;
@@ -146,8 +158,10 @@ $$ $body$;
 -- The text of a role's executor on this server.
 CREATE OR REPLACE FUNCTION df_run.executor_source(submitter oid) RETURNS text
 LANGUAGE sql STABLE AS $$
-    SELECT replace(replace(df_run.executor_body(), 'submitter', submitter::text), '-- guard --',
-        CASE WHEN current_setting('server_version_num')::int < 180000 THEN df_run.executor_guard() ELSE '' END)
+    SELECT CASE WHEN current_setting('server_version_num')::int >= 180000 THEN b.text
+        ELSE replace(replace(b.text, '-- guard before --', 'risky := ' || df_run.risky_writes() || ';'),
+            '-- guard --', df_run.executor_guard()) END
+    FROM (SELECT replace(df_run.executor_body(), 'submitter', submitter::text)) b(text)
 $$;
 
 -- Empty: it is only locked.

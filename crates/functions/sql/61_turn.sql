@@ -46,7 +46,8 @@ BEGIN
         ORDER BY w.seq;
     END IF;
 
-    WHILE coalesce(cardinality(old), 0) < many LOOP
+    -- Not for ever: somebody may have put in a million rows by hand.
+    FOR round IN 1 .. CASE WHEN coalesce(cardinality(old), 0) < many THEN 20 ELSE 0 END LOOP
         WITH next AS (
             SELECT r.ctid FROM df._ready r
             WHERE r.seq > after AND r.submitted_by = role

@@ -1,4 +1,5 @@
-//! Workers and servers that die, and what else goes wrong around instances: F-1 (every effect once), F-2, F-4 (fencing),
+//! Workers and servers that die, and what else goes wrong around instances: F-1 (every effect once), F-2, F-4
+//! (fencing),
 //! F-7 (neighbours), F-9 (nothing is overlooked) and F-10 (signals are kept).
 //!
 //! Every SQL effect is a row of a ledger, so that what was lost and what was done twice can be counted.
@@ -106,7 +107,8 @@ impl<'a> Scene<'a> {
                 return;
             }
             if began.elapsed() > limit {
-                let stuck = "SELECT df._id(i.seq), w.due_at::text, w.paused::text, a.cell, a.owner::text, a.attempt::text,
+                let stuck = "SELECT df._id(i.seq), w.due_at::text, w.paused::text, a.cell,
+                    a.owner::text, a.attempt::text,
                     (SELECT string_agg(epoch_id::text || ' ' || last_seen_at, ', ') FROM df._worker_epoch)
                     FROM df._instance i LEFT JOIN df._work w USING (seq) LEFT JOIN df._activity a USING (seq)
                     WHERE NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq) LIMIT 5";

@@ -80,7 +80,8 @@ impl Scene {
 async fn settings() {
     let scene = Scene::set().await;
     let probe = "SELECT current_setting('work_mem') AS a, current_setting('search_path') AS b,
-        current_setting('statement_timeout') IN ('0', '50ms') AS c, current_setting('lock_timeout') IN ('0', '10ms') AS d,
+        current_setting('statement_timeout') IN ('0', '50ms') AS c,
+            current_setting('lock_timeout') IN ('0', '10ms') AS d,
         current_setting('client_encoding') AS e, current_setting('standard_conforming_strings') AS f,
         current_setting('TimeZone') AS g, current_setting('DateStyle') AS h, current_setting('df.in_workflow') AS i,
         current_setting('transaction_read_only') AS j, current_setting('transaction_isolation') AS k,
@@ -179,10 +180,12 @@ async fn prepared_statements() {
             &[
                 "PREPARE mine AS SELECT 1",
                 r#"PREPARE "Mine with ""quotes""" (int) AS SELECT $1"#,
-                "DO $$ BEGIN EXECUTE 'PREPARE mine AS SELECT 2'; EXECUTE 'DEALLOCATE ALL'; EXECUTE 'PREPARE other AS SELECT 3'; END $$",
+                "DO $$ BEGIN EXECUTE 'PREPARE mine AS SELECT 2';
+                    EXECUTE 'DEALLOCATE ALL'; EXECUTE 'PREPARE other AS SELECT 3'; END $$",
                 "DEALLOCATE ALL",
             ],
-            "SELECT string_agg(name, ',') AS names FROM pg_prepared_statements WHERE from_sql AND name NOT LIKE 'duramen%'",
+            "SELECT string_agg(name, ',') AS names FROM pg_prepared_statements
+                WHERE from_sql AND name NOT LIKE 'duramen%'",
         )
         .await;
 }
@@ -249,9 +252,11 @@ async fn sequences() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_step_leaves_nothing() {
     let scene = Scene::set().await;
-    let probe = "SELECT current_setting('work_mem') AS a, (SELECT count(*) FROM pg_cursors WHERE name = 'mine') AS b,
+    let probe =
+        "SELECT current_setting('work_mem') AS a, (SELECT count(*) FROM pg_cursors WHERE name = 'mine') AS b,
         (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4343) AS c,
-        (SELECT count(*) FROM pg_prepared_statements WHERE from_sql AND name = 'mine') AS d, pg_my_temp_schema() = 0 AS e";
+        (SELECT count(*) FROM pg_prepared_statements
+            WHERE from_sql AND name = 'mine') AS d, pg_my_temp_schema() = 0 AS e";
     let fresh = run_step(&scene.client, probe).await;
     for nap in ["0", "0.06"] {
         let leave = format!(

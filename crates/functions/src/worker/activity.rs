@@ -127,7 +127,7 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
 
 async fn take(shared: &Shared, client: &mut Option<Client>, many: u32) -> Result<Vec<Activity>, TurnError> {
     if client.as_ref().is_none_or(Client::is_closed) {
-        *client = Some(shared.target.connect().await?);
+        *client = Some(shared.guarded().connect().await?);
     }
     let Some(client) = client else { return Ok(Vec::new()) };
     let epoch = shared.epoch.lock().clone();
@@ -143,6 +143,7 @@ async fn take(shared: &Shared, client: &mut Option<Client>, many: u32) -> Result
 }
 
 async fn run(shared: Arc<Shared>, activity: Activity, state: Running, permit: OwnedSemaphorePermit) {
+    let held = Held { shared: &shared, seq: activity.seq, cell: &activity.cell };
     shared.metrics.running_activities.fetch_add(1, Ordering::Relaxed);
     add(&shared.metrics.activities_total, 1);
     let result = tokio::select! {
@@ -154,12 +155,25 @@ async fn run(shared: Arc<Shared>, activity: Activity, state: Running, permit: Ow
         tokio::time::sleep(RETRY_AFTER).await;
         release(&shared, &activity).await;
     }
-    shared.ended(activity.seq, &activity.cell);
+    drop(held);
     shared.clear_suspect(activity.seq);
-    shared.metrics.running_activities.fetch_sub(1, Ordering::Relaxed);
     drop(permit);
     shared.wake();
     shared.activities.notify_one();
+}
+
+/// That an activity runs here; not any more once this is dropped, however it comes to that.
+struct Held<'a> {
+    shared: &'a Shared,
+    seq: i64,
+    cell: &'a str,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.shared.ended(self.seq, self.cell);
+        self.shared.metrics.running_activities.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Lets anybody have the activity. If that fails, a heartbeat does it.
@@ -218,8 +232,21 @@ async fn here(
     sql: &str,
     state: &Running,
 ) -> Result<(), TurnError> {
-    if !executors::ensure(shared, &activity.home).await? {
-        return settle(shared, activity, state, Err(executors::no_role(&activity.home))).await.map(drop);
+    let unable = match executors::ensure(shared, &activity.home).await {
+        Ok(true) => None,
+        Ok(false) => Some(executors::no_role(&activity.home)),
+        Err(TurnError::Server(error)) => {
+            let mut failure = failure_of(&error).ok_or(error)?;
+            failure.message = format!(
+                "the worker cannot act for role {}: {}; GRANT it to the worker's role",
+                activity.home.role_name, failure.message
+            );
+            Some(failure)
+        }
+        Err(error) => return Err(error),
+    };
+    if let Some(failure) = unable {
+        return settle(shared, activity, state, Err(failure)).await.map(drop);
     }
     let session = shared.sessions.get(&activity.home, Purpose::Alone).await?;
     let client = &session.client;
@@ -260,7 +287,7 @@ async fn alone(shared: &Shared, session: &Session, sql: &str, state: &Running) -
     let began = clock::now();
     let ran = steps::run_alone(session, sql).await;
     state.is_over().await;
-    shared.remember(sql, began.elapsed());
+    shared.remember(session.role, sql, began.elapsed());
     match ran {
         Ok(result) => Ok(Ran::Settled(result)),
         Err(ExecutorError::Server(error)) => Ok(Ran::Aborted(failure_of(&error).ok_or(error)?)),
@@ -407,7 +434,7 @@ async fn elsewhere(
     drop(session);
     if settle(shared, activity, state, result).await? {
         // The mark has served. If this fails, it stays: it is small.
-        if let Ok(client) = shared.target.clone().database(&activity.database).connect().await {
+        if let Ok(client) = shared.guarded().database(&activity.database).connect().await {
             let _ = client
                 .execute_typed(
                     "DELETE FROM df_run.marker WHERE installation = $1::text::uuid AND activity = $2",
@@ -431,9 +458,9 @@ async fn bare(
         let message = "a statement outside of transactions may not have string literals in a step".to_owned();
         return Ok(Err(refused(message)));
     }
-    let home = shared.target.connect().await?;
+    let home = shared.guarded().connect().await?;
     executors::may_connect(&home, &activity.place()).await?;
-    let client = shared.target.clone().database(&activity.database).connect().await?;
+    let client = shared.guarded().database(&activity.database).connect().await?;
     let pid = client.query_typed_one("SELECT pg_backend_pid()", &[]).await?.get(0);
     let enter = format!(
         "SET search_path = \"$user\", public; SET ROLE {}",

@@ -30,7 +30,7 @@ const RECONNECT: Duration = Duration::from_millis(250);
 
 /// Registers the worker and opens the connection that hears.
 pub(crate) async fn join(shared: &Shared) -> Result<(Client, UnboundedReceiver<Notification>), TurnError> {
-    let (client, notifications) = shared.target.connect_listening().await?;
+    let (client, notifications) = shared.guarded().connect_listening().await?;
     let epoch = shared.epoch.lock().clone();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     client
@@ -50,7 +50,7 @@ pub(crate) async fn maintain(shared: Arc<Shared>) {
     let mut draining = shared.draining.subscribe();
     loop {
         let housekeeping = async {
-            let target = shared.target.clone().settings([("lock_timeout", MAINTENANCE_LOCK_TIMEOUT)]);
+            let target = shared.guarded().settings([("lock_timeout", MAINTENANCE_LOCK_TIMEOUT)]);
             let client = target.connect().await?;
             client.query_typed("SELECT df._maintain()", &[]).await?;
             read_settings(&shared, &client).await

@@ -34,7 +34,7 @@ pub(crate) async fn ensure(shared: &Shared, place: &Place) -> Result<bool, TurnE
     if shared.executors.lock().contains(&place.role) {
         return Ok(true);
     }
-    let client = shared.target.connect().await?;
+    let client = shared.guarded().connect().await?;
     let exists = make(&client, place.role).await?;
     if exists {
         shared.executors.lock().insert(place.role);
@@ -50,11 +50,11 @@ async fn make(client: &Client, role: u32) -> Result<bool, TurnError> {
 /// Makes the executor of a role in another database, if the role may connect there; returns the name under which steps
 /// of this installation are marked there.
 pub(crate) async fn ensure_elsewhere(shared: &Shared, place: &Place) -> Result<String, TurnError> {
-    let home = shared.target.connect().await?;
+    let home = shared.guarded().connect().await?;
     may_connect(&home, place).await?;
     let installation: String =
         home.query_typed_one("SELECT installation::text FROM df._meta", &[]).await?.get(0);
-    let client = shared.target.clone().database(&place.database).connect().await?;
+    let client = shared.guarded().database(&place.database).connect().await?;
     let standing = client.query_typed_one(STANDING, &[]).await?;
     if !standing.get::<_, bool>(1) {
         return Err(TurnError::Elsewhere(format!(

@@ -214,11 +214,18 @@ impl Lane {
 
     async fn turn(&mut self, place: &Place) -> Result<Report, TurnError> {
         let shared = Arc::clone(&self.shared);
-        if !executors::ensure(&shared, place).await? {
-            // Its steps cannot run here; on their own they fail with the reason.
-            shared.without_role(place.role);
-        }
         self.turns_of_place += 1;
+        match executors::ensure(&shared, place).await {
+            Ok(true) => {}
+            // Its steps cannot run here; on their own they fail with the reason.
+            Ok(false) => shared.without_role(place.role),
+            Err(error) if error.refusal().is_some() => shared.without_role(place.role),
+            Err(error) => {
+                self.place = None;
+                shared.role_failed(place.role, &[], None);
+                return Err(error);
+            }
+        }
         shared.serves(place.role);
         let after = self.cursors.lock().entry(place.role).or_default().after();
         let many = if shared.takes_one(place.role) { 1 } else { self.many };
@@ -266,7 +273,7 @@ impl Lane {
         if self.scout.as_ref().is_none_or(Client::is_closed) {
             // Whether somebody sleeps is not worth a flush.
             self.scout =
-                Some(self.shared.target.clone().settings([("synchronous_commit", "off")]).connect().await?);
+                Some(self.shared.guarded().settings([("synchronous_commit", "off")]).connect().await?);
         }
         match &self.scout {
             Some(scout) => Ok(scout),

@@ -139,7 +139,7 @@ impl Worker {
         };
         let in_time = tokio::time::timeout(patience, waited).await.is_ok();
         let farewell = async {
-            let client = self.shared.target.connect().await.ok()?;
+            let client = self.shared.guarded().connect().await.ok()?;
             let epoch = self.shared.epoch.lock().clone();
             let key: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] = [(&epoch, Type::TEXT)];
             client.query_typed("SELECT df._give_back($1::text::uuid)", &key).await.ok()?;

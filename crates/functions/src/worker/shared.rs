@@ -22,6 +22,8 @@ use crate::http::HttpPolicy;
 pub(crate) const SLOW: Duration = Duration::from_millis(25);
 /// How long a text that was slow is not tried in a turn again.
 const SLOW_REMEMBERED: Duration = Duration::from_secs(60);
+/// How long it is believed that the worker cannot act for a role.
+const GONE_REMEMBERED: Duration = Duration::from_secs(10);
 /// How many slow texts and suspected instances are remembered.
 const REMEMBERED_MAX: usize = 10_000;
 /// How long a cancelled statement may go on before its session is ended.
@@ -55,8 +57,8 @@ pub(crate) struct Shared {
     running: Mutex<HashMap<(i64, String), Running>>,
     slow: Mutex<HashMap<u64, Instant>>,
     suspects: Mutex<HashSet<i64>>,
-    /// Roles that have been dropped though instances of theirs remain.
-    gone_roles: Mutex<HashSet<u32>>,
+    /// Roles that the worker cannot act for: dropped, or it is no member. Asked again after a while.
+    gone_roles: Mutex<HashMap<u32, Instant>>,
 }
 
 /// An activity that runs here.
@@ -150,7 +152,7 @@ impl Shared {
 
     /// Whether a step is known to need a session of its own.
     pub(crate) fn runs_alone(&self, role: u32, seq: i64, text: &str) -> bool {
-        if self.gone_roles.lock().contains(&role) {
+        if self.gone_roles.lock().get(&role).is_some_and(|since| since.elapsed() < GONE_REMEMBERED) {
             return true;
         }
         if !self.suspects.lock().is_empty() && self.suspects.lock().contains(&seq) {
@@ -160,7 +162,7 @@ impl Shared {
         if slow.is_empty() {
             return false;
         }
-        let shape = shape(text);
+        let shape = shape(role, text);
         match slow.get(&shape) {
             Some(since) if since.elapsed() < SLOW_REMEMBERED => true,
             Some(_) => {
@@ -172,17 +174,17 @@ impl Shared {
     }
 
     /// Remembers how long a step took alone, for the next of its kind.
-    pub(crate) fn remember(&self, text: &str, took: Duration) {
+    pub(crate) fn remember(&self, role: u32, text: &str, took: Duration) {
         let mut slow = self.slow.lock();
         if took < SLOW {
             // It was slow because something else was.
-            slow.remove(&shape(text));
+            slow.remove(&shape(role, text));
             return;
         }
         if slow.len() >= REMEMBERED_MAX {
             slow.clear();
         }
-        slow.insert(shape(text), clock::now());
+        slow.insert(shape(role, text), clock::now());
     }
 
     /// A turn with these instances failed as a whole: their next steps run alone, where a failure is theirs only.
@@ -194,9 +196,9 @@ impl Shared {
         suspects.extend(seqs);
     }
 
-    /// A role has been dropped: what its steps want cannot be had.
+    /// The worker cannot act for a role: its steps go alone, and fail there with the reason.
     pub(crate) fn without_role(&self, role: u32) {
-        self.gone_roles.lock().insert(role);
+        self.gone_roles.lock().insert(role, clock::now());
     }
 
     /// There may be something for a turn.
@@ -351,8 +353,9 @@ impl Shared {
 }
 
 /// A text without its literals, hashed: two calls of `pg_sleep` with different times are alike.
-pub(crate) fn shape(text: &str) -> u64 {
+pub(crate) fn shape(role: u32, text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
+    role.hash(&mut hasher);
     let mut quoted = false;
     for character in text.chars() {
         if character == '\'' {

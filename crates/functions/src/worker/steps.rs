@@ -65,7 +65,7 @@ pub(crate) async fn run(session: &Session, texts: &[&str]) -> Result<Vec<StepOut
         let rest = waiting.split_off(some.len().min(waiting.len()));
         for (index, outcome) in waiting.into_iter().zip(some) {
             if matches!(outcome, StepOutcome::Alone) {
-                slow.insert(shape(texts[index]));
+                slow.insert(shape(session.role, texts[index]));
             }
             outcomes[index] = outcome;
         }
@@ -73,7 +73,7 @@ pub(crate) async fn run(session: &Session, texts: &[&str]) -> Result<Vec<StepOut
         waiting = rest
             .into_iter()
             .filter(|index| {
-                let alone = slow.contains(&shape(texts[*index]));
+                let alone = slow.contains(&shape(session.role, texts[*index]));
                 if alone {
                     outcomes[*index] = StepOutcome::Alone;
                 }

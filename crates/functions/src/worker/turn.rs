@@ -318,7 +318,7 @@ impl<'a> Turn<'a> {
                 }
                 StepOutcome::Alone => {
                     // Until it is known how long it takes alone, the next of its kind does not hold up a turn.
-                    self.shared.remember(&text, SLOW);
+                    self.shared.remember(self.place.role, &text, SLOW);
                     self.later(instances[index].seq, &cell, "sql", Payload::Sql { sql: text });
                 }
                 StepOutcome::NotBegun => {

@@ -49,7 +49,8 @@ async fn a_deferred_constraint_fails_its_own_instance_only() {
     );
 }
 
-/// F-5: a deferred trigger that defers itself again, so that it is still queued when the worker commits. From PostgreSQL
+/// F-5: a deferred trigger that defers itself again, so that it is still queued when the worker commits. From
+/// PostgreSQL
 /// 18 on it runs as who queued it; before, the step is refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trigger_that_defers_itself_does_not_run_as_the_worker() {
@@ -89,7 +90,8 @@ async fn a_trigger_that_defers_itself_does_not_run_as_the_worker() {
     let mut traps = Vec::new();
     for what in ["inserted", "updated", "deleted"] {
         traps.push(format!(
-            "CREATE FUNCTION {alice}.pg_stat_get_xact_tuples_{what}(oid) RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'"
+            "CREATE FUNCTION {alice}.pg_stat_get_xact_tuples_{what}(oid) RETURNS bigint
+                LANGUAGE sql AS 'SELECT 0::bigint'"
         ));
     }
     traps.push(format!(
@@ -180,7 +182,8 @@ async fn an_exclusion_that_is_checked_at_the_commit_runs_nothing_as_the_worker()
     scene.nothing_stolen("an exclusion constraint").await;
 }
 
-/// F-7: a trigger that fails only at the commit, when it is too late to tell whose it is, fails its own instance and none
+/// F-7: a trigger that fails only at the commit, when it is too late to tell whose it is, fails its own instance and
+/// none
 /// of its neighbours, which still have their effects once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_fails_fails_its_own_instance_only() {

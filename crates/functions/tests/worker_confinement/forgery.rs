@@ -59,9 +59,12 @@ async fn a_submitter_cannot_be_forged() {
         format!("INSERT INTO df._key (submitted_by, key, seq) VALUES ({oid}, 'k', 1)"),
         format!("INSERT INTO df._request (submitted_by, action, arguments) VALUES ({oid}, 'delete', '{{}}')"),
         format!("INSERT INTO df.vars (owner, name, value) VALUES ({oid}, 'n', 'v')"),
-        "INSERT INTO df._work (seq, submitted_by, started_at, updated_at, state) VALUES (1, 1, now(), now(), '{}')".to_owned(),
+        "INSERT INTO df._work (seq, submitted_by, started_at, updated_at, state)
+            VALUES (1, 1, now(), now(), '{}')"
+            .to_owned(),
         "INSERT INTO df._done (seq, submitted_by, status, started_at) VALUES (1, 1, 'c', now())".to_owned(),
-        "INSERT INTO df._activity (seq, cell, submitted_by, kind, payload) VALUES (1, '0', 1, 'sql', '{}')".to_owned(),
+        "INSERT INTO df._activity (seq, cell, submitted_by, kind, payload) VALUES (1, '0', 1, 'sql', '{}')"
+            .to_owned(),
     ];
     for forgery in &forgeries {
         for said in [refusal(&scene.client, forgery).await, run_step(&scene.client, forgery).await.failed()] {
@@ -131,12 +134,23 @@ async fn rows_that_make_no_sense_hold_nobody_up() {
         &scene.client,
         &[
             &format!("INSERT INTO df._ready (seq, submitted_by) VALUES (df._seq('{own}'), {me})"),
-            &format!("INSERT INTO df._ready (seq, submitted_by) SELECT n, {me} FROM generate_series(1000000, 1003000) n"),
-            &format!("INSERT INTO df._inbox (seq, submitted_by, kind) SELECT n, {me}, 'cancel' FROM generate_series(1, 3000) n"),
+            &format!(
+                "INSERT INTO df._ready (seq, submitted_by)
+                SELECT n, {me} FROM generate_series(1000000, 1003000) n"
+            ),
+            &format!(
+                "INSERT INTO df._inbox (seq, submitted_by, kind)
+                SELECT n, {me}, 'cancel' FROM generate_series(1, 3000) n"
+            ),
             // Cannot be read.
-            &format!("INSERT INTO df._instance (submitted_by, graph) VALUES ({me}, '[{{\"type\":\"NONE\"}}]')"),
+            &format!(
+                "INSERT INTO df._instance (submitted_by, graph) VALUES ({me}, '[{{\"type\":\"NONE\"}}]')"
+            ),
             &format!("INSERT INTO df._ready (seq, submitted_by) SELECT max(seq), {me} FROM df._instance"),
-            &format!("INSERT INTO df._instance (submitted_by, graph, vars) VALUES ({me}, '[{{\"type\":\"SQL\",\"query\":\"SELECT 1\"}}]', '[1]')"),
+            &format!(
+                "INSERT INTO df._instance (submitted_by, graph, vars)
+                VALUES ({me}, '[{{\"type\":\"SQL\",\"query\":\"SELECT 1\"}}]', '[1]')"
+            ),
             &format!("INSERT INTO df._ready (seq, submitted_by) SELECT max(seq), {me} FROM df._instance"),
         ],
     )

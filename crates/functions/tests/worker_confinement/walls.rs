@@ -1,4 +1,5 @@
-//! Code of a submitter's that the server runs at unusual moments: while it parses, when it resolves names for the worker,
+//! Code of a submitter's that the server runs at unusual moments: while it parses, when it resolves names for the
+//! worker,
 //! at the commit, in statements outside of transactions, in other databases. F-5 holds there as well.
 
 use super::{common::one, execute, run_step, Scene};
@@ -101,10 +102,18 @@ async fn statements_outside_of_transactions_run_no_code_of_the_submitters() {
         &scene.client,
         &[
             &format!("CREATE DOMAIN {alice}.partition AS int"),
-            &format!("CREATE FUNCTION {alice}.concurrently() RETURNS int LANGUAGE sql VOLATILE AS $$ SELECT {alice}.steal() $$"),
-            &format!("CREATE FUNCTION {alice}.checked(int) RETURNS boolean LANGUAGE sql VOLATILE AS $$ SELECT {alice}.steal() IS NOT NULL $$"),
+            &format!(
+                "CREATE FUNCTION {alice}.concurrently() RETURNS int
+                LANGUAGE sql VOLATILE AS $$ SELECT {alice}.steal() $$"
+            ),
+            &format!(
+                "CREATE FUNCTION {alice}.checked(int) RETURNS boolean
+                LANGUAGE sql VOLATILE AS $$ SELECT {alice}.steal() IS NOT NULL $$"
+            ),
             &format!("CREATE DOMAIN {alice}.trap AS int CHECK ({alice}.checked(value))"),
-            &format!("CREATE FUNCTION {alice}.sly(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT $1 $$"),
+            &format!(
+                "CREATE FUNCTION {alice}.sly(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT $1 $$"
+            ),
             &format!("CREATE TABLE {alice}.things (x int)"),
             &format!("INSERT INTO {alice}.things SELECT generate_series(1, 10)"),
         ],
@@ -147,9 +156,12 @@ async fn a_prepared_schema_in_another_database_is_not_trusted() {
         &there,
         &[
             "CREATE SCHEMA df_run",
-            "CREATE TABLE df_run.marker (installation uuid, activity bigint, outcome json, at timestamptz DEFAULT now())",
-            &format!("CREATE FUNCTION df_run.ensure_executor(oid) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN {theft} RETURN true; END $$"),
-            &format!("CREATE FUNCTION df_run.stolen() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {theft} RETURN NEW; END $$"),
+            "CREATE TABLE df_run.marker (installation uuid, activity bigint,
+                outcome json, at timestamptz DEFAULT now())",
+            &format!("CREATE FUNCTION df_run.ensure_executor(oid) RETURNS boolean
+                LANGUAGE plpgsql AS $$ BEGIN {theft} RETURN true; END $$"),
+            &format!("CREATE FUNCTION df_run.stolen() RETURNS trigger
+                LANGUAGE plpgsql AS $$ BEGIN {theft} RETURN NEW; END $$"),
             "CREATE TRIGGER stolen BEFORE INSERT ON df_run.marker FOR EACH ROW EXECUTE FUNCTION df_run.stolen()",
         ],
     )

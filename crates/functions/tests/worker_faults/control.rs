@@ -34,7 +34,8 @@ async fn cancel_stops_a_running_statement() {
     }
 }
 
-/// Cancelled at any moment, an instance has had either none or all of a step's effect, and its neighbours all of theirs.
+/// Cancelled at any moment, an instance has had either none or all of a step's effect, and its neighbours all of
+/// theirs.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_hits_nobody_else() {
     let scene = Scene::set().await;
@@ -136,7 +137,8 @@ async fn pause_and_resume() {
     assert_eq!(ended(&scene.client, &id, SOON).await.status, "cancelled");
 }
 
-/// F-10: signals are kept, in their order, whether they come before the beginning, before the wait, or many at once, and
+/// F-10: signals are kept, in their order, whether they come before the beginning, before the wait, or many at once,
+/// and
 /// over the death of a worker.
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_before_the_wait_are_kept() {

@@ -157,7 +157,8 @@ async fn a_drain_that_runs_out_of_patience_gives_steps_back() {
         let began = clock::now();
         worker.drain(Duration::from_millis(300)).await;
         assert!(began.elapsed() < Duration::from_secs(10), "draining took {:?}", began.elapsed());
-        let left = "SELECT (SELECT count(*) FROM df._worker_epoch) || ' ' || (SELECT count(*) FROM df._activity WHERE owner IS NOT NULL)";
+        let left = "SELECT (SELECT count(*) FROM df._worker_epoch) || ' ' || (SELECT count(*)
+            FROM df._activity WHERE owner IS NOT NULL)";
         eventually(&scene.owner, left, "0 0", SOON).await;
         sleep(Duration::from_millis(300)).await;
     }

@@ -69,8 +69,14 @@ async fn retention_is_quick_when_there_is_nothing_to_do() {
     execute(
         &scene.owner,
         &[
-            &format!("INSERT INTO df._instance (seq, id, submitted_by, graph) SELECT n, df._id(n), '{alice}'::regrole, '[]' FROM generate_series(1, 300000) n"),
-            &format!("INSERT INTO df._done (seq, submitted_by, status, started_at) SELECT n, '{alice}'::regrole, 'c', now() FROM generate_series(1, 300000) n"),
+            &format!(
+                "INSERT INTO df._instance (seq, id, submitted_by, graph)
+                SELECT n, df._id(n), '{alice}'::regrole, '[]' FROM generate_series(1, 300000) n"
+            ),
+            &format!(
+                "INSERT INTO df._done (seq, submitted_by, status, started_at)
+                SELECT n, '{alice}'::regrole, 'c', now() FROM generate_series(1, 300000) n"
+            ),
             "SELECT setval('df._instance_seq', 300000)",
             "ANALYZE df._instance, df._done",
         ],
@@ -132,7 +138,10 @@ async fn hot_tables_stay_small_under_a_snapshot() {
         execute(
             &scene.owner,
             &[
-                &format!("INSERT INTO df._ready (seq, submitted_by, wake) SELECT n, {me}, false FROM generate_series(2000000000, 2000100000) n"),
+                &format!(
+                    "INSERT INTO df._ready (seq, submitted_by, wake)
+                    SELECT n, {me}, false FROM generate_series(2000000000, 2000100000) n"
+                ),
                 "DELETE FROM df._ready WHERE seq >= 2000000000",
             ],
         )

@@ -49,7 +49,8 @@ async fn joins_races_and_choices() {
     crate::worker::eventually(&scene.owner, active, "0", Duration::from_secs(10)).await;
 }
 
-/// A child is an instance of its own. It has its parent's results, and its result is its parent's, columns in their order.
+/// A child is an instance of its own. It has its parent's results, and its result is its parent's, columns in their
+/// order.
 #[tokio::test(flavor = "multi_thread")]
 async fn children() {
     let scene = Scene::set().await;

@@ -22,7 +22,10 @@ async fn statements_that_refuse_transactions() {
     }
     let indexes = format!("SELECT string_agg(indexname, ' ') FROM pg_indexes WHERE schemaname = '{alice}'");
     assert_eq!(one(&scene.owner, &indexes).await.as_deref(), Some("things_u"));
-    let vacuumed = format!("SELECT count(*) FROM pg_stat_user_tables WHERE relname = 'things' AND vacuum_count >= 2 AND schemaname = '{alice}'");
+    let vacuumed = format!(
+        "SELECT count(*) FROM pg_stat_user_tables WHERE relname = 'things'
+        AND vacuum_count >= 2 AND schemaname = '{alice}'"
+    );
     crate::worker::eventually(&scene.owner, &vacuumed, "1", SOON).await;
     // They have the submitter's rights.
     execute(&scene.owner, &["CREATE TABLE public.foreign_things (n int)"]).await;
