@@ -39,7 +39,8 @@ const LANES: usize = 2;
 pub struct Options {
     /// The database that has the schema, as the role that installed it, or a member of it.
     pub url: String,
-    /// How many long steps run at once, each on a connection of its own. The worker has up to six more connections.
+    /// How many long steps run at once, each on a connection of its own. Beside these the worker has up to as many and two
+    /// for turns and for recording what steps have led to, and some five for looking, listening and housekeeping.
     pub connections: usize,
 }
 
