@@ -30,11 +30,8 @@ struct Scene {
 impl Scene {
     async fn set() -> Scene {
         let database = common::database().await;
-        let alice = database.role("alice").await;
-        let owner = database.owner().await;
-        let client = database.connect(&alice).await;
-        let create = format!("CREATE SCHEMA {alice} AUTHORIZATION {alice}");
-        execute(&owner, &[&create, "CREATE TABLE public.secret (value text)"]).await;
+        let (alice, client, owner) = worker::submitter(&database).await;
+        execute(&owner, &["CREATE TABLE public.secret (value text)"]).await;
         execute(&owner, &["INSERT INTO public.secret VALUES ('untouched')"]).await;
         let worker = TestWorker::start(&database, 3).await;
         Scene { worker, alice, client, owner, database }

@@ -1,6 +1,5 @@
 //! Workers and servers that die, and what else goes wrong around instances: F-1 (every effect once), F-2, F-4
-//! (fencing),
-//! F-7 (neighbours), F-9 (nothing is overlooked) and F-10 (signals are kept).
+//! (fencing), F-7 (neighbours), F-9 (nothing is overlooked) and F-10 (signals are kept).
 //!
 //! Every SQL effect is a row of a ledger, so that what was lost and what was done twice can be counted.
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -44,13 +43,10 @@ impl Scene<'static> {
 
 impl<'a> Scene<'a> {
     async fn on(database: Database<'a>) -> Scene<'a> {
-        let alice = database.role("alice").await;
-        let owner = database.owner().await;
-        let client = database.connect(&alice).await;
+        let (alice, client, owner) = worker::submitter(&database).await;
         execute(
             &owner,
             &[
-                &format!("CREATE SCHEMA {alice} AUTHORIZATION {alice}"),
                 &format!(
                     "CREATE TABLE {alice}.ledger (entry text, worker_session int DEFAULT pg_backend_pid())"
                 ),

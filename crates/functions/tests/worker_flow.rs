@@ -30,10 +30,7 @@ struct Scene {
 impl Scene {
     async fn set() -> Scene {
         let database = common::database().await;
-        let alice = database.role("alice").await;
-        let owner = database.owner().await;
-        let client = database.connect(&alice).await;
-        execute(&owner, &[&format!("CREATE SCHEMA {alice} AUTHORIZATION {alice}")]).await;
+        let (alice, client, owner) = worker::submitter(&database).await;
         execute(&client, &[&format!("CREATE TABLE {alice}.ledger (entry text)")]).await;
         let worker = TestWorker::start(&database, 4).await;
         Scene { worker, alice, client, owner, database }

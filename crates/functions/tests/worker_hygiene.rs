@@ -21,10 +21,7 @@ struct Scene {
 impl Scene {
     async fn set() -> Scene {
         let database = common::database().await;
-        let alice = database.role("alice").await;
-        let owner = database.owner().await;
-        let client = database.connect(&alice).await;
-        execute(&owner, &[&format!("CREATE SCHEMA {alice} AUTHORIZATION {alice}")]).await;
+        let (alice, client, owner) = worker::submitter(&database).await;
         // One connection for slow steps: the second one gets the session of the first.
         let worker = TestWorker::start(&database, 1).await;
         Scene { _worker: worker, alice, client, owner, _database: database }

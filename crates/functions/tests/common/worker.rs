@@ -11,6 +11,15 @@ use tokio_postgres::Client;
 /// How long anything may take that is not meant to take long: the machine may be busy.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
+/// A submitter with a schema of her own name: the name, her connection, and the owner's.
+pub(crate) async fn submitter(database: &Database<'_>) -> (String, Client, Client) {
+    let alice = database.role("alice").await;
+    let owner = database.owner().await;
+    let client = database.connect(&alice).await;
+    execute(&owner, &[&format!("CREATE SCHEMA {alice} AUTHORIZATION {alice}")]).await;
+    (alice, client, owner)
+}
+
 /// A worker with threads of its own, so that it can be killed without leaving anything that runs.
 pub(crate) struct TestWorker {
     runtime: Option<Runtime>,
