@@ -1,8 +1,8 @@
 -- The tables of version 1. Later versions add files beside this one; none is ever edited after it was released.
 --
---   starter --> _instance (append only)      worker --> _done (append only)
---           \-> _ready    (hot, small)              --> _work, _activity (instances that wait or run long)
---   signal, cancel, pause, ... --> _inbox           --> _execution (append only: finished generations)
+--   starter --> _ready (hot, small) --> worker --> _instance (append only: what was started)
+--                                              --> _work, _activity (instances that wait or run long)
+--   signal, cancel, pause, ... --> _inbox      --> _execution, _done (append only: finished generations, ends)
 
 -- One row: what is installed.
 CREATE TABLE df._meta (
@@ -19,11 +19,32 @@ CREATE SEQUENCE df._instance_seq AS bigint MINVALUE 1 MAXVALUE 4294967295 CACHE 
 -- everybody and by no snapshot: starters notify only when it says 2.
 CREATE SEQUENCE df._asleep AS bigint MINVALUE 1 MAXVALUE 2 START 2;
 
--- What was started: written once by the starter, never changed.
-CREATE TABLE df._instance (
+-- What was started and no worker has taken yet: the one row that a start writes, with the one index that claims need. A
+-- row lives for milliseconds. Submitters may write neither `seq` nor `submitted_by` nor `created_at`: these are what they
+-- are said to be. `wake` asks for a look at the sleep flag when the starter commits.
+CREATE TABLE df._ready (
     seq bigint NOT NULL DEFAULT nextval('df._instance_seq'),
-    submitted_by oid NOT NULL,
+    -- Quoted, because the cast reads an identifier, and a role may be called "Ann".
+    submitted_by oid NOT NULL DEFAULT quote_ident(current_user)::regrole,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    label text,
+    database text,
+    -- Either a graph or a single statement, from which the worker makes one.
+    graph json,
+    statement text,
+    vars json,
+    input json,
+    parent bigint,
+    parent_cell text,
+    wake boolean NOT NULL DEFAULT true,
+    PRIMARY KEY (submitted_by, seq)
+);
+
+-- What was started: moved here from `_ready` by the worker that takes it first, and never changed.
+CREATE TABLE df._instance (
+    seq bigint NOT NULL,
+    submitted_by oid NOT NULL,
+    created_at timestamptz NOT NULL,
     label text,
     database text,
     graph json NOT NULL,
@@ -32,9 +53,8 @@ CREATE TABLE df._instance (
     parent bigint,
     parent_cell text,
     -- A column of its own, because row security lets a condition use an index only where it cannot leak: a comparison of
-    -- a column can, one of df._id(seq) cannot. A default, because a generated column doubles the cost of an insert;
-    -- submitters may write neither `seq` nor `id`, so the two always agree.
-    id text NOT NULL DEFAULT df._new_id(),
+    -- a column can, one of df._id(seq) cannot.
+    id text NOT NULL,
     PRIMARY KEY (seq)
 ) PARTITION BY RANGE (seq);
 CREATE INDEX _instance_id_idx ON df._instance (id);
@@ -72,16 +92,6 @@ CREATE TABLE df._execution (
     output json,
     PRIMARY KEY (seq, execution)
 ) PARTITION BY RANGE (seq);
-
--- Instances that no worker has seen yet. A row lives for milliseconds; `wake` asks for a look at the sleep flag when
--- the starter commits. Submitters may insert what they like under their own name: the worker believes a row only if
--- the instance is the same role's and has neither begun nor ended.
-CREATE TABLE df._ready (
-    seq bigint NOT NULL,
-    submitted_by oid NOT NULL,
-    wake boolean NOT NULL DEFAULT true,
-    PRIMARY KEY (submitted_by, seq)
-);
 
 -- Instances that are between their first and their last turn.
 CREATE TABLE df._work (
@@ -162,14 +172,27 @@ ALTER TABLE df._inbox ENABLE ROW LEVEL SECURITY;
 ALTER TABLE df._activity ENABLE ROW LEVEL SECURITY;
 ALTER TABLE df._key ENABLE ROW LEVEL SECURITY;
 ALTER TABLE df.vars ENABLE ROW LEVEL SECURITY;
-CREATE POLICY submitter ON df._instance USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY submitter ON df._instance FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._done FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._execution FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
--- A check of the table would be read anew by every statement.
-CREATE POLICY submitter ON df._ready USING (pg_get_userbyid(submitted_by) = current_user)
-    WITH CHECK (pg_get_userbyid(submitted_by) = current_user AND seq BETWEEN 1 AND 4294967295);
+CREATE POLICY submitter ON df._ready USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._work FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._inbox USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._activity FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._key USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY owner ON df.vars USING (pg_get_userbyid(owner) = current_user);
+
+-- Has a value as soon as anybody sets a variable: until then starts need not look for any.
+CREATE SEQUENCE df._vars_used;
+
+-- Requests that a submitter's function hands to one that runs as the schema's owner. Such a function cannot tell who
+-- called it. So the caller writes down what it wants, row security lets it sign with its own name only, and the function
+-- takes the row and acts for whom it names. A row never outlives the statement that made it.
+CREATE TABLE df._request (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    submitted_by oid NOT NULL,
+    action text NOT NULL CHECK (action IN ('start', 'delete')),
+    arguments jsonb NOT NULL
+);
+ALTER TABLE df._request ENABLE ROW LEVEL SECURITY;
+CREATE POLICY submitter ON df._request USING (pg_get_userbyid(submitted_by) = current_user);

@@ -121,7 +121,7 @@ DECLARE
     marks text[];
     notes text[];
 BEGIN
-    SELECT i.seq, i.label, i.graph INTO instance FROM df._instance i WHERE i.id = wanted;
+    SELECT i.seq, i.label, i.graph INTO instance FROM df._known(df._seq(wanted)) i;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'Instance not found or access denied: %', wanted USING ERRCODE = 'invalid_parameter_value';
     END IF;

@@ -11,6 +11,15 @@ $$;
 CREATE OR REPLACE FUNCTION df.target_database() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT current_database()::text $$;
 
+-- What was started, whether a worker has taken it already or not.
+CREATE OR REPLACE VIEW df._started WITH (security_invoker = true) AS
+SELECT i.seq, i.submitted_by, i.created_at, i.label, i.database, i.graph, i.vars, i.input, i.id
+FROM df._instance i
+UNION ALL
+SELECT r.seq, r.submitted_by, r.created_at, r.label, r.database,
+    coalesce(r.graph, df._statement_graph(r.statement), '[]'), r.vars, r.input, df._id(r.seq)
+FROM df._ready r;
+
 CREATE OR REPLACE VIEW df.instances WITH (security_invoker = true) AS
 SELECT i.id,
     i.label,
@@ -21,7 +30,7 @@ SELECT i.id,
     i.created_at,
     coalesce(d.completed_at, w.updated_at, i.created_at) AS updated_at,
     CASE WHEN d.status = 'c' THEN d.completed_at END AS completed_at
-FROM df._instance i
+FROM df._started i
 LEFT JOIN df._done d ON d.seq = i.seq
 LEFT JOIN df._work w ON w.seq = i.seq;
 COMMENT ON VIEW df.instances IS 'durable functions that were started';
@@ -99,7 +108,7 @@ SELECT n.id,
     i.created_at,
     coalesce(n.at, i.created_at) AS updated_at,
     jsonb_build_object('execution_id', i.id || '::' || n.path) AS status_details
-FROM df._instance i
+FROM df._started i
 LEFT JOIN df._done d ON d.seq = i.seq
 LEFT JOIN df._work w ON w.seq = i.seq
 CROSS JOIN LATERAL df._nodes(i.seq, i.graph, CASE WHEN d.seq IS NULL THEN w.state ELSE d.state END,

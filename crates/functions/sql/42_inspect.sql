@@ -3,6 +3,47 @@
 -- Generic plans are forced where numbers are looked up one by one: with several partitions a plan for one number seems
 -- cheaper than one for any, and the server would make it anew with every call, which costs more than the lookup.
 
+-- Whose instances the caller sees: its own, or those of all.
+CREATE OR REPLACE FUNCTION df._seen_submitters() RETURNS oid[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF row_security_active('df._instance'::regclass) THEN
+        RETURN ARRAY[quote_ident(current_user)::regrole::oid];
+    END IF;
+    -- From one submitter to the next along the indexes, past all the instances in between.
+    RETURN ARRAY(
+        WITH RECURSIVE next AS (
+            SELECT least((SELECT i.submitted_by FROM df._instance i ORDER BY i.submitted_by LIMIT 1),
+                (SELECT r.submitted_by FROM df._ready r ORDER BY r.submitted_by LIMIT 1)) AS submitter
+            UNION ALL
+            SELECT least((SELECT i.submitted_by FROM df._instance i WHERE i.submitted_by > n.submitter
+                    ORDER BY i.submitted_by LIMIT 1),
+                (SELECT r.submitted_by FROM df._ready r WHERE r.submitted_by > n.submitter
+                    ORDER BY r.submitted_by LIMIT 1))
+            FROM next n WHERE n.submitter IS NOT NULL
+        )
+        SELECT n.submitter FROM next n WHERE n.submitter IS NOT NULL);
+END $$;
+
+-- The instance with this number, if the caller may see it. `written_by` is the transaction that started it, as long as no
+-- worker has taken it.
+CREATE OR REPLACE FUNCTION df._known(number bigint)
+RETURNS TABLE (seq bigint, submitted_by oid, created_at timestamptz, label text, database text, graph json, id text,
+    written_by xid)
+LANGUAGE plpgsql STABLE STRICT ROWS 1 SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT i.seq, i.submitted_by, i.created_at, i.label, i.database, i.graph, i.id, NULL::xid
+    FROM df._instance i WHERE i.seq = number;
+    IF NOT FOUND THEN
+        RETURN QUERY
+        SELECT r.seq, r.submitted_by, r.created_at, r.label, r.database,
+            coalesce(r.graph, df._statement_graph(r.statement), '[]'), df._id(r.seq), r.xmin
+        FROM df._ready r WHERE r.submitted_by = ANY (df._seen_submitters()) AND r.seq = number;
+    END IF;
+END $$;
+
 CREATE OR REPLACE FUNCTION df.status(instance_id text) RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -11,7 +52,7 @@ BEGIN
     RETURN (
         SELECT df._status_name((SELECT d.status FROM df._done d WHERE d.seq = number),
             EXISTS (SELECT FROM df._work w WHERE w.seq = number))
-        FROM df._instance i WHERE i.seq = number);
+        FROM df._known(number));
 END $$;
 
 -- The result of an instance that has completed; NULL of any other.
@@ -43,10 +84,9 @@ RETURNS TABLE (instance_id text, label text, function_name text, function_versio
 LANGUAGE sql STABLE STRICT AS $$
     SELECT i.id, i.label, df._function_name(), '1'::text, coalesce(d.execution, w.execution, 1),
         df._status_name(d.status, w.seq IS NOT NULL), df._output_text(d.status, d.output)
-    FROM df._instance i
+    FROM df._known(df._seq($1)) i
     LEFT JOIN df._done d ON d.seq = i.seq
     LEFT JOIN df._work w ON w.seq = i.seq
-    WHERE i.seq = df._seq($1)
 $$;
 
 -- How many things have happened according to a state document: the begin and the end of each step, and of the whole.
@@ -80,10 +120,9 @@ BEGIN
             coalesce((SELECT max(f.ended_at) FROM finished f WHERE f.execution < coalesce(d.execution, w.execution)),
                 d.started_at, w.started_at, i.created_at) AS started_at,
             coalesce(d.completed_at, clock_timestamp()) AS ended_at, d.output
-        FROM df._instance i
+        FROM df._known(number) i
         LEFT JOIN df._done d ON d.seq = i.seq
         LEFT JOIN df._work w ON w.seq = i.seq
-        WHERE i.seq = number
     )
     SELECT a.execution,
         CASE a.status WHEN 'c' THEN 'Completed' WHEN 'f' THEN 'Failed' WHEN 'x' THEN 'Cancelled'
@@ -113,7 +152,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
             coalesce(sum(df._event_count(w.state, false)), 0) AS events
         FROM df._work w
     ), total AS (
-        SELECT count(*) AS instances FROM df._instance
+        SELECT (SELECT count(*) FROM df._instance) + (SELECT count(*) FROM df._ready) AS instances
     ), finished AS (
         SELECT coalesce(sum(e.event_count), 0) AS events FROM df._execution e WHERE e.status = 'n'
     )
@@ -125,28 +164,9 @@ $$;
 
 -- Lists -------------------------------------------------------------------------------------------------------------
 
--- Whose instances the caller sees: its own, or those of all.
-CREATE OR REPLACE FUNCTION df._seen_submitters() RETURNS oid[]
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    IF row_security_active('df._instance'::regclass) THEN
-        RETURN ARRAY[quote_ident(current_user)::regrole::oid];
-    END IF;
-    -- From one submitter to the next along the index, past all the instances in between.
-    RETURN ARRAY(
-        WITH RECURSIVE next AS (
-            (SELECT i.submitted_by FROM df._instance i ORDER BY i.submitted_by LIMIT 1)
-            UNION ALL
-            SELECT (SELECT i.submitted_by FROM df._instance i WHERE i.submitted_by > n.submitted_by
-                    ORDER BY i.submitted_by LIMIT 1)
-            FROM next n WHERE n.submitted_by IS NOT NULL
-        )
-        SELECT n.submitted_by FROM next n WHERE n.submitted_by IS NOT NULL);
-END $$;
-
--- The highest numbers among the instances of a status, from where they are known: those that go on from the small
--- tables, those that did not complete from their own index. Every instance of the status that is not among `numbers`
--- has a number below `floor`. What has `pending` here may also be a leftover.
+-- The highest numbers among the instances of a status, from where they are known: those that go on from their small
+-- table, those that did not complete from their own index. Every instance of the status that is not among `numbers` has
+-- a number below `floor`.
 CREATE OR REPLACE FUNCTION df._highest(status text, many int, OUT numbers bigint[], OUT floor bigint)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -157,10 +177,6 @@ DECLARE
 BEGIN
     floor := 0;
     CASE status
-        WHEN 'pending' THEN
-            numbers := ARRAY(SELECT r.seq FROM unnest(df._seen_submitters()) AS s(submitter) CROSS JOIN LATERAL (
-                SELECT r.seq FROM df._ready r WHERE r.submitted_by = s.submitter ORDER BY r.seq DESC LIMIT many) r
-                ORDER BY r.seq DESC LIMIT many);
         WHEN 'running' THEN
             numbers := ARRAY(SELECT w.seq FROM df._work w ORDER BY w.seq DESC LIMIT many);
         WHEN 'completed' THEN
@@ -180,7 +196,8 @@ BEGIN
     END IF;
 END $$;
 
--- One page of instances: the newest first, and those started at the same microsecond by their ids. The statements are
+-- The first rows of what is left to list: the newest first, and those started at the same microsecond by their ids. At
+-- least `many`, if there are so many, and at most twice as many, in no order of their own. The statements are
 -- written so that each row costs a few index lookups and no plan reads a whole table: what decides a status are scalar
 -- subqueries, and joins other than by lookup are switched off.
 CREATE OR REPLACE FUNCTION df._page(status_filter text, label_filter text, before timestamptz, after_id text, many int)
@@ -193,11 +210,21 @@ AS $$
 DECLARE
     first CONSTANT boolean := before = 'infinity' AND label_filter IS NULL;
     -- Up to how many are looked at one by one, all of them. More cost more than a walk along the time of the start.
-    few CONSTANT int := CASE status_filter WHEN 'pending' THEN 300 ELSE 1000 END;
-    most CONSTANT int := greatest(few, many + 100) + 1;
+    most CONSTANT int := greatest(1000, many + 100) + 1;
     numbers bigint[];
     floor bigint;
 BEGIN
+    IF status_filter IS NULL OR status_filter = 'pending' THEN
+        RETURN QUERY
+        SELECT r.seq, df._id(r.seq), r.label, r.created_at FROM df._ready r
+        WHERE r.submitted_by = ANY (df._seen_submitters())
+          AND r.created_at <= before AND (r.created_at < before OR df._id(r.seq) > after_id)
+          AND (label_filter IS NULL OR r.label = label_filter)
+        ORDER BY r.created_at DESC, df._id(r.seq) LIMIT many;
+        IF status_filter = 'pending' THEN
+            RETURN;
+        END IF;
+    END IF;
     SELECT h.numbers, h.floor INTO numbers, floor FROM df._highest(status_filter, most) h;
     IF cardinality(numbers) = most THEN
         numbers := numbers[:many + 100];
@@ -210,9 +237,6 @@ BEGIN
             FROM (SELECT DISTINCT u.seq FROM unnest(numbers) AS u(seq)) n JOIN df._instance i ON i.seq = n.seq
             WHERE i.created_at <= before AND (i.created_at < before OR i.id > after_id)
               AND (label_filter IS NULL OR i.label = label_filter)
-              AND (status_filter <> 'pending' OR 'pending' = df._status_name(
-                (SELECT d.status FROM df._done d WHERE d.seq = i.seq),
-                (SELECT true FROM df._work w WHERE w.seq = i.seq)))
             ORDER BY i.created_at DESC, i.id LIMIT many
         ), edge AS MATERIALIZED (
             SELECT CASE WHEN count(*) = many THEN min(n.created_at) ELSE '-infinity' END AS oldest FROM near n
@@ -432,12 +456,11 @@ RETURNS TABLE (node_id text, node_type text, query text, result_name text, left_
 LANGUAGE sql STABLE STRICT AS $$
     WITH node AS MATERIALIZED (
         SELECT i.seq, i.id AS instance_id, i.created_at, d.seq IS NOT NULL AS ended, n.*
-        FROM df._instance i
+        FROM df._known(df._seq($1)) i
         LEFT JOIN df._done d ON d.seq = i.seq
         LEFT JOIN df._work w ON w.seq = i.seq
         CROSS JOIN LATERAL df._nodes(i.seq, i.graph, CASE WHEN d.seq IS NULL THEN w.state ELSE d.state END,
             d.status, d.output, d.completed_at) n
-        WHERE i.seq = df._seq($1)
     ), told AS MATERIALIZED (
         SELECT df._infer(array_agg(n.node_type ORDER BY n.index), array_agg(n.left_index ORDER BY n.index),
             array_agg(n.right_index ORDER BY n.index), array_agg(n.condition_index ORDER BY n.index),

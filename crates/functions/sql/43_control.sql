@@ -7,7 +7,7 @@ BEGIN
     SELECT i.seq, i.submitted_by, df._status_name((SELECT d.status FROM df._done d WHERE d.seq = i.seq),
         EXISTS (SELECT FROM df._work w WHERE w.seq = i.seq))
     INTO number, submitter, status
-    FROM df._instance i WHERE i.seq = df._seq(instance_id);
+    FROM df._known(df._seq(instance_id)) i;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'Instance not found or access denied: %', instance_id
             USING ERRCODE = 'no_data_found', HINT = 'df.list_instances() shows the instances that you may see.';
@@ -121,7 +121,6 @@ BEGIN
     DELETE FROM df._execution e WHERE e.seq = doomed;
     DELETE FROM df._activity a WHERE a.seq = doomed;
     DELETE FROM df._inbox m WHERE m.seq = doomed;
-    DELETE FROM df._ready r WHERE r.submitted_by = wanted.submitted_by AND r.seq = doomed;
     DELETE FROM df._key k WHERE k.seq = doomed;
 END $$;
 
@@ -155,7 +154,7 @@ BEGIN
             USING ERRCODE = 'invalid_transaction_state', HINT = 'Call it in a transaction that is READ COMMITTED.';
     END IF;
     -- A row that is visible and whose transaction still runs is this transaction's own.
-    SELECT i.xmin INTO started_by FROM df._instance i WHERE i.seq = target.number;
+    SELECT i.written_by INTO started_by FROM df._known(target.number) i;
     next_xid := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
     -- The row has the lower half of the transaction's number: the one that is nearest to the latest.
     full_xid := next_xid + ((started_by::text::bigint - next_xid + 2147483648) & 4294967295) - 2147483648;
@@ -245,8 +244,3 @@ BEGIN
     DELETE FROM df.vars v WHERE v.owner = quote_ident(current_user)::regrole;
     RETURN df._set_by('df.clearvars');
 END $$;
-
-CREATE OR REPLACE FUNCTION df.version() RETURNS text
-LANGUAGE sql STABLE AS $$
-    SELECT '0.1.0 (schema ' || coalesce((SELECT m.schema_version::text FROM df._meta m), 'unknown') || ')'
-$$;

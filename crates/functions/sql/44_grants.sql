@@ -5,10 +5,9 @@ CREATE OR REPLACE FUNCTION df._submitter_rights() RETURNS SETOF text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT * FROM (VALUES
         ('USAGE ON SCHEMA df'),
-        ('SELECT ON df.instances, df.nodes, df._meta, df._instance, df._done, df._execution, df._ready, df._work, '
-            'df._inbox, df._activity, df._key, df._request, df._asleep'),
-        ('INSERT (submitted_by, label, database, graph, vars, input) ON df._instance'),
-        ('INSERT (seq, submitted_by, wake) ON df._ready'),
+        ('SELECT ON df.instances, df.nodes, df._started, df._meta, df._instance, df._done, df._execution, df._ready, '
+            'df._work, df._inbox, df._activity, df._key, df._request, df._asleep'),
+        ('INSERT (label, database, graph, statement, vars, input, wake) ON df._ready'),
         ('INSERT (seq, submitted_by, kind, name, data) ON df._inbox'),
         ('INSERT (submitted_by, key, seq) ON df._key'),
         ('INSERT (submitted_by, action, arguments) ON df._request'),

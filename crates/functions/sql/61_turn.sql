@@ -3,8 +3,8 @@
 -- they are made when the tables are small, they are kept from scanning what will grow.
 
 -- Takes instances of one role: first those whose timer is due or that have mail, the longest waiting first, then new
--- ones in the order of their numbers, from `after` on. What it takes stays locked until the transaction ends, and what
--- another worker has locked it passes over. `mail` is a JSON array of the events, which are consumed.
+-- ones in the order of their numbers, from `after` on, which it moves to `_instance`. What it takes stays locked until the
+-- transaction ends, and what another worker has locked it passes over. `mail` is a JSON array of the events, which are consumed.
 CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int)
 RETURNS TABLE (seq bigint, fresh boolean, label text, database text, graph text, vars text, input text,
     created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, state text, mail text,
@@ -14,7 +14,6 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 #variable_conflict use_column
 DECLARE
     old bigint[];
-    new bigint[];
 BEGIN
     at := clock_timestamp();
     WITH candidate AS (
@@ -46,37 +45,38 @@ BEGIN
         ORDER BY w.seq;
     END IF;
 
-    -- Not for ever: somebody may have put in a million rows by hand.
-    FOR round IN 1 .. CASE WHEN coalesce(cardinality(old), 0) < many THEN 20 ELSE 0 END LOOP
+    IF coalesce(cardinality(old), 0) < many THEN
+        RETURN QUERY
         WITH next AS (
             SELECT r.ctid FROM df._ready r
             WHERE r.seq > after AND r.submitted_by = role
             ORDER BY r.seq LIMIT many - coalesce(cardinality(old), 0)
             FOR UPDATE SKIP LOCKED
         ), taken AS (
-            DELETE FROM df._ready r WHERE r.ctid = ANY (ARRAY(SELECT n.ctid FROM next n)) RETURNING r.seq
-        )
-        SELECT array_agg(t.seq) INTO new FROM taken t;
-        EXIT WHEN new IS NULL;
-        -- What a submitter put into `_ready` by hand is believed only if the instance is its own and has neither begun
-        -- nor ended. (IS TRUE keeps the planner from looking for all instances of the role.)
-        RETURN QUERY
-        WITH consumed AS (
-            DELETE FROM df._inbox i WHERE i.seq = ANY (new) AND i.submitted_by = role
+            DELETE FROM df._ready r WHERE r.ctid = ANY (ARRAY(SELECT n.ctid FROM next n)) RETURNING r.*
+        ), kept AS (
+            -- A row that a submitter wrote by hand may have no graph at all: then the instance fails. Its label may not
+            -- fit into the index.
+            INSERT INTO df._instance (seq, submitted_by, created_at, label, database, graph, vars, input, parent,
+                parent_cell, id)
+            SELECT t.seq, t.submitted_by, t.created_at,
+                CASE WHEN octet_length(t.label) > 1000 THEN left(t.label, 250) ELSE t.label END, t.database,
+                coalesce(t.graph, df._statement_graph(t.statement), '[]'), t.vars, t.input, t.parent, t.parent_cell,
+                df._id(t.seq)
+            FROM taken t ORDER BY t.seq
+            RETURNING seq, label, database, graph, vars, input, created_at, parent, parent_cell
+        ), consumed AS (
+            DELETE FROM df._inbox i WHERE i.seq = ANY (ARRAY(SELECT t.seq FROM taken t)) AND i.submitted_by = role
             RETURNING i.seq, i.id, i.kind, i.name, i.data
         ), letters AS (
             SELECT c.seq, json_agg(json_build_object('kind', c.kind, 'name', c.name, 'data', c.data) ORDER BY c.id) AS list
             FROM consumed c GROUP BY c.seq
         )
-        SELECT i.seq, true, i.label, i.database, i.graph::text, i.vars::text, i.input::text, i.created_at, at,
-            i.parent, i.parent_cell, NULL::text, l.list::text, at
-        FROM df._instance i LEFT JOIN letters l USING (seq)
-        WHERE i.seq = ANY (new) AND (i.submitted_by = role) IS TRUE
-          AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq)
-          AND NOT EXISTS (SELECT FROM df._work w WHERE w.seq = i.seq)
-        ORDER BY i.seq;
-        EXIT WHEN FOUND;
-    END LOOP;
+        SELECT k.seq, true, k.label, k.database, k.graph::text, k.vars::text, k.input::text, k.created_at, at,
+            k.parent, k.parent_cell, NULL::text, l.list::text, at
+        FROM kept k LEFT JOIN letters l USING (seq)
+        ORDER BY k.seq;
+    END IF;
 END $$;
 
 -- The roles that wait for a turn: those whose instances are due or have mail, and those who have started new ones.
@@ -173,13 +173,15 @@ END $$;
 -- Starts a child of an instance in the turn of its parent.
 CREATE OR REPLACE FUNCTION df._start_child(role oid, parent bigint, parent_cell text, label text, database text,
     graph json, vars json, environment json) RETURNS bigint
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    WITH child AS (
-        INSERT INTO df._instance (submitted_by, label, database, graph, vars, input, parent, parent_cell)
-        VALUES (role, label, database, graph, vars, environment, parent, parent_cell) RETURNING seq
-    )
-    INSERT INTO df._ready (seq, submitted_by) SELECT seq, role FROM child RETURNING seq
-$$;
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    number bigint;
+BEGIN
+    PERFORM df._label_fits(label);
+    INSERT INTO df._ready (submitted_by, label, database, graph, vars, input, parent, parent_cell)
+    VALUES (role, label, database, graph, vars, environment, parent, parent_cell) RETURNING seq INTO number;
+    RETURN number;
+END $$;
 
 REVOKE ALL ON FUNCTION df._claim(oid, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._waiting() FROM PUBLIC;

@@ -46,7 +46,8 @@ BEGIN
        AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq >= part << 22 AND d.seq < (part + 1) << 22
                        AND d.completed_at >= before)
        AND NOT EXISTS (SELECT FROM df._instance i WHERE i.seq >= part << 22 AND i.seq < (part + 1) << 22
-                       AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq)) THEN
+                       AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq))
+       AND NOT EXISTS (SELECT FROM df._ready r WHERE r.seq >= part << 22 AND r.seq < (part + 1) << 22) THEN
         DELETE FROM df._key WHERE seq >= part << 22 AND seq < (part + 1) << 22;
         DELETE FROM df._inbox WHERE seq >= part << 22 AND seq < (part + 1) << 22;
         EXECUTE format('DROP TABLE IF EXISTS df.%I, df.%I, df.%I',
@@ -97,7 +98,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    PERFORM df._add_partition(p) FROM generate_series(part, part + 3) AS p;
+    -- A start whose transaction was open for longer than the retention may find its partition gone.
+    PERFORM df._add_partition(p.part) FROM (
+        SELECT generate_series(part, part + 3) UNION SELECT r.seq >> 22 FROM df._ready r ORDER BY 1) AS p(part);
     IF df._retention() > interval '0' THEN
         WHILE df._expire(now() - df._retention()) > 0 AND clock_timestamp() < begun + interval '1 second' LOOP
         END LOOP;

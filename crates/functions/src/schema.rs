@@ -15,14 +15,13 @@ pub const SCHEMA_VERSION: i32 = 1;
 const OLDEST_SERVER: i32 = 150_000;
 
 /// Tables, one entry a version, in order.
-const MIGRATIONS: [&str; 1] =
-    [concat!(include_str!("../sql/20_tables.sql"), include_str!("../sql/21_new_start.sql"))];
+const MIGRATIONS: [&str; 1] = [include_str!("../sql/20_tables.sql")];
 
 /// Before the tables: what they use.
 const BEFORE: [&str; 2] = [include_str!("../sql/00_schema.sql"), include_str!("../sql/10_ids.sql")];
 
 /// After the tables: everything that is replaced by every installation.
-const AFTER: [&str; 15] = [
+const AFTER: [&str; 16] = [
     include_str!("../sql/30_dsl.sql"),
     include_str!("../sql/31_operators.sql"),
     include_str!("../sql/32_cron.sql"),
@@ -38,7 +37,18 @@ const AFTER: [&str; 15] = [
     include_str!("../sql/62_wake.sql"),
     include_str!("../sql/63_workers.sql"),
     include_str!("../sql/64_retention.sql"),
+    VERSION,
 ];
+
+/// What SQL is told of the program that installed the schema.
+const VERSION: &str = concat!(
+    "CREATE OR REPLACE FUNCTION df.version() RETURNS text
+     LANGUAGE sql STABLE AS $$
+         SELECT '",
+    env!("CARGO_PKG_VERSION"),
+    " (schema ' || coalesce((SELECT m.schema_version::text FROM df._meta m), 'unknown') || ')'
+     $$"
+);
 
 /// What an installation has done.
 #[derive(Debug, Clone, PartialEq, Eq)]

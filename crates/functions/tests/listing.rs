@@ -29,16 +29,16 @@ async fn populated(each: usize) -> (Database<'static>, Client, Client) {
     owner
         .batch_execute(
             // Times that do not follow the numbers, and repeat.
-            "UPDATE df._instance SET created_at = '2026-11-22 01:00:00Z'::timestamptz
+            &format!("UPDATE df._ready SET created_at = '2026-11-22 01:00:00Z'::timestamptz
                  + ((seq * 7919) % 1000) * interval '1 microsecond';
+             {};
              INSERT INTO df._done (seq, submitted_by, status, started_at, output)
              SELECT seq, submitted_by, CASE seq % 10 WHEN 0 THEN 'f' WHEN 1 THEN 'x' ELSE 'c' END, now(),
-                 CASE WHEN seq % 10 < 2 THEN '\"why\"' ELSE '{\"rows\":[],\"row_count\":0}' END::json
+                 CASE WHEN seq % 10 < 2 THEN '\"why\"' ELSE '{{\"rows\":[],\"row_count\":0}}' END::json
              FROM df._instance WHERE seq % 10 < 7;
              INSERT INTO df._work (seq, submitted_by, started_at, updated_at, execution, state)
-             SELECT seq, submitted_by, now(), now(), 3, '{\"cells\":{}}' FROM df._instance WHERE seq % 10 = 7;
-             DELETE FROM df._ready WHERE seq % 10 < 8;
-             ANALYZE df._instance; ANALYZE df._done",
+             SELECT seq, submitted_by, now(), now(), 3, '{{\"cells\":{{}}}}' FROM df._instance WHERE seq % 10 = 7;
+             ANALYZE df._instance; ANALYZE df._done; ANALYZE df._ready", common::take("seq % 10 < 8")),
         )
         .await
         .unwrap();

@@ -23,14 +23,14 @@ async fn neighbours() -> (Database<'static>, Client, Client) {
     let owner = database.owner().await;
     owner
         .batch_execute(
-            "INSERT INTO df._done (seq, submitted_by, status, started_at, output)
+            &format!("{};
+             INSERT INTO df._done (seq, submitted_by, status, started_at, output)
                  SELECT seq, submitted_by, 'c', now(), '1' FROM df._instance WHERE label = 'ended';
              INSERT INTO df._execution SELECT seq, 1, submitted_by, 'c', now(), now(), 1 FROM df._done;
              INSERT INTO df._work (seq, submitted_by, started_at, updated_at, state)
-                 SELECT seq, submitted_by, now(), now(), '{\"cells\":{}}' FROM df._instance WHERE label = 'running';
+                 SELECT seq, submitted_by, now(), now(), '{{\"cells\":{{}}}}' FROM df._instance WHERE label = 'running';
              INSERT INTO df._activity (seq, cell, submitted_by, kind, payload)
-                 SELECT seq, '0', submitted_by, 'sql', '{}' FROM df._work;
-             DELETE FROM df._ready r WHERE EXISTS (SELECT FROM df._instance i WHERE i.seq = r.seq AND label <> 'pending')",
+                 SELECT seq, '0', submitted_by, 'sql', '{{}}' FROM df._work", common::take("label <> 'pending'")),
         )
         .await
         .unwrap();
@@ -51,7 +51,8 @@ async fn each_role_sees_its_own_rows_only() {
         ("instances", "3"),
         ("nodes", "3"),
         ("vars", "1"),
-        ("_instance", "3"),
+        ("_started", "3"),
+        ("_instance", "2"),
         ("_done", "1"),
         ("_execution", "1"),
         ("_work", "1"),
@@ -112,7 +113,7 @@ async fn the_functions_know_nothing_of_anothers_instance() {
         }
     }
     assert_eq!(one(&bob, "SELECT count(*) FROM df._inbox").await.as_deref(), Some("1"));
-    assert_eq!(one(&bob, "SELECT count(*) FROM df._instance").await.as_deref(), Some("3"));
+    assert_eq!(one(&bob, "SELECT count(*) FROM df._started").await.as_deref(), Some("3"));
 }
 
 #[tokio::test]
@@ -123,18 +124,17 @@ async fn a_row_cannot_be_signed_with_anothers_name() {
     let own = "current_user::regrole";
     let seq = one(&bob, "SELECT seq FROM df._work").await.unwrap();
     for (statement, expected) in [
-        (format!("INSERT INTO df._instance (submitted_by, graph) VALUES ({other}, '[]')"), "row-level security"),
-        (format!("INSERT INTO df._ready (seq, submitted_by) VALUES ({seq}, {other})"), "row-level security"),
+        (format!("INSERT INTO df._ready (submitted_by, statement) VALUES ({other}, 'SELECT 1')"), "permission denied"),
         (format!("INSERT INTO df._inbox (seq, submitted_by, kind) VALUES ({seq}, {other}, 'cancel')"), "row-level security"),
         (format!("INSERT INTO df._key (submitted_by, key, seq) VALUES ({other}, 'x', {seq})"), "row-level security"),
         (format!("INSERT INTO df._request (submitted_by, action, arguments) VALUES ({other}, 'delete', '{{}}')"), "row-level security"),
         (format!("INSERT INTO df.vars (name, value, owner) VALUES ('x', 'y', {other})"), "row-level security"),
         (format!("UPDATE df.vars SET owner = {other}"), "row-level security"),
         // Nor can the number and the id of an instance, its time or its parent be chosen.
-        (format!("INSERT INTO df._instance (seq, submitted_by, graph) VALUES (999, {own}, '[]')"), "permission denied"),
-        (format!("INSERT INTO df._instance (id, submitted_by, graph) VALUES ('x', {own}, '[]')"), "permission denied"),
-        (format!("INSERT INTO df._instance (created_at, submitted_by, graph) VALUES (now(), {own}, '[]')"), "permission denied"),
-        (format!("INSERT INTO df._instance (parent, submitted_by, graph) VALUES ({seq}, {own}, '[]')"), "permission denied"),
+        ("INSERT INTO df._ready (seq, graph) VALUES (999, '[]')".to_owned(), "permission denied"),
+        ("INSERT INTO df._ready (created_at, graph) VALUES (now(), '[]')".to_owned(), "permission denied"),
+        (format!("INSERT INTO df._ready (parent, graph) VALUES ({seq}, '[]')"), "permission denied"),
+        (format!("INSERT INTO df._instance (seq, submitted_by, created_at, id, graph) VALUES (9, {own}, now(), 'x', '[]')"), "permission denied"),
         (format!("INSERT INTO df._done (seq, submitted_by, status, started_at) VALUES ({seq}, {own}, 'c', now())"), "permission denied"),
         (format!("INSERT INTO df._work (seq, submitted_by, started_at, updated_at, state) VALUES (1, {own}, now(), now(), '{{}}')"), "permission denied"),
         (format!("INSERT INTO df._activity (seq, cell, submitted_by, kind, payload) VALUES (1, '0', {own}, 'sql', '{{}}')"), "permission denied"),

@@ -35,11 +35,11 @@ async fn ended(database: &Database<'_>, id: &str, status: &str, output: &str) {
     let owner = database.owner().await;
     owner
         .batch_execute(&format!(
-            "WITH gone AS (DELETE FROM df._ready WHERE seq = df._seq('{id}') RETURNING seq, submitted_by),
-                over AS (DELETE FROM df._work WHERE seq = df._seq('{id}') RETURNING seq, submitted_by)
+            "{};
+             DELETE FROM df._work WHERE seq = df._seq('{id}');
              INSERT INTO df._done (seq, submitted_by, status, started_at, output)
-             SELECT seq, submitted_by, '{status}', clock_timestamp(), '{output}'
-             FROM (SELECT * FROM gone UNION SELECT * FROM over) either"
+             SELECT seq, submitted_by, '{status}', clock_timestamp(), '{output}' FROM df._instance WHERE id = '{id}'",
+            common::take(&format!("seq = df._seq('{id}')"))
         ))
         .await
         .unwrap();
@@ -51,11 +51,12 @@ async fn at_work(database: &Database<'_>, id: &str, execution: i64, cells: &str)
     let state = format!(r#"{{"v":1,"execution":{execution},"cells":{cells}}}"#);
     owner
         .batch_execute(&format!(
-            "DELETE FROM df._ready WHERE seq = df._seq('{id}');
+            "{};
              INSERT INTO df._work (seq, submitted_by, started_at, updated_at, execution, state)
              SELECT seq, submitted_by, clock_timestamp(), clock_timestamp(), {execution}, '{state}'
              FROM df._instance WHERE id = '{id}'
-             ON CONFLICT (seq) DO UPDATE SET execution = excluded.execution, state = excluded.state"
+             ON CONFLICT (seq) DO UPDATE SET execution = excluded.execution, state = excluded.state",
+            common::take(&format!("seq = df._seq('{id}')"))
         ))
         .await
         .unwrap();

@@ -90,7 +90,7 @@ impl<'a> Scene<'a> {
     /// Waits until every instance has ended.
     async fn all_ended(&self, limit: Duration) {
         let began = clock::now();
-        let unfinished = "SELECT count(*) FROM df._instance i
+        let unfinished = "SELECT count(*) FROM df._started i
             WHERE NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq)";
         loop {
             // The server may just be away.
@@ -106,7 +106,7 @@ impl<'a> Scene<'a> {
                 let stuck = "SELECT df._id(i.seq), w.due_at::text, w.paused::text, a.cell,
                     a.owner::text, a.attempt::text,
                     (SELECT string_agg(epoch_id::text || ' ' || last_seen_at, ', ') FROM df._worker_epoch)
-                    FROM df._instance i LEFT JOIN df._work w USING (seq) LEFT JOIN df._activity a USING (seq)
+                    FROM df._started i LEFT JOIN df._work w USING (seq) LEFT JOIN df._activity a USING (seq)
                     WHERE NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq) LIMIT 5";
                 let stuck = match &client {
                     Some(client) => rows(client, stuck).await,

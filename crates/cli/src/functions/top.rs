@@ -29,8 +29,8 @@ const FIGURES: &str = "\
         (SELECT count(*) FROM df._work) AS running, \
         (SELECT count(*) FROM df._activity) AS activities, \
         (SELECT count(*) FROM df._activity WHERE owner IS NOT NULL) AS activities_running, \
-        (SELECT extract(epoch FROM clock_timestamp() - i.created_at)::float8 FROM df._instance i \
-         WHERE i.seq = (SELECT min(r.seq) FROM df._ready r)) AS oldest_pending_s, \
+        (SELECT extract(epoch FROM clock_timestamp() - min(r.created_at))::float8 FROM df._ready r) \
+            AS oldest_pending_s, \
         (SELECT coalesce(sum(s.n_tup_ins), 0)::int8 FROM pg_stat_all_tables s \
          JOIN pg_inherits p ON p.inhrelid = s.relid \
          WHERE p.inhparent = 'df._done'::regclass) AS ended, \

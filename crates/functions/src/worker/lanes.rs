@@ -37,6 +37,9 @@ const PAUSES: [Duration; 6] = [
 /// Looks after falling asleep: a starter that saw the worker awake may still be committing.
 const LAST_LOOKS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(5), Duration::from_millis(50), Duration::from_millis(250)];
+/// Helpers join when a turn of the leader takes this long, or takes as many as it may. Else they would only share its
+/// work out into smaller turns, which cost more each.
+const JOIN_AFTER: Duration = Duration::from_millis(5);
 /// After so many turns of one role others are asked for.
 const TURNS_OF_A_ROLE: u32 = 16;
 /// Pause after an error, doubled up to the second.
@@ -96,6 +99,8 @@ struct Lane {
     turns_of_place: u32,
     /// How many instances the next turn takes.
     many: i32,
+    /// The last turn took as many as it might: there are more.
+    took_all: bool,
 }
 
 /// The lane that never stops looking. There is one a worker.
@@ -107,7 +112,7 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
     let mut draining = lane.shared.draining.subscribe();
     let mut error_pause = ERROR_PAUSES.0;
     while !lane.shared.is_draining() {
-        match lane.look().await {
+        match lane.look_or_call_helpers().await {
             Ok(report) if report.claimed > 0 => {
                 error_pause = ERROR_PAUSES.0;
                 idle = 0;
@@ -116,8 +121,9 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
                     lane.set_asleep(false).await;
                     said_awake = clock::now();
                 }
-                // Whoever waits joins in.
-                lane.shared.turns.notify_one();
+                if lane.took_all {
+                    lane.shared.turns.notify_one();
+                }
                 continue;
             }
             Ok(_) => error_pause = ERROR_PAUSES.0,
@@ -177,12 +183,23 @@ pub(crate) async fn help(shared: Arc<Shared>, cursors: Arc<Cursors>) {
 
 impl Lane {
     fn new(shared: Arc<Shared>, cursors: Arc<Cursors>) -> Self {
-        Self { shared, cursors, scout: None, place: None, turns_of_place: 0, many: MANY.1 }
+        Self { shared, cursors, scout: None, place: None, turns_of_place: 0, many: MANY.1, took_all: false }
     }
 
     fn report(&self, error: &TurnError) {
         add(&self.shared.metrics.failed_turns_total, 1);
         tracing::warn!(%error, "a turn came to nothing and is taken again");
+    }
+
+    /// A look, and others beside it when it takes long.
+    async fn look_or_call_helpers(&mut self) -> Result<Report, TurnError> {
+        let shared = Arc::clone(&self.shared);
+        let mut look = std::pin::pin!(self.look());
+        tokio::select! {
+            looked = &mut look => return looked,
+            () = sleep(JOIN_AFTER) => shared.turns.notify_one(),
+        }
+        look.await
     }
 
     /// One turn of the role that has the floor; if that finds nothing, of the role that waits longest.
@@ -238,6 +255,7 @@ impl Lane {
                     cursor.took(report.newest);
                 }
                 shared.note(&report);
+                self.took_all = usize::try_from(many).is_ok_and(|many| report.claimed >= many);
                 self.learn(report.claimed, began.elapsed());
                 if report.claimed > 0 {
                     shared.role_is_well(place.role);

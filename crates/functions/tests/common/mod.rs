@@ -360,3 +360,15 @@ fn installation() -> Installation {
         .or_else(|_| Installation::choose(&home, None))
         .expect("a PostgreSQL server")
 }
+
+/// The statement that takes instances as a worker does it, without running them.
+pub(crate) fn take(condition: &str) -> String {
+    format!(
+        "WITH taken AS (DELETE FROM df._ready WHERE {condition} RETURNING *)
+         INSERT INTO df._instance (seq, submitted_by, created_at, label, database, graph, vars, input, parent,
+             parent_cell, id)
+         SELECT seq, submitted_by, created_at, label, database, coalesce(graph, df._statement_graph(statement)), vars,
+             input, parent, parent_cell, df._id(seq)
+         FROM taken"
+    )
+}

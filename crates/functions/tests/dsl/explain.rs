@@ -1,6 +1,9 @@
 //! `df.explain`: trees of what is written, and of what runs.
 
-use super::{common::one, refused, session};
+use super::{
+    common::{one, take},
+    refused, session,
+};
 use tokio_postgres::Client;
 
 async fn explained(client: &Client, input: &str) -> String {
@@ -129,6 +132,7 @@ async fn an_instance_shows_what_has_happened() {
     );
     // As a worker would leave it: the first step done, the condition under way.
     let owner = database.owner().await;
+    owner.batch_execute(&take("true")).await.unwrap();
     let begin = |state: &str| {
         format!(
             "INSERT INTO df._work (seq, submitted_by, started_at, updated_at, state)

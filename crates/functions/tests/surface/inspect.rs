@@ -62,7 +62,7 @@ async fn every_generation_is_listed_the_last_one_at_all_times() {
         owner
             .batch_execute(&format!(
                 "INSERT INTO df._execution SELECT seq, {n}, submitted_by, 'n', now(), now() + interval '1.5 s', 4, '{n}'
-                 FROM df._instance WHERE id = '{id}'"
+                 FROM df._started WHERE id = '{id}'"
             ))
             .await
             .unwrap();
@@ -194,7 +194,7 @@ async fn nodes_tell_what_will_not_run_any_more() {
     owner
         .batch_execute(&format!(
             "INSERT INTO df._done (seq, submitted_by, status, started_at, output, state)
-             SELECT seq, submitted_by, 'x', now(), '\"stop\"', '{state}' FROM df._instance WHERE id = '{cancelled}'"
+             SELECT seq, submitted_by, 'x', now(), '\"stop\"', '{state}' FROM df._started WHERE id = '{cancelled}'"
         ))
         .await
         .unwrap();

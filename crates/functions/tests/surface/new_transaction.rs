@@ -44,7 +44,7 @@ async fn it_outlives_the_callers_transaction_and_is_the_callers() {
         &client,
         "SELECT i.id, i.label, i.graph -> 0 ->> 'query', i.input, i.vars::jsonb, k.key,
              i.submitted_by = quote_ident(current_user)::regrole
-         FROM df._instance i JOIN df._key k USING (seq)",
+         FROM df._started i JOIN df._key k USING (seq)",
     )
     .await;
     let kept: Vec<&str> = kept[0].iter().map(|value| value.as_deref().unwrap()).collect();
@@ -57,7 +57,7 @@ async fn it_outlives_the_callers_transaction_and_is_the_callers() {
     one(&owner, "SELECT df.start('SELECT 1', 'of bob', transaction_mode => 'new')").await;
     owner.batch_execute("RESET ROLE").await.unwrap();
     let whose =
-        one(&owner, "SELECT submitted_by::regrole::text FROM df._instance WHERE label = 'of bob'").await;
+        one(&owner, "SELECT submitted_by::regrole::text FROM df._started WHERE label = 'of bob'").await;
     assert_eq!(whose, Some(bob));
     let said = refusal(&owner, "SELECT df.start('SELECT 1', transaction_mode => 'new')").await;
     assert!(said.contains("df.enable_superuser_instances"), "{said}");

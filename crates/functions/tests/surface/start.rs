@@ -12,7 +12,7 @@ async fn a_start_stores_one_instance_and_queues_it() {
         &client,
         "SELECT id, label, graph, vars, input, i.database, status, i.submitted_by::regrole = quote_ident(current_user)::regrole,
              (SELECT count(*) FROM df._ready r WHERE r.seq = i.seq AND r.wake), v.database, v.completed_at, v.root_node
-         FROM df._instance i JOIN df.instances v USING (id, label, created_at) WHERE i.seq = df._seq(id)",
+         FROM df._started i JOIN df.instances v USING (id, label, created_at) WHERE i.seq = df._seq(id)",
     )
     .await;
     assert_eq!(stored.len(), 1);
@@ -31,7 +31,7 @@ async fn a_start_stores_one_instance_and_queues_it() {
 async fn a_start_goes_away_with_the_callers_transaction() {
     let (_database, client) = session().await;
     client.batch_execute("BEGIN; SELECT df.start('SELECT 1'); ROLLBACK").await.unwrap();
-    assert_eq!(one(&client, "SELECT count(*) FROM df._instance").await.as_deref(), Some("0"));
+    assert_eq!(one(&client, "SELECT count(*) FROM df._started").await.as_deref(), Some("0"));
     assert_eq!(one(&client, "SELECT count(*) FROM df._ready").await.as_deref(), Some("0"));
 }
 
@@ -122,7 +122,7 @@ async fn many_start_at_once_in_the_order_of_the_array() {
     let listed = rows(
         &client,
         "SELECT i.id, i.graph -> 0 ->> 'query', i.input, i.label, i.vars ->> 'limit', r.wake
-         FROM df._instance i JOIN df._ready r USING (seq) ORDER BY seq",
+         FROM df._started i JOIN df._ready r USING (seq) ORDER BY seq",
     )
     .await;
     assert_eq!((ids.len(), listed.len()), (500, 500));
@@ -140,7 +140,7 @@ async fn many_start_at_once_in_the_order_of_the_array() {
     }
     let again = rows(&client, "SELECT df.start_many(ARRAY['SELECT 3', df.seq('a', 'b')])").await;
     assert_eq!(again.len(), 2);
-    let graph = format!("SELECT graph FROM df._instance WHERE id = '{}'", again[1][0].as_deref().unwrap());
+    let graph = format!("SELECT graph FROM df._started WHERE id = '{}'", again[1][0].as_deref().unwrap());
     let graph = one(&client, &graph).await.unwrap();
     assert!(graph.starts_with(r#"[{"type":"THEN","left":1,"right":2}"#), "{graph}");
     assert!(rows(&client, "SELECT df.start_many('{}')").await.is_empty());
@@ -156,7 +156,7 @@ async fn a_key_starts_once() {
     let bob = database.role("bob").await;
     let other = database.connect(&bob).await;
     assert_ne!(started(&other, "'SELECT 1', idempotency_key => 'order 7'").await, first);
-    let count = one(&client, "SELECT count(*) FROM df._instance").await;
+    let count = one(&client, "SELECT count(*) FROM df._started").await;
     assert_eq!(count.as_deref(), Some("2"));
 
     // Two at once: the second waits for the first to commit, and has its id.
@@ -169,7 +169,7 @@ async fn a_key_starts_once() {
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     client.batch_execute("COMMIT").await.unwrap();
     assert_eq!(waiting.await.unwrap(), Ok(Some(held)));
-    assert_eq!(one(&client, "SELECT count(*) FROM df._instance").await.as_deref(), Some("3"));
+    assert_eq!(one(&client, "SELECT count(*) FROM df._started").await.as_deref(), Some("3"));
 }
 
 #[tokio::test]

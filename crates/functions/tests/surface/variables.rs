@@ -32,7 +32,7 @@ async fn variables_are_set_read_and_removed() {
 #[tokio::test]
 async fn a_start_keeps_the_values_of_its_role_at_that_moment() {
     let (database, client) = session().await;
-    let vars = "SELECT vars::jsonb FROM df._instance WHERE id = ";
+    let vars = "SELECT vars::jsonb FROM df._started WHERE id = ";
     let none = started(&client, "'SELECT 1'").await;
     assert_eq!(one(&client, &format!("{vars}'{none}'")).await, None);
     let bob = database.role("bob").await;

@@ -1,6 +1,9 @@
 //! Retention, partitions, hot tables, and maintenance that must not get into anybody's way.
 
-use super::{common::one, Scene};
+use super::{
+    common::{one, take},
+    Scene,
+};
 use crate::worker::{ended, eventually, execute, run_step, start, start_step, SOON};
 use duramen_measure::clock;
 use std::time::Duration;
@@ -54,6 +57,35 @@ async fn retention_deletes_and_drops_partitions() {
     run_step(&scene.client, "SELECT 1").await.completed();
 }
 
+/// F-1: a start that waits for its worker longer than the retention is not lost with the partition of its number; not
+/// even when its transaction was still open while that went.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_waits_long_keeps_its_place() {
+    let scene = Scene::set().await;
+    let waits = start(&scene.client, "'SELECT 1'").await;
+    let over = start(&scene.client, "'SELECT 2'").await;
+    let size = partition_size(&scene).await;
+    execute(
+        &scene.owner,
+        &[
+            &take(&format!("seq = df._seq('{over}')")),
+            "INSERT INTO df._done (seq, submitted_by, status, started_at)
+             SELECT seq, submitted_by, 'c', now() FROM df._instance",
+            &format!("SELECT setval('df._instance_seq', {size} + 5)"),
+            "SELECT df._maintain()",
+        ],
+    )
+    .await;
+    assert_eq!(one(&scene.owner, "SELECT df._expire(clock_timestamp())").await.as_deref(), Some("1"));
+    let there = "SELECT to_regclass('df._instance_0') IS NOT NULL";
+    assert_eq!(one(&scene.owner, there).await.as_deref(), Some("t"), "it is still needed");
+    execute(&scene.owner, &["DROP TABLE df._instance_0, df._done_0, df._execution_0"]).await;
+    execute(&scene.owner, &["SELECT df._maintain()"]).await;
+    assert_eq!(one(&scene.owner, there).await.as_deref(), Some("t"), "it is needed again");
+    let _worker = scene.worker().await;
+    ended(&scene.client, &waits, SOON).await.completed();
+}
+
 /// How many numbers a partition holds.
 async fn partition_size(scene: &Scene<'_>) -> String {
     let bound = "SELECT (regexp_match(pg_get_expr(relpartbound, oid), 'TO .''([0-9]+)'))[1]
@@ -70,8 +102,8 @@ async fn retention_is_quick_when_there_is_nothing_to_do() {
         &scene.owner,
         &[
             &format!(
-                "INSERT INTO df._instance (seq, id, submitted_by, graph)
-                SELECT n, df._id(n), '{alice}'::regrole, '[]' FROM generate_series(1, 300000) n"
+                "INSERT INTO df._instance (seq, id, submitted_by, created_at, graph)
+                SELECT n, df._id(n), '{alice}'::regrole, now(), '[]' FROM generate_series(1, 300000) n"
             ),
             &format!(
                 "INSERT INTO df._done (seq, submitted_by, status, started_at)

@@ -87,15 +87,10 @@ async fn http_is_off_until_somebody_switches_it_on() {
     let said = ended(&bobs, &id, SOON).await.failed();
     assert!(said.contains("does not have EXECUTE privilege"), "{said}");
     // An instance that was made by hand needs the right as well.
-    let by_hand = format!(
-        r#"WITH made AS (INSERT INTO df._instance (submitted_by, graph)
-               VALUES ('{alice}'::regrole, '[{{"type":"HTTP","query":"{{\"url\":\"http://localhost:9/\",\"method\":\"GET\",\"timeout_seconds\":5}}"}}]')
-               RETURNING seq, id),
-           queued AS (INSERT INTO df._ready (seq, submitted_by) SELECT seq, '{alice}'::regrole FROM made)
-           SELECT id FROM made"#,
-        alice = scene.alice
-    );
-    let id = one(&scene.client, &by_hand).await.unwrap();
+    let by_hand = r#"INSERT INTO df._ready (graph)
+        VALUES ('[{"type":"HTTP","query":"{\"url\":\"http://localhost:9/\",\"method\":\"GET\",\"timeout_seconds\":5}"}]')
+        RETURNING df._id(seq)"#;
+    let id = one(&scene.client, by_hand).await.unwrap();
     let said = ended(&scene.client, &id, SOON).await.failed();
     assert!(said.contains("does not have EXECUTE privilege"), "{said}");
     let id = start_step(&scene.client, "SELECT 1").await;

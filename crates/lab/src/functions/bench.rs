@@ -122,11 +122,11 @@ impl<'a> Bench<'a> {
     }
 
     /// Sessions that start instances.
-    pub(crate) async fn clients(&self, count: usize) -> Result<Vec<Client>, FunctionsLabError> {
+    pub(crate) async fn clients(&self, count: usize) -> Result<Vec<Arc<Client>>, FunctionsLabError> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {
             let client = Client::connect(&self.url()).await;
-            clients.push(client.map_err(FunctionsLabError::database("connect a client"))?);
+            clients.push(Arc::new(client.map_err(FunctionsLabError::database("connect a client"))?));
         }
         Ok(clients)
     }

@@ -29,7 +29,7 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
     bench.say("warming up");
     let waiter = bench.waiter().await?;
     let trivial = Work::new(TRIVIAL, Expect::Row);
-    let (tally, _) = closed(bench.clients(AMORTISED).await?, &waiter, &trivial, slice / 4).await;
+    let (tally, _) = closed(&bench.clients(AMORTISED).await?, &waiter, &trivial, slice / 4).await;
     bench.note_failed("warming up", &tally);
 
     bench.say("one session starts");
@@ -38,7 +38,7 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
     bench.drained("the starts of one session", DRAIN).await?;
 
     bench.say("one session, end to end");
-    let (tally, elapsed) = closed(bench.clients(1).await?, &waiter, &trivial, slice).await;
+    let (tally, elapsed) = closed(&bench.clients(1).await?, &waiter, &trivial, slice).await;
     note_rung(bench, evidence, 1, &tally, elapsed);
     bench.sync_floor()?;
     drop(waiter);
@@ -111,7 +111,7 @@ async fn watched(bench: &mut Bench<'_>, slice: Duration) -> Result<(Tally, Waits
     let later = Work::new(TRIVIAL, Expect::Later);
     let mut waits = Waits::default();
     let tally = tokio::select! {
-        (tally, _) = closed(clients, &waiter, &later, slice) => tally,
+        (tally, _) = closed(&clients, &waiter, &later, slice) => tally,
         failed = waits.watch(bench) => {
             failed?;
             Tally::default()
@@ -153,7 +153,7 @@ async fn count_round_trips(
     let unreadable = |path: &std::path::Path| FunctionsLabError::folder("read the server's log", path);
     let from = length(&log).map_err(unreadable(&log))?;
     let trivial = Work::new(TRIVIAL, Expect::Row);
-    let (tally, _) = closed(clients, &waiter, &trivial, how_long).await;
+    let (tally, _) = closed(&clients, &waiter, &trivial, how_long).await;
     bench.note_failed("round trips", &tally);
     let text = written_since(&log, from).map_err(unreadable(&log))?;
     drop(waiter);

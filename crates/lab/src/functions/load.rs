@@ -95,9 +95,10 @@ impl Book {
     }
 }
 
-/// Runs a closed loop for so long and returns its tally, with the time from the first start to the last end.
+/// Runs a closed loop for so long and returns its tally, with the time from the first start to the last end. The sessions
+/// stay open, so that the caller can still look at what their server processes have used.
 pub(crate) async fn closed(
-    sessions: Vec<Client>,
+    sessions: &[Arc<Client>],
     waiter: &Arc<Waiter>,
     work: &Work,
     how_long: Duration,
@@ -107,7 +108,7 @@ pub(crate) async fn closed(
     let mut running = JoinSet::new();
     for session in sessions {
         running.spawn(over_and_over(
-            session,
+            Arc::clone(session),
             Arc::clone(waiter),
             work.clone(),
             begin + how_long,
@@ -123,7 +124,7 @@ pub(crate) async fn closed(
 
 /// One session of a closed loop: until the deadline, and then to the end of its last instance.
 pub(crate) async fn over_and_over(
-    session: Client,
+    session: Arc<Client>,
     waiter: Arc<Waiter>,
     work: Work,
     deadline: Instant,

@@ -51,7 +51,7 @@ async fn starvation(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<()
     // The queue lasts at least this long: there are no more connections than that.
     let lasts = Duration::from_secs_f64(rounds as f64 * SLOW_S * 0.75);
     let trivial = Work::new(TRIVIAL, Expect::Row);
-    let (tally, _) = closed(clients, &waiter, &trivial, lasts).await;
+    let (tally, _) = closed(&clients, &waiter, &trivial, lasts).await;
     let inside = bench.inside().await?;
     let left: i64 = inside
         .query_one(

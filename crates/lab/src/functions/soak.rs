@@ -33,7 +33,7 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
     let row = maker.raw().query_one(&format!("SELECT {SLEEPER}"), &[]).await;
     let graph: String = row.map_err(FunctionsLabError::database("make a graph"))?.get(0);
     let sleeper = Work::new(&graph, Expect::Row);
-    let (tally, _) = closed(bench.clients(TRIVIALS).await?, &waiter, &trivial, WARM_UP).await;
+    let (tally, _) = closed(&bench.clients(TRIVIALS).await?, &waiter, &trivial, WARM_UP).await;
     bench.note_failed("warming up for the soak", &tally);
 
     let whole = bench.sizes.soak;

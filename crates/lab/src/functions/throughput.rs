@@ -32,7 +32,7 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
         let clients = bench.clients(rung).await?;
         bench.sync_floor()?;
         let before = bench.cpu_times();
-        let (tally, elapsed) = closed(clients, &waiter, &trivial, slice).await;
+        let (tally, elapsed) = closed(&clients, &waiter, &trivial, slice).await;
         let after = bench.cpu_times();
         if rung == LOOKED_AT {
             note_processors(evidence, before, after, elapsed);
