@@ -3,6 +3,8 @@
 --   starter --> _ready (hot, small) --> worker --> _instance (append only: what was started)
 --                                              --> _work, _activity (instances that wait or run long)
 --   signal, cancel, pause, ... --> _inbox      --> _execution, _done (append only: finished generations, ends)
+--
+-- Submitters are kept as regrole: pg_dump writes such values as names, which are right in another cluster, too.
 
 -- One row: what is installed.
 CREATE TABLE df._meta (
@@ -25,7 +27,7 @@ CREATE SEQUENCE df._asleep AS bigint MINVALUE 1 MAXVALUE 2 START 2;
 CREATE TABLE df._ready (
     seq bigint NOT NULL DEFAULT nextval('df._instance_seq'),
     -- Quoted, because the cast reads an identifier, and a role may be called "Ann".
-    submitted_by oid NOT NULL DEFAULT quote_ident(current_user)::regrole,
+    submitted_by regrole NOT NULL DEFAULT quote_ident(current_user)::regrole,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     label text,
     database text,
@@ -43,7 +45,7 @@ CREATE TABLE df._ready (
 -- What was started: moved here from `_ready` by the worker that takes it first, and never changed.
 CREATE TABLE df._instance (
     seq bigint NOT NULL,
-    submitted_by oid NOT NULL,
+    submitted_by regrole NOT NULL,
     created_at timestamptz NOT NULL,
     label text,
     database text,
@@ -67,7 +69,7 @@ CREATE INDEX _instance_submitted_by_label_created_at_idx
 -- JSON string.
 CREATE TABLE df._done (
     seq bigint NOT NULL,
-    submitted_by oid NOT NULL,
+    submitted_by regrole NOT NULL,
     status "char" NOT NULL CHECK (status IN ('c', 'f', 'x')),
     execution bigint NOT NULL DEFAULT 1,
     started_at timestamptz NOT NULL,
@@ -84,7 +86,7 @@ CREATE INDEX _done_completed_at_idx ON df._done USING brin (completed_at) WITH (
 CREATE TABLE df._execution (
     seq bigint NOT NULL,
     execution bigint NOT NULL,
-    submitted_by oid NOT NULL,
+    submitted_by regrole NOT NULL,
     status "char" NOT NULL CHECK (status IN ('c', 'f', 'n', 'x')),
     started_at timestamptz NOT NULL,
     ended_at timestamptz NOT NULL,
@@ -96,7 +98,7 @@ CREATE TABLE df._execution (
 -- Instances that are between their first and their last turn.
 CREATE TABLE df._work (
     seq bigint PRIMARY KEY,
-    submitted_by oid NOT NULL,
+    submitted_by regrole NOT NULL,
     started_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     -- When the next timer is due or, at once, when a turn stopped before its end. NULL: only an event can wake it.
@@ -111,7 +113,7 @@ CREATE INDEX ON df._work (due_at) WHERE due_at IS NOT NULL AND NOT paused;
 CREATE TABLE df._inbox (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     seq bigint NOT NULL,
-    submitted_by oid NOT NULL,
+    submitted_by regrole NOT NULL,
     kind text NOT NULL CHECK (kind IN ('signal', 'cancel', 'pause', 'resume', 'child', 'activity')),
     name text,
     data json,
@@ -125,7 +127,7 @@ CREATE TABLE df._activity (
     cell text NOT NULL,
     number bigint GENERATED ALWAYS AS IDENTITY,
     attempt int NOT NULL DEFAULT 0,
-    submitted_by oid NOT NULL,
+    submitted_by regrole NOT NULL,
     kind text NOT NULL CHECK (kind IN ('sql', 'bare', 'http')),
     payload json NOT NULL,
     queued_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -139,7 +141,7 @@ CREATE INDEX ON df._activity (owner) WHERE owner IS NOT NULL;
 
 -- Idempotency keys of starts.
 CREATE TABLE df._key (
-    submitted_by oid NOT NULL,
+    submitted_by regrole NOT NULL,
     key text NOT NULL CHECK (length(key) BETWEEN 1 AND 200),
     seq bigint NOT NULL,
     PRIMARY KEY (submitted_by, key)
@@ -190,7 +192,7 @@ CREATE SEQUENCE df._vars_used;
 -- takes the row and acts for whom it names. A row never outlives the statement that made it.
 CREATE TABLE df._request (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    submitted_by oid NOT NULL,
+    submitted_by regrole NOT NULL,
     action text NOT NULL CHECK (action IN ('start', 'delete')),
     arguments jsonb NOT NULL
 );

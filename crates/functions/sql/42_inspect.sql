@@ -22,13 +22,13 @@ BEGIN
                     ORDER BY r.submitted_by LIMIT 1))
             FROM next n WHERE n.submitter IS NOT NULL
         )
-        SELECT n.submitter FROM next n WHERE n.submitter IS NOT NULL);
+        SELECT n.submitter::oid FROM next n WHERE n.submitter IS NOT NULL);
 END $$;
 
 -- The instance with this number, if the caller may see it. `written_by` is the transaction that started it, as long as no
 -- worker has taken it.
 CREATE OR REPLACE FUNCTION df._known(number bigint)
-RETURNS TABLE (seq bigint, submitted_by oid, created_at timestamptz, label text, database text, graph json, id text,
+RETURNS TABLE (seq bigint, submitted_by regrole, created_at timestamptz, label text, database text, graph json, id text,
     written_by xid)
 LANGUAGE plpgsql STABLE STRICT ROWS 1 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column

@@ -15,8 +15,11 @@ use std::time::Duration;
 /// When there is no such process or its files do not tell.
 ///
 /// ```
+/// let before = duramen_measure::process::cpu_time(std::process::id())?;
+/// // The kernel counts at its ticks and when a thread makes room for another.
+/// std::thread::sleep(std::time::Duration::from_millis(20));
 /// let used = duramen_measure::process::cpu_time(std::process::id())?;
-/// assert!(used > std::time::Duration::ZERO);
+/// assert!(used >= before && used > std::time::Duration::ZERO);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn cpu_time(pid: u32) -> io::Result<Duration> {
