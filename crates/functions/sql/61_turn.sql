@@ -2,9 +2,25 @@
 -- tables; nobody else may. Plans are generic, since to plan for each call anew, over partitions, costs more than the call; and as
 -- they are made when the tables are small, they are kept from scanning what will grow.
 
+-- The events of an instance as a JSON array, which are consumed; NULL: there are none.
+CREATE OR REPLACE FUNCTION df._take_mail(role oid, number bigint) RETURNS json
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    mail json;
+BEGIN
+    WITH consumed AS (
+        DELETE FROM df._inbox i WHERE i.seq = number AND i.submitted_by = role RETURNING i.id, i.kind, i.name, i.data
+    )
+    SELECT json_agg(json_build_object('kind', c.kind, 'name', c.name, 'data', c.data) ORDER BY c.id) INTO mail
+    FROM consumed c;
+    RETURN mail;
+END $$;
+
 -- Takes instances of one role: first those whose timer is due or that have mail, the longest waiting first, then new
 -- ones in the order of their numbers, from `after` on, which it moves to `_instance`. What it takes stays locked until the
--- transaction ends, and what another worker has locked it passes over. `mail` is a JSON array of the events, which are consumed.
+-- transaction ends, and what another worker has locked it passes over. Rows come in no order. `mail` is what
+-- df._take_mail says.
 CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int)
 RETURNS TABLE (seq bigint, fresh boolean, label text, database text, graph text, vars text, input text,
     created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, state text, mail text,
@@ -14,46 +30,42 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 #variable_conflict use_column
 DECLARE
     old bigint[];
+    has_mail boolean := EXISTS (SELECT FROM df._inbox);
 BEGIN
     at := clock_timestamp();
-    WITH candidate AS (
-        SELECT w.seq, w.due_at AS since FROM df._work w
-        WHERE w.due_at <= at AND NOT w.paused AND w.submitted_by = role
-        UNION ALL
-        SELECT w.seq, i.sent_at FROM df._inbox i JOIN df._work w USING (seq)
-        WHERE i.submitted_by = w.submitted_by AND w.submitted_by = role
-    ), oldest AS (
-        SELECT c.seq, min(c.since) AS since FROM candidate c GROUP BY c.seq ORDER BY min(c.since) LIMIT many
-    ), locked AS (
-        SELECT w.seq FROM df._work w JOIN oldest o USING (seq) FOR UPDATE OF w SKIP LOCKED
-    )
-    SELECT array_agg(l.seq) INTO old FROM locked l;
+    -- To make a large statement ready costs more than to ask whether there is anything for it.
+    IF has_mail OR EXISTS (SELECT FROM df._work w WHERE w.due_at <= at AND NOT w.paused) THEN
+        WITH candidate AS (
+            SELECT w.seq, w.due_at AS since FROM df._work w
+            WHERE w.due_at <= at AND NOT w.paused AND w.submitted_by = role
+            UNION ALL
+            SELECT w.seq, i.sent_at FROM df._inbox i JOIN df._work w USING (seq)
+            WHERE i.submitted_by = w.submitted_by AND w.submitted_by = role
+        ), oldest AS (
+            SELECT c.seq, min(c.since) AS since FROM candidate c GROUP BY c.seq ORDER BY min(c.since) LIMIT many
+        ), locked AS (
+            SELECT w.seq FROM df._work w JOIN oldest o USING (seq) FOR UPDATE OF w SKIP LOCKED
+        )
+        SELECT array_agg(l.seq) INTO old FROM locked l;
+    END IF;
 
     IF old IS NOT NULL THEN
         RETURN QUERY
-        WITH consumed AS (
-            DELETE FROM df._inbox i WHERE i.seq = ANY (old) AND i.submitted_by = role
-            RETURNING i.seq, i.id, i.kind, i.name, i.data
-        ), letters AS (
-            SELECT c.seq, json_agg(json_build_object('kind', c.kind, 'name', c.name, 'data', c.data) ORDER BY c.id) AS list
-            FROM consumed c GROUP BY c.seq
-        )
         SELECT w.seq, false, i.label, i.database, i.graph::text, i.vars::text, i.input::text, i.created_at, w.started_at,
-            i.parent, i.parent_cell, w.state::text, l.list::text, at
-        FROM df._work w JOIN df._instance i USING (seq) LEFT JOIN letters l USING (seq)
-        WHERE w.seq = ANY (old)
-        ORDER BY w.seq;
+            i.parent, i.parent_cell, w.state::text, CASE WHEN has_mail THEN df._take_mail(role, w.seq)::text END, at
+        FROM df._work w JOIN df._instance i USING (seq)
+        WHERE w.seq = ANY (old);
     END IF;
 
     IF coalesce(cardinality(old), 0) < many THEN
         RETURN QUERY
-        WITH next AS (
-            SELECT r.ctid FROM df._ready r
-            WHERE r.seq > after AND r.submitted_by = role
-            ORDER BY r.seq LIMIT many - coalesce(cardinality(old), 0)
-            FOR UPDATE SKIP LOCKED
-        ), taken AS (
-            DELETE FROM df._ready r WHERE r.ctid = ANY (ARRAY(SELECT n.ctid FROM next n)) RETURNING r.*
+        WITH taken AS (
+            DELETE FROM df._ready r WHERE r.ctid = ANY (ARRAY(
+                SELECT n.ctid FROM df._ready n
+                WHERE n.seq > after AND n.submitted_by = role
+                ORDER BY n.seq LIMIT many - coalesce(cardinality(old), 0)
+                FOR UPDATE SKIP LOCKED))
+            RETURNING r.*
         ), kept AS (
             -- A row that a submitter wrote by hand may have no graph at all: then the instance fails. Its label may not
             -- fit into the index.
@@ -63,19 +75,12 @@ BEGIN
                 CASE WHEN octet_length(t.label) > 1000 THEN left(t.label, 250) ELSE t.label END, t.database,
                 coalesce(t.graph, df._statement_graph(t.statement), '[]'), t.vars, t.input, t.parent, t.parent_cell,
                 df._id(t.seq)
-            FROM taken t ORDER BY t.seq
+            FROM taken t
             RETURNING seq, label, database, graph, vars, input, created_at, parent, parent_cell
-        ), consumed AS (
-            DELETE FROM df._inbox i WHERE i.seq = ANY (ARRAY(SELECT t.seq FROM taken t)) AND i.submitted_by = role
-            RETURNING i.seq, i.id, i.kind, i.name, i.data
-        ), letters AS (
-            SELECT c.seq, json_agg(json_build_object('kind', c.kind, 'name', c.name, 'data', c.data) ORDER BY c.id) AS list
-            FROM consumed c GROUP BY c.seq
         )
         SELECT k.seq, true, k.label, k.database, k.graph::text, k.vars::text, k.input::text, k.created_at, at,
-            k.parent, k.parent_cell, NULL::text, l.list::text, at
-        FROM kept k LEFT JOIN letters l USING (seq)
-        ORDER BY k.seq;
+            k.parent, k.parent_cell, NULL::text, CASE WHEN has_mail THEN df._take_mail(role, k.seq)::text END, at
+        FROM kept k;
     END IF;
 END $$;
 
@@ -183,6 +188,7 @@ BEGIN
     RETURN number;
 END $$;
 
+REVOKE ALL ON FUNCTION df._take_mail(oid, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._claim(oid, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._waiting() FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._finish(oid, bigint[], text[], bigint[], timestamptz[], text[], text[], bigint[],

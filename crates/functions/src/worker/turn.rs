@@ -124,6 +124,8 @@ async fn attempt(
         return Ok(Report::default());
     }
     let mut instances: Vec<Instance> = rows.iter().map(read).collect();
+    // The oldest first.
+    instances.sort_unstable_by_key(|instance| instance.seq);
     claimed.extend(instances.iter().map(|instance| instance.seq));
     let mut turn = Turn::new(shared, session, place, rows[0].get("at"));
     turn.run(&mut instances).await?;
