@@ -20,7 +20,8 @@ END $$;
 -- Takes instances of one role: first those whose timer is due or that have mail, the longest waiting first, then new
 -- ones in the order of their numbers, from `after` on, which it moves to `_instance`. What it takes stays locked until the
 -- transaction ends, and what another worker has locked it passes over. Rows come in no order. `mail` is what
--- df._take_mail says.
+-- df._take_mail says. A look from 0 on is one at everything; others do not go over timers that were due two seconds ago,
+-- where there may be many dead rows.
 CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int)
 RETURNS TABLE (seq bigint, fresh boolean, label text, database text, graph text, vars text, input text,
     created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, state text, mail text,
@@ -31,13 +32,15 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 DECLARE
     old bigint[];
     has_mail boolean := EXISTS (SELECT FROM df._inbox);
+    due_after timestamptz;
 BEGIN
     at := clock_timestamp();
+    due_after := CASE WHEN after = 0 THEN '-infinity' ELSE at - interval '2 seconds' END;
     -- To make a large statement ready costs more than to ask whether there is anything for it.
-    IF has_mail OR EXISTS (SELECT FROM df._work w WHERE w.due_at <= at AND NOT w.paused) THEN
+    IF has_mail OR EXISTS (SELECT FROM df._work w WHERE w.due_at > due_after AND w.due_at <= at AND NOT w.paused) THEN
         WITH candidate AS (
             SELECT w.seq, w.due_at AS since FROM df._work w
-            WHERE w.due_at <= at AND NOT w.paused AND w.submitted_by = role
+            WHERE w.due_at > due_after AND w.due_at <= at AND NOT w.paused AND w.submitted_by = role
             UNION ALL
             SELECT w.seq, i.sent_at FROM df._inbox i JOIN df._work w USING (seq)
             WHERE i.submitted_by = w.submitted_by AND w.submitted_by = role
@@ -84,20 +87,38 @@ BEGIN
     END IF;
 END $$;
 
--- The roles that wait for a turn: those whose instances are due or have mail, and those who have started new ones.
-CREATE OR REPLACE FUNCTION df._waiting()
+-- The roles that wait for a turn: those whose instances are due or have mail, and those who have started new ones. Of
+-- the roles in `roles`, in ascending order, only starts behind the number in `afters` count, so that a look does not go
+-- over their dead rows; timers that were due two seconds ago only when all of these are 0.
+CREATE OR REPLACE FUNCTION df._waiting(roles oid[], afters bigint[])
 RETURNS TABLE (role oid, role_name text)
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    WITH RECURSIVE starter AS (
-        -- From role to role, whatever number of rows each has.
-        (SELECT r.submitted_by AS role FROM df._ready r ORDER BY r.submitted_by LIMIT 1)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+    WITH RECURSIVE known AS (
+        SELECT k.role, k.after, lag(k.role, 1, 0::oid) OVER (ORDER BY k.role) AS before
+        FROM unnest(roles, afters) AS k(role, after)
+    ), gap AS (
+        SELECT k.before AS low, k.role AS high FROM known k
         UNION ALL
-        SELECT (SELECT r.submitted_by FROM df._ready r WHERE r.submitted_by > s.role ORDER BY r.submitted_by LIMIT 1)
+        SELECT coalesce(roles[cardinality(roles)], 0), 4294967295::oid
+    ), starter AS (
+        -- From role to role, whatever number of rows each has.
+        SELECT (SELECT r.submitted_by FROM df._ready r WHERE r.submitted_by > g.low AND r.submitted_by < g.high
+                ORDER BY r.submitted_by LIMIT 1) AS role, g.high
+        FROM gap g
+        UNION ALL
+        SELECT (SELECT r.submitted_by FROM df._ready r WHERE r.submitted_by > s.role AND r.submitted_by < s.high
+                ORDER BY r.submitted_by LIMIT 1), s.high
         FROM starter s WHERE s.role IS NOT NULL
     ), waiting AS (
         SELECT s.role FROM starter s WHERE s.role IS NOT NULL
         UNION
-        SELECT w.submitted_by FROM df._work w WHERE w.due_at <= clock_timestamp() AND NOT w.paused
+        SELECT k.role FROM known k
+        WHERE EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = k.role AND r.seq > k.after)
+        UNION
+        SELECT w.submitted_by FROM df._work w
+        WHERE w.due_at > CASE WHEN 0 < ANY (afters) THEN clock_timestamp() - interval '2 seconds' ELSE '-infinity' END
+          AND w.due_at <= clock_timestamp() AND NOT w.paused
         UNION
         SELECT w.submitted_by FROM df._inbox i JOIN df._work w USING (seq) WHERE i.submitted_by = w.submitted_by
     )
@@ -190,7 +211,7 @@ END $$;
 
 REVOKE ALL ON FUNCTION df._take_mail(oid, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._claim(oid, bigint, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._waiting() FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._waiting(oid[], bigint[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._finish(oid, bigint[], text[], bigint[], timestamptz[], text[], text[], bigint[],
     timestamptz[], timestamptz[], boolean[], bigint[], text[], bigint[], json) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._start_child(oid, bigint, text, text, text, json, json, json) FROM PUBLIC;

@@ -74,6 +74,15 @@ impl Cursor {
         self.settled
     }
 
+    /// From where on it is asked whether there is anything: 0 when a look at everything is due.
+    fn peek(&self) -> i64 {
+        if self.from_beginning.is_none_or(|at| at.elapsed() > FULL_LOOK) {
+            0
+        } else {
+            self.settled
+        }
+    }
+
     /// The next look is at everything.
     fn restart(&mut self) {
         self.from_beginning = None;
@@ -212,11 +221,11 @@ impl Lane {
         }
         self.turns_of_place = 0;
         self.place = None;
-        let waiting = self.waiting().await?;
+        let (waiting, everywhere) = self.waiting().await?;
         match self.shared.choose(&waiting) {
             Some(place) => {
-                // There is something, if nobody else takes it: also where the cursor does not look.
-                if let Some(cursor) = self.cursors.lock().get_mut(&place.role) {
+                // There is something, if nobody else takes it: perhaps where the cursor does not look.
+                if let Some(cursor) = self.cursors.lock().get_mut(&place.role).filter(|_| everywhere) {
                     cursor.restart();
                 }
                 self.place = Some(place.clone());
@@ -251,11 +260,15 @@ impl Lane {
         let span = tracing::debug_span!("turn", role = place.role_name);
         match turn::take(&shared, place, after, many, &mut claimed).instrument(span).await {
             Ok(report) => {
+                self.took_all = usize::try_from(many).is_ok_and(|many| report.claimed >= many);
                 if let Some(cursor) = self.cursors.lock().get_mut(&place.role) {
                     cursor.took(report.newest);
+                    if self.took_all && after == 0 && report.newest == 0 {
+                        // There may be more timers that are long due.
+                        cursor.restart();
+                    }
                 }
                 shared.note(&report);
-                self.took_all = usize::try_from(many).is_ok_and(|many| report.claimed >= many);
                 self.learn(report.claimed, began.elapsed());
                 if report.claimed > 0 {
                     shared.role_is_well(place.role);
@@ -299,14 +312,28 @@ impl Lane {
         }
     }
 
-    async fn waiting(&mut self) -> Result<Vec<Place>, TurnError> {
+    /// Who waits, and whether it was looked for everywhere.
+    async fn waiting(&mut self) -> Result<(Vec<Place>, bool), TurnError> {
         let database = self.shared.target.database_name().to_owned();
+        let mut known: Vec<(u32, i64)> =
+            self.cursors.lock().iter().map(|(role, cursor)| (*role, cursor.peek())).collect();
+        known.sort_unstable();
+        let everywhere = known.iter().any(|(_, after)| *after == 0);
+        let roles: Vec<u32> = known.iter().map(|(role, _)| *role).collect();
+        let afters: Vec<i64> = known.iter().map(|(_, after)| if everywhere { 0 } else { *after }).collect();
         let scout = self.scout().await?;
-        let rows = scout.query_typed("SELECT role, role_name FROM df._waiting()", &[]).await?;
-        Ok(rows
-            .iter()
-            .map(|row| Place { role: row.get(0), role_name: row.get(1), database: database.clone() })
-            .collect())
+        let rows = scout
+            .query_typed(
+                "SELECT role, role_name FROM df._waiting($1, $2)",
+                &[(&roles, Type::OID_ARRAY), (&afters, Type::INT8_ARRAY)],
+            )
+            .await?;
+        let waiting = rows.iter().map(|row| Place {
+            role: row.get(0),
+            role_name: row.get(1),
+            database: database.clone(),
+        });
+        Ok((waiting.collect(), everywhere))
     }
 
     async fn set_asleep(&mut self, asleep: bool) {
