@@ -15,7 +15,7 @@ use crate::store::Snapshot;
 use crate::value::{check_encoded, Encode};
 
 /// Versions that a load takes at a time. What it does not use is left out for good.
-const VERSIONS: u32 = 1 << 20;
+pub(crate) const VERSIONS: u32 = 1 << 20;
 
 impl Branch {
     /// Loads pairs in the order of their keys into a space, replacing those that are there; all of them or none.
@@ -155,7 +155,7 @@ impl Load<'_> {
 
 impl Engine {
     /// Takes versions that no other write will have. Returns the first that is not taken.
-    fn reserve_versions(&self, count: u32) -> Result<u64, StoreError> {
+    pub(crate) fn reserve_versions(&self, count: u32) -> Result<u64, StoreError> {
         let mut writer = self.writer.lock();
         self.check_poison()?;
         let mut version = writer.version;
@@ -165,7 +165,7 @@ impl Engine {
     }
 
     /// Puts a loaded tree in the place of a branch's, and makes it durable before anybody can build on it.
-    fn install(&self, branch: &Branch, snapshot: Snapshot, tree: Tree) -> Result<(), StoreError> {
+    pub(crate) fn install(&self, branch: &Branch, snapshot: Snapshot, tree: Tree) -> Result<(), StoreError> {
         let mut writer = self.writer.lock();
         let state = &branch.state;
         let unchanged =
@@ -197,7 +197,7 @@ impl Engine {
     }
 
     /// Has nodes deleted that were stored for nothing.
-    fn give_up_nodes(&self, ids: Vec<duramen_tree::NodeId>) {
+    pub(crate) fn give_up_nodes(&self, ids: Vec<duramen_tree::NodeId>) {
         self.writer.lock().garbage.free.push_back((Arc::new(()), ids));
     }
 }

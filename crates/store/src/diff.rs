@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use duramen_tree::{KeyRange, Tree};
+use duramen_tree::{Change, KeyRange, Tree};
 use serde::Serialize;
 
+use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::keys::{self, Primitive};
 use crate::kv::end_of;
@@ -100,7 +101,8 @@ impl RawChange<'_> {
         shown_key(self.primitive, self.key)
     }
 
-    fn entry(&self) -> Option<DiffEntry> {
+    /// The difference as people read it; none for what a primitive keeps for itself.
+    pub fn entry(&self) -> Option<DiffEntry> {
         let value = |bytes: Option<&[u8]>| bytes.map(|bytes| shown_value(self.primitive, bytes));
         Some(DiffEntry {
             primitive: self.primitive,
@@ -151,6 +153,31 @@ impl Part {
     }
 }
 
+/// Counts what `differ` shows, and keeps the first `limit` of it.
+pub(crate) fn collect(
+    limit: usize,
+    differ: impl FnOnce(&mut dyn FnMut(RawChange<'_>) -> ControlFlow<()>) -> Result<(), StoreError>,
+) -> Result<Diff, StoreError> {
+    let mut diff = Diff::default();
+    differ(&mut |change| {
+        if change.shown_key().is_none() {
+            return ControlFlow::Continue(());
+        }
+        match change.kind() {
+            ChangeKind::Added => diff.added += 1,
+            ChangeKind::Removed => diff.removed += 1,
+            ChangeKind::Modified => diff.modified += 1,
+        }
+        if diff.entries.len() < limit {
+            diff.entries.extend(change.entry());
+        } else {
+            diff.truncated = true;
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(diff)
+}
+
 impl Store {
     /// What differs between two branches, the first `limit` of it with values. It costs what was written to either
     /// since they parted, not what they hold.
@@ -169,24 +196,7 @@ impl Store {
     /// # Errors
     /// When there is no such branch, or one cannot be read.
     pub fn diff(&self, left: &str, right: &str, part: &Part, limit: usize) -> Result<Diff, StoreError> {
-        let mut diff = Diff::default();
-        self.diff_with(left, right, part, |change| {
-            if change.shown_key().is_none() {
-                return ControlFlow::Continue(());
-            }
-            match change.kind() {
-                ChangeKind::Added => diff.added += 1,
-                ChangeKind::Removed => diff.removed += 1,
-                ChangeKind::Modified => diff.modified += 1,
-            }
-            if diff.entries.len() < limit {
-                diff.entries.extend(change.entry());
-            } else {
-                diff.truncated = true;
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok(diff)
+        collect(limit, |show| self.diff_with(left, right, part, show))
     }
 
     /// Shows what differs between two branches, one key at a time, as it lies.
@@ -202,20 +212,21 @@ impl Store {
     ) -> Result<(), StoreError> {
         let left = self.branch(left)?.snapshot()?;
         let right = self.branch(right)?.snapshot()?;
-        diff_trees(&self.shared().forest, left.tree(), right.tree(), part, &mut show)
+        left.diff_with(&right, part, &mut show)
     }
 }
 
-fn diff_trees(
-    forest: &duramen_tree::Forest,
+pub(crate) fn diff_trees(
+    engine: &Engine,
     left: &Tree,
     right: &Tree,
     part: &Part,
     show: &mut dyn FnMut(RawChange<'_>) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     for (start, end) in part.ranges()? {
+        let range = KeyRange::new(&start, end.as_deref());
         let mut stopped = false;
-        left.diff(forest, right, &KeyRange::new(&start, end.as_deref()), |change| {
+        let visit = |change: Change<'_>| {
             let Some((primitive, space, key)) = keys::split(change.key) else {
                 return ControlFlow::Continue(());
             };
@@ -226,7 +237,12 @@ fn diff_trees(
             let flow = show(RawChange { primitive, space, key, left, right });
             stopped = flow.is_break();
             flow
-        })?;
+        };
+        if engine.gave_versions() {
+            left.diff(&engine.forest, right, &range, visit)?;
+        } else {
+            left.diff_by_value(&engine.forest, right, &range, visit)?;
+        }
         if stopped {
             break;
         }

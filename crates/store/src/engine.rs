@@ -76,6 +76,8 @@ pub(crate) struct Engine {
     pub(crate) path: Option<PathBuf>,
     /// Nothing is ever written: there is no log and no checkpoint.
     pub(crate) in_memory: bool,
+    /// Its trees were copied from somewhere else.
+    pub(crate) foreign: bool,
     pub(crate) options: Options,
     pub(crate) forest: Forest,
     pub(crate) log: Option<Log>,
@@ -445,6 +447,12 @@ impl Engine {
         if let Slot::Open(tree) = slot {
             self.discard(tree);
         }
+    }
+
+    /// Whether all versions in its trees are its own, so that one version means one entry. What was copied to a place
+    /// outside of any store may come from several.
+    pub(crate) fn gave_versions(&self) -> bool {
+        !self.foreign
     }
 
     /// The number that the next node will have.

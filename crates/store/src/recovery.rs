@@ -16,6 +16,7 @@ use crate::branches::BranchOp;
 use crate::checkpoint::Garbage;
 use crate::engine::{apply, record, Engine, Registry, Requests, Writer};
 use crate::error::StoreError;
+use crate::exchange::StoredBranch;
 use crate::log::{FileDirectory, Log, LogDirectory, LogError, LogOptions};
 use crate::manifest::Manifest;
 use crate::names::DEFAULT_BRANCH;
@@ -112,6 +113,7 @@ fn engine(options: Options, forest: Forest, start: Start) -> Engine {
     Engine {
         path: None,
         in_memory: false,
+        foreign: false,
         options,
         forest,
         log: None,
@@ -185,6 +187,28 @@ pub(crate) fn assemble(
         engine.checkpoint(false)?;
     }
     Ok(engine)
+}
+
+/// Puts an engine for reading together, of branches whose nodes lie outside of any store.
+pub(crate) fn read_only(
+    nodes: Arc<dyn NodeStore>,
+    branches: &[StoredBranch],
+    options: Options,
+) -> Result<Engine, StoreError> {
+    let next_node = branches.iter().map(|branch| branch.next_node).max().unwrap_or(1);
+    let forest = Forest::new(nodes, next_node, options.memory_bytes);
+    let mut registry = Registry::default();
+    for (id, branch) in (0..).zip(branches) {
+        registry.check_free(&branch.name)?;
+        let slot = Slot::Stored(branch.root);
+        registry.add(BranchState::new(id, branch.name.clone(), slot, Meta::root(branch.created_ms)));
+    }
+    let garbage = Garbage::default();
+    let version = branches.iter().map(|branch| branch.version).max().unwrap_or(0);
+    let created_ms = branches.iter().map(|branch| branch.created_ms).max().unwrap_or(0);
+    let options = Options { read_only: true, ..options };
+    let engine = engine(options, forest, Start { registry, version, garbage, created_ms });
+    Ok(Engine { foreign: true, ..engine })
 }
 
 fn from_manifest(

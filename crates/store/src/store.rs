@@ -148,7 +148,7 @@ impl Store {
         Self::start(crate::recovery::assemble(nodes, log, options, None, None)?)
     }
 
-    fn start(engine: Engine) -> Result<Self, StoreError> {
+    pub(crate) fn start(engine: Engine) -> Result<Self, StoreError> {
         let engine = Arc::new(engine);
         let maintenance = crate::maintenance::start(&engine)?;
         Ok(Self { inner: Arc::new(Inner { engine, maintenance: Mutex::new(Some(maintenance)) }) })
@@ -482,6 +482,10 @@ impl Snapshot {
 
     pub(crate) fn tree(&self) -> &Tree {
         &self.tree
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 }
 

@@ -47,6 +47,32 @@ impl Tree {
         forest: &Forest,
         other: &Self,
         range: &KeyRange<'_>,
+        show: impl FnMut(Change<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TreeError> {
+        self.diff_in(forest, other, range, true, show)
+    }
+
+    /// As [`diff`](Self::diff), for trees whose versions were not given by one store: entries that both do not share
+    /// are the same only if key and value are.
+    ///
+    /// # Errors
+    /// When a node cannot be read or is damaged.
+    pub fn diff_by_value(
+        &self,
+        forest: &Forest,
+        other: &Self,
+        range: &KeyRange<'_>,
+        show: impl FnMut(Change<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TreeError> {
+        self.diff_in(forest, other, range, false, show)
+    }
+
+    fn diff_in(
+        &self,
+        forest: &Forest,
+        other: &Self,
+        range: &KeyRange<'_>,
+        versions_tell: bool,
         mut show: impl FnMut(Change<'_>) -> ControlFlow<()>,
     ) -> Result<(), TreeError> {
         if self.same(other) {
@@ -75,7 +101,7 @@ impl Tree {
                 (Head::Entry(x), Head::End) => Step::Show(Some(*x), None),
                 (Head::End, Head::Entry(y)) => Step::Show(None, Some(*y)),
                 (Head::Entry(x), Head::Entry(y)) => {
-                    if x.version == y.version {
+                    if versions_tell && x.version == y.version {
                         Step::Same
                     } else {
                         match x.key.cmp(y.key) {

@@ -179,14 +179,20 @@ impl Forest {
 
     /// Reads, checks and decodes a node.
     pub(crate) fn load(&self, id: NodeId, sum: Checksum) -> Result<Arc<Node>, TreeError> {
+        let bytes = self.load_bytes(id, sum)?;
+        let body = codec::decode(&bytes).map_err(|error| TreeError::Damaged { id, reason: error.0 })?;
+        Ok(Arc::new(Node::with_id(self, id, OnceLock::from(sum), body)))
+    }
+
+    /// Reads a node and holds it against its checksum.
+    pub(crate) fn load_bytes(&self, id: NodeId, sum: Checksum) -> Result<Vec<u8>, TreeError> {
         let bytes = self.store.get(id)?.ok_or(TreeError::Damaged { id, reason: "it is missing" })?;
         self.meter.reads.fetch_add(1, Ordering::Relaxed);
         self.meter.read_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         if Checksum::of(&bytes) != sum {
             return Err(TreeError::Damaged { id, reason: "its checksum is not that of its parent" });
         }
-        let body = codec::decode(&bytes).map_err(|error| TreeError::Damaged { id, reason: error.0 })?;
-        Ok(Arc::new(Node::with_id(self, id, OnceLock::from(sum), body)))
+        Ok(bytes)
     }
 }
 

@@ -11,6 +11,7 @@
 //! | [`Forest`] | what trees over one node store share: numbers of nodes, the memory budget, counts |
 //! | [`NodeStore`] | where nodes lie when they are not in memory; [`MemoryNodeStore`] for tests |
 //! | [`BulkBuilder`] | a tree from sorted entries |
+//! | [`NodeCopy`] | a place that the nodes of a tree are copied to, such as a file |
 //! | [`KeyRange`] | which keys, and in which direction |
 //!
 //! The crate knows no file and no clock. The format of nodes and the invariants are in `docs/design/tree.md`.
@@ -40,6 +41,7 @@
 mod bulk;
 mod children;
 mod codec;
+mod copy;
 mod diff;
 mod error;
 mod evict;
@@ -55,6 +57,7 @@ mod write;
 
 pub use bulk::BulkBuilder;
 pub use codec::{check_node, FORMAT};
+pub use copy::{NodeCopy, NodeRef};
 pub use diff::{Change, MergeItem};
 pub use error::{DecodeError, TreeError};
 pub use forest::{Forest, ForestStats};
