@@ -1,6 +1,8 @@
 //! Why a command failed, and the exit status that says so.
 
-use duramen_lab::{branches::LabError, functions::FunctionsLabError, store::StoreLabError};
+use duramen_lab::{
+    branches::LabError, functions::FunctionsLabError, packs::PacksLabError, store::StoreLabError,
+};
 use duramen_server::{client::ClientError, daemon::ServeError, lock::LockError, process::DaemonError};
 use std::{io, path::Path, process::ExitCode};
 
@@ -38,6 +40,12 @@ pub(crate) enum Failure {
     /// The lab could not measure durable functions.
     #[error(transparent)]
     FunctionsLab(#[from] FunctionsLabError),
+    /// The suite `packs`.
+    #[error(transparent)]
+    PacksLab(#[from] PacksLabError),
+    /// A pack cannot be read without the one that it is based on.
+    #[error("{0}")]
+    NeedsBase(String),
     /// A file or directory.
     #[error("cannot {doing} {path}: {source}")]
     Io {
@@ -67,7 +75,8 @@ impl Failure {
             Failure::Usage(_)
             | Failure::Lab(LabError::Options(_))
             | Failure::StoreLab(StoreLabError::Options(_))
-            | Failure::FunctionsLab(FunctionsLabError::Options(_)) => USAGE,
+            | Failure::FunctionsLab(FunctionsLabError::Options(_))
+            | Failure::PacksLab(PacksLabError::Options(_)) => USAGE,
             _ => FAILED,
         })
     }

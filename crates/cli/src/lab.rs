@@ -1,6 +1,7 @@
 //! The lab: `duramen lab run ...` and `duramen lab diagnose`.
 
 mod functions;
+mod packs;
 mod store;
 
 use crate::{
@@ -21,6 +22,7 @@ Examples:
   duramen lab run branches --json out/branches.json --html out/branches.html
   duramen lab run store --rows 20000 --seconds 0.2 --json out/store.json
   duramen lab run functions --json out/functions.json
+  duramen lab run packs --json out/packs.json
   duramen lab diagnose out/store.json";
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -57,6 +59,9 @@ pub(crate) enum Suite {
     /// Durable functions: what one costs, how many a second, under kills, over time
     #[command(after_help = functions::EXAMPLES)]
     Functions(functions::Functions),
+    /// Access graphs written, read and changed, against SQLite on the same rows
+    #[command(after_help = packs::EXAMPLES)]
+    Packs(packs::Packs),
 }
 
 #[derive(Debug, Args)]
@@ -174,6 +179,7 @@ pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
         Lab::Run(Suite::Branches(suite)) => run_branches(context, suite).await,
         Lab::Run(Suite::Store(suite)) => store::run(context, suite),
         Lab::Run(Suite::Functions(suite)) => functions::run(context, suite),
+        Lab::Run(Suite::Packs(suite)) => packs::run(context, suite),
         Lab::Diagnose(diagnose) => store::diagnose(context, &diagnose),
     }
 }

@@ -12,6 +12,7 @@ mod home;
 mod json_flag;
 mod lab;
 mod output;
+mod pack;
 mod parse;
 mod probe;
 mod progress;
@@ -27,9 +28,10 @@ use failure::Failure;
 use std::{path::PathBuf, process::ExitCode};
 
 /// Requests are many small allocations that one thread makes and another frees, which the C library's allocator
-/// is slow at.
+/// is slow at. It counts them where the lab asks for that.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: duramen_lab::packs::Counting<mimalloc::MiMalloc> =
+    duramen_lab::packs::Counting::new(mimalloc::MiMalloc);
 
 /// Databases you can branch, trust and measure.
 #[derive(Debug, Parser)]
@@ -78,6 +80,9 @@ enum Command {
     /// Keep data in an embedded store with branches; no daemon is needed
     #[command(after_help = store::EXAMPLES)]
     Store(store::Store),
+    /// Carry branches and access graphs in single, verified files; no daemon is needed
+    #[command(subcommand, after_help = pack::EXAMPLES)]
+    Pack(pack::Pack),
     /// Run durable functions in a PostgreSQL; no daemon is needed
     #[command(name = "fn", after_help = functions::EXAMPLES)]
     Functions(functions::Functions),
@@ -113,6 +118,7 @@ fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
         Command::Source(source) => context.wait(source::run(&context, source)),
         Command::Branch(branch) => context.wait(branch::run(&context, branch)),
         Command::Store(store) => store::run(&context, store),
+        Command::Pack(pack) => pack::run(&context, pack),
         Command::Functions(functions) => functions::run(&context, functions),
         Command::Lab(lab) => context.wait_on_all_cores(lab::run(&context, lab)),
         Command::Demo(demo) => context.wait_on_all_cores(demo::run(&context, demo)),

@@ -1,7 +1,12 @@
 //! Progress of what takes longer than a second: on the standard error, and only when that is a terminal.
 
+use duramen_measure::clock;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::{future::Future, pin::pin, time::Duration};
+use std::{
+    future::Future,
+    pin::pin,
+    time::{Duration, Instant},
+};
 use tokio::time::sleep;
 
 /// What is faster than this shows nothing.
@@ -37,6 +42,31 @@ impl Progress {
             None => self.bar.set_style(style("{spinner} {wide_msg} {elapsed}")),
         }
         self.bar.set_message(doing.to_owned());
+    }
+}
+
+/// Progress of work that tells by itself how far it is.
+#[derive(Debug)]
+pub(crate) struct Told {
+    doing: String,
+    began: Instant,
+    shown: Option<Progress>,
+}
+
+impl Told {
+    /// Begins now; nothing is shown yet.
+    pub(crate) fn new(doing: impl Into<String>) -> Told {
+        Told { doing: doing.into(), began: clock::now(), shown: None }
+    }
+
+    /// So much is done, of so much.
+    pub(crate) fn step(&mut self, done: u64, all: u64) {
+        if self.shown.is_none() && self.began.elapsed() > PATIENCE {
+            self.shown = Some(Progress::new(&self.doing));
+        }
+        if let Some(progress) = &self.shown {
+            progress.step(&self.doing, (all > 0).then(|| done as f64 / all as f64));
+        }
     }
 }
 

@@ -8,8 +8,10 @@
 //! | --- | --- |
 //! | [`branches`] | PostgreSQL branches out of the prepared pool, a hundred at once |
 //! | [`functions`] | durable functions under load, against kills, and over time |
+//! | [`packs`] | access graphs in one file, against SQLite |
 //! | [`store`] | every operation of the embedded store at every level of durability |
 
 pub mod branches;
 pub mod functions;
+pub mod packs;
 pub mod store;

@@ -1,6 +1,6 @@
 //! Branches of the store: `duramen store branch ...`.
 
-mod compare;
+pub(crate) mod compare;
 
 use super::{
     current,
@@ -90,7 +90,7 @@ pub(crate) enum Branch {
     Switch(Name),
     /// Print how two branches differ
     #[command(after_help = DIFF_EXAMPLES)]
-    Diff(compare::Diff),
+    Diff(compare::DiffArguments),
     /// Bring a branch's changes into another
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(compare::Merge),

@@ -9,7 +9,7 @@ const FILE: &str = "current-branch";
 
 /// The current branch; `main` where nobody switched, or where the one that was switched to is gone.
 pub(crate) fn name(folder: &Path, store: &Store) -> Result<String, Failure> {
-    let Some(name) = read(folder)? else { return Ok(DEFAULT_BRANCH.to_owned()) };
+    let Some(name) = read(folder)? else { return main_of(store) };
     match store.branch(&name) {
         Ok(_) => Ok(name),
         Err(StoreError::BranchNotFound { .. }) => {
@@ -20,11 +20,23 @@ pub(crate) fn name(folder: &Path, store: &Store) -> Result<String, Failure> {
     }
 }
 
+/// The branch that every store has; the one that there is, where a pack is read.
+fn main_of(store: &Store) -> Result<String, Failure> {
+    let mut infos = store.branches(false)?;
+    let only = match infos.len() {
+        1 => infos.pop(),
+        _ => None,
+    };
+    Ok(only.map_or_else(|| DEFAULT_BRANCH.to_owned(), |info| info.name))
+}
+
 fn read(folder: &Path) -> Result<Option<String>, Failure> {
     let path = folder.join(FILE);
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text.trim().to_owned()).filter(|name| !name.is_empty())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
         Err(error) => Err(Failure::io("read", &path)(error)),
     }
 }

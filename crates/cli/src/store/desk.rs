@@ -7,6 +7,7 @@ use crate::{
     output,
 };
 use clap::Args;
+use duramen_pack::branch::BranchPack;
 use duramen_store::{Branch, Counters, Durability, Options, Scope, Space, Store, StoreError, DEFAULT_SPACE};
 use serde::Serialize;
 use std::{fmt::Display, io::Write, path::PathBuf, process::ExitCode};
@@ -15,7 +16,7 @@ use std::{fmt::Display, io::Write, path::PathBuf, process::ExitCode};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Store options")]
 pub(crate) struct Place {
-    /// The store's folder [default: store, in the home]
+    /// The store's folder, or a pack to read [default: store, in the home]
     #[arg(long, global = true, value_name = "DIR")]
     at: Option<PathBuf>,
     /// The branch [default: the one that was switched to, else main]
@@ -66,6 +67,7 @@ impl Desk {
     /// Opens the store for writing, and makes it if it is not there.
     pub(crate) fn write(&self, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
         self.refuse_if_read_only()?;
+        self.refuse_if_pack()?;
         self.with(false, work)
     }
 
@@ -76,8 +78,24 @@ impl Desk {
         }
     }
 
+    /// Whether a pack is to be read, which is a file.
+    fn is_pack(&self) -> bool {
+        self.path.is_file()
+    }
+
+    fn refuse_if_pack(&self) -> Result<(), Failure> {
+        if !self.is_pack() {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "{0} is a pack, which is never written; `duramen store import {0}` makes a branch of it in a store",
+            self.path.display()
+        )))
+    }
+
     /// Refuses a store that is not there: only the first write of data makes one, and a wrong `--at` must not.
     pub(crate) fn needs_store(&self) -> Result<(), Failure> {
+        self.refuse_if_pack()?;
         if self.path.join("lock").exists() {
             return Ok(());
         }
@@ -108,7 +126,11 @@ impl Desk {
 
     fn with(&self, read_only: bool, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
         let durability = self.place.durability.unwrap_or_default();
-        let store = Store::open(&self.path, Options { durability, read_only, ..Options::default() })?;
+        let options = Options { durability, read_only, ..Options::default() };
+        let store = match self.is_pack() {
+            true => BranchPack::open(&self.path)?.store(options)?,
+            false => Store::open(&self.path, options)?,
+        };
         let outcome = work(&store);
         let closed = store.close();
         if self.place.counters {

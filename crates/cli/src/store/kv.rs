@@ -227,7 +227,8 @@ struct Line {
     value: serde_json::Value,
 }
 
-fn load(desk: &Desk, load: &Load) -> Outcome {
+/// The pairs on the standard input, in their order there.
+pub(crate) fn read_pairs(load: &Load) -> Result<Vec<(String, Value)>, Failure> {
     let format = match load.format {
         Format::Auto => {
             let mut input = std::io::stdin().lock();
@@ -241,7 +242,7 @@ fn load(desk: &Desk, load: &Load) -> Outcome {
         }
         format => format,
     };
-    let pairs = input::lines(|line| match format {
+    input::lines(|line| match format {
         Format::Jsonl => {
             let line: Line = input::json(line, r#"{"key": "user:1", "value": "Ada"}"#)?;
             let value = Value::from_json(&line.value).map_err(|error| error.to_string())?;
@@ -251,7 +252,11 @@ fn load(desk: &Desk, load: &Load) -> Outcome {
             let (key, value) = line.split_once('\t').ok_or("it has no tab between key and value")?;
             Ok((key.to_owned(), load.kind.parse(value)?))
         }
-    })?;
+    })
+}
+
+fn load(desk: &Desk, load: &Load) -> Outcome {
+    let pairs = read_pairs(load)?;
     let count = pairs.len();
     // Keys that come twice are not sorted: the later value must win.
     let sorted = pairs.windows(2).all(|two| two[0].0 < two[1].0);

@@ -1,15 +1,16 @@
 //! The embedded store: `duramen store ...`. One noun a file; the desk opens and closes the store for all of them.
 
-mod branch;
+pub(crate) mod branch;
 mod current;
 mod desk;
 mod event;
 mod input;
 mod json;
-mod kv;
-mod listing;
+pub(crate) mod kv;
+pub(crate) mod listing;
+mod pack;
 mod state;
-mod upkeep;
+pub(crate) mod upkeep;
 mod value;
 mod vector;
 
@@ -56,6 +57,15 @@ Examples:
   duramen store branch fork try
   duramen store branch switch try
   duramen store branch merge try --into main";
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  duramen store export main.dpack
+  duramen store export monday.dpack --base main.dpack      only what changed since
+  duramen store kv get greeting --at main.dpack            read it where it lies";
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  duramen store import main.dpack --as theirs
+  duramen store import monday.dpack --as theirs --base main.dpack";
 const INFO_EXAMPLES: &str = "\
 Examples:
   duramen store info
@@ -95,6 +105,12 @@ enum Noun {
     /// Branches: fork, compare, merge, drop
     #[command(subcommand, after_help = BRANCH_EXAMPLES)]
     Branch(branch::Branch),
+    /// Write the branch into a pack: one compressed, verified file
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(pack::Export),
+    /// Make a branch of what is in a pack
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(pack::Import),
     /// Show what is known of the store
     #[command(after_help = INFO_EXAMPLES)]
     Info,
@@ -115,6 +131,8 @@ pub(crate) fn run(context: &Context, store: Store) -> Outcome {
         Noun::Json(verb) => json::run(&desk, verb),
         Noun::Vector(verb) => vector::run(&desk, verb),
         Noun::Branch(verb) => branch::run(&desk, verb),
+        Noun::Export(export) => pack::export(&desk, &export),
+        Noun::Import(import) => pack::import(&desk, &import),
         Noun::Info => upkeep::info(&desk),
         Noun::Checkpoint => upkeep::checkpoint(&desk),
         Noun::Compact => upkeep::compact(&desk),

@@ -68,7 +68,10 @@ pub(crate) fn moment(ms: i64) -> Result<String, Failure> {
 /// Bytes that the files of a folder take, as far as they can be seen.
 fn disk_bytes(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let Ok(entries) = fs::read_dir(folder) else {
+        // A pack is a file.
+        return fs::metadata(folder).map_or(0, |metadata| metadata.len());
+    };
     let bytes = entries.flatten().map(|entry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
         Ok(metadata) => metadata.blocks() * 512,

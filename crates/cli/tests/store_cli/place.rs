@@ -145,7 +145,7 @@ fn a_damaged_store_is_no_panic() {
 #[test]
 fn every_verb_of_the_store_is_tested_here() {
     let shell = Shell::new();
-    let sources: String = ["branches", "documents", "events", "pairs", "place", "vectors"]
+    let sources: String = ["branches", "documents", "events", "packs", "pairs", "place", "vectors"]
         .iter()
         .map(|name| {
             let path = format!("{}/tests/store_cli/{name}.rs", env!("CARGO_MANIFEST_DIR"));

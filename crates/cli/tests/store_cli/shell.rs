@@ -26,20 +26,30 @@ impl Shell {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.command_of("store", arguments)
+    }
+
+    fn command_of(&self, noun: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_duramen"));
         command.env_remove("DURAMEN_HOME").env("XDG_DATA_HOME", self.beside("data"));
-        command.arg("--home").arg(self.home()).arg("store").args(arguments);
+        // Files are named as they lie in the folder of the test.
+        command.current_dir(self.dir.path());
+        command.arg("--home").arg(self.home()).arg(noun).args(arguments);
         command
+    }
+
+    /// Runs `duramen pack ...`.
+    pub(crate) fn pack(&self, arguments: &[&str]) -> Output {
+        self.pack_fed(b"", arguments)
+    }
+
+    pub(crate) fn pack_fed(&self, input: &[u8], arguments: &[&str]) -> Output {
+        feed(self.command_of("pack", arguments), input)
     }
 
     /// Runs a command with something on its standard input.
     pub(crate) fn fed(&self, input: &[u8], arguments: &[&str]) -> Output {
-        let mut command = self.command(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the program runs");
-        // A program that refuses its arguments does not wait for what it is sent.
-        let _ = child.stdin.take().expect("it was asked for").write_all(input);
-        child.wait_with_output().expect("the program ends")
+        feed(self.command(arguments), input)
     }
 
     /// Runs a command that must do its work. Returns what it printed.
@@ -76,6 +86,14 @@ impl Shell {
         assert!(error.contains("error:"), "{arguments:?} gave no reason: {}", said(&output));
         error
     }
+}
+
+fn feed(mut command: Command, input: &[u8]) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program runs");
+    // A program that refuses its arguments does not wait for what it is sent.
+    let _ = child.stdin.take().expect("it was asked for").write_all(input);
+    child.wait_with_output().expect("the program ends")
 }
 
 /// Everything that a command printed.

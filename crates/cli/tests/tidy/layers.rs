@@ -8,12 +8,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("measure", &[]),
     ("tree", &[]),
     ("store", &["measure", "tree"]),
+    ("pack", &["measure", "tree", "store"]),
     ("postgres", &["measure"]),
     ("branches", &["measure", "postgres"]),
     ("functions", &["measure"]),
     ("server", &["measure", "postgres", "branches"]),
-    ("lab", &["measure", "tree", "store", "postgres", "branches", "functions", "server"]),
-    ("cli", &["measure", "tree", "store", "postgres", "branches", "functions", "server", "lab"]),
+    ("lab", &["measure", "tree", "store", "pack", "postgres", "branches", "functions", "server"]),
+    ("cli", &["measure", "tree", "store", "pack", "postgres", "branches", "functions", "server", "lab"]),
 ];
 
 /// Normal and build dependencies stay inside the layer rule. Those of tests do not count.

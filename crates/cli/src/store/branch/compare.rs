@@ -4,7 +4,7 @@ use super::super::desk::Desk;
 use crate::{context::Outcome, failure::FAILED, output};
 use clap::{Args, ValueEnum};
 use duramen_store::{
-    ChangeKind, Conflict, DiffEntry, MergeOptions, MergeReport, Part, Primitive, StoreError, Strategy,
+    ChangeKind, Conflict, Diff, DiffEntry, MergeOptions, MergeReport, Part, Primitive, StoreError, Strategy,
 };
 use serde_json::{json, Value};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 const SHOWN_CHARS: usize = 40;
 
 #[derive(Debug, Args)]
-pub(crate) struct Diff {
+pub(crate) struct DiffArguments {
     /// The branch to compare with
     left: String,
     /// The branch whose changes are printed
@@ -80,41 +80,45 @@ impl From<StrategyName> for Strategy {
     }
 }
 
-pub(crate) fn diff(desk: &Desk, diff: &Diff) -> Outcome {
+pub(crate) fn diff(desk: &Desk, diff: &DiffArguments) -> Outcome {
     let part = Part { primitive: diff.kind, space: diff.space_filter.clone(), prefix: diff.prefix.clone() };
     desk.read(|store| {
         let found = store.diff(&diff.left, &diff.right, &part, diff.limit)?;
-        if desk.json {
-            output::json(&json!({
-                "entries": found.entries,
-                "added": found.added,
-                "removed": found.removed,
-                "modified": found.modified,
-                "truncated": found.truncated,
-            }))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let rows = found.entries.iter().map(|entry| {
-            [
-                mark(entry).to_owned(),
-                entry.primitive.to_string(),
-                entry.space.clone(),
-                entry.key.clone(),
-                shown(entry.left.as_ref()),
-                shown(entry.right.as_ref()),
-            ]
-        });
-        if !found.entries.is_empty() {
-            let head = ["", "KIND", "SPACE", "KEY", diff.left.as_str(), diff.right.as_str()];
-            output::print(output::table(head, rows));
-        }
-        let more = if found.truncated { ", and more: raise --limit" } else { "" };
-        output::line(format_args!(
-            "{} added, {} removed, {} modified{more}",
-            found.added, found.removed, found.modified
-        ));
-        Ok(ExitCode::SUCCESS)
+        print_diff(desk.json, &found, &diff.left, &diff.right)
     })
+}
+
+/// Prints what differs between two things.
+pub(crate) fn print_diff(json: bool, found: &Diff, left: &str, right: &str) -> Outcome {
+    if json {
+        output::json(&json!({
+            "entries": found.entries,
+            "added": found.added,
+            "removed": found.removed,
+            "modified": found.modified,
+            "truncated": found.truncated,
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = found.entries.iter().map(|entry| {
+        [
+            mark(entry).to_owned(),
+            entry.primitive.to_string(),
+            entry.space.clone(),
+            entry.key.clone(),
+            shown(entry.left.as_ref()),
+            shown(entry.right.as_ref()),
+        ]
+    });
+    if !found.entries.is_empty() {
+        output::print(output::table(["", "KIND", "SPACE", "KEY", left, right], rows));
+    }
+    let more = if found.truncated { ", and more: raise --limit" } else { "" };
+    output::line(format_args!(
+        "{} added, {} removed, {} modified{more}",
+        found.added, found.removed, found.modified
+    ));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn mark(entry: &DiffEntry) -> &'static str {

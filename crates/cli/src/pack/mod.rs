@@ -1,0 +1,87 @@
+//! Packs: `duramen pack ...`. One verb a file; what a verb does with each kind of pack is one `match` in it.
+
+mod cat;
+mod convert;
+mod diff;
+pub(crate) mod file;
+mod info;
+mod verify;
+mod write;
+
+use crate::{
+    context::{Context, Outcome},
+    failure::Failure,
+};
+use clap::Subcommand;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  duramen store export main.dpack         a branch of the store as one file
+  duramen pack info main.dpack
+  duramen pack verify main.dpack          read every byte and hold it against its digest
+  duramen store kv list --at main.dpack   read it where it lies";
+
+const WRITE_EXAMPLES: &str = "\
+Examples:
+  duramen pack write people.dpack < people.jsonl       lines like {\"key\": \"user:1\", \"value\": \"Ada\"}
+  duramen store kv scan --json | duramen pack write pairs.dpack --branch pairs";
+const INFO_EXAMPLES: &str = "\
+Examples:
+  duramen pack info main.dpack
+  duramen pack info main.dpack --json";
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  duramen pack verify main.dpack      exit status 1, and the first damaged byte range, if it is not sound";
+const CAT_EXAMPLES: &str = "\
+Examples:
+  duramen pack cat main.dpack --kind kv --prefix user:
+  duramen pack cat main.dpack --json | head";
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  duramen pack diff monday.dpack tuesday.dpack
+  duramen pack diff monday.dpack tuesday.dpack --kind kv --limit 10 --json";
+const CONVERT_EXAMPLES: &str = "\
+Examples:
+  duramen pack convert sync.c1z sync.dpack
+  duramen pack convert sync.dpack sync.c1z --to c1z1     what the format cannot hold is told";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Pack {
+    /// Write a pack of the pairs on the standard input
+    #[command(after_help = WRITE_EXAMPLES)]
+    Write(write::Write),
+    /// Show what a pack is, without decompressing anything
+    #[command(after_help = INFO_EXAMPLES)]
+    Info(info::Info),
+    /// Check every byte of a pack; exit status 1 if it is damaged
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify(verify::Verify),
+    /// Print what is in a pack, a line for each entry
+    #[command(after_help = CAT_EXAMPLES)]
+    Cat(cat::Cat),
+    /// Show what differs between two packs
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(diff::Diff),
+    /// Write an access graph in another format: .dpack, or .c1z of version 1 or 3
+    #[command(after_help = CONVERT_EXAMPLES)]
+    Convert(convert::Convert),
+}
+
+pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
+    match pack {
+        Pack::Write(write) => write::run(context, &write),
+        Pack::Info(info) => info::run(context, &info),
+        Pack::Verify(verify) => verify::run(context, &verify),
+        Pack::Cat(cat) => cat::run(context, &cat),
+        Pack::Diff(diff) => diff::run(context, &diff),
+        Pack::Convert(convert) => convert::run(context, &convert),
+    }
+}
+
+/// What is said of a pack of a graph by a command that reads branches.
+fn not_a_branch(file: &std::path::Path) -> Failure {
+    Failure::Other(format!(
+        "{0} holds an access graph and no branch; `duramen pack info {0}` says what is in it",
+        file.display()
+    ))
+}

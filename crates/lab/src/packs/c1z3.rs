@@ -1,0 +1,77 @@
+//! `.c1z` files of version 3: what the tools of the access-governance world exchange.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use duramen_pack::c1z::{C1z3, C1z3Writer, C1zError, ReadOptions, WriteOptions};
+use duramen_pack::graph::{Grant, GraphSink, GraphSource, Sync, Timestamp};
+
+use super::engine::{Engine, Put, Read};
+use super::error::PacksLabError;
+use super::pack::grant;
+use super::workload::{Workload, SEEN_SECONDS};
+
+/// Version 3, as the log form: what this project writes.
+pub(crate) struct C1z3Engine;
+
+const SYNC: &str = "2aGyRUbxAdE4MTzLqMxgsT1HNjq";
+
+impl C1z3Engine {
+    fn each(path: &Path, visit: &mut dyn FnMut(Grant)) -> Result<(), C1zError> {
+        let file = C1z3::open(path, &ReadOptions::default())?;
+        file.for_each_grant(SYNC, &mut |grant| {
+            visit(grant);
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+impl Engine for C1z3Engine {
+    fn write(&self, path: &Path, workload: &Workload) -> Result<(), PacksLabError> {
+        let mut writer = C1z3Writer::create(path, &WriteOptions::default())?;
+        let seen = Timestamp { seconds: SEEN_SECONDS, nanos: 0 };
+        writer.begin_sync(&Sync {
+            id: SYNC.to_owned(),
+            started_at: seen,
+            ended_at: Some(seen),
+            ..Sync::default()
+        })?;
+        for row in workload.rows() {
+            writer.put_grant(&grant(row))?;
+        }
+        writer.end_sync()?;
+        writer.finish()?;
+        Ok(())
+    }
+
+    fn read(&self, path: &Path, visit: &mut dyn FnMut(Read<'_>)) -> Result<(), PacksLabError> {
+        Self::each(path, &mut |grant| {
+            visit(Read {
+                id: &grant.id,
+                entitlement: &grant.entitlement.id,
+                resource_type: &grant.entitlement.resource.resource_type,
+                resource: &grant.entitlement.resource.resource,
+                principal_type: &grant.principal.id.resource_type,
+                principal: &grant.principal.id.resource,
+                seen_seconds: grant.discovered_at.map_or(0, |time| time.seconds),
+            });
+        })?;
+        Ok(())
+    }
+
+    fn lookup(&self, path: &Path, user: &str) -> Result<usize, PacksLabError> {
+        let mut rows = 0;
+        Self::each(path, &mut |grant| rows += usize::from(grant.principal.id.resource == user))?;
+        Ok(rows)
+    }
+
+    /// Each reads the whole file.
+    fn lookups(&self) -> usize {
+        2
+    }
+
+    /// Nothing is put into such a file: it is written whole.
+    fn put(&self, _: &Path, _: &[(String, String)], _: &mut dyn FnMut(Put<'_>)) -> Result<(), PacksLabError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,47 @@
+//! The suite "packs": access graphs written, read and changed, against SQLite on the same rows.
+//!
+//! Every engine runs in a process of its own for every size, so that its peak memory is its own: the suite starts the
+//! `duramen` program again (`--part`). Engines take turns; every figure of a size is taken several times.
+
+pub mod alloc;
+pub mod bars;
+mod c1z3;
+pub mod engine;
+mod error;
+mod options;
+mod pack;
+mod part;
+mod report;
+mod sqlite;
+mod suite;
+mod table;
+pub mod workload;
+
+use duramen_measure::evidence::Evidence;
+
+pub use alloc::Counting;
+pub use engine::EngineName;
+pub use error::PacksLabError;
+pub use options::Options;
+pub use part::{run_part, Figures, Part};
+pub use report::page;
+pub use table::print_table;
+
+/// The name of the suite in its evidence.
+pub const SUITE: &str = "packs";
+
+/// Runs the suite and writes the documents that `options` names. `say` is told what is being done.
+///
+/// # Errors
+/// When the options make no sense, a process of the suite fails, or a document cannot be written.
+pub fn run(options: &Options, say: &dyn Fn(&str)) -> Result<Evidence, PacksLabError> {
+    options.validate()?;
+    let evidence = suite::run(options, say)?;
+    if let Some(path) = &options.json {
+        evidence.write(path)?;
+    }
+    if let Some(path) = &options.html {
+        report::page(&evidence).write(path)?;
+    }
+    Ok(evidence)
+}

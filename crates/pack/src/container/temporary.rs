@@ -1,0 +1,95 @@
+//! A file that appears under its name when it is complete, and that only one process writes at a time.
+//!
+//! The temporary name follows from the target's, and whoever writes holds a lock on the file that has it. So a second
+//! writer finds the lock, and what a killed writer left is taken over by the next one instead of lying about.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{flock, FlockOperation, OFlags};
+
+use crate::error::PackError;
+
+/// How often a lock is asked for again that belonged to a file which was just put in its place.
+const ATTEMPTS: usize = 100;
+
+/// A file under a temporary name, locked. It is removed unless it is put in its place.
+#[derive(Debug)]
+pub(crate) struct Temporary {
+    target: PathBuf,
+    path: PathBuf,
+    file: File,
+    placed: bool,
+}
+
+impl Temporary {
+    /// Makes the file beside `target`, or takes over what a writer left that is no more.
+    pub(crate) fn create(target: &Path) -> Result<Self, PackError> {
+        let Some(name) = target.file_name() else {
+            let error =
+                io::Error::new(io::ErrorKind::InvalidInput, "it does not end with the name of a file");
+            return Err(PackError::io("write", target)(error));
+        };
+        if target.is_dir() {
+            let error = io::Error::new(io::ErrorKind::IsADirectory, "it is a folder");
+            return Err(PackError::io("write", target)(error));
+        }
+        let mut hidden = OsString::from(".");
+        hidden.push(name);
+        hidden.push(".part");
+        let path = target.with_file_name(hidden);
+        for _ in 0..ATTEMPTS {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false);
+            options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
+            let file = options.open(&path).map_err(PackError::io("make", &path))?;
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+                return Err(PackError::Locked { path: target.to_owned() });
+            }
+            // Between opening and locking, the one who held the lock may have put this very file in its place.
+            let same = |seen: &std::fs::Metadata, named: &std::fs::Metadata| {
+                (seen.dev(), seen.ino()) == (named.dev(), named.ino())
+            };
+            let seen = file.metadata().map_err(PackError::io("look at", &path))?;
+            if std::fs::symlink_metadata(&path).is_ok_and(|named| same(&seen, &named)) {
+                let temporary = Self { target: target.to_owned(), path, file, placed: false };
+                temporary.file.set_len(0).map_err(PackError::io("empty", &temporary.path))?;
+                return Ok(temporary);
+            }
+        }
+        Err(PackError::Locked { path: target.to_owned() })
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the file durable, gives it its name, and makes that durable.
+    pub(crate) fn place(mut self) -> Result<(), PackError> {
+        self.file.sync_all().map_err(PackError::io("make durable", &self.path))?;
+        std::fs::rename(&self.path, &self.target).map_err(PackError::io("give its name to", &self.target))?;
+        self.placed = true;
+        let folder = match self.target.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(PackError::io("make durable the folder", folder))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Under the lock, so that nobody else's file has the name.
+        if !self.placed {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The same graph says the same from a pack and from both versions of `.c1z`.
+
+#![allow(clippy::unwrap_used, reason = "steps of tests stand in functions of their own")]
+
+mod c1z_support;
+
+use c1z_support::*;
+use duramen_pack::c1z::*;
+use duramen_pack::graph::*;
+
+#[test]
+fn a_graph_that_goes_through_all_formats_stays_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    for seed in 40..46 {
+        let graph = Graph::random(seed, 500);
+        let path = |name: &str| dir.path().join(format!("{seed}{name}"));
+        let (v1, v3, dpack, back) = (path("1.c1z"), path("3.c1z"), path(".dpack"), path("back.c1z"));
+        assert_eq!(write_v1(&graph, &v1), [], "seed {seed}");
+
+        let source = C1z1::open(&v1, &ReadOptions::default()).unwrap();
+        let mut sink = GraphStore::open(&dpack).unwrap();
+        copy(&source, &mut sink, &source.syncs().unwrap()).unwrap();
+        assert_eq!(sink.losses(), []);
+        sink.close().unwrap();
+        let pack = GraphPack::open(&dpack).unwrap();
+        assert_eq!(Graph::of(&pack).unwrap(), graph, "seed {seed}");
+
+        let mut sink = C1z3Writer::create(&v3, &WriteOptions::default()).unwrap();
+        copy(&pack, &mut sink, &GraphSource::syncs(&pack).unwrap()).unwrap();
+        assert_eq!(sink.losses(), []);
+        sink.finish().unwrap();
+        assert_eq!(read_v3(&v3).unwrap(), graph, "seed {seed}");
+
+        let source = C1z3::open(&v3, &ReadOptions::default()).unwrap();
+        let mut sink = C1z1Writer::create(&back, &WriteOptions::default()).unwrap();
+        copy(&source, &mut sink, &source.syncs().unwrap()).unwrap();
+        assert_eq!(sink.losses(), []);
+        sink.finish().unwrap();
+        assert_eq!(read_v1(&back).unwrap(), graph, "seed {seed}");
+    }
+}
