@@ -7,6 +7,8 @@ mod branches;
 mod documents;
 #[path = "store_cli/events.rs"]
 mod events;
+#[path = "store_cli/graphs.rs"]
+mod graphs;
 #[path = "store_cli/packs.rs"]
 mod packs;
 #[path = "store_cli/pairs.rs"]

@@ -2,7 +2,7 @@
 
 use super::{
     file::{open_branch, Bases},
-    not_a_branch,
+    graph,
 };
 use crate::{
     context::{Context, Outcome},
@@ -32,12 +32,14 @@ pub(crate) struct Cat {
     limit: Option<u64>,
     #[command(flatten)]
     bases: Bases,
+    #[command(flatten)]
+    rows: graph::Rows,
 }
 
 pub(crate) fn run(context: &Context, cat: &Cat) -> Outcome {
     match Pack::open(&cat.file)?.kind() {
         Kind::Branch => branch(context, cat),
-        Kind::Graph => Err(not_a_branch(&cat.file)),
+        Kind::Graph => graph::cat(context, &cat.file, &cat.rows),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     file::{open_two, Bases},
-    not_a_branch,
+    graph,
 };
 use crate::{
     context::{Context, Outcome},
@@ -42,7 +42,7 @@ pub(crate) struct Diff {
 pub(crate) fn run(context: &Context, diff: &Diff) -> Outcome {
     match (Pack::open(&diff.left)?.kind(), Pack::open(&diff.right)?.kind()) {
         (Kind::Branch, Kind::Branch) => branches(context, diff),
-        (Kind::Graph, Kind::Graph) => Err(not_a_branch(&diff.left)),
+        (Kind::Graph, Kind::Graph) => graph::compare(context, &diff.left, &diff.right, diff.limit),
         (left, right) => Err(Failure::Usage(format!(
             "{} holds a {left} and {} a {right}; compare packs of one kind",
             diff.left.display(),

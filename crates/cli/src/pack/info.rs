@@ -21,16 +21,16 @@ pub(crate) struct Info {
 }
 
 /// What a kind of pack adds: rows to read, and a field of the JSON.
-struct Content {
-    rows: Vec<(&'static str, String)>,
-    json: (&'static str, Value),
+pub(super) struct Content {
+    pub(super) rows: Vec<(&'static str, String)>,
+    pub(super) json: (&'static str, Value),
 }
 
 pub(crate) fn run(context: &Context, info: &Info) -> Outcome {
     let pack = Pack::open(&info.file)?;
     let content = match pack.kind() {
         Kind::Branch => branch(&BranchPack::info_of(&pack)?)?,
-        Kind::Graph => Content { rows: Vec::new(), json: ("graph", Value::Null) },
+        Kind::Graph => super::graph::info(&info.file)?,
     };
     if context.json {
         let sections = pack.sections().iter().map(|section| {

@@ -4,14 +4,12 @@ mod cat;
 mod convert;
 mod diff;
 pub(crate) mod file;
+mod graph;
 mod info;
 mod verify;
 mod write;
 
-use crate::{
-    context::{Context, Outcome},
-    failure::Failure,
-};
+use crate::context::{Context, Outcome};
 use clap::Subcommand;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -35,7 +33,8 @@ Examples:
 const CAT_EXAMPLES: &str = "\
 Examples:
   duramen pack cat main.dpack --kind kv --prefix user:
-  duramen pack cat main.dpack --json | head";
+  duramen pack cat main.dpack --json | head
+  duramen pack cat access.dpack --table grants        an access graph, as CSV";
 const DIFF_EXAMPLES: &str = "\
 Examples:
   duramen pack diff monday.dpack tuesday.dpack
@@ -76,12 +75,4 @@ pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
         Pack::Diff(diff) => diff::run(context, &diff),
         Pack::Convert(convert) => convert::run(context, &convert),
     }
-}
-
-/// What is said of a pack of a graph by a command that reads branches.
-fn not_a_branch(file: &std::path::Path) -> Failure {
-    Failure::Other(format!(
-        "{0} holds an access graph and no branch; `duramen pack info {0}` says what is in it",
-        file.display()
-    ))
 }

@@ -1,0 +1,113 @@
+//! Packs of access graphs, and `.c1z` files: shown, printed, compared, verified and turned into one another.
+
+use crate::shell::{said, text, Shell};
+use duramen_pack::graph::{Grant, GrantRef, GraphStore, ResourceId, ResourceType, SyncKind};
+use serde_json::{json, Value};
+use std::{fs, process::Output};
+
+#[track_caller]
+fn ok(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", said(output));
+    text(&output.stdout)
+}
+
+fn grant(entitlement: &str, user: &str) -> Grant {
+    let mut grant = Grant::default();
+    grant.entitlement.resource = ResourceId::new("app", "github");
+    grant.entitlement.id = format!("app:github:{entitlement}");
+    grant.principal.id = ResourceId::new("user", user);
+    grant.id = format!("{}:user:{user}", grant.entitlement.id);
+    grant
+}
+
+/// A pack with one finished sync.
+fn written(shell: &Shell, name: &str, grants: &[Grant]) {
+    let mut store = GraphStore::open(shell.beside(name)).unwrap();
+    store.start_sync(SyncKind::Full, None).unwrap();
+    let user = ResourceType { id: "user".to_owned(), ..ResourceType::default() };
+    store.put_resource_types([&user]).unwrap();
+    store.put_grants(grants.iter().map(GrantRef::from)).unwrap();
+    store.end_sync().unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn a_graph_is_shown_printed_compared_and_verified() {
+    let shell = Shell::new();
+    written(&shell, "monday.dpack", &[grant("admin", "ada"), grant("admin", "bob"), grant("reader", "ada")]);
+    written(
+        &shell,
+        "tuesday.dpack",
+        &[grant("admin", "ada"), grant("reader", "ada"), grant("reader", "eve")],
+    );
+
+    let shown = ok(&shell.pack(&["info", "monday.dpack"]));
+    assert!(
+        shown.contains("(full, ended ")
+            && shown.contains("1 resource types, 0 resources, 0 entitlements, 3 grants"),
+        "{shown}"
+    );
+    let shown: Value = serde_json::from_str(&ok(&shell.pack(&["info", "monday.dpack", "--json"]))).unwrap();
+    assert_eq!(shown["graph"]["syncs"][0]["grants"], 3);
+    assert_eq!(shown["graph"]["syncs"][0]["id"], shown["graph"]["read_by_default"]);
+
+    let printed = ok(&shell.pack(&["cat", "monday.dpack"]));
+    let rows: Vec<&str> = printed.lines().map(|row| row.split(',').next().unwrap()).collect();
+    let ids = ["app:github:admin:user:ada", "app:github:admin:user:bob", "app:github:reader:user:ada"];
+    assert_eq!(rows, [&["id"][..], &ids].concat());
+    let printed = ok(&shell.pack(&["cat", "monday.dpack", "--table", "resource-types"]));
+    assert_eq!(printed.lines().nth(1).and_then(|row| row.split(',').next()), Some("user"));
+    assert_eq!(shell.pack(&["cat", "monday.dpack", "--json"]).status.code(), Some(2));
+    assert_eq!(shell.pack(&["cat", "monday.dpack", "--sync", "none"]).status.code(), Some(1));
+
+    let printed = ok(&shell.pack(&["diff", "monday.dpack", "tuesday.dpack"]));
+    assert_eq!(
+        printed,
+        "- grant app:github:admin:user:bob\n+ grant app:github:reader:user:eve\n1 added, 1 removed, 0 modified\n"
+    );
+    let found: Value = serde_json::from_str(&ok(&shell.pack(&[
+        "diff",
+        "monday.dpack",
+        "tuesday.dpack",
+        "--limit",
+        "1",
+        "--json",
+    ])))
+    .unwrap();
+    assert_eq!(
+        (&found["added"], &found["changes"]),
+        (&json!(1), &json!([{ "change": "removed", "kind": "grant", "id": "app:github:admin:user:bob" }]))
+    );
+
+    assert!(ok(&shell.pack(&["verify", "monday.dpack"])).starts_with("sound: "));
+    let mut bytes = fs::read(shell.beside("monday.dpack")).unwrap();
+    bytes[70] ^= 1;
+    fs::write(shell.beside("monday.dpack"), bytes).unwrap();
+    assert_eq!(shell.pack(&["verify", "monday.dpack"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_graph_goes_through_every_format_and_back() {
+    let shell = Shell::new();
+    written(&shell, "sync.dpack", &[grant("admin", "ada"), grant("reader", "bob")]);
+    let before = ok(&shell.pack(&["cat", "sync.dpack"]));
+    for format in ["c1z1", "c1z3"] {
+        let file = format!("sync-{format}.c1z");
+        let back = format!("back-{format}.dpack");
+        ok(&shell.pack(&["convert", "sync.dpack", &file, "--to", format]));
+        ok(&shell.pack(&["convert", &file, &back]));
+        let rows = |printed: &str| -> Vec<String> {
+            // Version 1 has a time for every row: that of the sync, where there was none.
+            printed.lines().map(|row| row.rsplit_once(',').unwrap_or((row, "")).0.to_owned()).collect()
+        };
+        assert_eq!(rows(&ok(&shell.pack(&["cat", &back]))), rows(&before), "{format}");
+        let refused = shell.pack(&["info", &file]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(text(&refused.stderr).contains("(.c1z)"), "{}", said(&refused));
+    }
+    // Nothing is written where the source cannot be read.
+    fs::write(shell.beside("cut.c1z"), b"C1ZF\0").unwrap();
+    let refused = shell.pack(&["convert", "cut.c1z", "out.dpack"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    assert!(!shell.beside("out.dpack").exists());
+}
