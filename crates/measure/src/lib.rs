@@ -52,3 +52,4 @@ pub mod host;
 pub mod load;
 pub mod process;
 pub mod report;
+pub mod statistics;

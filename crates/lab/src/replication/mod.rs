@@ -1,0 +1,16 @@
+//! The suite "replication": what each level of `synchronous_commit` costs, when commits stop, and whether the reason is
+//! the one that is named.
+
+pub mod error;
+pub mod level;
+pub mod options;
+pub mod outcome;
+pub mod pair;
+pub mod scenario;
+
+pub use error::ReplicationError;
+pub use level::Level;
+pub use options::Options;
+
+/// The name of the suite in its evidence.
+pub const SUITE: &str = "replication";

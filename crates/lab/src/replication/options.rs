@@ -1,0 +1,102 @@
+//! What a run is asked to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::level::Level;
+
+/// Everything that is set for a run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Numbers of the scenarios; empty: all.
+    pub scenarios: Vec<u32>,
+    /// The levels; `None`: remote_write, on and remote_apply; in a quick run remote_write and remote_apply.
+    pub levels: Option<Vec<Level>>,
+    /// `hot_standby_feedback` off, on, or both; `None`: both where it matters, in a quick run off.
+    pub feedback: Option<Vec<bool>>,
+    /// `max_standby_streaming_delay` in milliseconds; -1 waits for ever.
+    pub max_standby_delay_ms: i64,
+    /// Round trips that are added between the servers.
+    pub rtt_ms: Vec<u32>,
+    /// How often each pass is repeated; `None`: 3, in a quick run 1.
+    pub repeats: Option<u32>,
+    /// The whole set in three minutes: fewer levels and rows, one repeat, shorter blockers, shared set-ups.
+    pub quick: bool,
+    /// A primary that is there already.
+    pub primary: Option<String>,
+    /// Its standby.
+    pub standby: Option<String>,
+    /// The major version of a pair of our own. `None`: the newest that is there.
+    pub major: Option<u32>,
+    /// The home directory, where fetched packages are looked for and restore files are kept (`lab/restore`).
+    pub home: PathBuf,
+    /// The folder that a pair of our own is made in, and removed from at the end.
+    pub dir: PathBuf,
+    /// This program, whose `lab restore` is the guardian of what was changed.
+    pub exe: PathBuf,
+    /// Where the evidence goes.
+    pub json: Option<PathBuf>,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
+    /// Whether to tell what is being done.
+    pub progress: bool,
+    /// The command with its arguments, for the evidence.
+    pub command: Vec<String>,
+}
+
+impl Options {
+    /// The whole suite on a pair of its own, in a folder.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>, exe: impl Into<PathBuf>) -> Self {
+        let dir = dir.into();
+        Self {
+            scenarios: Vec::new(),
+            levels: None,
+            feedback: None,
+            max_standby_delay_ms: -1,
+            rtt_ms: vec![0],
+            repeats: None,
+            quick: false,
+            primary: None,
+            standby: None,
+            major: None,
+            home: dir.clone(),
+            dir,
+            exe: exe.into(),
+            json: None,
+            html: None,
+            progress: false,
+            command: Vec::new(),
+        }
+    }
+
+    /// The levels that are measured.
+    #[must_use]
+    pub fn levels(&self) -> Vec<Level> {
+        self.levels.clone().unwrap_or_else(|| {
+            if self.quick {
+                vec![Level::RemoteWrite, Level::RemoteApply]
+            } else {
+                vec![Level::RemoteWrite, Level::On, Level::RemoteApply]
+            }
+        })
+    }
+
+    /// How often each pass is repeated.
+    #[must_use]
+    pub fn repeats(&self) -> u32 {
+        self.repeats.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+
+    /// How long what holds up the replay lasts.
+    #[must_use]
+    pub fn blocker(&self) -> Duration {
+        Duration::from_secs(if self.quick { 3 } else { 6 })
+    }
+
+    /// How long one block of load lasts.
+    #[must_use]
+    pub fn block(&self) -> Duration {
+        Duration::from_millis(if self.quick { 700 } else { 1_500 })
+    }
+}
