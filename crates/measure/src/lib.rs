@@ -13,6 +13,7 @@
 //! | [`process`] | CPU time and memory of processes |
 //! | [`evidence`] | the evidence document |
 //! | [`report`] | the evidence as a page |
+//! | [`statistics`] | how sure a difference is |
 //!
 //! From a load to its evidence and report:
 //!
