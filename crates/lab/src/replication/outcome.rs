@@ -59,9 +59,11 @@ pub struct Block {
     pub level: Level,
     /// How many sessions.
     pub clients: u32,
+    /// What the replay was delayed by on purpose (`recovery_min_apply_delay`) while it ran; zero but for the calibration.
+    pub apply_delay: Duration,
     /// From the beginning of the pass.
     pub begin: Duration,
-    /// How long.
+    /// How long: to the end of the last operation.
     pub elapsed: Duration,
     /// Open loop: from the scheduled start to the end (also of those that failed). Empty for closed loops.
     pub response: LatencyHistogram,
@@ -84,7 +86,8 @@ pub struct Gap {
     pub begin: Duration,
     /// Its length.
     pub length: Duration,
-    /// What the startup process waited for in it. `None`: no evidence; the machine, or something else, held it up.
+    /// What the startup process waited for in it. `None`: no evidence; the machine, or something else, held it up. A wait
+    /// of the replay is no cause for commits that do not wait for the replay.
     pub cause: Option<Wait>,
 }
 

@@ -41,14 +41,16 @@ pub struct Scenario {
 /// How a scenario is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Commits that get slower: blocks of load at each level, interleaved at random, each closed loop and open loop.
+    /// Commits that get slower: blocks of load at each level, interleaved at random, each closed loop and open loop. The
+    /// actions are carried out anew for each block, just before its load; what they start in the background runs beside
+    /// the load and is awaited after it.
     Latency,
-    /// As `Latency`, at growing numbers of clients, closed loop only.
+    /// As `Latency`, at growing numbers of clients, closed loop only, and without actions.
     Saturation,
     /// Commits that stop: one pass a level, open loop, with something that holds up the replay for a known time.
     Stall,
-    /// One statement, timed on a connection that is open, after the actions; a few times a level, data made anew each
-    /// time.
+    /// One statement (the first of the probe), timed on a connection that is open, after the actions; a pass a level
+    /// and repeat, data made anew each time.
     Statement,
     /// As `Stall` with a known end, but what is looked at is a figure of its own (calibration, cancelled wait).
     Special(Special),
@@ -57,9 +59,12 @@ pub enum Kind {
 /// Scenarios that do not fit elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Special {
-    /// `recovery_min_apply_delay` adds a known time.
+    /// `recovery_min_apply_delay` adds a known time: blocks at remote_apply, half of them after the actions (which set
+    /// it), half of them with all settings put back.
     Calibration,
-    /// A commit that is cancelled while it waits has happened all the same.
+    /// A commit that is cancelled while it waits has happened all the same. The actions hold up the replay (up to
+    /// `AwaitStartup`), then one probe statement at remote_apply is cancelled while it waits; then what is left of the
+    /// actions.
     CancelledWait,
 }
 
