@@ -73,8 +73,9 @@ pub enum Special {
 pub enum Need {
     /// A pair of our own: servers are stopped, files are counted.
     OwnPair,
-    /// `wal_level = logical` and a free replication slot.
-    LogicalDecoding,
+    /// `wal_level = logical` and a free replication slot for one of this name. The set-up makes it and the teardown drops
+    /// it; before the set-up it is noted with `Pair::record_slot`.
+    LogicalSlot(&'static str),
 }
 
 /// What happens beside the load. Each waits for the state that the next one needs, never for a time.
@@ -84,6 +85,15 @@ pub enum Action {
     Run(&'static [&'static str]),
     /// The same in the background; awaited at the end of the pass.
     Start(&'static [&'static str]),
+    /// As `Run`, on several sessions at once, in whose SQL `{session}` is 0, 1...; goes on when all have ended.
+    RunTogether {
+        /// How many sessions.
+        sessions: u32,
+        /// What each of them runs.
+        sql: &'static [&'static str],
+    },
+    /// Waits until the standby has replayed all that the primary has written by now.
+    AwaitReplay,
     /// A session on the standby runs these statements (it begins a transaction) and stays idle in transaction. Then
     /// it is waited until the standby shows what `holds` says.
     Hold {
