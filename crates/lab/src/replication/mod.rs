@@ -6,6 +6,7 @@ pub mod level;
 pub mod options;
 pub mod outcome;
 pub mod pair;
+pub mod pass;
 pub mod scenario;
 
 pub use error::ReplicationError;

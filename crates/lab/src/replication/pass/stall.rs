@@ -1,0 +1,59 @@
+//! Stalls: times without commits, and what held them up.
+
+use std::time::Duration;
+
+use super::super::level::Level;
+use super::super::outcome::{Gap, Sample};
+use super::super::scenario::Wait;
+
+/// A shorter time without commits is none that anybody would call a stall.
+pub const LEAST: Duration = Duration::from_secs(1);
+/// So many samples must name a cause. There are ten a second: a sampler that was held up with everything else (by the
+/// machine) has seen fewer, and proves nothing.
+pub const EVIDENCE: usize = 3;
+
+/// The times of [`LEAST`] and more without commits, while a load at `level` ran from `begin` to `end`: between two
+/// commits, before the first and after the last one. `commits` and `samples` are in order.
+#[must_use]
+pub fn gaps(
+    commits: &[Duration],
+    begin: Duration,
+    end: Duration,
+    samples: &[Sample],
+    level: Level,
+) -> Vec<Gap> {
+    let inside = commits.iter().copied().filter(|at| *at > begin && *at < end);
+    let mut last = begin;
+    let mut gaps = Vec::new();
+    for at in inside.chain([end]) {
+        if at.saturating_sub(last) >= LEAST {
+            gaps.push(Gap { begin: last, length: at - last, cause: cause(samples, last, at, level) });
+        }
+        last = last.max(at);
+    }
+    gaps
+}
+
+/// What most of the samples between two times name, if more than half of them and at least [`EVIDENCE`] name it, and
+/// if commits at `level` wait for it at all.
+#[must_use]
+pub fn cause(samples: &[Sample], from: Duration, to: Duration, level: Level) -> Option<Wait> {
+    let seen: Vec<Option<Wait>> = samples
+        .iter()
+        .filter(|sample| sample.at >= from && sample.at <= to)
+        .map(|sample| sample.wait.filter(|wait| holds_up(*wait, level)))
+        .collect();
+    let count = |wait: Wait| seen.iter().filter(|other| **other == Some(wait)).count();
+    let most = seen.iter().flatten().copied().max_by_key(|wait| (count(*wait), *wait))?;
+    let named = count(most);
+    (named >= EVIDENCE && named * 2 > seen.len()).then_some(most)
+}
+
+/// Whether commits at `level` stop while the standby waits so. Only remote_apply waits for the replay; the others that
+/// wait at all wait for a standby that receives.
+fn holds_up(wait: Wait, level: Level) -> bool {
+    match wait {
+        Wait::Absent => level.waits_for_standby(),
+        Wait::Snapshot | Wait::Lock | Wait::BufferPin | Wait::ApplyDelay => level == Level::RemoteApply,
+    }
+}

@@ -1,0 +1,4 @@
+//! The suite "replication".
+
+#[path = "replication/stall.rs"]
+mod stall;
