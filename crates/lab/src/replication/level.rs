@@ -20,8 +20,7 @@ pub enum Level {
 
 impl Level {
     /// All, from the weakest to the strongest.
-    pub const ALL: [Level; 5] =
-        [Level::Off, Level::Local, Level::RemoteWrite, Level::On, Level::RemoteApply];
+    pub const ALL: [Level; 5] = [Level::Off, Level::Local, Level::RemoteWrite, Level::On, Level::RemoteApply];
 
     /// The value of `synchronous_commit`, and the name in figures.
     #[must_use]

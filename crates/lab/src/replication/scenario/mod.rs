@@ -3,7 +3,15 @@
 //!
 //! SQL may hold `{rows}` and other `{names}`, which are replaced by the numbers of [`Scenario::sizes`] (scaled).
 
+mod catalog;
+mod fragment;
+mod lock;
+mod pin;
+mod snapshot;
+
 use super::level::Level;
+
+pub use catalog::{catalog, find};
 
 /// One scenario.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,39 @@
+//! All scenarios there are, and how they are found.
+
+use super::{lock, pin, snapshot, Scenario};
+
+/// All, in the order of their numbers.
+const CATALOG: &[Scenario] = &[
+    snapshot::BY_VACUUM,
+    snapshot::ON_ANOTHER_TABLE,
+    lock::BY_VACUUM_FULL,
+    pin::BY_FREEZE,
+    snapshot::BY_HASH_INDEX,
+    snapshot::BY_PRUNING,
+    pin::BY_VACUUM,
+];
+
+/// All scenarios, in the order of their numbers.
+#[must_use]
+pub fn catalog() -> &'static [Scenario] {
+    CATALOG
+}
+
+/// The scenario that `S7`, `7` or its name means, in upper or lower case.
+///
+/// # Errors
+/// There is none; the text tells which there are.
+pub fn find(text: &str) -> Result<&'static Scenario, String> {
+    let wanted = text.trim().to_lowercase();
+    let number = wanted.strip_prefix('s').unwrap_or(&wanted).parse::<u32>().ok();
+    catalog()
+        .iter()
+        .find(|scenario| number == Some(scenario.number) || scenario.name.to_lowercase() == wanted)
+        .ok_or_else(|| {
+            let all: Vec<String> = catalog()
+                .iter()
+                .map(|scenario| format!("S{} ({})", scenario.number, scenario.name))
+                .collect();
+            format!("there is no scenario {text:?}; there are {}", all.join(", "))
+        })
+}
