@@ -16,4 +16,5 @@ pub mod branches;
 pub mod functions;
 pub mod packs;
 pub mod replication;
+mod scratch;
 pub mod store;

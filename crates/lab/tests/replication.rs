@@ -1,4 +1,6 @@
-//! The suite "replication".
+//! The suite "replication": what its parts make of what they are given, and its pair of servers.
 
+#[path = "replication/pair.rs"]
+mod pair;
 #[path = "replication/stall.rs"]
 mod stall;

@@ -73,6 +73,11 @@ impl Cluster {
         Cluster { installation, data_dir, user, log }
     }
 
+    /// Another data directory with the same programs and the same user.
+    pub(crate) fn with_data_dir(&self, data_dir: PathBuf) -> Cluster {
+        Cluster::new(self.installation.clone(), data_dir, self.user.clone())
+    }
+
     /// Keeps the server's log in another file.
     #[must_use]
     pub fn with_log(mut self, log: PathBuf) -> Cluster {

@@ -25,6 +25,7 @@ mod json;
 mod postmaster;
 mod session;
 mod settings;
+mod standby;
 mod user;
 pub mod volume;
 

@@ -10,6 +10,8 @@ use duramen_measure::host::HostError;
 use duramen_measure::report::ReportError;
 use duramen_postgres::{ClusterError, InstallationError, StartError, UserError};
 
+use crate::scratch::ScratchError;
+
 /// Why the suite could not be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -27,6 +29,9 @@ pub enum FunctionsLabError {
         /// Why it failed.
         source: io::Error,
     },
+    /// There is no folder to work in.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
     /// There is no PostgreSQL to run.
     #[error(transparent)]
     Installation(#[from] InstallationError),

@@ -4,7 +4,7 @@
 //! its clients know nothing but the public SQL surface. A *trivial instance* is `df.start('SELECT 1')`, the
 //! notification of its end, and its result read with `df.result`.
 //!
-//! The server, the worker and a scratch folder make a bench (`bench`, `server`, `worker`, `scratch`). The phases run
+//! The server, the worker and a scratch folder make a bench (`bench`, `server`, `worker`). The phases run
 //! on it (`calibration` with `counters` and `idle`, `throughput`, `saturation` with `listing`, `mixed`, `restart` with
 //! `ledger`, `soak`), the load is that of `load`. What comes out is held against bars (`bars`), checked (`checks`),
 //! explained (`findings`) and told (`table`, `report`).
@@ -26,7 +26,6 @@ mod options;
 mod report;
 mod restart;
 mod saturation;
-mod scratch;
 mod server;
 mod soak;
 mod statements;

@@ -8,10 +8,11 @@ use duramen_postgres::ServerUser;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{signal, SignalKind};
 
+use crate::scratch::Scratch;
+
 use super::bench::Bench;
 use super::error::FunctionsLabError;
 use super::options::{Options, Phase};
-use super::scratch::Scratch;
 use super::{
     bars, calibration, checks, findings, idle, listing, mixed, restart, saturation, soak, throughput, SUITE,
 };
@@ -19,7 +20,7 @@ use super::{
 /// Runs the phases on a runtime of one thread. When it returns, nothing that it has started is left.
 pub(crate) fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, FunctionsLabError> {
     let user = ServerUser::current()?;
-    let scratch = Scratch::make(&options.dir, &user)?;
+    let scratch = Scratch::make(&options.dir, "lab-functions", &user)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(FunctionsLabError::Runtime)?;
     let measured = runtime.block_on(async {
         tokio::select! {

@@ -9,6 +9,8 @@ use duramen_measure::host::HostError;
 use duramen_measure::report::ReportError;
 use duramen_postgres::{ClusterError, InstallationError, StartError, UserError};
 
+use crate::scratch::ScratchError;
+
 /// Why the suite could not be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -29,6 +31,9 @@ pub enum ReplicationError {
         /// Why it failed.
         source: io::Error,
     },
+    /// There is no folder to work in.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
     /// There is no PostgreSQL to run.
     #[error(transparent)]
     Installation(#[from] InstallationError),

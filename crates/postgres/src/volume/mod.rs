@@ -182,6 +182,11 @@ pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     Ok(stat.f_bavail * stat.f_frsize)
 }
 
+/// Copies a directory tree into a new directory, with permissions and owners; links are left out.
+pub(crate) fn copy_directory(source: &Path, target: &Path) -> io::Result<()> {
+    tree_copy::TreeCopy::plain().copy_tree(source, target)
+}
+
 /// Opens the volume store of a home directory, `home/volumes`: probes the file system and, where that helps and
 /// is allowed, mounts the loop-backed file `home/volumes.btrfs` there, making it with `size` bytes first if it
 /// does not exist.

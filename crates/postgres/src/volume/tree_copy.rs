@@ -33,7 +33,7 @@ impl TreeCopy {
         }
     }
 
-    fn copy_tree(&self, source: &Path, target: &Path) -> io::Result<()> {
+    pub(super) fn copy_tree(&self, source: &Path, target: &Path) -> io::Result<()> {
         for entry in walkdir::WalkDir::new(source) {
             let entry = entry.map_err(io::Error::from)?;
             let relative = entry.path().strip_prefix(source).map_err(io::Error::other)?;

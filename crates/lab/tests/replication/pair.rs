@@ -1,0 +1,120 @@
+//! A pair of our own, with real servers.
+
+use duramen_lab::replication::{
+    pair::{Pair, DATABASE},
+    scenario::Node,
+    Options, ReplicationError,
+};
+use duramen_postgres::{processes_below, Installation};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder that the servers' user can reach.
+fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    dir
+}
+
+/// The newest major version that is there, and the oldest.
+fn majors() -> Vec<u32> {
+    let mut majors: Vec<u32> = Installation::discover(&Installation::default_home())
+        .expect("servers can be looked for")
+        .iter()
+        .map(|installation| installation.version.major)
+        .filter(|major| *major >= 15)
+        .collect();
+    majors.dedup();
+    assert!(!majors.is_empty(), "there is no server");
+    vec![majors[0], majors[majors.len() - 1]]
+}
+
+fn assert_nothing_left(dir: &Path) {
+    assert_eq!(std::fs::read_dir(dir).expect("it is there").count(), 0, "something is left in the folder");
+    let dir = dir.canonicalize().expect("it is there");
+    assert_eq!(processes_below(&dir), [0_u32; 0], "something still runs");
+}
+
+async fn setting(pair: &Pair, node: Node, name: &str) -> String {
+    let client = pair.connect(node).await.unwrap();
+    client.query_one("SELECT current_setting($1)", &[&name]).await.unwrap().get(0)
+}
+
+#[tokio::test]
+async fn a_pair_of_our_own_is_synchronous_and_leaves_nothing() {
+    for major in majors() {
+        let dir = folder();
+        let options = Options { major: Some(major), ..Options::new(dir.path(), "duramen") };
+        let pair = Pair::open(&options, &|_| {}).await.unwrap();
+        eprintln!("{major}: synchronous after {:?}", pair.ready_after().unwrap());
+        assert!(pair.is_own() && pair.has_logical_decoding());
+        assert_eq!(pair.major(), major);
+        for name in ["fsync", "full_page_writes", "data_checksums"] {
+            assert_eq!(setting(&pair, Node::Primary, name).await, "on", "{name}");
+            assert_eq!(setting(&pair, Node::Standby, name).await, "on", "{name}");
+        }
+        assert_eq!(setting(&pair, Node::Primary, "listen_addresses").await, "");
+
+        // What is committed at remote_apply is there to be read.
+        let primary = pair.connect(Node::Primary).await.unwrap();
+        primary
+            .batch_execute("SET synchronous_commit TO remote_apply; CREATE TABLE t AS SELECT 1 AS id")
+            .await
+            .unwrap();
+        let standby = pair.connect(Node::Standby).await.unwrap();
+        let row = standby.query_one("SELECT current_database(), count(*) FROM t", &[]).await.unwrap();
+        assert_eq!((row.get::<_, &str>(0), row.get::<_, i64>(1)), (DATABASE, 1));
+        let rows = primary
+            .query_one("SELECT count(*) FROM pg_get_wal_stats('0/1000000', pg_current_wal_flush_lsn())", &[])
+            .await;
+        assert!(rows.is_ok(), "{rows:?}");
+
+        // Settings change on both, and go back.
+        for (node, name, value) in [
+            (Node::Standby, "hot_standby_feedback", "on"),
+            (Node::Standby, "recovery_min_apply_delay", "50ms"),
+            (Node::Primary, "log_min_duration_statement", "5s"),
+        ] {
+            let before = setting(&pair, node, name).await;
+            pair.set(node, name, Some(value)).await.unwrap();
+            assert_eq!(setting(&pair, node, name).await, value, "{name}");
+            pair.set(node, name, None).await.unwrap();
+            assert_eq!(setting(&pair, node, name).await, before, "{name}");
+        }
+        let refused = pair.set(Node::Primary, "no_such_setting", Some("1")).await;
+        assert!(matches!(refused, Err(ReplicationError::Database { .. })), "{refused:?}");
+
+        // The standby goes and comes back, and has what it missed.
+        pair.stop_standby().await.unwrap();
+        assert!(pair.connect(Node::Standby).await.is_err());
+        primary
+            .batch_execute("SET synchronous_commit TO local; INSERT INTO t SELECT generate_series(1, 100)")
+            .await
+            .unwrap();
+        pair.start_standby().await.unwrap();
+        pair.caught_up(PATIENCE).await.unwrap();
+        let standby = pair.connect(Node::Standby).await.unwrap();
+        assert_eq!(standby.query_one("SELECT count(*) FROM t", &[]).await.unwrap().get::<_, i64>(0), 101);
+
+        // A standby that cannot go on is noticed.
+        pair.set(Node::Standby, "recovery_min_apply_delay", Some("1h")).await.unwrap();
+        primary.batch_execute("INSERT INTO t VALUES (0)").await.unwrap();
+        let late = pair.caught_up(Duration::from_millis(300)).await;
+        assert!(matches!(late, Err(ReplicationError::Timeout { .. })), "{late:?}");
+
+        let (restored, detail) = pair.close().await.unwrap();
+        assert!(restored, "{detail}");
+        assert_nothing_left(dir.path());
+    }
+}
+
+#[tokio::test]
+async fn a_pair_that_is_dropped_leaves_nothing() {
+    let dir = folder();
+    let pair = Pair::open(&Options::new(dir.path(), "duramen"), &|_| {}).await.unwrap();
+    drop(pair);
+    assert_nothing_left(dir.path());
+}
