@@ -1,13 +1,21 @@
 //! The suite "replication": what each level of `synchronous_commit` costs, when commits stop, and whether the reason is
 //! the one that is named.
 
+pub mod advice;
+pub mod bars;
+pub mod checks;
 pub mod error;
+pub mod figures;
+pub mod findings;
 pub mod level;
 pub mod options;
 pub mod outcome;
 pub mod pair;
 pub mod pass;
 pub mod scenario;
+pub mod summary;
+pub mod table;
+mod timeline;
 
 pub use error::ReplicationError;
 pub use level::Level;

@@ -1,0 +1,100 @@
+//! What must hold: that the mechanism happened, and that those commits stall which are said to, and no others.
+
+use duramen_measure::evidence::Evidence;
+
+use super::figures::{longest_gap, tell_skipped};
+use super::options::Options;
+use super::outcome::{Outcome, Pass};
+use super::scenario::{Expect, Kind, Scenario, Wait};
+use super::summary::{cause, Told};
+
+/// The setting of the evidence that holds the major version of the servers.
+pub const MAJOR: &str = "server_major";
+
+/// Adds the checks of a scenario. One whose mechanism was not seen makes the run invalid.
+pub(super) fn tell(
+    scenario: &Scenario,
+    outcome: &Outcome,
+    told: &Told,
+    options: &Options,
+    evidence: &mut Evidence,
+) {
+    if let Some(reason) = &outcome.skipped {
+        tell_skipped(told, reason, evidence);
+    }
+    if outcome.passes.is_empty() {
+        return;
+    }
+    let unmet: Vec<String> = told
+        .seen
+        .iter()
+        .flat_map(|seen| {
+            let conditions = Some(seen.in_words()).filter(|words| !words.is_empty());
+            let conditions = conditions.map_or_else(String::new, |words| format!("{words}: "));
+            seen.unmet.iter().map(move |unmet| format!("{conditions}{unmet}"))
+        })
+        .collect();
+    let name = format!("mechanism/{}", told.id);
+    if unmet.is_empty() {
+        evidence.check(name, true, format!("{}: seen in all {} passes", told.name, outcome.passes.len()));
+    } else {
+        let detail = unmet.join("; ");
+        evidence.check(name, false, format!("{}: {detail}", told.name));
+        evidence.invalidate(format!(
+            "{}: what was to be measured was not seen to happen, so its figures say nothing of it: {detail}",
+            told.title()
+        ));
+    }
+    if scenario.kind == Kind::Stall {
+        let recorded = evidence.config.get(MAJOR).and_then(serde_json::Value::as_u64);
+        let major = recorded.and_then(|major| u32::try_from(major).ok()).or(options.major);
+        direction(scenario, outcome, told, major.unwrap_or(u32::MAX), evidence);
+    }
+}
+
+/// Who stalls, why, and who does not.
+fn direction(scenario: &Scenario, outcome: &Outcome, told: &Told, major: u32, evidence: &mut Evidence) {
+    let from = scenario.expect.iter().find_map(|expect| match expect {
+        Expect::StallsFrom(level) => Some(*level),
+        _ => None,
+    });
+    let Some(from) = from else { return };
+    let mut wrong = Vec::new();
+    let mut right = Vec::new();
+    for pass in &outcome.passes {
+        let wanted = expected_cause(scenario, pass, major);
+        for block in &pass.blocks {
+            let (stall_s, seen) = longest_gap(block, true);
+            let wanted = wanted.filter(|_| block.level >= from).map(cause);
+            let what = match seen {
+                Some(seen) => format!("{} stalled for {stall_s:.2} s ({seen})", block.level),
+                None => format!("{} did not stall", block.level),
+            };
+            if seen == wanted {
+                if !right.contains(&what) {
+                    right.push(what);
+                }
+                continue;
+            }
+            let wanted = wanted.map_or_else(|| "no stall".to_owned(), |cause| format!("a stall ({cause})"));
+            let feedback = if pass.conditions.feedback { " with feedback" } else { "" };
+            wrong.push(format!("{what}{feedback}; expected: {wanted}"));
+        }
+    }
+    let passed = wrong.is_empty();
+    let detail = if passed { right } else { wrong }.join("; ");
+    evidence.check(format!("direction/{}", told.id), passed, format!("{}: {detail}", told.name));
+}
+
+/// What the replay is to wait for in a pass, if it is to wait at all.
+fn expected_cause(scenario: &Scenario, pass: &Pass, major: u32) -> Option<Wait> {
+    let helps = scenario.expect.iter().any(|expect| matches!(expect, Expect::FeedbackHelps(true)));
+    if pass.conditions.feedback && helps {
+        return None;
+    }
+    scenario.expect.iter().find_map(|expect| match expect {
+        Expect::Startup(wait) => Some(*wait),
+        Expect::StartupSince(since, wait) if major >= *since => Some(*wait),
+        _ => None,
+    })
+}

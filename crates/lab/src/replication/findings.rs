@@ -1,0 +1,382 @@
+//! Rules over what was seen that say what it means and what to do. They look at waits, WAL and intervals, never at the
+//! name of a scenario.
+
+use duramen_measure::evidence::{Evidence, Finding, Severity};
+
+use super::advice;
+use super::bars::number;
+use super::level::Level;
+use super::summary::{Seen, Summary, ToldInterval};
+
+/// A level that stops for at least so long is worth a word; what a stall is begins there too.
+const STALL_S: f64 = 1.0;
+/// A throughput below this share of that at remote_write is bound by the replay.
+const CEILING: f64 = 0.8;
+/// Full-page images are told when they are more than this share of the WAL.
+const IMAGES: f64 = 0.5;
+/// Index records are told when they are more than this share of the records' bytes.
+const INDEXES: f64 = 0.4;
+/// A share of stale reads is told from here on, in percent.
+const STALE_PERCENT: f64 = 1.0;
+/// The flush on the standby is told when it is at least this share of what remote_apply adds.
+const FLUSH: f64 = 0.4;
+/// Index resource managers, as WAL records name them.
+const INDEX_MANAGERS: [&str; 6] = ["Btree", "Gin", "Gist", "Hash", "SPGist", "BRIN"];
+
+/// Everything that the rules find.
+#[must_use]
+pub fn of(summary: &Summary<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    stalls(summary, &mut found);
+    feedback(summary, &mut found);
+    apply_bound(summary, &mut found);
+    flush_share(summary, &mut found);
+    round_trip(summary, &mut found);
+    wal(summary, &mut found);
+    statements(summary, &mut found);
+    cancelled(summary, &mut found);
+    stale_reads(summary, &mut found);
+    host_noise(summary, &mut found);
+    no_difference(summary, &mut found);
+    found
+}
+
+fn finding(rule: &str, severity: Severity, figure: f64, text: String) -> Finding {
+    Finding { rule: rule.to_owned(), severity, figure: Some(figure), text }
+}
+
+/// Commits that stopped, by cause.
+fn stalls(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    for (rule, cause) in advice::CAUSES {
+        let mut worst: Option<(f64, String)> = None;
+        let mut places = Vec::new();
+        for (told, seen) in summary.seen() {
+            let is_so =
+                |at: &&super::summary::AtLevel| at.cause.as_deref() == Some(cause) && at.stall_s >= STALL_S;
+            // The weakest level that stops; all stronger ones do, too.
+            let Some(at) = seen.levels.iter().find(is_so) else { continue };
+            let place = format!("{}{}", told.id, seen.suffix);
+            if worst.as_ref().is_none_or(|(stall_s, _)| at.stall_s > *stall_s) {
+                let blocker = summary.p50(&seen.name("blocker_s", told, None));
+                let blocker =
+                    blocker.map_or_else(String::new, |s| format!("; what held it up lasted {} s", number(s)));
+                let first = format!(
+                    "{place}: commits at {} stopped for {} s while the startup process of the standby {}{blocker}",
+                    at.level,
+                    number(at.stall_s),
+                    advice::wait_in_words(cause)
+                );
+                worst = Some((at.stall_s, first));
+            }
+            places.push(place);
+        }
+        if let Some((stall_s, first)) = worst {
+            let also = if places.len() > 1 {
+                format!(" (the same in: {})", places.join(", "))
+            } else {
+                String::new()
+            };
+            let text = format!("{first}{also}. {}", advice::on_cause(cause));
+            found.push(finding(rule, Severity::Warning, stall_s, text));
+        }
+    }
+}
+
+/// Whether `hot_standby_feedback` prevents a stall: from the same scenario with and without.
+fn feedback(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    for told in &summary.scenarios {
+        let with = |feedback| told.seen.iter().find(|seen| seen.feedback == feedback && seen.rtt_ms == 0);
+        let (Some(off), Some(on)) = (with(false), with(true)) else { continue };
+        let longest = |seen: &Seen| seen.levels.iter().map(|at| at.stall_s).fold(0.0, f64::max);
+        let (without_s, with_s) = (longest(off), longest(on));
+        if without_s < STALL_S {
+            continue;
+        }
+        let figures = format!("{}: {} s without hot_standby_feedback, ", told.title(), number(without_s));
+        if with_s < STALL_S {
+            let text = format!("{figures}none with it. {}", advice::FEEDBACK_COST);
+            found.push(finding("feedback_prevents_stall", Severity::Info, without_s, text));
+        } else {
+            let text = format!(
+                "{figures}{} s with it: feedback keeps rows that readers need; it does not keep a {} from being \
+                 waited for.",
+                number(with_s),
+                on.levels.iter().rev().find_map(|at| at.cause.as_deref()).unwrap_or("wait")
+            );
+            found.push(finding("feedback_does_not_help", Severity::Warning, with_s, text));
+        }
+    }
+}
+
+/// The ceiling of the throughput at remote_apply, from scenarios with growing numbers of clients.
+fn apply_bound(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    for (told, seen) in summary.seen() {
+        let ceiling = |level: Level| {
+            let curve = curve(summary, "throughput_per_s", &told.id, level, &seen.suffix);
+            curve.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
+        };
+        let (Some(weak), Some(strong)) = (ceiling(Level::RemoteWrite), ceiling(Level::RemoteApply)) else {
+            continue;
+        };
+        let share = strong.1 / weak.1;
+        if share < CEILING {
+            let wal = summary.p50(&seen.name("wal_bytes_per_commit", told, None));
+            let rate = wal.map_or_else(String::new, |bytes| {
+                format!(", which is {} MB of WAL replayed a second", number(bytes * strong.1 / 1e6))
+            });
+            let text = format!(
+                "{}: at most {} commits/s at remote_apply{rate} ({} clients), {} at remote_write ({} clients). {}",
+                told.title(),
+                number(strong.1),
+                strong.0,
+                number(weak.1),
+                weak.0,
+                advice::APPLY_BOUND
+            );
+            found.push(finding("apply_bound", Severity::Warning, share, text));
+        }
+    }
+}
+
+/// A figure at growing numbers of clients: the clients and the median.
+#[must_use]
+pub fn curve(summary: &Summary<'_>, figure: &str, id: &str, level: Level, suffix: &str) -> Vec<(u32, f64)> {
+    let prefix = format!("{figure}/{id}/{level}/c=");
+    let point = |name: &str, p50: f64| {
+        let clients = name.strip_prefix(prefix.as_str())?.strip_suffix(suffix)?;
+        Some((clients.parse().ok()?, p50))
+    };
+    let measurements = &summary.evidence().measurements;
+    let mut points: Vec<(u32, f64)> =
+        measurements.iter().filter_map(|measured| point(&measured.name, measured.p50)).collect();
+    points.sort_by_key(|(clients, _)| *clients);
+    points
+}
+
+fn is_above_zero(interval: Option<ToldInterval>) -> Option<ToldInterval> {
+    interval.filter(|interval| interval.low > 0.0)
+}
+
+/// How much of what remote_apply adds is the flush on the standby, and not the replay.
+fn flush_share(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    let mut shares = Vec::new();
+    for (told, seen) in summary.seen() {
+        let of = |figure: &str| is_above_zero(summary.interval(&seen.name(figure, told, None)));
+        if let (Some(added), Some(flush)) = (of("added_ms"), of("flush_ms")) {
+            let share = flush.estimate / added.estimate;
+            if share >= FLUSH {
+                shares.push((share.min(1.0), format!("{}{}", told.id, seen.suffix)));
+            }
+        }
+    }
+    shares.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let Some((share, _)) = shares.first() else { return };
+    let places: Vec<&str> = shares.iter().map(|(_, place)| place.as_str()).collect();
+    let text = format!(
+        "In {} at least {:.0} % of what remote_apply adds to remote_write, up to {:.0} %, is the standby's flush, which \
+         level on has to wait for as well: going back from remote_apply to on would not save it. A faster disk of the \
+         standby would.",
+        places.join(", "),
+        FLUSH * 100.0,
+        share * 100.0
+    );
+    found.push(finding("flush_not_replay", Severity::Info, *share, text));
+}
+
+/// How the levels come closer to each other with the distance between the servers.
+fn round_trip(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    for told in &summary.scenarios {
+        let ratio = |seen: &Seen| {
+            let p50 = |level: Level| summary.p50(&seen.name("latency_ms", told, Some(level.name())));
+            Some(p50(Level::RemoteApply)? / p50(Level::RemoteWrite)?.max(1e-6))
+        };
+        let near = told.seen.iter().find(|seen| seen.rtt_ms == 0 && !seen.feedback);
+        let far = told.seen.iter().rev().find(|seen| seen.rtt_ms > 0 && !seen.feedback);
+        let (Some(near), Some(far)) = (near, far) else { continue };
+        let (Some(before), Some(after)) = (ratio(near), ratio(far)) else { continue };
+        if told.kind == "latency" && after < before * 0.8 {
+            let text = format!(
+                "{}: remote_apply takes {} times as long as remote_write next door, {} times with a round trip of {} \
+                 ms: the farther the standby, the less of a commit's time the level decides.",
+                told.title(),
+                number(before),
+                number(after),
+                far.rtt_ms
+            );
+            found.push(finding("distance_levels_out", Severity::Info, after, text));
+        }
+    }
+}
+
+/// What the WAL consists of.
+fn wal(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    for (told, seen) in summary.seen().filter(|(_, seen)| seen.rtt_ms == 0 && !seen.feedback) {
+        let added = is_above_zero(summary.interval(&seen.name("added_ms", told, None)));
+        let Some(added) = added.filter(|_| told.kind == "latency" || told.kind == "saturation") else {
+            continue;
+        };
+        let share = seen.image_bytes as f64 / seen.wal_bytes.max(1) as f64;
+        if share > IMAGES {
+            let text = format!(
+                "{}: {:.0} % of the WAL are full-page images, and remote_apply adds {} ms. {}",
+                told.title(),
+                share * 100.0,
+                number(added.estimate),
+                advice::IMAGES
+            );
+            found.push(finding("full_page_images", Severity::Info, share, text));
+        }
+        let bytes = |wanted: &dyn Fn(&str) -> bool| {
+            let of = seen.records.iter().filter(|(name, ..)| wanted(name.split('/').next().unwrap_or(name)));
+            of.map(|(_, _, bytes)| *bytes).sum::<u64>() as f64
+        };
+        let share = bytes(&|manager| INDEX_MANAGERS.contains(&manager)) / bytes(&|_| true).max(1.0);
+        if share > INDEXES {
+            let text = format!(
+                "{}: {:.0} % of the bytes of WAL records maintain indexes, and remote_apply adds {} ms. {}",
+                told.title(),
+                share * 100.0,
+                number(added.estimate),
+                advice::INDEXES
+            );
+            found.push(finding("index_maintenance", Severity::Info, share, text));
+        }
+    }
+}
+
+/// Statements that wait for much to be replayed, or for files to be removed.
+fn statements(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    for (told, seen) in summary.seen().filter(|(_, seen)| seen.rtt_ms == 0 && !seen.feedback) {
+        let Some(added) = is_above_zero(summary.interval(&seen.name("added_ms", told, None))) else {
+            continue;
+        };
+        if let Some(backlog) = seen.backlog_bytes.filter(|backlog| *backlog > 0) {
+            let text = format!(
+                "{}: a commit at remote_apply waits {} ms longer than at remote_write, behind up to {} MB that the \
+                 standby had still to replay. {}",
+                told.title(),
+                number(added.estimate),
+                number(backlog as f64 / 1e6),
+                advice::BACKLOG
+            );
+            found.push(finding("waits_for_backlog", Severity::Warning, added.estimate, text));
+        }
+        if let Some(files) = seen.files_removed.filter(|files| *files > 0) {
+            let text = format!(
+                "{}: the standby removes {files} files before it has replayed the commit, which adds {} ms at \
+                 remote_apply. {}",
+                told.title(),
+                number(added.estimate),
+                advice::UNLINK
+            );
+            found.push(finding("removes_files", Severity::Info, added.estimate, text));
+        }
+    }
+}
+
+/// Queries that were cancelled on the standby, and commits that were cancelled while they waited.
+fn cancelled(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    let cancelled: u64 = summary.seen().map(|(_, seen)| seen.cancelled).sum();
+    if cancelled > 0 {
+        let text = format!(
+            "{cancelled} queries of the standby were cancelled because they conflicted with the replay: that is the \
+             price of a finite max_standby_streaming_delay. {}",
+            advice::REPORTING
+        );
+        found.push(finding("queries_cancelled", Severity::Warning, cancelled as f64, text));
+    }
+    for told in summary.scenarios.iter().filter(|told| told.kind == "cancelled wait" && !told.is_invalid()) {
+        if told.seen.iter().any(|seen| seen.passes > 0) {
+            let text = format!("{}: {}", told.title(), advice::CANCELLED_WAIT);
+            found.push(Finding {
+                rule: "committed_locally".to_owned(),
+                severity: Severity::Warning,
+                figure: None,
+                text,
+            });
+        }
+    }
+}
+
+fn stale_reads(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    let share = |level: Level| {
+        let percent = summary.p50(&format!("stale_percent/{level}"))?;
+        let p95 = summary.evidence().measurement(&format!("staleness_ms/{level}")).map_or(0.0, |m| m.p95);
+        Some((level, percent, p95))
+    };
+    let all: Vec<_> = Level::ALL.into_iter().filter_map(share).collect();
+    let Some((level, percent, p95)) =
+        all.iter().rev().find(|(level, percent, _)| *level < Level::RemoteApply && *percent >= STALE_PERCENT)
+    else {
+        return;
+    };
+    let at_apply = all.iter().find(|(level, ..)| *level == Level::RemoteApply);
+    let at_apply = at_apply
+        .map_or_else(String::new, |(_, percent, _)| format!(", {} % at remote_apply", number(*percent)));
+    let text = format!(
+        "{} % of the reads of the standby right after a commit at {level} did not see it (the last one after {} ms at \
+         p95){at_apply}. Reading one's own writes on a standby is what remote_apply is paid for; where only some reads \
+         need it, let those commits alone use it, or wait on the standby for the commit's LSN.",
+        number(*percent),
+        number(*p95)
+    );
+    found.push(finding("stale_reads", Severity::Info, *percent, text));
+}
+
+/// Gaps in which nothing on the standby waited.
+fn host_noise(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    let gaps = summary.seen().flat_map(|(told, seen)| {
+        seen.levels
+            .iter()
+            .filter(|at| at.noise_s >= STALL_S)
+            .map(move |at| (at.noise_s, format!("{}/{}{}", told.id, at.level, seen.suffix)))
+    });
+    let gaps: Vec<(f64, String)> = gaps.collect();
+    let Some((longest, place)) = gaps.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
+    let text = format!(
+        "In {} passes there were gaps of a second and more between commits without any wait on the standby, the longest \
+         {} s in {place}: the machine or its disk was busy otherwise. They are not counted as stalls.",
+        gaps.len(),
+        number(*longest)
+    );
+    found.push(finding("host_noise", Severity::Warning, *longest, text));
+}
+
+/// Where remote_apply cannot be told from remote_write.
+fn no_difference(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    let same = summary.seen().filter_map(|(told, seen)| {
+        let interval = summary.interval(&seen.name("added_ms", told, None))?;
+        (interval.low <= 0.0 && interval.high >= 0.0).then(|| format!("{}{}", told.id, seen.suffix))
+    });
+    let same: Vec<String> = same.collect();
+    if !same.is_empty() {
+        let text = format!(
+            "No detectable difference between remote_apply and remote_write in {}: the intervals of what it adds hold \
+             zero. More repeats make them narrower.",
+            same.join(", ")
+        );
+        found.push(finding("no_detectable_difference", Severity::Info, same.len() as f64, text));
+    }
+}
+
+/// Adds what a reader should know of the conditions of the run.
+pub fn note_conditions(evidence: &mut Evidence) {
+    if cfg!(debug_assertions) {
+        let text =
+            "This program was built without optimisation: the load it makes is slower than it could be.";
+        evidence.find("not_optimised", Severity::Info, None, text);
+    }
+    let load = evidence.host.load_average[0];
+    if load > evidence.host.cores as f64 {
+        let text = format!(
+            "The load average was {load:.1} on {} cores when the run began: other work took part of the machine.",
+            evidence.host.cores
+        );
+        evidence.find("busy_machine", Severity::Warning, Some(load), text);
+    }
+    if evidence.config.get("pair").and_then(|pair| pair.as_str()) == Some("own") {
+        let text = "Both servers and the load ran on one machine and shared its processors and its disk: what the replay \
+                    takes away from the primary is in the figures. Between two machines, differences are smaller.";
+        evidence.find("one_machine", Severity::Info, None, text);
+    }
+}
