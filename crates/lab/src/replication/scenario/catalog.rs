@@ -1,16 +1,29 @@
 //! All scenarios there are, and how they are found.
 
-use super::{lock, pin, snapshot, Scenario};
+use super::{lock, pin, snapshot, special, statement, throughput, Scenario};
 
 /// All, in the order of their numbers.
 const CATALOG: &[Scenario] = &[
+    throughput::INDEX_HEAVY,
     snapshot::BY_VACUUM,
+    throughput::GIN,
+    statement::AFTER_MIGRATION,
+    throughput::BULK_INSERT,
+    throughput::FULL_PAGE_IMAGES,
     snapshot::ON_ANOTHER_TABLE,
     lock::BY_VACUUM_FULL,
     pin::BY_FREEZE,
+    statement::LARGE_TRANSACTION,
+    statement::DROP_PARTITIONS,
+    statement::REWRITE,
     snapshot::BY_HASH_INDEX,
+    throughput::SATURATION,
+    throughput::FREEZE,
     snapshot::BY_PRUNING,
     pin::BY_VACUUM,
+    special::CALIBRATION,
+    special::STANDBY_DOWN,
+    special::CANCELLED_WAIT,
 ];
 
 /// All scenarios, in the order of their numbers.

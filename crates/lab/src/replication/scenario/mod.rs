@@ -8,6 +8,9 @@ mod fragment;
 mod lock;
 mod pin;
 mod snapshot;
+mod special;
+mod statement;
+mod throughput;
 
 use super::level::Level;
 
