@@ -2,5 +2,7 @@
 
 #[path = "replication/pair.rs"]
 mod pair;
+#[path = "replication/proxy.rs"]
+mod proxy;
 #[path = "replication/stall.rs"]
 mod stall;

@@ -1,6 +1,7 @@
 //! The two servers that are measured: a pair of our own, or one that is there already.
 
 mod own;
+pub mod proxy;
 mod settings;
 
 use std::collections::{btree_map::Entry, BTreeMap};
@@ -177,10 +178,17 @@ impl Pair {
     /// # Errors
     /// [`ReplicationError::Options`] where no delay can be added.
     pub fn set_rtt(&self, rtt: Duration) -> Result<(), ReplicationError> {
-        if rtt.is_zero() {
-            return Ok(());
+        match self.own.as_ref().and_then(|own| own.proxy()) {
+            Some(proxy) => proxy.set_rtt(rtt),
+            None if rtt.is_zero() => {}
+            None => {
+                return Err(ReplicationError::Options(
+                    "a round trip can only be added to a pair of our own, and only if the options name one"
+                        .to_owned(),
+                ))
+            }
         }
-        Err(ReplicationError::Options("a round trip can only be added to a pair of our own".to_owned()))
+        Ok(())
     }
 
     /// Stops the standby (own pairs).

@@ -1,5 +1,6 @@
 //! A primary and a synchronous standby of our own, in a private folder that goes away with them.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -15,6 +16,7 @@ use crate::scratch::Scratch;
 use super::super::error::ReplicationError;
 use super::super::options::Options;
 use super::super::scenario::Node;
+use super::proxy::Proxy;
 
 /// The bootstrap superuser.
 const OWNER: &str = "postgres";
@@ -106,6 +108,8 @@ impl Drop for Server {
 pub(super) struct Own {
     primary: Server,
     standby: Server,
+    /// Between them, when round trips are to be added.
+    proxy: Option<Proxy>,
     // After the servers: whoever is still there when it is dropped is ended by its guardian.
     _scratch: Scratch,
 }
@@ -129,10 +133,17 @@ impl Own {
         cluster.init(OWNER, true)?;
         cluster.write_file("pg_hba.conf", "local all all trust\nlocal replication all trust\n")?;
         cluster.append_conf(&settings(options).to_conf())?;
-        let standby = cluster.cold_standby(scratch.path().join("standby"), &conninfo(&sockets("p")))?;
+        let proxy = if options.rtt_ms.iter().any(|rtt| *rtt > 0) {
+            Some(distance(&sockets("x"), &sockets("p"))?)
+        } else {
+            None
+        };
+        let upstream = sockets(if proxy.is_some() { "x" } else { "p" });
+        let standby = cluster.cold_standby(scratch.path().join("standby"), &conninfo(&upstream))?;
         let own = Self {
             primary: Server::new(cluster, sockets("p")),
             standby: Server::new(standby, sockets("s")),
+            proxy,
             _scratch: scratch,
         };
         thread::scope(|scope| {
@@ -159,6 +170,11 @@ impl Own {
         );
         Target::parse(&address)
             .map_err(|source| ReplicationError::Connect { node: super::node_name(node), source })
+    }
+
+    /// What lies between the servers.
+    pub(super) fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
     }
 
     /// The last lines of a server's log.
@@ -191,6 +207,20 @@ fn settings(options: &Options) -> Settings {
     }
     settings.set("max_standby_streaming_delay", &options.max_standby_delay_ms.to_string());
     settings
+}
+
+/// A proxy with its socket in a folder of its own, to the server whose socket is in the other.
+fn distance(sockets: &Path, upstream: &Path) -> Result<Proxy, ReplicationError> {
+    let name = format!(".s.PGSQL.{SOCKET_PORT}");
+    let start = || {
+        fs::create_dir(sockets)?;
+        Proxy::start(&sockets.join(&name), &upstream.join(&name))
+    };
+    start().map_err(|source| ReplicationError::Folder {
+        doing: "put a proxy into",
+        path: sockets.to_owned(),
+        source,
+    })
 }
 
 /// How the standby reaches the primary by a socket in a folder.
