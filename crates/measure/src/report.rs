@@ -6,6 +6,7 @@
 mod chart;
 mod draw;
 mod text;
+mod timeline;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,9 @@ use crate::durable;
 use crate::evidence::{Evidence, Measurement, Severity, Verdict};
 
 pub use chart::Chart;
+
+/// A list or an object among the settings that is longer than this, in bytes, is data and not shown.
+const LONGEST_SETTING: usize = 1_000;
 
 const STYLE: &str = include_str!("report/style.css");
 
@@ -255,7 +259,9 @@ impl Report {
             html.push_str("<h3>Configuration</h3>\n");
             html.push_str(&pairs(evidence.config.iter().map(|(name, value)| {
                 // A text is shown as it is, anything else as JSON.
-                (name.as_str(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let is_data = (value.is_array() || value.is_object()) && text.len() > LONGEST_SETTING;
+                (name.as_str(), if is_data { "in the evidence document".to_owned() } else { text })
             })));
         }
         if !evidence.command.is_empty() {

@@ -59,7 +59,76 @@ fn charts() -> Vec<Chart> {
         ),
         Chart::line("large", "x", "y", [("a", vec![(-1e15, -1e15), (1e15, 1e15)])]),
         Chart::line("no series", "x", "y", Vec::<(&str, Vec<(f64, f64)>)>::new()),
+        stall(),
+        Chart::timeline(
+            "odd",
+            "s",
+            vec![0.0, f64::NAN, 2.0],
+            [("y", vec![("a", vec![Some(f64::INFINITY), Some(1.0)]), ("b", vec![None, None, Some(-3.0)])])],
+            [(f64::NAN, 1.0, "no time"), (5.0, 4.0, "backwards"), (0.0, 0.0, "empty")],
+        ),
+        Chart::timeline(
+            "nothing",
+            "s",
+            Vec::new(),
+            [("y", Vec::<(&str, Vec<Option<f64>>)>::new())],
+            Vec::<(f64, f64, &str)>::new(),
+        ),
+        Chart::timeline(
+            "no panel",
+            "s",
+            vec![1.0],
+            Vec::<(&str, Vec<(&str, Vec<Option<f64>>)>)>::new(),
+            [(0.0, 1.0, "band")],
+        ),
     ]
+}
+
+/// Commits that stop from the second to the fifth second.
+fn stall() -> Chart {
+    let times: Vec<f64> = (0..80).map(|step| f64::from(step) / 10.0).collect();
+    let is_stalled = |time: &f64| (2.0..5.0).contains(time);
+    let commits = times.iter().map(|time| Some(if is_stalled(time) { 0.0 } else { 30.0 })).collect();
+    let lag = times.iter().map(|time| is_stalled(time).then_some(*time - 2.0)).collect();
+    Chart::timeline(
+        "A stall",
+        "s",
+        times,
+        [("commits", vec![("commits", commits)]), ("lag, s", vec![("replay lag", lag)])],
+        [(2.0, 5.0, "snapshot")],
+    )
+}
+
+#[test]
+fn a_time_line_names_its_bands_to_those_who_see_and_to_those_who_hear() {
+    let html = stall().render();
+    assert!(html.contains("Set off: snapshot from 2 to 5 s."), "for screen readers");
+    assert!(html.matches(">\nsnapshot\n</text>").count() >= 2, "in both drawings: {html}");
+    let rows: Vec<&str> = html.split("<tr>").filter(|row| row.contains("<td>snapshot</td>")).collect();
+    assert_eq!(rows.len(), 30, "a step of 100 ms each");
+    assert!(rows[0].contains(">2</th>") && rows[0].contains(">0</td>"), "{}", rows[0]);
+}
+
+#[test]
+fn a_time_line_is_broken_where_there_is_no_value() {
+    let values = [1.0, 2.0, 3.0].map(Some).into_iter().chain([None]).chain([1.0, 2.0].map(Some)).collect();
+    let lines = |values: Vec<Option<f64>>| {
+        let times = (0..values.len()).map(|time| time as f64).collect();
+        let none = Vec::<(f64, f64, &str)>::new();
+        let html = Chart::timeline("t", "s", times, [("y", vec![("a", values)])], none).render();
+        html.matches("<polyline fill=\"none\" opacity=\"1\" stroke=\"#0069AF\"").count()
+    };
+    assert_eq!(lines(values), 2 * 2);
+    assert_eq!(lines(vec![Some(1.0); 6]), 2);
+}
+
+#[test]
+fn long_lists_among_the_settings_are_left_to_the_document() {
+    let mut evidence = specimen();
+    evidence.configure("samples", (0..1_000).collect::<Vec<u32>>());
+    let page = Report::new("Forks").evidence(&evidence).render();
+    assert!(page.contains("<dt>samples</dt><dd>in the evidence document</dd>"));
+    assert!(page.contains("<dt>clients</dt><dd>100</dd>") && !page.contains("998,999"));
 }
 
 #[test]
@@ -104,9 +173,16 @@ fn all_text_is_escaped() {
         .chart(Chart::cdf(HOSTILE, HOSTILE, [(HOSTILE, latencies(1..9))]))
         .chart(Chart::bars(HOSTILE, HOSTILE, [(HOSTILE, vec![(HOSTILE, 1.0)])]).with_bar(HOSTILE, 1.0))
         .chart(Chart::line(HOSTILE, HOSTILE, HOSTILE, [(HOSTILE, vec![(1.0, 1.0)])]))
+        .chart(Chart::timeline(
+            HOSTILE,
+            HOSTILE,
+            vec![0.0, 1.0],
+            [(HOSTILE, vec![(HOSTILE, vec![Some(1.0), None])])],
+            [(0.0, 1.0, HOSTILE)],
+        ))
         .render();
     assert!(!page.contains("<script") && !page.contains('\u{1}'));
-    assert_eq!(page.matches("</title>").count(), 1 + 2 * 3, "the page's and that of each drawing");
+    assert_eq!(page.matches("</title>").count(), 1 + 2 * 4, "the page's and that of each drawing");
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
 }
 

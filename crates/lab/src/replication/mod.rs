@@ -12,6 +12,7 @@ pub mod options;
 pub mod outcome;
 pub mod pair;
 pub mod pass;
+mod report;
 pub mod scenario;
 pub mod summary;
 pub mod table;
@@ -20,6 +21,8 @@ mod timeline;
 pub use error::ReplicationError;
 pub use level::Level;
 pub use options::Options;
+pub use report::page;
+pub use table::{print_findings, print_table};
 
 /// The name of the suite in its evidence.
 pub const SUITE: &str = "replication";

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::draw;
 use super::text::{escape, number, table};
+use super::timeline::{Band, Panel, Timeline};
 use crate::histogram::LatencyHistogram;
 
 /// How many rows the table of a line chart's figures has at most; beyond, it is no help to a reader.
@@ -30,6 +31,7 @@ pub(super) enum Plot {
     Cdf { unit: &'static str, per_s: f64, series: Vec<(String, LatencyHistogram)> },
     Bars { unit: String, groups: Vec<Group>, series: Vec<String>, bar: Option<(String, f64)> },
     Line { x_label: String, y_label: String, series: Vec<(String, Vec<(f64, f64)>)> },
+    Timeline(Timeline),
 }
 
 /// Bars that stand together.
@@ -93,6 +95,39 @@ impl Chart {
         Self { title: title.into(), plot: Plot::Line { x_label, y_label, series } }
     }
 
+    /// What happened over time: panels over one another, each with its own axis and its lines, and bands of time that
+    /// are set off through all of them, with what they are set off for. A line has a value for each of `times`; where it
+    /// has none it is broken.
+    ///
+    /// ```
+    /// use duramen_measure::report::Chart;
+    ///
+    /// let times = vec![0.0, 1.0, 2.0, 3.0];
+    /// let commits = vec![("commits", vec![Some(90.0), Some(0.0), Some(0.0), Some(120.0)])];
+    /// let chart = Chart::timeline("A stall", "s", times, [("commits/s", commits)], [(1.0, 3.0, "snapshot")]);
+    /// assert!(chart.render().contains("snapshot from 1 to 3 s"));
+    /// ```
+    pub fn timeline<P: Into<String>, N: Into<String>, B: Into<String>>(
+        title: impl Into<String>,
+        x_label: impl Into<String>,
+        times: Vec<f64>,
+        panels: impl IntoIterator<Item = (P, Vec<(N, Vec<Option<f64>>)>)>,
+        bands: impl IntoIterator<Item = (f64, f64, B)>,
+    ) -> Self {
+        let panel = |(y_label, series): (P, Vec<(N, Vec<Option<f64>>)>)| Panel {
+            y_label: y_label.into(),
+            series: series.into_iter().map(|(name, values)| (name.into(), values)).collect(),
+        };
+        let band = |(from, to, label): (f64, f64, B)| Band { from, to, label: label.into() };
+        let timeline = Timeline {
+            x_label: x_label.into(),
+            times,
+            panels: panels.into_iter().map(panel).collect(),
+            bands: bands.into_iter().map(band).collect(),
+        };
+        Self { title: title.into(), plot: Plot::Timeline(timeline) }
+    }
+
     /// Draws the bar that the values are held against into a chart of [`bars`](Self::bars); others have none.
     #[must_use]
     pub fn with_bar(mut self, label: impl Into<String>, value: f64) -> Self {
@@ -139,8 +174,19 @@ impl Chart {
             Plot::Cdf { .. } => "cumulative distribution of latencies",
             Plot::Bars { .. } => "bar chart",
             Plot::Line { .. } => "line chart",
+            Plot::Timeline(_) => "time line",
         };
-        format!("{}: {kind} of {}. The figures follow in a table.", self.title, self.names().join(", "))
+        let bands = match &self.plot {
+            Plot::Timeline(timeline) if !timeline.bands.is_empty() => {
+                format!(" Set off: {}.", timeline.bands_in_words())
+            }
+            _ => String::new(),
+        };
+        format!(
+            "{}: {kind} of {}.{bands} The figures follow in a table.",
+            self.title,
+            self.names().join(", ")
+        )
     }
 
     fn names(&self) -> Vec<&str> {
@@ -148,6 +194,7 @@ impl Chart {
             Plot::Cdf { series, .. } => series.iter().map(|(name, _)| name.as_str()).collect(),
             Plot::Bars { series, .. } => series.iter().map(String::as_str).collect(),
             Plot::Line { series, .. } => series.iter().map(|(name, _)| name.as_str()).collect(),
+            Plot::Timeline(timeline) => timeline.names(),
         }
     }
 
@@ -205,6 +252,7 @@ impl Chart {
                 });
                 (row(&["Series", x_label, y_label]), points.take(MOST_ROWS).collect())
             }
+            Plot::Timeline(timeline) => timeline.figures(MOST_ROWS),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::text::number;
 
 /// Dark enough on white to be told from it (3:1) and from each other by people who do not see all colours; after
 /// the set of M. Okabe and K. Ito, "Color Universal Design" (2008).
-const COLORS: [RGBColor; 6] = [
+pub(super) const COLORS: [RGBColor; 6] = [
     RGBColor(0, 105, 175),
     RGBColor(200, 75, 0),
     RGBColor(0, 130, 95),
@@ -22,9 +22,9 @@ const COLORS: [RGBColor; 6] = [
 /// Lengths of dashes and gaps, so that lines can be told apart without colour too.
 const DASHES: [Option<(u32, u32)>; 6] =
     [None, Some((8, 4)), Some((3, 3)), Some((14, 4)), Some((5, 5)), Some((1, 6))];
-const INK: RGBColor = RGBColor(36, 41, 47);
-const GRID: RGBColor = RGBColor(225, 228, 232);
-const AXIS: RGBColor = RGBColor(120, 128, 138);
+pub(super) const INK: RGBColor = RGBColor(36, 41, 47);
+pub(super) const GRID: RGBColor = RGBColor(225, 228, 232);
+pub(super) const AXIS: RGBColor = RGBColor(120, 128, 138);
 const FONT: &str = "sans-serif";
 /// More points than this cannot be told apart in a drawing.
 const MOST_POINTS: usize = 400;
@@ -32,10 +32,10 @@ const MOST_POINTS: usize = 400;
 /// How large a drawing is, in pixels at its natural size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
-    width: u32,
+    pub(super) width: u32,
     height: u32,
-    font: u32,
-    ticks: usize,
+    pub(super) font: u32,
+    pub(super) ticks: usize,
 }
 
 /// For windows of a desk.
@@ -61,6 +61,7 @@ pub(super) fn measured(plot: &Plot, size: Size) -> (u32, u32) {
             let (_, height) = rows(groups, size);
             (size.width, height as u32 + bars_top(bar.is_some(), size) + bars_bottom(size))
         }
+        Plot::Timeline(timeline) => (size.width, timeline.height(size)),
         _ => (size.width, size.height),
     }
 }
@@ -97,26 +98,27 @@ pub(super) fn svg(plot: &Plot, size: Size) -> Result<String, String> {
                 y_label,
                 &series.iter().map(|(_, points)| points.as_slice()).collect::<Vec<_>>(),
             ),
+            Plot::Timeline(timeline) => super::timeline::draw(&area, size, timeline),
         };
         drawn.and_then(|()| area.present()).map_err(|error| error.to_string())?;
     }
     Ok(svg)
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
-fn style(size: Size) -> TextStyle<'static> {
+pub(super) fn style(size: Size) -> TextStyle<'static> {
     (FONT, size.font).into_font().color(&INK)
 }
 
 /// The width of a text in pixels, estimated high: the page's fonts are not known here.
-fn text_width(text: &str, size: Size) -> u32 {
+pub(super) fn text_width(text: &str, size: Size) -> u32 {
     (text.chars().count() as f64 * f64::from(size.font) * 0.62).ceil() as u32
 }
 
 /// Makes a text fit for the drawing. One that is too long is cut; the whole one stands in the table of figures.
-fn fit(text: &str, width: u32, size: Size) -> String {
+pub(super) fn fit(text: &str, width: u32, size: Size) -> String {
     // SVG has no way to write control characters.
     let text: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text_width(&text, size) <= width {
@@ -182,7 +184,7 @@ fn cdf<'a>(area: &Area<'a>, size: Size, unit: &str, lines: &[&[(f64, f64)]]) -> 
     Ok(())
 }
 
-fn draw_line<'a, X, Y>(
+pub(super) fn draw_line<'a, X, Y>(
     chart: &mut ChartContext<'_, SVGBackend<'a>, Cartesian2d<X, Y>>,
     index: usize,
     points: Vec<(f64, f64)>,
@@ -270,7 +272,7 @@ fn line<'a>(area: &Area<'a>, size: Size, x_label: &str, y_label: &str, lines: &[
 }
 
 /// The range of an axis, with some room above, never empty.
-fn range(values: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
+pub(super) fn range(values: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
     if !low.is_finite() {
