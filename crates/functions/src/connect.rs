@@ -144,6 +144,24 @@ impl Target {
     pub async fn connect_listening(
         &self,
     ) -> Result<(Client, mpsc::UnboundedReceiver<Notification>), ConnectError> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let client = self.connect_hearing(move |message| match message {
+            // Nobody may be listening, and then there is nobody to tell.
+            AsyncMessage::Notification(notification) => drop(sender.send(notification)),
+            AsyncMessage::Notice(notice) => tracing::debug!(%notice, "the server says"),
+            _ => {}
+        });
+        Ok((client.await?, receiver))
+    }
+
+    /// Opens a connection and hands over what the server says unasked: notices, warnings, notifications.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn connect_hearing(
+        &self,
+        mut hear: impl FnMut(AsyncMessage) + Send + 'static,
+    ) -> Result<Client, ConnectError> {
         let refused = |error: tokio_postgres::Error| ConnectError::Refused {
             target: self.describe(),
             cause: with_sources(&error),
@@ -152,21 +170,15 @@ impl Target {
             .await
             .map_err(|_| ConnectError::Timeout { target: self.describe() })?;
         let (client, mut connection) = opened.map_err(refused)?;
-        let (sender, receiver) = mpsc::unbounded_channel();
         tokio::spawn(
             async move {
                 while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-                    match message {
-                        // Nobody may be listening, and then there is nobody to tell.
-                        AsyncMessage::Notification(notification) => drop(sender.send(notification)),
-                        AsyncMessage::Notice(notice) => tracing::debug!(%notice, "the server says"),
-                        _ => {}
-                    }
+                    hear(message);
                 }
             }
             .boxed(),
         );
-        Ok((client, receiver))
+        Ok(client)
     }
 
     /// What cancel requests and connections need for TLS.

@@ -17,7 +17,7 @@ mod open;
 use std::time::Duration;
 
 pub use closed::{closed_loop, closed_loop_with, ClosedRun};
-pub use open::{open_loop, OpenRun};
+pub use open::{open_loop, open_loop_until, OpenRun};
 
 /// What can keep a load from being run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

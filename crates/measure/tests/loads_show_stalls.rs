@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duramen_measure::clock;
-use duramen_measure::load::{closed_loop, closed_loop_with, open_loop, LoadError};
+use duramen_measure::load::{closed_loop, closed_loop_with, open_loop, open_loop_until, LoadError};
 use tokio::sync::Mutex;
 
 const STALL: Duration = Duration::from_millis(300);
@@ -129,6 +129,29 @@ async fn a_run_that_is_given_up_stops() {
     let after = started.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(started.load(Ordering::SeqCst), after);
+}
+
+#[tokio::test]
+async fn a_load_that_is_stopped_ends_what_it_has_begun() {
+    let begun = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&begun);
+    let stop = {
+        let begun = Arc::clone(&begun);
+        async move {
+            while begun.load(Ordering::SeqCst) < 5 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    };
+    let run = open_loop_until(stop, 200.0, 1_000_000, 1_000, LONG, move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { tokio::time::sleep(Duration::from_millis(100)).await }
+    });
+    let run = run.await.unwrap();
+    assert_eq!(run.samples.len() as u64, begun.load(Ordering::SeqCst));
+    assert!(run.samples.len() >= 5 && run.samples.len() < 1_000_000);
+    assert_eq!(run.samples.len() as u64 + run.not_started, 1_000_000);
+    assert!(run.unfinished.is_empty() && run.dropped == 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

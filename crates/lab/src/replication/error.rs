@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use duramen_functions::connect::ConnectError;
 use duramen_measure::evidence::EvidenceError;
 use duramen_measure::host::HostError;
+use duramen_measure::load::LoadError;
 use duramen_measure::report::ReportError;
 use duramen_postgres::{ClusterError, InstallationError, StartError, UserError};
 
@@ -72,6 +73,12 @@ pub enum ReplicationError {
         /// For how long.
         seconds: u64,
     },
+    /// A load did not do what it is for.
+    #[error("{0}")]
+    Load(String),
+    /// The load could not be run.
+    #[error("the load: {0}")]
+    Generator(#[from] LoadError),
     /// What was changed could not be put back. The file says what; `duramen lab restore` tries again.
     #[error("cannot put back the settings of the {node}: {detail}\nrun `duramen lab restore` when it can be reached; {} says what is to be put back", file.display())]
     Restore {

@@ -5,6 +5,7 @@ pub mod advice;
 pub mod bars;
 pub mod checks;
 pub mod error;
+pub mod expect;
 pub mod figures;
 pub mod findings;
 pub mod level;
@@ -12,11 +13,15 @@ pub mod options;
 pub mod outcome;
 pub mod pair;
 pub mod pass;
+pub mod plan;
 mod report;
 pub mod scenario;
+pub mod suite;
 pub mod summary;
 pub mod table;
 mod timeline;
+
+use duramen_measure::evidence::Evidence;
 
 pub use error::ReplicationError;
 pub use level::Level;
@@ -26,3 +31,36 @@ pub use table::{print_findings, print_table};
 
 /// The name of the suite in its evidence.
 pub const SUITE: &str = "replication";
+
+/// Runs the suite and writes the documents that `options` names. `say` is told what is being done, if
+/// `options.progress`. Everything that was changed is put back and everything that was started is stopped when it
+/// returns, also when it is interrupted.
+///
+/// ```no_run
+/// use duramen_lab::replication::{run, Options};
+///
+/// let options = Options { quick: true, ..Options::new("out", "target/release/duramen") };
+/// let evidence = run(&options, &|doing| eprintln!("{doing}"))?;
+/// println!("{}", evidence.verdict);
+/// # Ok::<(), duramen_lab::replication::ReplicationError>(())
+/// ```
+///
+/// # Errors
+/// When the options make no sense, the servers are not what is needed, the run is interrupted, something could not be
+/// put back, or a document cannot be written. A scenario that fails is no error: it is told, and fails a check.
+pub fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, ReplicationError> {
+    let quiet = |_: &str| {};
+    let say: &(dyn Fn(&str) + Sync) = if options.progress { say } else { &quiet };
+    // A thread of its own: the caller may be within a runtime, and one thread is all that the load is to take.
+    let evidence = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| suite::run(options, say));
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    if let Some(path) = &options.json {
+        evidence.write(path)?;
+    }
+    if let Some(path) = &options.html {
+        report::page(&evidence).write(path)?;
+    }
+    Ok(evidence)
+}

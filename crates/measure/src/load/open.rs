@@ -1,6 +1,8 @@
 //! The open loop: operations that start when they are due.
 
 use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +30,7 @@ pub struct OpenRun<T> {
     /// The operations that were not started because as many as allowed were in flight: the system, as a user sees
     /// it, refused them. A run with drops has no right percentiles; the number of drops is its result.
     pub dropped: u64,
-    /// The operations that were not yet due at the deadline.
+    /// The operations that were not yet due at the deadline, or when the load was stopped.
     pub not_started: u64,
     /// From the beginning of the run to the end of the last operation, or the deadline if it cut one off.
     pub elapsed: Duration,
@@ -97,6 +99,42 @@ where
     R: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
+    open_loop_until(std::future::pending(), rate_per_s, count, max_in_flight, deadline, op).await
+}
+
+/// As [`open_loop`], until `stop` ends: from then on nothing more is started, and what is in flight goes on to its end
+/// or the deadline. For loads that are to last as long as something else does.
+///
+/// # Errors
+/// As [`open_loop`].
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// use duramen_measure::load::open_loop_until;
+/// use std::time::Duration;
+///
+/// let stop = tokio::time::sleep(Duration::from_millis(50));
+/// let run = open_loop_until(stop, 100.0, 1_000, 8, Duration::from_secs(5), |call| async move { call.index }).await?;
+/// assert!(run.samples.len() < 1_000 && run.not_started > 0);
+/// # Ok::<(), duramen_measure::load::LoadError>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Panics
+/// Outside a tokio runtime with timers.
+pub async fn open_loop_until<F, R, T>(
+    stop: impl Future<Output = ()>,
+    rate_per_s: f64,
+    count: u64,
+    max_in_flight: usize,
+    deadline: Duration,
+    op: F,
+) -> Result<OpenRun<T>, LoadError>
+where
+    F: Fn(Call) -> R + Send + Sync + 'static,
+    R: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
     if !(rate_per_s.is_finite() && rate_per_s > 0.0) {
         return Err(LoadError::Rate(rate_per_s));
     }
@@ -112,8 +150,11 @@ where
         rate_per_s,
         count,
         deadline,
+        stopped: Arc::default(),
         op: Arc::new(op),
     };
+    let stopped = Arc::clone(&pacer.stopped);
+    let mut stop = pin!(stop);
     // If this future is dropped, the channel closes, and the thread and all operations end by themselves.
     let pacing = tokio::task::spawn_blocking(move || pacer.run());
 
@@ -124,7 +165,15 @@ where
         not_started: 0,
         elapsed: Duration::ZERO,
     };
-    while let Some(outcome) = received.recv().await {
+    loop {
+        let outcome = tokio::select! {
+            outcome = received.recv() => outcome,
+            () = &mut stop, if !stopped.load(Ordering::Relaxed) => {
+                stopped.store(true, Ordering::Relaxed);
+                continue;
+            }
+        };
+        let Some(outcome) = outcome else { break };
         match outcome {
             Outcome::Ended(sample) => {
                 run.elapsed = run.elapsed.max(sample.scheduled + sample.latency);
@@ -155,6 +204,7 @@ struct Pacer<F, T> {
     rate_per_s: f64,
     count: u64,
     deadline: Duration,
+    stopped: Arc<AtomicBool>,
     op: Arc<F>,
 }
 
@@ -170,21 +220,19 @@ where
             // Each time comes from the beginning, so that the errors of the sleeps do not add up.
             let offset = index as f64 / self.rate_per_s;
             let scheduled = Duration::try_from_secs_f64(offset).unwrap_or(Duration::MAX);
-            if scheduled >= self.deadline {
+            if scheduled < self.deadline && self.sleep_until(begin + scheduled) {
+                self.start(index, begin, scheduled);
+            } else {
                 self.report(Outcome::NotStarted(self.count - index));
                 return;
             }
-            if !self.sleep_until(begin + scheduled) {
-                return;
-            }
-            self.start(index, begin, scheduled);
         }
     }
 
     /// Whether the run is still wanted.
     fn sleep_until(&self, due: Instant) -> bool {
         loop {
-            if self.outcomes.is_closed() {
+            if self.outcomes.is_closed() || self.stopped.load(Ordering::Relaxed) {
                 return false;
             }
             let left = due.saturating_duration_since(clock::now());

@@ -1,3 +1,196 @@
-//! A pass: data, what happens beside the load, the load, and what was seen meanwhile.
+//! A pass: fresh data, what happens beside the load, the load, and what was seen meanwhile.
+//!
+//! Every kind of scenario has its module (`latency`, `held`, `statement`, `special`); they share the frame ([`run`]), the
+//! load (`probe` on sessions of `session`), the samplers ([`sample`]), the actions (`act`), the WAL (`wal`) and the
+//! servers' counters (`counters`). Gaps between commits become stalls in [`stall`].
 
+mod act;
+mod counters;
+mod held;
+mod latency;
+mod probe;
+pub mod sample;
+mod session;
+mod special;
+pub(super) mod staleness;
 pub mod stall;
+mod statement;
+pub mod text;
+mod wal;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use duramen_measure::clock;
+use tokio_postgres::Client;
+
+use super::error::ReplicationError;
+use super::expect::{unmet, wait_expected, Circumstances};
+use super::level::Level;
+use super::options::Options;
+use super::outcome::{Block, Conditions, Pass, Sample};
+use super::pair::Pair;
+use super::scenario::{Expect, Kind, Node, Scenario, Special};
+use act::{Stage, REPLAY};
+use probe::Load;
+use sample::Sampler;
+use text::Names;
+
+pub(super) use act::run_on_primary;
+
+/// What all passes of a run share.
+pub(super) struct Bench<'a> {
+    pub(super) pair: &'a Pair,
+    pub(super) options: &'a Options,
+    /// The seed of the run; each pass takes the next number after it.
+    pub(super) seed: AtomicU64,
+}
+
+/// One pass of the plan.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Unit {
+    /// Under which conditions.
+    pub conditions: Conditions,
+    /// From 0.
+    pub repeat: u32,
+    /// For kinds that have one level a pass.
+    pub level: Level,
+}
+
+/// What a kind of pass brings back: blocks without gaps, which are found when the samples are there.
+#[derive(Default)]
+struct Measured {
+    runs: Vec<(Level, u32, Duration, probe::Run)>,
+    /// Where the WAL of the pass begins.
+    wal_from: u64,
+    blocker: Option<Duration>,
+    backlog_bytes: Option<u64>,
+    unmet: Vec<String>,
+}
+
+/// What a pass works with.
+struct Frame<'a> {
+    bench: &'a Bench<'a>,
+    scenario: &'a Scenario,
+    names: Names,
+    unit: Unit,
+    origin: Instant,
+    primary: Client,
+    standby: Client,
+}
+
+/// Whether the levels of a scenario are passes of their own, or blocks of one pass.
+#[must_use]
+pub fn is_one_level_a_pass(kind: Kind) -> bool {
+    matches!(kind, Kind::Stall | Kind::Statement)
+}
+
+/// Runs a pass. The data are there, and the standby has replayed them.
+pub(super) async fn run(
+    bench: &Bench<'_>,
+    scenario: &Scenario,
+    unit: Unit,
+) -> Result<Pass, ReplicationError> {
+    let pair = bench.pair;
+    pair.caught_up(REPLAY).await?;
+    let frame = Frame {
+        bench,
+        scenario,
+        names: Names::of(scenario, bench.options.quick),
+        unit,
+        primary: act::local(pair).await?,
+        standby: pair.connect(Node::Standby).await?,
+        origin: clock::now(),
+    };
+    let cancelled = counters::cancelled(&frame.standby).await?;
+    let files = counters::relation_files(&frame.standby).await?;
+    let sampler = Sampler::start(pair, frame.origin);
+    let measured = match scenario.kind {
+        Kind::Latency => latency::measure(&frame).await,
+        Kind::Saturation => latency::saturate(&frame).await,
+        Kind::Stall => held::measure(&frame).await,
+        Kind::Statement => statement::measure(&frame).await,
+        Kind::Special(Special::Calibration) => special::calibrate(&frame).await,
+        Kind::Special(Special::CancelledWait) => special::cancel(&frame).await,
+    };
+    let samples = sampler.finish().await?;
+    frame.close(measured?, samples, cancelled, files).await
+}
+
+impl Frame<'_> {
+    /// A stage for the actions of this pass.
+    fn stage<'b>(&'b self, load: Option<&'b Load>) -> Stage<'b> {
+        let feedback = self.unit.conditions.feedback;
+        let expected = wait_expected(self.scenario.expect, self.bench.pair.major(), feedback);
+        Stage::new(self.bench.pair, self.bench.options, &self.names, feedback, expected, load)
+    }
+
+    async fn sessions(&self, clients: u32) -> Result<std::sync::Arc<Load>, ReplicationError> {
+        let seed = self.bench.seed.fetch_add(1, Ordering::Relaxed);
+        Load::open_sessions(self.bench.pair, &self.scenario.probe, &self.names, clients, seed, self.origin)
+            .await
+    }
+
+    /// The clients that the scenario asks for.
+    fn clients(&self) -> u32 {
+        self.scenario.probe.clients.max(1)
+    }
+
+    async fn flushed(&self) -> Result<u64, ReplicationError> {
+        counters::flushed(&self.primary).await
+    }
+
+    /// Reads what is left to be read, and holds the pass against what was expected.
+    async fn close(
+        self,
+        measured: Measured,
+        samples: Vec<Sample>,
+        cancelled: u64,
+        files: u64,
+    ) -> Result<Pass, ReplicationError> {
+        let (bench, expect) = (self.bench, self.scenario.expect);
+        let wal_to = self.flushed().await?;
+        bench.pair.caught_up(REPLAY).await?;
+        // The standby may have been away meanwhile.
+        let standby = bench.pair.connect(Node::Standby).await?;
+        let counts_images = expect.iter().any(|expect| matches!(expect, Expect::FullPageImages(_)));
+        let full_page_images = if counts_images {
+            Some(wal::records_with_images(&self.primary, measured.wal_from, wal_to).await?)
+        } else {
+            None
+        };
+        let blocks: Vec<Block> = measured
+            .runs
+            .into_iter()
+            .map(|(level, clients, apply_delay, run)| Block {
+                apply_delay,
+                ..run.into_block(level, clients, &samples)
+            })
+            .collect();
+        let mut pass = Pass {
+            conditions: self.unit.conditions,
+            repeat: self.unit.repeat,
+            blocks,
+            blocker: measured.blocker,
+            samples,
+            wal: wal::between(&self.primary, measured.wal_from, wal_to).await?,
+            backlog_bytes: measured.backlog_bytes,
+            files_removed: Some(files.saturating_sub(counters::relation_files(&standby).await?)),
+            // A standby that was started again counts from nothing.
+            cancelled: counters::cancelled(&standby).await?.saturating_sub(cancelled),
+            unmet: measured.unmet,
+        };
+        let delayed = || pass.blocks.iter().filter(|block| !block.apply_delay.is_zero());
+        let blocker = match self.scenario.kind {
+            Kind::Special(Special::Calibration) => delayed().map(|block| block.elapsed).sum(),
+            _ => pass.blocker.unwrap_or(bench.options.blocker()),
+        };
+        let longest_wait = match u64::try_from(bench.options.max_standby_delay_ms) {
+            Ok(delay_ms) => blocker.min(Duration::from_millis(delay_ms)),
+            Err(_) => blocker,
+        };
+        let circumstances = Circumstances { major: bench.pair.major(), longest_wait, full_page_images };
+        pass.unmet.extend(unmet(expect, &pass, &circumstances));
+        Ok(pass)
+    }
+}

@@ -1,0 +1,166 @@
+//! Whether what a scenario is about has happened: without that its figures say nothing.
+//!
+//! What the startup process of the standby waits for does not depend on the level of the commits, because the WAL is the
+//! same; so these expectations are held against every pass. Which commits stop ([`Expect::StallsFrom`]) is no
+//! expectation of a pass but what a scenario is to show, and is judged over all of its passes.
+
+use std::time::Duration;
+
+use super::outcome::{Pass, Sample};
+use super::pass::sample::PERIOD;
+use super::pass::stall::EVIDENCE;
+use super::scenario::{Expect, Wait};
+
+/// One sample speaks for no more time than this: whoever was held up longer has not looked.
+const SPEAKS_FOR: Duration = Duration::from_millis(300);
+
+/// What is known of a pass beside what it brings back.
+#[derive(Debug, Clone, Copy)]
+pub struct Circumstances {
+    /// The major version of the servers.
+    pub major: u32,
+    /// How long the startup process can wait before the reader is cancelled: the length of the blocker, or
+    /// `max_standby_streaming_delay` if that is shorter.
+    pub longest_wait: Duration,
+    /// WAL records with a full-page image, if they were counted.
+    pub full_page_images: Option<u64>,
+}
+
+/// The expectations that a pass did not meet, in words.
+#[must_use]
+pub fn unmet(expect: &[Expect], pass: &Pass, circumstances: &Circumstances) -> Vec<String> {
+    let helped =
+        pass.conditions.feedback && expect.iter().any(|expect| matches!(expect, Expect::FeedbackHelps(true)));
+    expect.iter().filter_map(|expect| reason(expect, pass, circumstances, helped)).collect()
+}
+
+/// Whether a pass is expected to bring about a wait of the startup process.
+#[must_use]
+pub fn wait_expected(expect: &[Expect], major: u32, feedback: bool) -> bool {
+    let helped = feedback && expect.iter().any(|expect| matches!(expect, Expect::FeedbackHelps(true)));
+    let since = |expect: &Expect| match expect {
+        Expect::StartupSince(first, _) => major >= *first,
+        _ => true,
+    };
+    !helped && expect.iter().all(since)
+}
+
+fn reason(expect: &Expect, pass: &Pass, circumstances: &Circumstances, helped: bool) -> Option<String> {
+    match *expect {
+        Expect::Startup(wait) if helped => waited_not(pass, wait, "although hot_standby_feedback was on"),
+        Expect::Startup(wait) => waited(pass, wait, circumstances),
+        Expect::StartupSince(major, wait) if circumstances.major < major => {
+            waited_not(pass, wait, &format!("which is not expected before PostgreSQL {major}"))
+        }
+        Expect::StartupSince(_, wait) if helped => {
+            waited_not(pass, wait, "although hot_standby_feedback was on")
+        }
+        Expect::StartupSince(_, wait) => waited(pass, wait, circumstances),
+        Expect::Records(name, least, per_thousand) => {
+            let count = records(pass, name);
+            let commits: u64 = pass.blocks.iter().map(|block| block.committed).sum();
+            if !per_thousand {
+                return (count < least).then(|| {
+                    format!("the WAL has {count} records {name}, and at least {least} were expected")
+                });
+            }
+            let rate = (count * 1_000).checked_div(commits).unwrap_or(0);
+            (rate < least).then(|| {
+                format!(
+                    "the WAL has {count} records {name} for {commits} commits, and at least {least} for each 1,000 were \
+                     expected"
+                )
+            })
+        }
+        Expect::FullPageImages(least) => {
+            let count = circumstances.full_page_images.unwrap_or(0);
+            (count < least).then(|| {
+                format!(
+                    "the WAL has {count} records with full-page images, and at least {least} were expected"
+                )
+            })
+        }
+        Expect::Backlog(least) => {
+            let bytes = pass.backlog_bytes.unwrap_or(0);
+            (bytes < least).then(|| {
+                format!(
+                    "the standby had {bytes} B to replay when the statement began, and at least {least} B were \
+                     expected"
+                )
+            })
+        }
+        Expect::FilesRemoved(least) => {
+            let count = pass.files_removed.unwrap_or(0);
+            (count < least).then(|| {
+                format!("{count} files went away on the standby, and at least {least} were expected")
+            })
+        }
+        // Feedback is held against the wait above; who stalls is judged over all passes.
+        Expect::FeedbackHelps(_) | Expect::StallsFrom(_) => None,
+    }
+}
+
+fn waited(pass: &Pass, wait: Wait, circumstances: &Circumstances) -> Option<String> {
+    let least = circumstances.longest_wait / 2;
+    let seen = time_in(&pass.samples, wait);
+    (seen < least).then(|| {
+        let others: Vec<String> =
+            [Wait::Snapshot, Wait::Lock, Wait::BufferPin, Wait::ApplyDelay, Wait::Absent]
+                .into_iter()
+                .filter(|other| *other != wait)
+                .map(|other| (other, time_in(&pass.samples, other)))
+                .filter(|(_, time)| !time.is_zero())
+                .map(|(other, time)| format!("{} for {:.1} s", words(other), time.as_secs_f64()))
+                .collect();
+        let others =
+            if others.is_empty() { String::new() } else { format!(" (it waited for {})", others.join(", ")) };
+        format!(
+            "the startup process waited {:.1} s for {}, and at least {:.1} s were expected{others}",
+            seen.as_secs_f64(),
+            words(wait),
+            least.as_secs_f64()
+        )
+    })
+}
+
+fn waited_not(pass: &Pass, wait: Wait, but: &str) -> Option<String> {
+    let seen = pass.samples.iter().filter(|sample| sample.wait == Some(wait)).count();
+    (seen >= EVIDENCE).then(|| {
+        let time = time_in(&pass.samples, wait).as_secs_f64();
+        format!("the startup process waited {time:.1} s for {}, {but}", words(wait))
+    })
+}
+
+/// How long samples in a row name a wait.
+#[must_use]
+pub fn time_in(samples: &[Sample], wait: Wait) -> Duration {
+    samples
+        .iter()
+        .zip(samples.iter().skip(1).map(|next| next.at).chain([Duration::MAX]))
+        .filter(|(sample, _)| sample.wait == Some(wait))
+        .map(|(sample, next)| match next.checked_sub(sample.at) {
+            Some(step) if next != Duration::MAX => step.min(SPEAKS_FOR),
+            _ => PERIOD,
+        })
+        .sum()
+}
+
+/// Records of a resource manager, or of those of its types whose names begin so: `Heap2/PRUNE` are three types since 17.
+fn records(pass: &Pass, name: &str) -> u64 {
+    let is_meant = |found: &str| match name.split_once('/') {
+        Some(_) => found.starts_with(name),
+        None => found.split('/').next() == Some(name),
+    };
+    pass.wal.records.iter().filter(|(found, ..)| is_meant(found)).map(|(_, count, ..)| count).sum()
+}
+
+/// What a wait is called in sentences.
+fn words(wait: Wait) -> &'static str {
+    match wait {
+        Wait::Snapshot => "a reader's snapshot",
+        Wait::Lock => "a reader's lock",
+        Wait::BufferPin => "a reader's pin of a page",
+        Wait::ApplyDelay => "recovery_min_apply_delay",
+        Wait::Absent => "nothing, because it was not there",
+    }
+}

@@ -1,0 +1,119 @@
+//! One session of the load, and the numbers that it sends.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use duramen_functions::connect::Target;
+use tokio::time::timeout;
+use tokio_postgres::types::{to_sql_checked, IsNull, ToSql, Type};
+use tokio_postgres::{Client, Statement};
+
+use super::super::error::ReplicationError;
+use super::super::level::Level;
+use super::super::pair::Pair;
+use super::super::scenario::Node;
+
+/// How long what takes no time may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A session on the primary with the statements of the load prepared.
+pub(super) struct Session {
+    client: Client,
+    statements: Vec<Statement>,
+    target: Target,
+}
+
+impl Session {
+    /// Opens one and prepares the statements.
+    pub(super) async fn open(pair: &Pair, texts: &[String]) -> Result<Self, ReplicationError> {
+        let client = pair.connect(Node::Primary).await?;
+        let mut statements = Vec::with_capacity(texts.len());
+        for text in texts {
+            let prepared = client.prepare(text).await;
+            statements.push(prepared.map_err(failed(format!("prepare {text:?}"), Node::Primary))?);
+        }
+        Ok(Self { client, statements, target: pair.target(Node::Primary).clone() })
+    }
+
+    /// From now on it commits at this level.
+    pub(super) async fn set_level(&self, level: Level) -> Result<(), ReplicationError> {
+        let doing = format!("set synchronous_commit to {level}");
+        let sql = format!("SET synchronous_commit = {level}");
+        within(PATIENCE, &doing, self.client.batch_execute(&sql))
+            .await?
+            .map_err(failed(doing.clone(), Node::Primary))
+    }
+
+    /// One transaction. One that changes nothing does not wait for anything, so it counts as failed.
+    pub(super) async fn commit(&self, statement: usize, numbers: &[i64]) -> Result<(), String> {
+        let statement = &self.statements[statement];
+        let numbers: Vec<Number> = numbers.iter().copied().map(Number).collect();
+        let parameters: Vec<&(dyn ToSql + Sync)> = numbers
+            .iter()
+            .take(statement.params().len())
+            .map(|number| number as &(dyn ToSql + Sync))
+            .collect();
+        match self.client.execute(statement, &parameters).await {
+            Ok(0) => Err("the statement changed nothing".to_owned()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Asks the server to end what the session does. Whether it hears is seen when the session is used again.
+    pub(super) async fn cancel(&self) {
+        if let Ok(tls) = self.target.tls() {
+            // A server that cannot be reached has nothing to cancel.
+            let _ = timeout(PATIENCE, self.client.cancel_token().cancel_query(tls)).await;
+        }
+    }
+}
+
+/// A whole number as a parameter of whatever type the statement has.
+#[derive(Debug)]
+pub(super) struct Number(pub(super) i64);
+
+impl ToSql for Number {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match *kind {
+            Type::INT2 => i16::try_from(self.0)?.to_sql(kind, out),
+            Type::INT4 => i32::try_from(self.0)?.to_sql(kind, out),
+            Type::FLOAT8 => (self.0 as f64).to_sql(kind, out),
+            Type::TEXT => self.0.to_string().to_sql(kind, out),
+            _ => self.0.to_sql(kind, out),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        [Type::INT2, Type::INT4, Type::INT8, Type::FLOAT8, Type::TEXT].contains(kind)
+    }
+
+    to_sql_checked!();
+}
+
+/// The error of something that a server refused.
+pub(super) fn failed(
+    doing: impl Into<String>,
+    node: Node,
+) -> impl FnOnce(tokio_postgres::Error) -> ReplicationError {
+    let doing = doing.into();
+    let node = match node {
+        Node::Primary => "primary",
+        Node::Standby => "standby",
+    };
+    move |source| ReplicationError::Database { doing, node, source }
+}
+
+/// What is not done in time is an error.
+pub(super) async fn within<T>(
+    limit: Duration,
+    what: &str,
+    work: impl std::future::Future<Output = T>,
+) -> Result<T, ReplicationError> {
+    let late = |_| ReplicationError::Timeout { what: what.to_owned(), seconds: limit.as_secs() };
+    timeout(limit, work).await.map_err(late)
+}

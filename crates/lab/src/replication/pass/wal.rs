@@ -1,0 +1,56 @@
+//! The WAL of a pass, by `pg_walinspect`.
+
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use super::super::error::ReplicationError;
+use super::super::outcome::Wal;
+use super::super::scenario::Node;
+use super::counters::row_within;
+use super::session::{failed, within};
+
+/// Reading a gigabyte of it takes seconds.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What was written between two positions: bytes, and records by resource manager and type. Positions are bytes from
+/// the beginning of the WAL, flushed.
+pub(super) async fn between(primary: &Client, from: u64, to: u64) -> Result<Wal, ReplicationError> {
+    if to <= from {
+        return Ok(Wal::default());
+    }
+    // The columns for one type of record are named like those for a resource manager. Since 18, sizes are numeric.
+    let sql = "SELECT \"resource_manager/record_type\", count::int8, record_size::int8, fpi_size::int8
+               FROM pg_get_wal_stats($1::text::pg_lsn, $2::text::pg_lsn, true) WHERE count > 0";
+    let doing = "read the WAL with pg_walinspect";
+    let positions = [position(from), position(to)];
+    let rows = within(LIMIT, doing, primary.query(sql, &[&positions[0], &positions[1]])).await?;
+    let rows = rows.map_err(failed(doing, Node::Primary))?;
+    let count = |value: i64| u64::try_from(value).unwrap_or(0);
+    let records = rows
+        .iter()
+        .map(|row| (row.get::<_, String>(0), count(row.get(1)), count(row.get(2)), count(row.get(3))))
+        .collect();
+    Ok(Wal { bytes: to - from, records })
+}
+
+/// How many records between two positions hold a full-page image: there are at least so many images.
+pub(super) async fn records_with_images(
+    primary: &Client,
+    from: u64,
+    to: u64,
+) -> Result<u64, ReplicationError> {
+    if to <= from {
+        return Ok(0);
+    }
+    let sql = "SELECT count(*) FROM pg_get_wal_records_info($1::text::pg_lsn, $2::text::pg_lsn) WHERE fpi_length > 0";
+    let doing = "count full-page images with pg_walinspect";
+    let row =
+        row_within(LIMIT, primary, Node::Primary, doing, sql, &[&position(from), &position(to)]).await?;
+    Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or(0))
+}
+
+/// A position as PostgreSQL writes it.
+fn position(lsn: u64) -> String {
+    format!("{:X}/{:X}", lsn >> 32, lsn & 0xffff_ffff)
+}

@@ -1,0 +1,73 @@
+//! What a run does, in which order, and how long that will take.
+
+use std::time::Duration;
+
+use super::level::Level;
+use super::options::Options;
+use super::outcome::Conditions;
+use super::pass::{is_one_level_a_pass, Unit};
+use super::scenario::{Expect, Kind, Scenario};
+
+/// The passes of one repeat of a scenario, in random order.
+#[must_use]
+pub fn units(scenario: &Scenario, options: &Options, repeat: u32, rng: &mut fastrand::Rng) -> Vec<Unit> {
+    let mut units = Vec::new();
+    for conditions in conditions(scenario, options) {
+        for level in levels(scenario, options, conditions) {
+            units.push(Unit { conditions, repeat, level });
+        }
+    }
+    rng.shuffle(&mut units);
+    units
+}
+
+/// Under which conditions a scenario is measured.
+fn conditions(scenario: &Scenario, options: &Options) -> Vec<Conditions> {
+    let feedback = match &options.feedback {
+        Some(feedback) => feedback.clone(),
+        None if !options.quick && matters(scenario) => vec![false, true],
+        None => vec![false],
+    };
+    let each = |feedback| options.rtt_ms.iter().map(move |rtt_ms| Conditions { feedback, rtt_ms: *rtt_ms });
+    feedback.into_iter().flat_map(each).collect()
+}
+
+/// Whether `hot_standby_feedback` is part of what a scenario shows.
+fn matters(scenario: &Scenario) -> bool {
+    scenario.expect.iter().any(|expect| matches!(expect, Expect::FeedbackHelps(_)))
+}
+
+/// The levels that are passes of their own. With feedback that nobody asked for, those that stop without it: whether it
+/// helps is all that is to be seen.
+fn levels(scenario: &Scenario, options: &Options, conditions: Conditions) -> Vec<Level> {
+    let levels = options.levels();
+    if !is_one_level_a_pass(scenario.kind) {
+        return vec![levels.iter().copied().max().unwrap_or(Level::RemoteApply)];
+    }
+    if options.feedback.is_none() && conditions.feedback {
+        let stops = |level: &Level| {
+            scenario.expect.iter().any(|expect| matches!(expect, Expect::StallsFrom(from) if level >= from))
+        };
+        return levels.into_iter().filter(stops).collect();
+    }
+    levels
+}
+
+/// How long a pass takes, roughly, on a machine of today. Only for telling how much is left; what passes did take puts
+/// it right.
+#[must_use]
+pub fn guess(scenario: &Scenario, options: &Options) -> Duration {
+    let levels = u32::try_from(options.levels().len()).unwrap_or(u32::MAX);
+    let (block, blocker) = (options.block(), options.blocker());
+    let pause = Duration::from_millis(200);
+    let rounds = if options.quick { 2 } else { 4 };
+    let set_up = Duration::from_secs(if options.quick { 1 } else { 3 });
+    set_up
+        + match scenario.kind {
+            Kind::Latency => (block + pause) * levels * (rounds + rounds / 2 + 1),
+            Kind::Saturation => (block + pause) * levels * if options.quick { 4 } else { 17 },
+            Kind::Stall => blocker + Duration::from_secs(3),
+            Kind::Statement => Duration::from_secs(2),
+            Kind::Special(_) => blocker + block * rounds * 2,
+        }
+}

@@ -1,0 +1,438 @@
+//! The suite from the first server to the last figure.
+
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use duramen_measure::evidence::{Evidence, Measurement, Severity};
+use duramen_measure::host::Host;
+use duramen_measure::{clock, entropy};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{signal, SignalKind};
+
+use super::error::ReplicationError;
+use super::options::Options;
+use super::outcome::{Conditions, Outcome, Staleness};
+use super::pair::{Pair, APPLICATION_NAME};
+use super::pass::text::Names;
+use super::pass::{self, run_on_primary, staleness, Bench, Unit};
+use super::plan;
+use super::scenario::{catalog, Need, Node, Scenario};
+use super::{figures, SUITE};
+
+/// No repeat of a scenario is begun that would end later than so long after the beginning.
+pub const LIMIT: Duration = Duration::from_secs(57 * 60);
+
+/// What was measured.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// Each scenario, in the order of their numbers.
+    pub outcomes: Vec<Outcome>,
+    /// Each level.
+    pub staleness: Vec<Staleness>,
+    /// What a reader should know about the run itself.
+    pub notes: Vec<String>,
+}
+
+/// Runs the suite on a runtime of one thread: the load is not to take more of the machine than it must, because the
+/// servers may be on it too.
+pub(super) fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, ReplicationError> {
+    let scenarios = chosen(options)?;
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(ReplicationError::Runtime)?;
+    runtime.block_on(whole(options, &scenarios, say))
+}
+
+/// The scenarios that are asked for.
+fn chosen(options: &Options) -> Result<Vec<&'static Scenario>, ReplicationError> {
+    let wanted = &options.scenarios;
+    let known = |number: &u32| catalog().iter().any(|scenario| scenario.number == *number);
+    if let Some(unknown) = wanted.iter().find(|number| !known(number)) {
+        let all: Vec<String> = catalog().iter().map(|scenario| format!("S{}", scenario.number)).collect();
+        return Err(ReplicationError::Options(format!(
+            "there is no scenario S{unknown}; there are {}",
+            all.join(", ")
+        )));
+    }
+    Ok(catalog().iter().filter(|scenario| wanted.is_empty() || wanted.contains(&scenario.number)).collect())
+}
+
+async fn whole(
+    options: &Options,
+    scenarios: &[&'static Scenario],
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<Evidence, ReplicationError> {
+    let mut interrupt = std::pin::pin!(interrupted());
+    say("describing the machine");
+    let mut evidence = Evidence::new(SUITE, Host::fingerprint(&options.dir)?);
+    if !options.command.is_empty() {
+        evidence.command.clone_from(&options.command);
+    }
+    let seed = entropy::seed();
+    evidence.configure("seed", seed);
+    say(&format!("the seed is {seed}"));
+    let pair = tokio::select! {
+        pair = Pair::open(options, say) => pair?,
+        // What has been made so far goes away with it.
+        () = &mut interrupt => return Err(ReplicationError::Interrupted),
+    };
+    // From here on the pair is closed whatever comes.
+    let measured = tokio::select! {
+        measured = async {
+            describe(&pair, options, &mut evidence).await?;
+            measure(&pair, options, scenarios, seed, say).await
+        } => measured,
+        () = &mut interrupt => Err(ReplicationError::Interrupted),
+    };
+    say("putting everything back");
+    let ready = pair.ready_after();
+    let (restored, detail) = pair.close().await?;
+    let measured = measured?;
+    if let Some(ready) = ready {
+        evidence.measurements.push(Measurement::scalar("pair_ready_s", "s", ready.as_secs_f64()));
+    }
+    evidence.check("settings_restored", restored, detail);
+    for note in measured.notes {
+        evidence.find("not_measured", Severity::Warning, None, note);
+    }
+    let mut rng = entropy::rng(seed);
+    figures::tell(&measured.outcomes, &measured.staleness, options, &mut rng, &mut evidence);
+    evidence.finish();
+    Ok(evidence)
+}
+
+/// Ends when somebody asks the process to end.
+async fn interrupted() {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        // Without handlers a signal ends the process, and the guardian clears up.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+/// What was set for the run, and the servers' settings that figures depend on.
+async fn describe(pair: &Pair, options: &Options, evidence: &mut Evidence) -> Result<(), ReplicationError> {
+    let levels: Vec<&str> = options.levels().into_iter().map(|level| level.name()).collect();
+    evidence.configure("levels", levels);
+    evidence.configure("quick", options.quick);
+    evidence.configure("repeats", options.repeats());
+    evidence.configure("blocker_s", options.blocker().as_secs_f64());
+    evidence.configure("block_s", options.block().as_secs_f64());
+    evidence.configure("max_standby_streaming_delay_ms", options.max_standby_delay_ms);
+    evidence.configure("rtt_ms", options.rtt_ms.clone());
+    evidence.configure("own_pair", pair.is_own());
+    evidence.configure("server_major", pair.major());
+    for (node, name) in [(Node::Primary, "primary"), (Node::Standby, "standby")] {
+        let client = pair.connect(node).await?;
+        let sql = "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY ($1) ORDER BY name";
+        let rows = client.query(sql, &[&SETTINGS]).await;
+        let doing = "read the settings".to_owned();
+        let rows = rows.map_err(|source| ReplicationError::Database { doing, node: name, source })?;
+        for row in rows {
+            let (setting, value): (String, String) = (row.get(0), row.get(1));
+            evidence.configure(format!("{name}.{setting}"), value);
+        }
+    }
+    Ok(())
+}
+
+/// Settings that explain figures.
+const SETTINGS: &[&str] = &[
+    "server_version",
+    "shared_buffers",
+    "max_wal_size",
+    "checkpoint_timeout",
+    "wal_level",
+    "wal_compression",
+    "wal_sync_method",
+    "full_page_writes",
+    "fsync",
+    "data_checksums",
+    "max_connections",
+    "synchronous_standby_names",
+    "hot_standby_feedback",
+    "max_standby_streaming_delay",
+    "recovery_prefetch",
+    "wal_receiver_status_interval",
+];
+
+/// Measures scenarios on a pair: all of them once, then all of them again, as often as the options say and the time
+/// allows. A scenario that fails is told as skipped, and the next one runs.
+///
+/// # Errors
+/// When the servers are gone.
+pub async fn measure(
+    pair: &Pair,
+    options: &Options,
+    scenarios: &[&'static Scenario],
+    seed: u64,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<Measured, ReplicationError> {
+    let bench = Bench { pair, options, seed: AtomicU64::new(seed.wrapping_add(1)) };
+    let mut run = Run {
+        bench: &bench,
+        say,
+        begin: clock::now(),
+        rng: entropy::rng(seed),
+        conditions: None,
+        standing: None,
+        done: Duration::ZERO,
+        left: Duration::ZERO,
+        took: Vec::new(),
+    };
+    run.whole(scenarios).await
+}
+
+/// A run under way.
+struct Run<'a> {
+    bench: &'a Bench<'a>,
+    say: &'a (dyn Fn(&str) + Sync),
+    begin: Instant,
+    rng: fastrand::Rng,
+    /// What the servers are set to.
+    conditions: Option<Conditions>,
+    /// Whose data are there.
+    standing: Option<&'static Scenario>,
+    /// Guesses, of passes that are over and of those to come.
+    done: Duration,
+    left: Duration,
+    /// The longest repeat of each scenario so far.
+    took: Vec<(u32, Duration)>,
+}
+
+impl Run<'_> {
+    async fn whole(&mut self, scenarios: &[&'static Scenario]) -> Result<Measured, ReplicationError> {
+        let options = self.bench.options;
+        let new =
+            |scenario: &&Scenario| Outcome { number: scenario.number, passes: Vec::new(), skipped: None };
+        let mut measured = Measured { outcomes: scenarios.iter().map(new).collect(), ..Measured::default() };
+        for (scenario, outcome) in scenarios.iter().zip(&mut measured.outcomes) {
+            outcome.skipped = self.lacks(scenario).await?;
+        }
+        let mut plan: Vec<(&'static Scenario, u32, Vec<Unit>)> = Vec::new();
+        for repeat in 0..options.repeats() {
+            for (scenario, outcome) in scenarios.iter().zip(&measured.outcomes) {
+                if outcome.skipped.is_none() {
+                    let units = plan::units(scenario, options, repeat, &mut self.rng);
+                    self.left +=
+                        plan::guess(scenario, options) * u32::try_from(units.len()).unwrap_or(u32::MAX);
+                    plan.push((scenario, repeat, units));
+                }
+            }
+        }
+        (self.say)("reading on the standby right after commits");
+        match staleness::measure(self.bench).await {
+            Ok(seen) => measured.staleness = seen,
+            Err(error) => measured.notes.push(format!("How stale reads are was not measured: {error}")),
+        }
+        let mut cut = Vec::new();
+        for (scenario, repeat, units) in plan {
+            let Some(outcome) =
+                measured.outcomes.iter_mut().find(|outcome| outcome.number == scenario.number)
+            else {
+                continue;
+            };
+            if outcome.skipped.is_some() {
+                continue;
+            }
+            if !self.has_time(scenario) {
+                match repeat {
+                    0 => outcome.skipped = Some("the time of the run was over".to_owned()),
+                    _ => cut.push(format!("S{} ({} of {})", scenario.number, repeat, options.repeats())),
+                }
+                continue;
+            }
+            let begin = clock::now();
+            if let Err(error) = self.repeat_of(scenario, &units, outcome).await {
+                outcome.skipped = Some(error.to_string());
+                (self.say)(&format!("S{} was not measured to its end: {error}", scenario.number));
+                if let Err(error) = self.clean_up().await {
+                    measured
+                        .notes
+                        .push(format!("The run was given up, because the servers did not recover: {error}"));
+                    break;
+                }
+            }
+            self.took.push((scenario.number, begin.elapsed()));
+        }
+        self.tear_down(None).await;
+        for outcome in &mut measured.outcomes {
+            if outcome.passes.is_empty() && outcome.skipped.is_none() {
+                outcome.skipped = Some("the run was given up before".to_owned());
+            }
+        }
+        if !cut.is_empty() {
+            measured.notes.push(format!(
+                "The time of the run ({} min) did not suffice for all repeats: {}.",
+                LIMIT.as_secs() / 60,
+                cut.join(", ")
+            ));
+        }
+        Ok(measured)
+    }
+
+    /// Whether another repeat would end in time, if it takes as long as the ones before.
+    fn has_time(&self, scenario: &Scenario) -> bool {
+        let before = self.took.iter().filter(|(number, _)| *number == scenario.number).map(|(_, took)| *took);
+        self.begin.elapsed() + before.max().unwrap_or_default() < LIMIT
+    }
+
+    async fn repeat_of(
+        &mut self,
+        scenario: &'static Scenario,
+        units: &[Unit],
+        outcome: &mut Outcome,
+    ) -> Result<(), ReplicationError> {
+        for unit in units {
+            (self.say)(&self.progress(scenario, *unit));
+            self.set(unit.conditions).await?;
+            self.set_up(scenario).await?;
+            outcome.passes.push(pass::run(self.bench, scenario, *unit).await?);
+            let guess = plan::guess(scenario, self.bench.options);
+            self.done += guess;
+            self.left = self.left.saturating_sub(guess);
+        }
+        Ok(())
+    }
+
+    fn progress(&self, scenario: &Scenario, unit: Unit) -> String {
+        let mut what = format!("S{} {}", scenario.number, scenario.name);
+        if pass::is_one_level_a_pass(scenario.kind) {
+            what.push_str(&format!(", {}", unit.level));
+        }
+        if unit.conditions.feedback {
+            what.push_str(", with feedback");
+        }
+        if unit.conditions.rtt_ms > 0 {
+            what.push_str(&format!(", {} ms away", unit.conditions.rtt_ms));
+        }
+        let repeats = self.bench.options.repeats();
+        if repeats > 1 {
+            what.push_str(&format!(", {} of {repeats}", unit.repeat + 1));
+        }
+        // What was guessed, put right by how wrong the guesses have been.
+        let pace = match self.done.is_zero() {
+            true => 1.0,
+            false => self.begin.elapsed().as_secs_f64() / self.done.as_secs_f64(),
+        };
+        let left = self.left.mul_f64(pace).min(LIMIT.saturating_sub(self.begin.elapsed()));
+        format!("{what} (about {} left)", rounded(left))
+    }
+
+    /// Sets what differs.
+    async fn set(&mut self, conditions: Conditions) -> Result<(), ReplicationError> {
+        let before = self.conditions.take();
+        if before.map(|before| before.feedback) != Some(conditions.feedback) {
+            let value = if conditions.feedback { "on" } else { "off" };
+            self.bench.pair.set(Node::Standby, "hot_standby_feedback", Some(value)).await?;
+        }
+        if before.map(|before| before.rtt_ms) != Some(conditions.rtt_ms) {
+            self.bench.pair.set_rtt(Duration::from_millis(conditions.rtt_ms.into()))?;
+        }
+        self.conditions = Some(conditions);
+        Ok(())
+    }
+
+    /// Makes the data of a pass: anew, or in a quick run cheaply from what is there.
+    async fn set_up(&mut self, scenario: &'static Scenario) -> Result<(), ReplicationError> {
+        let names = Names::of(scenario, self.bench.options.quick);
+        let fill = |texts: &[&str]| texts.iter().map(|sql| names.fill(sql)).collect::<Vec<_>>();
+        let is_standing = self.standing.is_some_and(|standing| {
+            let theirs = Names::of(standing, self.bench.options.quick);
+            standing
+                .setup
+                .iter()
+                .map(|sql| theirs.fill(sql))
+                .eq(scenario.setup.iter().map(|sql| names.fill(sql)))
+        });
+        if self.bench.options.quick && is_standing && !scenario.reset.is_empty() {
+            self.standing = Some(scenario);
+            return run_on_primary(self.bench.pair, fill(scenario.reset)).await;
+        }
+        self.tear_down(Some(scenario)).await;
+        for need in scenario.needs {
+            if let Need::LogicalSlot(name) = need {
+                self.bench.pair.record_slot(name).await?;
+            }
+        }
+        self.standing = Some(scenario);
+        run_on_primary(self.bench.pair, fill(scenario.setup)).await
+    }
+
+    /// Removes the data that are there, unless they are those of the same scenario, whose set-up does that.
+    async fn tear_down(&mut self, unless: Option<&Scenario>) {
+        let Some(standing) = self.standing else { return };
+        if unless.is_some_and(|scenario| scenario.number == standing.number) && standing.needs.is_empty() {
+            return;
+        }
+        self.standing = None;
+        let names = Names::of(standing, self.bench.options.quick);
+        for sql in standing.teardown {
+            if let Err(error) = run_on_primary(self.bench.pair, vec![names.fill(sql)]).await {
+                (self.say)(&format!("S{} was not removed: {error}", standing.number));
+            }
+        }
+    }
+
+    /// After a scenario that failed: ends our sessions, brings the standby back, and removes the data.
+    async fn clean_up(&mut self) -> Result<(), ReplicationError> {
+        let pair = self.bench.pair;
+        if pair.is_own() && pair.connect(Node::Standby).await.is_err() {
+            pair.start_standby().await?;
+        }
+        for (node, name) in [(Node::Primary, "primary"), (Node::Standby, "standby")] {
+            let client = pair.connect(node).await?;
+            let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                       WHERE application_name = $1 AND pid <> pg_backend_pid()";
+            let doing = "end the sessions of a scenario that failed".to_owned();
+            client.execute(sql, &[&APPLICATION_NAME]).await.map_err(|source| ReplicationError::Database {
+                doing,
+                node: name,
+                source,
+            })?;
+        }
+        self.conditions = None;
+        self.tear_down(None).await;
+        Ok(())
+    }
+
+    /// What a scenario needs and is not there.
+    async fn lacks(&self, scenario: &Scenario) -> Result<Option<String>, ReplicationError> {
+        let pair = self.bench.pair;
+        for need in scenario.needs {
+            match need {
+                Need::OwnPair if !pair.is_own() => {
+                    return Ok(Some("it stops servers, and is only run on a pair of our own".to_owned()));
+                }
+                Need::LogicalSlot(_) if !pair.has_logical_decoding() => {
+                    return Ok(Some("it needs wal_level = logical and a free replication slot".to_owned()));
+                }
+                _ => {}
+            }
+        }
+        let client = pair.connect(Node::Primary).await?;
+        for extension in scenario.extensions {
+            let sql = "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = $1)";
+            let found = client.query_one(sql, &[extension]).await;
+            let doing = format!("look for the extension {extension}");
+            let found =
+                found.map_err(|source| ReplicationError::Database { doing, node: "primary", source })?;
+            if !found.get::<_, bool>(0) {
+                return Ok(Some(format!("the extension {extension} is not installed on the primary")));
+            }
+            run_on_primary(pair, vec![format!("CREATE EXTENSION IF NOT EXISTS {extension}")]).await?;
+        }
+        Ok(None)
+    }
+}
+
+/// A time as one says it.
+fn rounded(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..100 => format!("{seconds} s"),
+        seconds => format!("{} min", (seconds + 30) / 60),
+    }
+}

@@ -1,0 +1,145 @@
+//! When a pass is said to be invalid, and in which words.
+
+use std::time::Duration;
+
+use duramen_lab::replication::expect::{time_in, unmet, wait_expected, Circumstances};
+use duramen_lab::replication::outcome::{Block, Conditions, Pass, Sample, Wal};
+use duramen_lab::replication::scenario::{Expect, Wait};
+use duramen_lab::replication::Level;
+use duramen_measure::histogram::LatencyHistogram;
+
+const NOW: Circumstances =
+    Circumstances { major: 18, longest_wait: Duration::from_secs(4), full_page_images: None };
+
+fn pass(samples: Vec<Sample>) -> Pass {
+    let block = Block {
+        level: Level::RemoteApply,
+        clients: 1,
+        apply_delay: Duration::ZERO,
+        begin: Duration::ZERO,
+        elapsed: Duration::from_secs(6),
+        response: LatencyHistogram::new(),
+        service: LatencyHistogram::new(),
+        commits: Vec::new(),
+        committed: 2_000,
+        failed: None,
+        gaps: Vec::new(),
+    };
+    Pass {
+        conditions: Conditions { feedback: false, rtt_ms: 0 },
+        repeat: 0,
+        blocks: vec![block],
+        blocker: Some(Duration::from_secs(4)),
+        samples,
+        wal: Wal::default(),
+        backlog_bytes: None,
+        files_removed: None,
+        cancelled: 0,
+        unmet: Vec::new(),
+    }
+}
+
+/// Ten samples a second for so long, each with this wait, from a time on.
+fn waiting(from_ms: u64, for_ms: u64, wait: Wait) -> Vec<Sample> {
+    (from_ms..from_ms + for_ms)
+        .step_by(100)
+        .map(|at| Sample { at: Duration::from_millis(at), wait: Some(wait), ..Sample::default() })
+        .collect()
+}
+
+#[test]
+fn half_of_the_time_is_enough_for_a_wait() {
+    let expect = [Expect::Startup(Wait::Snapshot)];
+    assert_eq!(unmet(&expect, &pass(waiting(1_000, 2_000, Wait::Snapshot)), &NOW), [""; 0]);
+    let short = unmet(&expect, &pass(waiting(1_000, 1_900, Wait::Snapshot)), &NOW);
+    assert!(short[0].contains("1.9 s") && short[0].contains("2.0 s"), "{short:?}");
+}
+
+#[test]
+fn another_wait_is_named() {
+    let told = unmet(&[Expect::Startup(Wait::Lock)], &pass(waiting(0, 4_000, Wait::Snapshot)), &NOW);
+    assert!(told[0].contains("0.0 s for a reader's lock"), "{told:?}");
+    assert!(told[0].contains("it waited for a reader's snapshot for 4.0 s"), "{told:?}");
+}
+
+#[test]
+fn a_sampler_that_slept_does_not_count_what_it_has_not_seen() {
+    let mut samples = waiting(0, 200, Wait::Snapshot);
+    samples.extend(waiting(5_000, 100, Wait::Snapshot));
+    // 100 ms to the next sample, then no more than 300 ms, then one last sample of 100 ms.
+    assert_eq!(time_in(&samples, Wait::Snapshot), Duration::from_millis(500));
+}
+
+#[test]
+fn feedback_that_helps_must_help() {
+    let expect = [Expect::Startup(Wait::Snapshot), Expect::FeedbackHelps(true)];
+    let mut fed = pass(waiting(0, 4_000, Wait::Snapshot));
+    fed.conditions.feedback = true;
+    let told = unmet(&expect, &fed, &NOW);
+    assert!(told.len() == 1 && told[0].contains("although hot_standby_feedback was on"), "{told:?}");
+    fed.samples = Vec::new();
+    assert_eq!(unmet(&expect, &fed, &NOW), [""; 0]);
+    assert_eq!(unmet(&expect, &pass(Vec::new()), &NOW).len(), 1, "without feedback the wait is missing");
+
+    let expect = [Expect::Startup(Wait::Lock), Expect::FeedbackHelps(false)];
+    assert_eq!(unmet(&expect, &fed, &NOW).len(), 1, "feedback does not help against a lock");
+    fed.samples = waiting(0, 4_000, Wait::Lock);
+    assert_eq!(unmet(&expect, &fed, &NOW), [""; 0]);
+}
+
+#[test]
+fn what_depends_on_the_version_is_expected_only_there() {
+    let expect = [Expect::StartupSince(17, Wait::BufferPin)];
+    let waited = pass(waiting(0, 4_000, Wait::BufferPin));
+    let (old, quiet) = (Circumstances { major: 16, ..NOW }, pass(Vec::new()));
+    assert_eq!(unmet(&expect, &waited, &NOW), [""; 0]);
+    assert_eq!(unmet(&expect, &quiet, &NOW).len(), 1);
+    assert_eq!(unmet(&expect, &quiet, &old), [""; 0]);
+    let told = unmet(&expect, &waited, &old);
+    assert!(told[0].contains("not expected before PostgreSQL 17"), "{told:?}");
+    assert!(wait_expected(&expect, 17, false) && !wait_expected(&expect, 16, false));
+}
+
+#[test]
+fn records_are_counted_by_manager_and_by_type() {
+    let mut pass = pass(Vec::new());
+    let record = |name: &str, count| (name.to_owned(), count, 0, 0);
+    pass.wal.records = vec![
+        record("Btree/INSERT_LEAF", 3_000),
+        record("Btree/DEDUP", 10),
+        record("Heap2/PRUNE_ON_ACCESS", 4),
+        record("Heap2/PRUNE_VACUUM_SCAN", 2),
+        record("Heap/INSERT", 900),
+    ];
+    let met = |expect| unmet(&[expect], &pass, &NOW).is_empty();
+    assert!(met(Expect::Records("Btree", 3_010, false)) && !met(Expect::Records("Btree", 3_011, false)));
+    assert!(met(Expect::Records("Btree", 1_505, true)) && !met(Expect::Records("Btree", 1_506, true)));
+    assert!(met(Expect::Records("Heap2/PRUNE", 6, false)) && !met(Expect::Records("Heap2/PRUNE", 7, false)));
+    assert!(met(Expect::Records("Heap", 900, false)) && !met(Expect::Records("Heap", 901, false)));
+    assert!(!met(Expect::Records("Gin", 1, false)));
+}
+
+#[test]
+fn nothing_committed_is_no_rate() {
+    let mut pass = pass(Vec::new());
+    pass.blocks[0].committed = 0;
+    pass.wal.records = vec![("Btree/INSERT_LEAF".to_owned(), 5, 0, 0)];
+    assert_eq!(unmet(&[Expect::Records("Btree", 1, true)], &pass, &NOW).len(), 1);
+}
+
+#[test]
+fn images_backlog_and_files_are_held_against_their_least() {
+    let mut pass = pass(Vec::new());
+    let expect = [Expect::FullPageImages(10), Expect::Backlog(1_000), Expect::FilesRemoved(50)];
+    assert_eq!(unmet(&expect, &pass, &NOW).len(), 3, "what is not known is not met");
+    (pass.backlog_bytes, pass.files_removed) = (Some(999), Some(49));
+    let almost = Circumstances { full_page_images: Some(9), ..NOW };
+    assert_eq!(unmet(&expect, &pass, &almost).len(), 3);
+    (pass.backlog_bytes, pass.files_removed) = (Some(1_000), Some(50));
+    assert_eq!(unmet(&expect, &pass, &Circumstances { full_page_images: Some(10), ..NOW }), [""; 0]);
+}
+
+#[test]
+fn who_stalls_is_not_a_question_of_one_pass() {
+    assert_eq!(unmet(&[Expect::StallsFrom(Level::Off)], &pass(Vec::new()), &NOW), [""; 0]);
+}
