@@ -7,12 +7,14 @@
 //! | module | what it measures |
 //! | --- | --- |
 //! | [`branches`] | PostgreSQL branches out of the prepared pool, a hundred at once |
+//! | [`compare`] | nothing itself: it compares what two variants measured |
 //! | [`functions`] | durable functions under load, against kills, and over time |
 //! | [`packs`] | access graphs in one file, against SQLite |
 //! | [`replication`] | what each level of `synchronous_commit` costs, and why |
 //! | [`store`] | every operation of the embedded store at every level of durability |
 
 pub mod branches;
+pub mod compare;
 pub mod functions;
 pub mod packs;
 pub mod replication;

@@ -2,6 +2,8 @@
 
 #[path = "replication/expect.rs"]
 mod expect;
+#[path = "replication/figures.rs"]
+mod figures;
 #[path = "replication/pair.rs"]
 mod pair;
 #[path = "replication/passes.rs"]
@@ -10,5 +12,11 @@ mod passes;
 mod plan;
 #[path = "replication/proxy.rs"]
 mod proxy;
+#[path = "replication/report.rs"]
+mod report;
 #[path = "replication/stall.rs"]
 mod stall;
+#[path = "replication/synthetic.rs"]
+mod synthetic;
+#[path = "replication/table.rs"]
+mod table;

@@ -1,0 +1,290 @@
+//! Figures, checks, time lines and findings from outcomes whose truth is known.
+
+use std::time::Duration;
+
+use duramen_lab::replication::bars::{compare, Outcome as Met};
+use duramen_lab::replication::findings;
+use duramen_lab::replication::outcome::{Block, Outcome};
+use duramen_lab::replication::scenario::Wait;
+use duramen_lab::replication::summary::{Summary, SAMPLES};
+use duramen_lab::replication::Level;
+use duramen_measure::entropy;
+use duramen_measure::evidence::{Check, Evidence, Severity, Verdict};
+use duramen_measure::statistics;
+
+use crate::synthetic::{
+    closed, evidence, evidence_on, latency, ms, open, outcome, pass, saturation, stall, stall_pass, whole,
+    FEEDBACK, PLAIN,
+};
+
+fn check<'a>(evidence: &'a Evidence, name: &str) -> &'a Check {
+    evidence.checks.iter().find(|check| check.name == name).unwrap_or_else(|| panic!("no check {name}"))
+}
+
+fn p50(evidence: &Evidence, name: &str) -> f64 {
+    evidence.measurement(name).unwrap_or_else(|| panic!("no {name}")).p50
+}
+
+fn rules(evidence: &Evidence) -> Vec<(String, Severity)> {
+    let found = findings::of(&Summary::of(evidence));
+    found.into_iter().map(|finding| (finding.rule, finding.severity)).collect()
+}
+
+fn has(evidence: &Evidence, rule: &str) -> bool {
+    rules(evidence).iter().any(|(found, _)| found == rule)
+}
+
+#[test]
+fn what_a_level_adds_is_found_although_the_machine_gets_slower() {
+    let evidence = evidence(&[latency(1, 3.0, 2.0)]);
+    let summary = Summary::of(&evidence);
+    for (name, truth) in [("flush_ms/S1", 3.0), ("replay_ms/S1", 2.0), ("added_ms/S1", 5.0)] {
+        let interval = summary.interval(name).unwrap_or_else(|| panic!("no interval of {name}"));
+        assert!(interval.low <= truth && truth <= interval.high, "{name}: {interval:?}");
+        assert!(interval.high - interval.low < 0.2, "{name}: {interval:?}");
+        assert_eq!(evidence.measurement(name).unwrap().count, 24, "one value for each pair of blocks");
+    }
+}
+
+#[test]
+fn a_reader_can_compute_the_interval_anew() {
+    let evidence = evidence(&[latency(1, 3.0, 2.0)]);
+    let told = Summary::of(&evidence).interval("added_ms/S1").unwrap();
+    let samples: Vec<Vec<f64>> =
+        serde_json::from_value(evidence.config[SAMPLES]["added_ms/S1"].clone()).unwrap();
+    assert_eq!(samples.iter().map(Vec::len).collect::<Vec<_>>(), [8, 8, 8], "by repeat");
+    let again = statistics::mean(&samples.concat(), told.confidence, &mut entropy::rng(1)).unwrap();
+    assert_eq!(again.estimate, told.estimate);
+    assert!((again.low - told.low).abs() < 0.02 && (again.high - told.high).abs() < 0.02);
+}
+
+#[test]
+fn a_negative_difference_is_kept() {
+    let blocks = vec![open(Level::RemoteWrite, 4.0), open(Level::RemoteApply, 3.0)];
+    let evidence = evidence(&[outcome(1, vec![pass(PLAIN, 0, blocks)])]);
+    assert!((p50(&evidence, "added_ms/S1") + 1.0).abs() < 0.01);
+    assert_eq!(Summary::of(&evidence).interval("added_ms/S1"), None, "one value has no interval");
+}
+
+#[test]
+fn open_loops_tell_responses_and_closed_ones_throughput() {
+    let blocks = vec![
+        closed(Level::RemoteWrite, 1.0),
+        open(Level::RemoteWrite, 10.0),
+        closed(Level::RemoteApply, 2.0),
+        open(Level::RemoteApply, 30.0),
+    ];
+    let evidence = evidence(&[outcome(1, vec![pass(PLAIN, 0, blocks)])]);
+    assert!((p50(&evidence, "latency_ms/S1/remote_apply") - 30.0).abs() < 0.1);
+    assert!((p50(&evidence, "service_ms/S1/remote_apply") - 2.0).abs() < 0.1);
+    assert_eq!(p50(&evidence, "throughput_per_s/S1/remote_apply"), 3.0);
+    assert!((p50(&evidence, "added_ms/S1") - 20.0).abs() < 0.1, "of open loops, where there are some");
+}
+
+#[test]
+fn statements_are_paired_across_the_passes_of_a_repeat() {
+    let passes = (0..3).flat_map(|repeat| {
+        let slower = f64::from(repeat) * 100.0;
+        // Their order changes from repeat to repeat.
+        let mut passes = vec![
+            pass(PLAIN, repeat, vec![closed(Level::RemoteWrite, 50.0 + slower)]),
+            pass(PLAIN, repeat, vec![closed(Level::RemoteApply, 57.0 + slower)]),
+        ];
+        if repeat % 2 == 1 {
+            passes.reverse();
+        }
+        passes
+    });
+    let evidence = evidence(&[outcome(11, passes.collect())]);
+    let added = evidence.measurement("added_ms/S11").unwrap();
+    assert_eq!(added.count, 3);
+    assert!(added.min > 6.5 && added.max < 7.5, "{added:?}");
+}
+
+#[test]
+fn conditions_are_told_apart_by_their_names() {
+    let evidence = evidence(&[stall(2, Wait::Snapshot, 6.0, 0.0)]);
+    assert!((p50(&evidence, "stall_s/S2/remote_apply") - 6.0).abs() < 0.05);
+    assert_eq!(p50(&evidence, "stall_s/S2/remote_apply/feedback"), 0.0);
+    assert_eq!(p50(&evidence, "stall_s/S2/remote_write"), 0.0);
+    assert_eq!(evidence.measurement("stall_s/S2/remote_apply").unwrap().count, 3);
+    let far = Outcome { passes: vec![pass(crate::synthetic::PLAIN, 0, vec![])], ..outcome(1, vec![]) };
+    let conditions = duramen_lab::replication::outcome::Conditions { feedback: false, rtt_ms: 20 };
+    let passes = vec![pass(conditions, 0, vec![closed(Level::RemoteWrite, 25.0)])];
+    let evidence = evidence_on(18, &[Outcome { passes, ..far }], &[]);
+    assert!(p50(&evidence, "latency_ms/S1/remote_write/rtt=20") > 24.0);
+}
+
+#[test]
+fn a_stall_is_held_against_the_true_length_of_what_caused_it() {
+    let evidence = evidence(&[stall(2, Wait::Snapshot, 5.9, 0.0)]);
+    assert_eq!(p50(&evidence, "blocker_s/S2"), 6.0);
+    assert!((p50(&evidence, "stall_error_s/S2") + 0.09).abs() < 0.02);
+    let rows = compare(&evidence);
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert!(rows.iter().all(|row| row.outcome == Met::Met), "{rows:?}");
+    let evidence = crate::synthetic::evidence(&[stall(2, Wait::Snapshot, 5.7, 0.0)]);
+    assert!(compare(&evidence).iter().any(|row| row.outcome == Met::Missed));
+}
+
+#[test]
+fn a_gap_without_evidence_is_noise_and_not_a_stall() {
+    let mut outcome = stall(2, Wait::Snapshot, 6.0, 0.0);
+    for gap in &mut outcome.passes[1].blocks[0].gaps {
+        gap.cause = None;
+    }
+    let evidence = evidence(&[outcome]);
+    let stalls = evidence.measurement("stall_s/S2/remote_apply").unwrap();
+    assert_eq!(stalls.min, 0.0, "the first repeat had none");
+    assert!(evidence.measurement("noise_s/S2/remote_apply").unwrap().max > 5.9);
+    assert!(has(&evidence, "host_noise"));
+    assert!(!check(&evidence, "direction/S2").passed);
+}
+
+#[test]
+fn who_stalls_and_why_is_checked() {
+    let good = evidence(&[stall(2, Wait::Snapshot, 6.0, 0.0), stall(8, Wait::Lock, 6.0, 6.0)]);
+    for name in ["direction/S2", "direction/S8", "mechanism/S2", "mechanism/S8"] {
+        assert!(check(&good, name).passed, "{:?}", check(&good, name));
+    }
+    let cause = evidence(&[stall(2, Wait::Lock, 6.0, 0.0)]);
+    let failed = check(&cause, "direction/S2");
+    assert!(!failed.passed && failed.detail.contains("expected: a stall (snapshot)"), "{failed:?}");
+    let feedback = evidence(&[stall(2, Wait::Snapshot, 6.0, 6.0)]);
+    assert!(check(&feedback, "direction/S2").detail.contains("with feedback"), "{feedback:?}");
+    let mut weak = stall(2, Wait::Snapshot, 6.0, 0.0);
+    weak.passes.push(stall_pass(PLAIN, 3, Level::RemoteWrite, Some((Wait::Snapshot, 6.0))));
+    assert!(!check(&evidence(&[weak]), "direction/S2").passed);
+}
+
+#[test]
+fn what_depends_on_the_version_is_expected_by_version() {
+    let with = stall(9, Wait::BufferPin, 6.0, 6.0);
+    let without = stall(9, Wait::BufferPin, 0.0, 0.0);
+    let passed = |major, outcome: &Outcome| {
+        let evidence = evidence_on(major, std::slice::from_ref(outcome), &[]);
+        check(&evidence, "direction/S9").passed
+    };
+    assert_eq!([passed(18, &with), passed(15, &without)], [true, true]);
+    assert_eq!([passed(18, &without), passed(15, &with)], [false, false]);
+}
+
+#[test]
+fn a_scenario_whose_mechanism_was_not_seen_makes_the_run_invalid() {
+    let mut outcome = stall(2, Wait::Snapshot, 6.0, 0.0);
+    outcome.passes[3].unmet.push("the replay never waited".to_owned());
+    let mut evidence = evidence(&[outcome, latency(1, 1.0, 1.0)]);
+    assert_eq!(evidence.finish(), Verdict::Invalid);
+    assert!(!check(&evidence, "mechanism/S2").passed && check(&evidence, "mechanism/S1").passed);
+    let invalid = evidence.findings.iter().find(|finding| finding.rule == "invalid").unwrap();
+    assert!(invalid.text.contains("S2") && invalid.text.contains("the replay never waited"), "{invalid:?}");
+    assert!(evidence.measurement("stall_s/S2/remote_apply").is_some(), "its figures are told all the same");
+}
+
+#[test]
+fn a_known_delay_is_what_the_tool_measures_itself_against() {
+    let passes = (0..3).map(|repeat| {
+        let blocks = (0..6).map(|turn| {
+            let delay = if turn % 2 == 0 { 0.0 } else { 50.0 };
+            let block = open(Level::RemoteApply, 3.0 + delay * 1.02 + f64::from(repeat) * 0.1);
+            Block { apply_delay: ms(delay), ..block }
+        });
+        pass(PLAIN, repeat, blocks.collect())
+    });
+    let evidence = evidence(&[outcome(18, passes.collect())]);
+    assert!((p50(&evidence, "calibration_error_ms") - 1.0).abs() < 0.2);
+    assert!((p50(&evidence, "added_ms/S18") - 51.0).abs() < 0.2);
+    assert_eq!(evidence.measurement("calibration_error_ms").unwrap().count, 9);
+}
+
+#[test]
+fn saturation_is_told_by_the_number_of_clients() {
+    let evidence = evidence(&[saturation(14)]);
+    assert_eq!(p50(&evidence, "throughput_per_s/S14/remote_write/c=64"), 301.0);
+    assert_eq!(p50(&evidence, "throughput_per_s/S14/remote_apply/c=64"), 151.0);
+    assert!(evidence.measurement("latency_ms/S14/remote_apply/c=8").is_some());
+    assert!(p50(&evidence, "added_ms/S14/c=64") > 100.0);
+    assert!(p50(&evidence, "added_ms/S14").abs() < 1.0, "with one client nothing queues");
+    assert!(has(&evidence, "apply_bound"));
+}
+
+#[test]
+fn a_time_line_shows_commits_and_the_age_of_what_is_not_replayed() {
+    let evidence = evidence(&[stall(2, Wait::Snapshot, 6.0, 0.0)]);
+    let summary = Summary::of(&evidence);
+    let line = summary.timeline("S2/remote_apply").unwrap();
+    assert_eq!((line.step_ms, line.commits.len()), (100, 100));
+    assert_eq!((line.commits[10], line.commits[50], line.commits[95]), (Some(10), Some(0), Some(10)));
+    assert_eq!(line.wait[50].as_deref(), Some("IPC:RecoveryConflictSnapshot"));
+    let lag = line.lag_ms[80].unwrap();
+    assert!((4_800..=5_000).contains(&lag), "five seconds after it began: {lag}");
+    assert_eq!(line.lag_ms[20], Some(0));
+    assert_eq!(line.gaps.len(), 1);
+    assert_eq!(line.gaps[0].cause.as_deref(), Some("snapshot"));
+    assert!(summary.timeline("S2/remote_write").unwrap().gaps.is_empty());
+}
+
+#[test]
+fn a_long_pass_has_a_time_line_of_longer_steps() {
+    let commits = (0..2_000).map(|second| Duration::from_millis(second * 100)).collect();
+    let block = Block { commits, elapsed: Duration::from_secs(200), ..open(Level::RemoteApply, 1.0) };
+    let evidence = evidence(&[outcome(1, vec![pass(PLAIN, 0, vec![block])])]);
+    let line = Summary::of(&evidence).timeline("S1/remote_apply").unwrap();
+    assert!(line.commits.len() <= 600 && line.step_ms % 100 == 0, "{} ms", line.step_ms);
+    assert_eq!(line.commits.iter().flatten().sum::<u64>(), 2_000);
+}
+
+#[test]
+fn findings_follow_what_was_seen_and_not_the_name_of_a_scenario() {
+    // The same wait in another scenario has the same advice.
+    for number in [2, 8] {
+        let evidence = evidence(&[stall(number, Wait::BufferPin, 6.0, 6.0)]);
+        assert!(has(&evidence, "stall_by_buffer_pin"), "S{number}");
+        assert!(!has(&evidence, "stall_by_snapshot") && !has(&evidence, "stall_by_lock"));
+        assert!(has(&evidence, "feedback_does_not_help"));
+    }
+    let evidence = evidence(&[stall(8, Wait::Snapshot, 6.0, 0.0)]);
+    assert!(has(&evidence, "stall_by_snapshot") && has(&evidence, "feedback_prevents_stall"));
+}
+
+#[test]
+fn a_run_without_stalls_has_no_finding_about_stalls() {
+    let evidence = evidence(&[stall(2, Wait::Snapshot, 0.0, 0.0), latency(1, 0.0, 0.0)]);
+    let rules = rules(&evidence);
+    assert!(
+        rules.iter().all(|(rule, _)| !rule.starts_with("stall") && !rule.starts_with("feedback")),
+        "{rules:?}"
+    );
+    assert!(has(&evidence, "no_detectable_difference"));
+}
+
+#[test]
+fn the_share_of_the_flush_is_found() {
+    assert!(has(&evidence(&[latency(1, 3.0, 2.0)]), "flush_not_replay"));
+    assert!(!has(&evidence(&[latency(1, 0.5, 5.0)]), "flush_not_replay"));
+}
+
+#[test]
+fn what_the_replay_had_to_do_is_found() {
+    let mut outcome = latency(10, 0.0, 5.0);
+    assert!(!has(&evidence(std::slice::from_ref(&outcome)), "waits_for_backlog"));
+    outcome.passes[0].backlog_bytes = Some(30_000_000);
+    outcome.passes[1].files_removed = Some(200);
+    let with = evidence(std::slice::from_ref(&outcome));
+    assert!(has(&with, "waits_for_backlog") && has(&with, "removes_files"));
+    outcome.passes[2].cancelled = 3;
+    assert!(has(&evidence(&[outcome]), "queries_cancelled"));
+    assert!(has(&evidence(&[latency(1, 1.0, 1.0)]), "index_maintenance"));
+}
+
+#[test]
+fn every_finding_has_a_text_that_ends() {
+    let evidence = whole();
+    assert!(evidence.findings.len() > 8);
+    for finding in &evidence.findings {
+        assert!(finding.text.len() > 40 && !finding.text.contains("  "), "{finding:?}");
+    }
+    assert!(has(&evidence, "stale_reads"));
+    assert!(evidence.findings.iter().any(|finding| finding.rule == "skipped"));
+    let _ = FEEDBACK;
+}
