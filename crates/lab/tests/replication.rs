@@ -1,5 +1,7 @@
 //! The suite "replication": what its parts make of what they are given, and its pair of servers.
 
+#[path = "replication/catalog.rs"]
+mod catalog;
 #[path = "replication/expect.rs"]
 mod expect;
 #[path = "replication/figures.rs"]

@@ -42,7 +42,7 @@ pub(super) const BY_FREEZE: Scenario = Scenario {
         Action::Run(&[UNSEEN_BY_STANDBYS]),
         Action::AwaitReplay,
         CURSOR,
-        // Not VACUUM (FREEZE): up to 16 that names the latest transaction of all as the one whose effects are frozen,
+        // Not VACUUM (FREEZE): on 15 that names the latest transaction of all as the one whose effects are frozen,
         // which is later than the snapshot of the cursor, and so conflicts with that.
         Action::Start(&["SET vacuum_freeze_min_age = 1000", "VACUUM (TRUNCATE false) ledger"]),
         Action::AwaitStartup(&[Wait::BufferPin]),

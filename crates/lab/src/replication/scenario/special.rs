@@ -30,7 +30,8 @@ pub(super) const CALIBRATION: Scenario = Scenario {
     setup: PAYMENTS,
     reset: &["TRUNCATE payments RESTART IDENTITY"],
     actions: &[Action::Set { node: Node::Standby, name: "recovery_min_apply_delay", value: "50ms" }],
-    probe: PAY,
+    // Many sessions for few commits: none has to wait for a session that still waits for the replay.
+    probe: Probe { clients: 16, rate_per_s: 40.0, ..PAY },
     expect: &[Expect::Startup(Wait::ApplyDelay)],
     teardown: TEARDOWN,
     advice: "\

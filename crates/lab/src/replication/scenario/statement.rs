@@ -54,7 +54,7 @@ pub(super) const LARGE_TRANSACTION: Scenario = Scenario {
     text: "One UPDATE changes every row of a table with five indexes. The standby replays while it runs; at its commit it \
            waits for whatever is left.",
     kind: Kind::Statement,
-    sizes: &[("rows", 200_000, 15_000)],
+    sizes: &[("rows", 60_000, 15_000)],
     extensions: &[],
     needs: &[],
     setup: &[

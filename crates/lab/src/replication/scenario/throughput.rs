@@ -69,7 +69,7 @@ pub(super) const GIN: Scenario = Scenario {
            tags and attributes are indexed by four GIN indexes. Their pending lists are small, so that every few commits \
            one of them merges a list into its index, and the replay has to do the same.",
     kind: Kind::Latency,
-    sizes: &[("rows", 4_000, 300), ("words", 100, 100), ("batch", 3, 3)],
+    sizes: &[("rows", 2_000, 300), ("words", 100, 100), ("batch", 3, 3)],
     extensions: &["pg_trgm"],
     needs: &[],
     setup: &[
