@@ -30,7 +30,7 @@ use super::level::Level;
 use super::options::Options;
 use super::outcome::{Block, Conditions, Pass, Sample};
 use super::pair::Pair;
-use super::scenario::{Expect, Kind, Node, Scenario, Special};
+use super::scenario::{Action, Expect, Kind, Node, Scenario, Special};
 use act::{Stage, REPLAY};
 use probe::Load;
 use sample::Sampler;
@@ -102,6 +102,9 @@ pub(super) async fn run(
         standby: pair.connect(Node::Standby).await?,
         origin: clock::now(),
     };
+    if scenario.actions.iter().any(|action| matches!(action, Action::Checkpoint)) {
+        wal::keep(&frame.primary).await?;
+    }
     let cancelled = counters::cancelled(&frame.standby).await?;
     let files = counters::relation_files(&frame.standby).await?;
     let sampler = Sampler::start(pair, frame.origin);
