@@ -1,7 +1,8 @@
 //! Why a command failed, and the exit status that says so.
 
 use duramen_lab::{
-    branches::LabError, functions::FunctionsLabError, packs::PacksLabError, store::StoreLabError,
+    branches::LabError, functions::FunctionsLabError, packs::PacksLabError, replication::ReplicationError,
+    store::StoreLabError,
 };
 use duramen_server::{client::ClientError, daemon::ServeError, lock::LockError, process::DaemonError};
 use std::{io, path::Path, process::ExitCode};
@@ -43,6 +44,9 @@ pub(crate) enum Failure {
     /// The suite `packs`.
     #[error(transparent)]
     PacksLab(#[from] PacksLabError),
+    /// The suite `replication`, and putting back what it changed.
+    #[error(transparent)]
+    Replication(#[from] ReplicationError),
     /// A pack cannot be read without the one that it is based on.
     #[error("{0}")]
     NeedsBase(String),
@@ -76,7 +80,8 @@ impl Failure {
             | Failure::Lab(LabError::Options(_))
             | Failure::StoreLab(StoreLabError::Options(_))
             | Failure::FunctionsLab(FunctionsLabError::Options(_))
-            | Failure::PacksLab(PacksLabError::Options(_)) => USAGE,
+            | Failure::PacksLab(PacksLabError::Options(_))
+            | Failure::Replication(ReplicationError::Options(_)) => USAGE,
             _ => FAILED,
         })
     }

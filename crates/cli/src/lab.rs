@@ -2,6 +2,7 @@
 
 mod functions;
 mod packs;
+mod restore;
 mod store;
 
 use crate::{
@@ -46,6 +47,9 @@ pub(crate) enum Lab {
     /// Apply the rules of the suite `store` to evidence of an earlier run
     #[command(after_help = store::DIAGNOSE_EXAMPLES)]
     Diagnose(store::Diagnose),
+    /// Put back what a run of the suite `replication` changed on servers that are not its own
+    #[command(after_help = restore::EXAMPLES)]
+    Restore(restore::Restore),
 }
 
 #[derive(Debug, Subcommand)]
@@ -181,6 +185,7 @@ pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
         Lab::Run(Suite::Functions(suite)) => functions::run(context, suite),
         Lab::Run(Suite::Packs(suite)) => packs::run(context, suite),
         Lab::Diagnose(diagnose) => store::diagnose(context, &diagnose),
+        Lab::Restore(restore) => restore::run(context, restore).await,
     }
 }
 

@@ -1,4 +1,5 @@
 //! The suite "replication": what its parts make of what they are given, and its pair of servers.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test by panicking")]
 
 #[path = "replication/catalog.rs"]
 mod catalog;
@@ -12,6 +13,8 @@ mod pair;
 mod passes;
 #[path = "replication/plan.rs"]
 mod plan;
+#[path = "replication/preconditions.rs"]
+mod preconditions;
 #[path = "replication/proxy.rs"]
 mod proxy;
 #[path = "replication/report.rs"]
@@ -22,3 +25,5 @@ mod stall;
 mod synthetic;
 #[path = "replication/table.rs"]
 mod table;
+#[path = "replication/user.rs"]
+mod user;

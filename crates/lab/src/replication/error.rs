@@ -89,6 +89,15 @@ pub enum ReplicationError {
         /// The restore file.
         file: PathBuf,
     },
+    /// The pair is managed by Patroni, whose settings the suite does not change. Scenarios that need another value are
+    /// skipped.
+    #[error("{name} is managed by Patroni; to have this measured, run: {command}")]
+    Managed {
+        /// The setting.
+        name: String,
+        /// What sets it.
+        command: String,
+    },
     /// The runtime could not be made.
     #[error("cannot make a runtime: {0}")]
     Runtime(io::Error),

@@ -15,6 +15,7 @@ pub mod pair;
 pub mod pass;
 pub mod plan;
 mod report;
+pub mod restore;
 pub mod scenario;
 pub mod suite;
 pub mod summary;

@@ -1,36 +1,16 @@
 //! A pair of our own, with real servers.
 
+use crate::user::{folder, majors};
 use duramen_lab::replication::{
     pair::{Pair, DATABASE},
     scenario::Node,
     Options, ReplicationError,
 };
-use duramen_postgres::{processes_below, Installation};
-use std::os::unix::fs::PermissionsExt;
+use duramen_postgres::processes_below;
 use std::path::Path;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A folder that the servers' user can reach.
-pub(crate) fn folder() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a folder");
-    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
-    dir
-}
-
-/// The newest major version that is there, and the oldest.
-fn majors() -> Vec<u32> {
-    let mut majors: Vec<u32> = Installation::discover(&Installation::default_home())
-        .expect("servers can be looked for")
-        .iter()
-        .map(|installation| installation.version.major)
-        .filter(|major| *major >= 15)
-        .collect();
-    majors.dedup();
-    assert!(!majors.is_empty(), "there is no server");
-    vec![majors[0], majors[majors.len() - 1]]
-}
 
 fn assert_nothing_left(dir: &Path) {
     assert_eq!(std::fs::read_dir(dir).expect("it is there").count(), 0, "something is left in the folder");

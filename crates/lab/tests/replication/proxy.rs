@@ -1,6 +1,6 @@
 //! The distance between two servers: delayed, in order, whole, and at full bandwidth.
 
-use crate::pair::folder;
+use crate::user::folder;
 use duramen_lab::replication::{
     pair::{proxy::Proxy, Pair},
     scenario::Node,

@@ -1,10 +1,12 @@
 //! The two servers that are measured: a pair of our own, or one that is there already.
 
+mod given;
 mod own;
+pub mod patroni;
+pub mod preconditions;
 pub mod proxy;
-mod settings;
+pub(super) mod settings;
 
-use std::collections::{btree_map::Entry, BTreeMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +18,11 @@ use tokio_postgres::Client;
 
 use super::error::ReplicationError;
 use super::options::Options;
+use super::restore::{self, Guardian, Record, RestoreFile};
 use super::scenario::Node;
+use given::Given;
 use own::Own;
+use settings::Snapshot;
 
 /// What all our sessions are called; only sessions with this name are ever ended by the suite.
 pub const APPLICATION_NAME: &str = "duramen-lab";
@@ -37,12 +42,50 @@ const POLL: Duration = Duration::from_millis(10);
 pub struct Pair {
     primary: Target,
     standby: Target,
+    /// The same servers, in databases that are there before and after the run.
+    homes: [Target; 2],
     major: u32,
     logical: bool,
     ready_after: Option<Duration>,
-    own: Option<Arc<Own>>,
-    /// Settings that were changed, with what stood in `postgresql.auto.conf` before.
-    before: Mutex<BTreeMap<(bool, String), Option<String>>>,
+    /// What the standby is called on the primary.
+    standby_name: String,
+    kind: Kind,
+    ledger: Mutex<Ledger>,
+    // The last field: when a pair is dropped, the guardian puts back what the ledger no longer holds the lock of.
+    guardian: Option<Guardian>,
+}
+
+enum Kind {
+    Own(Arc<Own>),
+    Given(Box<Given>),
+}
+
+/// What has been changed.
+enum Ledger {
+    /// On servers that go away with the run.
+    Memory(Record),
+    /// On servers that stay.
+    File(RestoreFile),
+}
+
+impl Ledger {
+    fn record(&self) -> &Record {
+        match self {
+            Ledger::Memory(record) => record,
+            Ledger::File(file) => file.record(),
+        }
+    }
+
+    /// Notes what is about to be changed, so that it can be put back whatever happens.
+    fn note(&mut self, change: impl FnOnce(&mut Record)) -> Result<(), ReplicationError> {
+        match self {
+            Ledger::Memory(record) => {
+                change(record);
+                Ok(())
+            }
+            Ledger::File(file) => file.update(change),
+        }
+    }
 }
 
 impl Pair {
@@ -53,6 +96,17 @@ impl Pair {
     /// [`ReplicationError::Preconditions`] when the servers are not what is needed; nothing has been changed then.
     /// Otherwise what could not be done; what was changed has been put back.
     pub async fn open(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Self, ReplicationError> {
+        match (&options.primary, &options.standby) {
+            (None, None) => Self::make(options, say).await,
+            (Some(primary), Some(standby)) => Self::take(options, primary, standby, say).await,
+            _ => Err(ReplicationError::Options(
+                "--primary and --standby belong together: give both, or none for a pair of the suite's own"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    async fn make(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Self, ReplicationError> {
         let begin = clock::now();
         say("making a primary and a standby");
         let own = blocking({
@@ -60,18 +114,63 @@ impl Pair {
             move || Own::make(&options)
         })
         .await?;
+        let homes = [own.target(Node::Primary)?, own.target(Node::Standby)?];
+        let homes = homes.map(|target| ours(target, own.major()));
         let mut pair = Self {
-            primary: ours(own.target(Node::Primary)?, own.major()),
-            standby: ours(own.target(Node::Standby)?, own.major()),
+            primary: homes[0].clone().database(DATABASE),
+            standby: homes[1].clone().database(DATABASE),
+            homes,
             major: own.major(),
             logical: true,
             ready_after: None,
-            own: Some(Arc::new(own)),
-            before: Mutex::default(),
+            standby_name: own::STANDBY_NAME.to_owned(),
+            kind: Kind::Own(Arc::new(own)),
+            ledger: Mutex::new(Ledger::Memory(Record::of_our_own())),
+            guardian: None,
         };
         say("waiting for the standby");
         pair.synchronous(SYNCHRONOUS).await?;
         pair.ready_after = Some(begin.elapsed());
+        pair.make_database().await?;
+        Ok(pair)
+    }
+
+    async fn take(
+        options: &Options,
+        primary: &str,
+        standby: &str,
+        say: &(dyn Fn(&str) + Sync),
+    ) -> Result<Self, ReplicationError> {
+        if options.rtt_ms.iter().any(|rtt| *rtt > 0) {
+            return Err(ReplicationError::Options(
+                "--rtt-ms is for a pair of the suite's own: leave it out, or --primary and --standby"
+                    .to_owned(),
+            ));
+        }
+        say("looking at the primary and the standby");
+        let (given, file, guardian) = given::look(options, primary, standby).await?;
+        let homes = given.targets.clone();
+        let mut pair = Self {
+            primary: homes[0].clone().database(DATABASE),
+            standby: homes[1].clone().database(DATABASE),
+            homes,
+            major: given.version / 10_000,
+            logical: false,
+            ready_after: None,
+            standby_name: given.standby_name.clone(),
+            kind: Kind::Given(Box::new(given)),
+            ledger: Mutex::new(Ledger::File(file)),
+            guardian: Some(guardian),
+        };
+        pair.logical = pair.decodes().await?;
+        say("preparing the primary and the standby");
+        let client = pair.admin(Node::Standby).await?;
+        for (name, value) in wanted(options) {
+            if settings::current(&client, Node::Standby, name).await? != value {
+                pair.set(Node::Standby, name, Some(&value)).await?;
+            }
+        }
+        pair.ledger.get_mut().note(|record| record.database = Some(DATABASE.to_owned()))?;
         pair.make_database().await?;
         Ok(pair)
     }
@@ -91,7 +190,16 @@ impl Pair {
     /// Whether it is our own.
     #[must_use]
     pub fn is_own(&self) -> bool {
-        self.own.is_some()
+        matches!(self.kind, Kind::Own(_))
+    }
+
+    /// The manager of a given pair, if it is Patroni: then settings cannot be changed ([`ReplicationError::Managed`]).
+    #[must_use]
+    pub fn patroni(&self) -> Option<&patroni::Patroni> {
+        match &self.kind {
+            Kind::Own(_) => None,
+            Kind::Given(given) => given.patroni.as_ref(),
+        }
     }
 
     /// Whether `wal_level` is logical and a slot is free.
@@ -119,29 +227,63 @@ impl Pair {
 
     /// A session outside of [`DATABASE`].
     async fn admin(&self, node: Node) -> Result<Client, ReplicationError> {
-        connect(&self.target(node).clone().database("postgres"), node).await
+        connect(&self.homes[usize::from(node == Node::Standby)], node).await
+    }
+
+    async fn decodes(&self) -> Result<bool, ReplicationError> {
+        let row = self
+            .admin(Node::Primary)
+            .await?
+            .query_one(
+                "SELECT current_setting('wal_level') = 'logical'
+                        AND current_setting('max_replication_slots')::int > count(*) FROM pg_replication_slots",
+                &[],
+            )
+            .await
+            .map_err(database("look for a free slot", Node::Primary))?;
+        Ok(row.get(0))
     }
 
     /// Changes a setting (ALTER SYSTEM and reload), after what it was has been recorded durably in the restore file.
     /// Returns when the server uses it. `None`: puts it back.
     ///
     /// # Errors
+    /// [`ReplicationError::Managed`] when Patroni manages the pair and the setting has another value;
+    /// [`ReplicationError::Options`] when it needs a restart, or ALTER SYSTEM has no effect on it;
     /// [`ReplicationError::Database`] when the server refuses, [`ReplicationError::Timeout`] when nothing comes of it.
     pub async fn set(&self, node: Node, name: &str, value: Option<&str>) -> Result<(), ReplicationError> {
         let client = self.admin(node).await?;
-        let key = (node == Node::Standby, name.to_ascii_lowercase());
-        let mut before = self.before.lock().await;
-        match value {
-            Some(value) => {
-                if let Entry::Vacant(entry) = before.entry(key) {
-                    entry.insert(settings::automatic(&client, node, name).await?);
+        let mut ledger = self.ledger.lock().await;
+        let known = ledger.record().setting(node, name).map(|setting| setting.before.clone());
+        match (value, known) {
+            (None, None) => return Ok(()),
+            (None, Some(before)) => settings::alter(&client, node, name, before.as_deref()).await?,
+            (Some(value), known) => {
+                if let Some(patroni) = self.patroni() {
+                    if settings::current(&client, node, name).await? == value {
+                        return Ok(());
+                    }
+                    return Err(ReplicationError::Managed {
+                        name: name.to_owned(),
+                        command: patroni.command(&[(name, value)]),
+                    });
                 }
+                if !settings::is_changeable(&client, node, name).await? {
+                    let text = format!("the setting {name} of the {} needs a restart", node_name(node));
+                    return Err(ReplicationError::Options(text));
+                }
+                let before = match known {
+                    Some(before) => before,
+                    None => settings::automatic(&client, node, name).await?,
+                };
+                ledger.note(|record| record.note_setting(node, name, before, value))?;
                 settings::alter(&client, node, name, Some(value)).await?;
+                if let Some(source) = settings::overridden(&client, node, name).await? {
+                    let node = node_name(node);
+                    let text = format!("the setting {name} of the {node} is given by its {source}: ALTER SYSTEM has no effect");
+                    return Err(ReplicationError::Options(text));
+                }
             }
-            None => match before.get(&key) {
-                Some(found) => settings::alter(&client, node, name, found.as_deref()).await?,
-                None => return Ok(()),
-            },
         }
         if node == Node::Standby && name == "hot_standby_feedback" {
             self.feedback_arrived(&client).await?;
@@ -158,8 +300,9 @@ impl Pair {
             let row = primary
                 .query_one(
                     "SELECT bool_or(coalesce(r.backend_xmin, s.xmin) IS NOT NULL)
-                     FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid",
-                    &[],
+                     FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid
+                     WHERE r.application_name = $1",
+                    &[&self.standby_name],
                 )
                 .await
                 .map_err(database("look for the standby's feedback", Node::Primary))?;
@@ -178,7 +321,11 @@ impl Pair {
     /// # Errors
     /// [`ReplicationError::Options`] where no delay can be added.
     pub fn set_rtt(&self, rtt: Duration) -> Result<(), ReplicationError> {
-        match self.own.as_ref().and_then(|own| own.proxy()) {
+        let proxy = match &self.kind {
+            Kind::Own(own) => own.proxy(),
+            Kind::Given(_) => None,
+        };
+        match proxy {
             Some(proxy) => proxy.set_rtt(rtt),
             None if rtt.is_zero() => {}
             None => {
@@ -211,9 +358,12 @@ impl Pair {
     }
 
     fn own(&self) -> Result<Arc<Own>, ReplicationError> {
-        self.own.clone().ok_or_else(|| {
-            ReplicationError::Options("only servers of our own are stopped and started".to_owned())
-        })
+        match &self.kind {
+            Kind::Own(own) => Ok(Arc::clone(own)),
+            Kind::Given(_) => {
+                Err(ReplicationError::Options("only servers of our own are stopped and started".to_owned()))
+            }
+        }
     }
 
     /// Waits until the standby has replayed what the primary has written by now.
@@ -257,8 +407,9 @@ impl Pair {
         loop {
             let row = primary
                 .query_one(
-                    "SELECT count(*) > 0 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')",
-                    &[],
+                    "SELECT count(*) > 0 FROM pg_stat_replication
+                     WHERE application_name = $1 AND sync_state IN ('sync', 'quorum')",
+                    &[&self.standby_name],
                 )
                 .await
                 .map_err(database("look for the standby", Node::Primary))?;
@@ -266,8 +417,13 @@ impl Pair {
                 return Ok(());
             }
             if begin.elapsed() > limit {
-                let log = self.own.as_ref().map(|own| own.log(Node::Standby)).unwrap_or_default();
-                return Err(timeout(format!("a synchronous standby; its log ends:\n{log}"), limit));
+                let what = match &self.kind {
+                    Kind::Own(own) => {
+                        format!("a synchronous standby, whose log ends\n{}", own.log(Node::Standby))
+                    }
+                    Kind::Given(_) => "a synchronous standby".to_owned(),
+                };
+                return Err(timeout(what, limit));
             }
             tokio::time::sleep(POLL).await;
         }
@@ -286,44 +442,122 @@ impl Pair {
         self.caught_up(SYNCHRONOUS).await
     }
 
-    /// Notes what may be left behind by a killed run, before it is made: a slot by its name.
+    /// Notes what may be left behind by a killed run, before it is made: a slot by its name. It must be in [`DATABASE`].
     ///
     /// # Errors
-    /// When it cannot be recorded durably; the slot must not be made then.
+    /// When there is a slot of that name, or it cannot be recorded durably; it must not be made then.
     pub async fn record_slot(&self, name: &str) -> Result<(), ReplicationError> {
-        let _ = name;
-        Ok(())
+        let row = self
+            .admin(Node::Primary)
+            .await?
+            .query_one("SELECT count(*) > 0 FROM pg_replication_slots WHERE slot_name = $1", &[&name])
+            .await
+            .map_err(database("look for the slot", Node::Primary))?;
+        if row.get(0) {
+            return Err(ReplicationError::Options(format!("the primary has a slot {name} already")));
+        }
+        let mut ledger = self.ledger.lock().await;
+        if ledger.record().slots.iter().any(|slot| slot == name) {
+            return Ok(());
+        }
+        ledger.note(|record| record.slots.push(name.to_owned()))
+    }
+
+    /// The restore file of a given pair.
+    pub async fn restore_file(&self) -> Option<std::path::PathBuf> {
+        match &*self.ledger.lock().await {
+            Ledger::Memory(_) => None,
+            Ledger::File(file) => Some(file.path().to_owned()),
+        }
     }
 
     /// Puts everything back, drops the database and checks that all settings are what they were: `(all are, detail)`.
     ///
     /// # Errors
-    /// [`ReplicationError::Restore`] when something could not be put back; the restore file is kept then.
+    /// [`ReplicationError::Restore`] when something could not be put back; the restore file is kept then, and the
+    /// guardian goes on trying.
     pub async fn close(self) -> Result<(bool, String), ReplicationError> {
-        let own = self.own;
+        let Self { homes, kind, ledger, guardian, .. } = self;
+        let (given, file) = match (kind, ledger.into_inner()) {
+            (Kind::Given(given), Ledger::File(file)) => (given, file),
+            (kind, _) => {
+                blocking(move || {
+                    drop(kind);
+                    Ok(())
+                })
+                .await?;
+                return Ok((true, "the pair was the suite's own, and is gone".to_owned()));
+            }
+        };
+        let path = file.path().to_owned();
+        let begin = clock::now();
+        let mut outcome = restore::put_back(file).await;
+        // A server that is just starting again takes a while.
+        while !matches!(&outcome, Ok(outcome) if outcome.left.is_empty()) && begin.elapsed() < EFFECT {
+            tokio::time::sleep(POLL * 50).await;
+            if let Ok(Some(file)) = RestoreFile::take_over(&path) {
+                outcome = restore::put_back(file).await;
+            }
+        }
+        let detail = match outcome {
+            Ok(outcome) => outcome.left.join("; "),
+            Err(error) => error.to_string(),
+        };
+        if !detail.is_empty() {
+            if let Some(guardian) = guardian {
+                guardian.release();
+            }
+            return Err(ReplicationError::Restore { node: "pair", detail, file: path });
+        }
         blocking(move || {
-            drop(own);
+            drop(guardian);
             Ok(())
         })
         .await?;
-        Ok((true, "the pair was the suite's own, and is gone".to_owned()))
+        let mut count = 0;
+        let mut lines = Vec::new();
+        for ((target, found), node) in homes.iter().zip(&given.found).zip([Node::Primary, Node::Standby]) {
+            let later = Snapshot::take(&connect(target, node).await?, node).await?;
+            count += later.len();
+            let lines_of = found.differences(&later).into_iter();
+            lines.extend(lines_of.map(|line| format!("{}: {line}", node_name(node))));
+        }
+        if lines.is_empty() {
+            return Ok((true, format!("all {count} settings of both servers are as they were found")));
+        }
+        Ok((false, lines.join("; ")))
     }
+}
+
+/// The settings of a run on the standby.
+fn wanted(options: &Options) -> [(&'static str, String); 2] {
+    [
+        ("hot_standby_feedback", "off".to_owned()),
+        ("max_standby_streaming_delay", options.max_standby_delay_ms.to_string()),
+    ]
 }
 
 /// A target as our sessions use it.
 fn ours(target: Target, major: u32) -> Target {
-    let mut settings = vec![
+    let target = untimed(target).application_name(APPLICATION_NAME).settings([
+        ("default_transaction_read_only", "off"),
+        ("default_transaction_isolation", "read committed"),
+        ("idle_session_timeout", "0"),
+    ]);
+    if major >= 17 {
+        target.settings([("transaction_timeout", "0")])
+    } else {
+        target
+    }
+}
+
+/// A target whose statements take as long as they take. (Versions that are too old know these settings, too.)
+pub(super) fn untimed(target: Target) -> Target {
+    target.settings([
         ("statement_timeout", "0"),
         ("lock_timeout", "0"),
         ("idle_in_transaction_session_timeout", "0"),
-        ("idle_session_timeout", "0"),
-        ("default_transaction_read_only", "off"),
-        ("default_transaction_isolation", "read committed"),
-    ];
-    if major >= 17 {
-        settings.push(("transaction_timeout", "0"));
-    }
-    target.database(DATABASE).application_name(APPLICATION_NAME).settings(settings)
+    ])
 }
 
 async fn connect(target: &Target, node: Node) -> Result<Client, ReplicationError> {
@@ -344,7 +578,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// How a node is called in messages.
-fn node_name(node: Node) -> &'static str {
+pub(super) fn node_name(node: Node) -> &'static str {
     match node {
         Node::Primary => "primary",
         Node::Standby => "standby",
@@ -352,11 +586,14 @@ fn node_name(node: Node) -> &'static str {
 }
 
 /// Wraps what a server said with what was tried.
-fn database(doing: impl Into<String>, node: Node) -> impl FnOnce(tokio_postgres::Error) -> ReplicationError {
+pub(super) fn database(
+    doing: impl Into<String>,
+    node: Node,
+) -> impl FnOnce(tokio_postgres::Error) -> ReplicationError {
     let doing = doing.into();
     move |source| ReplicationError::Database { doing, node: node_name(node), source }
 }
 
-fn timeout(what: impl Into<String>, limit: Duration) -> ReplicationError {
+pub(super) fn timeout(what: impl Into<String>, limit: Duration) -> ReplicationError {
     ReplicationError::Timeout { what: what.into(), seconds: limit.as_secs() }
 }

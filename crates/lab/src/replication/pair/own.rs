@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use duramen_functions::connect::Target;
 use duramen_postgres::{
-    volume, Cluster, ClusterError, Installation, Postmaster, ServerUser, Settings, StopMode, SOCKET_PORT,
+    volume, Cluster, Installation, Postmaster, ServerUser, Settings, StopMode, SOCKET_PORT,
 };
 
 use crate::scratch::Scratch;
@@ -16,6 +16,7 @@ use crate::scratch::Scratch;
 use super::super::error::ReplicationError;
 use super::super::options::Options;
 use super::super::scenario::Node;
+use super::preconditions;
 use super::proxy::Proxy;
 
 /// The bootstrap superuser.
@@ -50,8 +51,6 @@ const SETTINGS: &[(&str, &str)] = &[
     ("checkpoint_timeout", "1h"),
     ("max_wal_size", "4GB"),
     ("hot_standby", "on"),
-    ("hot_standby_feedback", "off"),
-    ("max_standby_streaming_delay", "-1"),
     ("log_recovery_conflict_waits", "on"),
     // What the primary knows of the standby is no older than this while nothing is written.
     ("wal_receiver_status_interval", "1s"),
@@ -127,7 +126,7 @@ impl Own {
             )]));
         }
         let scratch = Scratch::make(&options.dir, "lab-replication", &user)?;
-        has_space(scratch.path(), if options.quick { QUICK_SPACE } else { SPACE })?;
+        has_space(scratch.path(), space(options))?;
         let sockets = |name| scratch.path().join(name);
         let cluster = Cluster::new(installation, scratch.path().join("primary"), user);
         cluster.init(OWNER, true)?;
@@ -205,7 +204,9 @@ fn settings(options: &Options) -> Settings {
     for (name, value) in SETTINGS {
         settings.set(name, value);
     }
-    settings.set("max_standby_streaming_delay", &options.max_standby_delay_ms.to_string());
+    for (name, value) in super::wanted(options) {
+        settings.set(name, &value);
+    }
     settings
 }
 
@@ -234,18 +235,24 @@ fn quote_value(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
+/// What a run may write to a file system that both servers are on.
+pub(super) fn space(options: &Options) -> u64 {
+    if options.quick {
+        QUICK_SPACE
+    } else {
+        SPACE
+    }
+}
+
 /// That a run fits into what is free.
 fn has_space(dir: &Path, wanted: u64) -> Result<(), ReplicationError> {
-    let free = volume::free_bytes(dir).map_err(|source| {
-        ReplicationError::Cluster(ClusterError::Io { path: dir.display().to_string(), source })
+    let free = volume::free_bytes(dir).map_err(|source| ReplicationError::Folder {
+        doing: "ask for the free space of",
+        path: dir.to_owned(),
+        source,
     })?;
     if free < wanted {
-        return Err(ReplicationError::Preconditions(vec![format!(
-            "{} has {} MiB free, and the run may write {} MiB: free some, or choose another folder with --dir",
-            dir.display(),
-            free >> 20,
-            wanted >> 20
-        )]));
+        return Err(ReplicationError::Preconditions(vec![preconditions::too_little(dir, free, wanted)]));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Server settings through SQL: what they are, where they come from, and changing them so that it can be undone.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use duramen_measure::clock;
@@ -8,7 +9,7 @@ use tokio_postgres::Client;
 
 use super::super::error::ReplicationError;
 use super::super::scenario::Node;
-use super::{database, timeout};
+use super::{database, node_name, timeout};
 
 /// A server has read its configuration again within this.
 const RELOAD: Duration = Duration::from_secs(10);
@@ -16,21 +17,23 @@ const RELOAD: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
 
 /// The value of a setting as `pg_settings` has it (in its own unit).
-pub(super) async fn current(client: &Client, node: Node, name: &str) -> Result<String, ReplicationError> {
+pub(in super::super) async fn current(
+    client: &Client,
+    node: Node,
+    name: &str,
+) -> Result<String, ReplicationError> {
     let row = client
         .query_opt("SELECT setting FROM pg_settings WHERE name = lower($1)", &[&name])
         .await
         .map_err(database(format!("read the setting {name}"), node))?;
     match row {
         Some(row) => Ok(row.get(0)),
-        None => {
-            Err(ReplicationError::Options(format!("the {} has no setting {name}", super::node_name(node))))
-        }
+        None => Err(ReplicationError::Options(format!("the {} has no setting {name}", node_name(node)))),
     }
 }
 
 /// The value of a setting in `postgresql.auto.conf`, word for word; `None` if it is not there.
-pub(super) async fn automatic(
+pub(in super::super) async fn automatic(
     client: &Client,
     node: Node,
     name: &str,
@@ -38,7 +41,7 @@ pub(super) async fn automatic(
     let row = client
         .query_opt(
             "SELECT setting FROM pg_file_settings
-             WHERE sourcefile = current_setting('data_directory') || '/postgresql.auto.conf' AND lower(name) = lower($1)
+             WHERE sourcefile ~ '/postgresql\\.auto\\.conf$' AND lower(name) = lower($1)
              ORDER BY seqno DESC LIMIT 1",
             &[&name],
         )
@@ -48,7 +51,7 @@ pub(super) async fn automatic(
 }
 
 /// Writes a setting into `postgresql.auto.conf` (`None`: takes it out), and returns when the server uses it.
-pub(super) async fn alter(
+pub(in super::super) async fn alter(
     client: &Client,
     node: Node,
     name: &str,
@@ -67,7 +70,7 @@ pub(super) async fn alter(
     let begin = clock::now();
     while self::loaded(client, node).await? == loaded {
         if begin.elapsed() > RELOAD {
-            return Err(timeout(format!("the {} to read its configuration", super::node_name(node)), RELOAD));
+            return Err(timeout(format!("the {} to read its configuration", node_name(node)), RELOAD));
         }
         tokio::time::sleep(POLL).await;
     }
@@ -81,4 +84,89 @@ async fn loaded(client: &Client, node: Node) -> Result<String, ReplicationError>
         .await
         .map_err(database("ask when the configuration was read".to_owned(), node))?;
     Ok(row.get(0))
+}
+
+/// Whether a setting can be changed without a restart.
+pub(in super::super) async fn is_changeable(
+    client: &Client,
+    node: Node,
+    name: &str,
+) -> Result<bool, ReplicationError> {
+    let row = client
+        .query_opt("SELECT context FROM pg_settings WHERE name = lower($1)", &[&name])
+        .await
+        .map_err(database(format!("look at the setting {name}"), node))?;
+    // One that is not there is refused by the server, in its own words.
+    Ok(row.is_none_or(|row| !["internal", "postmaster"].contains(&row.get::<_, &str>(0))))
+}
+
+/// What keeps ALTER SYSTEM from having an effect, if something does: where the value in force comes from instead.
+pub(in super::super) async fn overridden(
+    client: &Client,
+    node: Node,
+    name: &str,
+) -> Result<Option<String>, ReplicationError> {
+    let row = client
+        .query_one("SELECT source FROM pg_settings WHERE name = lower($1)", &[&name])
+        .await
+        .map_err(database(format!("look at the setting {name}"), node))?;
+    let source: String = row.get(0);
+    Ok((source != "configuration file").then_some(source))
+}
+
+/// All settings of a server as a new session sees them, and what `postgresql.auto.conf` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) struct Snapshot {
+    /// Value, source, and file of each.
+    settings: BTreeMap<String, String>,
+    automatic: BTreeMap<String, String>,
+}
+
+impl Snapshot {
+    /// Looks at them. The session must be new: it is to see what is in force now.
+    pub(in super::super) async fn take(client: &Client, node: Node) -> Result<Self, ReplicationError> {
+        let rows = client
+            .query(
+                "SELECT name, concat_ws(', ', quote_nullable(setting), source, sourcefile) FROM pg_settings",
+                &[],
+            )
+            .await
+            .map_err(database("read the settings", node))?;
+        let settings = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let rows = client
+            .query(
+                "SELECT lower(name), coalesce(setting, '') FROM pg_file_settings
+                 WHERE sourcefile ~ '/postgresql\\.auto\\.conf$' AND name IS NOT NULL
+                 ORDER BY seqno",
+                &[],
+            )
+            .await
+            .map_err(database("read postgresql.auto.conf", node))?;
+        let automatic = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        Ok(Self { settings, automatic })
+    }
+
+    /// How many settings there are.
+    pub(in super::super) fn len(&self) -> usize {
+        self.settings.len()
+    }
+
+    /// What is different in a later one, a line each.
+    pub(in super::super) fn differences(&self, later: &Self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (what, before, after) in [
+            ("", &self.settings, &later.settings),
+            ("postgresql.auto.conf: ", &self.automatic, &later.automatic),
+        ] {
+            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            for name in names {
+                let (one, two) = (before.get(name), after.get(name));
+                if one != two {
+                    let shown = |value: Option<&String>| value.map_or("nothing", String::as_str).to_owned();
+                    lines.push(format!("{what}{name} was {} and is {}", shown(one), shown(two)));
+                }
+            }
+        }
+        lines
+    }
 }

@@ -1,0 +1,104 @@
+//! `duramen lab restore`: by hand, and as the guardian of a run.
+
+use crate::{
+    context::{Context, Outcome},
+    failure::{Failure, FAILED},
+    output,
+};
+use clap::Args;
+use duramen_lab::replication::restore::{put_back, watch, Outcome as Restored, RestoreFile};
+use serde::Serialize;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  duramen lab restore
+  duramen lab restore out/home/lab/restore/kd7ghw2m.json
+
+A run on servers that are not its own writes down what it changes before it changes it, and puts it back at its end;
+if it is killed, another process does. This is for when that could not be done either: the servers were down, or the
+machine was. It can be run again and again: what is back already is left alone.
+
+Exit status: 1 when something could not be put back; its file is kept then";
+
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// What a run has written down [default: all files in the folder lab/restore of the home]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Wait for the end of the input, then put back what the file says; a run starts its guardian so
+    #[arg(long, hide = true, requires = "file")]
+    when_orphaned: bool,
+}
+
+/// What came of one file.
+#[derive(Serialize)]
+struct Line {
+    restored: PathBuf,
+    #[serde(flatten)]
+    outcome: Restored,
+}
+
+pub(super) async fn run(context: &Context, restore: Restore) -> Outcome {
+    if let (true, Some(file)) = (restore.when_orphaned, &restore.file) {
+        return guard(file).await;
+    }
+    let files = match restore.file {
+        Some(file) => vec![file],
+        None => RestoreFile::list(&context.home)?,
+    };
+    let mut lines = Vec::new();
+    for file in files {
+        let outcome = match RestoreFile::take_over(&file)? {
+            Some(found) => put_back(found).await?,
+            None => Restored {
+                left: vec!["the run still goes on, or something else puts it back".to_owned()],
+                file: Some(file.clone()),
+                ..Restored::default()
+            },
+        };
+        lines.push(Line { restored: file, outcome });
+    }
+    if context.json {
+        output::json(&lines)?;
+    } else {
+        tell(context, &lines);
+    }
+    let complete = lines.iter().all(|line| line.outcome.left.is_empty());
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn tell(context: &Context, lines: &[Line]) {
+    if lines.is_empty() {
+        let folder = RestoreFile::folder(&context.home);
+        output::line(format_args!("nothing is to be put back: there is no file in {}", folder.display()));
+    }
+    for Line { restored, outcome } in lines {
+        output::line(format_args!("{}:", restored.display()));
+        for done in &outcome.done {
+            output::line(format_args!("  {done}"));
+        }
+        for left in &outcome.left {
+            output::line(format_args!("  not put back: {left}"));
+        }
+        match &outcome.file {
+            None if outcome.done.is_empty() => {
+                output::line("  everything was back already; the file is removed")
+            }
+            None => output::line("  everything is back; the file is removed"),
+            Some(_) => output::line("  the file is kept; run this again when the servers can be reached"),
+        }
+    }
+}
+
+/// Nobody reads what a guardian says; its exit status is for who looks.
+async fn guard(file: &Path) -> Outcome {
+    let file = file.to_owned();
+    let watched = tokio::task::spawn_blocking(move || watch(&file)).await;
+    let watched = watched.map_err(|error| Failure::Other(format!("the guardian failed: {error}")))??;
+    let complete = watched.is_none_or(|outcome| outcome.left.is_empty());
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}

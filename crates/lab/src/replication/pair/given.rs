@@ -1,0 +1,160 @@
+//! A pair that is there already: looked at first, changed only as far as it can be put back.
+
+use duramen_functions::connect::Target;
+use tokio_postgres::Client;
+
+use super::super::error::ReplicationError;
+use super::super::options::Options;
+use super::super::restore::{self, Guardian, Record, RestoreFile};
+use super::super::scenario::Node;
+use super::patroni::{self, Patroni};
+use super::settings::Snapshot;
+use super::{blocking, database, node_name, preconditions};
+
+/// One of the servers, as it was found.
+pub(super) struct Endpoint {
+    pub(super) client: Client,
+    /// Where it is, without secrets.
+    pub(super) place: String,
+    /// `server_version_num`.
+    pub(super) version: u32,
+    pub(super) system_identifier: String,
+    target: Target,
+    dsn: String,
+}
+
+/// A pair whose preconditions hold.
+pub(super) struct Given {
+    /// Where to connect, in the databases that the user has named.
+    pub(super) targets: [Target; 2],
+    pub(super) version: u32,
+    /// What the standby is called on the primary.
+    pub(super) standby_name: String,
+    pub(super) patroni: Option<Patroni>,
+    /// The settings of both as they were found.
+    pub(super) found: [Snapshot; 2],
+}
+
+/// Looks at both servers and checks everything that must hold. Changes nothing on them. Then the restore file is made
+/// and its guardian is started.
+pub(super) async fn look(
+    options: &Options,
+    primary: &str,
+    standby: &str,
+) -> Result<(Given, RestoreFile, Guardian), ReplicationError> {
+    let found = (endpoint(Node::Primary, primary).await, endpoint(Node::Standby, standby).await);
+    let (primary, standby) = match found {
+        (Ok(primary), Ok(standby)) => (primary, standby),
+        (one, two) => {
+            let lines = [one.err(), two.err()].into_iter().flatten().collect();
+            return Err(ReplicationError::Preconditions(lines));
+        }
+    };
+    let (mut lines, standby_name) = preconditions::check(options, &primary, &standby).await?;
+    let mut patroni = None;
+    if lines.is_empty() {
+        for (endpoint, node) in [(&primary, Node::Primary), (&standby, Node::Standby)] {
+            if patroni.is_none() {
+                patroni =
+                    patroni::recognise(&endpoint.client, node, &endpoint.dsn, &endpoint.system_identifier)
+                        .await?;
+            }
+        }
+        if let Some(patroni) = &patroni {
+            lines.extend(managed(patroni, options, &standby).await?);
+        }
+    }
+    if !lines.is_empty() {
+        return Err(ReplicationError::Preconditions(lines));
+    }
+    let given = Given {
+        found: [
+            Snapshot::take(&primary.client, Node::Primary).await?,
+            Snapshot::take(&standby.client, Node::Standby).await?,
+        ],
+        targets: [primary.target.clone(), standby.target.clone()],
+        version: primary.version,
+        standby_name,
+        patroni,
+    };
+    let record = Record::new(primary.into_record(), standby.into_record());
+    let file = RestoreFile::create(&options.home, record)?;
+    let guardian = blocking({
+        let (exe, path) = (options.exe.clone(), file.path().to_owned());
+        move || Guardian::run(&exe, &path)
+    })
+    .await;
+    match guardian {
+        Ok(guardian) => Ok((given, file, guardian)),
+        Err(error) => {
+            // Nothing has been changed.
+            file.remove()?;
+            Err(error)
+        }
+    }
+}
+
+/// Connects, and asks what it is. What fails is a line.
+async fn endpoint(node: Node, dsn: &str) -> Result<Endpoint, String> {
+    let option = format!("--{}", node_name(node));
+    let unreachable =
+        |error: &dyn std::fmt::Display| format!("the {}: {error}; check {option}", node_name(node));
+    let target = Target::parse(dsn).map_err(|error| unreachable(&error))?;
+    if target.database_name() == super::DATABASE {
+        return Err(format!(
+            "the {}: the database {} is made and dropped by the run; name another one in {option}",
+            node_name(node),
+            super::DATABASE
+        ));
+    }
+    let bare = target.clone().application_name(super::APPLICATION_NAME);
+    let client = bare.connect().await.map_err(|error| unreachable(&error))?;
+    let row = client
+        .query_one(
+            "SELECT current_setting('server_version_num')::int,
+                    (SELECT system_identifier::text FROM pg_control_system())",
+            &[],
+        )
+        .await
+        .map_err(|error| unreachable(&database("ask what it is", node)(error)))?;
+    let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);
+    // From here on with the settings that all of our sessions have.
+    let target = super::ours(target, version / 10_000);
+    let client = target.connect().await.map_err(|error| unreachable(&error))?;
+    Ok(Endpoint {
+        client,
+        place: target.describe(),
+        version,
+        system_identifier: row.get(1),
+        target,
+        dsn: dsn.to_owned(),
+    })
+}
+
+impl Endpoint {
+    fn into_record(self) -> restore::Server {
+        restore::Server { dsn: self.dsn, system_identifier: self.system_identifier }
+    }
+}
+
+/// What the run would set on a pair whose settings are Patroni's, and what to set there instead.
+async fn managed(
+    patroni: &Patroni,
+    options: &Options,
+    standby: &Endpoint,
+) -> Result<Option<String>, ReplicationError> {
+    let mut missing = Vec::new();
+    let wanted = super::wanted(options);
+    for (name, value) in &wanted {
+        if super::settings::current(&standby.client, Node::Standby, name).await? != *value {
+            missing.push((*name, value.as_str()));
+        }
+    }
+    Ok((!missing.is_empty()).then(|| {
+        format!(
+            "the pair is managed by Patroni ({}), whose settings the suite does not change; run: {}",
+            patroni.sign,
+            patroni.command(&missing)
+        )
+    }))
+}

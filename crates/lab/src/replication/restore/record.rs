@@ -1,0 +1,354 @@
+//! The restore file: what a run changes on servers that are not its own, written down before it is changed.
+//!
+//! The file is locked as long as somebody works with it: by the run, afterwards by whoever puts things back. A file
+//! that is not locked belongs to a run that is no more.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use duramen_measure::{clock, entropy};
+use serde::{Deserialize, Serialize};
+
+use super::super::error::ReplicationError;
+use super::super::scenario::Node;
+
+/// What the file says it is.
+const FORMAT: &str = "duramen.restore/1";
+/// The folder of restore files in a home.
+const FOLDER: &str = "lab/restore";
+
+/// What was changed, and what was there before.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Record {
+    format: String,
+    /// When the run began.
+    begun_at: String,
+    /// The two servers.
+    pub(in super::super) primary: Server,
+    pub(in super::super) standby: Server,
+    /// Settings that were changed by ALTER SYSTEM.
+    pub(in super::super) settings: Vec<Setting>,
+    /// Replication slots in the database of the run.
+    pub(in super::super) slots: Vec<String>,
+    /// The database that the run made.
+    pub(in super::super) database: Option<String>,
+}
+
+/// One of the servers.
+#[derive(Clone, Serialize, Deserialize)]
+pub(in super::super) struct Server {
+    /// How to connect, with the password if there is one: that is why the file is for its owner only.
+    pub(in super::super) dsn: String,
+    /// Which cluster it was.
+    pub(in super::super) system_identifier: String,
+}
+
+/// A setting that was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Setting {
+    /// Where.
+    node: NodeName,
+    /// Its name, in lower case.
+    pub(in super::super) name: String,
+    /// What `postgresql.auto.conf` said before; `None`: nothing.
+    pub(in super::super) before: Option<String>,
+    /// What the run set it to. If something else is found there, somebody else has set it, and it is left alone.
+    pub(in super::super) ours: Vec<String>,
+}
+
+/// As [`Node`], in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum NodeName {
+    Primary,
+    Standby,
+}
+
+impl From<Node> for NodeName {
+    fn from(node: Node) -> Self {
+        match node {
+            Node::Primary => Self::Primary,
+            Node::Standby => Self::Standby,
+        }
+    }
+}
+
+impl std::fmt::Debug for Server {
+    /// Without the connection string, which may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("system_identifier", &self.system_identifier).finish_non_exhaustive()
+    }
+}
+
+impl Record {
+    /// Nothing has been changed yet.
+    pub(in super::super) fn new(primary: Server, standby: Server) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            begun_at: clock::utc_now().to_string(),
+            primary,
+            standby,
+            settings: Vec::new(),
+            slots: Vec::new(),
+            database: None,
+        }
+    }
+
+    /// For servers that go away with the run: nobody will read it.
+    pub(in super::super) fn of_our_own() -> Self {
+        let nowhere = || Server { dsn: String::new(), system_identifier: String::new() };
+        Self::new(nowhere(), nowhere())
+    }
+
+    /// Whether there is nothing to put back.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.settings.is_empty() && self.slots.is_empty() && self.database.is_none()
+    }
+
+    /// When the run began, in UTC.
+    #[must_use]
+    pub fn begun_at(&self) -> &str {
+        &self.begun_at
+    }
+
+    pub(in super::super) fn server(&self, node: Node) -> &Server {
+        match node {
+            Node::Primary => &self.primary,
+            Node::Standby => &self.standby,
+        }
+    }
+
+    /// Whether it is about this cluster.
+    pub(in super::super) fn is_about(&self, system_identifier: &str) -> bool {
+        self.primary.system_identifier == system_identifier
+    }
+
+    /// What is known of a setting that was changed.
+    pub(in super::super) fn setting(&self, node: Node, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.is(node, name))
+    }
+
+    /// Notes that a setting is about to be changed.
+    pub(in super::super) fn note_setting(
+        &mut self,
+        node: Node,
+        name: &str,
+        before: Option<String>,
+        ours: &str,
+    ) {
+        let known = self.settings.iter().position(|setting| setting.is(node, name));
+        let at = known.unwrap_or_else(|| {
+            let name = name.to_ascii_lowercase();
+            self.settings.push(Setting { node: node.into(), name, before, ours: Vec::new() });
+            self.settings.len() - 1
+        });
+        let values = &mut self.settings[at].ours;
+        if !values.iter().any(|value| value == ours) {
+            values.push(ours.to_owned());
+        }
+    }
+}
+
+impl Setting {
+    pub(in super::super) fn is_on(&self, node: Node) -> bool {
+        self.node == node.into()
+    }
+
+    fn is(&self, node: Node, name: &str) -> bool {
+        self.is_on(node) && self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+/// A restore file that is ours: locked, and as it is on the disk.
+#[derive(Debug)]
+pub struct RestoreFile {
+    path: PathBuf,
+    record: Record,
+    /// Holds the lock.
+    file: File,
+}
+
+impl RestoreFile {
+    /// The folder of a home.
+    #[must_use]
+    pub fn folder(home: &Path) -> PathBuf {
+        home.join(FOLDER)
+    }
+
+    /// All restore files of a home, in the order of their names.
+    ///
+    /// # Errors
+    /// When the folder cannot be read. One that is not there has no files.
+    pub fn list(home: &Path) -> Result<Vec<PathBuf>, ReplicationError> {
+        let folder = Self::folder(home);
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed("read", &folder))?,
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed("read", &folder))?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                files.push(path);
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// Makes a file in the folder of a home.
+    ///
+    /// # Errors
+    /// When it cannot be written durably.
+    pub(in super::super) fn create(home: &Path, record: Record) -> Result<Self, ReplicationError> {
+        let folder = Self::folder(home);
+        make_private(&folder).map_err(failed("make the folder", &folder))?;
+        sweep(&folder);
+        let path = folder.join(format!("{}.json", entropy::token(12)));
+        let file = write(&path, &record).map_err(failed("write", &path))?;
+        Ok(Self { path, record, file })
+    }
+
+    /// What a file says, whoever works with it.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is none.
+    pub fn peek(path: &Path) -> Result<Record, ReplicationError> {
+        File::open(path).and_then(|file| read(&file)).map_err(failed("read", path))
+    }
+
+    /// Takes over the file of a run that is no more. `None` when the run still goes on, or somebody else is at it.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is none. A missing file is [`io::ErrorKind::NotFound`].
+    pub fn take_over(path: &Path) -> Result<Option<Self>, ReplicationError> {
+        loop {
+            let file = File::open(path).map_err(failed("read", path))?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
+            }
+            // Each change is a new file under the old name: the lock counts only on the last one.
+            let ours = file.metadata().map_err(failed("read", path))?;
+            let there = fs::metadata(path).map_err(failed("read", path))?;
+            if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
+                let record = read(&file).map_err(failed("read", path))?;
+                return Ok(Some(Self { path: path.to_owned(), record, file }));
+            }
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Changes what it says. When this returns, a crash of the machine does not take it away.
+    ///
+    /// # Errors
+    /// When it cannot be written durably; it says what it said before.
+    pub(in super::super) fn update(
+        &mut self,
+        change: impl FnOnce(&mut Record),
+    ) -> Result<(), ReplicationError> {
+        let mut record = self.record.clone();
+        change(&mut record);
+        self.file = write(&self.path, &record).map_err(failed("write", &self.path))?;
+        self.record = record;
+        Ok(())
+    }
+
+    /// Removes it: everything has been put back.
+    ///
+    /// # Errors
+    /// The operating system's answer.
+    pub(in super::super) fn remove(self) -> Result<(), ReplicationError> {
+        // A run that was killed while it wrote has left the new file as well.
+        let _ = fs::remove_file(unfinished(&self.path));
+        fs::remove_file(&self.path)
+            .and_then(|()| sync_folder(&self.path))
+            .map_err(failed("remove", &self.path))
+    }
+}
+
+/// Writes a new file, locks it, flushes it, and puts it in the place of the old one. The name is never without a lock.
+fn write(path: &Path, record: &Record) -> io::Result<File> {
+    let new = unfinished(path);
+    let put = || {
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&new)?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::Error(error) => error,
+            TryLockError::WouldBlock => io::Error::other("a new file is locked already"),
+        })?;
+        let mut text = serde_json::to_vec_pretty(record)?;
+        text.push(b'\n');
+        file.write_all(&text)?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        sync_folder(path)?;
+        Ok(file)
+    };
+    put().inspect_err(|_| {
+        // It says nothing that the old one does not say.
+        let _ = fs::remove_file(&new);
+    })
+}
+
+/// Makes a folder that only its owner can look into; those above it are others' as well.
+fn make_private(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder.parent().unwrap_or(Path::new(".")))?;
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// The name of a file until it is whole. Only who holds the lock of the file writes it.
+fn unfinished(path: &Path) -> PathBuf {
+    path.with_extension("tmp")
+}
+
+/// Removes what runs have left that were killed while they wrote their first file: nothing had been changed then.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_first = path.extension().is_some_and(|extension| extension == "tmp")
+            && !path.with_extension("json").exists();
+        // What cannot be removed now is removed by a later run.
+        if is_first && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn read(file: &File) -> io::Result<Record> {
+    let record: Record = serde_json::from_reader(file)?;
+    if record.format == FORMAT {
+        return Ok(record);
+    }
+    Err(io::Error::other(format!("it is no {FORMAT}")))
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ReplicationError {
+    let path = path.to_owned();
+    move |source| ReplicationError::Folder { doing, path, source }
+}
