@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use duramen_functions::connect::without_password;
 use duramen_measure::evidence::{Evidence, Measurement, Severity};
 use duramen_measure::host::Host;
 use duramen_measure::{clock, entropy};
@@ -64,7 +65,8 @@ async fn whole(
     say("describing the machine");
     let mut evidence = Evidence::new(SUITE, Host::fingerprint(&options.dir)?);
     if !options.command.is_empty() {
-        evidence.command.clone_from(&options.command);
+        // Connection strings may hold passwords, and evidence is shown around.
+        evidence.command = options.command.iter().map(|word| without_password(word)).collect();
     }
     let seed = entropy::seed();
     evidence.configure("seed", seed);
