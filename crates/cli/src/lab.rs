@@ -1,7 +1,10 @@
-//! The lab: `duramen lab run ...` and `duramen lab diagnose`.
+//! The lab: `duramen lab run ...` and what is done with what it brings back.
 
+mod compare;
+mod diagnose;
 mod functions;
 mod packs;
+mod replication;
 mod restore;
 mod store;
 
@@ -24,12 +27,15 @@ Examples:
   duramen lab run store --rows 20000 --seconds 0.2 --json out/store.json
   duramen lab run functions --json out/functions.json
   duramen lab run packs --json out/packs.json
-  duramen lab diagnose out/store.json";
+  duramen lab run replication --quick
+  duramen lab diagnose out/store.json
+  duramen lab compare before.json after.json";
 const RUN_EXAMPLES: &str = "\
 Examples:
   duramen lab run branches --rounds 5 --concurrency 100 --write events
   duramen lab run store --durability memory,strict --ops 'kv.*'
-  duramen lab run functions --phase throughput";
+  duramen lab run functions --phase throughput
+  duramen lab run replication S2 S7 S8";
 const BRANCHES_EXAMPLES: &str = "\
 Examples:
   duramen lab run branches --rounds 5 --concurrency 100 --write ddl --html out/ddl.html
@@ -44,9 +50,12 @@ pub(crate) enum Lab {
     /// Run a suite
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(Suite),
-    /// Apply the rules of the suite `store` to evidence of an earlier run
-    #[command(after_help = store::DIAGNOSE_EXAMPLES)]
-    Diagnose(store::Diagnose),
+    /// Apply the rules of the suites `store` and `replication` to evidence of an earlier run
+    #[command(after_help = diagnose::EXAMPLES)]
+    Diagnose(diagnose::Diagnose),
+    /// Say what differs between two variants, and how sure that is
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::Compare),
     /// Put back what a run of the suite `replication` changed on servers that are not its own
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::Restore),
@@ -66,6 +75,9 @@ pub(crate) enum Suite {
     /// Access graphs written, read and changed, against SQLite on the same rows
     #[command(after_help = packs::EXAMPLES)]
     Packs(packs::Packs),
+    /// Synchronous replication: what each commit level costs, when commits stop, and why
+    #[command(after_help = replication::EXAMPLES)]
+    Replication(Box<replication::Replication>),
 }
 
 #[derive(Debug, Args)]
@@ -184,7 +196,9 @@ pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
         Lab::Run(Suite::Store(suite)) => store::run(context, suite),
         Lab::Run(Suite::Functions(suite)) => functions::run(context, suite),
         Lab::Run(Suite::Packs(suite)) => packs::run(context, suite),
-        Lab::Diagnose(diagnose) => store::diagnose(context, &diagnose),
+        Lab::Run(Suite::Replication(suite)) => replication::run(context, *suite),
+        Lab::Diagnose(diagnose) => diagnose::run(context, &diagnose),
+        Lab::Compare(options) => compare::run(context, options),
         Lab::Restore(restore) => restore::run(context, restore).await,
     }
 }

@@ -120,6 +120,17 @@ fn repeats_within_a_run_count_one_value_each() {
 }
 
 #[test]
+fn of_one_run_each_what_may_be_the_machines_is_not_told_to_differ() {
+    let times = |ms: f64| repeated("latency_ms/S1/on", "ms", [[ms, ms], [ms + 0.001, ms], [ms, ms]]);
+    let row = only(&times(5.0), &times(6.0));
+    assert_eq!(row.verdict, Verdict::NoDifference, "{row:?}");
+    assert!(row.words.contains("one run each") && !row.is_regression(0.0));
+    assert_eq!(only(&times(5.0), &times(7.0)).verdict, Verdict::Worse);
+    let (a, b) = ([5.0, 5.001, 5.0].map(times), [6.0, 6.001, 6.0].map(times));
+    assert_eq!(compared(&a, &b).rows[0].verdict, Verdict::Worse, "several runs tell");
+}
+
+#[test]
 fn differences_that_may_be_negative_are_told_in_their_unit() {
     let a = repeated("added_ms/S1", "ms", [[-0.5, -0.4], [-0.4, -0.5], [-0.5, -0.5]]);
     let b = repeated("added_ms/S1", "ms", [[6.0, 6.1], [6.1, 6.2], [6.0, 6.0]]);

@@ -1,9 +1,7 @@
-//! The suite `store`: `duramen lab run store` and `duramen lab diagnose`.
+//! The suite `store`: `duramen lab run store`.
 
 use crate::{
     context::{Context, Outcome},
-    failure::{Failure, FAILED},
-    output,
     progress::Progress,
 };
 use clap::Args;
@@ -11,9 +9,8 @@ use duramen_lab::{
     branches::parse_count,
     store::{self, Options, Sabotage},
 };
-use duramen_measure::evidence::{Evidence, Severity};
 use duramen_store::Durability;
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -22,12 +19,6 @@ Examples:
   duramen lab run store --ops 'kv.put.*,branch.*' --durability strict --fifo
 
 Exit status: 1 when a check failed, 3 when the mechanism under test did not happen";
-pub(super) const DIAGNOSE_EXAMPLES: &str = "\
-Examples:
-  duramen lab diagnose out/store.json
-  duramen lab diagnose out/store.json --json
-
-Exit status: 1 when a problem is found";
 
 #[derive(Debug, Args)]
 pub(crate) struct Store {
@@ -60,12 +51,6 @@ pub(crate) struct Store {
     html: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Diagnose {
-    /// An evidence document of the suite `store`
-    file: PathBuf,
-}
-
 pub(super) fn run(context: &Context, suite: Store) -> Outcome {
     let Store { durability, ops, rows, vectors, seconds, dir, fifo, evidence, html } = suite;
     let mut levels = durability;
@@ -90,19 +75,4 @@ pub(super) fn run(context: &Context, suite: Store) -> Outcome {
     let evidence = store::run(&options, &|doing| progress.step(doing, None))?;
     drop(progress);
     documents.tell(&evidence, store::print_table)
-}
-
-pub(super) fn diagnose(context: &Context, diagnose: &Diagnose) -> Outcome {
-    let read = |error| Failure::StoreLab(store::StoreLabError::Evidence(error));
-    let evidence = Evidence::read(&diagnose.file).map_err(read)?;
-    let found = store::diagnose(&evidence)?;
-    if context.json {
-        output::json(&found)?;
-    } else if found.is_empty() {
-        output::line("nothing was found");
-    } else {
-        output::line(store::print_findings(&found).trim_end());
-    }
-    let is_problem = found.iter().any(|finding| finding.severity == Severity::Problem);
-    Ok(if is_problem { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }

@@ -3,7 +3,7 @@
 //! Latencies of one run are not independent of each other, so a histogram is never taken for so many values. The values
 //! are those of runs if there are several on both sides (each run gives one: the best, because what differs from run
 //! to run is then in the interval); else the means of the repeats within the runs, where the suite keeps them
-//! (`values`). With less than two on a side nothing can be said of a time or a rate; counts that do not depend on the
+//! (`values`); then a time or a rate must differ by [`RUN_NOISE`] at least. With less than two on a side nothing can be said of a time or a rate; counts that do not depend on the
 //! machine are compared as they are.
 //!
 //! Comparing much finds something by chance. What is called a difference is chosen by the false discovery rate
@@ -28,6 +28,9 @@ use values::{Basis, Side};
 pub const RATE: f64 = 0.05;
 /// A count that differs by less than this share is the same: it depends a little on what ran beside it.
 pub const COUNT_NOISE: f64 = 0.05;
+/// Of one run a side, a time or a rate that differs by less than this share is not told to differ, however alike the
+/// repeats within each run are: the machine itself differs so much from one run to the next.
+pub const RUN_NOISE: f64 = 0.25;
 /// What the field `schema` of a written comparison says.
 pub const SCHEMA_ID: &str = "duramen.comparison/1";
 
@@ -177,6 +180,9 @@ pub fn compare(a: &[Evidence], b: &[Evidence], rng: &mut fastrand::Rng) -> Resul
             let is_different = found.next().unwrap_or(false);
             let confidence = if is_different { 1.0 - RATE * share } else { 1.0 - RATE };
             row.decide(is_different, estimate.interval(confidence), confidence);
+            if basis == Basis::Repeats {
+                row.doubt();
+            }
         } else {
             row.decide_without_values();
         }
@@ -208,6 +214,16 @@ impl Row {
         // Of what may be negative a share says nothing.
         self.percent = self.a.filter(|a| *a > 0.0).map(|a| interval.estimate / a * 100.0);
         self.conclude(is_different);
+    }
+
+    /// Takes back what may be the machine's, where one run stands against one.
+    fn doubt(&mut self) {
+        let (Some(a), Some(b)) = (self.a, self.b) else { return };
+        let is_small = (b - a).abs() < RUN_NOISE * a.abs().max(b.abs());
+        if self.verdict != Verdict::NoDifference && is_machine_bound(&self.unit) && is_small {
+            self.verdict = Verdict::NoDifference;
+            self.words = format!("no detectable difference: below {:.0} %, one run each", RUN_NOISE * 100.0);
+        }
     }
 
     fn decide_without_values(&mut self) {

@@ -36,9 +36,12 @@ impl Basis {
 
     pub(super) fn warning(self) -> Option<String> {
         (self == Basis::Repeats).then(|| {
-            "There is only one run on a side: what differs from run to run is not in the intervals. Give several runs of \
-             each variant, taken in turns (A1.json,A2.json,A3.json B1.json,B2.json,B3.json)."
-                .to_owned()
+            format!(
+                "There is only one run on a side: what differs from run to run is not in the intervals, so times and \
+                 rates that differ by less than {:.0} % are not told to differ. Give several runs of each variant, taken \
+                 in turns (A1.json,A2.json,A3.json B1.json,B2.json,B3.json).",
+                super::RUN_NOISE * 100.0
+            )
         })
     }
 }

@@ -1,8 +1,8 @@
 //! What must hold: that the mechanism happened, and that those commits stall which are said to, and no others.
 
-use duramen_measure::evidence::Evidence;
+use duramen_measure::evidence::{Evidence, Severity};
 
-use super::figures::{longest_gap, tell_skipped};
+use super::figures::longest_gap;
 use super::options::Options;
 use super::outcome::{Outcome, Pass};
 use super::scenario::{Expect, Kind, Scenario, Wait};
@@ -20,7 +20,11 @@ pub(super) fn tell(
     evidence: &mut Evidence,
 ) {
     if let Some(reason) = &outcome.skipped {
-        tell_skipped(told, reason, evidence);
+        let text = format!("{} was not run, or not to its end: {reason}", told.title());
+        evidence.find("skipped", Severity::Warning, None, text);
+    }
+    if let Some(reason) = &outcome.failed {
+        evidence.check(format!("measured/{}", told.id), false, format!("{}: {reason}", told.name));
     }
     if outcome.passes.is_empty() {
         return;
@@ -66,9 +70,10 @@ fn direction(scenario: &Scenario, outcome: &Outcome, told: &Told, major: u32, ev
         for block in &pass.blocks {
             let (stall_s, seen) = longest_gap(block, true);
             let wanted = wanted.filter(|_| block.level >= from).map(cause);
+            let feedback = if pass.conditions.feedback { " with feedback" } else { "" };
             let what = match seen {
-                Some(seen) => format!("{} stalled for {stall_s:.2} s ({seen})", block.level),
-                None => format!("{} did not stall", block.level),
+                Some(seen) => format!("{}{feedback} stalled for {stall_s:.2} s ({seen})", block.level),
+                None => format!("{}{feedback} did not stall", block.level),
             };
             if seen == wanted {
                 if !right.contains(&what) {
@@ -77,8 +82,7 @@ fn direction(scenario: &Scenario, outcome: &Outcome, told: &Told, major: u32, ev
                 continue;
             }
             let wanted = wanted.map_or_else(|| "no stall".to_owned(), |cause| format!("a stall ({cause})"));
-            let feedback = if pass.conditions.feedback { " with feedback" } else { "" };
-            wrong.push(format!("{what}{feedback}; expected: {wanted}"));
+            wrong.push(format!("{what}; expected: {wanted}"));
         }
     }
     let passed = wrong.is_empty();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use duramen_measure::clock;
-use duramen_measure::evidence::{Evidence, Measurement, Severity};
+use duramen_measure::evidence::{Evidence, Measurement};
 use duramen_measure::histogram::LatencyHistogram;
 use duramen_measure::statistics;
 use serde_json::{json, Map, Value};
@@ -58,7 +58,7 @@ pub fn tell(
             text: scenario.text.to_owned(),
             kind: kind(scenario.kind).to_owned(),
             advice: scenario.advice.to_owned(),
-            skipped: outcome.skipped.clone(),
+            skipped: outcome.failed.as_ref().or(outcome.skipped.as_ref()).cloned(),
             seen,
         };
         checks::tell(scenario, outcome, &entry, options, figures.evidence);
@@ -110,13 +110,13 @@ impl Figures<'_> {
     fn of_scenario(&mut self, scenario: &Scenario, suffix: &str, passes: &[&Pass]) {
         let id = format!("S{}", scenario.number);
         let repeats = by_repeat(passes);
-        if scenario.kind == Kind::Saturation {
-            self.saturation(&id, suffix, &repeats);
-        } else {
-            self.levels(&id, suffix, "", &repeats, |_| true);
-        }
-        if scenario.kind == Kind::Special(Special::Calibration) {
-            self.calibration(scenario, &id, suffix, &repeats);
+        match scenario.kind {
+            Kind::Saturation => self.saturation(&id, suffix, &repeats),
+            Kind::Special(Special::Calibration) => {
+                self.levels(&id, suffix, "", &repeats, |block| block.apply_delay > Duration::ZERO);
+                self.calibration(scenario, &id, suffix, &repeats);
+            }
+            _ => self.levels(&id, suffix, "", &repeats, |_| true),
         }
         if scenario.kind == Kind::Stall {
             self.stalls(&id, suffix, passes);
@@ -408,10 +408,4 @@ fn see(conditions: Conditions, passes: &[&Pass]) -> Seen {
     };
     seen.levels = Level::ALL.into_iter().filter_map(of_level).collect();
     seen
-}
-
-/// Says that a scenario was not run, or not to its end.
-pub(super) fn tell_skipped(told: &summary::Told, reason: &str, evidence: &mut Evidence) {
-    let text = format!("{} was not run, or not to its end: {reason}", told.title());
-    evidence.find("skipped", Severity::Warning, None, text);
 }

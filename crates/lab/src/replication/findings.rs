@@ -6,7 +6,7 @@ use duramen_measure::evidence::{Evidence, Finding, Severity};
 use super::advice;
 use super::bars::number;
 use super::level::Level;
-use super::summary::{Seen, Summary, ToldInterval};
+use super::summary::{AtLevel, Seen, Summary, Told, ToldInterval};
 
 /// A level that stops for at least so long is worth a word; what a stall is begins there too.
 const STALL_S: f64 = 1.0;
@@ -51,8 +51,7 @@ fn stalls(summary: &Summary<'_>, found: &mut Vec<Finding>) {
         let mut worst: Option<(f64, String)> = None;
         let mut places = Vec::new();
         for (told, seen) in summary.seen() {
-            let is_so =
-                |at: &&super::summary::AtLevel| at.cause.as_deref() == Some(cause) && at.stall_s >= STALL_S;
+            let is_so = |at: &&AtLevel| at.cause.as_deref() == Some(cause) && at.stall_s >= STALL_S;
             // The weakest level that stops; all stronger ones do, too.
             let Some(at) = seen.levels.iter().find(is_so) else { continue };
             let place = format!("{}{}", told.id, seen.suffix);
@@ -344,7 +343,8 @@ fn host_noise(summary: &Summary<'_>, found: &mut Vec<Finding>) {
 
 /// Where remote_apply cannot be told from remote_write.
 fn no_difference(summary: &Summary<'_>, found: &mut Vec<Finding>) {
-    let same = summary.seen().filter_map(|(told, seen)| {
+    // Of what stops, the stall is what is asked for.
+    let same = summary.seen().filter(|(told, _)| told.kind != "stall").filter_map(|(told, seen)| {
         let interval = summary.interval(&seen.name("added_ms", told, None))?;
         (interval.low <= 0.0 && interval.high >= 0.0).then(|| format!("{}{}", told.id, seen.suffix))
     });
@@ -357,6 +357,23 @@ fn no_difference(summary: &Summary<'_>, found: &mut Vec<Finding>) {
         );
         found.push(finding("no_detectable_difference", Severity::Info, same.len() as f64, text));
     }
+}
+
+/// The scenarios whose figures say nothing.
+#[must_use]
+pub fn invalid(summary: &Summary<'_>) -> Vec<Finding> {
+    let text = |(told, seen): (&Told, &Seen)| Finding {
+        rule: "invalid".to_owned(),
+        severity: Severity::Problem,
+        figure: None,
+        text: format!(
+            "{}{}: what was to be measured was not seen to happen, so its figures say nothing of it: {}",
+            told.title(),
+            seen.suffix,
+            seen.unmet.join("; ")
+        ),
+    };
+    summary.seen().filter(|(_, seen)| !seen.unmet.is_empty()).map(text).collect()
 }
 
 /// Adds what a reader should know of the conditions of the run.

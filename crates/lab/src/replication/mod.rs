@@ -22,7 +22,7 @@ pub mod summary;
 pub mod table;
 mod timeline;
 
-use duramen_measure::evidence::Evidence;
+use duramen_measure::evidence::{Evidence, Finding};
 
 pub use error::ReplicationError;
 pub use level::Level;
@@ -64,4 +64,11 @@ pub fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, R
         report::page(&evidence).write(path)?;
     }
     Ok(evidence)
+}
+
+/// Applies the rules to a document of this suite, whatever findings it has itself.
+#[must_use]
+pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
+    let summary = summary::Summary::of(evidence);
+    [findings::invalid(&summary), findings::of(&summary)].concat()
 }

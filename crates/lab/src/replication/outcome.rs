@@ -23,8 +23,10 @@ pub struct Outcome {
     pub number: u32,
     /// The passes, in the order in which they ran.
     pub passes: Vec<Pass>,
-    /// Why it was not run, or not to its end.
+    /// Why it was not run: something that it needs is not there, or the time was over.
     pub skipped: Option<String>,
+    /// Why it came to no end, although it was run: an error.
+    pub failed: Option<String>,
 }
 
 /// One pass: fresh data, the actions, the load.

@@ -186,7 +186,7 @@ fn chart(heading: String, lines: &[(Level, &Timeline)]) -> Chart {
     let tenths = first.step_ms as f64 / 100.0;
     let commits = lines.iter().map(|(level, line)| {
         let values = line.commits.iter().map(|count| count.map(|count| count as f64 / tenths));
-        (format!("commits at {level}"), values.collect())
+        (format!("commits at {level}, per 100 ms"), values.collect())
     });
     // One standby, one replay: where levels take turns in a pass, each line has the same samples.
     let lag = first.lag_ms.iter().map(|lag| lag.map(|lag| lag as f64 / 1e3)).collect();
@@ -199,8 +199,8 @@ fn chart(heading: String, lines: &[(Level, &Timeline)]) -> Chart {
         "s",
         times,
         [
-            ("commits per 100 ms", commits.collect()),
-            ("replay lag, s", vec![("replay lag (age of the oldest WAL not replayed)".to_owned(), lag)]),
+            ("commits", commits.collect()),
+            ("lag, s", vec![("replay lag: age of the oldest WAL that is not replayed, s".to_owned(), lag)]),
         ],
         bands,
     )

@@ -208,8 +208,12 @@ struct Run<'a> {
 impl Run<'_> {
     async fn whole(&mut self, scenarios: &[&'static Scenario]) -> Result<Measured, ReplicationError> {
         let options = self.bench.options;
-        let new =
-            |scenario: &&Scenario| Outcome { number: scenario.number, passes: Vec::new(), skipped: None };
+        let new = |scenario: &&Scenario| Outcome {
+            number: scenario.number,
+            passes: Vec::new(),
+            skipped: None,
+            failed: None,
+        };
         let mut measured = Measured { outcomes: scenarios.iter().map(new).collect(), ..Measured::default() };
         for (scenario, outcome) in scenarios.iter().zip(&mut measured.outcomes) {
             outcome.skipped = self.lacks(scenario).await?;
@@ -237,7 +241,7 @@ impl Run<'_> {
             else {
                 continue;
             };
-            if outcome.skipped.is_some() {
+            if outcome.skipped.is_some() || outcome.failed.is_some() {
                 continue;
             }
             if !self.has_time(scenario) {
@@ -249,7 +253,7 @@ impl Run<'_> {
             }
             let begin = clock::now();
             if let Err(error) = self.repeat_of(scenario, &units, outcome).await {
-                outcome.skipped = Some(error.to_string());
+                outcome.failed = Some(error.to_string());
                 (self.say)(&format!("S{} was not measured to its end: {error}", scenario.number));
                 if let Err(error) = self.clean_up().await {
                     measured
@@ -262,7 +266,7 @@ impl Run<'_> {
         }
         self.tear_down(None).await;
         for outcome in &mut measured.outcomes {
-            if outcome.passes.is_empty() && outcome.skipped.is_none() {
+            if outcome.passes.is_empty() && outcome.skipped.is_none() && outcome.failed.is_none() {
                 outcome.skipped = Some("the run was given up before".to_owned());
             }
         }

@@ -182,6 +182,17 @@ fn a_scenario_whose_mechanism_was_not_seen_makes_the_run_invalid() {
 }
 
 #[test]
+fn a_scenario_that_failed_fails_a_check_and_one_that_was_skipped_does_not() {
+    let failed = Outcome { failed: Some("the connection was lost".to_owned()), ..outcome(1, Vec::new()) };
+    let skipped = Outcome { skipped: Some("pg_trgm is not there".to_owned()), ..outcome(3, Vec::new()) };
+    let mut evidence = evidence(&[failed, skipped]);
+    let failed = check(&evidence, "measured/S1");
+    assert!(!failed.passed && failed.detail.contains("the connection was lost"), "{failed:?}");
+    assert!(evidence.findings.iter().any(|found| found.rule == "skipped" && found.text.contains("pg_trgm")));
+    assert_eq!(evidence.finish(), Verdict::Fail);
+}
+
+#[test]
 fn a_known_delay_is_what_the_tool_measures_itself_against() {
     let passes = (0..3).map(|repeat| {
         let blocks = (0..6).map(|turn| {
@@ -286,5 +297,6 @@ fn every_finding_has_a_text_that_ends() {
     }
     assert!(has(&evidence, "stale_reads"));
     assert!(evidence.findings.iter().any(|finding| finding.rule == "skipped"));
-    let _ = FEEDBACK;
+    let again = duramen_lab::replication::diagnose(&evidence);
+    assert!(again.iter().any(|finding| finding.rule == "invalid" && finding.text.starts_with("S13 ")));
 }

@@ -48,7 +48,7 @@ pub(crate) fn evidence(outcomes: &[Outcome]) -> Evidence {
 }
 
 pub(crate) fn outcome(number: u32, passes: Vec<Pass>) -> Outcome {
-    Outcome { number, passes, skipped: None }
+    Outcome { number, passes, skipped: None, failed: None }
 }
 
 pub(crate) fn pass(conditions: Conditions, repeat: u32, blocks: Vec<Block>) -> Pass {

@@ -76,11 +76,11 @@ impl Timeline {
 }
 
 fn bands_height(size: Size) -> u32 {
-    size.font * 2
+    size.font * 3 / 2
 }
 
 fn panel_height(size: Size) -> u32 {
-    size.font * 9
+    size.font * 11
 }
 
 fn axis_height(size: Size) -> u32 {
@@ -104,7 +104,7 @@ pub(super) fn draw<'a>(area: &Area<'a>, size: Size, timeline: &Timeline) -> Draw
         let (y_low, y_high) = range(values.filter(finite), true);
         let mut chart = ChartBuilder::on(&place)
             .margin_right(size.font)
-            .margin_top(size.font / 2)
+            .margin_top(size.font)
             .set_label_area_size(LabelAreaPosition::Left, left)
             .set_label_area_size(LabelAreaPosition::Bottom, below)
             .build_cartesian_2d(low..high, y_low..y_high)?;

@@ -1,0 +1,109 @@
+//! `duramen lab compare`: what differs between two variants.
+
+use crate::{
+    context::{Context, Outcome},
+    failure::{Failure, FAILED, INVALID},
+    output,
+};
+use clap::Args;
+use duramen_lab::compare::{compare, print_table, Comparison};
+use duramen_measure::{entropy, evidence::Evidence};
+use serde::Serialize;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  duramen lab compare before.json after.json
+  duramen lab compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --max-regression 10
+  duramen lab compare before.json after.json --json out/comparison.json
+
+Several files of a side are repeated runs of the same thing; run the sides by turns. One file a side is compared by the
+repeats within it, where the suite keeps them, and by counts. Of the differences named, at most 5 % are chance.
+
+Exit status: 0 when nothing got worse, 1 when something did, 3 when the documents are not comparable";
+
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// Evidence of the first variant
+    #[arg(value_name = "A", required = true, num_args = 1, value_delimiter = ',')]
+    a: Vec<PathBuf>,
+    /// Evidence of the second variant
+    #[arg(value_name = "B", required = true, num_args = 1, value_delimiter = ',')]
+    b: Vec<PathBuf>,
+    /// How much worse a figure may get, beyond doubt, before it counts
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    max_regression: f64,
+    /// List figures that cannot be compared, too
+    #[arg(long)]
+    all: bool,
+    /// Write the comparison; `-` prints it instead of the table
+    #[arg(long = "json", value_name = "FILE")]
+    written: Option<PathBuf>,
+}
+
+/// A comparison with what the exit status says.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    max_regression_percent: f64,
+    regressions: Vec<&'a str>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(percent) if percent >= 0.0 && percent.is_finite() => Ok(percent),
+        _ => Err(format!("{text:?} is no percentage; write a number from 0 on, as 5")),
+    }
+}
+
+pub(super) fn run(context: &Context, options: Compare) -> Outcome {
+    let Compare { a, b, max_regression, all, written } = options;
+    let read = |files: &[PathBuf]| -> Result<Vec<Evidence>, Failure> {
+        files
+            .iter()
+            .map(|file| Evidence::read(file).map_err(|error| Failure::Other(error.to_string())))
+            .collect()
+    };
+    let (a, b) = (read(&a)?, read(&b)?);
+    // The same documents give the same outcome.
+    let comparison = match compare(&a, &b, &mut entropy::rng(1)) {
+        Ok(comparison) => comparison,
+        Err(error) => {
+            output::error(&error);
+            return Ok(ExitCode::from(INVALID));
+        }
+    };
+    let regressions: Vec<&str> =
+        comparison.regressions(max_regression).map(|row| row.name.as_str()).collect();
+    let code = match (comparison.is_comparable(), regressions.is_empty()) {
+        (_, false) => ExitCode::from(FAILED),
+        (false, true) => ExitCode::from(INVALID),
+        (true, true) => ExitCode::SUCCESS,
+    };
+    let is_printed = context.json || written.as_deref() == Some(Path::new("-"));
+    let document = Document { comparison: &comparison, max_regression_percent: max_regression, regressions };
+    if let Some(file) = written.filter(|file| file.as_os_str() != "-") {
+        super::make_room_for(&file)?;
+        let text = serde_json::to_string_pretty(&document)
+            .map_err(|error| Failure::Other(format!("cannot write the comparison: {error}")))?;
+        std::fs::write(&file, text + "\n").map_err(Failure::io("write", &file))?;
+    }
+    if is_printed {
+        output::json(&document)?;
+        return Ok(code);
+    }
+    output::line(print_table(&comparison, all).trim_end());
+    for name in &document.regressions {
+        output::line(format_args!("regression: {name}"));
+    }
+    if !comparison.is_comparable() {
+        output::line(
+            "not comparable: no figure has more than one value on both sides, or all are of unlike runs",
+        );
+    }
+    Ok(code)
+}

@@ -1,0 +1,134 @@
+//! The suite `replication`: `duramen lab run replication`.
+
+use crate::{
+    context::{Context, Outcome},
+    failure::Failure,
+    progress::Progress,
+};
+use clap::{Args, ValueEnum};
+use duramen_lab::replication::{self, scenario, Level, Options};
+use std::path::PathBuf;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  duramen lab run replication --quick
+  duramen lab run replication --json out/replication.json --html out/replication.html
+  duramen lab run replication S2 S7 S8 --feedback off,on
+  duramen lab run replication S1 --levels off,local,remote_write,on,remote_apply --rtt-ms 0,5,20
+  duramen lab run replication S14 --repeats 5
+  duramen lab run replication S2 --primary 'host=a user=postgres' --standby 'host=b user=postgres'
+
+Without --primary and --standby it makes a pair of servers of its own, and removes it at the end, also after Ctrl-C.
+What it changes on a given pair is written down before, and put back at the end; `duramen lab restore` does so after a
+kill. The level is set for each session and never for the cluster.
+
+Exit status: 1 when a check failed, 3 when the mechanism under test did not happen";
+
+#[derive(Debug, Args)]
+pub(crate) struct Replication {
+    /// Which scenarios, by number or name, as S2 [default: all]
+    #[arg(value_name = "SCENARIO", value_parser = number)]
+    scenarios: Vec<u32>,
+    /// off, local, remote_write (rw), on (remote_flush), remote_apply (ra) [default: remote_write,on,remote_apply; with
+    /// --quick without on]
+    #[arg(long, value_name = "LEVEL,...", value_delimiter = ',')]
+    levels: Option<Vec<Level>>,
+    /// hot_standby_feedback: off, on or off,on [default: off, and on too where commits stop; with --quick off]
+    #[arg(long, value_name = "WORD,...", value_enum, value_delimiter = ',')]
+    feedback: Option<Vec<Switch>>,
+    /// max_standby_streaming_delay: -1 waits for ever, else as 0, 500ms or 1s
+    #[arg(long, value_name = "TIME", value_parser = delay_ms, default_value = "-1", allow_hyphen_values = true)]
+    max_standby_delay: i64,
+    /// Round trips added between the servers, one after another (a pair of its own only)
+    #[arg(long, value_name = "MS,...", value_delimiter = ',', default_value = "0")]
+    rtt_ms: Vec<u32>,
+    /// How often each pass is repeated [default: 3; with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: Option<u32>,
+    /// Everything in three minutes: who stalls, who does not, and why
+    #[arg(long)]
+    quick: bool,
+    /// A primary that is there already
+    #[arg(long, value_name = "DSN", requires = "standby")]
+    primary: Option<String>,
+    /// Its synchronous standby
+    #[arg(long, value_name = "DSN", requires = "primary")]
+    standby: Option<String>,
+    /// The major version of the servers [default: the newest that is there]
+    #[arg(long, value_name = "VERSION", conflicts_with = "primary")]
+    major: Option<u32>,
+    /// Where the servers are made, and removed at the end [default: the folder lab of the home]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Write the evidence document; `-` prints it instead of the table
+    #[arg(long = "json", value_name = "FILE")]
+    evidence: Option<PathBuf>,
+    /// Write the report
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    Off,
+    On,
+}
+
+/// The number of a scenario that is named by it or by its name.
+fn number(text: &str) -> Result<u32, String> {
+    scenario::find(text).map(|scenario| scenario.number)
+}
+
+/// Milliseconds of `-1`, `0`, `500ms` or `1s`.
+fn delay_ms(text: &str) -> Result<i64, String> {
+    let refused = || format!("{text:?} is no such time; write -1 (for ever), 0, 500ms or 1s");
+    let (number, factor) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1),
+        None => text.strip_suffix('s').map_or((text, 1), |number| (number, 1_000)),
+    };
+    let ms: i64 = number.parse().map_err(|_| refused())?;
+    // PostgreSQL's own limit.
+    match ms.checked_mul(factor) {
+        Some(ms) if (0..=i64::from(i32::MAX)).contains(&ms) || (ms == -1 && text == "-1") => Ok(ms),
+        _ => Err(refused()),
+    }
+}
+
+fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+pub(super) fn run(context: &Context, suite: Replication) -> Outcome {
+    let Replication { primary, standby, major, evidence, html, .. } = suite;
+    if primary.is_some() && suite.rtt_ms.iter().any(|rtt| *rtt > 0) {
+        let text = "--rtt-ms needs a pair of servers of its own: leave out --primary and --standby";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let dir = suite.dir.unwrap_or_else(|| context.home.join("lab"));
+    let feedback = suite.feedback.map(|words| words.iter().map(|word| *word == Switch::On).collect());
+    let mut options = Options {
+        scenarios: sorted(suite.scenarios),
+        levels: suite.levels.map(sorted),
+        feedback: feedback.map(sorted),
+        max_standby_delay_ms: suite.max_standby_delay,
+        rtt_ms: sorted(suite.rtt_ms),
+        repeats: suite.repeats,
+        quick: suite.quick,
+        primary,
+        standby,
+        major,
+        home: context.home.clone(),
+        json: evidence,
+        html,
+        progress: true,
+        command: super::command_line(),
+        ..Options::new(dir, super::own_program()?)
+    };
+    let documents = super::Documents::ready(context, &mut options.json, &options.html)?;
+    let progress = Progress::new("measuring");
+    let evidence = replication::run(&options, &|doing| progress.step(doing, None))?;
+    drop(progress);
+    documents.tell(&evidence, replication::print_table)
+}
