@@ -19,6 +19,8 @@ mod preconditions;
 mod proxy;
 #[path = "replication/report.rs"]
 mod report;
+#[path = "replication/run.rs"]
+mod run;
 #[path = "replication/stall.rs"]
 mod stall;
 #[path = "replication/synthetic.rs"]

@@ -18,7 +18,8 @@ use super::pass::text::Names;
 use super::pass::{self, run_on_primary, staleness, Bench, Unit};
 use super::plan;
 use super::scenario::{catalog, Need, Node, Scenario};
-use super::{figures, SUITE};
+use super::summary::Summary;
+use super::{bars, figures, findings, SUITE};
 
 /// No repeat of a scenario is begun that would end later than so long after the beginning.
 pub const LIMIT: Duration = Duration::from_secs(57 * 60);
@@ -97,6 +98,10 @@ async fn whole(
     }
     let mut rng = entropy::rng(seed);
     figures::tell(&measured.outcomes, &measured.staleness, options, &mut rng, &mut evidence);
+    findings::note_conditions(&mut evidence);
+    let found = findings::of(&Summary::of(&evidence));
+    evidence.findings.extend(found);
+    bars::find_missed(&mut evidence);
     evidence.finish();
     Ok(evidence)
 }
@@ -125,7 +130,7 @@ async fn describe(pair: &Pair, options: &Options, evidence: &mut Evidence) -> Re
     evidence.configure("block_s", options.block().as_secs_f64());
     evidence.configure("max_standby_streaming_delay_ms", options.max_standby_delay_ms);
     evidence.configure("rtt_ms", options.rtt_ms.clone());
-    evidence.configure("own_pair", pair.is_own());
+    evidence.configure("pair", if pair.is_own() { "own" } else { "given" });
     evidence.configure("server_major", pair.major());
     for (node, name) in [(Node::Primary, "primary"), (Node::Standby, "standby")] {
         let client = pair.connect(node).await?;

@@ -63,3 +63,99 @@ async fn a_snapshot_on_the_standby_stops_commits_that_wait_for_the_replay() {
     assert_eq!(stall(written), None);
     assert!(written.blocks[0].committed > 100);
 }
+
+#[tokio::test]
+async fn every_other_thing_that_stops_commits_is_named_for_what_it_is() {
+    // A relation lock, a pinned page, on-access pruning, and no standby at all.
+    let expected = [(8, Wait::Lock), (16, Wait::Snapshot), (17, Wait::BufferPin), (19, Wait::Absent)];
+    let measured = quick(&expected.map(|(number, _)| number), |options| {
+        options.levels = Some(vec![Level::RemoteApply]);
+    })
+    .await;
+    for (number, wait) in expected {
+        let outcome = measured.outcomes.iter().find(|outcome| outcome.number == number).unwrap();
+        let pass = pass_at(outcome, Level::RemoteApply);
+        assert_eq!(pass.unmet, [""; 0], "S{number}");
+        let (length, cause) = stall(pass).expect("commits stopped");
+        eprintln!("S{number}: a stall of {length:?} by a blocker of {:?}", pass.blocker);
+        assert_eq!(cause, wait, "S{number}");
+        assert!(length >= pass.blocker.unwrap().mul_f64(0.9), "S{number}: {length:?} {:?}", pass.blocker);
+    }
+}
+
+#[tokio::test]
+async fn feedback_keeps_a_snapshot_from_being_in_the_way() {
+    let measured = quick(&[2], |options| {
+        options.levels = Some(vec![Level::RemoteApply]);
+        options.feedback = Some(vec![true]);
+    })
+    .await;
+    let pass = &measured.outcomes[0].passes[0];
+    assert!(pass.conditions.feedback);
+    assert_eq!(pass.unmet, [""; 0]);
+    assert_eq!(stall(pass), None);
+    assert!(pass.blocks[0].committed > 100);
+}
+
+#[tokio::test]
+async fn a_commit_that_is_cancelled_while_it_waits_has_happened() {
+    let measured = quick(&[20], |_| {}).await;
+    let pass = &measured.outcomes[0].passes[0];
+    assert_eq!(pass.unmet, [""; 0]);
+    assert_eq!(pass.blocks[0].committed, 1);
+    // It did not wait for the reader to end.
+    assert!(pass.blocks[0].elapsed < pass.blocker.unwrap(), "{:?}", pass.blocks[0].elapsed);
+}
+
+#[tokio::test]
+async fn a_known_delay_is_what_is_added() {
+    let measured = quick(&[18], |_| {}).await;
+    let pass = &measured.outcomes[0].passes[0];
+    assert_eq!(pass.unmet, [""; 0]);
+    let delay = Duration::from_millis(50);
+    let (with, without): (Vec<_>, Vec<_>) = pass.blocks.iter().partition(|block| block.apply_delay == delay);
+    assert_eq!((with.len(), without.len()), (2, 2));
+    assert!(without.iter().all(|block| block.apply_delay.is_zero()));
+    for block in with {
+        // No commit can be faster than the delay; on a machine at rest few are much slower.
+        assert!(block.response.min() >= delay.mul_f64(0.9), "{:?}", block.response);
+        assert!(block.committed > 0, "{:?}", block.failed);
+    }
+}
+
+#[tokio::test]
+async fn blocks_of_all_levels_are_interleaved_at_one_rate() {
+    let measured = quick(&[1, 6], |_| {}).await;
+    for outcome in &measured.outcomes {
+        let pass = &outcome.passes[0];
+        assert_eq!(pass.unmet, [""; 0], "S{}", outcome.number);
+        let (open, closed): (Vec<_>, Vec<_>) =
+            pass.blocks.iter().partition(|block| !block.response.is_empty());
+        for level in [Level::RemoteWrite, Level::RemoteApply] {
+            let count = |blocks: &[&duramen_lab::replication::outcome::Block]| {
+                blocks.iter().filter(|block| block.level == level).count()
+            };
+            assert_eq!((count(&open), count(&closed)), (2, 1), "S{} {level}", outcome.number);
+        }
+        assert!(pass.wal.bytes > 0 && !pass.wal.records.is_empty());
+        for block in &pass.blocks {
+            assert!(block.committed > 0, "S{}: {:?}", outcome.number, block.failed);
+            assert_eq!(block.failed, None, "S{}", outcome.number);
+            assert!(block.commits.windows(2).all(|pair| pair[0] <= pair[1]));
+            assert_eq!(block.commits.len() as u64, block.committed);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_committed_is_seen_on_the_standby_at_once_only_at_remote_apply() {
+    let measured = quick(&[], |options| {
+        options.levels = Some(vec![Level::Local, Level::RemoteApply]);
+    })
+    .await;
+    let [local, applied] = &measured.staleness[..] else { panic!("{:?}", measured.staleness) };
+    assert_eq!((local.level, applied.level), (Level::Local, Level::RemoteApply));
+    assert_eq!(applied.stale, 0);
+    assert!(applied.commits > 0 && local.commits == applied.commits);
+    assert_eq!(local.visible_after.count(), local.commits);
+}
