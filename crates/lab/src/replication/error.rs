@@ -56,7 +56,7 @@ pub enum ReplicationError {
         source: ConnectError,
     },
     /// A server refused something that the suite itself needs.
-    #[error("cannot {doing} on the {node}: {source}")]
+    #[error("cannot {doing} on the {node}: {}", said(source))]
     Database {
         /// What was tried.
         doing: String,
@@ -113,4 +113,12 @@ pub enum ReplicationError {
     /// Somebody asked the process to end. What was changed has been put back.
     #[error("interrupted; what was changed has been put back")]
     Interrupted,
+}
+
+/// What a server, or the connection to it, said.
+pub(super) fn said(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => error.to_string(),
+        None => error.to_string(),
+    }
 }

@@ -61,13 +61,13 @@ pub fn guess(scenario: &Scenario, options: &Options) -> Duration {
     let (block, blocker) = (options.block(), options.blocker());
     let pause = Duration::from_millis(200);
     let rounds = if options.quick { 2 } else { 4 };
-    let set_up = Duration::from_secs(if options.quick { 1 } else { 3 });
+    let set_up = Duration::from_millis(if options.quick { 500 } else { 3_000 });
     set_up
         + match scenario.kind {
             Kind::Latency => (block + pause) * levels * (rounds + rounds / 2 + 1),
             Kind::Saturation => (block + pause) * levels * if options.quick { 4 } else { 17 },
-            Kind::Stall => blocker + Duration::from_secs(3),
-            Kind::Statement => Duration::from_secs(2),
+            Kind::Stall => blocker + Duration::from_millis(if options.quick { 1_000 } else { 2_500 }),
+            Kind::Statement => Duration::from_secs(1),
             Kind::Special(_) => blocker + block * rounds * 2,
         }
 }

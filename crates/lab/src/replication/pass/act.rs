@@ -7,7 +7,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 use tokio_postgres::Client;
 
-use super::super::error::ReplicationError;
+use super::super::error::{said, ReplicationError};
 use super::super::options::Options;
 use super::super::pair::Pair;
 use super::super::scenario::{Action, Holds, Node, Wait};
@@ -176,7 +176,7 @@ impl<'a> Stage<'a> {
         self.release = Some(tokio::spawn(async move {
             let begin = clock::now();
             sleep(lasts).await;
-            hold.client.batch_execute("COMMIT").await.map_err(|error| error.to_string())?;
+            hold.client.batch_execute("COMMIT").await.map_err(|error| said(&error))?;
             Ok(begin.elapsed())
         }));
     }

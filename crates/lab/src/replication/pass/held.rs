@@ -7,8 +7,9 @@ use tokio::sync::oneshot;
 use super::super::error::ReplicationError;
 use super::{Frame, Measured};
 
-/// How long the load goes on when everything beside it has ended.
+/// How long the load goes on when everything beside it has ended: long enough to see commits flow again.
 const TAIL: Duration = Duration::from_secs(1);
+const TAIL_QUICK: Duration = Duration::from_millis(500);
 
 pub(super) async fn measure(frame: &Frame<'_>) -> Result<Measured, ReplicationError> {
     let level = frame.unit.level;
@@ -21,7 +22,7 @@ pub(super) async fn measure(frame: &Frame<'_>) -> Result<Measured, ReplicationEr
         let carried_out = stage.carry_out(frame.scenario.actions).await;
         let finished = stage.finish().await;
         if carried_out.is_ok() && finished.is_ok() {
-            tokio::time::sleep(TAIL).await;
+            tokio::time::sleep(if frame.bench.options.quick { TAIL_QUICK } else { TAIL }).await;
         }
         // A load that has ended needs no signal.
         let _ = ended.send(());

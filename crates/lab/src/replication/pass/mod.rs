@@ -25,12 +25,12 @@ use duramen_measure::clock;
 use tokio_postgres::Client;
 
 use super::error::ReplicationError;
-use super::expect::{unmet, wait_expected, Circumstances};
+use super::expect::{self, wait_expected, Circumstances};
 use super::level::Level;
 use super::options::Options;
 use super::outcome::{Block, Conditions, Pass, Sample};
 use super::pair::Pair;
-use super::scenario::{Action, Expect, Kind, Node, Scenario, Special};
+use super::scenario::{Expect, Kind, Node, Scenario, Special};
 use act::{Stage, REPLAY};
 use probe::Load;
 use sample::Sampler;
@@ -102,9 +102,7 @@ pub(super) async fn run(
         standby: pair.connect(Node::Standby).await?,
         origin: clock::now(),
     };
-    if scenario.actions.iter().any(|action| matches!(action, Action::Checkpoint)) {
-        wal::keep(&frame.primary).await?;
-    }
+    wal::keep(&frame.primary).await;
     let cancelled = counters::cancelled(&frame.standby).await?;
     let files = counters::relation_files(&frame.standby).await?;
     let sampler = Sampler::start(pair, frame.origin);
@@ -151,17 +149,24 @@ impl Frame<'_> {
         cancelled: u64,
         files: u64,
     ) -> Result<Pass, ReplicationError> {
-        let (bench, expect) = (self.bench, self.scenario.expect);
+        let (bench, expected) = (self.bench, self.scenario.expect);
         let wal_to = self.flushed().await?;
         bench.pair.caught_up(REPLAY).await?;
         // The standby may have been away meanwhile.
         let standby = bench.pair.connect(Node::Standby).await?;
-        let counts_images = expect.iter().any(|expect| matches!(expect, Expect::FullPageImages(_)));
-        let full_page_images = if counts_images {
-            Some(wal::records_with_images(&self.primary, measured.wal_from, wal_to).await?)
-        } else {
-            None
+        let counts_images = expected.iter().any(|expect| matches!(expect, Expect::FullPageImages(_)));
+        let mut unmet = measured.unmet;
+        // WAL that is gone makes the pass invalid, and not impossible.
+        let mut told = |error: ReplicationError| unmet.push(error.to_string());
+        let full_page_images = match counts_images {
+            true => wal::records_with_images(&self.primary, measured.wal_from, wal_to)
+                .await
+                .map_err(&mut told)
+                .ok(),
+            false => None,
         };
+        let wal = wal::between(&self.primary, measured.wal_from, wal_to).await;
+        let wal = wal.map_err(&mut told).unwrap_or_default();
         let blocks: Vec<Block> = measured
             .runs
             .into_iter()
@@ -176,12 +181,12 @@ impl Frame<'_> {
             blocks,
             blocker: measured.blocker,
             samples,
-            wal: wal::between(&self.primary, measured.wal_from, wal_to).await?,
+            wal,
             backlog_bytes: measured.backlog_bytes,
             files_removed: Some(files.saturating_sub(counters::relation_files(&standby).await?)),
             // A standby that was started again counts from nothing.
             cancelled: counters::cancelled(&standby).await?.saturating_sub(cancelled),
-            unmet: measured.unmet,
+            unmet,
         };
         let delayed = || pass.blocks.iter().filter(|block| !block.apply_delay.is_zero());
         let blocker = match self.scenario.kind {
@@ -193,7 +198,7 @@ impl Frame<'_> {
             Err(_) => blocker,
         };
         let circumstances = Circumstances { major: bench.pair.major(), longest_wait, full_page_images };
-        pass.unmet.extend(unmet(expect, &pass, &circumstances));
+        pass.unmet.extend(expect::unmet(expected, &pass, &circumstances));
         Ok(pass)
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::{to_sql_checked, IsNull, ToSql, Type};
 use tokio_postgres::{Client, Statement};
 
-use super::super::error::ReplicationError;
+use super::super::error::{said, ReplicationError};
 use super::super::level::Level;
 use super::super::pair::Pair;
 use super::super::scenario::Node;
@@ -56,7 +56,7 @@ impl Session {
         match self.client.execute(statement, &parameters).await {
             Ok(0) => Err("the statement changed nothing".to_owned()),
             Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(said(&error)),
         }
     }
 
