@@ -88,10 +88,13 @@ impl Options {
         self.repeats.unwrap_or(if self.quick { 1 } else { 3 })
     }
 
-    /// How long what holds up the replay lasts.
+    /// How long what holds up the replay lasts: a little less than a whole number of seconds. A startup process that
+    /// waits for a snapshot does not learn when it ends. It looks again after 1, 2, 4... 512 ms, and then once a second,
+    /// so that such a stall ends 1.023 s and a whole number of seconds after it began. Were the blocker to end just
+    /// after such a look, the stall would last for nearly a second longer.
     #[must_use]
     pub fn blocker(&self) -> Duration {
-        Duration::from_secs(if self.quick { 3 } else { 6 })
+        Duration::from_millis(if self.quick { 2_920 } else { 5_920 })
     }
 
     /// How long one block of load lasts.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use duramen_measure::clock;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Statement};
 
 use super::super::error::{said, ReplicationError};
 use super::super::options::Options;
@@ -39,6 +39,7 @@ pub(super) struct Stage<'a> {
     /// Whether the wait that the actions bring about is expected.
     conflict_expected: bool,
     load: Option<&'a Load>,
+    watch: Option<Watch>,
     hold: Option<Hold>,
     release: Option<JoinHandle<Result<Duration, String>>>,
     down: Option<Duration>,
@@ -49,6 +50,12 @@ pub(super) struct Stage<'a> {
 
 struct Hold {
     client: Client,
+}
+
+/// A session on the standby that is ready to look at its startup process.
+struct Watch {
+    client: Client,
+    statement: Statement,
 }
 
 impl<'a> Stage<'a> {
@@ -68,6 +75,7 @@ impl<'a> Stage<'a> {
             feedback,
             conflict_expected,
             load,
+            watch: None,
             hold: None,
             release: None,
             down: None,
@@ -134,6 +142,8 @@ impl<'a> Stage<'a> {
     }
 
     async fn hold(&mut self, sql: &[&str], holds: Holds) -> Result<(), ReplicationError> {
+        // What is to be looked at later is looked at without delay.
+        self.watch().await?;
         let client = self.pair.connect(Node::Standby).await?;
         let pid: i32 =
             row(&client, Node::Standby, "ask for a process id", "SELECT pg_backend_pid()", &[]).await?.get(0);
@@ -198,15 +208,11 @@ impl<'a> Stage<'a> {
     /// Returns as soon as the startup process waits so.
     async fn await_startup(&mut self, waits: &[Wait]) -> Result<(), ReplicationError> {
         let limit = if self.conflict_expected { CONFLICT } else { NO_CONFLICT };
-        let client = self.pair.connect(Node::Standby).await?;
-        let sql = "SELECT wait_event_type || ':' || wait_event FROM pg_stat_activity
-                   WHERE backend_type = 'startup'";
         let doing = "look what the startup process waits for";
-        let statement = within(PATIENCE, doing, client.prepare(sql)).await?;
-        let statement = statement.map_err(failed(doing, Node::Standby))?;
+        let watch = self.watch().await?;
         let begin = clock::now();
         while begin.elapsed() < limit {
-            let seen = within(PATIENCE, doing, client.query_opt(&statement, &[])).await?;
+            let seen = within(PATIENCE, doing, watch.client.query_opt(&watch.statement, &[])).await?;
             let seen: Option<String> = seen.map_err(failed(doing, Node::Standby))?.and_then(|row| row.get(0));
             if seen.as_deref().and_then(wait_named).is_some_and(|wait| waits.contains(&wait)) {
                 return Ok(());
@@ -214,6 +220,23 @@ impl<'a> Stage<'a> {
             sleep(LOOK).await;
         }
         Ok(())
+    }
+
+    /// The session that looks at the startup process, opened by the first who needs it.
+    async fn watch(&mut self) -> Result<&Watch, ReplicationError> {
+        if self.watch.is_none() {
+            let client = self.pair.connect(Node::Standby).await?;
+            let sql = "SELECT wait_event_type || ':' || wait_event FROM pg_stat_activity
+                       WHERE backend_type = 'startup'";
+            let doing = "prepare to look at the startup process";
+            let statement = within(PATIENCE, doing, client.prepare(sql)).await?;
+            let statement = statement.map_err(failed(doing, Node::Standby))?;
+            self.watch = Some(Watch { client, statement });
+        }
+        match &self.watch {
+            Some(watch) => Ok(watch),
+            None => unreachable!("it was opened above"),
+        }
     }
 
     async fn await_true(
