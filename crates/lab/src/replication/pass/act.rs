@@ -58,6 +58,17 @@ struct Watch {
     statement: Statement,
 }
 
+impl Watch {
+    async fn open(pair: &Pair) -> Result<Self, ReplicationError> {
+        let client = pair.connect(Node::Standby).await?;
+        let sql = "SELECT wait_event_type || ':' || wait_event FROM pg_stat_activity
+                   WHERE backend_type = 'startup'";
+        let doing = "prepare to look at the startup process";
+        let statement = within(PATIENCE, doing, client.prepare(sql)).await?;
+        Ok(Self { client, statement: statement.map_err(failed(doing, Node::Standby))? })
+    }
+}
+
 impl<'a> Stage<'a> {
     /// For the actions of one pass or block. `load` is what [`Action::AwaitCommits`] counts.
     pub(super) fn new(
@@ -118,6 +129,8 @@ impl<'a> Stage<'a> {
                 self.pair.set(node, name, Some(value)).await
             }
             Action::StopStandby => {
+                // Its sessions end with it.
+                self.watch = None;
                 let begin = clock::now();
                 self.pair.stop_standby().await?;
                 sleep(self.blocker).await;
@@ -224,19 +237,11 @@ impl<'a> Stage<'a> {
 
     /// The session that looks at the startup process, opened by the first who needs it.
     async fn watch(&mut self) -> Result<&Watch, ReplicationError> {
-        if self.watch.is_none() {
-            let client = self.pair.connect(Node::Standby).await?;
-            let sql = "SELECT wait_event_type || ':' || wait_event FROM pg_stat_activity
-                       WHERE backend_type = 'startup'";
-            let doing = "prepare to look at the startup process";
-            let statement = within(PATIENCE, doing, client.prepare(sql)).await?;
-            let statement = statement.map_err(failed(doing, Node::Standby))?;
-            self.watch = Some(Watch { client, statement });
-        }
-        match &self.watch {
-            Some(watch) => Ok(watch),
-            None => unreachable!("it was opened above"),
-        }
+        let watch = match self.watch.take() {
+            Some(watch) => watch,
+            None => Watch::open(self.pair).await?,
+        };
+        Ok(self.watch.insert(watch))
     }
 
     async fn await_true(
