@@ -35,7 +35,7 @@ fn document(suite: &str, p50: f64, syncs: f64) -> Value {
 
 fn write(dir: &Path, name: &str, document: &Value) -> PathBuf {
     let file = dir.join(name);
-    fs::write(&file, document.to_string()).unwrap();
+    fs::write(&file, document.to_string()).expect("the folder can be written");
     file
 }
 
@@ -43,7 +43,7 @@ fn write(dir: &Path, name: &str, document: &Value) -> PathBuf {
 fn runs(dir: &Path, side: &str, medians: &[f64]) -> String {
     let write = |(index, p50): (usize, &f64)| {
         let file = write(dir, &format!("{side}{index}.json"), &document("store", *p50, 1.0));
-        file.to_str().unwrap().to_owned()
+        file.to_str().expect("the path is text").to_owned()
     };
     medians.iter().enumerate().map(write).collect::<Vec<_>>().join(",")
 }

@@ -64,7 +64,7 @@ fn scalar(name: &str, unit: &str, value: f64) -> Evidence {
 }
 
 fn compared(a: &[Evidence], b: &[Evidence]) -> Comparison {
-    compare(a, b, &mut entropy::rng(3)).unwrap()
+    compare(a, b, &mut entropy::rng(3)).expect("the documents are of one suite")
 }
 
 fn only(a: &Evidence, b: &Evidence) -> Row {

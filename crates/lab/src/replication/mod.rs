@@ -52,6 +52,11 @@ pub const SUITE: &str = "replication";
 pub fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, ReplicationError> {
     let quiet = |_: &str| {};
     let say: &(dyn Fn(&str) + Sync) = if options.progress { say } else { &quiet };
+    std::fs::create_dir_all(&options.dir).map_err(|source| ReplicationError::Folder {
+        doing: "make",
+        path: options.dir.clone(),
+        source,
+    })?;
     // A thread of its own: the caller may be within a runtime, and one thread is all that the load is to take.
     let evidence = std::thread::scope(|scope| {
         let thread = scope.spawn(|| suite::run(options, say));

@@ -25,6 +25,9 @@ pub struct Chart {
     pub(super) plot: Plot,
 }
 
+/// A name, and a value for each time; where there is none, the line is broken.
+type Broken<N> = (N, Vec<Option<f64>>);
+
 /// What is plotted.
 #[derive(Clone, Debug)]
 pub(super) enum Plot {
@@ -111,10 +114,10 @@ impl Chart {
         title: impl Into<String>,
         x_label: impl Into<String>,
         times: Vec<f64>,
-        panels: impl IntoIterator<Item = (P, Vec<(N, Vec<Option<f64>>)>)>,
+        panels: impl IntoIterator<Item = (P, Vec<Broken<N>>)>,
         bands: impl IntoIterator<Item = (f64, f64, B)>,
     ) -> Self {
-        let panel = |(y_label, series): (P, Vec<(N, Vec<Option<f64>>)>)| Panel {
+        let panel = |(y_label, series): (P, Vec<Broken<N>>)| Panel {
             y_label: y_label.into(),
             series: series.into_iter().map(|(name, values)| (name.into(), values)).collect(),
         };
