@@ -15,7 +15,7 @@ use super::options::Options;
 use super::outcome::{Conditions, Outcome, Staleness};
 use super::pair::{Pair, APPLICATION_NAME};
 use super::pass::text::Names;
-use super::pass::{self, run_on_primary, staleness, Bench, Unit};
+use super::pass::{self, failed, run_on_primary, staleness, within, Bench, Unit, PATIENCE};
 use super::plan;
 use super::scenario::{catalog, Need, Node, Scenario};
 use super::summary::Summary;
@@ -135,9 +135,9 @@ async fn describe(pair: &Pair, options: &Options, evidence: &mut Evidence) -> Re
     for (node, name) in [(Node::Primary, "primary"), (Node::Standby, "standby")] {
         let client = pair.connect(node).await?;
         let sql = "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY ($1) ORDER BY name";
-        let rows = client.query(sql, &[&SETTINGS]).await;
-        let doing = "read the settings".to_owned();
-        let rows = rows.map_err(|source| ReplicationError::Database { doing, node: name, source })?;
+        let doing = "read the settings";
+        let rows = within(PATIENCE, doing, client.query(sql, &[&SETTINGS])).await?;
+        let rows = rows.map_err(failed(doing, node))?;
         for row in rows {
             let (setting, value): (String, String) = (row.get(0), row.get(1));
             evidence.configure(format!("{name}.{setting}"), value);
@@ -394,16 +394,13 @@ impl Run<'_> {
         if pair.is_own() && pair.connect(Node::Standby).await.is_err() {
             pair.start_standby().await?;
         }
-        for (node, name) in [(Node::Primary, "primary"), (Node::Standby, "standby")] {
+        for node in [Node::Primary, Node::Standby] {
             let client = pair.connect(node).await?;
             let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                        WHERE application_name = $1 AND pid <> pg_backend_pid()";
-            let doing = "end the sessions of a scenario that failed".to_owned();
-            client.execute(sql, &[&APPLICATION_NAME]).await.map_err(|source| ReplicationError::Database {
-                doing,
-                node: name,
-                source,
-            })?;
+            let doing = "end the sessions of a scenario that failed";
+            let ended = within(PATIENCE, doing, client.execute(sql, &[&APPLICATION_NAME])).await?;
+            ended.map_err(failed(doing, node))?;
         }
         self.conditions = None;
         self.tear_down(None).await;
@@ -427,10 +424,9 @@ impl Run<'_> {
         let client = pair.connect(Node::Primary).await?;
         for extension in scenario.extensions {
             let sql = "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = $1)";
-            let found = client.query_one(sql, &[extension]).await;
             let doing = format!("look for the extension {extension}");
-            let found =
-                found.map_err(|source| ReplicationError::Database { doing, node: "primary", source })?;
+            let found = within(PATIENCE, &doing, client.query_one(sql, &[extension])).await?;
+            let found = found.map_err(failed(doing.clone(), Node::Primary))?;
             if !found.get::<_, bool>(0) {
                 return Ok(Some(format!("the extension {extension} is not installed on the primary")));
             }

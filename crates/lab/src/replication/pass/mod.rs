@@ -37,6 +37,7 @@ use sample::Sampler;
 use text::Names;
 
 pub(super) use act::run_on_primary;
+pub(super) use session::{failed, within, PATIENCE};
 
 /// What all passes of a run share.
 pub(super) struct Bench<'a> {

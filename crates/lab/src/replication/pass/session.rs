@@ -14,7 +14,7 @@ use super::super::pair::Pair;
 use super::super::scenario::Node;
 
 /// How long what takes no time may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(in super::super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A session on the primary with the statements of the load prepared.
 pub(super) struct Session {
@@ -29,8 +29,9 @@ impl Session {
         let client = pair.connect(Node::Primary).await?;
         let mut statements = Vec::with_capacity(texts.len());
         for text in texts {
-            let prepared = client.prepare(text).await;
-            statements.push(prepared.map_err(failed(format!("prepare {text:?}"), Node::Primary))?);
+            let doing = format!("prepare {text:?}");
+            let prepared = within(PATIENCE, &doing, client.prepare(text)).await?;
+            statements.push(prepared.map_err(failed(doing.clone(), Node::Primary))?);
         }
         Ok(Self { client, statements, target: pair.target(Node::Primary).clone() })
     }
@@ -96,7 +97,7 @@ impl ToSql for Number {
 }
 
 /// The error of something that a server refused.
-pub(super) fn failed(
+pub(in super::super) fn failed(
     doing: impl Into<String>,
     node: Node,
 ) -> impl FnOnce(tokio_postgres::Error) -> ReplicationError {
@@ -109,7 +110,7 @@ pub(super) fn failed(
 }
 
 /// What is not done in time is an error.
-pub(super) async fn within<T>(
+pub(in super::super) async fn within<T>(
     limit: Duration,
     what: &str,
     work: impl std::future::Future<Output = T>,

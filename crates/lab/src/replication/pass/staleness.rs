@@ -34,8 +34,9 @@ pub(in super::super) async fn measure(bench: &Bench<'_>) -> Result<Vec<Staleness
     let standby = bench.pair.connect(Node::Standby).await?;
     let doing = "prepare the reads of the standby";
     let update = "UPDATE staleness SET version = version + 1 RETURNING version";
-    let update = primary.prepare(update).await.map_err(failed(doing, Node::Primary))?;
-    let read = standby.prepare("SELECT version FROM staleness").await;
+    let update = within(PATIENCE, doing, primary.prepare(update)).await?;
+    let update = update.map_err(failed(doing, Node::Primary))?;
+    let read = within(PATIENCE, doing, standby.prepare("SELECT version FROM staleness")).await?;
     let read = read.map_err(failed(doing, Node::Standby))?;
 
     let new = |level| Staleness { level, commits: 0, stale: 0, visible_after: LatencyHistogram::new() };

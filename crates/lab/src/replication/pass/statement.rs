@@ -39,10 +39,8 @@ pub(super) async fn measure(frame: &Frame<'_>) -> Result<Measured, ReplicationEr
 /// Runs the statement; also how much the standby had to replay just before.
 async fn time(frame: &Frame<'_>) -> Result<(Run, u64), ReplicationError> {
     let client = frame.bench.pair.connect(Node::Primary).await?;
-    client
-        .batch_execute(&format!("SET synchronous_commit = {}", frame.unit.level))
-        .await
-        .map_err(failed("set synchronous_commit", Node::Primary))?;
+    let (doing, set) = ("set the level", format!("SET synchronous_commit = {}", frame.unit.level));
+    within(PATIENCE, doing, client.batch_execute(&set)).await?.map_err(failed(doing, Node::Primary))?;
     let ready = Ready::prepare(frame, &client).await?;
     let backlog = frame.flushed().await?.saturating_sub(counters::replayed(&frame.standby).await?);
     let begin = clock::now();
