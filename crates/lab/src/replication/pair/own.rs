@@ -52,6 +52,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("max_wal_size", "4GB"),
     ("hot_standby", "on"),
     ("log_recovery_conflict_waits", "on"),
+    // Its timer goes on in standbys and cuts short the pauses in which a startup process waits for snapshots to end.
+    ("log_startup_progress_interval", "0"),
     // What the primary knows of the standby is no older than this while nothing is written.
     ("wal_receiver_status_interval", "1s"),
     // A standby that finds no primary (it is starting too, or the way to it changes) tries again at once, not after 5 s.
