@@ -29,7 +29,8 @@ Examples:
   duramen lab run packs --json out/packs.json
   duramen lab run replication --quick
   duramen lab diagnose out/store.json
-  duramen lab compare before.json after.json";
+  duramen lab compare before.json after.json
+  duramen lab restore";
 const RUN_EXAMPLES: &str = "\
 Examples:
   duramen lab run branches --rounds 5 --concurrency 100 --write events

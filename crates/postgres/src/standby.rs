@@ -11,9 +11,8 @@ impl Cluster {
     /// Copies this cluster, whose server must be stopped, into `data_dir`, and makes a streaming standby of the copy:
     /// when it is started it connects to `upstream` (a libpq connection string) and replays from there.
     ///
-    /// A cold copy of a cluster that has just been made takes a tenth of the time of a base backup, needs no server to
-    /// be up, and lets both servers start at the same time. Symbolic links are not followed, so a cluster with
-    /// tablespaces cannot be copied so.
+    /// Unlike a base backup this needs no server to be up, so that both can be started at the same time afterwards.
+    /// Symbolic links are not followed: a cluster with tablespaces cannot be copied so.
     ///
     /// # Errors
     /// [`ClusterError::Io`] when a file cannot be copied or written.

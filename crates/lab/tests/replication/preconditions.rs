@@ -1,6 +1,6 @@
 //! What must hold of somebody's pair, each against servers of which it does not hold. Nothing is changed on them.
 
-use crate::user::{majors, User};
+use crate::user::{folder, majors, User};
 use duramen_functions::connect::Target;
 use duramen_lab::replication::{
     pair::{
@@ -11,6 +11,7 @@ use duramen_lab::replication::{
     scenario::Node,
     Options, ReplicationError,
 };
+use duramen_postgres::Settings;
 use std::path::Path;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -179,6 +180,65 @@ async fn a_pair_in_the_wrong_state_is_refused_until_it_is_mended() {
 }
 
 #[tokio::test]
+async fn a_second_standby_that_can_acknowledge_commits_is_told() {
+    let user = User::new(majors()[0]).await;
+    user.add_conf(Node::Primary, "synchronous_standby_names = 'ANY 1 (*)'\n").await;
+    // Something else that receives, and says so as a standby does.
+    let mut receiver = user.receiver("another");
+    let primary = user.client(Node::Primary).await;
+    let question =
+        "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'quorum' AND state = 'streaming'";
+    while primary.query_one(question, &[]).await.unwrap().get::<_, i64>(0) < 2 {
+        assert!(receiver.try_wait().unwrap().is_none(), "it does not receive");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let refused = refusal(&user.options(Path::new(NO_GUARDIAN))).await;
+    receiver.kill().unwrap();
+    receiver.wait().unwrap();
+    assert_eq!(refused.len(), 1, "{refused:#?}");
+    assert!(refused[0].contains("2 standbys can acknowledge a commit"), "{refused:#?}");
+    assert!(refused[0].contains("synchronous_standby_names = '\"duramen_standby\"'"), "{refused:#?}");
+}
+
+/// A file system of its own, so small that nothing fits into it.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    /// `None` for who may not mount.
+    fn mount() -> Option<Small> {
+        let dir = folder();
+        let mut command = std::process::Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", "size=64m,mode=755", "small"]).arg(dir.path());
+        let mounted = command.output().expect("mount can be run").status.success();
+        mounted.then(|| Small(dir))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_is_nearly_full_is_refused() {
+    // Without the right to mount, a folder of the kernel's is one in which nothing can be made.
+    let (place, words) = match Small::mount() {
+        Some(small) => (Some(small), ["the disk is nearly full", "free some"]),
+        None => (None, ["cannot make the folder", "/proc"]),
+    };
+    let dir = place.as_ref().map_or(Path::new("/proc/self"), |small| small.0.path());
+    let error =
+        Pair::open(&Options::new(dir, NO_GUARDIAN), &|_| {}).await.err().expect("refused").to_string();
+    for word in words {
+        assert!(error.contains(word), "{word:?} is not in: {error}");
+    }
+    if place.is_some() {
+        assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0, "something is left");
+    }
+}
+
+#[tokio::test]
 async fn servers_that_are_no_pair_are_refused() {
     let majors = majors();
     let (one, two) = (User::new(majors[0]).await, User::new(majors[1]).await);
@@ -200,7 +260,7 @@ async fn what_patroni_manages_is_recognised_and_not_set() {
     let options = user.options(Path::new(NO_GUARDIAN));
     // Patroni keeps sessions on the servers that it manages.
     let target = Target::parse(&user.dsn(Node::Primary)).unwrap();
-    let _session = target.application_name("Patroni heartbeat").connect().await.unwrap();
+    let session = target.application_name("Patroni heartbeat").connect().await.unwrap();
     assert_refused(
         &options,
         &[
@@ -210,6 +270,42 @@ async fn what_patroni_manages_is_recognised_and_not_set() {
     )
     .await;
     assert_eq!(user.state().await, before);
+    drop(session);
+
+    // It makes the configuration of files of its own.
+    user.write_file(Node::Standby, "postgresql.base.conf", "log_checkpoints = on\n");
+    user.add_conf(Node::Standby, "include 'postgresql.base.conf'\n").await;
+    assert_refused(&options, &["managed by Patroni (the configuration is made of its files)"]).await;
+    user.write_file(Node::Standby, "postgresql.base.conf", "");
+    user.reload(Node::Standby).await;
+
+    // It gives these as arguments; the name of the cluster is what patronictl calls it.
+    let mut settings = Settings::new();
+    for (name, value) in [
+        ("cluster_name", "demo"),
+        ("max_locks_per_transaction", "64"),
+        ("max_prepared_transactions", "0"),
+        ("track_commit_timestamp", "off"),
+        ("wal_log_hints", "on"),
+    ] {
+        settings.set(name, value);
+    }
+    user.stop(Node::Primary);
+    user.start_with(Node::Primary, &settings);
+    user.synchronous().await;
+    assert_refused(
+        &options,
+        &["the server was started with the arguments that it gives", "edit-config demo --pg"],
+    )
+    .await;
+
+    // What has its values already is not told.
+    user.add_conf(Node::Standby, "hot_standby_feedback = off\n").await;
+    let standby = user.client(Node::Standby).await;
+    standby.batch_execute("ALTER SYSTEM SET max_standby_streaming_delay = -1").await.unwrap();
+    user.reload(Node::Standby).await;
+    let error = Pair::open(&options, &|_| {}).await.err().expect("no guardian");
+    assert!(error.to_string().contains("does not watch over it"), "{error}");
 }
 
 #[tokio::test]

@@ -75,6 +75,11 @@ impl User {
         self.reload(node).await;
     }
 
+    /// Writes a file into the data directory.
+    pub(crate) fn write_file(&self, node: Node, name: &str, text: &str) {
+        self.cluster(node).write_file(name, text).unwrap();
+    }
+
     pub(crate) async fn reload(&self, node: Node) {
         let client = self.client(node).await;
         let loaded = "SELECT pg_conf_load_time()::text";
@@ -164,12 +169,34 @@ impl User {
     }
 
     pub(crate) fn start(&self, node: Node) {
+        self.start_with(node, &Settings::new());
+    }
+
+    /// With settings as arguments.
+    pub(crate) fn start_with(&self, node: Node, settings: &Settings) {
         let sockets = match node {
             Node::Primary => "p",
             Node::Standby => "s",
         };
         // Whoever ends the folder ends the server.
-        self.cluster(node).start(&self.root.join(sockets), &Settings::new(), PATIENCE).unwrap();
+        self.cluster(node).start(&self.root.join(sockets), settings, PATIENCE).unwrap();
+    }
+
+    /// A process that receives the WAL of the primary under a name of its own.
+    pub(crate) fn receiver(&self, name: &str) -> std::process::Child {
+        let user = ServerUser::current().unwrap();
+        let into = self.root.join(name);
+        std::fs::create_dir(&into).unwrap();
+        user.own(&into).unwrap();
+        let dsn = format!("{} application_name={name}", self.dsn(Node::Primary));
+        user.command(&self.cluster(Node::Primary).installation().program("pg_receivewal"))
+            .current_dir(&into)
+            .args(["--synchronous", "--dbname", &dsn, "--directory"])
+            .arg(&into)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("it can be run")
     }
 
     /// Until commits wait for the standby again.
