@@ -14,7 +14,7 @@ use duramen_measure::statistics;
 
 use crate::synthetic::{
     closed, evidence, evidence_on, latency, ms, open, outcome, pass, saturation, stall, stall_pass, whole,
-    FEEDBACK, PLAIN,
+    PLAIN,
 };
 
 fn check<'a>(evidence: &'a Evidence, name: &str) -> &'a Check {
@@ -241,7 +241,7 @@ fn a_long_pass_has_a_time_line_of_longer_steps() {
     let block = Block { commits, elapsed: Duration::from_secs(200), ..open(Level::RemoteApply, 1.0) };
     let evidence = evidence(&[outcome(1, vec![pass(PLAIN, 0, vec![block])])]);
     let line = Summary::of(&evidence).timeline("S1/remote_apply").unwrap();
-    assert!(line.commits.len() <= 600 && line.step_ms % 100 == 0, "{} ms", line.step_ms);
+    assert!(line.commits.len() <= 600 && line.step_ms.is_multiple_of(100), "{} ms", line.step_ms);
     assert_eq!(line.commits.iter().flatten().sum::<u64>(), 2_000);
 }
 
