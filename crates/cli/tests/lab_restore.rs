@@ -4,6 +4,8 @@
 
 #[path = "lab_restore/by_hand.rs"]
 mod by_hand;
+#[path = "lab_restore/command.rs"]
+mod command;
 #[path = "lab_restore/killed.rs"]
 mod killed;
 #[path = "lab_restore/orderly.rs"]

@@ -30,11 +30,9 @@ fn passwords_are_not_shown() {
 
 #[test]
 fn a_string_that_cannot_be_read_is_told_without_its_password() {
-    for text in [
-        "postgres://me:herring@db:port/shop",
-        "host=db port=none password='red herring'",
-        "password=herring",
-    ] {
+    for text in
+        ["postgres://me:herring@db:port/shop", "host=db port=none password='red herring'", "password=herring"]
+    {
         let error = Target::parse(text).expect_err(text).to_string();
         assert!(!error.contains("herring"), "{error}");
     }
