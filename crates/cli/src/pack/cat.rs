@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     context::{Context, Outcome},
+    failure::Failure,
     store::listing::Lines,
 };
 use clap::Args;
@@ -37,8 +38,20 @@ pub(crate) struct Cat {
 }
 
 pub(crate) fn run(context: &Context, cat: &Cat) -> Outcome {
+    let of_branch = cat.kind.is_some() || cat.space.is_some() || cat.prefix.is_some() || cat.limit.is_some();
     match Pack::open(&cat.file)?.kind() {
+        Kind::Branch if cat.rows.are_named() => {
+            let said =
+                "--table and --sync are for access graphs, and this is a branch: see --kind and --space";
+            Err(Failure::Usage(said.to_owned()))
+        }
         Kind::Branch => branch(context, cat),
+        Kind::Graph if of_branch => {
+            let said =
+                "--kind, --space, --prefix and --limit are for branches, and this is an access graph: \
+                        see --table and --sync";
+            Err(Failure::Usage(said.to_owned()))
+        }
         Kind::Graph => graph::cat(context, &cat.file, &cat.rows),
     }
 }

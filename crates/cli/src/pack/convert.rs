@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use duramen_pack::{
-    c1z::{copy, C1z1, C1z1Writer, C1z3, C1z3Writer, C1zError, Copied, ReadOptions, Version, WriteOptions},
+    c1z::{copy, C1z1, C1z1Writer, C1z3, C1z3Writer, Copied, ReadOptions, Version, WriteOptions},
     graph::{GraphPack, GraphSink, GraphSource, GraphStore, Loss, Sync, SyncKind},
 };
 use serde_json::json;
@@ -161,8 +161,13 @@ fn choose(syncs: Vec<Sync>, convert: &Convert, format: Format) -> Result<(Vec<Sy
     let wanted = match &convert.sync {
         Some(id) if syncs.iter().any(|sync| sync.id == *id) => Some(id.clone()),
         Some(id) => {
-            let error = C1zError::NoSuchSync { file: convert.from.clone(), sync: id.clone() };
-            return Err(other(error));
+            let known: Vec<&str> = syncs.iter().map(|sync| sync.id.as_str()).collect();
+            let known = match known.as_slice() {
+                [] => "it holds none".to_owned(),
+                known => format!("it holds {}", known.join(", ")),
+            };
+            let file = convert.from.display();
+            return Err(Failure::Other(format!("{file} has no sync {id:?}; {known}")));
         }
         None if format == Format::C1z3 => {
             let full = |sync: &&Sync| sync.kind == SyncKind::Full && sync.ended_at.is_some();
@@ -176,6 +181,10 @@ fn choose(syncs: Vec<Sync>, convert: &Convert, format: Format) -> Result<(Vec<Sy
                 )));
             };
             Some(sync.id.clone())
+        }
+        None if format == Format::Dpack && syncs.is_empty() => {
+            let file = convert.from.display();
+            return Err(Failure::Other(format!("{file} holds no sync: there is nothing to write")));
         }
         None => None,
     };
@@ -223,7 +232,14 @@ fn show(context: &Context, convert: &Convert, format: Format, report: &Report) -
     ]));
     for loss in losses {
         let Loss { row, what, rows, example } = loss;
-        output::print(format!("not held: {what}, of {rows} {row} rows, such as {example:?}"));
+        let rows = match rows {
+            1 => format!("one {row} row"),
+            rows => format!("{rows} {row} rows"),
+        };
+        match example.as_str() {
+            "" => output::line(format_args!("not held: {what}, of {rows}")),
+            example => output::line(format_args!("not held: {what}, of {rows}, such as {example:?}")),
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

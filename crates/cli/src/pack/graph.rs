@@ -11,24 +11,36 @@ use duramen_pack::graph::{
     diff, write_csv, Change, CsvTable, Diff, GraphError, GraphPack, ResourceId, SyncStats, Timestamp,
 };
 use serde_json::{json, Value};
-use std::{io, path::Path, process::ExitCode};
+use std::{
+    io::{self, StdoutLock, Write},
+    path::Path,
+    process::ExitCode,
+};
 
 /// Which rows of which sync.
 #[derive(Debug, Args)]
 pub(crate) struct Rows {
-    /// Of an access graph: which rows
-    #[arg(long, value_enum, default_value_t = Table::Grants)]
-    table: Table,
+    /// Of an access graph: which rows [default: grants]
+    #[arg(long, value_enum)]
+    table: Option<Table>,
     /// Of an access graph: which sync [default: the latest full one that has ended]
     #[arg(long, value_name = "ID")]
     sync: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+impl Rows {
+    /// Whether anything was said.
+    pub(super) fn are_named(&self) -> bool {
+        self.table.is_some() || self.sync.is_some()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Table {
     ResourceTypes,
     Resources,
     Entitlements,
+    #[default]
     Grants,
 }
 
@@ -98,9 +110,45 @@ pub(super) fn cat(context: &Context, path: &Path, rows: &Rows) -> Outcome {
             "the rows of an access graph are printed as CSV: leave --json out".to_owned(),
         ));
     }
-    let view = GraphPack::open(path).map_err(failed)?.view(rows.sync.as_deref()).map_err(failed)?;
-    write_csv(&view, rows.table.into(), io::stdout().lock()).map_err(failed)?;
-    Ok(ExitCode::SUCCESS)
+    let view = match GraphPack::open(path).map_err(failed)?.view(rows.sync.as_deref()) {
+        Err(GraphError::NoSync { id }) => {
+            let file = path.display();
+            return Err(Failure::Other(format!(
+                "there is no sync {id:?} in {file}; `duramen pack info {file}` names those that there are"
+            )));
+        }
+        view => view.map_err(failed)?,
+    };
+    let mut out = Pipe { out: io::stdout().lock(), has_no_reader: false };
+    match write_csv(&view, rows.table.unwrap_or_default().into(), &mut out) {
+        Err(error) if !out.has_no_reader => Err(failed(error)),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The standard output. That its reader has left (`| head`) ends the work, and is no error.
+struct Pipe {
+    out: StdoutLock<'static>,
+    has_no_reader: bool,
+}
+
+impl Pipe {
+    fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        self.has_no_reader |= done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        done
+    }
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.out.write(bytes);
+        self.note(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.out.flush();
+        self.note(done)
+    }
 }
 
 /// Prints what differs between the syncs that are read by default.

@@ -3,7 +3,10 @@
 use crate::shell::{said, text, Shell};
 use duramen_pack::graph::{Grant, GrantRef, GraphStore, ResourceId, ResourceType, SyncKind};
 use serde_json::{json, Value};
-use std::{fs, process::Output};
+use std::{
+    fs,
+    process::{Output, Stdio},
+};
 
 #[track_caller]
 fn ok(output: &Output) -> String {
@@ -58,7 +61,17 @@ fn a_graph_is_shown_printed_compared_and_verified() {
     let printed = ok(&shell.pack(&["cat", "monday.dpack", "--table", "resource-types"]));
     assert_eq!(printed.lines().nth(1).and_then(|row| row.split(',').next()), Some("user"));
     assert_eq!(shell.pack(&["cat", "monday.dpack", "--json"]).status.code(), Some(2));
-    assert_eq!(shell.pack(&["cat", "monday.dpack", "--sync", "none"]).status.code(), Some(1));
+    let refused = shell.pack(&["cat", "monday.dpack", "--sync", "none"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("duramen pack info monday.dpack"), "{}", said(&refused));
+    // What is for branches is not passed over in silence.
+    for arguments in [&["--limit", "1"][..], &["--prefix", "app"], &["--kind", "kv"], &["--space", "default"]]
+    {
+        let refused = shell.pack(&[&["cat", "monday.dpack"][..], arguments].concat());
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    }
+    let refused = shell.pack(&["diff", "monday.dpack", "tuesday.dpack", "--prefix", "app"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
 
     let printed = ok(&shell.pack(&["diff", "monday.dpack", "tuesday.dpack"]));
     assert_eq!(
@@ -103,11 +116,64 @@ fn a_graph_goes_through_every_format_and_back() {
         assert_eq!(rows(&ok(&shell.pack(&["cat", &back]))), rows(&before), "{format}");
         let refused = shell.pack(&["info", &file]);
         assert_eq!(refused.status.code(), Some(1));
-        assert!(text(&refused.stderr).contains("(.c1z)"), "{}", said(&refused));
+        assert!(text(&refused.stderr).contains("duramen pack convert"), "{}", said(&refused));
     }
+    let refused = shell.pack(&["convert", "sync-c1z1.c1z", "out.dpack", "--sync", "none"]);
+    let id = ok(&shell.pack(&["info", "sync.dpack", "--json"]));
+    let id = serde_json::from_str::<Value>(&id).unwrap()["graph"]["read_by_default"].clone();
+    let named = format!("has no sync \"none\"; it holds {}", id.as_str().unwrap());
+    assert!(text(&refused.stderr).contains(&named), "{}", said(&refused));
     // Nothing is written where the source cannot be read.
     fs::write(shell.beside("cut.c1z"), b"C1ZF\0").unwrap();
     let refused = shell.pack(&["convert", "cut.c1z", "out.dpack"]);
     assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
     assert!(!shell.beside("out.dpack").exists());
+}
+
+#[test]
+fn what_a_format_cannot_hold_is_told_line_by_line() {
+    let shell = Shell::new();
+    let mut store = GraphStore::open(shell.beside("sync.dpack")).unwrap();
+    for _ in 0..2 {
+        store.start_sync(SyncKind::Full, None).unwrap();
+        let mut grant = grant("admin", "ada");
+        grant.embedded_principal = Some(vec![10, 0]);
+        store.put_grants([&grant]).unwrap();
+        store.end_sync().unwrap();
+    }
+    let syncs = store.syncs();
+    store.close().unwrap();
+    let printed = ok(&shell.pack(&["convert", "sync.dpack", "sync.c1z"]));
+    let told: Vec<&str> = printed.lines().filter(|line| line.starts_with("not held: ")).collect();
+    let principal =
+        "not held: principal beyond its ids, of one grant row, such as \"app:github:admin:user:ada\"";
+    let left = syncs
+        .iter()
+        .map(|sync| format!("not held: syncs that were not copied, of one sync row, such as {:?}", sync.id));
+    assert!(
+        told.len() == 2 && told[0] == principal && left.into_iter().any(|line| told[1] == line),
+        "{printed}"
+    );
+    assert!(printed.ends_with('\n'));
+    // A file without a sync is a version 1 file, but no pack.
+    let writer =
+        duramen_pack::c1z::C1z1Writer::create(&shell.beside("none.c1z"), &Default::default()).unwrap();
+    writer.finish().unwrap();
+    let refused = shell.pack(&["convert", "none.c1z", "none.dpack"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("holds no sync"), "{}", said(&refused));
+    assert!(!shell.beside("none.dpack").exists());
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_printing_of_a_graph() {
+    let shell = Shell::new();
+    // More than a pipe holds.
+    let grants: Vec<Grant> = (0..5_000).map(|number| grant("admin", &format!("user {number}"))).collect();
+    written(&shell, "many.dpack", &grants);
+    let mut command = shell.command_of("pack", &["cat", "many.dpack"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }
