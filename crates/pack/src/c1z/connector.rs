@@ -428,14 +428,18 @@ pub(crate) fn put_annotations(out: &mut Vec<u8>, number: u32, annotations: &[Any
 }
 
 pub(crate) fn timestamp(field: &Field<'_>) -> Result<Timestamp, Bad> {
-    let base = field.content_at();
+    time(field.bytes()?).map_err(|bad| bad.shifted(field.content_at()))
+}
+
+/// The time that a message of its own holds.
+pub(crate) fn time(message: &[u8]) -> Result<Timestamp, Bad> {
     let mut time = Timestamp::default();
-    let mut fields = Fields::of(field.bytes()?);
-    while let Some(inner) = fields.next().map_err(|bad| bad.shifted(base))? {
+    let mut fields = Fields::of(message);
+    while let Some(inner) = fields.next()? {
         match inner.number {
             1 => time.seconds = inner.varint()? as i64,
             2 => time.nanos = inner.int32()?,
-            _ => return Err(inner.unknown_in("Timestamp").shifted(base)),
+            _ => return Err(inner.unknown_in("Timestamp")),
         }
     }
     Ok(time)

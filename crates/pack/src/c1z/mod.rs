@@ -18,6 +18,7 @@ mod error;
 pub mod limits;
 mod losses;
 mod storage;
+mod stored_grant;
 mod v1;
 mod v3;
 mod wire;

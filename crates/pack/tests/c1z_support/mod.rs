@@ -31,6 +31,9 @@ impl Graph {
         source.for_each_resource(&id, &mut |row| push(&mut graph.resources, row))?;
         source.for_each_entitlement(&id, &mut |row| push(&mut graph.entitlements, row))?;
         source.for_each_grant(&id, &mut |row| push(&mut graph.grants, row))?;
+        let mut borrowed = Vec::new();
+        source.for_each_grant_ref(&id, &mut |row| push(&mut borrowed, row.to_grant()))?;
+        assert_eq!(borrowed, graph.grants, "borrowed rows are those that are read as values");
         source.for_each_asset(&id, &mut |row| push(&mut graph.assets, row))?;
         graph.sort();
         Ok(graph)

@@ -16,6 +16,9 @@ pub(crate) struct TableFile {
     pub(crate) number: u64,
     /// The sequence number that all rows of the table have, when it was taken in from outside.
     pub(crate) sequence: Option<u64>,
+    /// No key of the table is before this one, nor behind the other.
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
 }
 
 /// What all edits together say.
@@ -48,6 +51,15 @@ impl<'a> Reader<'a> {
         let Some(found) = found else { return Err(Bad::new(start, "a key is longer than its edit")) };
         self.at = end;
         Ok(found)
+    }
+
+    /// A key without its trailer.
+    fn user_key(&mut self) -> Result<Vec<u8>, Bad> {
+        let start = self.at;
+        let found = self.bytes()?.split_last_chunk::<8>();
+        found
+            .map(|(key, _)| key.to_vec())
+            .ok_or_else(|| Bad::new(start, "a key of a table is shorter than its trailer"))
     }
 
     fn byte(&mut self) -> Result<u8, Bad> {
@@ -116,8 +128,7 @@ fn table(reader: &mut Reader<'_>, tag: u64, start: usize, version: &mut Version)
         }
         return Err(Bad::unsupported(start, "keys that stand for ranges", UNSUPPORTED));
     }
-    reader.bytes()?;
-    reader.bytes()?;
+    let (smallest, largest) = (reader.user_key()?, reader.user_key()?);
     let mut sequence = None;
     if tag != 7 {
         let (smallest, largest) = (reader.number()?, reader.number()?);
@@ -145,7 +156,7 @@ fn table(reader: &mut Reader<'_>, tag: u64, start: usize, version: &mut Version)
     if version.tables.len() >= FILES_MAX {
         return Err(Bad::too_large(start, "the number of tables", FILES_MAX as u64 + 1, FILES_MAX as u64));
     }
-    version.tables.insert((level, number), TableFile { number, sequence });
+    version.tables.insert((level, number), TableFile { number, sequence, smallest, largest });
     Ok(())
 }
 
