@@ -11,7 +11,7 @@ use super::error::PacksLabError;
 use super::pack::grant;
 use super::workload::{Workload, SEEN_SECONDS};
 
-/// Version 3, as the log form: what this project writes.
+/// Version 3, with tables of rows: what this project writes.
 pub(crate) struct C1z3Engine;
 
 const SYNC: &str = "2aGyRUbxAdE4MTzLqMxgsT1HNjq";

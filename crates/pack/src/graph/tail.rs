@@ -310,7 +310,8 @@ fn intern(interner: &mut Interner, key: &[u8], last: &mut u32) -> u32 {
     *last
 }
 
-fn ranks(order: &[u32]) -> Vec<u32> {
+/// For each number, its place in an order of all numbers.
+pub(crate) fn ranks(order: &[u32]) -> Vec<u32> {
     let mut ranks = vec![0; order.len()];
     for (rank, number) in order.iter().enumerate() {
         ranks[*number as usize] = rank as u32;
@@ -379,7 +380,7 @@ fn prefix(key: &[u8], components: usize) -> &[u8] {
 }
 
 /// Whether one of the sorted strings is another one, a colon, and more.
-fn continue_another(sorted: &[&[u8]]) -> bool {
+pub(crate) fn continue_another(sorted: &[&[u8]]) -> bool {
     sorted.iter().any(|long| {
         let colons = long.iter().enumerate().filter(|(_, byte)| **byte == b':');
         // Only what has a colon can continue another, and most ids have two or three.

@@ -192,6 +192,32 @@ pub fn write_v3(graph: &Graph, path: &Path) -> Vec<Loss> {
     losses
 }
 
+/// Writes a version 3 file with grants for several tables, and nothing else; says how many grants.
+pub fn write_many(path: &Path) -> usize {
+    let mut writer = C1z3Writer::create(path, &WriteOptions::default()).unwrap();
+    writer.begin_sync(&Sync { id: SYNC.to_owned(), ..Sync::default() }).unwrap();
+    let count = 150_000;
+    for index in 0..count {
+        let (entitlement, principal) =
+            (format!("app:github:e{}", index % 100), format!("user-{:08}", index / 100));
+        let id = format!("{entitlement}:user:{principal}");
+        let row = GrantRef {
+            id: &id,
+            entitlement: &entitlement,
+            resource_type: "app",
+            resource: "github",
+            principal_type: "user",
+            principal: &principal,
+            discovered_at: None,
+            rest: None,
+        };
+        writer.put_grant(&row).unwrap();
+    }
+    writer.end_sync().unwrap();
+    writer.finish().unwrap();
+    count
+}
+
 pub fn read_v1(path: &Path) -> Result<Graph, duramen_pack::c1z::C1zError> {
     Graph::of(&C1z1::open(path, &ReadOptions::default())?)
 }

@@ -8,7 +8,7 @@ use crate::c1z::limits::{FILES_MAX, KEY_BYTES_MAX};
 use crate::c1z::wire;
 
 /// How keys are compared in every file of the format: byte by byte.
-const COMPARER: &str = "leveldb.BytewiseComparator";
+pub(crate) const COMPARER: &str = "leveldb.BytewiseComparator";
 
 /// A table that is part of the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,17 +160,45 @@ fn table(reader: &mut Reader<'_>, tag: u64, start: usize, version: &mut Version)
     Ok(())
 }
 
-/// The manifest of a directory that has logs only, as it is written.
-pub(crate) fn write(first_log: u64, next_file: u64, last_sequence: u64) -> Vec<u8> {
+/// The level whose tables are the oldest, and do not overlap.
+const BOTTOM_LEVEL: u64 = 6;
+
+/// A table that is written.
+#[derive(Clone, Debug)]
+pub(crate) struct NewTable {
+    pub(crate) number: u64,
+    /// How long its file is, in bytes.
+    pub(crate) bytes: u64,
+    /// Its first key and its last one, with their trailers.
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
+}
+
+/// The manifest of a directory of tables that follow each other, as it is written. All sequence numbers in them are 0;
+/// later ones begin behind `last_sequence`, and later files have `next_file` and higher numbers.
+pub(crate) fn write(tables: &[NewTable], next_file: u64, last_sequence: u64) -> Vec<u8> {
     let mut edit = Vec::new();
+    let put_bytes = |edit: &mut Vec<u8>, bytes: &[u8]| {
+        wire::put_varint(edit, bytes.len() as u64);
+        edit.extend_from_slice(bytes);
+    };
     wire::put_varint(&mut edit, 1);
-    wire::put_varint(&mut edit, COMPARER.len() as u64);
-    edit.extend_from_slice(COMPARER.as_bytes());
-    for (tag, value) in [(2, first_log), (3, next_file), (4, last_sequence)] {
+    put_bytes(&mut edit, COMPARER.as_bytes());
+    // Logs count from the next file on: there are none.
+    for (tag, value) in [(2, next_file), (3, next_file + 1), (4, last_sequence)] {
         wire::put_varint(&mut edit, tag);
         wire::put_varint(&mut edit, value);
     }
+    for table in tables {
+        for value in [100, BOTTOM_LEVEL, table.number, table.bytes] {
+            wire::put_varint(&mut edit, value);
+        }
+        put_bytes(&mut edit, &table.smallest);
+        put_bytes(&mut edit, &table.largest);
+        // The lowest sequence number and the highest one.
+        edit.extend_from_slice(&[0, 0]);
+    }
     let mut out = Vec::new();
-    log::append(&mut out, &[], &edit);
+    log::append(&mut out, &edit);
     out
 }
