@@ -92,6 +92,15 @@ mod tests {
         taken_away(|path, target| fs::rename(path, target).unwrap());
     }
 
+    /// The next writer has begun already: the name is that of its file.
+    #[test]
+    fn a_file_whose_name_another_has_meanwhile_is_not_taken() {
+        taken_away(|path, target| {
+            fs::rename(path, target).unwrap();
+            fs::write(path, "of the next").unwrap();
+        });
+    }
+
     #[test]
     fn a_file_that_was_removed_meanwhile_is_not_taken() {
         taken_away(|path, _| fs::remove_file(path).unwrap());
