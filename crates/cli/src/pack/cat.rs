@@ -6,7 +6,6 @@ use super::{
 };
 use crate::{
     context::{Context, Outcome},
-    failure::Failure,
     store::listing::Lines,
 };
 use clap::Args;
@@ -38,21 +37,21 @@ pub(crate) struct Cat {
 }
 
 pub(crate) fn run(context: &Context, cat: &Cat) -> Outcome {
-    let of_branch = cat.kind.is_some() || cat.space.is_some() || cat.prefix.is_some() || cat.limit.is_some();
     match Pack::open(&cat.file)?.kind() {
-        Kind::Branch if cat.rows.are_named() => {
-            let said =
-                "--table and --sync are for access graphs, and this is a branch: see --kind and --space";
-            Err(Failure::Usage(said.to_owned()))
+        Kind::Branch => {
+            graph::refuse(&cat.rows.given(), &cat.file, "a branch")?;
+            branch(context, cat)
         }
-        Kind::Branch => branch(context, cat),
-        Kind::Graph if of_branch => {
-            let said =
-                "--kind, --space, --prefix and --limit are for branches, and this is an access graph: \
-                        see --table and --sync";
-            Err(Failure::Usage(said.to_owned()))
+        Kind::Graph => {
+            let given = graph::named([
+                ("--kind", cat.kind.is_some()),
+                ("--space", cat.space.is_some()),
+                ("--prefix", cat.prefix.is_some()),
+                ("--base", cat.bases.given()),
+            ]);
+            graph::refuse(&given, &cat.file, "an access graph")?;
+            graph::cat(context, &cat.file, &cat.rows, cat.limit)
         }
-        Kind::Graph => graph::cat(context, &cat.file, &cat.rows),
     }
 }
 

@@ -14,6 +14,7 @@ use serde_json::json;
 use std::{
     fs::File,
     io::Read as _,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -80,6 +81,14 @@ pub(crate) fn run(context: &Context, convert: &Convert) -> Outcome {
         Some(format) => format,
         None => Format::of_name(&convert.to)?,
     };
+    // A target that is its own source would be all that is left of it, with what its format cannot hold gone.
+    let file_of = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    if file_of(&convert.to).is_some_and(|to| file_of(&convert.from) == Some(to)) {
+        let file = convert.to.display();
+        return Err(Failure::Usage(format!(
+            "{file} cannot be written while it is read; choose another name"
+        )));
+    }
     let options = ReadOptions::default();
     let report = if is_pack(&convert.from)? {
         let source = GraphPack::open(&convert.from).map_err(other)?;
@@ -117,14 +126,25 @@ fn into_format<S: GraphSource>(
     let options = WriteOptions::default();
     let mut report = match format {
         Format::Dpack => {
-            if convert.to.exists() {
-                let file = convert.to.display();
+            let journal = journal_of(&convert.to);
+            let is_taken = |(file, least): &(&Path, u64)| {
+                file.symlink_metadata().is_ok_and(|found| found.len() >= *least)
+            };
+            // An empty journal is one that nobody needs.
+            let files = [(convert.to.as_path(), 0), (journal.as_path(), 1)];
+            if let Some((file, _)) = files.into_iter().find(is_taken) {
+                let file = file.display();
                 return Err(Failure::Other(format!("{file} exists; remove it, or choose another name")));
             }
             let mut sink = GraphStore::open(&convert.to).map_err(other)?;
-            let report = fill(source, &mut sink, &syncs)?;
-            sink.close().map_err(other)?;
-            report
+            let report = fill(source, &mut sink, &syncs);
+            let report = report.and_then(|report| sink.close().map_err(other).map(|()| report));
+            if report.is_err() {
+                // Neither was there before, and a part of a graph is none.
+                let _ = std::fs::remove_file(&convert.to);
+                let _ = std::fs::remove_file(&journal);
+            }
+            report?
         }
         Format::C1z1 => {
             let mut sink = C1z1Writer::create(&convert.to, &options).map_err(other)?;
@@ -149,6 +169,13 @@ fn into_format<S: GraphSource>(
         });
     }
     Ok(report)
+}
+
+/// Where a graph that is being written keeps what is not in the file yet.
+fn journal_of(graph: &Path) -> PathBuf {
+    let mut name = graph.file_name().unwrap_or_default().to_owned();
+    name.push(".journal");
+    graph.with_file_name(name)
 }
 
 fn fill<S: GraphSource, T: GraphSink>(source: &S, sink: &mut T, syncs: &[Sync]) -> Result<Report, Failure> {

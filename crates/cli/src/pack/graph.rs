@@ -8,14 +8,10 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use duramen_pack::graph::{
-    diff, write_csv, Change, CsvTable, Diff, GraphError, GraphPack, ResourceId, SyncStats, Timestamp,
+    diff, write_csv_rows, Change, CsvTable, Diff, GraphError, GraphPack, ResourceId, SyncStats, Timestamp,
 };
 use serde_json::{json, Value};
-use std::{
-    io::{self, StdoutLock, Write},
-    path::Path,
-    process::ExitCode,
-};
+use std::{io, path::Path, process::ExitCode};
 
 /// Which rows of which sync.
 #[derive(Debug, Args)]
@@ -26,13 +22,6 @@ pub(crate) struct Rows {
     /// Of an access graph: which sync [default: the latest full one that has ended]
     #[arg(long, value_name = "ID")]
     sync: Option<String>,
-}
-
-impl Rows {
-    /// Whether anything was said.
-    pub(super) fn are_named(&self) -> bool {
-        self.table.is_some() || self.sync.is_some()
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -55,7 +44,7 @@ impl From<Table> for CsvTable {
     }
 }
 
-fn failed(error: GraphError) -> Failure {
+pub(super) fn failed(error: GraphError) -> Failure {
     Failure::Other(error.to_string())
 }
 
@@ -103,8 +92,31 @@ pub(super) fn info(path: &Path) -> Result<Content, Failure> {
     Ok(Content { rows, json: ("graph", json!({ "syncs": syncs, "read_by_default": read })) })
 }
 
+impl Rows {
+    /// The arguments that mean something for access graphs only, where they were given.
+    pub(super) fn given(&self) -> Vec<&'static str> {
+        named([("--table", self.table.is_some()), ("--sync", self.sync.is_some())])
+    }
+}
+
+/// The names of the arguments that were given.
+pub(super) fn named<const N: usize>(arguments: [(&'static str, bool); N]) -> Vec<&'static str> {
+    arguments.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+}
+
+/// Refuses arguments that mean nothing for what a file holds: to leave them out in silence would answer another question.
+pub(super) fn refuse(given: &[&str], file: &Path, holds: &str) -> Result<(), Failure> {
+    match given.first() {
+        Some(first) => Err(Failure::Usage(format!(
+            "{first} means nothing for {}, which holds {holds}: leave it out",
+            file.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Prints rows as CSV.
-pub(super) fn cat(context: &Context, path: &Path, rows: &Rows) -> Outcome {
+pub(super) fn cat(context: &Context, path: &Path, rows: &Rows, limit: Option<u64>) -> Outcome {
     if context.json {
         return Err(Failure::Usage(
             "the rows of an access graph are printed as CSV: leave --json out".to_owned(),
@@ -119,35 +131,19 @@ pub(super) fn cat(context: &Context, path: &Path, rows: &Rows) -> Outcome {
         }
         view => view.map_err(failed)?,
     };
-    let mut out = Pipe { out: io::stdout().lock(), has_no_reader: false };
-    match write_csv(&view, rows.table.unwrap_or_default().into(), &mut out) {
-        Err(error) if !out.has_no_reader => Err(failed(error)),
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
-/// The standard output. That its reader has left (`| head`) ends the work, and is no error.
-struct Pipe {
-    out: StdoutLock<'static>,
-    has_no_reader: bool,
-}
-
-impl Pipe {
-    fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
-        self.has_no_reader |= done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
-        done
-    }
-}
-
-impl Write for Pipe {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let done = self.out.write(bytes);
-        self.note(done)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let done = self.out.flush();
-        self.note(done)
+    let table = rows.table.unwrap_or(Table::Grants).into();
+    match write_csv_rows(&view, table, limit.unwrap_or(u64::MAX), io::stdout().lock()) {
+        // When the reader has left (`| head`), there is no use in going on.
+        Err(GraphError::Csv(error)) => match io::Error::from(error) {
+            left if left.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+            other => {
+                Err(Failure::Io { doing: "write", path: "the standard output".to_owned(), source: other })
+            }
+        },
+        Err(GraphError::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(ExitCode::SUCCESS)
+        }
+        other => other.map(|_| ExitCode::SUCCESS).map_err(failed),
     }
 }
 

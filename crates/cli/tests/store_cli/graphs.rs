@@ -1,7 +1,10 @@
 //! Packs of access graphs, and `.c1z` files: shown, printed, compared, verified and turned into one another.
 
 use crate::shell::{said, text, Shell};
-use duramen_pack::graph::{Grant, GrantRef, GraphStore, ResourceId, ResourceType, SyncKind};
+use duramen_pack::{
+    container::{Kind, Pack, PackWriter, SectionOptions},
+    graph::{Grant, GrantRef, GraphStore, ResourceId, ResourceType, SyncKind},
+};
 use serde_json::{json, Value};
 use std::{
     fs,
@@ -97,6 +100,86 @@ fn a_graph_is_shown_printed_compared_and_verified() {
     bytes[70] ^= 1;
     fs::write(shell.beside("monday.dpack"), bytes).unwrap();
     assert_eq!(shell.pack(&["verify", "monday.dpack"]).status.code(), Some(1));
+}
+
+#[test]
+fn arguments_that_mean_nothing_for_a_pack_are_refused() {
+    let shell = Shell::new();
+    written(&shell, "access.dpack", &[grant("admin", "ada"), grant("reader", "bob")]);
+    let lines = |limit: &str| ok(&shell.pack(&["cat", "access.dpack", "--limit", limit])).lines().count();
+    assert_eq!(["0", "1", "2", "9"].map(lines), [1, 2, 3, 3]);
+    for arguments in [
+        &["cat", "access.dpack", "--kind", "kv"][..],
+        &["cat", "access.dpack", "--prefix", "a"],
+        &["cat", "access.dpack", "--base", "access.dpack"],
+        &["diff", "access.dpack", "access.dpack", "--space", "a"],
+    ] {
+        let refused = shell.pack(arguments);
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(text(&refused.stderr).contains("means nothing for access.dpack"), "{}", said(&refused));
+    }
+    shell.ok(&["kv", "put", "a", "1"]);
+    shell.ok(&["export", "main.dpack"]);
+    let refused = shell.pack(&["cat", "main.dpack", "--table", "grants"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+}
+
+/// A pack whose digests are right, and whose index by principal is that of another graph.
+#[test]
+fn a_graph_whose_sections_do_not_agree_is_not_sound() {
+    let shell = Shell::new();
+    written(&shell, "one.dpack", &[grant("admin", "ada"), grant("reader", "bob")]);
+    written(&shell, "other.dpack", &[grant("admin", "bob"), grant("reader", "ada")]);
+    let open = |name: &str| Pack::open(shell.beside(name)).expect("a pack");
+    let (one, other) = (open("one.dpack"), open("other.dpack"));
+    let mut writer = PackWriter::create(shell.beside("mixed.dpack"), Kind::Graph).expect("a writer");
+    for info in one.sections() {
+        let from = if info.name.ends_with("by-principal") { &other } else { &one };
+        let section = from.section(&info.name).expect("readable").expect("there");
+        writer.begin_section(&info.name, SectionOptions::default()).expect("room");
+        let mut raw = Vec::new();
+        for block in 0..section.blocks() {
+            section.read(block, &mut raw).expect("readable");
+            writer.block(section.first_key(block), section.records(block), &raw).expect("room");
+        }
+    }
+    writer.finish(&one.manifest().expect("readable")).expect("room");
+    let refused = shell.pack(&["verify", "mixed.dpack"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    let error = text(&refused.stderr);
+    assert!(error.contains("is damaged between byte") && error.contains("the grants of user:"), "{error}");
+    let refused = shell.pack(&["verify", "mixed.dpack", "--json"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    let found: Value = serde_json::from_slice(&refused.stdout).expect("JSON");
+    assert!(found["from"].as_u64() < found["to"].as_u64(), "{found}");
+}
+
+#[test]
+fn a_conversion_never_takes_the_place_of_its_source_and_leaves_no_part_behind() {
+    let shell = Shell::new();
+    written(&shell, "sync.dpack", &[grant("admin", "ada")]);
+    ok(&shell.pack(&["convert", "sync.dpack", "sync.c1z"]));
+    let before = fs::read(shell.beside("sync.c1z")).expect("a file");
+    fs::hard_link(shell.beside("sync.c1z"), shell.beside("same.c1z")).expect("a link");
+    for target in ["sync.c1z", "same.c1z"] {
+        let refused = shell.pack(&["convert", "sync.c1z", target]);
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    }
+    assert!(fs::read(shell.beside("sync.c1z")).expect("a file") == before);
+    // A sync that somebody did not end is not theirs to lose.
+    fs::write(shell.beside("new.dpack.journal"), "something").expect("a file");
+    let refused = shell.pack(&["convert", "sync.c1z", "new.dpack"]);
+    assert!(text(&refused.stderr).contains("new.dpack.journal exists"), "{}", said(&refused));
+    // A source that is damaged where opening does not look: what was copied before goes again.
+    let bytes = fs::read(shell.beside("sync.dpack")).expect("a file");
+    let pack = Pack::open(shell.beside("sync.dpack")).expect("a pack");
+    let grants = pack.section("0/grants").expect("readable").expect("there").range(0);
+    let mut damaged = bytes.clone();
+    damaged[grants.start as usize] ^= 1;
+    fs::write(shell.beside("damaged.dpack"), damaged).expect("a file");
+    let refused = shell.pack(&["convert", "damaged.dpack", "out.dpack"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    assert!(!shell.beside("out.dpack").exists() && !shell.beside("out.dpack.journal").exists());
 }
 
 #[test]

@@ -14,6 +14,7 @@
 
 mod build;
 mod bytes;
+mod cleanup;
 mod csv;
 mod deletions;
 mod details;
@@ -41,11 +42,14 @@ mod stats;
 mod store;
 pub(crate) mod tail;
 mod terms;
+#[cfg(test)]
+mod tests;
 mod token;
 mod traits;
+mod verify;
 mod view;
 
-pub use self::csv::{write_csv, CsvTable};
+pub use self::csv::{write_csv, write_csv_rows, CsvTable};
 pub use diff::{diff, write_diff, Change, Diff, DiffCounts};
 pub use error::GraphError;
 pub use key::MAX_ID_BYTES;

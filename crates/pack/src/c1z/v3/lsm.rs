@@ -12,6 +12,9 @@ use super::memory::Memory;
 use super::table::Table;
 use crate::c1z::error::{Bad, EXPORT_ADVICE};
 
+/// Key and value.
+type Row<'a> = (&'a [u8], &'a [u8]);
+
 /// What happens to a key, or to the keys from one to before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -220,7 +223,7 @@ impl<'a> Merge<'a> {
     }
 
     /// The next row; none behind the last one.
-    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, Fault> {
+    fn next(&mut self) -> Result<Option<Row<'_>>, Fault> {
         loop {
             if self.begun {
                 let Some(first) = self.heap.first_mut() else { return Ok(None) };

@@ -13,6 +13,9 @@ use crate::c1z::stored_grant::GrantReader;
 use crate::c1z::{storage, ReadOptions, Version};
 use crate::graph::{Asset, Entitlement, Grant, GrantRef, GraphSource, Loss, Resource, ResourceType, Sync};
 
+/// Takes key and value of a row.
+type VisitRow<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Bad>;
+
 /// A version 3 file, verified and read.
 ///
 /// Tables are held in memory as they lie in the directory, with their blocks compressed, and a block at a time is
@@ -80,12 +83,7 @@ impl C1z3 {
     }
 
     /// Calls `visit` with key and value of each row of a family.
-    fn each(
-        &self,
-        sync: &str,
-        (family, what): (u8, &str),
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Bad>,
-    ) -> Result<(), C1zError> {
+    fn each(&self, sync: &str, (family, what): (u8, &str), visit: VisitRow<'_>) -> Result<(), C1zError> {
         if self.sync.as_ref().is_none_or(|known| known.id != sync) {
             return Err(C1zError::NoSuchSync { file: self.path.clone(), sync: sync.to_owned() });
         }
