@@ -1,6 +1,7 @@
 use super::*;
 use crate::c1z::v3::block_writer::DATA_INTERVAL;
-use crate::c1z::v3::lsm::Rows;
+use crate::c1z::v3::cursor::Cursor;
+use crate::c1z::v3::deletions::RangeDeletions;
 use crate::c1z::v3::table;
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
@@ -29,11 +30,13 @@ fn written(rows: &[(Vec<u8>, Vec<u8>)], level: i32) -> (RawTable, Vec<u8>) {
 }
 
 fn read(bytes: &[u8]) -> Result<Pairs, crate::c1z::error::Bad> {
-    let mut rows = Rows::default();
-    rows.part(Vec::new());
-    table::open(bytes)?.read(Some(0), &mut rows)?;
-    rows.settle();
-    Ok(rows.of_family(4).map(|(key, value)| (key.to_vec(), value.to_vec())).collect())
+    let tables =
+        [table::open("a table".to_owned(), bytes.to_vec(), Some(0), &mut RangeDeletions::default())?];
+    let (mut cursor, mut rows) = (Cursor::before(&tables, &[]), Pairs::new());
+    while cursor.advance()? {
+        rows.push((cursor.key().to_vec(), cursor.value().to_vec()));
+    }
+    Ok(rows)
 }
 
 #[test]
