@@ -19,5 +19,7 @@ pub mod container;
 mod error;
 pub mod graph;
 pub mod limits;
+mod lock;
+mod varint;
 
 pub use error::PackError;

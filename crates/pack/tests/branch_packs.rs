@@ -227,6 +227,32 @@ fn a_pack_against_a_base_holds_what_changed_and_needs_that_base() {
     BranchPack::verify_alone(&alone, &mut |_, _| {}).unwrap();
 }
 
+/// Without it, `export --base a a` leaves a pack that needs what it has just replaced.
+#[test]
+fn a_pack_never_takes_the_place_of_one_that_it_is_based_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.kv().put("a", 1).unwrap();
+    export_to(&main, &at("full.dpack"), None);
+    main.kv().put("b", 2).unwrap();
+    export_to(&main, &at("monday.dpack"), Some(&BranchPack::open(at("full.dpack")).unwrap()));
+    main.kv().put("c", 3).unwrap();
+    let base = BranchPack::open(at("monday.dpack")).unwrap();
+    std::fs::hard_link(at("full.dpack"), at("same.dpack")).unwrap();
+    for name in ["full.dpack", "monday.dpack", "same.dpack"] {
+        let options = ExportOptions { base: Some(base.clone()), ..ExportOptions::default() };
+        let refused = export(&main, at(name), options, &mut |_, _| {});
+        let invalid = matches!(&refused, Err(BranchPackError::Pack(PackError::InvalidInput { .. })));
+        assert!(invalid, "{name}: {refused:?}");
+    }
+    // A file that is not in the chain is replaced as ever.
+    std::fs::write(at("tuesday.dpack"), "old").unwrap();
+    export_to(&main, &at("tuesday.dpack"), Some(&base));
+    assert_eq!(BranchPack::open(at("tuesday.dpack")).unwrap().info().entries, 3);
+}
+
 /// A base of another store has other nodes under the same numbers, and other writes under the same versions.
 #[test]
 fn a_base_of_another_store_is_harmless() {

@@ -135,10 +135,20 @@ fn pebble_reads_what_is_written_and_its_own_files_are_read() {
         output(Command::new(&pebble).arg("make").arg(&path).arg(form));
         assert_same(&path, &output(Command::new(&pebble).arg("dump").arg(&path)));
     }
+    // What was written with logs, and what is written with tables, is the same to Pebble.
+    let kept = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1").join(name);
+    let dump = |path: &Path| rows_of(&output(Command::new(&pebble).arg("dump").arg(path)));
+    let (logs, tables) = (dump(&kept("graph.3.c1z")), dump(&kept("graph.3t.c1z")));
+    assert!(logs == tables && logs.len() > 900, "{} and {} rows", logs.len(), tables.len());
+    let path = dir.path().join("tables.c1z");
+    let grants = write_many(&path);
+    let rows = dump(&path);
+    assert_eq!(rows.keys().filter(|key| key.starts_with(&[3, 4])).count(), grants);
+    assert_eq!(rows.keys().filter(|key| key.starts_with(&[3, 7, 4])).count(), grants);
     for seed in 20..24 {
         let (path, graph) = (dir.path().join("ours.c1z"), Graph::random(seed, 400));
         assert_eq!(write_v3(&graph, &path), []);
-        let rows = rows_of(&output(Command::new(&pebble).arg("dump").arg(&path)));
+        let rows = dump(&path);
         let count = |prefix: &[u8]| rows.keys().filter(|key| key.starts_with(prefix)).count();
         assert_eq!(count(&[3, 1]), graph.resource_types.len());
         assert_eq!(count(&[3, 2]), graph.resources.len());

@@ -5,14 +5,20 @@
 mod crash;
 #[path = "graph/faults.rs"]
 mod faults;
+#[path = "graph/io_faults.rs"]
+mod io_faults;
 #[path = "graph/life_cycle.rs"]
 mod life_cycle;
+#[path = "graph/limits.rs"]
+mod limits;
 #[path = "graph/model.rs"]
 mod model;
 #[path = "graph/queries.rs"]
 mod queries;
 #[path = "graph/spill.rs"]
 mod spill;
+#[path = "graph/verify.rs"]
+mod verify;
 
 use duramen_pack::graph::{Grant, GrantScope, PageRequest, ResourceId, SyncView};
 

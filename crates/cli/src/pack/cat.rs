@@ -38,8 +38,20 @@ pub(crate) struct Cat {
 
 pub(crate) fn run(context: &Context, cat: &Cat) -> Outcome {
     match Pack::open(&cat.file)?.kind() {
-        Kind::Branch => branch(context, cat),
-        Kind::Graph => graph::cat(context, &cat.file, &cat.rows),
+        Kind::Branch => {
+            graph::refuse(&cat.rows.given(), &cat.file, "a branch")?;
+            branch(context, cat)
+        }
+        Kind::Graph => {
+            let given = graph::named([
+                ("--kind", cat.kind.is_some()),
+                ("--space", cat.space.is_some()),
+                ("--prefix", cat.prefix.is_some()),
+                ("--base", cat.bases.given()),
+            ]);
+            graph::refuse(&given, &cat.file, "an access graph")?;
+            graph::cat(context, &cat.file, &cat.rows, cat.limit)
+        }
     }
 }
 

@@ -7,13 +7,14 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use duramen_pack::{
-    c1z::{copy, C1z1, C1z1Writer, C1z3, C1z3Writer, C1zError, Copied, ReadOptions, Version, WriteOptions},
+    c1z::{copy, C1z1, C1z1Writer, C1z3, C1z3Writer, Copied, ReadOptions, Version, WriteOptions},
     graph::{GraphPack, GraphSink, GraphSource, GraphStore, Loss, Sync, SyncKind},
 };
 use serde_json::json;
 use std::{
     fs::File,
     io::Read as _,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -80,6 +81,14 @@ pub(crate) fn run(context: &Context, convert: &Convert) -> Outcome {
         Some(format) => format,
         None => Format::of_name(&convert.to)?,
     };
+    // A target that is its own source would be all that is left of it, with what its format cannot hold gone.
+    let file_of = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    if file_of(&convert.to).is_some_and(|to| file_of(&convert.from) == Some(to)) {
+        let file = convert.to.display();
+        return Err(Failure::Usage(format!(
+            "{file} cannot be written while it is read; choose another name"
+        )));
+    }
     let options = ReadOptions::default();
     let report = if is_pack(&convert.from)? {
         let source = GraphPack::open(&convert.from).map_err(other)?;
@@ -117,14 +126,25 @@ fn into_format<S: GraphSource>(
     let options = WriteOptions::default();
     let mut report = match format {
         Format::Dpack => {
-            if convert.to.exists() {
-                let file = convert.to.display();
+            let journal = journal_of(&convert.to);
+            let is_taken = |(file, least): &(&Path, u64)| {
+                file.symlink_metadata().is_ok_and(|found| found.len() >= *least)
+            };
+            // An empty journal is one that nobody needs.
+            let files = [(convert.to.as_path(), 0), (journal.as_path(), 1)];
+            if let Some((file, _)) = files.into_iter().find(is_taken) {
+                let file = file.display();
                 return Err(Failure::Other(format!("{file} exists; remove it, or choose another name")));
             }
             let mut sink = GraphStore::open(&convert.to).map_err(other)?;
-            let report = fill(source, &mut sink, &syncs)?;
-            sink.close().map_err(other)?;
-            report
+            let report = fill(source, &mut sink, &syncs);
+            let report = report.and_then(|report| sink.close().map_err(other).map(|()| report));
+            if report.is_err() {
+                // Neither was there before, and a part of a graph is none.
+                let _ = std::fs::remove_file(&convert.to);
+                let _ = std::fs::remove_file(&journal);
+            }
+            report?
         }
         Format::C1z1 => {
             let mut sink = C1z1Writer::create(&convert.to, &options).map_err(other)?;
@@ -151,6 +171,13 @@ fn into_format<S: GraphSource>(
     Ok(report)
 }
 
+/// Where a graph that is being written keeps what is not in the file yet.
+fn journal_of(graph: &Path) -> PathBuf {
+    let mut name = graph.file_name().unwrap_or_default().to_owned();
+    name.push(".journal");
+    graph.with_file_name(name)
+}
+
 fn fill<S: GraphSource, T: GraphSink>(source: &S, sink: &mut T, syncs: &[Sync]) -> Result<Report, Failure> {
     let copied = copy(source, sink, syncs).map_err(other)?;
     Ok(Report { copied, losses: sink.losses().to_vec() })
@@ -161,8 +188,13 @@ fn choose(syncs: Vec<Sync>, convert: &Convert, format: Format) -> Result<(Vec<Sy
     let wanted = match &convert.sync {
         Some(id) if syncs.iter().any(|sync| sync.id == *id) => Some(id.clone()),
         Some(id) => {
-            let error = C1zError::NoSuchSync { file: convert.from.clone(), sync: id.clone() };
-            return Err(other(error));
+            let known: Vec<&str> = syncs.iter().map(|sync| sync.id.as_str()).collect();
+            let known = match known.as_slice() {
+                [] => "it holds none".to_owned(),
+                known => format!("it holds {}", known.join(", ")),
+            };
+            let file = convert.from.display();
+            return Err(Failure::Other(format!("{file} has no sync {id:?}; {known}")));
         }
         None if format == Format::C1z3 => {
             let full = |sync: &&Sync| sync.kind == SyncKind::Full && sync.ended_at.is_some();
@@ -176,6 +208,10 @@ fn choose(syncs: Vec<Sync>, convert: &Convert, format: Format) -> Result<(Vec<Sy
                 )));
             };
             Some(sync.id.clone())
+        }
+        None if format == Format::Dpack && syncs.is_empty() => {
+            let file = convert.from.display();
+            return Err(Failure::Other(format!("{file} holds no sync: there is nothing to write")));
         }
         None => None,
     };
@@ -223,7 +259,14 @@ fn show(context: &Context, convert: &Convert, format: Format, report: &Report) -
     ]));
     for loss in losses {
         let Loss { row, what, rows, example } = loss;
-        output::print(format!("not held: {what}, of {rows} {row} rows, such as {example:?}"));
+        let rows = match rows {
+            1 => format!("one {row} row"),
+            rows => format!("{rows} {row} rows"),
+        };
+        match example.as_str() {
+            "" => output::line(format_args!("not held: {what}, of {rows}")),
+            example => output::line(format_args!("not held: {what}, of {rows}, such as {example:?}")),
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -42,7 +42,16 @@ pub(crate) struct Diff {
 pub(crate) fn run(context: &Context, diff: &Diff) -> Outcome {
     match (Pack::open(&diff.left)?.kind(), Pack::open(&diff.right)?.kind()) {
         (Kind::Branch, Kind::Branch) => branches(context, diff),
-        (Kind::Graph, Kind::Graph) => graph::compare(context, &diff.left, &diff.right, diff.limit),
+        (Kind::Graph, Kind::Graph) => {
+            let given = graph::named([
+                ("--kind", diff.kind.is_some()),
+                ("--space", diff.space.is_some()),
+                ("--prefix", diff.prefix.is_some()),
+                ("--base", diff.bases.given()),
+            ]);
+            graph::refuse(&given, &diff.left, "an access graph")?;
+            graph::compare(context, &diff.left, &diff.right, diff.limit)
+        }
         (left, right) => Err(Failure::Usage(format!(
             "{} holds a {left} and {} a {right}; compare packs of one kind",
             diff.left.display(),

@@ -17,6 +17,13 @@ pub(crate) struct Bases {
     base: Vec<PathBuf>,
 }
 
+impl Bases {
+    /// Whether any were named.
+    pub(crate) fn given(&self) -> bool {
+        !self.base.is_empty()
+    }
+}
+
 /// Packs each of which is based on the one before it. Returns the last.
 pub(crate) fn chain(files: &[PathBuf]) -> Result<Option<BranchPack>, Failure> {
     let mut below = None;

@@ -8,7 +8,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use duramen_pack::graph::{
-    diff, write_csv, Change, CsvTable, Diff, GraphError, GraphPack, ResourceId, SyncStats, Timestamp,
+    diff, write_csv_rows, Change, CsvTable, Diff, GraphError, GraphPack, ResourceId, SyncStats, Timestamp,
 };
 use serde_json::{json, Value};
 use std::{io, path::Path, process::ExitCode};
@@ -16,19 +16,20 @@ use std::{io, path::Path, process::ExitCode};
 /// Which rows of which sync.
 #[derive(Debug, Args)]
 pub(crate) struct Rows {
-    /// Of an access graph: which rows
-    #[arg(long, value_enum, default_value_t = Table::Grants)]
-    table: Table,
+    /// Of an access graph: which rows [default: grants]
+    #[arg(long, value_enum)]
+    table: Option<Table>,
     /// Of an access graph: which sync [default: the latest full one that has ended]
     #[arg(long, value_name = "ID")]
     sync: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Table {
     ResourceTypes,
     Resources,
     Entitlements,
+    #[default]
     Grants,
 }
 
@@ -43,7 +44,7 @@ impl From<Table> for CsvTable {
     }
 }
 
-fn failed(error: GraphError) -> Failure {
+pub(super) fn failed(error: GraphError) -> Failure {
     Failure::Other(error.to_string())
 }
 
@@ -91,16 +92,59 @@ pub(super) fn info(path: &Path) -> Result<Content, Failure> {
     Ok(Content { rows, json: ("graph", json!({ "syncs": syncs, "read_by_default": read })) })
 }
 
+impl Rows {
+    /// The arguments that mean something for access graphs only, where they were given.
+    pub(super) fn given(&self) -> Vec<&'static str> {
+        named([("--table", self.table.is_some()), ("--sync", self.sync.is_some())])
+    }
+}
+
+/// The names of the arguments that were given.
+pub(super) fn named<const N: usize>(arguments: [(&'static str, bool); N]) -> Vec<&'static str> {
+    arguments.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+}
+
+/// Refuses arguments that mean nothing for what a file holds: to leave them out in silence would answer another question.
+pub(super) fn refuse(given: &[&str], file: &Path, holds: &str) -> Result<(), Failure> {
+    match given.first() {
+        Some(first) => Err(Failure::Usage(format!(
+            "{first} means nothing for {}, which holds {holds}: leave it out",
+            file.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Prints rows as CSV.
-pub(super) fn cat(context: &Context, path: &Path, rows: &Rows) -> Outcome {
+pub(super) fn cat(context: &Context, path: &Path, rows: &Rows, limit: Option<u64>) -> Outcome {
     if context.json {
         return Err(Failure::Usage(
             "the rows of an access graph are printed as CSV: leave --json out".to_owned(),
         ));
     }
-    let view = GraphPack::open(path).map_err(failed)?.view(rows.sync.as_deref()).map_err(failed)?;
-    write_csv(&view, rows.table.into(), io::stdout().lock()).map_err(failed)?;
-    Ok(ExitCode::SUCCESS)
+    let view = match GraphPack::open(path).map_err(failed)?.view(rows.sync.as_deref()) {
+        Err(GraphError::NoSync { id }) => {
+            let file = path.display();
+            return Err(Failure::Other(format!(
+                "there is no sync {id:?} in {file}; `duramen pack info {file}` names those that there are"
+            )));
+        }
+        view => view.map_err(failed)?,
+    };
+    let table = rows.table.unwrap_or(Table::Grants).into();
+    match write_csv_rows(&view, table, limit.unwrap_or(u64::MAX), io::stdout().lock()) {
+        // When the reader has left (`| head`), there is no use in going on.
+        Err(GraphError::Csv(error)) => match io::Error::from(error) {
+            left if left.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+            other => {
+                Err(Failure::Io { doing: "write", path: "the standard output".to_owned(), source: other })
+            }
+        },
+        Err(GraphError::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(ExitCode::SUCCESS)
+        }
+        other => other.map(|_| ExitCode::SUCCESS).map_err(failed),
+    }
 }
 
 /// Prints what differs between the syncs that are read by default.

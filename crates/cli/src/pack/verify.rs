@@ -1,8 +1,9 @@
-//! `duramen pack verify`: every byte against its digest.
+//! `duramen pack verify`: every byte against its digest, and what the bytes mean.
 
+use super::graph;
 use crate::{
     context::{Context, Outcome},
-    failure::FAILED,
+    failure::{Failure, FAILED},
     output,
     progress::Told,
 };
@@ -10,6 +11,7 @@ use clap::Args;
 use duramen_pack::{
     branch::{BranchPack, BranchPackError},
     container::{hex, Kind, Pack, Verified},
+    graph::{GraphError, GraphPack},
     PackError,
 };
 use serde_json::json;
@@ -28,35 +30,64 @@ pub(crate) fn run(context: &Context, verify: &Verify) -> Outcome {
     match check(&verify.file) {
         Ok((pack, verified)) => sound(context, &verify.file, &pack, verified),
         // Who reads JSON gets the answer as JSON, whatever it is.
-        Err(error) if context.json => {
-            let range = match &error {
-                BranchPackError::Pack(PackError::Damaged { from, to, .. }) => Some((*from, *to)),
-                BranchPackError::Pack(PackError::Truncated { at, expected, .. }) => Some((*at, *expected)),
-                BranchPackError::Pack(PackError::TrailingBytes { from, count, .. }) => {
-                    Some((*from, from + count))
-                }
-                _ => None,
-            };
+        Err(unsound) if context.json => {
+            let Unsound { range, failure } = *unsound;
             output::json(&json!({
                 "file": verify.file,
                 "sound": false,
                 "from": range.map(|range| range.0),
                 "to": range.map(|range| range.1),
-                "error": error.to_string(),
+                "error": failure.to_string(),
             }))?;
             Ok(ExitCode::from(FAILED))
         }
-        Err(error) => Err(error.into()),
+        Err(unsound) => Err(unsound.failure),
     }
 }
 
-fn check(file: &Path) -> Result<(Pack, Verified), BranchPackError> {
+/// What is wrong with a pack, and where if it is a range of bytes.
+struct Unsound {
+    range: Option<(u64, u64)>,
+    failure: Failure,
+}
+
+impl From<PackError> for Box<Unsound> {
+    fn from(error: PackError) -> Box<Unsound> {
+        let range = match &error {
+            PackError::Damaged { from, to, .. } => Some((*from, *to)),
+            PackError::Truncated { at, expected, .. } => Some((*at, *expected)),
+            PackError::TrailingBytes { from, count, .. } => Some((*from, from + count)),
+            _ => None,
+        };
+        Box::new(Unsound { range, failure: error.into() })
+    }
+}
+
+impl From<BranchPackError> for Box<Unsound> {
+    fn from(error: BranchPackError) -> Box<Unsound> {
+        match error {
+            BranchPackError::Pack(error) => error.into(),
+            other => Box::new(Unsound { range: None, failure: other.into() }),
+        }
+    }
+}
+
+impl From<GraphError> for Box<Unsound> {
+    fn from(error: GraphError) -> Box<Unsound> {
+        match error {
+            GraphError::Pack(error) => error.into(),
+            other => Box::new(Unsound { range: None, failure: graph::failed(other) }),
+        }
+    }
+}
+
+fn check(file: &Path) -> Result<(Pack, Verified), Box<Unsound>> {
     let pack = Pack::open(file)?;
     let mut told = Told::new(format!("verifying {}", file.display()));
     let mut progress = |done, all| told.step(done, all);
     let verified = match pack.kind() {
         Kind::Branch => BranchPack::verify_alone(&pack, &mut progress)?,
-        Kind::Graph => pack.verify(&mut progress)?,
+        Kind::Graph => GraphPack::of(pack.clone())?.verify(&mut progress)?,
     };
     Ok((pack, verified))
 }

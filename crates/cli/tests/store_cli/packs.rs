@@ -111,6 +111,13 @@ fn a_pack_against_a_base_needs_that_base() {
     let printed = ok(&shell.pack(&["diff", "tuesday.dpack", "monday.dpack"]));
     assert!(printed.ends_with("0 added, 1 removed, 0 modified\n"), "{printed}");
 
+    // A pack in the place of one that it stands on would be the end of both.
+    for base in ["main.dpack", "monday.dpack"] {
+        let error = shell.fails(1, &["export", base, "--base", "monday.dpack"]);
+        assert!(error.contains("write to another name"), "{error}");
+    }
+    assert_eq!(shell.ok(&["kv", "get", "key 0100", "--at", "monday.dpack"]), "changed\n");
+
     fs::create_dir(shell.beside("away")).unwrap();
     fs::rename(shell.beside("tuesday.dpack"), shell.beside("away/tuesday.dpack")).unwrap();
     let error = shell.fails(1, &["kv", "list", "--at", "away/tuesday.dpack"]);

@@ -29,7 +29,7 @@ impl Shell {
         self.command_of("store", arguments)
     }
 
-    fn command_of(&self, noun: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn command_of(&self, noun: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_duramen"));
         command.env_remove("DURAMEN_HOME").env("XDG_DATA_HOME", self.beside("data"));
         // Files are named as they lie in the folder of the test.

@@ -4,22 +4,22 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use duramen_pack::c1z::{C1z3, C1z3Writer, C1zError, ReadOptions, WriteOptions};
-use duramen_pack::graph::{Grant, GraphSink, GraphSource, Sync, Timestamp};
+use duramen_pack::graph::{GrantRef, GraphSink, GraphSource, Sync, Timestamp};
 
 use super::engine::{Engine, Put, Read};
 use super::error::PacksLabError;
 use super::pack::grant;
 use super::workload::{Workload, SEEN_SECONDS};
 
-/// Version 3, as the log form: what this project writes.
+/// Version 3, with tables of rows: what this project writes.
 pub(crate) struct C1z3Engine;
 
 const SYNC: &str = "2aGyRUbxAdE4MTzLqMxgsT1HNjq";
 
 impl C1z3Engine {
-    fn each(path: &Path, visit: &mut dyn FnMut(Grant)) -> Result<(), C1zError> {
+    fn each(path: &Path, visit: &mut dyn FnMut(GrantRef<'_>)) -> Result<(), C1zError> {
         let file = C1z3::open(path, &ReadOptions::default())?;
-        file.for_each_grant(SYNC, &mut |grant| {
+        file.for_each_grant_ref(SYNC, &mut |grant| {
             visit(grant);
             ControlFlow::Continue(())
         })
@@ -47,12 +47,12 @@ impl Engine for C1z3Engine {
     fn read(&self, path: &Path, visit: &mut dyn FnMut(Read<'_>)) -> Result<(), PacksLabError> {
         Self::each(path, &mut |grant| {
             visit(Read {
-                id: &grant.id,
-                entitlement: &grant.entitlement.id,
-                resource_type: &grant.entitlement.resource.resource_type,
-                resource: &grant.entitlement.resource.resource,
-                principal_type: &grant.principal.id.resource_type,
-                principal: &grant.principal.id.resource,
+                id: grant.id,
+                entitlement: grant.entitlement,
+                resource_type: grant.resource_type,
+                resource: grant.resource,
+                principal_type: grant.principal_type,
+                principal: grant.principal,
                 seen_seconds: grant.discovered_at.map_or(0, |time| time.seconds),
             });
         })?;
@@ -61,7 +61,7 @@ impl Engine for C1z3Engine {
 
     fn lookup(&self, path: &Path, user: &str) -> Result<usize, PacksLabError> {
         let mut rows = 0;
-        Self::each(path, &mut |grant| rows += usize::from(grant.principal.id.resource == user))?;
+        Self::each(path, &mut |grant| rows += usize::from(grant.principal == user))?;
         Ok(rows)
     }
 

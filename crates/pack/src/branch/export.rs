@@ -1,5 +1,6 @@
 //! Writing a branch into a pack.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use duramen_measure::clock;
@@ -53,7 +54,8 @@ pub struct Exported {
 /// for a path of nodes, some blocks, and their index.
 ///
 /// # Errors
-/// When the branch cannot be read, its base cannot be read, or nothing can be written; `path` is then as it was.
+/// When the branch cannot be read, its base cannot be read, `path` is that of its base or of what that is based on, or
+/// nothing can be written; `path` is then as it was.
 pub fn export(
     branch: &Branch,
     path: impl AsRef<Path>,
@@ -61,6 +63,9 @@ pub fn export(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Exported, BranchPackError> {
     let path = path.as_ref();
+    if let Some(base) = &options.base {
+        refuse_own_base(path, base)?;
+    }
     let snapshot = branch.snapshot()?;
     let version = snapshot.version();
     let folder = match path.parent() {
@@ -100,6 +105,25 @@ pub fn export(
         bytes: summary.bytes,
         root_digest: summary.root_digest,
     })
+}
+
+/// Refuses to put a pack in the place of one that it needs to be read: both would be lost.
+fn refuse_own_base(path: &Path, base: &BranchPack) -> Result<(), PackError> {
+    let file_of = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    let Some(target) = file_of(path) else { return Ok(()) };
+    let mut next = Some(base);
+    while let Some(pack) = next {
+        if file_of(Path::new(pack.pack().name())) == Some(target) {
+            return Err(PackError::InvalidInput {
+                file: path.display().to_string(),
+                what: "what changed since a base",
+                reason: "it would take the place of a pack that it needs to be read; write to another name"
+                    .to_owned(),
+            });
+        }
+        next = pack.base();
+    }
+    Ok(())
 }
 
 /// Nodes on their way into a pack.

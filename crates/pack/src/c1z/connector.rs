@@ -218,7 +218,8 @@ pub(crate) fn put_entitlement(out: &mut Vec<u8>, row: &Entitlement) {
 }
 
 /// A grant, and whether its message names the entitlement and the principal: short writers leave them to the columns.
-pub(crate) fn grant(bytes: &[u8]) -> Result<(Grant, bool, bool), Bad> {
+/// With `expands`, the first annotation that says how the grant expands becomes its expansion.
+pub(crate) fn grant(bytes: &[u8], expands: bool) -> Result<(Grant, bool, bool), Bad> {
     let mut row = Grant::default();
     let (mut has_entitlement, mut has_principal) = (false, false);
     let mut fields = Fields::of(bytes);
@@ -241,8 +242,10 @@ pub(crate) fn grant(bytes: &[u8]) -> Result<(Grant, bool, bool), Bad> {
             3 => row.id = field.text()?.to_owned(),
             4 => {
                 let annotation = any(&field)?;
-                let expandable = annotation.type_url.ends_with(EXPANDABLE) && row.expansion.is_none();
-                let found = if expandable { expansion(&annotation.value) } else { Ok(None) };
+                let found = match expands && row.expansion.is_none() {
+                    true => expansion_of(&annotation),
+                    false => Ok(None),
+                };
                 match found.map_err(|bad| bad.shifted(field.content_at()))? {
                     Some(expansion) => {
                         row.expansion = Some(expansion);
@@ -296,6 +299,19 @@ pub(crate) fn put_grant(out: &mut Vec<u8>, row: &GrantRef<'_>) {
     out.extend_from_slice(&rest.extra.connector);
 }
 
+/// The expansion that an annotation says; none when it says something else.
+pub(crate) fn expansion_of(annotation: &Any) -> Result<Option<Expansion>, Bad> {
+    match annotation.type_url.ends_with(EXPANDABLE) {
+        true => expansion(&annotation.value),
+        false => Ok(None),
+    }
+}
+
+/// Whether an expansion names an entitlement, without which the ecosystem takes it as absent.
+pub(crate) fn names_entitlement(expansion: &Expansion) -> bool {
+    expansion.entitlement_ids.iter().any(|id| !id.trim().is_empty())
+}
+
 /// An expansion from its encoded annotation; none when it names no entitlement, which the ecosystem takes as absent.
 pub(crate) fn expansion(bytes: &[u8]) -> Result<Option<Expansion>, Bad> {
     let mut expansion = Expansion::default();
@@ -308,8 +324,7 @@ pub(crate) fn expansion(bytes: &[u8]) -> Result<Option<Expansion>, Bad> {
             _ => return Err(field.unknown_in("GrantExpandable")),
         }
     }
-    let named = expansion.entitlement_ids.iter().any(|id| !id.trim().is_empty());
-    Ok(named.then_some(expansion))
+    Ok(names_entitlement(&expansion).then_some(expansion))
 }
 
 pub(crate) fn put_expansion(out: &mut Vec<u8>, expansion: &Expansion) {
@@ -413,14 +428,18 @@ pub(crate) fn put_annotations(out: &mut Vec<u8>, number: u32, annotations: &[Any
 }
 
 pub(crate) fn timestamp(field: &Field<'_>) -> Result<Timestamp, Bad> {
-    let base = field.content_at();
+    time(field.bytes()?).map_err(|bad| bad.shifted(field.content_at()))
+}
+
+/// The time that a message of its own holds.
+pub(crate) fn time(message: &[u8]) -> Result<Timestamp, Bad> {
     let mut time = Timestamp::default();
-    let mut fields = Fields::of(field.bytes()?);
-    while let Some(inner) = fields.next().map_err(|bad| bad.shifted(base))? {
+    let mut fields = Fields::of(message);
+    while let Some(inner) = fields.next()? {
         match inner.number {
             1 => time.seconds = inner.varint()? as i64,
             2 => time.nanos = inner.int32()?,
-            _ => return Err(inner.unknown_in("Timestamp").shifted(base)),
+            _ => return Err(inner.unknown_in("Timestamp")),
         }
     }
     Ok(time)

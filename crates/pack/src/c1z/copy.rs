@@ -84,15 +84,32 @@ pub fn copy<S: GraphSource, T: GraphSink>(
             |visit| source.for_each_entitlement(id, visit),
             |row| sink.put_entitlement(&row),
         )?;
-        rows(
-            &mut copied.grants,
-            |visit| source.for_each_grant(id, visit),
-            |row| sink.put_grant(&GrantRef::from(&row)),
-        )?;
+        grants(&mut copied.grants, source, sink, id)?;
         rows(&mut copied.assets, |visit| source.for_each_asset(id, visit), |row| sink.put_asset(&row))?;
         sink.end_sync().map_err(CopyError::Write)?;
     }
     Ok(copied)
+}
+
+/// Copies the grants, which are many, without making values of them.
+fn grants<S: GraphSource, T: GraphSink>(
+    count: &mut u64,
+    source: &S,
+    sink: &mut T,
+    sync: &str,
+) -> Result<(), CopyError<S::Error, T::Error>> {
+    let mut failed = None;
+    let done = source.for_each_grant_ref(sync, &mut |row: GrantRef<'_>| match sink.put_grant(&row) {
+        Ok(()) => {
+            *count += 1;
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    });
+    outcome(failed, done)
 }
 
 /// Copies the rows of one kind.
@@ -112,6 +129,14 @@ fn rows<Row, R: std::error::Error + 'static, W: std::error::Error + 'static>(
             ControlFlow::Break(())
         }
     });
+    outcome(failed, done)
+}
+
+/// A sink that failed has stopped the source, which knows of no error.
+fn outcome<R: std::error::Error + 'static, W: std::error::Error + 'static>(
+    failed: Option<W>,
+    done: Result<(), R>,
+) -> Result<(), CopyError<R, W>> {
     match failed {
         Some(error) => Err(CopyError::Write(error)),
         None => done.map_err(CopyError::Read),

@@ -117,7 +117,7 @@ pub enum C1zError {
         source: std::io::Error,
     },
     /// SQLite failed on the database inside a file of version 1.
-    #[error("{}: {doing} failed: {source}; the database in the file may be damaged", file.display())]
+    #[error("{}: {doing} failed: {source}; the database in the file may be damaged, or the folder for temporary files full", file.display())]
     Sqlite {
         /// The file.
         file: PathBuf,

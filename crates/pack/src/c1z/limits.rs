@@ -39,3 +39,7 @@ pub const RANGE_DELETIONS_MAX: usize = 1_024;
 
 /// The longest id of a row that is written, in bytes.
 pub const ID_BYTES_MAX: usize = 1_024;
+
+/// The longest record of a row that is written, in bytes: with its key and its lengths it still fits into a block that
+/// is read.
+pub const RECORD_BYTES_MAX: usize = BLOCK_BYTES_MAX - (1 << 20);

@@ -6,7 +6,7 @@
 //! | version | what it is | read | written |
 //! | --- | --- | --- | --- |
 //! | 1 | an SQLite database in one zstd frame | [`C1z1`] | [`C1z1Writer`] |
-//! | 3 | the files of a merge tree, each a zstd frame | [`C1z3`]: logs, and tables of rows | [`C1z3Writer`]: logs |
+//! | 3 | the files of a merge tree, each a zstd frame | [`C1z3`]: logs, and tables of rows | [`C1z3Writer`]: tables of rows |
 //!
 //! A file that is cut, flipped or padded is refused with the place and the reason. What a version cannot hold of a row
 //! is counted by the sink; what a file holds that is no row is told by the source. How the files look, byte by byte, is
@@ -18,6 +18,7 @@ mod error;
 pub mod limits;
 mod losses;
 mod storage;
+mod stored_grant;
 mod v1;
 mod v3;
 mod wire;

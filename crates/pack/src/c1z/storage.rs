@@ -292,32 +292,36 @@ fn source(field: &Field<'_>, into: &mut Vec<(String, bool)>, extra: &mut Vec<u8>
     Ok(())
 }
 
-/// Writes the record of a grant. The bulk path: no allocation, and lengths are counted, not moved.
+/// Writes the record of a grant.
 pub(crate) fn put_grant(out: &mut Vec<u8>, row: &GrantRef<'_>, losses: &mut Losses) {
     wire::put_bytes(out, 2, row.id.as_bytes());
-    let field =
-        |text: &str| if text.is_empty() { 0 } else { 1 + wire::varint_len(text.len() as u64) + text.len() };
-    wire::put_varint(out, 3 << 3 | 2);
-    wire::put_varint(out, (field(row.resource_type) + field(row.resource) + field(row.entitlement)) as u64);
-    wire::put_bytes(out, 1, row.resource_type.as_bytes());
-    wire::put_bytes(out, 2, row.resource.as_bytes());
-    wire::put_bytes(out, 3, row.entitlement.as_bytes());
-    let parent = row.rest.and_then(|rest| rest.principal.parent.as_ref());
-    let parent_len = parent.map_or(0, |parent| field(&parent.resource_type) + field(&parent.resource));
-    wire::put_varint(out, 4 << 3 | 2);
-    wire::put_varint(out, (field(row.principal_type) + field(row.principal) + parent_len) as u64);
-    wire::put_bytes(out, 1, row.principal_type.as_bytes());
-    wire::put_bytes(out, 2, row.principal.as_bytes());
-    if let Some(parent) = parent {
-        wire::put_bytes(out, 3, parent.resource_type.as_bytes());
-        wire::put_bytes(out, 4, parent.resource.as_bytes());
-    }
+    put_grant_entitlement(out, row);
+    put_grant_principal(out, row, row.rest.and_then(|rest| rest.principal.parent.as_ref()));
     if let Some(time) = row.discovered_at {
         put_timestamp(out, 5, time);
     }
     if let Some(rest) = row.rest {
         put_rest_of_grant(out, rest, losses);
     }
+}
+
+/// Writes the field of a grant's record that its entitlement makes.
+pub(crate) fn put_grant_entitlement(out: &mut Vec<u8>, row: &GrantRef<'_>) {
+    wire::put_message(out, 3, |out| {
+        put_resource_ref(out, row.resource_type, row.resource);
+        wire::put_bytes(out, 3, row.entitlement.as_bytes());
+    });
+}
+
+/// Writes the field of a grant's record that its principal makes.
+pub(crate) fn put_grant_principal(out: &mut Vec<u8>, row: &GrantRef<'_>, parent: Option<&ResourceId>) {
+    wire::put_message(out, 4, |out| {
+        put_resource_ref(out, row.principal_type, row.principal);
+        if let Some(parent) = parent {
+            wire::put_bytes(out, 3, parent.resource_type.as_bytes());
+            wire::put_bytes(out, 4, parent.resource.as_bytes());
+        }
+    });
 }
 
 fn put_rest_of_grant(out: &mut Vec<u8>, rest: &Grant, losses: &mut Losses) {

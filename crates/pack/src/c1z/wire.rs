@@ -151,13 +151,25 @@ impl<'a> Field<'a> {
 }
 
 /// Reads a varint at `*at`, and moves behind it.
-#[inline]
+#[inline(always)]
 pub(crate) fn varint(bytes: &[u8], at: &mut usize) -> Result<u64, Bad> {
-    let start = *at;
-    if let Some(byte) = bytes.get(start).filter(|byte| **byte < 0x80) {
-        *at += 1;
-        return Ok(u64::from(*byte));
+    // Nearly all are tags and lengths of one or two bytes.
+    match bytes.get(*at..) {
+        Some([low @ 0..=0x7f, ..]) => {
+            *at += 1;
+            Ok(u64::from(*low))
+        }
+        Some([low, high @ 1..=0x7f, ..]) => {
+            *at += 2;
+            Ok(u64::from(*low & 0x7f) | u64::from(*high) << 7)
+        }
+        _ => long_varint(bytes, at),
     }
+}
+
+#[cold]
+fn long_varint(bytes: &[u8], at: &mut usize) -> Result<u64, Bad> {
+    let start = *at;
     let mut value = 0u64;
     for (index, byte) in bytes[start.min(bytes.len())..].iter().take(10).enumerate() {
         let low = u64::from(byte & 0x7f);

@@ -1,13 +1,8 @@
 //! Numbers and lengths in bytes, taken apart without trusting any of them.
 
-/// Appends a number in groups of seven bits, the lowest first.
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
+use crate::varint::{self, VarintError};
+
+pub(crate) use varint::put as put_varint;
 
 /// Bytes that are read front to back.
 pub(crate) struct Reader<'a> {
@@ -54,18 +49,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn varint(&mut self) -> Result<u64, Wrong> {
-        let mut value = 0_u64;
-        for shift in (0..70).step_by(7) {
-            let byte = self.byte()?;
-            if shift == 63 && byte > 1 {
-                return Err("holds a number that is too large");
-            }
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err("holds a number that is too long")
+        varint::get(self.bytes, &mut self.at).map_err(|error| match error {
+            VarintError::Short => "ends too early",
+            VarintError::Large => "holds a number that is too large",
+        })
     }
 
     /// A number that is at most `max`.

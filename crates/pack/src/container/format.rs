@@ -80,8 +80,14 @@ fn first<const N: usize>(digest: &[u8; 32]) -> [u8; N] {
 /// What the first bytes of a file that is no pack seem to be.
 fn guess(begin: &[u8]) -> &'static str {
     let known: [(&[u8], &str); 7] = [
-        (b"C1ZF\0", "it is an access-graph file of the first format (.c1z)"),
-        (b"C1Z3\0", "it is an access-graph file of the third format (.c1z)"),
+        (
+            b"C1ZF\0",
+            "it is an access-graph file of the first format (.c1z), which `duramen pack convert` turns into a pack",
+        ),
+        (
+            b"C1Z3\0",
+            "it is an access-graph file of the third format (.c1z), which `duramen pack convert` turns into a pack",
+        ),
         (b"SQLite format 3\0", "it is an SQLite database"),
         (b"PK\x03\x04", "it is a zip archive"),
         (b"\x28\xb5\x2f\xfd", "it is a Zstandard file"),

@@ -6,15 +6,10 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{flock, FlockOperation, OFlags};
-
 use crate::error::PackError;
-
-/// How often a lock is asked for again that belonged to a file which was just put in its place.
-const ATTEMPTS: usize = 100;
+use crate::lock::{open_locked, LockError};
 
 /// A file under a temporary name, locked. It is removed unless it is put in its place.
 #[derive(Debug)]
@@ -41,26 +36,13 @@ impl Temporary {
         hidden.push(name);
         hidden.push(".part");
         let path = target.with_file_name(hidden);
-        for _ in 0..ATTEMPTS {
-            let mut options = File::options();
-            options.read(true).write(true).create(true).truncate(false);
-            options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
-            let file = options.open(&path).map_err(PackError::io("make", &path))?;
-            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-                return Err(PackError::Locked { path: target.to_owned() });
-            }
-            // Between opening and locking, the one who held the lock may have put this very file in its place.
-            let same = |seen: &std::fs::Metadata, named: &std::fs::Metadata| {
-                (seen.dev(), seen.ino()) == (named.dev(), named.ino())
-            };
-            let seen = file.metadata().map_err(PackError::io("look at", &path))?;
-            if std::fs::symlink_metadata(&path).is_ok_and(|named| same(&seen, &named)) {
-                let temporary = Self { target: target.to_owned(), path, file, placed: false };
-                temporary.file.set_len(0).map_err(PackError::io("empty", &temporary.path))?;
-                return Ok(temporary);
-            }
-        }
-        Err(PackError::Locked { path: target.to_owned() })
+        let file = open_locked(&path).map_err(|error| match error {
+            LockError::Held => PackError::Locked { path: target.to_owned() },
+            LockError::Io(doing, error) => PackError::io(doing, &path)(error),
+        })?;
+        let temporary = Self { target: target.to_owned(), path, file, placed: false };
+        temporary.file.set_len(0).map_err(PackError::io("empty", &temporary.path))?;
+        Ok(temporary)
     }
 
     pub(crate) fn file(&self) -> &File {

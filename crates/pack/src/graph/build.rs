@@ -169,8 +169,6 @@ fn write_grants(
     inputs.push(Input::Tail(parts.tail, sorted));
     let entitlements = merge_terms(writer, &section_name(sync, ENTITLEMENT_TERMS), &inputs, true)?;
     let principals = merge_terms(writer, &section_name(sync, PRINCIPAL_TERMS), &inputs, false)?;
-    stats.granted_entitlements = entitlements.keys.len() as u64;
-    stats.principals = principals.count;
     // A single input has no two rows of one id: its maker saw to that.
     let stated = parts.segments.iter().any(|segment| segment.ambiguous) || parts.tail.has_stated_ids();
     let ambiguous = stated
@@ -196,6 +194,9 @@ fn write_grants(
     stats.replaced += merge.replaced;
     out.flush(writer)?;
     stats.grants = out.total;
+    // Not all terms are in use: grants may have been deleted, or refused with their batch.
+    stats.granted_entitlements = out.by_entitlement.iter().filter(|count| **count > 0).count() as u64;
+    stats.principals = out.by_principal.iter().filter(|count| **count > 0).count() as u64;
     out.count_types(&entitlements.keys, &principals.type_ends, &principals.types, stats)?;
     write_entitlement_ids(writer, sync, &entitlements.keys)?;
     write_by_principal(writer, sync, out.pairs)?;
@@ -208,7 +209,7 @@ fn write_grants(
             return Ok(());
         }
         last = id.to_vec();
-        ids.push(writer, id, edge)
+        ids.push(writer, key::component(id)?.as_bytes(), edge)
     })?;
     ids.finish(writer)?;
     Ok(ambiguous)
@@ -288,7 +289,8 @@ impl GrantsOut {
         if let Some(payload) = payload {
             if let (Some(id), _) = payload::parts(payload)? {
                 let (entitlement, principal) = (entitlement.to_be_bytes(), principal.to_be_bytes());
-                self.ids.push(&[id.as_bytes(), &[0], &entitlement, &principal])?;
+                // Escaped, so that an id that ends with 00 sorts behind the one that it continues.
+                self.ids.push(&[&key::of(&[id]), &[0], &entitlement, &principal])?;
             }
         }
         if again {

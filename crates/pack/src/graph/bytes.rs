@@ -1,16 +1,11 @@
-//! Numbers and byte strings as bytes: LEB128 varints, zigzag for signed ones, and lengths before what they count.
+//! Numbers and byte strings as bytes: LEB128 numbers, zigzag for signed ones, and lengths before what they count.
 //!
 //! The reader trusts nothing: a length is compared with what is left before it is used.
 
 use super::error::GraphError;
+use crate::varint;
 
-pub(crate) fn put_u64(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
+pub(crate) use varint::put as put_u64;
 
 pub(crate) fn put_u32(out: &mut Vec<u8>, value: u32) {
     put_u64(out, u64::from(value));
@@ -61,28 +56,7 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub(crate) fn u64(&mut self) -> Result<u64, GraphError> {
-        if let Some(&byte) = self.bytes.get(self.at) {
-            if byte < 0x80 {
-                self.at += 1;
-                return Ok(u64::from(byte));
-            }
-        }
-        self.long_u64()
-    }
-
-    fn long_u64(&mut self) -> Result<u64, GraphError> {
-        let mut value = 0_u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.u8()?;
-            if shift == 63 && byte > 1 {
-                return Err(self.malformed());
-            }
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(self.malformed())
+        varint::get(self.bytes, &mut self.at).map_err(|_| self.malformed())
     }
 
     #[inline]

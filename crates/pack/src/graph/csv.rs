@@ -70,17 +70,34 @@ fn parent(parent: Option<&ResourceId>) -> [&str; 2] {
 /// # Errors
 /// When the sync cannot be read, or `out` cannot be written.
 pub fn write_csv(view: &SyncView, table: CsvTable, out: impl Write) -> Result<u64, GraphError> {
+    write_csv_rows(view, table, u64::MAX, out)
+}
+
+/// As [`write_csv`], with the first `limit` rows.
+///
+/// # Errors
+/// As there.
+pub fn write_csv_rows(
+    view: &SyncView,
+    table: CsvTable,
+    limit: u64,
+    out: impl Write,
+) -> Result<u64, GraphError> {
     let mut csv = csv::Writer::from_writer(out);
     let mut rows = 0;
     let mut failed: Option<csv::Error> = None;
-    let mut done = |written: csv::Result<()>| match written {
-        Ok(()) => {
-            rows += 1;
-            ControlFlow::Continue(())
+    // Rows come as long as there is room for them.
+    let mut write = |out: &mut csv::Writer<_>, row: &[&str]| {
+        if rows == limit {
+            return ControlFlow::Break(());
         }
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
+        rows += 1;
+        match out.write_record(row) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
         }
     };
     match table {
@@ -100,14 +117,7 @@ pub fn write_csv(view: &SyncView, table: CsvTable, out: impl Write) -> Result<u6
                 let traits: Vec<String> = row.traits.iter().map(name).collect();
                 let external = row.sourced_externally.to_string();
                 let (traits, seen) = (traits.join(" "), time(row.discovered_at));
-                done(csv.write_record([
-                    &row.id,
-                    &row.display_name,
-                    &row.description,
-                    &traits,
-                    &external,
-                    &seen,
-                ]))
+                write(&mut csv, &[&row.id, &row.display_name, &row.description, &traits, &external, &seen])
             })?;
         }
         CsvTable::Resources => {
@@ -124,16 +134,19 @@ pub fn write_csv(view: &SyncView, table: CsvTable, out: impl Write) -> Result<u6
             view.for_each_resource(&mut |row| {
                 let [kind, name] = parent(row.parent.as_ref());
                 let (created, seen) = (time(row.created_at), time(row.discovered_at));
-                done(csv.write_record([
-                    &row.id.resource_type,
-                    &row.id.resource,
-                    kind,
-                    name,
-                    &row.display_name,
-                    &row.description,
-                    &created,
-                    &seen,
-                ]))
+                write(
+                    &mut csv,
+                    &[
+                        &row.id.resource_type,
+                        &row.id.resource,
+                        kind,
+                        name,
+                        &row.display_name,
+                        &row.description,
+                        &created,
+                        &seen,
+                    ],
+                )
             })?;
         }
         CsvTable::Entitlements => {
@@ -152,17 +165,20 @@ pub fn write_csv(view: &SyncView, table: CsvTable, out: impl Write) -> Result<u6
                 let purpose =
                     row.purpose.name().map_or_else(|| row.purpose.number().to_string(), str::to_owned);
                 let (to, seen) = (row.grantable_to.join(" "), time(row.discovered_at));
-                done(csv.write_record([
-                    &row.id,
-                    &row.resource.resource_type,
-                    &row.resource.resource,
-                    &row.display_name,
-                    &row.description,
-                    &row.slug,
-                    &purpose,
-                    &to,
-                    &seen,
-                ]))
+                write(
+                    &mut csv,
+                    &[
+                        &row.id,
+                        &row.resource.resource_type,
+                        &row.resource.resource,
+                        &row.display_name,
+                        &row.description,
+                        &row.slug,
+                        &purpose,
+                        &to,
+                        &seen,
+                    ],
+                )
             })?;
         }
         CsvTable::Grants => {
@@ -178,7 +194,7 @@ pub fn write_csv(view: &SyncView, table: CsvTable, out: impl Write) -> Result<u6
             view.for_each_grant_page(GrantScope::All, |page| {
                 for row in page.iter() {
                     let seen = time(row.discovered_at());
-                    let written = csv.write_record([
+                    let row = [
                         row.id(),
                         row.entitlement(),
                         row.resource_type(),
@@ -186,10 +202,8 @@ pub fn write_csv(view: &SyncView, table: CsvTable, out: impl Write) -> Result<u6
                         row.principal_type(),
                         row.principal(),
                         &seen,
-                    ]);
-                    if done(written).is_break() {
-                        return ControlFlow::Break(());
-                    }
+                    ];
+                    write(&mut csv, &row)?;
                 }
                 ControlFlow::Continue(())
             })?;

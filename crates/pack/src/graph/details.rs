@@ -96,6 +96,10 @@ pub(crate) trait Record: Sized {
     const WHAT: &'static str;
     /// The strings that its key is made of.
     fn key(&self) -> Vec<&str>;
+    /// The strings beside the key that others are found by: they are bounded as those of the key are.
+    fn references(&self) -> Vec<&str> {
+        Vec::new()
+    }
     /// All of the row but its key.
     fn encode(&self, out: &mut Vec<u8>);
     /// The row of its key and the rest.
@@ -152,6 +156,10 @@ impl Record for Resource {
 
     fn key(&self) -> Vec<&str> {
         vec![&self.id.resource_type, &self.id.resource]
+    }
+
+    fn references(&self) -> Vec<&str> {
+        self.parent.iter().flat_map(|parent| [parent.resource_type.as_str(), &parent.resource]).collect()
     }
 
     fn encode(&self, out: &mut Vec<u8>) {

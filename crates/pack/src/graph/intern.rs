@@ -20,6 +20,11 @@ impl Interner {
         slice(&self.bytes, &self.ends, number)
     }
 
+    /// Bytes of all keys.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// How much memory it holds, roughly.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * 8 + self.table.capacity() * 5

@@ -4,19 +4,19 @@
 //! and count only when the last of them is whole: whatever follows the last whole batch is cut off when the journal is
 //! opened. Lengths are little-endian. The picture is in `docs/design/access-graph.md`.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use duramen_measure::entropy;
-use rustix::fs::{flock, FlockOperation, OFlags};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bytes::{put_bytes, put_text, put_u32, put_u64, Reader};
 use super::details;
 use super::error::{io_error, GraphError};
 use super::model::Sync;
-use super::tail::{Table, Tail};
+use super::tail::{Table, Tail, TailRow};
+use crate::lock::{open_locked, LockError};
 
 const MAGIC: &[u8; 8] = b"DGJOURN1";
 /// Magic, id, digest of the graph that it belongs to, and a hash of these.
@@ -26,8 +26,8 @@ const FRAME_BYTES: usize = 12;
 const FRAME_ROWS: usize = 1 << 16;
 /// The most bytes of one frame: 256 MiB. Longer ones are not believed.
 const FRAME_BYTES_MAX: usize = 256 << 20;
-/// How often the lock is asked for again that belonged to a file which was just removed.
-const ATTEMPTS: usize = 100;
+/// About so many bytes of a frame are payloads, ids or records: 32 MiB.
+const FRAME_PART_BYTES: usize = 32 << 20;
 
 const BEGIN: u8 = 1;
 const GRANTS: u8 = 2;
@@ -131,27 +131,12 @@ impl Journal {
         let mut name = graph.file_name().unwrap_or_default().to_owned();
         name.push(".journal");
         let path = graph.with_file_name(name);
-        for _ in 0..ATTEMPTS {
-            let mut options = OpenOptions::new();
-            options
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .custom_flags(OFlags::NOFOLLOW.bits() as i32);
-            let file = options.open(&path).map_err(io_error("open the journal", &path))?;
-            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-                return Err(GraphError::Locked { path: graph.to_owned() });
-            }
-            // Whoever held the lock may have removed this very file before giving it back.
-            let seen = file.metadata().map_err(io_error("look at the journal", &path))?;
-            let named = std::fs::symlink_metadata(&path);
-            if named.is_ok_and(|named| (named.dev(), named.ino()) == (seen.dev(), seen.ino())) {
-                let (id, numbers) = (entropy::random_bytes(), Default::default());
-                return Ok(Journal { file, path, id, at: 0, frame: Vec::new(), numbers });
-            }
-        }
-        Err(GraphError::Locked { path: graph.to_owned() })
+        let file = open_locked(&path).map_err(|error| match error {
+            LockError::Held => GraphError::Locked { path: graph.to_owned() },
+            LockError::Io(_, error) => io_error("open the journal", &path)(error),
+        })?;
+        let (id, numbers) = (entropy::random_bytes(), Default::default());
+        Ok(Journal { file, path, id, at: 0, frame: Vec::new(), numbers })
     }
 
     pub(crate) fn id(&self) -> [u8; 16] {
@@ -255,7 +240,7 @@ impl Journal {
     /// Removes it, if nothing is in it.
     pub(crate) fn remove_if_empty(self) {
         // Under the lock, so that it is nobody else's. A journal without content that stays does no harm.
-        if self.at == 0 {
+        if self.file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -312,10 +297,19 @@ impl Journal {
         self.append()
     }
 
-    pub(crate) fn delete_grants<'a>(&mut self, ids: impl Iterator<Item = &'a str>) -> Result<(), GraphError> {
-        self.start(DELETE_GRANTS);
-        ids.for_each(|id| put_text(&mut self.frame, id));
-        self.append()
+    /// Deletions of grants, of one batch.
+    pub(crate) fn delete_grants(&mut self, ids: &[&str]) -> Result<(), GraphError> {
+        let mut left = ids;
+        loop {
+            let (now, later) = frame_part(left, |id| id.len());
+            self.start(DELETE_GRANTS | if later.is_empty() { 0 } else { MORE });
+            now.iter().for_each(|id| put_text(&mut self.frame, id));
+            self.append()?;
+            left = later;
+            if left.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     /// Records of one batch: puts, or with `None` deletions.
@@ -326,14 +320,8 @@ impl Journal {
     ) -> Result<(), GraphError> {
         let mut left = records;
         loop {
-            // A frame has few megabytes, whatever the batch has.
-            let mut bytes = 0;
-            let fits = |(key, value): &&(Vec<u8>, Option<Vec<u8>>)| {
-                bytes += key.len() + value.as_ref().map_or(0, Vec::len);
-                bytes < 16 << 20
-            };
-            let count = left.iter().take_while(fits).count().max(1).min(left.len());
-            let (now, later) = left.split_at(count);
+            let (now, later) =
+                frame_part(left, |(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
             self.start(RECORDS | if later.is_empty() { 0 } else { MORE });
             self.frame.push(table as u8);
             for (key, value) in now {
@@ -355,14 +343,7 @@ impl Journal {
     pub(crate) fn grants(&mut self, tail: &Tail, from: usize) -> Result<(), GraphError> {
         let mut begin = from;
         while begin < tail.rows.len() {
-            let mut end = tail.rows.len().min(begin + FRAME_ROWS);
-            let payloads = |end: usize| {
-                let rows = &tail.rows[begin..end];
-                rows.iter().filter_map(|row| tail.payload(row)).map(<[u8]>::len).sum::<usize>()
-            };
-            while end - begin > 1 && payloads(end) > 32 << 20 {
-                end = begin + (end - begin) / 2;
-            }
+            let end = frame_end(tail, begin);
             self.grant_frame(tail, begin, end)?;
             begin = end;
         }
@@ -408,6 +389,34 @@ impl Journal {
         }
         self.append()
     }
+}
+
+/// What goes into one frame of the rows that are left, and what stays for the next: few megabytes, and one row at least.
+fn frame_part<T>(rows: &[T], bytes_of: impl Fn(&T) -> usize) -> (&[T], &[T]) {
+    let mut bytes = 0;
+    let fits = |row: &&T| {
+        bytes += bytes_of(row);
+        bytes < FRAME_PART_BYTES
+    };
+    rows.split_at(rows.iter().take_while(fits).count().max(1).min(rows.len()))
+}
+
+/// Where the frame of grants ends that begins with a row.
+pub(crate) fn frame_end(tail: &Tail, begin: usize) -> usize {
+    // As long as all terms together are not many bytes, those of a frame are not: then they need not be looked at.
+    let terms = tail.entitlements.bytes() + tail.principals.bytes() > 2 * FRAME_PART_BYTES;
+    let bytes_of = |row: &TailRow| {
+        let payload = tail.payload(row).map_or(0, <[u8]>::len);
+        match terms {
+            true => {
+                let entitlement = tail.entitlements.get(row.entitlement).len();
+                payload + entitlement + tail.principals.get(row.principal).len()
+            }
+            false => payload,
+        }
+    };
+    let rows = &tail.rows[begin..tail.rows.len().min(begin + FRAME_ROWS)];
+    begin + frame_part(rows, bytes_of).0.len()
 }
 
 /// Reads the frame at a place, and says where the next one is; none if there is no whole one.

@@ -14,12 +14,13 @@
 
 mod build;
 mod bytes;
+mod cleanup;
 mod csv;
 mod deletions;
 mod details;
 mod diff;
 mod error;
-mod intern;
+pub(crate) mod intern;
 mod journal;
 mod key;
 mod ksuid;
@@ -29,8 +30,8 @@ pub mod model;
 mod overlay;
 mod pack;
 mod page;
-mod payload;
-mod radix;
+pub(crate) mod payload;
+pub(crate) mod radix;
 mod records;
 mod rows;
 mod scan;
@@ -39,13 +40,16 @@ mod sink;
 mod spill;
 mod stats;
 mod store;
-mod tail;
+pub(crate) mod tail;
 mod terms;
+#[cfg(test)]
+mod tests;
 mod token;
 mod traits;
+mod verify;
 mod view;
 
-pub use self::csv::{write_csv, CsvTable};
+pub use self::csv::{write_csv, write_csv_rows, CsvTable};
 pub use diff::{diff, write_diff, Change, Diff, DiffCounts};
 pub use error::GraphError;
 pub use key::MAX_ID_BYTES;

@@ -27,7 +27,7 @@ struct PageRow {
     rest: Span,
 }
 
-/// Grants of a query, at most 10,000, and the token of the next page.
+/// Grants of a query, at most 10,000 or about 64 MiB of them, and the token of the next page.
 ///
 /// Reading a page allocates a handful of times, whatever the number of rows; [`GrantView`] borrows from it.
 #[derive(Clone, Debug, Default)]
@@ -88,6 +88,11 @@ impl GrantPage {
 
     pub(crate) fn last(&self) -> Option<GrantView<'_>> {
         self.rows.last().map(|row| GrantView { page: self, row })
+    }
+
+    /// Bytes of all its text and fields.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len() + self.rest.len()
     }
 
     pub(crate) fn pop(&mut self) {

@@ -88,11 +88,12 @@ pub(crate) struct RecordPage {
 }
 
 impl RecordPage {
-    fn decode(raw: &[u8], records: u32) -> Result<Self, GraphError> {
+    pub(crate) fn decode(raw: &[u8], records: u32) -> Result<Self, GraphError> {
         let mut reader = Reader::new(raw, "a block of records");
         let mut page = RecordPage {
             bytes: Vec::with_capacity(raw.len() * 2),
-            places: Vec::with_capacity(records as usize),
+            // A record has three bytes at least: how many there are is said by the index, which may be forged.
+            places: Vec::with_capacity((records as usize).min(raw.len() / 3)),
         };
         let mut last: Range<usize> = 0..0;
         while !reader.is_empty() {

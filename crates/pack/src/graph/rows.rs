@@ -144,6 +144,9 @@ impl Rows {
             return Err(GraphError::Newer { found: u64::from(version), known: u64::from(VERSION) });
         }
         let count = reader.count(1)?;
+        if count > BLOCK_ROWS {
+            return Err(reader.malformed());
+        }
         self.rows.reserve(count);
         let mut major = 0_u32;
         let mut first = true;
@@ -182,6 +185,10 @@ impl Rows {
 
     fn decode_times(&mut self, reader: &mut Reader<'_>) -> Result<(), GraphError> {
         let count = reader.count(2)?;
+        // A row brings one new time at most.
+        if count > self.rows.len() {
+            return Err(reader.malformed());
+        }
         let mut last = Timestamp::default();
         for _ in 0..count {
             let seconds = last.seconds.wrapping_add(reader.i64()?);

@@ -75,8 +75,10 @@ impl Spill {
         }
         self.bytes = Vec::new();
         let failed = |folder: &Path| io_error("read a sorted run in", folder);
+        // Together they take about what sorting took.
+        let piece = (self.budget / self.runs.len().max(1)).clamp(4 << 10, 1 << 18);
         let mut runs: Vec<BufReader<File>> =
-            self.runs.drain(..).map(|file| BufReader::with_capacity(1 << 18, file)).collect();
+            self.runs.drain(..).map(|file| BufReader::with_capacity(piece, file)).collect();
         let mut heap = BinaryHeap::new();
         for (number, run) in runs.iter_mut().enumerate() {
             if let Some(first) = read_one(run).map_err(failed(&self.folder))? {

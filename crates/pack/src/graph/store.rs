@@ -10,7 +10,7 @@ use std::sync::Arc;
 use duramen_measure::clock;
 
 use super::build::{copy_sync, write_sync, Parts};
-use super::details::Record;
+use super::details::{self, Record};
 use super::error::GraphError;
 use super::journal::{Entry, Journal};
 use super::key;
@@ -20,7 +20,7 @@ use super::model::{Asset, Entitlement, GrantRef, Resource, ResourceType, Sync, S
 use super::overlay::{self, Overlay};
 use super::pack::GraphPack;
 use super::segment::Segment;
-use super::tail::{check_key, Table, Tail, MAX_RECORD_BYTES};
+use super::tail::{check_id, check_key, Table, Tail, MAX_GRANT_ID_BYTES, MAX_RECORD_BYTES};
 use super::view::SyncView;
 use crate::container::{Kind, Pack, PackWriter};
 
@@ -34,7 +34,8 @@ const MAX_RUNS: usize = 16;
 /// What a store is opened with.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// How much memory what was put may take before it is sorted and written to a run, in bytes. At least 64 KiB.
+    /// How much memory what was put may take before it is sorted and written to a run, in bytes: 64 KiB to 2 GiB. A
+    /// single batch may go beyond it.
     pub memory_bytes: usize,
 }
 
@@ -106,7 +107,7 @@ impl Open {
 pub struct GraphStore {
     path: PathBuf,
     options: StoreOptions,
-    pack: Option<GraphPack>,
+    pub(super) pack: Option<GraphPack>,
     journal: Option<Journal>,
     open: Option<Open>,
     poisoned: bool,
@@ -128,6 +129,14 @@ fn now() -> Timestamp {
     Timestamp { seconds: now.as_second(), nanos: now.subsec_nanosecond() }
 }
 
+/// Refuses what is larger than a row may be.
+fn check_size(what: &'static str, size: usize) -> Result<(), GraphError> {
+    if size > MAX_RECORD_BYTES {
+        return Err(GraphError::TooLarge { what, size: size as u64, limit: MAX_RECORD_BYTES as u64 });
+    }
+    Ok(())
+}
+
 impl GraphStore {
     /// Opens a graph for writing, and begins one if there is no file. What an earlier writer put into a sync that it did
     /// not end is there again.
@@ -143,11 +152,17 @@ impl GraphStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, mut options: StoreOptions) -> Result<Self, GraphError> {
-        options.memory_bytes = options.memory_bytes.max(64 << 10);
+        options.memory_bytes = options.memory_bytes.clamp(64 << 10, 2 << 30);
         let path = path.as_ref().to_owned();
         let mut journal = Journal::open(&path)?;
         // Only what is not there is begun: an empty file is not a graph, and is not taken for one.
-        let pack = if path.exists() { Some(GraphPack::open(&path)?) } else { None };
+        let pack = match path.exists().then(|| GraphPack::open(&path)).transpose() {
+            Ok(pack) => pack,
+            Err(error) => {
+                journal.remove_if_empty();
+                return Err(error);
+            }
+        };
         let mut store = GraphStore {
             path,
             options,
@@ -254,6 +269,9 @@ impl GraphStore {
         if !ksuid::is_one(&sync.id) {
             return Err(GraphError::InvalidSyncId { id: sync.id });
         }
+        let mut encoded = Vec::new();
+        details::put_sync(&mut encoded, &sync);
+        check_size("a sync", encoded.len())?;
         if self.syncs().iter().any(|each| each.id == sync.id) {
             return Err(GraphError::SyncExists { id: sync.id });
         }
@@ -357,6 +375,7 @@ impl GraphStore {
         let mut grants = grants.into_iter().peekable();
         let mut total = 0;
         while grants.peek().is_some() {
+            self.make_room()?;
             let open = self.open.as_mut().ok_or(GraphError::NoOpenSync)?;
             let from = open.tail.rows.len();
             let mark = open.tail.mark();
@@ -374,7 +393,6 @@ impl GraphStore {
                 self.poisoned = true;
                 return Err(error);
             }
-            self.make_room()?;
         }
         Ok(total)
     }
@@ -429,12 +447,10 @@ impl GraphStore {
         for row in rows {
             let components = row.key();
             check_key(R::WHAT, &components)?;
+            row.references().into_iter().try_for_each(|id| check_id("what a row refers to", id))?;
             let mut value = Vec::new();
             row.encode(&mut value);
-            if value.len() > MAX_RECORD_BYTES {
-                let (size, limit) = (value.len() as u64, MAX_RECORD_BYTES as u64);
-                return Err(GraphError::TooLarge { what: R::WHAT, size, limit });
-            }
+            check_size(R::WHAT, value.len())?;
             batch.push((key::of(&components), Some(value)));
         }
         self.change_records(table, batch)
@@ -452,11 +468,12 @@ impl GraphStore {
         if batch.is_empty() {
             return Ok(());
         }
+        self.make_room()?;
         self.write(|journal| journal.records(table, &batch))?;
         if let Some(open) = &mut self.open {
             batch.into_iter().for_each(|(key, value)| open.tail.put(table, key, value));
         }
-        self.make_room()
+        Ok(())
     }
 
     /// Deletes grants by their ids, as one batch. Ids that no grant has are no error.
@@ -468,11 +485,17 @@ impl GraphStore {
         if self.open.is_none() {
             return Err(GraphError::NoOpenSync);
         }
-        self.write(|journal| journal.delete_grants(ids.iter().copied()))?;
+        // No grant has an id that is longer.
+        let ids: Vec<&str> = ids.iter().copied().filter(|id| id.len() <= MAX_GRANT_ID_BYTES).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.make_room()?;
+        self.write(|journal| journal.delete_grants(&ids))?;
         if let Some(open) = &mut self.open {
             ids.iter().for_each(|id| open.tail.delete_grant(id));
         }
-        self.make_room()
+        Ok(())
     }
 
     /// Notes where the syncing tool stands, and makes durable all that was put.
@@ -484,6 +507,7 @@ impl GraphStore {
         if self.open.is_none() {
             return Err(GraphError::NoOpenSync);
         }
+        check_size("the token of a checkpoint", token.len())?;
         self.write(|journal| {
             journal.checkpoint(token)?;
             journal.sync()
@@ -497,7 +521,8 @@ impl GraphStore {
     /// Ends the open sync now: it is in the file, complete and durable, when this returns. Returns the sync.
     ///
     /// # Errors
-    /// When no sync is open, or the file cannot be written: the sync is then open as before, and the file as it was.
+    /// When no sync is open, or the file cannot be written: all syncs in it are then as they were. What was put is there
+    /// still, at the latest when the store is opened again.
     pub fn end_sync(&mut self) -> Result<Sync, GraphError> {
         self.end_sync_at(now())
     }
@@ -559,35 +584,6 @@ impl GraphStore {
         Ok(())
     }
 
-    /// Drops syncs that are no longer needed: of finished full ones all but the latest `keep`, and what is older than the
-    /// oldest of those that stay. Returns the ids of those dropped.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn cleanup(&mut self, keep: usize) -> Result<Vec<String>, GraphError> {
-        self.usable()?;
-        self.suspend()?;
-        let Some(pack) = &self.pack else { return Ok(Vec::new()) };
-        let mut full: Vec<&Sync> =
-            pack.syncs().filter(|sync| sync.kind == SyncKind::Full && sync.ended_at.is_some()).collect();
-        full.sort_by_key(|sync| (sync.ended_at, &sync.id));
-        let Some(oldest) = full.len().checked_sub(keep.max(1)).and_then(|at| full.get(at)) else {
-            return Ok(Vec::new());
-        };
-        let limit = oldest.started_at;
-        let is_old = |sync: &Sync| sync.started_at < limit && sync.id != oldest.id;
-        let kept_full: Vec<&str> = full.iter().rev().take(keep.max(1)).map(|sync| sync.id.as_str()).collect();
-        let dropped: Vec<String> = pack
-            .syncs()
-            .filter(|sync| is_old(sync) && !kept_full.contains(&sync.id.as_str()))
-            .map(|sync| sync.id.clone())
-            .collect();
-        if !dropped.is_empty() {
-            self.rewrite(None, |sync| !dropped.contains(&sync.id))?;
-        }
-        Ok(dropped)
-    }
-
     /// A sync for reading, with all that was put so far: that of an id, else the open one, else that which is read by
     /// default.
     ///
@@ -629,7 +625,7 @@ impl GraphStore {
         Ok(())
     }
 
-    fn usable(&self) -> Result<(), GraphError> {
+    pub(super) fn usable(&self) -> Result<(), GraphError> {
         if self.poisoned {
             return Err(GraphError::Poisoned);
         }
@@ -661,7 +657,10 @@ impl GraphStore {
         let prefix = self.run_prefix();
         for entry in std::fs::read_dir(self.folder()).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let number = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+            let Some(name) = name.to_str() else { continue };
+            // One that was not complete has the name of a pack that is being written.
+            let part = name.strip_prefix('.').and_then(|name| name.strip_suffix(".part"));
+            let number = part.unwrap_or(name).strip_prefix(&prefix);
             if number
                 .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
             {
@@ -670,7 +669,8 @@ impl GraphStore {
         }
     }
 
-    /// Sorts what was put into a run when it takes too much memory.
+    /// Sorts what was put into a run when it takes too much memory: before the next batch, so that an error here is one of
+    /// a batch that is not there.
     fn make_room(&mut self) -> Result<(), GraphError> {
         let Some(open) = &self.open else { return Ok(()) };
         if open.tail.memory() < self.options.memory_bytes {
@@ -728,7 +728,11 @@ impl GraphStore {
     }
 
     /// Writes the file anew: the syncs of the old one that are to stay, and the open one if it is given.
-    fn rewrite(&mut self, current: Option<&Sync>, stays: impl Fn(&Sync) -> bool) -> Result<(), GraphError> {
+    pub(super) fn rewrite(
+        &mut self,
+        current: Option<&Sync>,
+        stays: impl Fn(&Sync) -> bool,
+    ) -> Result<(), GraphError> {
         let folder = self.folder();
         let mut writer = PackWriter::create(&self.path, Kind::Graph)?;
         let journal = self.journal.as_ref().map_or([0; 16], Journal::id);
@@ -765,12 +769,12 @@ impl GraphStore {
         if let Some(sync) = current.filter(|_| !written) {
             write_current(&mut writer, &mut manifest, sync)?;
         }
-        writer.finish(&manifest.encode())?;
+        // After an error the file may have its new content all the same, and the journal would not belong to it.
+        let placed = writer.finish(&manifest.encode()).map_err(GraphError::from);
+        let pack = placed.and_then(|_| GraphPack::open(&self.path)).inspect_err(|_| self.poisoned = true)?;
         // From here on the file has what the journal has.
-        self.open = None;
-        self.write(Journal::clear)?;
-        self.pack = Some(GraphPack::open(&self.path)?);
-        Ok(())
+        (self.pack, self.open) = (Some(pack), None);
+        self.write(Journal::clear)
     }
 }
 

@@ -15,6 +15,9 @@ use super::rows::Rows;
 /// The most bytes that one record may have beside its key: 8 MiB.
 pub const MAX_RECORD_BYTES: usize = 8 << 20;
 
+/// The most bytes that the id of a grant may have: 12 KiB, or what follows from its edge.
+pub(crate) const MAX_GRANT_ID_BYTES: usize = 3 * MAX_ID_BYTES + 2;
+
 /// The kinds of rows that are records. The numbers are part of the format of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Table {
@@ -67,6 +70,7 @@ pub(crate) struct Tail {
     stated_ids: usize,
     /// Ids of grants that were deleted, with the number of rows that were there then.
     pub(crate) deleted: HashMap<String, usize>,
+    deleted_bytes: usize,
     tables: [Pending; 4],
     table_bytes: usize,
     /// Records that replaced another of this tail.
@@ -84,7 +88,7 @@ pub(crate) struct Mark {
     stated_ids: usize,
 }
 
-fn check_id(what: &'static str, id: &str) -> Result<(), GraphError> {
+pub(crate) fn check_id(what: &'static str, id: &str) -> Result<(), GraphError> {
     if id.len() > MAX_ID_BYTES {
         return Err(GraphError::TooLarge { what, size: id.len() as u64, limit: MAX_ID_BYTES as u64 });
     }
@@ -115,7 +119,7 @@ impl Tail {
             + self.bytes.len()
             + self.payloads.len() * 8
             + self.times.len() * 16
-            + self.deleted.len() * 96
+            + self.deleted_bytes
             + self.table_bytes
             + self.entitlements.memory()
             + self.principals.memory()
@@ -146,9 +150,9 @@ impl Tail {
         let derived = payload::is_derived(grant);
         let parts =
             [grant.resource_type, grant.resource, grant.entitlement, grant.principal_type, grant.principal];
-        if parts.iter().any(|id| id.len() > MAX_ID_BYTES) || !derived && grant.id.len() > 3 * MAX_ID_BYTES {
+        if parts.iter().any(|id| id.len() > MAX_ID_BYTES) || grant.id.len() > MAX_GRANT_ID_BYTES {
             parts.iter().try_for_each(|id| check_id("an id of a grant", id))?;
-            let (size, limit) = (grant.id.len() as u64, 3 * MAX_ID_BYTES as u64);
+            let (size, limit) = (grant.id.len() as u64, MAX_GRANT_ID_BYTES as u64);
             return Err(GraphError::TooLarge { what: "the id of a grant", size, limit });
         }
         key::into(&mut self.key, &[grant.resource_type, grant.resource, grant.entitlement]);
@@ -198,7 +202,9 @@ impl Tail {
     /// Deletes the grant of an id, if there will be one.
     pub(crate) fn delete_grant(&mut self, id: &str) {
         let rows = self.rows.len();
-        self.deleted.insert(id.to_owned(), rows);
+        if self.deleted.insert(id.to_owned(), rows).is_none() {
+            self.deleted_bytes += id.len() + 96;
+        }
     }
 
     /// Puts a record, or with `None` deletes it.
@@ -310,7 +316,8 @@ fn intern(interner: &mut Interner, key: &[u8], last: &mut u32) -> u32 {
     *last
 }
 
-fn ranks(order: &[u32]) -> Vec<u32> {
+/// For each number, its place in an order of all numbers.
+pub(crate) fn ranks(order: &[u32]) -> Vec<u32> {
     let mut ranks = vec![0; order.len()];
     for (rank, number) in order.iter().enumerate() {
         ranks[*number as usize] = rank as u32;
@@ -379,7 +386,7 @@ fn prefix(key: &[u8], components: usize) -> &[u8] {
 }
 
 /// Whether one of the sorted strings is another one, a colon, and more.
-fn continue_another(sorted: &[&[u8]]) -> bool {
+pub(crate) fn continue_another(sorted: &[&[u8]]) -> bool {
     sorted.iter().any(|long| {
         let colons = long.iter().enumerate().filter(|(_, byte)| **byte == b':');
         // Only what has a colon can continue another, and most ids have two or three.

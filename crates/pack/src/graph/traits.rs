@@ -24,6 +24,15 @@ pub trait GraphSource {
     fn for_each_entitlement(&self, sync: &str, visit: Visit<'_, Entitlement>) -> Result<(), Self::Error>;
     /// Visits the grants of a sync.
     fn for_each_grant(&self, sync: &str, visit: Visit<'_, Grant>) -> Result<(), Self::Error>;
+    /// Visits the grants of a sync without making values of them: what bulk readers take. The rows are those of
+    /// [`for_each_grant`](Self::for_each_grant), in the same order.
+    fn for_each_grant_ref(
+        &self,
+        sync: &str,
+        visit: &mut dyn FnMut(GrantRef<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Self::Error> {
+        self.for_each_grant(sync, &mut |grant| visit(GrantRef::from(&grant)))
+    }
     /// Visits the assets of a sync.
     fn for_each_asset(&self, sync: &str, visit: Visit<'_, Asset>) -> Result<(), Self::Error>;
 }

@@ -18,6 +18,8 @@ use super::token;
 
 /// The most rows on a page, and how many there are when 0 are asked for.
 pub const MAX_PAGE_ROWS: usize = 10_000;
+/// With so many bytes a page ends, though more rows were asked for: 64 MiB.
+pub(crate) const PAGE_BYTES: usize = 64 << 20;
 /// The most entitlements that one query may name.
 pub const MAX_ENTITLEMENTS: usize = 128;
 
@@ -66,7 +68,7 @@ pub enum EntitlementScope<'a> {
 /// Which page is meant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageRequest<'a> {
-    /// How many rows: 0, or more than [`MAX_PAGE_ROWS`], means [`MAX_PAGE_ROWS`].
+    /// How many rows: 0, or more than [`MAX_PAGE_ROWS`], means [`MAX_PAGE_ROWS`]. A page that has 64 MiB has fewer.
     pub size: usize,
     /// The token of the page before; none for the first.
     pub token: Option<&'a str>,
@@ -297,6 +299,7 @@ impl SyncView {
             .peekable();
         let mut out = Page { rows: Vec::new(), next: None };
         let mut last = Vec::new();
+        let (mut rows, mut bytes) = (page.rows(), 0);
         loop {
             let old = base.as_ref().and_then(RecordRange::peek);
             let (found, changed) = match (old, newer.peek()) {
@@ -315,11 +318,15 @@ impl SyncView {
                 newer.next();
             }
             if let Some(value) = value {
-                if out.rows.len() == page.rows() {
+                if out.rows.len() == rows {
                     out.next = Some(token::encode(query, &[&last]));
                     break;
                 }
                 out.rows.push(R::of(&key, &value)?);
+                bytes += key.len() + value.len();
+                if bytes >= PAGE_BYTES {
+                    rows = out.rows.len();
+                }
                 last = key;
             }
         }
@@ -397,7 +404,7 @@ impl SyncView {
             Some(text) => Some(After::of(token::decode::<3>(query, text)?)?),
             None => None,
         };
-        let rows = page.rows();
+        let mut rows = page.rows();
         let mut out = GrantPage::with_capacity(rows.min(1024));
         let mut newer = Newer::of(self, &scope, after.as_ref())?.into_iter().peekable();
         let hidden = self.overlay.as_ref().map(|overlay| &overlay.hidden);
@@ -407,6 +414,9 @@ impl SyncView {
         };
         let mut more = false;
         loop {
+            if out.bytes() >= PAGE_BYTES {
+                rows = rows.min(out.len().max(1));
+            }
             let edge = match &mut base {
                 Some(base) => base.peek()?,
                 None => None,

@@ -31,6 +31,9 @@ impl Graph {
         source.for_each_resource(&id, &mut |row| push(&mut graph.resources, row))?;
         source.for_each_entitlement(&id, &mut |row| push(&mut graph.entitlements, row))?;
         source.for_each_grant(&id, &mut |row| push(&mut graph.grants, row))?;
+        let mut borrowed = Vec::new();
+        source.for_each_grant_ref(&id, &mut |row| push(&mut borrowed, row.to_grant()))?;
+        assert_eq!(borrowed, graph.grants, "borrowed rows are those that are read as values");
         source.for_each_asset(&id, &mut |row| push(&mut graph.assets, row))?;
         graph.sort();
         Ok(graph)
@@ -187,6 +190,32 @@ pub fn write_v3(graph: &Graph, path: &Path) -> Vec<Loss> {
     let losses = writer.losses().to_vec();
     assert_eq!(writer.finish().unwrap(), std::fs::metadata(path).unwrap().len());
     losses
+}
+
+/// Writes a version 3 file with grants for several tables, and nothing else; says how many grants.
+pub fn write_many(path: &Path) -> usize {
+    let mut writer = C1z3Writer::create(path, &WriteOptions::default()).unwrap();
+    writer.begin_sync(&Sync { id: SYNC.to_owned(), ..Sync::default() }).unwrap();
+    let count = 150_000;
+    for index in 0..count {
+        let (entitlement, principal) =
+            (format!("app:github:e{}", index % 100), format!("user-{:08}", index / 100));
+        let id = format!("{entitlement}:user:{principal}");
+        let row = GrantRef {
+            id: &id,
+            entitlement: &entitlement,
+            resource_type: "app",
+            resource: "github",
+            principal_type: "user",
+            principal: &principal,
+            discovered_at: None,
+            rest: None,
+        };
+        writer.put_grant(&row).unwrap();
+    }
+    writer.end_sync().unwrap();
+    writer.finish().unwrap();
+    count
 }
 
 pub fn read_v1(path: &Path) -> Result<Graph, duramen_pack::c1z::C1zError> {

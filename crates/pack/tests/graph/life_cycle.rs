@@ -133,6 +133,60 @@ fn cleanup_keeps_the_latest_full_syncs() {
     assert_eq!(paged(&graph.view(None).unwrap(), GrantScope::All, 0), [grant("app", "x", "e", "3")]);
 }
 
+/// A sync that was begun first may end last: what stays is told by the end, what is older by the beginning.
+#[test]
+fn cleanup_drops_a_finished_sync_that_ran_within_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = GraphStore::open(dir.path().join("graph.dpack")).unwrap();
+    let time = |seconds| Timestamp { seconds, nanos: 0 };
+    for (name, kind, started, ended) in [
+        ("00", SyncKind::Partial, -5, Some(1)),
+        ("01", SyncKind::Full, 0, Some(100)),
+        ("02", SyncKind::Full, 10, Some(20)),
+        ("03", SyncKind::Partial, 10, None),
+    ] {
+        let sync = Sync {
+            id: format!("0ujtsYcgvSTl8PAuAdqWYSMnL{name}"),
+            kind,
+            started_at: time(started),
+            ended_at: ended.map(time),
+            ..Sync::default()
+        };
+        store.begin_sync(&sync).unwrap();
+        GraphSink::end_sync(&mut store).unwrap();
+    }
+    let dropped = store.cleanup(1).unwrap();
+    assert_eq!(dropped, ["0ujtsYcgvSTl8PAuAdqWYSMnL00", "0ujtsYcgvSTl8PAuAdqWYSMnL02"]);
+    assert_eq!(store.syncs().len(), 2);
+    assert_eq!(store.cleanup(1).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_graph_that_cannot_be_opened_gets_no_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notes.txt");
+    std::fs::write(&path, "no graph").unwrap();
+    assert!(GraphStore::open(&path).is_err());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_a_killed_writer_left_of_its_runs_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("graph.dpack");
+    for (name, goes) in [
+        (".graph.dpack.run-3", true),
+        ("..graph.dpack.run-12.part", true),
+        ("..graph.dpack.run-x.part", false),
+        (".graph.dpack.run-3.bak", false),
+        (".other.dpack.run-3", false),
+    ] {
+        std::fs::write(dir.path().join(name), "left").unwrap();
+        drop(GraphStore::open(&path).unwrap());
+        assert_eq!(dir.path().join(name).exists(), !goes, "{name}");
+    }
+}
+
 #[test]
 fn a_diff_names_every_row_that_differs_and_can_be_kept() {
     let dir = tempfile::tempdir().unwrap();

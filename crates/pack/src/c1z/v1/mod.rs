@@ -3,6 +3,7 @@
 mod decompress;
 mod read;
 mod schema;
+mod scratch;
 mod time;
 mod write;
 

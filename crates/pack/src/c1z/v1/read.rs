@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, Row};
 
-use super::{decompress, time};
+use super::{decompress, scratch, time};
 use crate::c1z::connector;
 use crate::c1z::error::{Bad, C1zError};
 use crate::c1z::losses::Losses;
@@ -25,8 +25,6 @@ pub struct C1z1 {
     left_out: Losses,
     file_bytes: u64,
     raw_bytes: u64,
-    // After the connection, which is closed first.
-    _temporary: tempfile::NamedTempFile,
 }
 
 /// A visit, as sources take it.
@@ -68,6 +66,14 @@ impl Columns<'_, '_> {
         }
     }
 
+    /// The bytes of a column that no writer leaves out.
+    fn content(&self, column: &str) -> Result<&[u8], C1zError> {
+        match self.value(column)? {
+            ValueRef::Null => Err(self.bad(column, "nothing")),
+            _ => self.blob(column),
+        }
+    }
+
     fn flag(&self, column: &str) -> Result<bool, C1zError> {
         match self.value(column)? {
             ValueRef::Null => Ok(false),
@@ -88,7 +94,8 @@ impl Columns<'_, '_> {
 
     /// The message in the column `data`.
     fn message<M>(&self, decode: impl Fn(&[u8]) -> Result<M, Bad>) -> Result<M, C1zError> {
-        decode(self.blob("data")?).map_err(|bad| bad.of(self.path, &format!("column data of {}", self.table)))
+        let bytes = self.content("data")?;
+        decode(bytes).map_err(|bad| bad.of(self.path, &format!("column data of {}", self.table)))
     }
 }
 
@@ -101,24 +108,17 @@ impl C1z1 {
     /// the file is not what it has to be; [`C1zError::Sqlite`] when SQLite does not take the database.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<C1z1, C1zError> {
         crate::c1z::expect(Version::V1, path)?;
-        let mut temporary = tempfile::Builder::new()
-            .prefix("duramen-c1z-")
-            .tempfile()
-            .map_err(C1zError::io("making a temporary file for", path))?;
-        let raw_bytes = decompress::database(path, temporary.as_file_mut(), options)?;
+        let (database, mut unpacked) = scratch::database(path)?;
+        let raw_bytes = decompress::database(path, &mut unpacked, options)?;
         let file_bytes =
             std::fs::metadata(path).map_err(C1zError::io("asking for the length of", path))?.len();
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let database = Connection::open_with_flags(temporary.path(), flags)
+        scratch::end_log(&unpacked).map_err(C1zError::io("unpacking", path))?;
+        // What the schema of a stranger calls may do nothing but compute.
+        database
+            .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")
             .map_err(C1zError::sqlite("opening the database", path))?;
-        let mut file = C1z1 {
-            path: path.to_owned(),
-            database,
-            left_out: Losses::default(),
-            file_bytes,
-            raw_bytes,
-            _temporary: temporary,
-        };
+        let mut file =
+            C1z1 { path: path.to_owned(), database, left_out: Losses::default(), file_bytes, raw_bytes };
         file.check()?;
         Ok(file)
     }
@@ -291,7 +291,10 @@ impl GraphSource for C1z1 {
 
     fn for_each_grant(&self, sync: &str, visit: Visit<'_, Grant>) -> Result<(), C1zError> {
         let decode = |columns: &Columns<'_, '_>| {
-            let (mut row, has_entitlement, has_principal) = columns.message(connector::grant)?;
+            // Of old writers the expansion is still among the annotations, and the column is empty.
+            let expansion = columns.blob("expansion")?;
+            let (mut row, has_entitlement, has_principal) =
+                columns.message(|bytes| connector::grant(bytes, expansion.is_empty()))?;
             if !has_entitlement {
                 let resource =
                     ResourceId::new(columns.text("resource_type_id")?, columns.text("resource_id")?);
@@ -302,8 +305,6 @@ impl GraphSource for C1z1 {
                     (columns.text("principal_resource_type_id")?, columns.text("principal_resource_id")?);
                 row.principal.id = ResourceId::new(kind, id);
             }
-            // Of old writers the expansion is still among the annotations, and the column is empty.
-            let expansion = columns.blob("expansion")?;
             if !expansion.is_empty() {
                 let bad = |bad: Bad| bad.of(columns.path, "column expansion of v1_grants");
                 row.expansion = connector::expansion(expansion).map_err(bad)?;
@@ -331,7 +332,7 @@ impl GraphSource for C1z1 {
             Ok(Asset {
                 id: columns.text("external_id")?.to_owned(),
                 content_type: columns.text("content_type")?.to_owned(),
-                data: columns.blob("data")?.to_vec(),
+                data: columns.content("data")?.to_vec(),
                 discovered_at: columns.time("discovered_at")?,
             })
         };

@@ -99,18 +99,26 @@ pub(super) const PUT_RESOURCE_TYPE: &str = "
 INSERT INTO v1_resource_types (external_id, data, sync_id, discovered_at) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (external_id, sync_id) DO UPDATE SET data = excluded.data, discovered_at = excluded.discovered_at";
 
-pub(super) const PUT_RESOURCE: &str = "
+/// Puts a resource, and removes one of the same text but of other parts, which is not touched by putting.
+pub(super) const RESOURCE: (&str, &str) =
+    (PUT_RESOURCE, "DELETE FROM v1_resources WHERE external_id = ?1 AND sync_id = ?2");
+
+const PUT_RESOURCE: &str = "
 INSERT INTO v1_resources (resource_type_id, external_id, parent_resource_type_id, parent_resource_id, data, sync_id,
     discovered_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-ON CONFLICT (external_id, sync_id) DO UPDATE SET resource_type_id = excluded.resource_type_id,
-    parent_resource_type_id = excluded.parent_resource_type_id, parent_resource_id = excluded.parent_resource_id,
-    data = excluded.data, discovered_at = excluded.discovered_at";
+ON CONFLICT (external_id, sync_id) DO UPDATE SET parent_resource_type_id = excluded.parent_resource_type_id,
+    parent_resource_id = excluded.parent_resource_id, data = excluded.data, discovered_at = excluded.discovered_at
+WHERE resource_type_id = excluded.resource_type_id";
 
-pub(super) const PUT_ENTITLEMENT: &str = "
+/// Puts an entitlement, and removes one of the same id but of another resource, which is not touched by putting.
+pub(super) const ENTITLEMENT: (&str, &str) =
+    (PUT_ENTITLEMENT, "DELETE FROM v1_entitlements WHERE external_id = ?1 AND sync_id = ?2");
+
+const PUT_ENTITLEMENT: &str = "
 INSERT INTO v1_entitlements (resource_type_id, resource_id, external_id, data, sync_id, discovered_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-ON CONFLICT (external_id, sync_id) DO UPDATE SET resource_type_id = excluded.resource_type_id,
-    resource_id = excluded.resource_id, data = excluded.data, discovered_at = excluded.discovered_at";
+ON CONFLICT (external_id, sync_id) DO UPDATE SET data = excluded.data, discovered_at = excluded.discovered_at
+WHERE resource_type_id = excluded.resource_type_id AND resource_id = excluded.resource_id";
 
 pub(super) const PUT_GRANT: &str = "
 INSERT INTO v1_grants (resource_type_id, resource_id, entitlement_id, principal_resource_type_id, principal_resource_id,

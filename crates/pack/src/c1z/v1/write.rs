@@ -4,21 +4,27 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{params, Connection};
+use rusqlite::{params, Connection, ToSql};
 
-use super::{schema, time, MAGIC};
+use super::{schema, scratch, time, MAGIC};
 use crate::c1z::connector;
 use crate::c1z::error::C1zError;
 use crate::c1z::losses::Losses;
 use crate::c1z::WriteOptions;
 use crate::container::temporary::Temporary;
 use crate::graph::{
-    Asset, Entitlement, Extra, GrantRef, GraphSink, Loss, Resource, ResourceType, Sync, Timestamp,
+    Asset, Entitlement, Extra, Grant, GrantRef, GraphSink, Loss, Resource, ResourceType, Sync, Timestamp,
 };
 
 const FIELDS_OF_RECORDS: &str = "unknown fields of stored records";
+const FIELDS_OF_CONNECTORS: &str = "unknown fields of connector messages";
 const NO_TIME: &str = "that no time of discovery is known (the beginning of the sync is written)";
 const BAD_TIME: &str = "a time that no calendar has (the beginning of the sync is written)";
+// A version 1 file knows a resource by `type:id`, and an entitlement by its id alone.
+const JOINED: &str = "all but the last of several resources whose type and id make one text";
+const SHARED_ID: &str = "all but the last of several entitlements of one id";
+const NO_EXPANSION: &str = "an expansion that names no entitlement";
+const EXPANDS: &str = "an annotation that says an expansion beside none (it is read as the expansion)";
 
 /// Writes one version 1 file, which holds any number of syncs.
 ///
@@ -44,11 +50,13 @@ pub struct C1z1Writer {
     path: PathBuf,
     target: Temporary,
     database: Connection,
-    temporary: tempfile::NamedTempFile,
+    temporary: File,
     options: WriteOptions,
     losses: Losses,
     /// The sync that was begun, and the time that stands for unknown ones in it.
     sync: Option<(String, String)>,
+    /// The ids of all syncs so far.
+    begun: Vec<String>,
     poisoned: bool,
     data: Vec<u8>,
 }
@@ -61,17 +69,12 @@ impl C1z1Writer {
     /// [`C1zError::Locked`] when somebody else writes the same file; [`C1zError::Io`] when the folder does not take it.
     pub fn create(path: &Path, options: &WriteOptions) -> Result<C1z1Writer, C1zError> {
         let target = Temporary::create(path).map_err(|error| C1zError::of_pack(error, path))?;
-        let temporary = tempfile::Builder::new()
-            .prefix("duramen-c1z-")
-            .tempfile()
-            .map_err(C1zError::io("making a temporary file for", path))?;
-        let failed = || C1zError::sqlite("making the database", path);
-        let database = Connection::open(temporary.path()).map_err(failed())?;
+        let (database, temporary) = scratch::database(path)?;
         // The database is worth nothing before it is compressed: nothing of it has to survive anything.
         database
             .execute_batch("PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;")
             .and_then(|()| database.execute_batch(schema::TABLES))
-            .map_err(failed())?;
+            .map_err(C1zError::sqlite("making the database", path))?;
         Ok(C1z1Writer {
             path: path.to_owned(),
             target,
@@ -80,6 +83,7 @@ impl C1z1Writer {
             options: options.clone(),
             losses: Losses::default(),
             sync: None,
+            begun: Vec::new(),
             poisoned: false,
             data: Vec::new(),
         })
@@ -92,20 +96,16 @@ impl C1z1Writer {
     /// [`C1zError::Order`] within a sync; [`C1zError::Io`] or [`C1zError::Sqlite`] when the system fails: the file that
     /// was there before is untouched then.
     pub fn finish(mut self) -> Result<u64, C1zError> {
-        if self.sync.is_some() || self.poisoned {
-            let reason = if self.poisoned {
-                "writing failed before: begin the file again"
-            } else {
-                "end the sync first"
-            };
-            return Err(C1zError::Order { doing: "finishing the file", reason });
+        self.expect_sound("finishing the file")?;
+        if self.sync.is_some() {
+            return Err(C1zError::Order { doing: "finishing the file", reason: "end the sync first" });
         }
         let path = self.path.clone();
         let failed = || C1zError::sqlite("finishing the database", &path);
         self.database.execute_batch(schema::INDEXES).map_err(failed())?;
         self.database.close().map_err(|(_, error)| failed()(error))?;
         let io = || C1zError::io("compressing the database for", &path);
-        let source = self.temporary.as_file_mut();
+        let source = &mut self.temporary;
         let length = source.seek(SeekFrom::End(0)).map_err(io())?;
         source.seek(SeekFrom::Start(0)).map_err(io())?;
         let bytes = compress(source, length, self.target.file(), self.options.level).map_err(io())?;
@@ -113,8 +113,17 @@ impl C1z1Writer {
         Ok(bytes)
     }
 
+    /// After an error of the system nobody knows what is in the database.
+    fn expect_sound(&self, doing: &'static str) -> Result<(), C1zError> {
+        match self.poisoned {
+            true => Err(C1zError::Order { doing, reason: "writing failed before: begin the file again" }),
+            false => Ok(()),
+        }
+    }
+
     /// The sync that rows go to, and the time that stands for unknown ones.
     fn sync(&self) -> Result<(&str, &str), C1zError> {
+        self.expect_sound("putting a row")?;
         match &self.sync {
             Some((id, started)) => Ok((id, started)),
             None => Err(C1zError::Order { doing: "putting a row", reason: "begin a sync first" }),
@@ -143,13 +152,48 @@ impl C1z1Writer {
         }
     }
 
-    fn execute(&mut self, sql: &str, values: impl rusqlite::Params) -> Result<(), C1zError> {
+    /// The message of a grant's expansion. Without one, an annotation that says one is taken for it by readers.
+    fn expansion(&mut self, grant: &Grant) -> Option<Vec<u8>> {
+        if let Some(expansion) = &grant.expansion {
+            if connector::names_entitlement(expansion) {
+                let mut bytes = Vec::new();
+                connector::put_expansion(&mut bytes, expansion);
+                return Some(bytes);
+            }
+            self.losses.note("grant", NO_EXPANSION, &grant.id);
+        }
+        let says = |any| connector::expansion_of(any).is_ok_and(|expansion| expansion.is_some());
+        if grant.annotations.iter().any(says) {
+            self.losses.note("grant", EXPANDS, &grant.id);
+        }
+        None
+    }
+
+    /// Runs one statement. Gives how many rows it changed.
+    fn execute(&mut self, sql: &str, values: impl rusqlite::Params) -> Result<usize, C1zError> {
         let done = self.database.prepare_cached(sql).and_then(|mut statement| statement.execute(values));
-        if let Err(error) = done {
-            self.poisoned = true;
-            return Err(C1zError::sqlite("writing a row", &self.path)(error));
+        self.poisons("writing a row", done)
+    }
+
+    /// Puts a row that may stand in the place of another one: that one goes then, and it is told.
+    fn put_in_place(
+        &mut self,
+        (put, remove): (&str, &str),
+        (row, what, id): (&'static str, &'static str, &str),
+        key: &[&dyn ToSql],
+        values: &[&dyn ToSql],
+    ) -> Result<(), C1zError> {
+        if self.execute(put, values)? == 0 {
+            self.losses.note(row, what, id);
+            self.execute(remove, key)?;
+            self.execute(put, values)?;
         }
         Ok(())
+    }
+
+    fn poisons<T>(&mut self, doing: &'static str, done: rusqlite::Result<T>) -> Result<T, C1zError> {
+        self.poisoned |= done.is_err();
+        done.map_err(C1zError::sqlite(doing, &self.path))
     }
 }
 
@@ -175,6 +219,7 @@ impl GraphSink for C1z1Writer {
     type Error = C1zError;
 
     fn begin_sync(&mut self, sync: &Sync) -> Result<(), C1zError> {
+        self.expect_sound("beginning a sync")?;
         if self.sync.is_some() {
             return Err(C1zError::Order { doing: "beginning a sync", reason: "end the other sync first" });
         }
@@ -189,10 +234,16 @@ impl GraphSink for C1z1Writer {
             }
             ended => ended.flatten(),
         };
-        self.database
-            .execute_batch("BEGIN")
-            .map_err(C1zError::sqlite("beginning a transaction", &self.path))?;
+        if self.begun.contains(&sync.id) {
+            let reason = "there is a sync of that id in the file already".to_owned();
+            return Err(C1zError::Row { row: "sync", id: sync.id.clone(), reason });
+        }
+        let begun = self.database.execute_batch("BEGIN");
+        self.poisons("beginning a transaction", begun)?;
         self.note_extra("sync", &sync.id, &sync.extra);
+        if !sync.extra.connector.is_empty() {
+            self.losses.note("sync", FIELDS_OF_CONNECTORS, &sync.id);
+        }
         if sync.compacted {
             self.losses.note("sync", "that it was compacted", &sync.id);
         }
@@ -202,6 +253,7 @@ impl GraphSink for C1z1Writer {
         let linked = sync.linked.as_deref().unwrap_or_default();
         let (kind, marks) = (sync.kind.name(), sync.supports_diff);
         self.execute(sql, params![sync.id, started, ended, sync.token, kind, parent, linked, marks])?;
+        self.begun.push(sync.id.clone());
         self.sync = Some((sync.id.clone(), started));
         Ok(())
     }
@@ -215,7 +267,7 @@ impl GraphSink for C1z1Writer {
         let sync = self.sync()?.0.to_owned();
         let done = self.execute(schema::PUT_RESOURCE_TYPE, params![row.id, data, sync, discovered]);
         self.data = data;
-        done
+        done.map(drop)
     }
 
     fn put_resource(&mut self, row: &Resource) -> Result<(), C1zError> {
@@ -230,7 +282,8 @@ impl GraphSink for C1z1Writer {
         let parent_type = parent.map(|parent| parent.resource_type.as_str());
         let parent = parent.map(|parent| parent.resource.as_str());
         let values = params![row.id.resource_type, external, parent_type, parent, data, sync, discovered];
-        let done = self.execute(schema::PUT_RESOURCE, values);
+        let lost = ("resource", JOINED, row.id.resource.as_str());
+        let done = self.put_in_place(schema::RESOURCE, lost, params![external, sync], values);
         self.data = data;
         done
     }
@@ -244,7 +297,8 @@ impl GraphSink for C1z1Writer {
         let sync = self.sync()?.0.to_owned();
         let resource = &row.resource;
         let values = params![resource.resource_type, resource.resource, row.id, data, sync, discovered];
-        let done = self.execute(schema::PUT_ENTITLEMENT, values);
+        let lost = ("entitlement", SHARED_ID, row.id.as_str());
+        let done = self.put_in_place(schema::ENTITLEMENT, lost, params![row.id, sync], values);
         self.data = data;
         done
     }
@@ -257,11 +311,7 @@ impl GraphSink for C1z1Writer {
         let mut data = std::mem::take(&mut self.data);
         data.clear();
         connector::put_grant(&mut data, row);
-        let expansion = row.rest.and_then(|rest| rest.expansion.as_ref()).map(|expansion| {
-            let mut bytes = Vec::new();
-            connector::put_expansion(&mut bytes, expansion);
-            bytes
-        });
+        let expansion = row.rest.and_then(|rest| self.expansion(rest));
         let needs_expansion = row.rest.is_some_and(|rest| rest.needs_expansion);
         if needs_expansion && expansion.is_none() {
             self.losses.note("grant", "that it needs expansion, without one", row.id);
@@ -282,20 +332,23 @@ impl GraphSink for C1z1Writer {
         ];
         let done = self.execute(schema::PUT_GRANT, values);
         self.data = data;
-        done
+        done.map(drop)
     }
 
     fn put_asset(&mut self, row: &Asset) -> Result<(), C1zError> {
         let discovered = self.discovered("asset", &row.id, row.discovered_at)?;
         let sync = self.sync()?.0.to_owned();
         self.execute(schema::PUT_ASSET, params![row.id, row.content_type, row.data, sync, discovered])
+            .map(drop)
     }
 
     fn end_sync(&mut self) -> Result<(), C1zError> {
+        self.expect_sound("ending the sync")?;
         if self.sync.take().is_none() {
             return Err(C1zError::Order { doing: "ending the sync", reason: "begin a sync first" });
         }
-        self.database.execute_batch("COMMIT").map_err(C1zError::sqlite("committing", &self.path))
+        let committed = self.database.execute_batch("COMMIT");
+        self.poisons("committing", committed)
     }
 
     fn losses(&self) -> &[Loss] {

@@ -12,24 +12,6 @@ use crate::c1z::wire;
 /// The length of a batch's header, in bytes.
 pub(crate) const HEADER: usize = 12;
 
-/// Appends a row that is set. The value is written by `fill`, which is told nothing: it writes at the end of `out`.
-#[inline]
-pub(crate) fn put_set(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
-    out.push(Change::Set as u8);
-    wire::put_varint(out, key.len() as u64);
-    out.extend_from_slice(key);
-    wire::put_varint(out, value.len() as u64);
-    out.extend_from_slice(value);
-}
-
-/// The header of a batch of `count` changes, the first of which has the sequence number `sequence`.
-pub(crate) fn header(sequence: u64, count: u32) -> [u8; HEADER] {
-    let mut header = [0; HEADER];
-    header[..8].copy_from_slice(&sequence.to_le_bytes());
-    header[8..].copy_from_slice(&count.to_le_bytes());
-    header
-}
-
 /// One change of a batch. Ranges are into the batch.
 pub(crate) struct Entry {
     pub(crate) change: Change,

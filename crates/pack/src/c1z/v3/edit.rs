@@ -8,7 +8,7 @@ use crate::c1z::limits::{FILES_MAX, KEY_BYTES_MAX};
 use crate::c1z::wire;
 
 /// How keys are compared in every file of the format: byte by byte.
-const COMPARER: &str = "leveldb.BytewiseComparator";
+pub(crate) const COMPARER: &str = "leveldb.BytewiseComparator";
 
 /// A table that is part of the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,9 @@ pub(crate) struct TableFile {
     pub(crate) number: u64,
     /// The sequence number that all rows of the table have, when it was taken in from outside.
     pub(crate) sequence: Option<u64>,
+    /// No key of the table is before this one, nor behind the other.
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
 }
 
 /// What all edits together say.
@@ -48,6 +51,15 @@ impl<'a> Reader<'a> {
         let Some(found) = found else { return Err(Bad::new(start, "a key is longer than its edit")) };
         self.at = end;
         Ok(found)
+    }
+
+    /// A key without its trailer.
+    fn user_key(&mut self) -> Result<Vec<u8>, Bad> {
+        let start = self.at;
+        let found = self.bytes()?.split_last_chunk::<8>();
+        found
+            .map(|(key, _)| key.to_vec())
+            .ok_or_else(|| Bad::new(start, "a key of a table is shorter than its trailer"))
     }
 
     fn byte(&mut self) -> Result<u8, Bad> {
@@ -116,8 +128,7 @@ fn table(reader: &mut Reader<'_>, tag: u64, start: usize, version: &mut Version)
         }
         return Err(Bad::unsupported(start, "keys that stand for ranges", UNSUPPORTED));
     }
-    reader.bytes()?;
-    reader.bytes()?;
+    let (smallest, largest) = (reader.user_key()?, reader.user_key()?);
     let mut sequence = None;
     if tag != 7 {
         let (smallest, largest) = (reader.number()?, reader.number()?);
@@ -145,21 +156,49 @@ fn table(reader: &mut Reader<'_>, tag: u64, start: usize, version: &mut Version)
     if version.tables.len() >= FILES_MAX {
         return Err(Bad::too_large(start, "the number of tables", FILES_MAX as u64 + 1, FILES_MAX as u64));
     }
-    version.tables.insert((level, number), TableFile { number, sequence });
+    version.tables.insert((level, number), TableFile { number, sequence, smallest, largest });
     Ok(())
 }
 
-/// The manifest of a directory that has logs only, as it is written.
-pub(crate) fn write(first_log: u64, next_file: u64, last_sequence: u64) -> Vec<u8> {
+/// The level whose tables are the oldest, and do not overlap.
+const BOTTOM_LEVEL: u64 = 6;
+
+/// A table that is written.
+#[derive(Clone, Debug)]
+pub(crate) struct NewTable {
+    pub(crate) number: u64,
+    /// How long its file is, in bytes.
+    pub(crate) bytes: u64,
+    /// Its first key and its last one, with their trailers.
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
+}
+
+/// The manifest of a directory of tables that follow each other, as it is written. All sequence numbers in them are 0;
+/// later ones begin behind `last_sequence`, and later files have `next_file` and higher numbers.
+pub(crate) fn write(tables: &[NewTable], next_file: u64, last_sequence: u64) -> Vec<u8> {
     let mut edit = Vec::new();
+    let put_bytes = |edit: &mut Vec<u8>, bytes: &[u8]| {
+        wire::put_varint(edit, bytes.len() as u64);
+        edit.extend_from_slice(bytes);
+    };
     wire::put_varint(&mut edit, 1);
-    wire::put_varint(&mut edit, COMPARER.len() as u64);
-    edit.extend_from_slice(COMPARER.as_bytes());
-    for (tag, value) in [(2, first_log), (3, next_file), (4, last_sequence)] {
+    put_bytes(&mut edit, COMPARER.as_bytes());
+    // Logs count from the next file on: there are none.
+    for (tag, value) in [(2, next_file), (3, next_file + 1), (4, last_sequence)] {
         wire::put_varint(&mut edit, tag);
         wire::put_varint(&mut edit, value);
     }
+    for table in tables {
+        for value in [100, BOTTOM_LEVEL, table.number, table.bytes] {
+            wire::put_varint(&mut edit, value);
+        }
+        put_bytes(&mut edit, &table.smallest);
+        put_bytes(&mut edit, &table.largest);
+        // The lowest sequence number and the highest one.
+        edit.extend_from_slice(&[0, 0]);
+    }
     let mut out = Vec::new();
-    log::append(&mut out, &[], &edit);
+    log::append(&mut out, &edit);
     out
 }

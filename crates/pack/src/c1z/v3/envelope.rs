@@ -153,6 +153,16 @@ impl Envelope {
 
     /// A file of the directory, decompressed and verified.
     pub(crate) fn read(&self, entry: &Entry, check_sha256: bool) -> Result<Vec<u8>, C1zError> {
+        self.read_into(entry, check_sha256, Vec::new())
+    }
+
+    /// The same, in the place of what a used buffer held.
+    pub(crate) fn read_into(
+        &self,
+        entry: &Entry,
+        check_sha256: bool,
+        mut raw: Vec<u8>,
+    ) -> Result<Vec<u8>, C1zError> {
         let bad = |reason: String| Bad::new(entry.offset as usize, reason).of(&self.path, "the file");
         let mut stored = vec![0; entry.stored as usize];
         self.file.read_exact_at(&mut stored, entry.offset).map_err(C1zError::io("reading", &self.path))?;
@@ -170,7 +180,10 @@ impl Envelope {
             Ok(_) => {}
             Err(_) => return Err(bad(format!("{} is no zstd frame", entry.name))),
         }
-        let raw = zstd::bulk::decompress(&stored, entry.raw as usize)
+        raw.clear();
+        raw.reserve_exact(entry.raw as usize);
+        zstd::bulk::Decompressor::new()
+            .and_then(|mut zstd| zstd.decompress_to_buffer(&stored, &mut raw))
             .map_err(|e| bad(format!("the frame of {} does not decompress: {e}", entry.name)))?;
         if raw.len() as u64 != entry.raw {
             return Err(bad(format!(

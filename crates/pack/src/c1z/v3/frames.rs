@@ -1,4 +1,4 @@
-//! Compresses logs on threads of their own, and hands the frames back in the order of the logs.
+//! Completes and compresses tables on threads of their own, and hands the frames back in the order of the tables.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender};
@@ -9,20 +9,13 @@ use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
 use super::envelope::Entry;
-use super::{batch, log};
+use super::table_writer::{RawTable, TableWriter};
 
 /// The most threads that compress.
 const THREADS_MAX: usize = 4;
 
-/// A log that is to be written: batches behind each other, each with room for its header.
-pub(crate) struct Log {
-    pub(crate) number: u64,
-    /// The number of its first change.
-    pub(crate) sequence: u64,
-    pub(crate) batches: Vec<u8>,
-    /// Where each batch ends, and how many changes are in it.
-    pub(crate) ends: Vec<(usize, u32)>,
-}
+/// The level of zstd for frames of tables: their blocks are compressed already.
+const TABLE_LEVEL: i32 = 1;
 
 /// A frame, and what the index says of it but its offset.
 pub(crate) struct Frame {
@@ -33,17 +26,13 @@ pub(crate) struct Frame {
 struct Done {
     order: u64,
     frame: std::io::Result<Frame>,
-    /// The buffers of the log, to be filled again.
-    batches: Vec<u8>,
-    ends: Vec<(usize, u32)>,
+    /// To be filled again.
+    table: RawTable,
 }
 
-/// What a log is made of: batches, and where each ends with how many changes.
-type Buffers = (Vec<u8>, Vec<(usize, u32)>);
-
-/// Threads that turn logs into frames.
+/// Threads that turn tables into frames.
 pub(crate) struct Frames {
-    jobs: Option<Sender<(u64, Log)>>,
+    jobs: Option<Sender<(u64, RawTable)>>,
     done: Receiver<Done>,
     threads: Vec<JoinHandle<()>>,
     sent: u64,
@@ -51,13 +40,13 @@ pub(crate) struct Frames {
     /// Frames that came before their turn.
     early: BTreeMap<u64, Frame>,
     next: u64,
-    spare: Vec<Buffers>,
+    spare: Vec<RawTable>,
 }
 
 impl Frames {
     pub(crate) fn start(level: i32) -> std::io::Result<Frames> {
         let count = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
-        let (jobs, queue) = std::sync::mpsc::channel::<(u64, Log)>();
+        let (jobs, queue) = std::sync::mpsc::channel::<(u64, RawTable)>();
         let (results, done) = std::sync::mpsc::channel();
         let queue = Arc::new(Mutex::new(queue));
         let mut threads = Vec::with_capacity(count);
@@ -78,18 +67,18 @@ impl Frames {
         })
     }
 
-    /// Buffers for a log: used ones, if there are any.
-    pub(crate) fn buffers(&mut self) -> Buffers {
+    /// An empty table: with the room of one that is done, if there is any.
+    pub(crate) fn table(&mut self) -> RawTable {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes a log. Waits while there are more logs under way than threads, so that memory stays bounded.
-    pub(crate) fn send(&mut self, log: Log) -> std::io::Result<()> {
+    /// Takes a table. Waits while there are more tables under way than threads, so that memory stays bounded.
+    pub(crate) fn send(&mut self, table: RawTable) -> std::io::Result<()> {
         while self.sent - self.received > self.threads.len() as u64 {
             self.receive()?;
         }
         let jobs = self.jobs.as_ref().ok_or_else(gone)?;
-        jobs.send((self.sent, log)).map_err(|_| gone())?;
+        jobs.send((self.sent, table)).map_err(|_| gone())?;
         self.sent += 1;
         Ok(())
     }
@@ -111,9 +100,8 @@ impl Frames {
     fn receive(&mut self) -> std::io::Result<()> {
         let mut done = self.done.recv().map_err(|_| gone())?;
         self.received += 1;
-        done.batches.clear();
-        done.ends.clear();
-        self.spare.push((done.batches, done.ends));
+        done.table.clear();
+        self.spare.push(done.table);
         self.early.insert(done.order, done.frame?);
         Ok(())
     }
@@ -133,32 +121,33 @@ fn gone() -> std::io::Error {
     std::io::Error::other("a thread that compresses has ended")
 }
 
-fn work(level: i32, queue: &Mutex<Receiver<(u64, Log)>>, results: &Sender<Done>) {
-    let mut raw = Vec::new();
-    let mut compressor = None;
+fn work(level: i32, queue: &Mutex<Receiver<(u64, RawTable)>>, results: &Sender<Done>) {
+    let (mut writer, mut compressor) = (None, None);
+    let mut file = Vec::new();
     loop {
         // The guard is held while waiting: the others wait for it instead.
         let job = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv();
-        let Ok((order, log)) = job else { return };
-        raw.clear();
-        let name = format!("{:06}.log", log.number);
-        lay_out(&log, &mut raw);
-        let frame = frame(name, &raw, level, &mut compressor);
-        if results.send(Done { order, frame, batches: log.batches, ends: log.ends }).is_err() {
+        let Ok((order, table)) = job else { return };
+        file.clear();
+        let frame = write(&table, level, &mut writer, &mut file)
+            .and_then(|()| frame(format!("{:06}.sst", table.number), &file, TABLE_LEVEL, &mut compressor));
+        if results.send(Done { order, frame, table }).is_err() {
             return;
         }
     }
 }
 
-/// Lays a log out: each batch with its header, in chunks.
-fn lay_out(log: &Log, raw: &mut Vec<u8>) {
-    let (mut start, mut sequence) = (0, log.sequence);
-    for (end, count) in &log.ends {
-        let rows = log.batches.get(start..*end).unwrap_or_default();
-        log::append(raw, &batch::header(sequence, *count), rows);
-        start = *end;
-        sequence += u64::from(*count);
-    }
+fn write(
+    table: &RawTable,
+    level: i32,
+    writer: &mut Option<TableWriter>,
+    out: &mut Vec<u8>,
+) -> std::io::Result<()> {
+    let writer = match writer {
+        Some(writer) => writer,
+        None => writer.insert(TableWriter::new(level)?),
+    };
+    writer.write(table, out)
 }
 
 /// Compresses a file of the directory.

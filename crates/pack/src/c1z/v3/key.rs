@@ -82,7 +82,7 @@ pub(crate) fn entitlement(out: &mut Vec<u8>, resource_type: &str, resource: &str
     push_entitlement(out, resource_type, resource, id);
 }
 
-/// What the keys of one grant are made of.
+/// What the keys of one grant are made of: its entitlement and its principal.
 #[derive(Clone, Copy)]
 pub(crate) struct Edge<'a> {
     pub(crate) resource_type: &'a str,
@@ -93,34 +93,28 @@ pub(crate) struct Edge<'a> {
 }
 
 impl Edge<'_> {
-    /// The key of the row.
+    /// The part of a key that its entitlement makes.
     #[inline]
-    pub(crate) fn grant(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[VERSION, family::GRANT]);
-        self.entitlement_first(out);
-    }
-
-    /// The key by which grants of a principal are found.
-    #[inline]
-    pub(crate) fn by_principal(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[VERSION, family::INDEX, index::BY_PRINCIPAL]);
-        push(out, self.principal_type);
-        push(out, self.principal);
+    pub(crate) fn push_entitlement(&self, out: &mut Vec<u8>) {
         push_entitlement(out, self.resource_type, self.resource, self.entitlement);
     }
 
-    /// The key by which grants that have yet to be expanded are found.
-    pub(crate) fn needs_expansion(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[VERSION, family::INDEX, index::NEEDS_EXPANSION]);
-        self.entitlement_first(out);
-    }
-
-    fn entitlement_first(&self, out: &mut Vec<u8>) {
-        push_entitlement(out, self.resource_type, self.resource, self.entitlement);
+    /// The part of a key that its principal makes.
+    #[inline]
+    pub(crate) fn push_principal(&self, out: &mut Vec<u8>) {
         push(out, self.principal_type);
         push(out, self.principal);
     }
 }
+
+/// What keys of grants begin with: entitlement and principal follow.
+pub(crate) const GRANTS: [u8; 2] = [VERSION, family::GRANT];
+
+/// What the keys begin with by which grants of a principal are found: principal and entitlement follow.
+pub(crate) const BY_PRINCIPAL: [u8; 3] = [VERSION, family::INDEX, index::BY_PRINCIPAL];
+
+/// What the keys begin with by which grants that have yet to be expanded are found: entitlement and principal follow.
+pub(crate) const NEEDS_EXPANSION: [u8; 3] = [VERSION, family::INDEX, index::NEEDS_EXPANSION];
 
 /// The key by which resources of a parent are found.
 pub(crate) fn by_parent(out: &mut Vec<u8>, parent: (&str, &str), child: (&str, &str)) {

@@ -5,7 +5,8 @@
 //! kind  = 1 + 4 * form + position     form: 0 plain, 1 with log number, 2 with offset too
 //!                                     position: 0 whole, 1 first, 2 middle, 3 last
 //! ```
-//! All numbers are little-endian; the checksum covers everything behind the length. What is written is the plain form.
+//! All numbers are little-endian; the checksum covers everything behind the length. The manifest is written in the plain
+//! form; logs are not written.
 
 use crate::c1z::error::Bad;
 
@@ -19,9 +20,9 @@ pub(crate) fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// Appends a record that is `head` and then `body`, as plain chunks. `out` holds the log from its beginning.
-pub(crate) fn append(out: &mut Vec<u8>, head: &[u8], body: &[u8]) {
-    let (mut head, mut body) = (head, body);
+/// Appends a record as plain chunks. `out` holds the log from its beginning.
+pub(crate) fn append(out: &mut Vec<u8>, record: &[u8]) {
+    let mut rest = record;
     let mut first = true;
     loop {
         let mut room = BLOCK - out.len() % BLOCK;
@@ -29,9 +30,8 @@ pub(crate) fn append(out: &mut Vec<u8>, head: &[u8], body: &[u8]) {
             out.resize(out.len() + room, 0);
             room = BLOCK;
         }
-        let length = (room - HEADER).min(head.len() + body.len());
-        let last = length == head.len() + body.len();
-        let kind = match (first, last) {
+        let (chunk, after) = rest.split_at((room - HEADER).min(rest.len()));
+        let kind = match (first, after.is_empty()) {
             (true, true) => 1,
             (true, false) => 2,
             (false, false) => 3,
@@ -40,18 +40,15 @@ pub(crate) fn append(out: &mut Vec<u8>, head: &[u8], body: &[u8]) {
         let start = out.len();
         out.extend_from_slice(&[0, 0, 0, 0]);
         // A chunk is shorter than a block, whose length fits.
-        out.extend_from_slice(&(length as u16).to_le_bytes());
+        out.extend_from_slice(&(chunk.len() as u16).to_le_bytes());
         out.push(kind);
-        let of_head = length.min(head.len());
-        out.extend_from_slice(&head[..of_head]);
-        out.extend_from_slice(&body[..length - of_head]);
-        head = &head[of_head..];
-        body = &body[length - of_head..];
+        out.extend_from_slice(chunk);
         let crc = masked_crc(&out[start + 6..]);
         out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
-        if last {
+        if after.is_empty() {
             return;
         }
+        rest = after;
         first = false;
     }
 }

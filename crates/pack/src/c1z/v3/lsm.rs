@@ -1,13 +1,19 @@
 //! The rows that logs and tables make up together: for each key the change with the highest number counts.
 //!
-//! Rows of indexes are left out as they come: they repeat what the rows say.
+//! Tables are merged as they are walked, a block of each at a time; what logs hold lies in memory.
 
-use hashbrown::HashTable;
-use xxhash_rust::xxh3::xxh3_64;
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
 
+use super::cursor::Cursor;
+use super::deletions::RangeDeletions;
 use super::key::{self, family};
+use super::memory::Memory;
+use super::table::Table;
 use crate::c1z::error::{Bad, EXPORT_ADVICE};
-use crate::c1z::limits::RANGE_DELETIONS_MAX;
+
+/// Key and value.
+type Row<'a> = (&'a [u8], &'a [u8]);
 
 /// What happens to a key, or to the keys from one to before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,134 +41,222 @@ impl Change {
             other => Err(Bad::new(at, format!("there is no kind {other} of change"))),
         }
     }
-}
 
-/// Where a row lies.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// The number of the change in the upper 63 bits, whether it is a deletion in the lowest.
-    order: u64,
-    part: u32,
-    key_at: u32,
-    key_len: u32,
-    value_at: u32,
-    value_len: u32,
-}
-
-impl Slot {
-    fn key<'a>(&self, parts: &'a [Vec<u8>]) -> &'a [u8] {
-        let start = self.key_at as usize;
-        parts
-            .get(self.part as usize)
-            .and_then(|part| part.get(start..start + self.key_len as usize))
-            .unwrap_or_default()
+    /// Where a change stands among changes of the same key: a higher number counts, and of two with one number the
+    /// deletion.
+    #[inline]
+    pub(crate) fn order(self, sequence: u64) -> u64 {
+        sequence << 1 | u64::from(self == Change::Delete)
     }
+}
+
+/// What is wrong, and in which file of the directory.
+pub(crate) struct Fault {
+    pub(crate) part: String,
+    pub(crate) bad: Bad,
 }
 
 /// The rows of a directory.
 #[derive(Default)]
-pub(crate) struct Rows {
-    /// What keys and values point into.
-    parts: Vec<Vec<u8>>,
-    slots: Vec<Slot>,
-    by_key: HashTable<u32>,
-    ranges: Vec<(Vec<u8>, Vec<u8>, u64)>,
+pub(crate) struct Tree {
+    /// Tables in runs: within one, the keys of each table are behind those of the table before.
+    pub(crate) runs: Vec<Vec<Table>>,
+    /// What the logs hold.
+    pub(crate) memory: Memory,
+    pub(crate) deletions: RangeDeletions,
 }
 
-impl Rows {
-    /// Begins a part: what the ranges of [`change`](Self::change) are in, until the next part.
-    pub(crate) fn part(&mut self, bytes: Vec<u8>) {
-        self.parts.push(bytes);
-    }
+/// What a walk has found.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Fault>;
 
-    /// The part that was begun last.
-    pub(crate) fn current(&mut self) -> &mut Vec<u8> {
-        if self.parts.is_empty() {
-            self.parts.push(Vec::new());
+impl Tree {
+    /// Calls `visit` with key and value of each row from the key `from` to before `to`.
+    ///
+    /// Rows come in the order of their keys, unless there are logs only: then in the order in which logs named them.
+    pub(crate) fn each(&self, from: &[u8], to: Option<&[u8]>, visit: Visit<'_>) -> Result<(), Fault> {
+        if self.runs.is_empty() {
+            return self.each_of_memory(from, to, visit);
         }
-        let last = self.parts.len() - 1;
-        &mut self.parts[last]
-    }
-
-    /// Takes a change. Key and value are ranges of the current part.
-    #[inline]
-    pub(crate) fn change(
-        &mut self,
-        change: Change,
-        key: std::ops::Range<usize>,
-        value: std::ops::Range<usize>,
-        sequence: u64,
-    ) -> Result<(), Bad> {
-        let part = self.parts.len() - 1;
-        let bytes = &self.parts[part];
-        if change == Change::DeleteRange {
-            if self.ranges.len() == RANGE_DELETIONS_MAX {
-                let limit = RANGE_DELETIONS_MAX as u64;
-                return Err(Bad::too_large(key.start, "the number of range deletions", limit + 1, limit));
+        let mut merge = Merge::new(self, from)?;
+        while let Some((key, value)) = merge.next()? {
+            if to.is_some_and(|to| !is_before(key, to)) {
+                break;
             }
-            self.ranges.push((bytes[key].to_vec(), bytes[value].to_vec(), sequence));
-            return Ok(());
-        }
-        let text = &bytes[key.clone()];
-        if let [key::VERSION, family::INDEX | family::DIGEST, ..] = text {
-            return Ok(());
-        }
-        let short = |number: usize| {
-            u32::try_from(number)
-                .map_err(|_| Bad::too_large(key.start, "a file", number as u64, u64::from(u32::MAX)))
-        };
-        let slot = Slot {
-            order: sequence << 1 | u64::from(change == Change::Delete),
-            part: short(part)?,
-            key_at: short(key.start)?,
-            key_len: short(key.len())?,
-            value_at: short(value.start)?,
-            value_len: short(value.len())?,
-        };
-        let (parts, slots) = (&self.parts, &mut self.slots);
-        let hash = xxh3_64(text);
-        if let Some(at) = self.by_key.find(hash, |at| slots[*at as usize].key(parts) == text) {
-            let known = &mut slots[*at as usize];
-            if known.order < slot.order {
-                *known = slot;
+            if !is_before(key, from) && visit(key, value)?.is_break() {
+                break;
             }
-            return Ok(());
         }
-        let number = short(slots.len())?;
-        slots.push(slot);
-        self.by_key.insert_unique(hash, number, |at| xxh3_64(slots[*at as usize].key(parts)));
         Ok(())
     }
 
-    /// Ends the collection: what was deleted goes, and the table of keys with it.
-    pub(crate) fn settle(&mut self) {
-        let (parts, ranges) = (&self.parts, &self.ranges);
-        self.slots.retain(|slot| {
-            let (key, sequence) = (slot.key(parts), slot.order >> 1);
-            slot.order & 1 == 0
-                && !ranges.iter().any(|(start, end, deleted)| {
-                    sequence < *deleted && start.as_slice() <= key && key < end.as_slice()
-                })
-        });
-        self.by_key = HashTable::new();
+    /// Calls `visit` with key and value of each row that is no row of an index or digest.
+    ///
+    /// All blocks of tables are read for that, but those that hold nothing else: of these the first.
+    pub(crate) fn each_but_indexes(&self, visit: Visit<'_>) -> Result<(), Fault> {
+        if self.runs.is_empty() {
+            return self.each_of_memory(&[], None, visit);
+        }
+        let mut from = Vec::new();
+        for family in [family::INDEX, family::DIGEST] {
+            self.each(&from, Some(&[key::VERSION, family]), visit)?;
+            from = vec![key::VERSION, family + 1];
+        }
+        self.each(&from, None, visit)
     }
 
-    /// The rows of one family: keys and values, and where the value begins in its part.
-    pub(crate) fn of_family(&self, family: u8) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.slots.iter().filter_map(move |slot| {
-            let key = slot.key(&self.parts);
-            let start = slot.value_at as usize;
-            let value = self.parts.get(slot.part as usize)?.get(start..start + slot.value_len as usize)?;
-            (key.get(1) == Some(&family) && key.first() == Some(&key::VERSION)).then_some((key, value))
-        })
-    }
-
-    /// Each row's key.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.slots.iter().map(|slot| slot.key(&self.parts))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+    fn each_of_memory(&self, from: &[u8], to: Option<&[u8]>, visit: Visit<'_>) -> Result<(), Fault> {
+        for row in (0..self.memory.len()).filter_map(|number| self.memory.row(number)) {
+            let wanted = !is_before(row.key, from) && to.is_none_or(|to| is_before(row.key, to));
+            let stands = wanted && row.order & 1 == 0 && !self.deletions.hide(row.key, row.order >> 1);
+            if stands && visit(row.key, row.value)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 }
+
+/// Whether `key` comes before `bound`. Bounds are of some two bytes, too short to be worth a call for each row.
+#[inline]
+fn is_before(key: &[u8], bound: &[u8]) -> bool {
+    for (at, wanted) in bound.iter().enumerate() {
+        match key.get(at) {
+            Some(byte) if byte == wanted => {}
+            Some(byte) => return byte < wanted,
+            None => return true,
+        }
+    }
+    false
+}
+
+/// A sequence of changes in the order of their keys.
+enum Run<'a> {
+    Tables(Box<Cursor<'a>>),
+    Memory { memory: &'a Memory, next: usize },
+}
+
+impl Run<'_> {
+    fn advance(&mut self) -> Result<bool, Fault> {
+        match self {
+            Run::Tables(cursor) => {
+                cursor.advance().map_err(|bad| Fault { part: cursor.part().to_owned(), bad })
+            }
+            Run::Memory { memory, next } => {
+                *next += 1;
+                Ok(*next <= memory.len())
+            }
+        }
+    }
+
+    /// Key, value and order of the change that the run stands on.
+    #[inline]
+    fn row(&self) -> (&[u8], &[u8], u64) {
+        match self {
+            Run::Tables(cursor) => (cursor.key(), cursor.value(), cursor.order()),
+            Run::Memory { memory, next } => {
+                memory.row(*next - 1).map_or((&[], &[], 0), |row| (row.key, row.value, row.order))
+            }
+        }
+    }
+
+    /// Whether its change comes before that of another run: by key, and of one key the newest.
+    fn is_before(&self, other: &Run<'_>) -> bool {
+        let ((key, _, order), (other_key, _, other_order)) = (self.row(), other.row());
+        key.cmp(other_key).then(other_order.cmp(&order)).is_lt()
+    }
+
+    fn out_of_order(&self) -> Fault {
+        let (part, at) = match self {
+            Run::Tables(cursor) => (cursor.part(), cursor.block_at()),
+            Run::Memory { .. } => ("the logs", 0),
+        };
+        let bad = Bad::new(0, "the rows of the tables of a level are out of order");
+        Fault { part: part.to_owned(), bad: Bad { at, ..bad } }
+    }
+}
+
+/// Several runs as one.
+struct Merge<'a> {
+    /// A heap: the run at the front stands on the first change of all.
+    heap: Vec<Run<'a>>,
+    deletions: &'a RangeDeletions,
+    /// Whether a change was met, and the key and the order of the one that was met last.
+    begun: bool,
+    last: Vec<u8>,
+    last_order: u64,
+}
+
+impl<'a> Merge<'a> {
+    /// Stands before the first row that is not before `from`, and perhaps some rows earlier.
+    fn new(tree: &'a Tree, from: &[u8]) -> Result<Merge<'a>, Fault> {
+        let heap = Vec::with_capacity(tree.runs.len() + 1);
+        let mut merge =
+            Merge { heap, deletions: &tree.deletions, begun: false, last: Vec::new(), last_order: 0 };
+        let tables = tree.runs.iter().map(|tables| Run::Tables(Box::new(Cursor::before(tables, from))));
+        let memory = Run::Memory { memory: &tree.memory, next: tree.memory.seek(from) };
+        for mut run in tables.chain([memory]) {
+            if run.advance()? {
+                merge.heap.push(run);
+            }
+        }
+        for at in (0..merge.heap.len() / 2).rev() {
+            merge.sink(at);
+        }
+        Ok(merge)
+    }
+
+    /// Moves the run at `at` back to where it belongs.
+    fn sink(&mut self, mut at: usize) {
+        while 2 * at + 1 < self.heap.len() {
+            let mut first = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if child < self.heap.len() && self.heap[child].is_before(&self.heap[first]) {
+                    first = child;
+                }
+            }
+            if first == at {
+                return;
+            }
+            self.heap.swap(at, first);
+            at = first;
+        }
+    }
+
+    /// The next row; none behind the last one.
+    fn next(&mut self) -> Result<Option<Row<'_>>, Fault> {
+        loop {
+            if self.begun {
+                let Some(first) = self.heap.first_mut() else { return Ok(None) };
+                if !first.advance()? {
+                    self.heap.swap_remove(0);
+                }
+                self.sink(0);
+            }
+            let Some(run) = self.heap.first() else { return Ok(None) };
+            let (key, _, order) = run.row();
+            if self.begun {
+                match key.cmp(self.last.as_slice()) {
+                    // An older change of the same key.
+                    Ordering::Equal if order <= self.last_order => continue,
+                    Ordering::Greater => {}
+                    _ => return Err(run.out_of_order()),
+                }
+            }
+            self.begun = true;
+            self.last.clear();
+            self.last.extend_from_slice(key);
+            self.last_order = order;
+            if order & 1 == 0 && !self.deletions.hide(key, order >> 1) {
+                break;
+            }
+        }
+        Ok(self.heap.first().map(|run| {
+            let (key, value, _) = run.row();
+            (key, value)
+        }))
+    }
+}
+
+#[cfg(test)]
+#[path = "lsm/tests.rs"]
+mod tests;

@@ -1,81 +1,28 @@
-//! Writes version 3 files: a manifest and logs, without tables.
+//! Writes version 3 files: a manifest and sorted tables, without logs.
 //!
-//! Rows go into two logs at a time, one for rows and one for indexes, so that like lies beside like; a log that is full
-//! is compressed by another thread while the next one fills.
+//! Rows are taken in any order and kept until the sync ends; then they are sorted, and tables are filled one after
+//! another while those before are compressed by other threads.
 
-use std::collections::HashMap;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::{xxh3_128, xxh3_64};
 
-use super::envelope::{self, Entry};
-use super::frames::{Frame, Frames, Log};
-use super::key::{self, Edge};
-use super::{batch, edit};
+use super::envelope;
+use super::grants::{check_length, moved, Grants, GRANTS_MAX};
+use super::key::{self, family};
+use super::output::Output;
+use super::records::Records;
+use super::values::Values;
 use crate::c1z::error::C1zError;
 use crate::c1z::limits::ID_BYTES_MAX;
 use crate::c1z::losses::Losses;
 use crate::c1z::{storage, WriteOptions};
-use crate::container::temporary::Temporary;
 use crate::error::PackError;
 use crate::graph::{Asset, Entitlement, GrantRef, GraphSink, Loss, Resource, ResourceType, Sync};
 
-/// How long a batch grows, in bytes: readers of the ecosystem take batches far smaller than their memory tables.
-const BATCH_BYTES: usize = 256 << 10;
-
-/// How long a log grows, in bytes, before it is compressed.
-const LOG_BYTES: usize = 8 << 20;
-
-/// The number of the first log; the manifest has number 1.
-const FIRST_LOG: u64 = 2;
-
-/// The number of the first change: lower ones mean something else to readers of the ecosystem.
-const FIRST_SEQUENCE: u64 = 10;
-
-/// The version of the directory's form: the oldest that readers of the ecosystem take.
-const FORMAT: &str = "marker.format-version.000001.013";
-const MANIFEST: &str = "MANIFEST-000001";
-const MANIFEST_MARKER: &str = "marker.manifest.000001.MANIFEST-000001";
-
-/// Batches that fill up to a log.
-#[derive(Default)]
-struct Stream {
-    batches: Vec<u8>,
-    ends: Vec<(usize, u32)>,
-    /// Where the batch that fills begins, and how many changes are in it.
-    start: usize,
-    count: u32,
-}
-
-impl Stream {
-    fn close_batch(&mut self) {
-        if self.count > 0 {
-            self.ends.push((self.batches.len(), self.count));
-            self.start = self.batches.len();
-            self.count = 0;
-        }
-    }
-
-    /// Counts a change that was appended, and says whether the log is full.
-    #[inline]
-    fn changed(&mut self) -> bool {
-        self.count += 1;
-        if self.batches.len() - self.start < BATCH_BYTES {
-            return false;
-        }
-        self.close_batch();
-        self.batches.len() >= LOG_BYTES
-    }
-
-    fn delete(&mut self, key: &[u8]) -> bool {
-        self.batches.push(super::lsm::Change::Delete as u8);
-        crate::c1z::wire::put_varint(&mut self.batches, key.len() as u64);
-        self.batches.extend_from_slice(key);
-        self.changed()
-    }
-}
+/// How many bytes of records stay in memory until they are written; more of them wait in a file without a name.
+const MEMORY_BYTES: usize = 64 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -85,35 +32,14 @@ enum State {
     Poisoned,
 }
 
-/// What ids and edges came before, by hash: a file of version 3 knows a grant by its edge, and everybody else by its id.
-#[derive(Default)]
-struct Seen {
-    /// Id and edge of each grant.
-    ids: HashTable<(u128, u64)>,
-    /// Edge and id of each grant.
-    edges: HashTable<(u64, u64)>,
-    /// Id and resource of each entitlement.
-    entitlements: HashTable<(u128, u64)>,
-    /// For each resource with a parent, the key by which the parent finds it.
-    parents: HashMap<Vec<u8>, Vec<u8>>,
-}
-
-/// Puts `(id, place)` into a table; the place that the id had before, if it had one.
-fn replace(table: &mut HashTable<(u128, u64)>, id: &str, place: u64) -> Option<u64> {
-    let id = xxh3_128(id.as_bytes());
-    match table.find_mut(id as u64, |(known, _)| *known == id) {
-        Some((_, known)) => Some(std::mem::replace(known, place)),
-        None => {
-            table.insert_unique(id as u64, (id, place), |(known, _)| *known as u64);
-            None
-        }
-    }
-}
-
 /// Writes one version 3 file, which holds one sync.
 ///
 /// The file appears under its name when [`finish`](Self::finish) returns, durably; a writer that is dropped before
 /// leaves nothing. A second writer of the same file is refused.
+///
+/// Until the sync ends rows are held in memory: 16 bytes for a grant, each entitlement and principal of a grant once,
+/// and the keys of all other rows. Records beyond 64 MiB wait in a file without a name beside the target. Sorting takes
+/// 36 bytes more for each grant.
 ///
 /// ```
 /// use duramen_pack::c1z::{C1z3, C1z3Writer, ReadOptions, WriteOptions};
@@ -133,23 +59,17 @@ fn replace(table: &mut HashTable<(u128, u64)>, id: &str, place: u64) -> Option<u
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct C1z3Writer {
-    path: PathBuf,
-    temporary: Temporary,
-    options: WriteOptions,
+    output: Output,
     state: State,
     sync: Sync,
-    manifest: Vec<u8>,
     losses: Losses,
-    rows: Stream,
-    indexes: Stream,
-    seen: Seen,
-    frames: Frames,
-    entries: Vec<Entry>,
-    /// How long the file is so far.
-    offset: u64,
-    next_log: u64,
-    next_sequence: u64,
+    grants: Grants,
+    records: Records,
+    values: Values,
+    /// Hashes of the ids of entitlements, and of their keys.
+    entitlements: HashTable<(u128, u64)>,
     key: Vec<u8>,
+    index: Vec<u8>,
     value: Vec<u8>,
 }
 
@@ -160,25 +80,21 @@ impl C1z3Writer {
     ///
     /// [`C1zError::Locked`] when somebody else writes the same file; [`C1zError::Io`] when the folder does not take it.
     pub fn create(path: &Path, options: &WriteOptions) -> Result<C1z3Writer, C1zError> {
-        let temporary = Temporary::create(path).map_err(|error| C1zError::of_pack(error, path))?;
-        let frames = Frames::start(options.level).map_err(C1zError::io("starting threads for", path))?;
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
         Ok(C1z3Writer {
-            path: path.to_owned(),
-            temporary,
-            options: options.clone(),
+            output: Output::create(path, options)?,
             state: State::Empty,
             sync: Sync::default(),
-            manifest: Vec::new(),
             losses: Losses::default(),
-            rows: Stream::default(),
-            indexes: Stream::default(),
-            seen: Seen::default(),
-            frames,
-            entries: Vec::new(),
-            offset: 0,
-            next_log: FIRST_LOG,
-            next_sequence: FIRST_SEQUENCE,
+            grants: Grants::default(),
+            records: Records::default(),
+            values: Values::new(folder, MEMORY_BYTES),
+            entitlements: HashTable::new(),
             key: Vec::new(),
+            index: Vec::new(),
             value: Vec::new(),
         })
     }
@@ -189,21 +105,9 @@ impl C1z3Writer {
     ///
     /// [`C1zError::Order`] without a sync that has ended; [`C1zError::Io`] when the system fails: the file that was
     /// there before is untouched then.
-    pub fn finish(mut self) -> Result<u64, C1zError> {
+    pub fn finish(self) -> Result<u64, C1zError> {
         self.expect(State::Ended, "finishing the file", "end the sync first")?;
-        let path = self.path.clone();
-        let next_file = self.next_log;
-        let log = edit::write(FIRST_LOG, next_file, self.next_sequence - 1);
-        let mut compressor = None;
-        for (name, raw) in [(MANIFEST, log.as_slice()), (FORMAT, &[]), (MANIFEST_MARKER, &[])] {
-            let frame = super::frames::frame(name.to_owned(), raw, self.options.level, &mut compressor);
-            self.write_frame(frame.map_err(C1zError::io("compressing", &path))?)?;
-        }
-        let tail = envelope::tail(&self.entries, &self.manifest, self.offset);
-        self.write(&tail)?;
-        let length = self.offset;
-        self.temporary.place().map_err(|error| C1zError::of_pack(error, &path))?;
-        Ok(length)
+        self.output.finish()
     }
 
     fn expect(&self, state: State, doing: &'static str, reason: &'static str) -> Result<(), C1zError> {
@@ -216,85 +120,55 @@ impl C1z3Writer {
         }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), C1zError> {
-        if let Err(error) = self.temporary.file().write_all(bytes) {
-            self.state = State::Poisoned;
-            return Err(C1zError::io("writing", &self.path)(error));
-        }
-        self.offset += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn write_frame(&mut self, frame: Frame) -> Result<(), C1zError> {
-        self.entries.push(Entry { offset: self.offset, ..frame.entry });
-        self.write(&frame.bytes)
-    }
-
-    /// Writes the frames that are ready; with `all`, waits for those that are not.
-    fn write_frames(&mut self, all: bool) -> Result<(), C1zError> {
-        loop {
-            match self.frames.next(all) {
-                Ok(Some(frame)) => self.write_frame(frame)?,
-                Ok(None) => return Ok(()),
-                Err(error) => {
-                    self.state = State::Poisoned;
-                    return Err(C1zError::io("compressing", &self.path)(error));
-                }
-            }
-        }
-    }
-
-    /// Hands the log of rows, or the log of indexes, to the threads.
-    fn seal(&mut self, indexes: bool) -> Result<(), C1zError> {
-        let (batches, ends) = self.frames.buffers();
-        let stream = if indexes { &mut self.indexes } else { &mut self.rows };
-        stream.close_batch();
-        let full = std::mem::replace(stream, Stream { batches, ends, start: 0, count: 0 });
-        if full.ends.is_empty() {
-            return Ok(());
-        }
-        let changes: u64 = full.ends.iter().map(|(_, count)| u64::from(*count)).sum();
-        let log = Log {
-            number: self.next_log,
-            sequence: self.next_sequence,
-            batches: full.batches,
-            ends: full.ends,
-        };
-        self.next_log += 1;
-        self.next_sequence += changes;
-        if let Err(error) = self.frames.send(log) {
-            self.state = State::Poisoned;
-            return Err(C1zError::io("compressing", &self.path)(error));
-        }
-        self.write_frames(false)
-    }
-
-    /// Sets the row `self.key` to `self.value`.
-    #[inline]
-    fn set_row(&mut self) -> Result<(), C1zError> {
-        batch::put_set(&mut self.rows.batches, &self.key, &self.value);
-        if self.rows.changed() {
-            self.seal(false)?;
-        }
-        Ok(())
-    }
-
-    /// Sets the row `self.key` of an index.
-    #[inline]
-    fn set_index(&mut self) -> Result<(), C1zError> {
-        batch::put_set(&mut self.indexes.batches, &self.key, &[]);
-        if self.indexes.changed() {
-            self.seal(true)?;
-        }
-        Ok(())
-    }
-
     fn in_sync(&self) -> Result<(), C1zError> {
         self.expect(State::InSync, "putting a row", "begin a sync first")
+    }
+
+    /// Takes nothing more after an error of the system.
+    fn unless_broken<T>(&mut self, result: Result<T, C1zError>) -> Result<T, C1zError> {
+        if matches!(result, Err(C1zError::Io { .. })) {
+            self.state = State::Poisoned;
+        }
+        result
+    }
+
+    /// Keeps the row `self.key` with `self.value`, which readers find by `self.index` too.
+    fn keep(&mut self, row: &'static str, id: &str) -> Result<(), C1zError> {
+        check_length(row, id, &self.value)?;
+        let place = self.values.push(&self.value);
+        let place = self.unless_broken(place)?;
+        self.records.push(&self.key, &self.index, place);
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.key.clear();
+        self.index.clear();
+        self.value.clear();
+    }
+
+    /// Writes all rows in the order of their keys.
+    fn write_tables(&mut self) -> Result<(), C1zError> {
+        let C1z3Writer { output, losses, values, .. } = self;
+        let grants = std::mem::take(&mut self.grants).sorted(values, losses)?;
+        let mut records = std::mem::take(&mut self.records);
+        records.sort();
+        const GRANTS: &[u8] = &key::GRANTS;
+        const INDEX: &[u8] = &[key::VERSION, family::INDEX];
+        const END: &[u8] = &[key::VERSION + 1];
+        records.each(values, (&[], GRANTS), |key, value| output.add(key, value))?;
+        grants.each(values, |key, value| output.add(key, value))?;
+        records.each(values, (GRANTS, INDEX), |key, value| output.add(key, value))?;
+        records.indexes().into_iter().try_for_each(|key| output.add(key, &[]))?;
+        grants.each_by_principal(|key| output.add(key, &[]))?;
+        grants.each_needs_expansion(|key| output.add(key, &[]))?;
+        records.each(values, (INDEX, END), |key, value| output.add(key, value))?;
+        output.end_rows()
     }
 }
 
 /// Refuses ids that readers of the ecosystem refuse.
+#[inline]
 fn check(row: &'static str, id: &str, parts: &[&str]) -> Result<(), C1zError> {
     let bad = |reason: &str| C1zError::Row { row, id: id.to_owned(), reason: reason.to_owned() };
     if parts.iter().any(|part| part.is_empty()) {
@@ -313,155 +187,87 @@ impl GraphSink for C1z3Writer {
         self.expect(State::Empty, "beginning a sync", "a version 3 file holds one sync: write another file")?;
         check("sync", &sync.id, &[&sync.id])?;
         self.sync = sync.clone();
-        self.manifest = envelope::manifest_of(|out| storage::put_sync_summary(out, sync));
-        let head = envelope::head(&self.manifest);
-        self.write(&head)?;
+        let begun = self.output.begin(envelope::manifest_of(|out| storage::put_sync_summary(out, sync)));
+        self.unless_broken(begun)?;
         self.state = State::InSync;
         for (name, layout) in key::STAMPS {
-            self.key.clear();
-            self.value.clear();
+            self.clear();
             key::meta(&mut self.key, name);
             self.value.extend_from_slice(&layout.to_be_bytes());
-            self.set_row()?;
+            self.keep("stamp", name)?;
         }
-        self.key.clear();
-        self.value.clear();
+        self.clear();
         self.key.extend_from_slice(&key::SYNC_RUN);
         storage::put_sync(&mut self.value, sync, &mut self.losses);
-        self.set_row()
+        self.keep("sync", &sync.id)
     }
 
     fn put_resource_type(&mut self, row: &ResourceType) -> Result<(), C1zError> {
         self.in_sync()?;
         check("resource type", &row.id, &[&row.id])?;
-        self.key.clear();
-        self.value.clear();
+        self.clear();
         key::resource_type(&mut self.key, &row.id);
         storage::put_resource_type(&mut self.value, row, &mut self.losses);
-        self.set_row()
+        self.keep("resource type", &row.id)
     }
 
     fn put_resource(&mut self, row: &Resource) -> Result<(), C1zError> {
         self.in_sync()?;
         let (resource_type, resource) = (&row.id.resource_type, &row.id.resource);
         check("resource", resource, &[resource_type, resource])?;
-        self.key.clear();
-        self.value.clear();
+        self.clear();
         key::resource(&mut self.key, resource_type, resource);
-        storage::put_resource(&mut self.value, row, &mut self.losses);
-        self.set_row()?;
-        let before = self.seen.parents.remove(&self.key);
-        let own = std::mem::take(&mut self.key);
         if let Some(parent) = &row.parent {
             let parent = (parent.resource_type.as_str(), parent.resource.as_str());
-            key::by_parent(&mut self.key, parent, (resource_type, resource));
+            key::by_parent(&mut self.index, parent, (resource_type, resource));
         }
-        if let Some(before) = before.filter(|before| *before != self.key) {
-            if self.indexes.delete(&before) {
-                self.seal(true)?;
-            }
-        }
-        if row.parent.is_some() {
-            self.set_index()?;
-            self.seen.parents.insert(own, self.key.clone());
-        }
-        Ok(())
+        storage::put_resource(&mut self.value, row, &mut self.losses);
+        self.keep("resource", resource)
     }
 
     fn put_entitlement(&mut self, row: &Entitlement) -> Result<(), C1zError> {
         self.in_sync()?;
         let (resource_type, resource) = (&row.resource.resource_type, &row.resource.resource);
         check("entitlement", &row.id, &[&row.id, resource_type, resource])?;
-        self.key.clear();
-        self.value.clear();
+        self.clear();
         key::entitlement(&mut self.key, resource_type, resource, &row.id);
-        let place = xxh3_64(&self.key);
-        if replace(&mut self.seen.entitlements, &row.id, place).is_some_and(|before| before != place) {
-            return Err(moved("entitlement", &row.id));
+        let (id, place) = (xxh3_128(row.id.as_bytes()), xxh3_64(&self.key));
+        match self.entitlements.find(id as u64, |(known, _)| *known == id) {
+            Some((_, known)) if *known != place => return Err(moved("entitlement", &row.id)),
+            Some(_) => {}
+            None => drop(self.entitlements.insert_unique(id as u64, (id, place), |(known, _)| *known as u64)),
         }
         storage::put_entitlement(&mut self.value, row, &mut self.losses);
-        self.set_row()
+        self.keep("entitlement", &row.id)
     }
 
     fn put_grant(&mut self, row: &GrantRef<'_>) -> Result<(), C1zError> {
         self.in_sync()?;
-        let edge = Edge {
-            resource_type: row.resource_type,
-            resource: row.resource,
-            entitlement: row.entitlement,
-            principal_type: row.principal_type,
-            principal: row.principal,
-        };
-        let parts = [
-            row.id,
-            edge.resource_type,
-            edge.resource,
-            edge.entitlement,
-            edge.principal_type,
-            edge.principal,
-        ];
+        let parts =
+            [row.id, row.resource_type, row.resource, row.entitlement, row.principal_type, row.principal];
         check("grant", row.id, &parts)?;
-        self.key.clear();
-        self.value.clear();
-        edge.grant(&mut self.key);
-        let place = xxh3_64(&self.key);
-        if replace(&mut self.seen.ids, row.id, place).is_some_and(|before| before != place) {
-            return Err(moved("grant", row.id));
+        if self.grants.len() >= GRANTS_MAX {
+            let reason = format!("a file takes {GRANTS_MAX} grants: write several files");
+            return Err(C1zError::Row { row: "grant", id: row.id.to_owned(), reason });
         }
-        let needs_expansion = row.rest.is_some_and(|rest| rest.needs_expansion);
-        let id = xxh3_64(row.id.as_bytes());
-        let again = match self.seen.edges.find_mut(place, |(known, _)| *known == place) {
-            Some((_, known)) => {
-                if std::mem::replace(known, id) != id {
-                    self.losses.note("grant", "all but the last of several grants of one edge", row.id);
-                }
-                true
-            }
-            None => {
-                self.seen.edges.insert_unique(place, (place, id), |(known, _)| *known);
-                false
-            }
-        };
-        storage::put_grant(&mut self.value, row, &mut self.losses);
-        self.set_row()?;
-        if again || needs_expansion {
-            self.key.clear();
-            edge.needs_expansion(&mut self.key);
-            if needs_expansion {
-                self.set_index()?;
-            } else {
-                let key = std::mem::take(&mut self.key);
-                if self.indexes.delete(&key) {
-                    self.seal(true)?;
-                }
-                self.key = key;
-            }
-        }
-        if !again {
-            self.key.clear();
-            edge.by_principal(&mut self.key);
-            self.set_index()?;
-        }
-        Ok(())
+        let pushed = self.grants.push(row, &mut self.values, &mut self.losses);
+        self.unless_broken(pushed)
     }
 
     fn put_asset(&mut self, row: &Asset) -> Result<(), C1zError> {
         self.in_sync()?;
         check("asset", &row.id, &[&row.id])?;
-        self.key.clear();
-        self.value.clear();
+        self.clear();
         key::asset(&mut self.key, &row.id);
-        let sync = std::mem::take(&mut self.sync);
-        storage::put_asset(&mut self.value, &sync.id, row);
-        self.sync = sync;
-        self.set_row()
+        storage::put_asset(&mut self.value, &self.sync.id, row);
+        self.keep("asset", &row.id)
     }
 
     fn end_sync(&mut self) -> Result<(), C1zError> {
         self.expect(State::InSync, "ending the sync", "begin a sync first")?;
-        self.seal(false)?;
-        self.seal(true)?;
-        self.write_frames(true)?;
+        // Whatever fails, the rows are no longer there to try again.
+        self.state = State::Poisoned;
+        self.write_tables()?;
         self.state = State::Ended;
         Ok(())
     }
@@ -469,11 +275,6 @@ impl GraphSink for C1z3Writer {
     fn losses(&self) -> &[Loss] {
         self.losses.all()
     }
-}
-
-fn moved(row: &'static str, id: &str) -> C1zError {
-    let reason = "it was put before with other parts, and a version 3 file cannot take that back; put the last one only";
-    C1zError::Row { row, id: id.to_owned(), reason: reason.to_owned() }
 }
 
 impl C1zError {

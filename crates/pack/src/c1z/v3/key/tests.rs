@@ -13,18 +13,22 @@ fn the_keys_of_a_grant_are_those_of_the_format() {
         principal_type: "user",
         principal: "u1",
     };
-    let mut out = Vec::new();
-    edge.grant(&mut out);
-    assert_eq!(out, b"\x03\x04\0app\0github\x001\0e1\0user\0u1");
-    out.clear();
-    edge.by_principal(&mut out);
-    assert_eq!(out, b"\x03\x07\x04\0user\0u1\0app\0github\x001\0e1");
-    out.clear();
-    edge.needs_expansion(&mut out);
-    assert_eq!(out, b"\x03\x07\x05\0app\0github\x001\0e1\0user\0u1");
-    out.clear();
-    Edge { entitlement: "other", ..edge }.grant(&mut out);
-    assert_eq!(out, b"\x03\x04\0app\0github\x000\0other\0user\0u1");
+    let key = |family: &[u8], entitlement_first: bool, edge: Edge<'_>| {
+        let mut out = family.to_vec();
+        if entitlement_first {
+            edge.push_entitlement(&mut out);
+        }
+        edge.push_principal(&mut out);
+        if !entitlement_first {
+            edge.push_entitlement(&mut out);
+        }
+        out
+    };
+    assert_eq!(key(&GRANTS, true, edge), b"\x03\x04\0app\0github\x001\0e1\0user\0u1");
+    assert_eq!(key(&BY_PRINCIPAL, false, edge), b"\x03\x07\x04\0user\0u1\0app\0github\x001\0e1");
+    assert_eq!(key(&NEEDS_EXPANSION, true, edge), b"\x03\x07\x05\0app\0github\x001\0e1\0user\0u1");
+    let other = Edge { entitlement: "other", ..edge };
+    assert_eq!(key(&GRANTS, true, other), b"\x03\x04\0app\0github\x000\0other\0user\0u1");
 }
 
 #[test]
