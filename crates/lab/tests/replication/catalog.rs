@@ -7,9 +7,10 @@ use duramen_lab::replication::{
     scenario::{catalog, find, Action, Expect, Holds, Kind, Need, Node, Scenario, Wait},
     Options,
 };
+use duramen_measure::clock;
 use duramen_postgres::Installation;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio_postgres::{types::Type, Client};
 
 /// What set-ups of quick runs may take here: ten times what they take on an idle machine with two cores.
@@ -262,7 +263,7 @@ async fn servers_understand_every_scenario_and_nothing_of_it_stays() {
             let before = left(&client).await;
             // A second time over what the first has made, as after a run that was killed.
             for _ in 0..2 {
-                let begin = Instant::now();
+                let begin = clock::now();
                 for sql in scenario.setup {
                     run(&client, scenario, "setup", sql).await;
                 }
