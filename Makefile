@@ -13,7 +13,7 @@ CARGO ?= cargo
 BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 OUT ?= out
 
-.PHONY: help setup demo test check bench bench-store bench-functions bench-packs peers soak fmt clean-home release
+.PHONY: help setup demo test check bench bench-store bench-functions bench-packs bench-replication peers soak fmt clean-home release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,13 +21,15 @@ help: ## list the targets
 setup: ## install what is missing: system packages, PostgreSQL binaries, sample data
 	@scripts/setup
 
-demo: setup release ## branch real data and measure it, then the store, durable functions and packs: tables, evidence, HTML reports
+demo: setup release ## branch real data and measure it, then the store, durable functions, packs and replication: tables, evidence, HTML reports
 	$(BIN) demo --out $(OUT)
 	@# Checks of times can fail on a busy machine: the demo shows it and goes on.
 	$(BIN) lab run store --rows 100000 --vectors 10000 --seconds 0.3 --json $(OUT)/store.json --html $(OUT)/store.html \
 		|| test $$? -eq 1
 	$(BIN) lab run functions --seconds 1 --json $(OUT)/functions.json --html $(OUT)/functions.html || test $$? -eq 1
 	$(BIN) lab run packs --grants 1000,100000 --json $(OUT)/packs.json --html $(OUT)/packs.html || test $$? -eq 1
+	$(BIN) lab run replication S2 S8 S16 S17 S18 --quick --json $(OUT)/replication.json --html $(OUT)/replication.html \
+		|| test $$? -eq 1
 
 test: setup ## run the whole test suite
 	$(CARGO) test --workspace --no-fail-fast
@@ -55,6 +57,10 @@ bench-functions: setup release ## the functions suite: rates, latencies, kills w
 bench-packs: release ## the packs suite: access graphs up to a million grants, against SQLite
 	@mkdir -p $(OUT)
 	$(BIN) lab run packs --json $(OUT)/packs.json --html $(OUT)/packs.html
+
+bench-replication: setup release ## the replication suite: all scenarios at three levels, three times each (up to an hour)
+	@mkdir -p $(OUT)
+	$(BIN) lab run replication --json $(OUT)/replication.json --html $(OUT)/replication.html
 
 peers: ## the same work on the store and on redb, fjall, LMDB, SQLite and RocksDB (apt-get install librocksdb-dev libclang-dev)
 	@mkdir -p $(OUT)
