@@ -5,6 +5,7 @@ use crate::c1z::error::BadKind;
 use crate::c1z::v3::{log, table};
 use crate::c1z::wire;
 
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 type Entry = (Vec<u8>, u64, Change, Vec<u8>);
 
 fn set(key: &str, sequence: u64, value: &str) -> Entry {
@@ -64,7 +65,7 @@ fn table_of(
     table::open("000001.sst".to_owned(), out, None, deletions)
 }
 
-fn rows_of(tree: &Tree, from: &[u8], to: Option<&[u8]>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, String> {
+fn rows_of(tree: &Tree, from: &[u8], to: Option<&[u8]>) -> Result<Pairs, String> {
     let mut found = Vec::new();
     let walked = tree.each(from, to, &mut |key, value| {
         found.push((key.to_vec(), value.to_vec()));
