@@ -1,6 +1,6 @@
 //! A pass: fresh data, what happens beside the load, the load, and what was seen meanwhile.
 //!
-//! Every kind of scenario has its module (`latency`, `held`, `statement`, `special`); they share the frame ([`run`]), the
+//! Every kind of scenario has its module (`latency`, `held`, `statement`, `special`); they share the frame (`run`), the
 //! load (`probe` on sessions of `session`), the samplers ([`sample`]), the actions (`act`), the WAL (`wal`) and the
 //! servers' counters (`counters`). Gaps between commits become stalls in [`stall`].
 
