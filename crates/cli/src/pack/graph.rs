@@ -11,7 +11,11 @@ use duramen_pack::graph::{
     diff, write_csv_rows, Change, CsvTable, Diff, GraphError, GraphPack, ResourceId, SyncStats, Timestamp,
 };
 use serde_json::{json, Value};
-use std::{io, path::Path, process::ExitCode};
+use std::{
+    io::{self, StdoutLock, Write},
+    path::Path,
+    process::ExitCode,
+};
 
 /// Which rows of which sync.
 #[derive(Debug, Args)]
@@ -132,18 +136,35 @@ pub(super) fn cat(context: &Context, path: &Path, rows: &Rows, limit: Option<u64
         view => view.map_err(failed)?,
     };
     let table = rows.table.unwrap_or(Table::Grants).into();
-    match write_csv_rows(&view, table, limit.unwrap_or(u64::MAX), io::stdout().lock()) {
-        // When the reader has left (`| head`), there is no use in going on.
-        Err(GraphError::Csv(error)) => match io::Error::from(error) {
-            left if left.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-            other => {
-                Err(Failure::Io { doing: "write", path: "the standard output".to_owned(), source: other })
-            }
-        },
-        Err(GraphError::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
-            Ok(ExitCode::SUCCESS)
-        }
-        other => other.map(|_| ExitCode::SUCCESS).map_err(failed),
+    let mut out = Pipe { out: io::stdout().lock(), has_no_reader: false };
+    match write_csv_rows(&view, table, limit.unwrap_or(u64::MAX), &mut out) {
+        Err(error) if !out.has_no_reader => Err(failed(error)),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The standard output. That its reader has left (`| head`) ends the work, and is no error.
+struct Pipe {
+    out: StdoutLock<'static>,
+    has_no_reader: bool,
+}
+
+impl Pipe {
+    fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        self.has_no_reader |= done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        done
+    }
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.out.write(bytes);
+        self.note(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.out.flush();
+        self.note(done)
     }
 }
 
