@@ -397,7 +397,8 @@ impl Run<'_> {
         for node in [Node::Primary, Node::Standby] {
             let client = pair.connect(node).await?;
             let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-                       WHERE application_name = $1 AND pid <> pg_backend_pid()";
+                       WHERE application_name = $1 AND datname = current_database()
+                             AND pid <> pg_backend_pid()";
             let doing = "end the sessions of a scenario that failed";
             let ended = within(PATIENCE, doing, client.execute(sql, &[&APPLICATION_NAME])).await?;
             ended.map_err(failed(doing, node))?;

@@ -24,7 +24,8 @@ use given::Given;
 use own::Own;
 use settings::Snapshot;
 
-/// What all our sessions are called; only sessions with this name are ever ended by the suite.
+/// What our sessions in [`DATABASE`] are called. Only these are ever ended by the suite, and those of the run elsewhere,
+/// which have the run's own number in their name.
 pub const APPLICATION_NAME: &str = "duramen-lab";
 /// The database that scenarios work in, made and dropped by the suite.
 pub const DATABASE: &str = "duramen_lab";
@@ -149,11 +150,12 @@ impl Pair {
         }
         say("looking at the primary and the standby");
         let (given, file, guardian) = given::look(options, primary, standby).await?;
-        let homes = given.targets.clone();
+        let [primary, standby] = given.targets.clone();
+        let name = restore::run_name(file.record().oid);
         let mut pair = Self {
-            primary: homes[0].clone().database(DATABASE),
-            standby: homes[1].clone().database(DATABASE),
-            homes,
+            homes: [primary.clone().application_name(&name), standby.clone().application_name(&name)],
+            primary: primary.database(DATABASE),
+            standby: standby.database(DATABASE),
             major: given.version / 10_000,
             logical: false,
             ready_after: None,
@@ -433,7 +435,11 @@ impl Pair {
         let admin = self.admin(Node::Primary).await?;
         let making = || database(format!("make the database {DATABASE}"), Node::Primary);
         admin.batch_execute("SET synchronous_commit TO local").await.map_err(making())?;
-        admin.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await.map_err(making())?;
+        // By its OID it is known to be this run's, whoever else makes one of that name. `template0` is as it came with
+        // the server: nothing of the owner's is copied, and no session of his is in the way.
+        let oid = self.ledger.lock().await.record().oid;
+        let make = format!("CREATE DATABASE {DATABASE} OID = {oid} TEMPLATE template0");
+        admin.batch_execute(&make).await.map_err(making())?;
         let client = self.connect(Node::Primary).await?;
         client
             .batch_execute("SET synchronous_commit TO local; CREATE EXTENSION pg_walinspect")

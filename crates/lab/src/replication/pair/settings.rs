@@ -57,15 +57,20 @@ pub(in super::super) async fn alter(
     name: &str,
     value: Option<&str>,
 ) -> Result<(), ReplicationError> {
-    let changing = || format!("change the setting {name}");
-    let loaded = loaded(client, node).await?;
     let quoted = quote_identifier(name);
     let statement = match value {
         Some(value) => format!("ALTER SYSTEM SET {quoted} TO {}", quote_literal(value)),
         None => format!("ALTER SYSTEM RESET {quoted}"),
     };
-    client.batch_execute(&statement).await.map_err(database(changing(), node))?;
-    client.batch_execute("SELECT pg_reload_conf()").await.map_err(database(changing(), node))?;
+    client.batch_execute(&statement).await.map_err(database(format!("change the setting {name}"), node))?;
+    reload(client, node).await
+}
+
+/// Lets the server read its configuration, and returns when it has.
+pub(in super::super) async fn reload(client: &Client, node: Node) -> Result<(), ReplicationError> {
+    let loaded = loaded(client, node).await?;
+    let doing = database("let the server read its configuration", node);
+    client.batch_execute("SELECT pg_reload_conf()").await.map_err(doing)?;
     // The time at which this session read the configuration again: the server signals all of its processes at once.
     let begin = clock::now();
     while self::loaded(client, node).await? == loaded {
@@ -75,6 +80,36 @@ pub(in super::super) async fn alter(
         tokio::time::sleep(POLL).await;
     }
     Ok(())
+}
+
+/// That what the files say of a setting is what the server uses, as far as nothing that stands above them sets it.
+pub(in super::super) async fn check_in_force(
+    client: &Client,
+    node: Node,
+    name: &str,
+) -> Result<(), ReplicationError> {
+    let row = client
+        .query_opt(
+            "SELECT CASE s.source
+                      WHEN 'configuration file'
+                        THEN (f.sourcefile, f.sourceline) IS NOT DISTINCT FROM (s.sourcefile, s.sourceline)
+                      WHEN 'default' THEN f.name IS NULL
+                      ELSE true
+                    END
+             FROM pg_settings s
+             LEFT JOIN pg_file_settings f ON lower(f.name) = lower(s.name) AND f.applied
+             WHERE s.name = lower($1)",
+            &[&name],
+        )
+        .await
+        .map_err(database(format!("look at the setting {name}"), node))?;
+    if row.is_none_or(|row| row.get(0)) {
+        return Ok(());
+    }
+    Err(ReplicationError::Options(format!(
+        "the {} does not use the value of {name} that its files give; see pg_file_settings there for what is wrong with it",
+        node_name(node)
+    )))
 }
 
 /// When the session last read the configuration.

@@ -15,9 +15,11 @@ use super::super::error::ReplicationError;
 use super::super::scenario::Node;
 
 /// What the file says it is.
-const FORMAT: &str = "duramen.restore/1";
+const FORMAT: &str = "duramen.restore/2";
 /// The folder of restore files in a home.
 const FOLDER: &str = "lab/restore";
+/// The first OID that is not kept for the system (`FirstNormalObjectId`).
+const FIRST_OID: u32 = 16_384;
 
 /// What was changed, and what was there before.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,8 +34,10 @@ pub struct Record {
     pub(in super::super) settings: Vec<Setting>,
     /// Replication slots in the database of the run.
     pub(in super::super) slots: Vec<String>,
-    /// The database that the run made.
+    /// The database that the run makes, by its name.
     pub(in super::super) database: Option<String>,
+    /// Its OID, which was drawn: no other database of that name has it, nor has any other run.
+    pub(in super::super) oid: u32,
 }
 
 /// One of the servers.
@@ -93,6 +97,7 @@ impl Record {
             settings: Vec::new(),
             slots: Vec::new(),
             database: None,
+            oid: entropy::rng(entropy::seed()).u32(FIRST_OID..),
         }
     }
 
