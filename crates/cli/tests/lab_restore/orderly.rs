@@ -7,6 +7,7 @@ use duramen_lab::replication::{
     scenario::Node,
     ReplicationError,
 };
+use duramen_postgres::Settings;
 use std::os::unix::fs::PermissionsExt;
 
 #[tokio::test]
@@ -87,6 +88,8 @@ async fn what_somebody_else_set_meanwhile_is_left_and_told() {
     assert!(!all, "{detail}");
     assert!(detail.contains("hot_standby_feedback") && detail.contains("work_mem"), "{detail}");
     assert!(!detail.contains("recovery_min_apply_delay"), "{detail}");
+    // What the run has not set may be a secret.
+    assert!(detail.contains("work_mem has changed") && !detail.contains("6MB"), "{detail}");
     let row = standby.query_one("SHOW work_mem", &[]).await.unwrap();
     assert_eq!(row.get::<_, &str>(0), "6MB");
     let row = standby.query_one("SHOW hot_standby_feedback", &[]).await.unwrap();
@@ -115,7 +118,15 @@ async fn a_database_of_the_same_name_that_somebody_else_made_meanwhile_is_left()
 async fn settings_that_cannot_be_changed_are_refused_before() {
     let user = User::new(majors()[0]).await;
     let pair = Pair::open(&user.options(exe()), &|_| {}).await.unwrap();
+    let mut arguments = Settings::new();
+    arguments.set("log_min_duration_statement", "3000");
+    user.stop(Node::Standby);
+    user.start_with(Node::Standby, &arguments);
+    user.synchronous().await;
     let during = user.state().await;
+    let refused = pair.set(Node::Standby, "log_min_duration_statement", Some("5000")).await;
+    let refused = refused.expect_err("it is an argument").to_string();
+    assert!(refused.contains("is an argument that the server was started with"), "{refused}");
     for (name, value) in [("max_connections", "300"), ("no_such_setting", "1"), ("work_mem", "much")] {
         assert!(pair.set(Node::Primary, name, Some(value)).await.is_err(), "{name}");
     }

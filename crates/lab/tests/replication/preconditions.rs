@@ -155,6 +155,16 @@ async fn a_pair_in_the_wrong_state_is_refused_until_it_is_mended() {
         assert_refused(&good, &["the standby allows no ALTER SYSTEM", "allow_alter_system = on"]).await;
         user.add_conf(Node::Standby, "allow_alter_system = on\n").await;
     }
+    // Files that cannot be read say nothing of what stands in postgresql.auto.conf.
+    user.write_file(Node::Standby, "broken.conf", "work_mem 8MB 9MB\n");
+    user.add_conf_unread(Node::Standby, "include 'broken.conf'\n");
+    assert_refused(
+        &good,
+        &["the configuration of the standby has an error", "broken.conf line 1", "mend it"],
+    )
+    .await;
+    user.write_file(Node::Standby, "broken.conf", "");
+    user.reload(Node::Standby).await;
     user.add_conf(Node::Primary, "max_connections = 100\n").await;
     user.stop(Node::Primary);
     user.start(Node::Primary);

@@ -270,8 +270,7 @@ impl Pair {
                         command: patroni.command(&[(name, value)]),
                     });
                 }
-                if !settings::is_changeable(&client, node, name).await? {
-                    let text = format!("the setting {name} of the {} needs a restart", node_name(node));
+                if let Some(text) = settings::obstacle(&client, node, name).await? {
                     return Err(ReplicationError::Options(text));
                 }
                 let before = match known {
@@ -496,6 +495,7 @@ impl Pair {
             }
         };
         let path = file.path().to_owned();
+        let ours = [Node::Primary, Node::Standby].map(|node| file.record().names_on(node));
         let begin = clock::now();
         let mut outcome = restore::put_back(file).await;
         // A server that is just starting again takes a while.
@@ -522,10 +522,11 @@ impl Pair {
         .await?;
         let mut count = 0;
         let mut lines = Vec::new();
-        for ((target, found), node) in homes.iter().zip(&given.found).zip([Node::Primary, Node::Standby]) {
+        let nodes = [Node::Primary, Node::Standby].into_iter().zip(&ours);
+        for ((target, found), (node, ours)) in homes.iter().zip(&given.found).zip(nodes) {
             let later = Snapshot::take(&connect(target, node).await?, node).await?;
             count += later.len();
-            let lines_of = found.differences(&later).into_iter();
+            let lines_of = found.differences(&later, ours).into_iter();
             lines.extend(lines_of.map(|line| format!("{}: {line}", node_name(node))));
         }
         if lines.is_empty() {

@@ -327,6 +327,14 @@ async fn settings(primary: &Client, standby: &Client) -> Result<Vec<String>, Rep
             }
         }
     }
+    for (client, node) in [(primary, Node::Primary), (standby, Node::Standby)] {
+        if let Some(error) = super::settings::file_error(client, node).await? {
+            lines.push(format!(
+                "the configuration of the {} has an error, so that it reads none of it again ({error}); mend it there, and: SELECT pg_reload_conf();",
+                node_name(node)
+            ));
+        }
+    }
     let row = standby
         .query_one("SELECT pg_is_wal_replay_paused(), current_setting('recovery_min_apply_delay')", &[])
         .await

@@ -3,6 +3,7 @@
 //! The file is locked as long as somebody works with it: by the run, afterwards by whoever puts things back. A file
 //! that is not locked belongs to a run that is no more.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -134,6 +135,15 @@ impl Record {
     /// What is known of a setting that was changed.
     pub(in super::super) fn setting(&self, node: Node, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.is(node, name))
+    }
+
+    /// The names of the settings that were changed on a server, in lower case.
+    pub(in super::super) fn names_on(&self, node: Node) -> BTreeSet<String> {
+        self.settings
+            .iter()
+            .filter(|setting| setting.is_on(node))
+            .map(|setting| setting.name.clone())
+            .collect()
     }
 
     /// Notes that a setting is about to be changed.
