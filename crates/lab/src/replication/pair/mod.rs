@@ -18,6 +18,7 @@ use tokio_postgres::Client;
 
 use super::error::ReplicationError;
 use super::options::Options;
+use super::pass::within;
 use super::restore::{self, Guardian, Record, RestoreFile};
 use super::scenario::Node;
 use given::Given;
@@ -296,25 +297,15 @@ impl Pair {
     async fn feedback_arrived(&self, standby: &Client) -> Result<(), ReplicationError> {
         let on = settings::current(standby, Node::Standby, "hot_standby_feedback").await? == "on";
         let primary = self.admin(Node::Primary).await?;
-        let begin = clock::now();
-        loop {
-            let row = primary
-                .query_one(
-                    "SELECT bool_or(coalesce(r.backend_xmin, s.xmin) IS NOT NULL)
-                     FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid
-                     WHERE r.application_name = $1",
-                    &[&self.standby_name],
-                )
-                .await
-                .map_err(database("look for the standby's feedback", Node::Primary))?;
-            if row.get::<_, Option<bool>>(0) == Some(on) {
-                return Ok(());
-            }
-            if begin.elapsed() > EFFECT {
-                return Err(timeout("the feedback of the standby", EFFECT));
-            }
-            tokio::time::sleep(POLL).await;
-        }
+        let sql = "SELECT bool_or(coalesce(r.backend_xmin, s.xmin) IS NOT NULL)
+                   FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid
+                   WHERE r.application_name = $1";
+        let arrived = async || {
+            let row = primary.query_one(sql, &[&self.standby_name]).await;
+            let row = row.map_err(database("look for the standby's feedback", Node::Primary))?;
+            Ok(row.get::<_, Option<bool>>(0) == Some(on))
+        };
+        until(EFFECT, || "the feedback of the standby".to_owned(), arrived).await
     }
 
     /// Adds a round trip between the servers, at once and without a restart. Only for a pair of our own.
@@ -372,7 +363,19 @@ impl Pair {
     /// # Errors
     /// [`ReplicationError::Timeout`] after `limit`.
     pub async fn caught_up(&self, limit: Duration) -> Result<(), ReplicationError> {
-        let begin = clock::now();
+        let lsn = within(limit, "the primary to say how far the WAL is written", self.flushed()).await??;
+        let standby = self.admin(Node::Standby).await?;
+        let question = format!("SELECT pg_last_wal_replay_lsn() >= '{lsn}'::pg_lsn");
+        let replayed = async || {
+            let row = standby.query_one(&question, &[]).await;
+            let row = row.map_err(database("ask how far the WAL is replayed", Node::Standby))?;
+            Ok(row.get::<_, Option<bool>>(0) == Some(true))
+        };
+        until(limit, || format!("the standby to replay {lsn}"), replayed).await
+    }
+
+    /// Where the WAL ends that the primary has written by now, and flushed.
+    async fn flushed(&self) -> Result<String, ReplicationError> {
         let primary = self.admin(Node::Primary).await?;
         let doing = || database("ask how far the WAL is written", Node::Primary);
         // Only what is flushed is sent, and records without a commit may lie in memory for long: a commit flushes them.
@@ -383,51 +386,25 @@ impl Pair {
             .await
             .map_err(doing())?;
         let row = primary.query_one("SELECT pg_current_wal_flush_lsn()::text", &[]).await.map_err(doing())?;
-        let lsn: String = row.get(0);
-        let standby = self.admin(Node::Standby).await?;
-        let question = format!("SELECT pg_last_wal_replay_lsn() >= '{lsn}'::pg_lsn");
-        loop {
-            let row = standby
-                .query_one(&question, &[])
-                .await
-                .map_err(database("ask how far the WAL is replayed", Node::Standby))?;
-            if row.get::<_, Option<bool>>(0) == Some(true) {
-                return Ok(());
-            }
-            if begin.elapsed() > limit {
-                return Err(timeout(format!("the standby to replay {lsn}"), limit));
-            }
-            tokio::time::sleep(POLL).await;
-        }
+        Ok(row.get(0))
     }
 
     /// Waits until the primary has a synchronous standby.
     async fn synchronous(&self, limit: Duration) -> Result<(), ReplicationError> {
-        let begin = clock::now();
         let primary = self.admin(Node::Primary).await?;
-        loop {
-            let row = primary
-                .query_one(
-                    "SELECT count(*) > 0 FROM pg_stat_replication
-                     WHERE application_name = $1 AND sync_state IN ('sync', 'quorum')",
-                    &[&self.standby_name],
-                )
-                .await
-                .map_err(database("look for the standby", Node::Primary))?;
-            if row.get(0) {
-                return Ok(());
+        let sql = "SELECT count(*) > 0 FROM pg_stat_replication
+                   WHERE application_name = $1 AND sync_state IN ('sync', 'quorum')";
+        let synchronous = async || {
+            let row = primary.query_one(sql, &[&self.standby_name]).await;
+            Ok(row.map_err(database("look for the standby", Node::Primary))?.get(0))
+        };
+        let what = || match &self.kind {
+            Kind::Own(own) => {
+                format!("a synchronous standby, whose log ends\n{}", own.log(Node::Standby))
             }
-            if begin.elapsed() > limit {
-                let what = match &self.kind {
-                    Kind::Own(own) => {
-                        format!("a synchronous standby, whose log ends\n{}", own.log(Node::Standby))
-                    }
-                    Kind::Given(_) => "a synchronous standby".to_owned(),
-                };
-                return Err(timeout(what, limit));
-            }
-            tokio::time::sleep(POLL).await;
-        }
+            Kind::Given(_) => "a synchronous standby".to_owned(),
+        };
+        until(limit, what, synchronous).await
     }
 
     async fn make_database(&self) -> Result<(), ReplicationError> {
@@ -536,6 +513,21 @@ impl Pair {
     }
 }
 
+/// Asks again and again until it is so. A server that does not answer is not waited for longer than one that says no.
+async fn until(
+    limit: Duration,
+    what: impl FnOnce() -> String,
+    is_so: impl AsyncFn() -> Result<bool, ReplicationError>,
+) -> Result<(), ReplicationError> {
+    let asking = async {
+        while !is_so().await? {
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| Err(timeout(what(), limit)))
+}
+
 /// The settings of a run on the standby.
 fn wanted(options: &Options) -> [(&'static str, String); 2] {
     [
@@ -544,7 +536,7 @@ fn wanted(options: &Options) -> [(&'static str, String); 2] {
     ]
 }
 
-/// A target as our sessions use it.
+/// A target as our sessions use it, of a server that is not too old.
 fn ours(target: Target, major: u32) -> Target {
     let target = untimed(target).application_name(APPLICATION_NAME).settings([
         ("default_transaction_read_only", "off"),

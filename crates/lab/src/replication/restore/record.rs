@@ -356,11 +356,12 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 fn read(file: &File) -> io::Result<Record> {
-    let record: Record = serde_json::from_reader(file)?;
-    if record.format == FORMAT {
-        return Ok(record);
+    let text: serde_json::Value = serde_json::from_reader(file)?;
+    match text.get("format").and_then(serde_json::Value::as_str) {
+        Some(FORMAT) => Ok(serde_json::from_value(text)?),
+        Some(other) => Err(io::Error::other(format!("it is no {FORMAT}, but {other:?}"))),
+        None => Err(io::Error::other(format!("it is no {FORMAT}"))),
     }
-    Err(io::Error::other(format!("it is no {FORMAT}")))
 }
 
 fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ReplicationError {
