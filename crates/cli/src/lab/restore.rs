@@ -6,7 +6,10 @@ use crate::{
     output,
 };
 use clap::Args;
-use duramen_lab::replication::restore::{put_back, watch, Outcome as Restored, RestoreFile};
+use duramen_lab::replication::{
+    restore::{put_back, watch, Outcome as Restored, RestoreFile},
+    ReplicationError,
+};
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
@@ -20,7 +23,8 @@ Examples:
 
 A run on servers that are not its own writes down what it changes before it changes it, and puts it back at its end;
 if it is killed, another process does. This is for when that could not be done either: the servers were down, or the
-machine was. It can be run again and again: what is back already is left alone.
+machine was. It can be run again and again: what is back already is left alone, and a file that fails or cannot be
+read keeps no other from being put back.
 
 Exit status: 1 when something could not be put back; its file is kept then";
 
@@ -46,19 +50,18 @@ pub(super) async fn run(context: &Context, restore: Restore) -> Outcome {
     if let (true, Some(file)) = (restore.when_orphaned, &restore.file) {
         return guard(file).await;
     }
+    let is_named = restore.file.is_some();
     let files = match restore.file {
         Some(file) => vec![file],
         None => RestoreFile::list(&context.home)?,
     };
     let mut lines = Vec::new();
     for file in files {
-        let outcome = match RestoreFile::take_over(&file)? {
-            Some(found) => put_back(found).await?,
-            None => Restored {
-                left: vec!["the run still goes on, or something else puts it back".to_owned()],
-                file: Some(file.clone()),
-                ..Restored::default()
-            },
+        let outcome = match one(&file).await {
+            Ok(outcome) => outcome,
+            // Something else has put it back since the folder was looked at.
+            Err(_) if !is_named && !file.exists() => continue,
+            Err(error) => left(&file, error.to_string()),
         };
         lines.push(Line { restored: file, outcome });
     }
@@ -69,6 +72,18 @@ pub(super) async fn run(context: &Context, restore: Restore) -> Outcome {
     }
     let complete = lines.iter().all(|line| line.outcome.left.is_empty());
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// What a file says is put back. One that fails keeps no other from it.
+async fn one(file: &Path) -> Result<Restored, ReplicationError> {
+    match RestoreFile::take_over(file)? {
+        Some(found) => put_back(found).await,
+        None => Ok(left(file, "the run still goes on, or something else puts it back".to_owned())),
+    }
+}
+
+fn left(file: &Path, why: String) -> Restored {
+    Restored { left: vec![why], file: file.exists().then(|| file.to_owned()), ..Restored::default() }
 }
 
 fn tell(context: &Context, lines: &[Line]) {
@@ -85,11 +100,12 @@ fn tell(context: &Context, lines: &[Line]) {
             output::line(format_args!("  not put back: {left}"));
         }
         match &outcome.file {
+            None if !outcome.left.is_empty() => output::line("  there is no such file"),
             None if outcome.done.is_empty() => {
                 output::line("  everything was back already; the file is removed")
             }
             None => output::line("  everything is back; the file is removed"),
-            Some(_) => output::line("  the file is kept; run this again when the servers can be reached"),
+            Some(_) => output::line("  the file is kept; run this again when that is mended"),
         }
     }
 }

@@ -60,8 +60,14 @@ async fn it_puts_back_what_nobody_else_did_says_so_and_can_be_run_again() {
     primary.batch_execute("ALTER SYSTEM SET checkpoint_completion_target = '0.5'").await.unwrap();
     user.start(Node::Standby);
 
-    let (status, said) = restore(&home, &[file.to_str().unwrap()]);
-    assert_eq!(status, 0, "{said}");
+    // A file that cannot be read does not keep the others from being put back.
+    let broken = file.with_file_name("0.json");
+    std::fs::write(&broken, "{\"format\": \"duramen.restore/99\"}").unwrap();
+    let (status, said) = restore(&home, &[]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("duramen.restore/99") && broken.exists(), "{said}");
+    std::fs::remove_file(&broken).unwrap();
+    assert!(!file.exists(), "{said}");
     assert!(said.contains("standby: max_standby_streaming_delay is 17s again"), "{said}");
     assert!(said.contains("standby: hot_standby_feedback is what it was"), "{said}");
     assert!(!said.contains("checkpoint_completion_target"), "{said}");

@@ -1,7 +1,8 @@
 //! The command itself on somebody's pair: to its end, interrupted, and killed.
 
 use crate::{assert_restored, exe, guardians, until, user::majors, user::User};
-use duramen_lab::replication::scenario::Node;
+use duramen_functions::connect::Target;
+use duramen_lab::replication::{pair::DATABASE, scenario::Node};
 use rustix::process::{kill_process, Pid, Signal};
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
@@ -38,6 +39,45 @@ async fn a_whole_run_leaves_a_pair_as_it_was_and_tells_no_secret() {
     assert_eq!(restored["passed"], true, "{restored}");
     assert!(checks.iter().any(|check| check["name"] == "mechanism/S2"), "{checks:?}");
     assert!(!told.contains("swordfish") && !complaints.contains("swordfish"), "a secret is told");
+    assert_restored(&user, &before).await;
+}
+
+#[tokio::test]
+async fn figures_are_written_also_when_not_everything_can_be_put_back() {
+    let user = User::new(majors()[0]).await;
+    let before = user.state().await;
+    let file = user.home().with_file_name("evidence.json");
+    let mut child = run(&user, &["--json", file.to_str().unwrap()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Sessions of others are not ended, so this one keeps the database from being dropped.
+    let target = Target::parse(&user.dsn(Node::Primary)).unwrap().application_name("somebody else");
+    let target = target.database(DATABASE);
+    let mut guest = None;
+    until("the database is there", async || {
+        guest = target.connect().await.ok();
+        guest.is_some()
+    })
+    .await;
+    let patience = Duration::from_secs(300);
+    let over = async {
+        while child.try_wait().unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(patience, over).await.expect("the run comes to its end");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let evidence: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let checks = evidence["checks"].as_array().expect("checks");
+    let restored = checks.iter().find(|check| check["name"] == "settings_restored").expect("the check");
+    assert_eq!(restored["passed"], false, "{restored}");
+    assert!(restored["detail"].as_str().unwrap().contains("drop the database"), "{restored}");
+    assert!(checks.iter().any(|check| check["name"] == "mechanism/S2"), "{checks:?}");
+    // The guardian goes on trying.
+    drop(guest);
+    until("the guardian has done its work", async || guardians(&user.home()).is_empty()).await;
     assert_restored(&user, &before).await;
 }
 

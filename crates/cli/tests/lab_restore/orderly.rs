@@ -2,7 +2,12 @@
 
 use crate::{assert_restored, begun, exe, guardians, has_database, user::majors, user::User};
 use duramen_functions::connect::Target;
-use duramen_lab::replication::{pair::Pair, scenario::Node, ReplicationError};
+use duramen_lab::replication::{
+    pair::{Pair, APPLICATION_NAME, DATABASE},
+    scenario::Node,
+    ReplicationError,
+};
+use duramen_postgres::Settings;
 use std::os::unix::fs::PermissionsExt;
 
 #[tokio::test]
@@ -30,13 +35,16 @@ async fn a_run_that_ends_leaves_a_pair_as_it_was() {
         let row = primary.query_one("SHOW checkpoint_completion_target", &[]).await.unwrap();
         assert_eq!(row.get::<_, &str>(0), "0.8");
 
-        // Only our sessions are ended.
+        // Only our sessions are ended, and not those that only have the same name.
+        let namesake = Target::parse(&user.dsn(Node::Primary)).unwrap().application_name(APPLICATION_NAME);
+        let namesake = namesake.connect().await.unwrap();
         let ours = pair.connect(Node::Primary).await.unwrap();
         let standby = user.client(Node::Standby).await;
         let (all, detail) = pair.close().await.unwrap();
         assert!(all, "{detail}");
         assert!(detail.contains("as they were found"), "{detail}");
         assert!(ours.batch_execute("SELECT 1").await.is_err());
+        namesake.batch_execute("SELECT 1").await.unwrap();
         primary.batch_execute("SELECT 1").await.unwrap();
         standby.batch_execute("SELECT 1").await.unwrap();
         assert_restored(&user, &before).await;
@@ -58,8 +66,10 @@ async fn a_run_that_cannot_begin_leaves_a_pair_as_it_was() {
     let user = User::new(majors()[0]).await;
     let before = user.state().await;
     // A session in the template keeps databases from being made, after the settings have been changed.
+    let primary = user.client(Node::Primary).await;
+    primary.batch_execute("ALTER DATABASE template0 ALLOW_CONNECTIONS true").await.unwrap();
     let target = Target::parse(&user.dsn(Node::Primary)).unwrap();
-    let template = target.database("template1").connect().await.unwrap();
+    let template = target.database("template0").connect().await.unwrap();
     let error = Pair::open(&user.options(exe()), &|_| {}).await.err().expect("it cannot begin");
     assert!(matches!(error, ReplicationError::Database { .. }), "{error}");
     assert_restored(&user, &before).await;
@@ -78,6 +88,8 @@ async fn what_somebody_else_set_meanwhile_is_left_and_told() {
     assert!(!all, "{detail}");
     assert!(detail.contains("hot_standby_feedback") && detail.contains("work_mem"), "{detail}");
     assert!(!detail.contains("recovery_min_apply_delay"), "{detail}");
+    // What the run has not set may be a secret.
+    assert!(detail.contains("work_mem has changed") && !detail.contains("6MB"), "{detail}");
     let row = standby.query_one("SHOW work_mem", &[]).await.unwrap();
     assert_eq!(row.get::<_, &str>(0), "6MB");
     let row = standby.query_one("SHOW hot_standby_feedback", &[]).await.unwrap();
@@ -87,10 +99,34 @@ async fn what_somebody_else_set_meanwhile_is_left_and_told() {
 }
 
 #[tokio::test]
+async fn a_database_of_the_same_name_that_somebody_else_made_meanwhile_is_left() {
+    let user = User::new(majors()[0]).await;
+    let pair = Pair::open(&user.options(exe()), &|_| {}).await.unwrap();
+    let primary = user.client(Node::Primary).await;
+    primary.batch_execute(&format!("DROP DATABASE {DATABASE} WITH (FORCE)")).await.unwrap();
+    primary.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await.unwrap();
+    let target = Target::parse(&user.dsn(Node::Primary)).unwrap().application_name("somebody else");
+    let theirs = target.database(DATABASE).connect().await.unwrap();
+    let (all, detail) = pair.close().await.unwrap();
+    assert!(all, "{detail}");
+    theirs.batch_execute("SELECT 1").await.unwrap();
+    assert!(has_database(&user).await);
+    assert!(user.restore_files().is_empty());
+}
+
+#[tokio::test]
 async fn settings_that_cannot_be_changed_are_refused_before() {
     let user = User::new(majors()[0]).await;
     let pair = Pair::open(&user.options(exe()), &|_| {}).await.unwrap();
+    let mut arguments = Settings::new();
+    arguments.set("log_min_duration_statement", "3000");
+    user.stop(Node::Standby);
+    user.start_with(Node::Standby, &arguments);
+    user.synchronous().await;
     let during = user.state().await;
+    let refused = pair.set(Node::Standby, "log_min_duration_statement", Some("5000")).await;
+    let refused = refused.expect_err("it is an argument").to_string();
+    assert!(refused.contains("is an argument that the server was started with"), "{refused}");
     for (name, value) in [("max_connections", "300"), ("no_such_setting", "1"), ("work_mem", "much")] {
         assert!(pair.set(Node::Primary, name, Some(value)).await.is_err(), "{name}");
     }

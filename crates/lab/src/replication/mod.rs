@@ -48,7 +48,7 @@ pub const SUITE: &str = "replication";
 ///
 /// # Errors
 /// When the options make no sense, the servers are not what is needed, the run is interrupted, something could not be
-/// put back, or a document cannot be written. A scenario that fails is no error: it is told, and fails a check.
+/// put back (the documents are written then, with the check `settings_restored` failed), or a document cannot be written. A scenario that fails is no error: it is told, and fails a check.
 pub fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, ReplicationError> {
     let quiet = |_: &str| {};
     let say: &(dyn Fn(&str) + Sync) = if options.progress { say } else { &quiet };
@@ -58,7 +58,7 @@ pub fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, R
         source,
     })?;
     // A thread of its own: the caller may be within a runtime, and one thread is all that the load is to take.
-    let evidence = std::thread::scope(|scope| {
+    let suite::Done { evidence, unrestored } = std::thread::scope(|scope| {
         let thread = scope.spawn(|| suite::run(options, say));
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
@@ -68,7 +68,10 @@ pub fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, R
     if let Some(path) = &options.html {
         report::page(&evidence).write(path)?;
     }
-    Ok(evidence)
+    match unrestored {
+        None => Ok(evidence),
+        Some(error) => Err(error),
+    }
 }
 
 /// Applies the rules to a document of this suite, whatever findings it has itself.

@@ -35,9 +35,16 @@ pub struct Measured {
     pub notes: Vec<String>,
 }
 
+/// A run that has measured.
+pub(super) struct Done {
+    pub(super) evidence: Evidence,
+    /// Why not everything could be put back, or be seen to be: the run has failed then, but not for nothing.
+    pub(super) unrestored: Option<ReplicationError>,
+}
+
 /// Runs the suite on a runtime of one thread: the load is not to take more of the machine than it must, because the
 /// servers may be on it too.
-pub(super) fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, ReplicationError> {
+pub(super) fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Done, ReplicationError> {
     let scenarios = chosen(options)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(ReplicationError::Runtime)?;
     runtime.block_on(whole(options, &scenarios, say))
@@ -61,7 +68,7 @@ async fn whole(
     options: &Options,
     scenarios: &[&'static Scenario],
     say: &(dyn Fn(&str) + Sync),
-) -> Result<Evidence, ReplicationError> {
+) -> Result<Done, ReplicationError> {
     let mut interrupt = std::pin::pin!(interrupted());
     say("describing the machine");
     let mut evidence = Evidence::new(SUITE, Host::fingerprint(&options.dir)?);
@@ -87,8 +94,15 @@ async fn whole(
     };
     say("putting everything back");
     let ready = pair.ready_after();
-    let (restored, detail) = pair.close().await?;
-    let measured = measured?;
+    let (restored, detail, unrestored) = match pair.close().await {
+        Ok((restored, detail)) => (restored, detail, None),
+        Err(error) => (false, without_password(&error.to_string()), Some(error)),
+    };
+    let measured = match measured {
+        Ok(measured) => measured,
+        // What is still changed on somebody's servers is worse than what was not measured.
+        Err(error) => return Err(unrestored.unwrap_or(error)),
+    };
     if let Some(ready) = ready {
         evidence.measurements.push(Measurement::scalar("pair_ready_s", "s", ready.as_secs_f64()));
     }
@@ -103,7 +117,7 @@ async fn whole(
     evidence.findings.extend(found);
     bars::find_missed(&mut evidence);
     evidence.finish();
-    Ok(evidence)
+    Ok(Done { evidence, unrestored })
 }
 
 /// Ends when somebody asks the process to end.
@@ -397,7 +411,8 @@ impl Run<'_> {
         for node in [Node::Primary, Node::Standby] {
             let client = pair.connect(node).await?;
             let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-                       WHERE application_name = $1 AND pid <> pg_backend_pid()";
+                       WHERE application_name = $1 AND datname = current_database()
+                             AND pid <> pg_backend_pid()";
             let doing = "end the sessions of a scenario that failed";
             let ended = within(PATIENCE, doing, client.execute(sql, &[&APPLICATION_NAME])).await?;
             ended.map_err(failed(doing, node))?;

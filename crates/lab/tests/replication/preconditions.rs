@@ -107,6 +107,15 @@ async fn whatever_is_wrong_is_told_with_what_mends_it_and_nothing_is_changed() {
     assert_refused(&good, &[&format!("DROP DATABASE {DATABASE}")]).await;
     primary.batch_execute(&format!("DROP DATABASE {DATABASE}")).await.unwrap();
 
+    // Restore files that nobody can read.
+    let folder = user.home().join("lab/restore");
+    std::fs::create_dir_all(&folder).unwrap();
+    for text in ["{", "{\"format\": \"duramen.restore/99\"}"] {
+        std::fs::write(folder.join("other.json"), text).unwrap();
+        assert_refused(&good, &["cannot read", "other.json", "may not have put everything back"]).await;
+    }
+    std::fs::remove_file(folder.join("other.json")).unwrap();
+
     // A guardian that does not come.
     let error = Pair::open(&good, &|_| {}).await.err().expect("refused").to_string();
     assert!(error.contains("does not watch over it"), "{error}");
@@ -155,6 +164,16 @@ async fn a_pair_in_the_wrong_state_is_refused_until_it_is_mended() {
         assert_refused(&good, &["the standby allows no ALTER SYSTEM", "allow_alter_system = on"]).await;
         user.add_conf(Node::Standby, "allow_alter_system = on\n").await;
     }
+    // Files that cannot be read say nothing of what stands in postgresql.auto.conf.
+    user.write_file(Node::Standby, "broken.conf", "work_mem 8MB 9MB\n");
+    user.add_conf_unread(Node::Standby, "include 'broken.conf'\n");
+    assert_refused(
+        &good,
+        &["the configuration of the standby has an error", "broken.conf line 1", "mend it"],
+    )
+    .await;
+    user.write_file(Node::Standby, "broken.conf", "");
+    user.reload(Node::Standby).await;
     user.add_conf(Node::Primary, "max_connections = 100\n").await;
     user.stop(Node::Primary);
     user.start(Node::Primary);
@@ -270,6 +289,17 @@ async fn what_patroni_manages_is_recognised_and_not_set() {
     )
     .await;
     assert_eq!(user.state().await, before);
+    // What else is wrong is not told to be mended by ALTER SYSTEM alone.
+    user.add_conf(Node::Primary, "fsync = off\n").await;
+    let lines = refusal(&options).await;
+    assert_eq!(lines.len(), 3, "{lines:#?}");
+    assert!(lines[0].contains("--pg hot_standby_feedback=off"), "{lines:#?}");
+    assert!(
+        lines[1].contains("would undo an ALTER SYSTEM") && lines[1].contains("--pg NAME=VALUE"),
+        "{lines:#?}"
+    );
+    assert!(lines[2].contains("fsync is off"), "{lines:#?}");
+    user.add_conf(Node::Primary, "fsync = on\n").await;
     drop(session);
 
     // It makes the configuration of files of its own.

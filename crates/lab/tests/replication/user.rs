@@ -75,6 +75,11 @@ impl User {
         self.reload(node).await;
     }
 
+    /// Adds lines to `postgresql.conf` that the server has not read.
+    pub(crate) fn add_conf_unread(&self, node: Node, lines: &str) {
+        self.cluster(node).append_conf(lines).unwrap();
+    }
+
     /// Writes a file into the data directory.
     pub(crate) fn write_file(&self, node: Node, name: &str, text: &str) {
         self.cluster(node).write_file(name, text).unwrap();

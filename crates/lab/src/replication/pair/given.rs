@@ -50,19 +50,23 @@ pub(super) async fn look(
             return Err(ReplicationError::Preconditions(lines));
         }
     };
-    let (mut lines, standby_name) = preconditions::check(options, &primary, &standby).await?;
+    let lines = preconditions::are_a_pair(&primary, &standby).await?;
+    if !lines.is_empty() {
+        return Err(ReplicationError::Preconditions(lines));
+    }
+    // Before all that is mended by settings: it decides how they are set.
     let mut patroni = None;
-    if lines.is_empty() {
-        for (endpoint, node) in [(&primary, Node::Primary), (&standby, Node::Standby)] {
-            if patroni.is_none() {
-                patroni =
-                    patroni::recognise(&endpoint.client, node, &endpoint.dsn, &endpoint.system_identifier)
-                        .await?;
-            }
+    for (endpoint, node) in [(&primary, Node::Primary), (&standby, Node::Standby)] {
+        if patroni.is_none() {
+            patroni = patroni::recognise(&endpoint.client, node, &endpoint.dsn, &endpoint.system_identifier)
+                .await?;
         }
-        if let Some(patroni) = &patroni {
-            lines.extend(managed(patroni, options, &standby).await?);
-        }
+    }
+    let (mut lines, standby_name) =
+        preconditions::check(options, &primary, &standby, patroni.is_some()).await?;
+    if let Some(patroni) = &patroni {
+        let managed = managed(patroni, options, &standby, !lines.is_empty()).await?;
+        lines.splice(0..0, managed);
     }
     if !lines.is_empty() {
         return Err(ReplicationError::Preconditions(lines));
@@ -109,26 +113,21 @@ async fn endpoint(node: Node, dsn: &str) -> Result<Endpoint, String> {
     }
     let bare = target.clone().application_name(super::APPLICATION_NAME);
     let client = bare.connect().await.map_err(|error| unreachable(&error))?;
-    let row = client
-        .query_one(
-            "SELECT current_setting('server_version_num')::int,
-                    (SELECT system_identifier::text FROM pg_control_system())",
-            &[],
-        )
-        .await
-        .map_err(|error| unreachable(&database("ask what it is", node)(error)))?;
+    let ask = async |sql: &str| {
+        let row = client.query_one(sql, &[]).await;
+        row.map_err(|error| unreachable(&database("ask what it is", node)(error)))
+    };
+    let row = ask("SELECT current_setting('server_version_num')::int").await?;
     let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);
+    // What is asked and set from here on is not known to all older versions.
+    if let Some(line) = preconditions::too_old(node, version) {
+        return Err(line);
+    }
+    let system_identifier = ask("SELECT system_identifier::text FROM pg_control_system()").await?.get(0);
     // From here on with the settings that all of our sessions have.
     let target = super::ours(target, version / 10_000);
     let client = target.connect().await.map_err(|error| unreachable(&error))?;
-    Ok(Endpoint {
-        client,
-        place: target.describe(),
-        version,
-        system_identifier: row.get(1),
-        target,
-        dsn: dsn.to_owned(),
-    })
+    Ok(Endpoint { client, place: target.describe(), version, system_identifier, target, dsn: dsn.to_owned() })
 }
 
 impl Endpoint {
@@ -137,12 +136,14 @@ impl Endpoint {
     }
 }
 
-/// What the run would set on a pair whose settings are Patroni's, and what to set there instead.
+/// What the run would set on a pair whose settings are Patroni's, and what to set there instead; and how to do what
+/// other lines say, if there are any.
 async fn managed(
     patroni: &Patroni,
     options: &Options,
     standby: &Endpoint,
-) -> Result<Option<String>, ReplicationError> {
+    others: bool,
+) -> Result<Vec<String>, ReplicationError> {
     let mut missing = Vec::new();
     let wanted = super::wanted(options);
     for (name, value) in &wanted {
@@ -150,11 +151,20 @@ async fn managed(
             missing.push((*name, value.as_str()));
         }
     }
-    Ok((!missing.is_empty()).then(|| {
-        format!(
+    let mut lines = Vec::new();
+    if !missing.is_empty() {
+        lines.push(format!(
             "the pair is managed by Patroni ({}), whose settings the suite does not change; run: {}",
             patroni.sign,
             patroni.command(&missing)
-        )
-    }))
+        ));
+    }
+    if others {
+        lines.push(format!(
+            "the pair is managed by Patroni ({}), which would undo an ALTER SYSTEM; what is said below of settings, do by: {}",
+            patroni.sign,
+            patroni.command(&[("NAME", "VALUE")])
+        ));
+    }
+    Ok(lines)
 }

@@ -18,13 +18,15 @@ use tokio_postgres::Client;
 
 use super::error::ReplicationError;
 use super::options::Options;
+use super::pass::within;
 use super::restore::{self, Guardian, Record, RestoreFile};
 use super::scenario::Node;
 use given::Given;
 use own::Own;
 use settings::Snapshot;
 
-/// What all our sessions are called; only sessions with this name are ever ended by the suite.
+/// What our sessions in [`DATABASE`] are called. Only these are ever ended by the suite, and those of the run elsewhere,
+/// which have the run's own number in their name.
 pub const APPLICATION_NAME: &str = "duramen-lab";
 /// The database that scenarios work in, made and dropped by the suite.
 pub const DATABASE: &str = "duramen_lab";
@@ -149,11 +151,12 @@ impl Pair {
         }
         say("looking at the primary and the standby");
         let (given, file, guardian) = given::look(options, primary, standby).await?;
-        let homes = given.targets.clone();
+        let [primary, standby] = given.targets.clone();
+        let name = restore::run_name(file.record().oid);
         let mut pair = Self {
-            primary: homes[0].clone().database(DATABASE),
-            standby: homes[1].clone().database(DATABASE),
-            homes,
+            homes: [primary.clone().application_name(&name), standby.clone().application_name(&name)],
+            primary: primary.database(DATABASE),
+            standby: standby.database(DATABASE),
             major: given.version / 10_000,
             logical: false,
             ready_after: None,
@@ -268,8 +271,7 @@ impl Pair {
                         command: patroni.command(&[(name, value)]),
                     });
                 }
-                if !settings::is_changeable(&client, node, name).await? {
-                    let text = format!("the setting {name} of the {} needs a restart", node_name(node));
+                if let Some(text) = settings::obstacle(&client, node, name).await? {
                     return Err(ReplicationError::Options(text));
                 }
                 let before = match known {
@@ -295,25 +297,15 @@ impl Pair {
     async fn feedback_arrived(&self, standby: &Client) -> Result<(), ReplicationError> {
         let on = settings::current(standby, Node::Standby, "hot_standby_feedback").await? == "on";
         let primary = self.admin(Node::Primary).await?;
-        let begin = clock::now();
-        loop {
-            let row = primary
-                .query_one(
-                    "SELECT bool_or(coalesce(r.backend_xmin, s.xmin) IS NOT NULL)
-                     FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid
-                     WHERE r.application_name = $1",
-                    &[&self.standby_name],
-                )
-                .await
-                .map_err(database("look for the standby's feedback", Node::Primary))?;
-            if row.get::<_, Option<bool>>(0) == Some(on) {
-                return Ok(());
-            }
-            if begin.elapsed() > EFFECT {
-                return Err(timeout("the feedback of the standby", EFFECT));
-            }
-            tokio::time::sleep(POLL).await;
-        }
+        let sql = "SELECT bool_or(coalesce(r.backend_xmin, s.xmin) IS NOT NULL)
+                   FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid
+                   WHERE r.application_name = $1";
+        let arrived = async || {
+            let row = primary.query_one(sql, &[&self.standby_name]).await;
+            let row = row.map_err(database("look for the standby's feedback", Node::Primary))?;
+            Ok(row.get::<_, Option<bool>>(0) == Some(on))
+        };
+        until(EFFECT, || "the feedback of the standby".to_owned(), arrived).await
     }
 
     /// Adds a round trip between the servers, at once and without a restart. Only for a pair of our own.
@@ -371,7 +363,19 @@ impl Pair {
     /// # Errors
     /// [`ReplicationError::Timeout`] after `limit`.
     pub async fn caught_up(&self, limit: Duration) -> Result<(), ReplicationError> {
-        let begin = clock::now();
+        let lsn = within(limit, "the primary to say how far the WAL is written", self.flushed()).await??;
+        let standby = self.admin(Node::Standby).await?;
+        let question = format!("SELECT pg_last_wal_replay_lsn() >= '{lsn}'::pg_lsn");
+        let replayed = async || {
+            let row = standby.query_one(&question, &[]).await;
+            let row = row.map_err(database("ask how far the WAL is replayed", Node::Standby))?;
+            Ok(row.get::<_, Option<bool>>(0) == Some(true))
+        };
+        until(limit, || format!("the standby to replay {lsn}"), replayed).await
+    }
+
+    /// Where the WAL ends that the primary has written by now, and flushed.
+    async fn flushed(&self) -> Result<String, ReplicationError> {
         let primary = self.admin(Node::Primary).await?;
         let doing = || database("ask how far the WAL is written", Node::Primary);
         // Only what is flushed is sent, and records without a commit may lie in memory for long: a commit flushes them.
@@ -382,58 +386,36 @@ impl Pair {
             .await
             .map_err(doing())?;
         let row = primary.query_one("SELECT pg_current_wal_flush_lsn()::text", &[]).await.map_err(doing())?;
-        let lsn: String = row.get(0);
-        let standby = self.admin(Node::Standby).await?;
-        let question = format!("SELECT pg_last_wal_replay_lsn() >= '{lsn}'::pg_lsn");
-        loop {
-            let row = standby
-                .query_one(&question, &[])
-                .await
-                .map_err(database("ask how far the WAL is replayed", Node::Standby))?;
-            if row.get::<_, Option<bool>>(0) == Some(true) {
-                return Ok(());
-            }
-            if begin.elapsed() > limit {
-                return Err(timeout(format!("the standby to replay {lsn}"), limit));
-            }
-            tokio::time::sleep(POLL).await;
-        }
+        Ok(row.get(0))
     }
 
     /// Waits until the primary has a synchronous standby.
     async fn synchronous(&self, limit: Duration) -> Result<(), ReplicationError> {
-        let begin = clock::now();
         let primary = self.admin(Node::Primary).await?;
-        loop {
-            let row = primary
-                .query_one(
-                    "SELECT count(*) > 0 FROM pg_stat_replication
-                     WHERE application_name = $1 AND sync_state IN ('sync', 'quorum')",
-                    &[&self.standby_name],
-                )
-                .await
-                .map_err(database("look for the standby", Node::Primary))?;
-            if row.get(0) {
-                return Ok(());
+        let sql = "SELECT count(*) > 0 FROM pg_stat_replication
+                   WHERE application_name = $1 AND sync_state IN ('sync', 'quorum')";
+        let synchronous = async || {
+            let row = primary.query_one(sql, &[&self.standby_name]).await;
+            Ok(row.map_err(database("look for the standby", Node::Primary))?.get(0))
+        };
+        let what = || match &self.kind {
+            Kind::Own(own) => {
+                format!("a synchronous standby, whose log ends\n{}", own.log(Node::Standby))
             }
-            if begin.elapsed() > limit {
-                let what = match &self.kind {
-                    Kind::Own(own) => {
-                        format!("a synchronous standby, whose log ends\n{}", own.log(Node::Standby))
-                    }
-                    Kind::Given(_) => "a synchronous standby".to_owned(),
-                };
-                return Err(timeout(what, limit));
-            }
-            tokio::time::sleep(POLL).await;
-        }
+            Kind::Given(_) => "a synchronous standby".to_owned(),
+        };
+        until(limit, what, synchronous).await
     }
 
     async fn make_database(&self) -> Result<(), ReplicationError> {
         let admin = self.admin(Node::Primary).await?;
         let making = || database(format!("make the database {DATABASE}"), Node::Primary);
         admin.batch_execute("SET synchronous_commit TO local").await.map_err(making())?;
-        admin.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await.map_err(making())?;
+        // By its OID it is known to be this run's, whoever else makes one of that name. `template0` is as it came with
+        // the server: nothing of the owner's is copied, and no session of his is in the way.
+        let oid = self.ledger.lock().await.record().oid;
+        let make = format!("CREATE DATABASE {DATABASE} OID = {oid} TEMPLATE template0");
+        admin.batch_execute(&make).await.map_err(making())?;
         let client = self.connect(Node::Primary).await?;
         client
             .batch_execute("SET synchronous_commit TO local; CREATE EXTENSION pg_walinspect")
@@ -490,6 +472,7 @@ impl Pair {
             }
         };
         let path = file.path().to_owned();
+        let ours = [Node::Primary, Node::Standby].map(|node| file.record().names_on(node));
         let begin = clock::now();
         let mut outcome = restore::put_back(file).await;
         // A server that is just starting again takes a while.
@@ -516,10 +499,11 @@ impl Pair {
         .await?;
         let mut count = 0;
         let mut lines = Vec::new();
-        for ((target, found), node) in homes.iter().zip(&given.found).zip([Node::Primary, Node::Standby]) {
+        let nodes = [Node::Primary, Node::Standby].into_iter().zip(&ours);
+        for ((target, found), (node, ours)) in homes.iter().zip(&given.found).zip(nodes) {
             let later = Snapshot::take(&connect(target, node).await?, node).await?;
             count += later.len();
-            let lines_of = found.differences(&later).into_iter();
+            let lines_of = found.differences(&later, ours).into_iter();
             lines.extend(lines_of.map(|line| format!("{}: {line}", node_name(node))));
         }
         if lines.is_empty() {
@@ -527,6 +511,21 @@ impl Pair {
         }
         Ok((false, lines.join("; ")))
     }
+}
+
+/// Asks again and again until it is so. A server that does not answer is not waited for longer than one that says no.
+async fn until(
+    limit: Duration,
+    what: impl FnOnce() -> String,
+    is_so: impl AsyncFn() -> Result<bool, ReplicationError>,
+) -> Result<(), ReplicationError> {
+    let asking = async {
+        while !is_so().await? {
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| Err(timeout(what(), limit)))
 }
 
 /// The settings of a run on the standby.
@@ -537,7 +536,7 @@ fn wanted(options: &Options) -> [(&'static str, String); 2] {
     ]
 }
 
-/// A target as our sessions use it.
+/// A target as our sessions use it, of a server that is not too old.
 fn ours(target: Target, major: u32) -> Target {
     let target = untimed(target).application_name(APPLICATION_NAME).settings([
         ("default_transaction_read_only", "off"),

@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 
 use super::super::error::ReplicationError;
 use super::super::options::Options;
-use super::super::restore::{Record, RestoreFile};
+use super::super::restore::RestoreFile;
 use super::super::scenario::Node;
 use super::given::Endpoint;
 use super::{database, node_name, DATABASE, OLDEST};
@@ -21,33 +21,39 @@ const SESSIONS: (i64, i64) = (144, 64);
 /// Sessions on the standby.
 const STANDBY_SESSIONS: i64 = 16;
 
-/// Checks everything. Returns the lines of what fails, and the name that the standby has on the primary.
-pub(super) async fn check(
-    options: &Options,
+/// Checks that they are a primary and its standby of which anything else can be asked. Each of these makes the next
+/// ones meaningless, so it ends at the first that fails.
+pub(super) async fn are_a_pair(
     primary: &Endpoint,
     standby: &Endpoint,
-) -> Result<(Vec<String>, String), ReplicationError> {
-    let (one, two) = (&primary.client, &standby.client);
-    // Each of these makes the next ones meaningless.
+) -> Result<Vec<String>, ReplicationError> {
     let lines = versions(primary.version, standby.version);
     if !lines.is_empty() {
-        return Ok((lines, String::new()));
+        return Ok(lines);
     }
     if let Some(line) = roles(primary, standby).await? {
-        return Ok((vec![line], String::new()));
+        return Ok(vec![line]);
     }
     if primary.system_identifier != standby.system_identifier {
         let line = format!(
             "the standby {} is not one of the primary {}: it is a copy of another cluster; name two servers of one cluster",
             standby.place, primary.place
         );
-        return Ok((vec![line], String::new()));
+        return Ok(vec![line]);
     }
-    let mut lines = rights(primary, standby).await?;
-    if !lines.is_empty() {
-        return Ok((lines, String::new()));
-    }
-    lines.extend(earlier_runs(options, &primary.system_identifier)?);
+    rights(primary, standby).await
+}
+
+/// Checks everything else. Returns the lines of what fails, and the name that the standby has on the primary.
+/// `managed`: the suite will not change a setting.
+pub(super) async fn check(
+    options: &Options,
+    primary: &Endpoint,
+    standby: &Endpoint,
+    managed: bool,
+) -> Result<(Vec<String>, String), ReplicationError> {
+    let (one, two) = (&primary.client, &standby.client);
+    let mut lines = earlier_runs(options, &primary.system_identifier)?;
     let name = match connection(one, two, standby).await? {
         Ok(name) => name,
         Err(line) => {
@@ -59,7 +65,7 @@ pub(super) async fn check(
         lines.extend(synchronous(one, &name).await?);
     }
     lines.extend(room_for_sessions(options, one, two).await?);
-    lines.extend(settings(one, two).await?);
+    lines.extend(settings(one, two, managed).await?);
     lines.extend(objects(one).await?);
     let needed = super::own::space(options);
     for (client, node) in [(one, Node::Primary), (two, Node::Standby)] {
@@ -68,19 +74,23 @@ pub(super) async fn check(
     Ok((lines, name))
 }
 
+/// That a server is new enough.
+pub(super) fn too_old(node: Node, version: u32) -> Option<String> {
+    (version / 10_000 < OLDEST).then(|| {
+        format!(
+            "the {} runs PostgreSQL {}: the suite needs {OLDEST} or newer; upgrade it, or leave --primary and --standby out for a pair of the suite's own",
+            node_name(node),
+            version / 10_000
+        )
+    })
+}
+
 /// That both are new enough and of one major version (the numbers are `server_version_num`).
 #[must_use]
 pub fn versions(primary: u32, standby: u32) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (node, version) in [(Node::Primary, primary), (Node::Standby, standby)] {
-        if version / 10_000 < OLDEST {
-            lines.push(format!(
-                "the {} runs PostgreSQL {}: the suite needs {OLDEST} or newer; upgrade it, or leave --primary and --standby out for a pair of the suite's own",
-                node_name(node),
-                version / 10_000
-            ));
-        }
-    }
+    let nodes = [(Node::Primary, primary), (Node::Standby, standby)];
+    let mut lines: Vec<String> =
+        nodes.into_iter().filter_map(|(node, version)| too_old(node, version)).collect();
     if lines.is_empty() && primary / 10_000 != standby / 10_000 {
         lines.push(format!(
             "the primary runs PostgreSQL {} and the standby {}: they are no pair; name two servers of one cluster",
@@ -138,12 +148,18 @@ async fn rights(primary: &Endpoint, standby: &Endpoint) -> Result<Vec<String>, R
 fn earlier_runs(options: &Options, system_identifier: &str) -> Result<Vec<String>, ReplicationError> {
     let mut lines = Vec::new();
     for path in RestoreFile::list(&options.home)? {
-        // A file that goes away now, or that nobody can read, is no run of this pair.
-        let about = RestoreFile::peek(&path).is_ok_and(|record: Record| record.is_about(system_identifier));
-        if !about {
-            continue;
-        }
-        lines.push(match RestoreFile::take_over(&path) {
+        let found = match RestoreFile::peek(&path) {
+            Ok(record) if !record.is_about(system_identifier) => continue,
+            Ok(_) => RestoreFile::take_over(&path),
+            Err(error) => Err(error),
+        };
+        lines.push(match found {
+            // Its run has just come to its end.
+            Err(_) if !path.exists() => continue,
+            // It may be about this pair.
+            Err(error) => format!(
+                "{error}: an earlier run may not have put everything back; if a newer duramen wrote the file, run its `duramen lab restore`, else see by hand to what it names, and remove it"
+            ),
             Ok(None) => format!(
                 "another run works with this pair, or is being cleared up after ({}); wait for its end",
                 path.display()
@@ -153,7 +169,7 @@ fn earlier_runs(options: &Options, system_identifier: &str) -> Result<Vec<String
                 file.remove()?;
                 continue;
             }
-            _ => format!(
+            Ok(Some(_)) => format!(
                 "an earlier run has not put everything back ({}); run: duramen lab restore",
                 path.display()
             ),
@@ -293,7 +309,11 @@ async fn room_for_sessions(
 }
 
 /// Settings that would make the figures mean something else, and that the suite does not change by itself.
-async fn settings(primary: &Client, standby: &Client) -> Result<Vec<String>, ReplicationError> {
+async fn settings(
+    primary: &Client,
+    standby: &Client,
+    managed: bool,
+) -> Result<Vec<String>, ReplicationError> {
     let mut lines = Vec::new();
     for (client, node) in [(primary, Node::Primary), (standby, Node::Standby)] {
         let row = client
@@ -311,7 +331,7 @@ async fn settings(primary: &Client, standby: &Client) -> Result<Vec<String>, Rep
                 node_name(node)
             ));
         }
-        if !row.get::<_, bool>(3) {
+        if !managed && !row.get::<_, bool>(3) {
             lines.push(format!(
                 "the {} allows no ALTER SYSTEM; write allow_alter_system = on into its postgresql.conf, and: SELECT pg_reload_conf();",
                 node_name(node)
@@ -325,6 +345,14 @@ async fn settings(primary: &Client, standby: &Client) -> Result<Vec<String>, Rep
                     node_name(node)
                 ));
             }
+        }
+    }
+    for (client, node) in [(primary, Node::Primary), (standby, Node::Standby)] {
+        if let Some(error) = super::settings::file_error(client, node).await? {
+            lines.push(format!(
+                "the configuration of the {} has an error, so that it reads none of it again ({error}); mend it there, and: SELECT pg_reload_conf();",
+                node_name(node)
+            ));
         }
     }
     let row = standby

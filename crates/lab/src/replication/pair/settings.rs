@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use duramen_functions::connect::without_password;
 use duramen_measure::clock;
 use duramen_postgres::{quote_identifier, quote_literal};
 use tokio_postgres::Client;
@@ -32,7 +33,29 @@ pub(in super::super) async fn current(
     }
 }
 
+/// What is wrong with the files of a server, with file and line. It keeps the server from reading them, and after a
+/// syntax error `pg_file_settings` says nothing of the files after it. A value that only waits for a restart is no error.
+pub(in super::super) async fn file_error(
+    client: &Client,
+    node: Node,
+) -> Result<Option<String>, ReplicationError> {
+    let row = client
+        .query_opt(
+            "SELECT concat_ws(': ', concat_ws(' line ', f.sourcefile, f.sourceline), f.name, f.error)
+             FROM pg_file_settings f LEFT JOIN pg_settings s ON lower(s.name) = lower(f.name)
+             WHERE f.error IS NOT NULL AND NOT coalesce(s.pending_restart, false)
+             ORDER BY f.seqno LIMIT 1",
+            &[],
+        )
+        .await
+        .map_err(database("look for errors in the configuration files", node))?;
+    Ok(row.map(|row| row.get(0)))
+}
+
 /// The value of a setting in `postgresql.auto.conf`, word for word; `None` if it is not there.
+///
+/// # Errors
+/// Also when that cannot be known, because the files of the server have errors.
 pub(in super::super) async fn automatic(
     client: &Client,
     node: Node,
@@ -47,7 +70,13 @@ pub(in super::super) async fn automatic(
         )
         .await
         .map_err(database(format!("read the automatic value of {name}"), node))?;
-    Ok(row.and_then(|row| row.get(0)))
+    match file_error(client, node).await? {
+        None => Ok(row.and_then(|row| row.get(0))),
+        Some(error) => Err(ReplicationError::Options(format!(
+            "cannot know what the {} is set to: its configuration has an error ({error}); mend it",
+            node_name(node)
+        ))),
+    }
 }
 
 /// Writes a setting into `postgresql.auto.conf` (`None`: takes it out), and returns when the server uses it.
@@ -57,15 +86,20 @@ pub(in super::super) async fn alter(
     name: &str,
     value: Option<&str>,
 ) -> Result<(), ReplicationError> {
-    let changing = || format!("change the setting {name}");
-    let loaded = loaded(client, node).await?;
     let quoted = quote_identifier(name);
     let statement = match value {
         Some(value) => format!("ALTER SYSTEM SET {quoted} TO {}", quote_literal(value)),
         None => format!("ALTER SYSTEM RESET {quoted}"),
     };
-    client.batch_execute(&statement).await.map_err(database(changing(), node))?;
-    client.batch_execute("SELECT pg_reload_conf()").await.map_err(database(changing(), node))?;
+    client.batch_execute(&statement).await.map_err(database(format!("change the setting {name}"), node))?;
+    reload(client, node).await
+}
+
+/// Lets the server read its configuration, and returns when it has.
+pub(in super::super) async fn reload(client: &Client, node: Node) -> Result<(), ReplicationError> {
+    let loaded = loaded(client, node).await?;
+    let doing = database("let the server read its configuration", node);
+    client.batch_execute("SELECT pg_reload_conf()").await.map_err(doing)?;
     // The time at which this session read the configuration again: the server signals all of its processes at once.
     let begin = clock::now();
     while self::loaded(client, node).await? == loaded {
@@ -77,6 +111,36 @@ pub(in super::super) async fn alter(
     Ok(())
 }
 
+/// That what the files say of a setting is what the server uses, as far as nothing that stands above them sets it.
+pub(in super::super) async fn check_in_force(
+    client: &Client,
+    node: Node,
+    name: &str,
+) -> Result<(), ReplicationError> {
+    let row = client
+        .query_opt(
+            "SELECT CASE s.source
+                      WHEN 'configuration file'
+                        THEN (f.sourcefile, f.sourceline) IS NOT DISTINCT FROM (s.sourcefile, s.sourceline)
+                      WHEN 'default' THEN f.name IS NULL
+                      ELSE true
+                    END
+             FROM pg_settings s
+             LEFT JOIN pg_file_settings f ON lower(f.name) = lower(s.name) AND f.applied
+             WHERE s.name = lower($1)",
+            &[&name],
+        )
+        .await
+        .map_err(database(format!("look at the setting {name}"), node))?;
+    if row.is_none_or(|row| row.get(0)) {
+        return Ok(());
+    }
+    Err(ReplicationError::Options(format!(
+        "the {} does not use the value of {name} that its files give; see pg_file_settings there for what is wrong with it",
+        node_name(node)
+    )))
+}
+
 /// When the session last read the configuration.
 async fn loaded(client: &Client, node: Node) -> Result<String, ReplicationError> {
     let row = client
@@ -86,18 +150,25 @@ async fn loaded(client: &Client, node: Node) -> Result<String, ReplicationError>
     Ok(row.get(0))
 }
 
-/// Whether a setting can be changed without a restart.
-pub(in super::super) async fn is_changeable(
+/// What keeps a setting from being changed, if something does: seen before anything is changed.
+pub(in super::super) async fn obstacle(
     client: &Client,
     node: Node,
     name: &str,
-) -> Result<bool, ReplicationError> {
+) -> Result<Option<String>, ReplicationError> {
     let row = client
-        .query_opt("SELECT context FROM pg_settings WHERE name = lower($1)", &[&name])
+        .query_opt("SELECT context, source FROM pg_settings WHERE name = lower($1)", &[&name])
         .await
         .map_err(database(format!("look at the setting {name}"), node))?;
-    // One that is not there is refused by the server, in its own words.
-    Ok(row.is_none_or(|row| !["internal", "postmaster"].contains(&row.get::<_, &str>(0))))
+    let node = node_name(node);
+    Ok(row.and_then(|row| match (row.get(0), row.get(1)) {
+        ("internal" | "postmaster", _) => Some(format!("the setting {name} of the {node} needs a restart")),
+        (_, "command line") => Some(format!(
+            "the setting {name} of the {node} is an argument that the server was started with, so that ALTER SYSTEM has no effect on it; start it without"
+        )),
+        // One that is not there is refused by the server, in its own words.
+        _ => None,
+    }))
 }
 
 /// What keeps ALTER SYSTEM from having an effect, if something does: where the value in force comes from instead.
@@ -151,8 +222,9 @@ impl Snapshot {
         self.settings.len()
     }
 
-    /// What is different in a later one, a line each.
-    pub(in super::super) fn differences(&self, later: &Self) -> Vec<String> {
+    /// What is different in a later one, a line each. Values are told only of settings that are `ours`: others may hold
+    /// secrets.
+    pub(in super::super) fn differences(&self, later: &Self, ours: &BTreeSet<String>) -> Vec<String> {
         let mut lines = Vec::new();
         for (what, before, after) in [
             ("", &self.settings, &later.settings),
@@ -161,10 +233,16 @@ impl Snapshot {
             let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
             for name in names {
                 let (one, two) = (before.get(name), after.get(name));
-                if one != two {
-                    let shown = |value: Option<&String>| value.map_or("nothing", String::as_str).to_owned();
-                    lines.push(format!("{what}{name} was {} and is {}", shown(one), shown(two)));
+                if one == two {
+                    continue;
                 }
+                if !ours.contains(&name.to_ascii_lowercase()) {
+                    lines.push(format!("{what}{name} has changed"));
+                    continue;
+                }
+                let shown = |value: Option<&String>| value.map_or("nothing", String::as_str).to_owned();
+                let line = format!("{what}{name} was {} and is {}", shown(one), shown(two));
+                lines.push(without_password(&line));
             }
         }
         lines

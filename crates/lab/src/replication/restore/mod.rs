@@ -6,27 +6,34 @@
 mod guardian;
 mod record;
 
+use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use duramen_functions::connect::Target;
 use duramen_measure::clock;
 use duramen_postgres::quote_identifier;
-use tokio_postgres::Client;
+use tokio_postgres::{types::ToSql, Client};
 
 use super::error::ReplicationError;
-use super::pair::{node_name, settings, APPLICATION_NAME};
+use super::pair::{database, node_name, settings, timeout, untimed, APPLICATION_NAME};
+use super::pass::within;
 use super::scenario::Node;
 
 pub use guardian::watch;
 pub(super) use guardian::Guardian;
 pub(super) use record::Server;
+use record::Setting;
 pub use record::{Record, RestoreFile};
 
 /// What the sessions are called that put things back; they are not to end each other.
 const RESTORER: &str = "duramen-lab-restore";
 /// Sessions that were asked to end have ended within this.
 const GONE: Duration = Duration::from_secs(20);
+/// A statement has been answered within this.
+const ANSWER: Duration = Duration::from_secs(30);
+/// A database is dropped within this: the server writes a checkpoint for it.
+const DROP: Duration = Duration::from_secs(300);
 /// How often a state is looked at while waiting for it.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -41,49 +48,61 @@ pub struct Outcome {
     pub file: Option<PathBuf>,
 }
 
+/// What the sessions of a run are called that work outside of its database.
+pub(super) fn run_name(oid: u32) -> String {
+    format!("{APPLICATION_NAME}-{oid}")
+}
+
 /// Undoes what the file says, and removes it if nothing is left. What was undone is taken out of the file at once, so
-/// that it is not undone again when somebody has changed it since.
+/// that it is not undone again when somebody has changed it since. What fails keeps nothing else from being undone.
 ///
 /// # Errors
-/// When the file cannot be written or removed. That a server refuses something is told in [`Outcome::left`].
-pub async fn put_back(mut file: RestoreFile) -> Result<Outcome, ReplicationError> {
-    let mut outcome = Outcome::default();
+/// When the file cannot be removed although everything is back. All else is told in [`Outcome::left`].
+pub async fn put_back(file: RestoreFile) -> Result<Outcome, ReplicationError> {
+    let mut work = Work { file, outcome: Outcome::default(), unwritten: Vec::new() };
     let mut sessions: Vec<(Node, Client)> = Vec::new();
     for node in [Node::Standby, Node::Primary] {
-        match session(file.record(), node).await {
+        match session(work.file.record(), node).await {
             Ok(client) => {
-                match end_sessions(&client, node).await {
+                match end_sessions(&client, node, work.file.record().oid).await {
                     Ok(0) => {}
-                    Ok(ended) => outcome.done.push(format!("{}: ended {ended} sessions", node_name(node))),
-                    Err(error) => outcome.left.push(error.to_string()),
+                    Ok(ended) => work.done(node, format!("ended {ended} sessions")),
+                    Err(error) => work.left(error),
                 }
                 sessions.push((node, client));
             }
-            Err(error) => outcome.left.push(error.to_string()),
+            Err(error) => work.left(error),
         }
     }
     for (node, client) in &sessions {
-        restore_settings(&mut file, *node, client, &mut outcome).await?;
+        work.restore_settings(*node, client).await;
     }
     // Since the run began the two may have changed their roles.
     let mut writer = None;
     for (node, client) in &sessions {
-        let row = client.query_one("SELECT NOT pg_is_in_recovery()", &[]).await;
-        if row.map_err(super::pair::database("ask for the role", *node))?.get(0) {
-            writer = Some((*node, client));
+        let question = client.query_one("SELECT NOT pg_is_in_recovery()", &[]);
+        match answered("ask for the role", *node, question).await {
+            Ok(row) if row.get(0) => writer = Some((*node, client)),
+            Ok(_) => {}
+            Err(error) => work.left(error),
         }
     }
     match writer {
-        Some((node, client)) => remove_objects(&mut file, node, client, &mut outcome).await?,
-        None if file.record().slots.is_empty() && file.record().database.is_none() => {}
-        None => outcome.left.push("neither server takes writes: what was made is still there".to_owned()),
+        Some((node, client)) => work.remove_objects(node, client).await,
+        None if !work.has_objects() => {}
+        None => work.left("neither server takes writes: what was made is still there"),
     }
-    if outcome.left.is_empty() {
-        file.remove()?;
-    } else {
-        outcome.file = Some(file.path().to_owned());
-    }
-    Ok(outcome)
+    work.end()
+}
+
+/// What a server answers, in time.
+async fn answered<T>(
+    doing: &str,
+    node: Node,
+    statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, ReplicationError> {
+    let what = format!("the {} to {doing}", node_name(node));
+    within(ANSWER, &what, statement).await?.map_err(database(doing, node))
 }
 
 /// A session on the server that the file means, if it is still that one.
@@ -91,14 +110,10 @@ async fn session(record: &Record, node: Node) -> Result<Client, ReplicationError
     let refused = |source| ReplicationError::Connect { node: node_name(node), source };
     let server = record.server(node);
     let target = Target::parse(&server.dsn).map_err(refused)?;
-    let target = super::pair::untimed(target).application_name(RESTORER);
+    let target = untimed(target).application_name(RESTORER);
     let client = target.connect().await.map_err(refused)?;
-    let doing = || super::pair::database("ask which cluster it is", node);
-    let row = client
-        .query_one("SELECT system_identifier::text FROM pg_control_system()", &[])
-        .await
-        .map_err(doing())?;
-    let found: String = row.get(0);
+    let question = client.query_one("SELECT system_identifier::text FROM pg_control_system()", &[]);
+    let found: String = answered("ask which cluster it is", node, question).await?.get(0);
     if found != server.system_identifier {
         return Err(ReplicationError::Options(format!(
             "the {} at {} is another cluster now ({found}, not {}): nothing was changed there",
@@ -107,112 +122,174 @@ async fn session(record: &Record, node: Node) -> Result<Client, ReplicationError
             server.system_identifier
         )));
     }
-    client.batch_execute("SET synchronous_commit TO local").await.map_err(doing())?;
+    let prepare = client.batch_execute(
+        "SET default_transaction_read_only TO off;
+         SET synchronous_commit TO local;
+         -- Not every version has them.
+         SELECT set_config(name, '0', false) FROM pg_settings
+         WHERE name IN ('idle_session_timeout', 'transaction_timeout')",
+    );
+    answered("prepare a session", node, prepare).await?;
     Ok(client)
 }
 
-/// Ends what is left of the run: sessions with our name, no others.
-async fn end_sessions(client: &Client, node: Node) -> Result<u64, ReplicationError> {
+/// Ends what is left of the run, and nobody else's session: those in its own database that have our name, and those that
+/// have the run's.
+async fn end_sessions(client: &Client, node: Node, oid: u32) -> Result<u64, ReplicationError> {
     let mut ended = 0;
     let begin = clock::now();
+    let run = run_name(oid);
+    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+               WHERE (application_name = $1 AND datid = $2 OR application_name = $3)
+                     AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    let parameters: [&(dyn ToSql + Sync); 3] = [&APPLICATION_NAME, &oid, &run];
     loop {
-        let rows = client
-            .query(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                 WHERE application_name = $1 AND backend_type = 'client backend' AND pid <> pg_backend_pid()",
-                &[&APPLICATION_NAME],
-            )
-            .await
-            .map_err(super::pair::database("end the sessions of the run", node))?;
+        let question = client.query(sql, &parameters);
+        let rows = answered("end the sessions of the run", node, question).await?;
         if rows.is_empty() {
             return Ok(ended);
         }
         ended = ended.max(rows.len() as u64);
         if begin.elapsed() > GONE {
-            return Err(super::pair::timeout("the sessions of the run to end", GONE));
+            return Err(timeout("the sessions of the run to end", GONE));
         }
         tokio::time::sleep(POLL).await;
     }
 }
 
-async fn restore_settings(
-    file: &mut RestoreFile,
-    node: Node,
-    client: &Client,
-    outcome: &mut Outcome,
-) -> Result<(), ReplicationError> {
-    let changed: Vec<_> = file.record().settings.iter().filter(|s| s.is_on(node)).cloned().collect();
-    for setting in changed {
-        let name = &setting.name;
-        let restored = async {
-            let found = settings::automatic(client, node, name).await?;
-            if found == setting.before {
-                return Ok(None);
-            }
-            if found.as_ref().is_some_and(|found| !setting.ours.contains(found)) {
-                return Ok(Some(format!("{name} was set by somebody else meanwhile, and left as it is")));
-            }
-            settings::alter(client, node, name, setting.before.as_deref()).await?;
-            Ok(Some(match &setting.before {
-                Some(before) => format!("{name} is {before} again"),
-                None => format!("{name} is what it was without ALTER SYSTEM again"),
-            }))
-        };
-        match restored.await {
-            Ok(told) => {
-                outcome.done.extend(told.map(|told| format!("{}: {told}", node_name(node))));
-                file.update(|record| record.settings.retain(|other| *other != setting))?;
-            }
-            Err::<_, ReplicationError>(error) => outcome.left.push(error.to_string()),
-        }
-    }
-    Ok(())
+/// Putting back under way.
+struct Work {
+    file: RestoreFile,
+    outcome: Outcome,
+    /// What is back, but could not be taken out of the file. That matters only if the file is kept.
+    unwritten: Vec<String>,
 }
 
-/// Drops the slots and the database that the run has made.
-async fn remove_objects(
-    file: &mut RestoreFile,
-    node: Node,
-    client: &Client,
-    outcome: &mut Outcome,
-) -> Result<(), ReplicationError> {
-    let record = file.record().clone();
-    let database = record.database.clone().unwrap_or_default();
-    for slot in record.slots {
-        let dropped = client
-            .query(
-                // Only if it is in our database: a name can be taken by somebody else.
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
-                 WHERE slot_name = $1 AND database = $2",
-                &[&slot, &database],
-            )
-            .await
-            .map_err(super::pair::database(format!("drop the slot {slot}"), node));
-        match dropped {
-            Ok(rows) => {
-                if !rows.is_empty() {
-                    outcome.done.push(format!("{}: the slot {slot} is dropped", node_name(node)));
+impl Work {
+    fn done(&mut self, node: Node, what: impl std::fmt::Display) {
+        self.outcome.done.push(format!("{}: {what}", node_name(node)));
+    }
+
+    fn left(&mut self, why: impl std::fmt::Display) {
+        self.outcome.left.push(why.to_string());
+    }
+
+    /// Takes out of the file what is back.
+    fn strike(&mut self, change: impl FnOnce(&mut Record)) {
+        if let Err(error) = self.file.update(change) {
+            self.unwritten.push(error.to_string());
+        }
+    }
+
+    fn has_objects(&self) -> bool {
+        let record = self.file.record();
+        !record.slots.is_empty() || record.database.is_some()
+    }
+
+    fn end(mut self) -> Result<Outcome, ReplicationError> {
+        if self.outcome.left.is_empty() {
+            self.file.remove()?;
+        } else {
+            self.outcome.left.append(&mut self.unwritten);
+            self.outcome.file = Some(self.file.path().to_owned());
+        }
+        Ok(self.outcome)
+    }
+
+    async fn restore_settings(&mut self, node: Node, client: &Client) {
+        let record = self.file.record();
+        let changed: Vec<Setting> = record.settings.iter().filter(|s| s.is_on(node)).cloned().collect();
+        for setting in changed {
+            let what = format!("the {} to put back {}", node_name(node), setting.name);
+            match within(ANSWER, &what, restore_setting(client, node, &setting)).await {
+                Ok(Ok(told)) => {
+                    if let Some(told) = told {
+                        self.done(node, told);
+                    }
+                    self.strike(|record| record.settings.retain(|other| *other != setting));
                 }
-                file.update(|record| record.slots.retain(|other| *other != slot))?;
+                Ok(Err(error)) | Err(error) => self.left(error),
             }
-            Err(error) => outcome.left.push(error.to_string()),
         }
     }
-    let Some(database) = record.database else { return Ok(()) };
-    let dropped = async {
-        let there = client.query_opt("SELECT FROM pg_database WHERE datname = $1", &[&database]).await?;
-        // Not WITH (FORCE): sessions of others are not ours to end.
-        client.batch_execute(&format!("DROP DATABASE IF EXISTS {}", quote_identifier(&database))).await?;
-        Ok(there.is_some())
-    };
-    match dropped.await.map_err(super::pair::database(format!("drop the database {database}"), node)) {
-        Ok(was_there) => {
-            if was_there {
-                outcome.done.push(format!("{}: the database {database} is dropped", node_name(node)));
+
+    /// Drops the slots and the database that the run has made.
+    async fn remove_objects(&mut self, node: Node, client: &Client) {
+        let record = self.file.record().clone();
+        // Only what is in our database: a name can be taken by somebody else.
+        let drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+                    WHERE slot_name = $1 AND datoid = $2";
+        for slot in record.slots {
+            let parameters: [&(dyn ToSql + Sync); 2] = [&slot, &record.oid];
+            let drop = client.query(drop, &parameters);
+            match answered(&format!("drop the slot {slot}"), node, drop).await {
+                Ok(rows) => {
+                    if !rows.is_empty() {
+                        self.done(node, format!("the slot {slot} is dropped"));
+                    }
+                    self.strike(|record| record.slots.retain(|other| *other != slot));
+                }
+                Err(error) => self.left(error),
             }
-            file.update(|record| record.database = None)?;
         }
-        Err(error) => outcome.left.push(error.to_string()),
+        let Some(name) = record.database else { return };
+        let what = format!("the {} to drop the database {name}", node_name(node));
+        match within(DROP, &what, drop_database(client, node, &name, record.oid)).await {
+            Ok(Ok(told)) => {
+                if let Some(told) = told {
+                    self.done(node, told);
+                }
+                self.strike(|record| record.database = None);
+            }
+            Ok(Err(error)) | Err(error) => self.left(error),
+        }
     }
-    Ok(())
+}
+
+/// Puts one setting back, and sees that it is in force. What there is to tell of it.
+async fn restore_setting(
+    client: &Client,
+    node: Node,
+    setting: &Setting,
+) -> Result<Option<String>, ReplicationError> {
+    let name = &setting.name;
+    let found = settings::automatic(client, node, name).await?;
+    if found == setting.before {
+        // Whoever wrote it may have been killed before the server was told to read it.
+        settings::reload(client, node).await?;
+        settings::check_in_force(client, node, name).await?;
+        return Ok(None);
+    }
+    if found.as_ref().is_some_and(|found| !setting.ours.contains(found)) {
+        return Ok(Some(format!("{name} was set by somebody else meanwhile, and left as it is")));
+    }
+    settings::alter(client, node, name, setting.before.as_deref()).await?;
+    settings::check_in_force(client, node, name).await?;
+    Ok(Some(match &setting.before {
+        Some(before) => format!("{name} is {before} again"),
+        None => format!("{name} is what it was without ALTER SYSTEM again"),
+    }))
+}
+
+/// Drops the run's database, if it is there. One of its name with another OID is somebody else's.
+async fn drop_database(
+    client: &Client,
+    node: Node,
+    name: &str,
+    oid: u32,
+) -> Result<Option<String>, ReplicationError> {
+    let doing = || database(format!("drop the database {name}"), node);
+    let found = client.query_opt("SELECT oid FROM pg_database WHERE datname = $1", &[&name]).await;
+    match found.map_err(doing())?.map(|row| row.get::<_, u32>(0)) {
+        None => Ok(None),
+        Some(found) if found != oid => {
+            Ok(Some(format!("the database {name} is another one than the run's, and left as it is")))
+        }
+        Some(_) => {
+            // Not WITH (FORCE): sessions of others are not ours to end.
+            let drop = format!("DROP DATABASE IF EXISTS {}", quote_identifier(name));
+            client.batch_execute(&drop).await.map_err(doing())?;
+            Ok(Some(format!("the database {name} is dropped")))
+        }
+    }
 }

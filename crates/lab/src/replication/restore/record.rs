@@ -3,6 +3,7 @@
 //! The file is locked as long as somebody works with it: by the run, afterwards by whoever puts things back. A file
 //! that is not locked belongs to a run that is no more.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -15,9 +16,11 @@ use super::super::error::ReplicationError;
 use super::super::scenario::Node;
 
 /// What the file says it is.
-const FORMAT: &str = "duramen.restore/1";
+const FORMAT: &str = "duramen.restore/2";
 /// The folder of restore files in a home.
 const FOLDER: &str = "lab/restore";
+/// The first OID that is not kept for the system (`FirstNormalObjectId`).
+const FIRST_OID: u32 = 16_384;
 
 /// What was changed, and what was there before.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,8 +35,10 @@ pub struct Record {
     pub(in super::super) settings: Vec<Setting>,
     /// Replication slots in the database of the run.
     pub(in super::super) slots: Vec<String>,
-    /// The database that the run made.
+    /// The database that the run makes, by its name.
     pub(in super::super) database: Option<String>,
+    /// Its OID, which was drawn: no other database of that name has it, nor has any other run.
+    pub(in super::super) oid: u32,
 }
 
 /// One of the servers.
@@ -93,6 +98,7 @@ impl Record {
             settings: Vec::new(),
             slots: Vec::new(),
             database: None,
+            oid: entropy::rng(entropy::seed()).u32(FIRST_OID..),
         }
     }
 
@@ -129,6 +135,15 @@ impl Record {
     /// What is known of a setting that was changed.
     pub(in super::super) fn setting(&self, node: Node, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.is(node, name))
+    }
+
+    /// The names of the settings that were changed on a server, in lower case.
+    pub(in super::super) fn names_on(&self, node: Node) -> BTreeSet<String> {
+        self.settings
+            .iter()
+            .filter(|setting| setting.is_on(node))
+            .map(|setting| setting.name.clone())
+            .collect()
     }
 
     /// Notes that a setting is about to be changed.
@@ -341,11 +356,12 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 fn read(file: &File) -> io::Result<Record> {
-    let record: Record = serde_json::from_reader(file)?;
-    if record.format == FORMAT {
-        return Ok(record);
+    let text: serde_json::Value = serde_json::from_reader(file)?;
+    match text.get("format").and_then(serde_json::Value::as_str) {
+        Some(FORMAT) => Ok(serde_json::from_value(text)?),
+        Some(other) => Err(io::Error::other(format!("it is no {FORMAT}, but {other:?}"))),
+        None => Err(io::Error::other(format!("it is no {FORMAT}"))),
     }
-    Err(io::Error::other(format!("it is no {FORMAT}")))
 }
 
 fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ReplicationError {
