@@ -50,6 +50,9 @@ pub const BARS: &[Bar] = &[
     bar("S2: stall at remote_write", "stall_s/S2/remote_write", Figure::Farthest, 0.0, "s"),
     bar("S7: stall at remote_write", "stall_s/S7/remote_write", Figure::Farthest, 0.0, "s"),
     bar("S8: stall at remote_write", "stall_s/S8/remote_write", Figure::Farthest, 0.0, "s"),
+    bar("S2: other gap at remote_write", "noise_s/S2/remote_write", Figure::Farthest, 0.0, "s"),
+    bar("S7: other gap at remote_write", "noise_s/S7/remote_write", Figure::Farthest, 0.0, "s"),
+    bar("S8: other gap at remote_write", "noise_s/S8/remote_write", Figure::Farthest, 0.0, "s"),
     bar(
         "S18: added latency against the delay that was set",
         "calibration_error_ms",

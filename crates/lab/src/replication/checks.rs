@@ -3,8 +3,10 @@
 use duramen_measure::evidence::{Evidence, Severity};
 
 use super::figures::longest_gap;
+use super::level::Level;
 use super::options::Options;
-use super::outcome::{Outcome, Pass};
+use super::outcome::{Block, Gap, Outcome, Pass};
+use super::pass::stall;
 use super::scenario::{Expect, Kind, Scenario, Wait};
 use super::summary::{cause, Told};
 
@@ -75,6 +77,13 @@ fn direction(scenario: &Scenario, outcome: &Outcome, told: &Told, major: u32, ev
                 Some(seen) => format!("{}{feedback} stalled for {stall_s:.2} s ({seen})", block.level),
                 None => format!("{}{feedback} did not stall", block.level),
             };
+            if let Some(idle_s) = idle_while_held_up(pass, block).filter(|_| wanted.is_none()) {
+                wrong.push(format!(
+                    "{}{feedback}: no commits for {idle_s:.2} s while the replay was held up",
+                    block.level
+                ));
+                continue;
+            }
             if seen == wanted {
                 if !right.contains(&what) {
                     right.push(what);
@@ -88,6 +97,19 @@ fn direction(scenario: &Scenario, outcome: &Outcome, told: &Told, major: u32, ev
     let passed = wrong.is_empty();
     let detail = if passed { right } else { wrong }.join("; ");
     evidence.check(format!("direction/{}", told.id), passed, format!("{}: {detail}", told.name));
+}
+
+/// The longest time without commits in a block that is told as no stall, in seconds, if the replay was held up for most
+/// of it and it lasted for half of the blocker's time or longer. Level and wait say that the one did not hold up the
+/// other; that commits went on is what has to be seen.
+fn idle_while_held_up(pass: &Pass, block: &Block) -> Option<f64> {
+    let least = pass.blocker? / 2;
+    let held_up = |gap: &&Gap| {
+        gap.cause.is_none()
+            && gap.length >= least
+            && stall::cause(&pass.samples, gap.begin, gap.begin + gap.length, Level::RemoteApply).is_some()
+    };
+    block.gaps.iter().filter(held_up).map(|gap| gap.length.as_secs_f64()).max_by(f64::total_cmp)
 }
 
 /// What the replay is to wait for in a pass, if it is to wait at all.

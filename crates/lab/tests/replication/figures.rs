@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use duramen_lab::replication::bars::{compare, Outcome as Met};
 use duramen_lab::replication::findings;
-use duramen_lab::replication::outcome::{Block, Outcome};
+use duramen_lab::replication::outcome::{Block, Gap, Outcome};
 use duramen_lab::replication::scenario::Wait;
 use duramen_lab::replication::summary::{Summary, SAMPLES};
 use duramen_lab::replication::Level;
@@ -121,7 +121,7 @@ fn a_stall_is_held_against_the_true_length_of_what_caused_it() {
     assert_eq!(p50(&evidence, "blocker_s/S2"), 6.0);
     assert!((p50(&evidence, "stall_error_s/S2") + 0.09).abs() < 0.02);
     let rows = compare(&evidence);
-    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert_eq!(rows.len(), 3, "{rows:?}");
     assert!(rows.iter().all(|row| row.outcome == Met::Met), "{rows:?}");
     let evidence = crate::synthetic::evidence(&[stall(2, Wait::Snapshot, 5.7, 0.0)]);
     assert!(compare(&evidence).iter().any(|row| row.outcome == Met::Missed));
@@ -299,4 +299,31 @@ fn every_finding_has_a_text_that_ends() {
     assert!(evidence.findings.iter().any(|finding| finding.rule == "skipped"));
     let again = duramen_lab::replication::diagnose(&evidence);
     assert!(again.iter().any(|finding| finding.rule == "invalid" && finding.text.starts_with("S13 ")));
+}
+
+#[test]
+fn a_weaker_level_that_does_not_go_on_is_wrong_whatever_it_is_told_as() {
+    let mut outcome = stall(2, Wait::Snapshot, 6.0, 0.0);
+    let (written, applied) = (0, 1);
+    // The replay is held up at every level alike.
+    outcome.passes[written].samples = outcome.passes[applied].samples.clone();
+    assert!(check(&evidence(&[outcome.clone()]), "direction/S2").passed);
+    let gap =
+        Gap { cause: None, length: Duration::from_secs(4), ..outcome.passes[applied].blocks[0].gaps[0] };
+    outcome.passes[written].blocks[0].gaps = vec![gap];
+    let evidence = evidence(&[outcome.clone()]);
+    let direction = check(&evidence, "direction/S2");
+    assert!(!direction.passed);
+    assert!(direction.detail.contains("no commits for 4.00 s while the replay was held up"), "{direction:?}");
+    let missed = |row: &duramen_lab::replication::bars::Row| row.outcome == Met::Missed;
+    assert!(compare(&evidence)
+        .iter()
+        .filter(|row| missed(row))
+        .any(|row| row.bar.name.starts_with("noise_s")));
+    // A shorter one, or one while nothing held up the replay, is the machine's.
+    outcome.passes[written].blocks[0].gaps[0].length = Duration::from_secs(2);
+    assert!(check(&crate::synthetic::evidence(&[outcome.clone()]), "direction/S2").passed);
+    outcome.passes[written].blocks[0].gaps[0].length = Duration::from_secs(4);
+    outcome.passes[written].samples.iter_mut().for_each(|sample| sample.wait = None);
+    assert!(check(&crate::synthetic::evidence(&[outcome]), "direction/S2").passed);
 }
