@@ -17,12 +17,17 @@ use super::pair::{Pair, APPLICATION_NAME};
 use super::pass::text::Names;
 use super::pass::{self, failed, run_on_primary, staleness, within, Bench, Unit, PATIENCE};
 use super::plan;
-use super::scenario::{catalog, Need, Node, Scenario};
+use super::scenario::{catalog, Kind, Need, Node, Scenario, Special};
 use super::summary::Summary;
 use super::{bars, figures, findings, SUITE};
 
 /// No repeat of a scenario is begun that would end later than so long after the beginning.
 pub const LIMIT: Duration = Duration::from_secs(57 * 60);
+
+/// The kind of scenario that needs a reader who is in the way for at least [`LEAST_WAIT`].
+const CANCELLED_WAIT: Kind = Kind::Special(Special::CancelledWait);
+/// Long enough to see a commit wait, and to cancel it.
+const LEAST_WAIT: Duration = Duration::from_millis(500);
 
 /// What was measured.
 #[derive(Debug, Default)]
@@ -410,6 +415,13 @@ impl Run<'_> {
     /// What a scenario needs and is not there.
     async fn lacks(&self, scenario: &Scenario) -> Result<Option<String>, ReplicationError> {
         let pair = self.bench.pair;
+        let cut = self.bench.options.cuts_readers_after();
+        if let Some(cut) = cut.filter(|cut| scenario.kind == CANCELLED_WAIT && *cut < LEAST_WAIT) {
+            return Ok(Some(format!(
+                "a max_standby_streaming_delay of {} ms leaves no time to cancel a commit that waits",
+                cut.as_millis()
+            )));
+        }
         for need in scenario.needs {
             match need {
                 Need::OwnPair if !pair.is_own() => {

@@ -56,6 +56,17 @@ fn half_of_the_time_is_enough_for_a_wait() {
 }
 
 #[test]
+fn a_wait_that_is_cut_short_is_expected_for_as_long_as_it_is_let() {
+    let expect = [Expect::Startup(Wait::Snapshot)];
+    let cut = |ms| Circumstances { longest_wait: Duration::from_millis(ms), ..NOW };
+    let quiet = pass(Vec::new());
+    assert_eq!(unmet(&expect, &quiet, &cut(0)), [""; 0]);
+    assert_eq!(unmet(&expect, &quiet, &cut(500)), [""; 0], "too short for the samplers");
+    assert_eq!(unmet(&expect, &quiet, &cut(1_000)).len(), 1);
+    assert_eq!(unmet(&expect, &pass(waiting(0, 900, Wait::Snapshot)), &cut(1_000)), [""; 0]);
+}
+
+#[test]
 fn another_wait_is_named() {
     let told = unmet(&[Expect::Startup(Wait::Lock)], &pass(waiting(0, 4_000, Wait::Snapshot)), &NOW);
     assert!(told[0].contains("0.0 s for a reader's lock"), "{told:?}");

@@ -7,14 +7,14 @@ use duramen_lab::replication::findings;
 use duramen_lab::replication::outcome::{Block, Gap, Outcome};
 use duramen_lab::replication::scenario::Wait;
 use duramen_lab::replication::summary::{Summary, SAMPLES};
-use duramen_lab::replication::Level;
+use duramen_lab::replication::{Level, Options};
 use duramen_measure::entropy;
 use duramen_measure::evidence::{Check, Evidence, Severity, Verdict};
 use duramen_measure::statistics;
 
 use crate::synthetic::{
-    closed, evidence, evidence_on, latency, ms, open, outcome, pass, saturation, stall, stall_pass, whole,
-    PLAIN,
+    closed, evidence, evidence_on, evidence_with, latency, ms, open, outcome, pass, saturation, stall,
+    stall_pass, whole, PLAIN,
 };
 
 fn check<'a>(evidence: &'a Evidence, name: &str) -> &'a Check {
@@ -326,4 +326,29 @@ fn a_weaker_level_that_does_not_go_on_is_wrong_whatever_it_is_told_as() {
     outcome.passes[written].blocks[0].gaps[0].length = Duration::from_secs(4);
     outcome.passes[written].samples.iter_mut().for_each(|sample| sample.wait = None);
     assert!(check(&crate::synthetic::evidence(&[outcome]), "direction/S2").passed);
+}
+
+#[test]
+fn a_reader_that_the_standby_ends_stops_commits_for_as_long_as_it_is_let() {
+    let is_right = |delay_ms, stall_s| {
+        let options = Options { max_standby_delay_ms: delay_ms, ..Options::new("unused", "unused") };
+        let evidence = evidence_with(18, &[stall(8, Wait::Lock, stall_s, stall_s)], &[], &options);
+        check(&evidence, "direction/S8").passed
+    };
+    for (delay_ms, stall_s, expected) in [
+        (0, 0.0, true),
+        (0, 2.0, false),
+        (700, 0.0, true),
+        (700, 1.1, true),
+        (3_000, 3.05, true),
+        (3_000, 0.0, false),
+        (3_000, 5.9, false),
+        // Nobody is ended before the blocker's time is over.
+        (30_000, 5.9, true),
+        (30_000, 0.0, false),
+        (-1, 5.9, true),
+        (-1, 0.0, false),
+    ] {
+        assert_eq!(is_right(delay_ms, stall_s), expected, "{delay_ms} ms, {stall_s} s");
+    }
 }
