@@ -179,3 +179,15 @@ async fn what_was_committed_is_seen_on_the_standby_at_once_only_at_remote_apply(
     assert!(applied.commits > 0 && local.commits == applied.commits);
     assert_eq!(local.visible_after.count(), local.commits);
 }
+
+#[tokio::test]
+async fn one_statement_and_growing_numbers_of_clients_have_no_gaps() {
+    let measured = quick(&[11, 14], |_| {}).await;
+    for outcome in &measured.outcomes {
+        assert_eq!(outcome.failed, None, "S{}", outcome.number);
+        for block in outcome.passes.iter().flat_map(|pass| &pass.blocks) {
+            assert!(block.committed > 0, "S{}: {:?}", outcome.number, block.failed);
+            assert_eq!(block.gaps, [], "S{} {}", outcome.number, block.level);
+        }
+    }
+}

@@ -88,6 +88,7 @@ pub(crate) fn closed(level: Level, median_ms: f64) -> Block {
         commits: Vec::new(),
         committed: 3,
         failed: None,
+        dropped: 0,
         gaps: Vec::new(),
     }
 }
