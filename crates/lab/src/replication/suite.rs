@@ -194,6 +194,7 @@ pub async fn measure(
         done: Duration::ZERO,
         left: Duration::ZERO,
         took: Vec::new(),
+        managed: Vec::new(),
     };
     run.whole(scenarios).await
 }
@@ -213,6 +214,8 @@ struct Run<'a> {
     left: Duration,
     /// The longest repeat of each scenario so far.
     took: Vec<(u32, Duration)>,
+    /// Conditions that are not measured, because somebody else manages the setting; with the reason.
+    managed: Vec<(Conditions, String)>,
 }
 
 impl Run<'_> {
@@ -263,7 +266,10 @@ impl Run<'_> {
             }
             let begin = clock::now();
             if let Err(error) = self.repeat_of(scenario, &units, outcome).await {
-                outcome.failed = Some(error.to_string());
+                match error {
+                    ReplicationError::Managed { .. } => outcome.skipped = Some(error.to_string()),
+                    _ => outcome.failed = Some(error.to_string()),
+                }
                 (self.say)(&format!("S{} was not measured to its end: {error}", scenario.number));
                 if let Err(error) = self.clean_up().await {
                     measured
@@ -280,6 +286,9 @@ impl Run<'_> {
                 outcome.skipped = Some("the run was given up before".to_owned());
             }
         }
+        measured.notes.extend(self.managed.iter().map(|(conditions, reason)| {
+            format!("Nothing was measured with {}: {reason}", in_words(*conditions))
+        }));
         if !cut.is_empty() {
             measured.notes.push(format!(
                 "The time of the run ({} min) did not suffice for all repeats: {}.",
@@ -303,8 +312,25 @@ impl Run<'_> {
         outcome: &mut Outcome,
     ) -> Result<(), ReplicationError> {
         for unit in units {
+            if let Some((_, reason)) = self.managed.iter().find(|(managed, _)| *managed == unit.conditions) {
+                if outcome.passes.is_empty() {
+                    outcome.skipped = Some(reason.clone());
+                }
+                continue;
+            }
             (self.say)(&self.progress(scenario, *unit));
-            self.set(unit.conditions).await?;
+            match self.set(unit.conditions).await {
+                // What others manage is left to them; the other conditions can be measured.
+                Err(error @ ReplicationError::Managed { .. }) => {
+                    self.managed.push((unit.conditions, error.to_string()));
+                    if outcome.passes.is_empty() {
+                        outcome.skipped = Some(error.to_string());
+                    }
+                    continue;
+                }
+                set => set?,
+            }
+            outcome.skipped = None;
             self.set_up(scenario).await?;
             outcome.passes.push(pass::run(self.bench, scenario, *unit).await?);
             let guess = plan::guess(scenario, self.bench.options);
@@ -446,6 +472,13 @@ impl Run<'_> {
         }
         Ok(None)
     }
+}
+
+/// Conditions as one says them.
+fn in_words(conditions: Conditions) -> String {
+    let feedback = if conditions.feedback { "on" } else { "off" };
+    let rtt = if conditions.rtt_ms > 0 { format!(", {} ms away", conditions.rtt_ms) } else { String::new() };
+    format!("hot_standby_feedback {feedback}{rtt}")
 }
 
 /// A time as one says it.
