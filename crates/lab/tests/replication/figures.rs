@@ -203,9 +203,44 @@ fn a_known_delay_is_what_the_tool_measures_itself_against() {
         pass(PLAIN, repeat, blocks.collect())
     });
     let evidence = evidence(&[outcome(18, passes.collect())]);
-    assert!((p50(&evidence, "calibration_error_ms") - 1.0).abs() < 0.2);
     assert!((p50(&evidence, "added_ms/S18") - 51.0).abs() < 0.2);
+    assert!((p50(&evidence, "calibration_beyond_ms") - 4.1).abs() < 0.2);
+    // A millisecond more than the delay and all of a commit's time.
+    assert!((p50(&evidence, "calibration_error_ms") - 1.0).abs() < 0.2);
     assert_eq!(evidence.measurement("calibration_error_ms").unwrap().count, 9);
+}
+
+#[test]
+fn what_runs_inside_a_known_delay_is_no_error_and_one_bad_block_is() {
+    let calibrated = |responses: &[f64]| {
+        let pairs = responses.iter().flat_map(|response| [(0.0, 8.0), (50.0, *response)]);
+        let blocks = pairs
+            .map(|(delay, response)| Block { apply_delay: ms(delay), ..open(Level::RemoteApply, response) });
+        let evidence = evidence(&[outcome(18, vec![pass(PLAIN, 0, blocks.collect())])]);
+        let row = compare(&evidence).into_iter().find(|row| row.bar.name == "calibration_error_ms").unwrap();
+        (row.measured, row.outcome)
+    };
+    // Six of the eight milliseconds that a commit takes without the delay were over before the replay.
+    let (error, outcome) = calibrated(&[52.0, 51.0, 52.0, 55.0]);
+    assert_eq!((error, outcome), (0.0, Met::Met));
+    // Errors of both signs must not make up for each other.
+    let (error, outcome) = calibrated(&[40.0, 68.0, 52.0]);
+    assert!((9.5..11.0).contains(&error), "{error}");
+    assert_eq!(outcome, Met::Missed);
+}
+
+#[test]
+fn a_block_without_load_does_not_shift_the_pairs_of_the_others() {
+    let mut blocks = Vec::new();
+    for drift in [0.0, 10.0, 20.0, 30.0] {
+        blocks.extend([open(Level::RemoteWrite, 2.0 + drift), open(Level::RemoteApply, 5.0 + drift)]);
+    }
+    let nothing = duramen_measure::histogram::LatencyHistogram::new;
+    blocks[2] = Block { response: nothing(), service: nothing(), committed: 0, ..blocks[2].clone() };
+    let evidence = evidence(&[outcome(1, vec![pass(PLAIN, 0, blocks)])]);
+    let added = evidence.measurement("added_ms/S1").unwrap();
+    assert_eq!(added.count, 3);
+    assert!(added.min > 2.8 && added.max < 3.2, "{added:?}");
 }
 
 #[test]
