@@ -163,8 +163,7 @@ fn blocked(told: &Told, seen: &Seen) -> String {
 #[must_use]
 pub fn feedback(summary: &Summary<'_>) -> Grid {
     let rows = summary.scenarios.iter().filter(|told| told.kind == "stall").filter_map(|told| {
-        let with = |feedback| told.seen.iter().find(|seen| seen.feedback == feedback && seen.rtt_ms == 0);
-        let (off, on) = (with(false)?, with(true)?);
+        let (off, on) = (told.nearest(false)?, told.nearest(true)?);
         let stalls = |seen: &Seen| seen.levels.iter().any(|at| at.stall_s > 0.0);
         let answer = match (stalls(off), stalls(on)) {
             _ if told.is_invalid() => "INVALID",

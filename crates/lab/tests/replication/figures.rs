@@ -387,3 +387,23 @@ fn a_reader_that_the_standby_ends_stops_commits_for_as_long_as_it_is_let() {
         assert_eq!(is_right(delay_ms, stall_s), expected, "{delay_ms} ms, {stall_s} s");
     }
 }
+
+#[test]
+fn what_is_invalid_means_nothing() {
+    let mut outcomes = [stall(2, Wait::Snapshot, 6.0, 0.0), saturation(14), latency(1, 9.0, 1.0)];
+    let before = rules(&evidence(&outcomes));
+    for rule in ["feedback_prevents_stall", "apply_bound", "flush_not_replay"] {
+        assert!(before.iter().any(|(found, _)| found == rule), "no {rule}: {before:?}");
+    }
+    for pass in outcomes.iter_mut().flat_map(|outcome| &mut outcome.passes) {
+        pass.unmet.push("it did not happen".to_owned());
+    }
+    assert_eq!(rules(&evidence(&outcomes)), []);
+}
+
+#[test]
+fn what_feedback_does_is_told_also_when_the_servers_are_never_near() {
+    let mut outcome = stall(2, Wait::Snapshot, 6.0, 0.0);
+    outcome.passes.iter_mut().for_each(|pass| pass.conditions.rtt_ms = 5);
+    assert!(has(&evidence(&[outcome]), "feedback_prevents_stall"));
+}
