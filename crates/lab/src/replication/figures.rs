@@ -259,6 +259,9 @@ impl Figures<'_> {
                 each(&values)
             };
             self.values(format!("stall_s/{id}/{level}{suffix}"), "s", longest(true));
+            let blocks = passes.iter().flat_map(|pass| &pass.blocks).filter(|block| block.level == level);
+            let totals: Vec<f64> = blocks.map(stalled).collect();
+            self.values(format!("stall_total_s/{id}/{level}{suffix}"), "s", each(&totals));
             self.values(format!("noise_s/{id}/{level}{suffix}"), "s", longest(false));
         }
         let blockers: Vec<f64> =
@@ -366,6 +369,11 @@ pub(super) fn longest_gap(block: &Block, is_stall: bool) -> (f64, Option<&'stati
     let gaps = block.gaps.iter().filter(|gap| gap.cause.is_some() == is_stall);
     let longest = gaps.max_by_key(|gap| gap.length);
     longest.map_or((0.0, None), |gap| (gap.length.as_secs_f64(), gap.cause.map(summary::cause)))
+}
+
+/// All stalls of a block together, in seconds.
+fn stalled(block: &Block) -> f64 {
+    block.gaps.iter().filter(|gap| gap.cause.is_some()).map(|gap| gap.length.as_secs_f64()).sum()
 }
 
 /// The delay that a scenario sets, in milliseconds.

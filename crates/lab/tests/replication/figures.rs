@@ -107,6 +107,7 @@ fn conditions_are_told_apart_by_their_names() {
     assert!((p50(&evidence, "stall_s/S2/remote_apply") - 6.0).abs() < 0.05);
     assert_eq!(p50(&evidence, "stall_s/S2/remote_apply/feedback"), 0.0);
     assert_eq!(p50(&evidence, "stall_s/S2/remote_write"), 0.0);
+    assert!((p50(&evidence, "stall_total_s/S2/remote_apply") - 6.0).abs() < 0.05);
     assert_eq!(evidence.measurement("stall_s/S2/remote_apply").unwrap().count, 3);
     let far = Outcome { passes: vec![pass(crate::synthetic::PLAIN, 0, vec![])], ..outcome(1, vec![]) };
     let conditions = duramen_lab::replication::outcome::Conditions { feedback: false, rtt_ms: 20 };
