@@ -102,6 +102,15 @@ pub struct Timeline {
     pub lag_ms: Vec<Option<u64>>,
     /// What the startup process waited for.
     pub wait: Vec<Option<String>>,
+    /// How much WAL the primary wrote, in bytes a second.
+    #[serde(default)]
+    pub written_bytes_per_s: Vec<Option<u64>>,
+    /// How much of it the standby replayed, in bytes a second.
+    #[serde(default)]
+    pub replayed_bytes_per_s: Vec<Option<u64>>,
+    /// The most sessions of the load that waited for the standby.
+    #[serde(default)]
+    pub waiting_sessions: Vec<Option<u64>>,
     /// Times of a second and more without commits.
     pub gaps: Vec<TimelineGap>,
 }

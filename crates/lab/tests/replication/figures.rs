@@ -266,6 +266,11 @@ fn a_time_line_shows_commits_and_the_age_of_what_is_not_replayed() {
     let lag = line.lag_ms[80].unwrap();
     assert!((4_800..=5_000).contains(&lag), "five seconds after it began: {lag}");
     assert_eq!(line.lag_ms[20], Some(0));
+    // The samples write 10 kB a second; the replay stands still, and then makes up for it.
+    assert_eq!((line.written_bytes_per_s[20], line.written_bytes_per_s[50]), (Some(10_000), Some(10_000)));
+    assert_eq!((line.replayed_bytes_per_s[20], line.replayed_bytes_per_s[50]), (Some(10_000), Some(0)));
+    assert!(line.replayed_bytes_per_s[90..92].iter().flatten().any(|rate| *rate > 100_000), "{line:?}");
+    assert_eq!(line.waiting_sessions[50], Some(0));
     assert_eq!(line.gaps.len(), 1);
     assert_eq!(line.gaps[0].cause.as_deref(), Some("snapshot"));
     assert!(summary.timeline("S2/remote_write").unwrap().gaps.is_empty());
