@@ -89,8 +89,8 @@ pub enum ReplicationError {
         /// The restore file.
         file: PathBuf,
     },
-    /// The pair is managed by Patroni, whose settings the suite does not change. Scenarios that need another value are
-    /// skipped.
+    /// The pair is managed by Patroni, whose settings the suite does not change. Conditions, or scenarios, that need another
+    /// value are left out, and a finding tells so.
     #[error("{name} is managed by Patroni; to have this measured, run: {command}")]
     Managed {
         /// The setting.

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::outcome::{Pass, Sample};
+use super::outcome::{Block, Pass, Sample};
 use super::pass::sample::PERIOD;
 use super::pass::stall::EVIDENCE;
 use super::scenario::{Expect, Wait};
@@ -14,24 +14,42 @@ use super::scenario::{Expect, Wait};
 /// One sample speaks for no more time than this: whoever was held up longer has not looked.
 const SPEAKS_FOR: Duration = Duration::from_millis(300);
 
+/// If a larger share of the operations of a block failed, its figures are not those of its commits.
+const MOST_FAILED: f64 = 0.01;
+
 /// What is known of a pass beside what it brings back.
 #[derive(Debug, Clone, Copy)]
 pub struct Circumstances {
     /// The major version of the servers.
     pub major: u32,
     /// How long the startup process can wait before the reader is cancelled: the length of the blocker, or
-    /// `max_standby_streaming_delay` if that is shorter.
+    /// `max_standby_streaming_delay` if that is shorter. Of waits that are too short to be seen for sure none is expected.
     pub longest_wait: Duration,
     /// WAL records with a full-page image, if they were counted.
     pub full_page_images: Option<u64>,
 }
 
-/// The expectations that a pass did not meet, in words.
+/// The expectations that a pass did not meet, in words; one of every pass is that its load was committed.
 #[must_use]
 pub fn unmet(expect: &[Expect], pass: &Pass, circumstances: &Circumstances) -> Vec<String> {
     let helped =
         pass.conditions.feedback && expect.iter().any(|expect| matches!(expect, Expect::FeedbackHelps(true)));
-    expect.iter().filter_map(|expect| reason(expect, pass, circumstances, helped)).collect()
+    let reasons = expect.iter().filter_map(|expect| reason(expect, pass, circumstances, helped));
+    reasons.chain(pass.blocks.iter().filter_map(failures)).collect()
+}
+
+/// Too many operations of a block that failed, in words.
+fn failures(block: &Block) -> Option<String> {
+    let (count, first) = block.failed.as_ref()?;
+    let all = block.committed + count;
+    if block.dropped == 0 && *count as f64 <= all as f64 * MOST_FAILED {
+        return None;
+    }
+    let dropped = match block.dropped {
+        0 => String::new(),
+        dropped => format!(" ({dropped} of them because the queue was full)"),
+    };
+    Some(format!("{count} of {all} operations at {} failed{dropped}, the first: {first}", block.level))
 }
 
 /// Whether a pass is expected to bring about a wait of the startup process.
@@ -104,6 +122,10 @@ fn reason(expect: &Expect, pass: &Pass, circumstances: &Circumstances, helped: b
 
 fn waited(pass: &Pass, wait: Wait, circumstances: &Circumstances) -> Option<String> {
     let least = circumstances.longest_wait / 2;
+    if least < PERIOD * EVIDENCE as u32 {
+        // Over before the samplers could be sure of it: that a reader was cancelled is all there is to be seen.
+        return None;
+    }
     let seen = time_in(&pass.samples, wait);
     (seen < least).then(|| {
         let others: Vec<String> =

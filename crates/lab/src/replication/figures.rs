@@ -228,18 +228,26 @@ impl Figures<'_> {
         }
     }
 
-    /// What a known delay of the replay adds, and how far from it that is.
+    /// What a known delay of the replay adds, how much longer than the delay a commit takes with it, and how far that is
+    /// from what it can be. The standby replays a commit when its time on the primary, plus the delay, is over. What runs
+    /// in between (the flush, the way to the standby) is inside the delay and not added to it; of a commit's time without
+    /// the delay, all or nothing may be. So a response is right between the delay alone, and the delay and that time.
     fn calibration(&mut self, scenario: &Scenario, id: &str, suffix: &str, repeats: &[Vec<&Block>]) {
-        let values = differences(
+        let pairs = paired(
             repeats,
             |block| block.apply_delay == Duration::ZERO,
             |block| block.apply_delay > Duration::ZERO,
         );
         let set = repeats.iter().flatten().map(|block| block.apply_delay).max().unwrap_or_default();
         let known_ms = if set > Duration::ZERO { clock::ms(set) } else { delay_set(scenario).unwrap_or(0.0) };
-        let errors =
-            values.iter().map(|values| values.iter().map(|value| value - known_ms).collect()).collect();
-        self.values(format!("added_ms/{id}{suffix}"), "ms", values);
+        let each = |figure: &dyn Fn(f64, f64) -> f64| -> Vec<Vec<f64>> {
+            let of_repeat = |pairs: &Vec<(f64, f64)>| pairs.iter().map(|(a, b)| figure(*a, *b)).collect();
+            pairs.iter().map(of_repeat).collect()
+        };
+        let beyond = |with: f64| with - known_ms;
+        self.values(format!("added_ms/{id}{suffix}"), "ms", each(&|without, with| with - without));
+        self.values(format!("calibration_beyond_ms{suffix}"), "ms", each(&|_, with| beyond(with)));
+        let errors = each(&|without, with| beyond(with) - beyond(with).clamp(0.0, without.max(0.0)));
         self.values(format!("calibration_error_ms{suffix}"), "ms", errors);
     }
 
@@ -251,6 +259,9 @@ impl Figures<'_> {
                 each(&values)
             };
             self.values(format!("stall_s/{id}/{level}{suffix}"), "s", longest(true));
+            let blocks = passes.iter().flat_map(|pass| &pass.blocks).filter(|block| block.level == level);
+            let totals: Vec<f64> = blocks.map(stalled).collect();
+            self.values(format!("stall_total_s/{id}/{level}{suffix}"), "s", each(&totals));
             self.values(format!("noise_s/{id}/{level}{suffix}"), "s", longest(false));
         }
         let blockers: Vec<f64> =
@@ -309,24 +320,48 @@ fn median(latencies: &LatencyHistogram) -> Option<f64> {
     (!latencies.is_empty()).then(|| clock::ms(latencies.quantile(0.5)))
 }
 
-/// Strong minus weak, the n-th block of the one with the n-th of the other, by repeat: of open loops where both have
-/// some, else of closed ones.
+/// Strong minus weak, by repeat.
 fn differences(
     repeats: &[Vec<&Block>],
     weak: impl Fn(&Block) -> bool,
     strong: impl Fn(&Block) -> bool,
 ) -> Vec<Vec<f64>> {
-    let split: Vec<_> = repeats.iter().map(|blocks| (loops(blocks, &weak), loops(blocks, &strong))).collect();
-    let is_open = split.iter().any(|((weak, _), (strong, _))| !weak.is_empty() && !strong.is_empty());
-    let of_repeat = |((weak_open, weak_closed), (strong_open, strong_closed)): &(_, _)| {
-        let (weak, strong): (&Vec<&Block>, &Vec<&Block>) =
-            if is_open { (weak_open, strong_open) } else { (weak_closed, strong_closed) };
-        weak.iter()
-            .zip(strong)
-            .filter_map(|(weak, strong)| Some(median(latency(strong))? - median(latency(weak))?))
+    let pairs = paired(repeats, weak, strong);
+    pairs.iter().map(|pairs| pairs.iter().map(|(weak, strong)| strong - weak).collect()).collect()
+}
+
+/// The median latencies, by repeat, of the n-th weak block and the n-th strong one: of open loops where there are some,
+/// else of closed ones. Blocks are counted before those without load are left out, so that one of them does not make
+/// neighbours of blocks that were none.
+fn paired(
+    repeats: &[Vec<&Block>],
+    weak: impl Fn(&Block) -> bool,
+    strong: impl Fn(&Block) -> bool,
+) -> Vec<Vec<(f64, f64)>> {
+    let wanted = |blocks: &[&'_ Block], wanted: &dyn Fn(&Block) -> bool| -> Vec<Option<(bool, f64)>> {
+        let of = |block: &&Block| Some((!block.response.is_empty(), median(latency(block))?));
+        blocks.iter().filter(|block| wanted(block)).map(of).collect()
+    };
+    let alike = |blocks: &Vec<&Block>| -> Vec<(bool, f64, f64)> {
+        let both = wanted(blocks, &weak).into_iter().zip(wanted(blocks, &strong));
+        let alike = both.filter_map(|(weak, strong)| match (weak?, strong?) {
+            ((weak_open, weak), (strong_open, strong)) if weak_open == strong_open => {
+                Some((weak_open, weak, strong))
+            }
+            _ => None,
+        });
+        alike.collect()
+    };
+    let repeats: Vec<_> = repeats.iter().map(alike).collect();
+    let is_open = repeats.iter().flatten().any(|(is_open, ..)| *is_open);
+    let of_repeat = |pairs: Vec<(bool, f64, f64)>| {
+        pairs
+            .into_iter()
+            .filter(|(open, ..)| *open == is_open)
+            .map(|(_, weak, strong)| (weak, strong))
             .collect()
     };
-    split.iter().map(of_repeat).collect()
+    repeats.into_iter().map(of_repeat).collect()
 }
 
 /// The longest gap of a block that is a stall (or that is none), in seconds, with its cause.
@@ -334,6 +369,11 @@ pub(super) fn longest_gap(block: &Block, is_stall: bool) -> (f64, Option<&'stati
     let gaps = block.gaps.iter().filter(|gap| gap.cause.is_some() == is_stall);
     let longest = gaps.max_by_key(|gap| gap.length);
     longest.map_or((0.0, None), |gap| (gap.length.as_secs_f64(), gap.cause.map(summary::cause)))
+}
+
+/// All stalls of a block together, in seconds.
+fn stalled(block: &Block) -> f64 {
+    block.gaps.iter().filter(|gap| gap.cause.is_some()).map(|gap| gap.length.as_secs_f64()).sum()
 }
 
 /// The delay that a scenario sets, in milliseconds.

@@ -1,5 +1,6 @@
 //! Rules over what was seen that say what it means and what to do. They look at waits, WAL and intervals, never at the
-//! name of a scenario.
+//! name of a scenario. What was invalid means nothing, and is left out; only what happened all the same (cancelled
+//! queries, gaps of the machine) is told of it.
 
 use duramen_measure::evidence::{Evidence, Finding, Severity};
 
@@ -50,7 +51,7 @@ fn stalls(summary: &Summary<'_>, found: &mut Vec<Finding>) {
     for (rule, cause) in advice::CAUSES {
         let mut worst: Option<(f64, String)> = None;
         let mut places = Vec::new();
-        for (told, seen) in summary.seen() {
+        for (told, seen) in summary.valid() {
             let is_so = |at: &&AtLevel| at.cause.as_deref() == Some(cause) && at.stall_s >= STALL_S;
             // The weakest level that stops; all stronger ones do, too.
             let Some(at) = seen.levels.iter().find(is_so) else { continue };
@@ -84,7 +85,7 @@ fn stalls(summary: &Summary<'_>, found: &mut Vec<Finding>) {
 /// Whether `hot_standby_feedback` prevents a stall: from the same scenario with and without.
 fn feedback(summary: &Summary<'_>, found: &mut Vec<Finding>) {
     for told in &summary.scenarios {
-        let with = |feedback| told.seen.iter().find(|seen| seen.feedback == feedback && seen.rtt_ms == 0);
+        let with = |feedback| told.nearest(feedback).filter(|seen| seen.unmet.is_empty());
         let (Some(off), Some(on)) = (with(false), with(true)) else { continue };
         let longest = |seen: &Seen| seen.levels.iter().map(|at| at.stall_s).fold(0.0, f64::max);
         let (without_s, with_s) = (longest(off), longest(on));
@@ -109,7 +110,7 @@ fn feedback(summary: &Summary<'_>, found: &mut Vec<Finding>) {
 
 /// The ceiling of the throughput at remote_apply, from scenarios with growing numbers of clients.
 fn apply_bound(summary: &Summary<'_>, found: &mut Vec<Finding>) {
-    for (told, seen) in summary.seen() {
+    for (told, seen) in summary.valid() {
         let ceiling = |level: Level| {
             let curve = curve(summary, "throughput_per_s", &told.id, level, &seen.suffix);
             curve.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
@@ -159,7 +160,7 @@ fn is_above_zero(interval: Option<ToldInterval>) -> Option<ToldInterval> {
 /// How much of what remote_apply adds is the flush on the standby, and not the replay.
 fn flush_share(summary: &Summary<'_>, found: &mut Vec<Finding>) {
     let mut shares = Vec::new();
-    for (told, seen) in summary.seen() {
+    for (told, seen) in summary.valid() {
         let of = |figure: &str| is_above_zero(summary.interval(&seen.name(figure, told, None)));
         if let (Some(added), Some(flush)) = (of("added_ms"), of("flush_ms")) {
             let share = flush.estimate / added.estimate;
@@ -189,16 +190,20 @@ fn round_trip(summary: &Summary<'_>, found: &mut Vec<Finding>) {
             let p50 = |level: Level| summary.p50(&seen.name("latency_ms", told, Some(level.name())));
             Some(p50(Level::RemoteApply)? / p50(Level::RemoteWrite)?.max(1e-6))
         };
-        let near = told.seen.iter().find(|seen| seen.rtt_ms == 0 && !seen.feedback);
-        let far = told.seen.iter().rev().find(|seen| seen.rtt_ms > 0 && !seen.feedback);
-        let (Some(near), Some(far)) = (near, far) else { continue };
+        let Some(near) = told.nearest(false) else { continue };
+        let far = |seen: &&Seen| seen.rtt_ms > near.rtt_ms && !seen.feedback;
+        let Some(far) = told.seen.iter().rev().find(far) else { continue };
+        if !near.unmet.is_empty() || !far.unmet.is_empty() {
+            continue;
+        }
         let (Some(before), Some(after)) = (ratio(near), ratio(far)) else { continue };
         if told.kind == "latency" && after < before * 0.8 {
             let text = format!(
-                "{}: remote_apply takes {} times as long as remote_write next door, {} times with a round trip of {} \
+                "{}: remote_apply takes {} times as long as remote_write with a round trip of {} ms, {} times with {} \
                  ms: the farther the standby, the less of a commit's time the level decides.",
                 told.title(),
                 number(before),
+                near.rtt_ms,
                 number(after),
                 far.rtt_ms
             );
@@ -207,9 +212,14 @@ fn round_trip(summary: &Summary<'_>, found: &mut Vec<Finding>) {
     }
 }
 
+/// Whether it was seen without feedback, and with the servers as near to each other as they were.
+fn is_plain((told, seen): &(&Told, &Seen)) -> bool {
+    told.nearest(false).is_some_and(|nearest| nearest.suffix == seen.suffix)
+}
+
 /// What the WAL consists of.
 fn wal(summary: &Summary<'_>, found: &mut Vec<Finding>) {
-    for (told, seen) in summary.seen().filter(|(_, seen)| seen.rtt_ms == 0 && !seen.feedback) {
+    for (told, seen) in summary.valid().filter(is_plain) {
         let added = is_above_zero(summary.interval(&seen.name("added_ms", told, None)));
         let Some(added) = added.filter(|_| told.kind == "latency" || told.kind == "saturation") else {
             continue;
@@ -245,7 +255,7 @@ fn wal(summary: &Summary<'_>, found: &mut Vec<Finding>) {
 
 /// Statements that wait for much to be replayed, or for files to be removed.
 fn statements(summary: &Summary<'_>, found: &mut Vec<Finding>) {
-    for (told, seen) in summary.seen().filter(|(_, seen)| seen.rtt_ms == 0 && !seen.feedback) {
+    for (told, seen) in summary.valid().filter(is_plain) {
         let Some(added) = is_above_zero(summary.interval(&seen.name("added_ms", told, None))) else {
             continue;
         };
@@ -344,7 +354,7 @@ fn host_noise(summary: &Summary<'_>, found: &mut Vec<Finding>) {
 /// Where remote_apply cannot be told from remote_write.
 fn no_difference(summary: &Summary<'_>, found: &mut Vec<Finding>) {
     // Of what stops, the stall is what is asked for.
-    let same = summary.seen().filter(|(told, _)| told.kind != "stall").filter_map(|(told, seen)| {
+    let same = summary.valid().filter(|(told, _)| told.kind != "stall").filter_map(|(told, seen)| {
         let interval = summary.interval(&seen.name("added_ms", told, None))?;
         (interval.low <= 0.0 && interval.high >= 0.0).then(|| format!("{}{}", told.id, seen.suffix))
     });

@@ -97,6 +97,14 @@ impl Options {
         Duration::from_millis(if self.quick { 2_920 } else { 5_920 })
     }
 
+    /// After how long the standby ends a reader that is in the way: `max_standby_streaming_delay`, if that is shorter than
+    /// the [blocker](Self::blocker). `None`: no reader is ended.
+    #[must_use]
+    pub fn cuts_readers_after(&self) -> Option<Duration> {
+        let delay = u64::try_from(self.max_standby_delay_ms).ok().map(Duration::from_millis);
+        delay.filter(|delay| *delay < self.blocker())
+    }
+
     /// How long one block of load lasts.
     #[must_use]
     pub fn block(&self) -> Duration {

@@ -67,7 +67,7 @@ pub struct Block {
     pub begin: Duration,
     /// How long: to the end of the last operation.
     pub elapsed: Duration,
-    /// Open loop: from the scheduled start to the end (also of those that failed). Empty for closed loops.
+    /// Open loop: from the scheduled start to the end (also of those that were cut off, not of those that failed). Empty for closed loops.
     pub response: LatencyHistogram,
     /// From the start to the end.
     pub service: LatencyHistogram,
@@ -77,7 +77,10 @@ pub struct Block {
     pub committed: u64,
     /// How many failed, and what the first one said.
     pub failed: Option<(u64, String)>,
-    /// Gaps between commits of a second and more.
+    /// How many of those were due while the queue of the load was full.
+    pub dropped: u64,
+    /// Gaps between commits of a second and more. None of one statement, or where the times of commits are not kept, unless
+    /// nothing was committed at all.
     pub gaps: Vec<Gap>,
 }
 

@@ -194,14 +194,21 @@ fn chart(heading: String, lines: &[(Level, &Timeline)]) -> Chart {
         let label = gap.cause.as_deref().unwrap_or("no commits, no wait seen");
         (gap.begin_s, gap.begin_s + gap.length_s, label.to_owned())
     });
-    Chart::timeline(
-        heading,
-        "s",
-        times,
-        [
-            ("commits", commits.collect()),
-            ("lag, s", vec![("replay lag: age of the oldest WAL that is not replayed, s".to_owned(), lag)]),
-        ],
-        bands,
-    )
+    let mut panels = vec![
+        ("commits", commits.collect()),
+        ("lag, s", vec![("replay lag: age of the oldest WAL that is not replayed, s".to_owned(), lag)]),
+    ];
+    let scaled = |values: &[Option<u64>], unit: f64| -> Vec<Option<f64>> {
+        values.iter().map(|value| value.map(|value| value as f64 / unit)).collect()
+    };
+    // Documents of before do not have them.
+    if first.written_bytes_per_s.len() == first.lag_ms.len() {
+        let written = scaled(&first.written_bytes_per_s, 1e6);
+        let replayed = scaled(&first.replayed_bytes_per_s, 1e6);
+        let lines = [("WAL written, MB/s", written), ("WAL replayed, MB/s", replayed)];
+        panels.push(("MB/s", lines.map(|(name, values)| (name.to_owned(), values)).into()));
+        let waiting = scaled(&first.waiting_sessions, 1.0);
+        panels.push(("sessions", vec![("sessions that wait for the standby".to_owned(), waiting)]));
+    }
+    Chart::timeline(heading, "s", times, panels, bands)
 }

@@ -17,12 +17,17 @@ use super::pair::{Pair, APPLICATION_NAME};
 use super::pass::text::Names;
 use super::pass::{self, failed, run_on_primary, staleness, within, Bench, Unit, PATIENCE};
 use super::plan;
-use super::scenario::{catalog, Need, Node, Scenario};
+use super::scenario::{catalog, Kind, Need, Node, Scenario, Special};
 use super::summary::Summary;
 use super::{bars, figures, findings, SUITE};
 
 /// No repeat of a scenario is begun that would end later than so long after the beginning.
 pub const LIMIT: Duration = Duration::from_secs(57 * 60);
+
+/// The kind of scenario that needs a reader who is in the way for at least [`LEAST_WAIT`].
+const CANCELLED_WAIT: Kind = Kind::Special(Special::CancelledWait);
+/// Long enough to see a commit wait, and to cancel it.
+const LEAST_WAIT: Duration = Duration::from_millis(500);
 
 /// What was measured.
 #[derive(Debug, Default)]
@@ -203,6 +208,7 @@ pub async fn measure(
         done: Duration::ZERO,
         left: Duration::ZERO,
         took: Vec::new(),
+        managed: Vec::new(),
     };
     run.whole(scenarios).await
 }
@@ -222,6 +228,8 @@ struct Run<'a> {
     left: Duration,
     /// The longest repeat of each scenario so far.
     took: Vec<(u32, Duration)>,
+    /// Conditions that are not measured, because somebody else manages the setting; with the reason.
+    managed: Vec<(Conditions, String)>,
 }
 
 impl Run<'_> {
@@ -249,6 +257,14 @@ impl Run<'_> {
             }
         }
         (self.say)("reading on the standby right after commits");
+        let conditions = plan.iter().flat_map(|(_, _, units)| units).map(|unit| unit.conditions);
+        if let Some(plainest) = conditions.min_by_key(|at| (at.rtt_ms, at.feedback)) {
+            // As near as the servers are to each other in this run. What cannot be set is told of the scenarios.
+            match self.set(plainest).await {
+                Err(ReplicationError::Managed { .. }) => {}
+                set => set?,
+            }
+        }
         match staleness::measure(self.bench).await {
             Ok(seen) => measured.staleness = seen,
             Err(error) => measured.notes.push(format!("How stale reads are was not measured: {error}")),
@@ -272,7 +288,10 @@ impl Run<'_> {
             }
             let begin = clock::now();
             if let Err(error) = self.repeat_of(scenario, &units, outcome).await {
-                outcome.failed = Some(error.to_string());
+                match error {
+                    ReplicationError::Managed { .. } => outcome.skipped = Some(error.to_string()),
+                    _ => outcome.failed = Some(error.to_string()),
+                }
                 (self.say)(&format!("S{} was not measured to its end: {error}", scenario.number));
                 if let Err(error) = self.clean_up().await {
                     measured
@@ -289,6 +308,9 @@ impl Run<'_> {
                 outcome.skipped = Some("the run was given up before".to_owned());
             }
         }
+        measured.notes.extend(self.managed.iter().map(|(conditions, reason)| {
+            format!("Nothing was measured with {}: {reason}", in_words(*conditions))
+        }));
         if !cut.is_empty() {
             measured.notes.push(format!(
                 "The time of the run ({} min) did not suffice for all repeats: {}.",
@@ -312,8 +334,25 @@ impl Run<'_> {
         outcome: &mut Outcome,
     ) -> Result<(), ReplicationError> {
         for unit in units {
+            if let Some((_, reason)) = self.managed.iter().find(|(managed, _)| *managed == unit.conditions) {
+                if outcome.passes.is_empty() {
+                    outcome.skipped = Some(reason.clone());
+                }
+                continue;
+            }
             (self.say)(&self.progress(scenario, *unit));
-            self.set(unit.conditions).await?;
+            match self.set(unit.conditions).await {
+                // What others manage is left to them; the other conditions can be measured.
+                Err(error @ ReplicationError::Managed { .. }) => {
+                    self.managed.push((unit.conditions, error.to_string()));
+                    if outcome.passes.is_empty() {
+                        outcome.skipped = Some(error.to_string());
+                    }
+                    continue;
+                }
+                set => set?,
+            }
+            outcome.skipped = None;
             self.set_up(scenario).await?;
             outcome.passes.push(pass::run(self.bench, scenario, *unit).await?);
             let guess = plan::guess(scenario, self.bench.options);
@@ -425,6 +464,13 @@ impl Run<'_> {
     /// What a scenario needs and is not there.
     async fn lacks(&self, scenario: &Scenario) -> Result<Option<String>, ReplicationError> {
         let pair = self.bench.pair;
+        let cut = self.bench.options.cuts_readers_after();
+        if let Some(cut) = cut.filter(|cut| scenario.kind == CANCELLED_WAIT && *cut < LEAST_WAIT) {
+            return Ok(Some(format!(
+                "a max_standby_streaming_delay of {} ms leaves no time to cancel a commit that waits",
+                cut.as_millis()
+            )));
+        }
         for need in scenario.needs {
             match need {
                 Need::OwnPair if !pair.is_own() => {
@@ -449,6 +495,13 @@ impl Run<'_> {
         }
         Ok(None)
     }
+}
+
+/// Conditions as one says them.
+fn in_words(conditions: Conditions) -> String {
+    let feedback = if conditions.feedback { "on" } else { "off" };
+    let rtt = if conditions.rtt_ms > 0 { format!(", {} ms away", conditions.rtt_ms) } else { String::new() };
+    format!("hot_standby_feedback {feedback}{rtt}")
 }
 
 /// A time as one says it.

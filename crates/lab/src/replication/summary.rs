@@ -102,6 +102,15 @@ pub struct Timeline {
     pub lag_ms: Vec<Option<u64>>,
     /// What the startup process waited for.
     pub wait: Vec<Option<String>>,
+    /// How much WAL the primary wrote, in bytes a second.
+    #[serde(default)]
+    pub written_bytes_per_s: Vec<Option<u64>>,
+    /// How much of it the standby replayed, in bytes a second.
+    #[serde(default)]
+    pub replayed_bytes_per_s: Vec<Option<u64>>,
+    /// The most sessions of the load that waited for the standby.
+    #[serde(default)]
+    pub waiting_sessions: Vec<Option<u64>>,
     /// Times of a second and more without commits.
     pub gaps: Vec<TimelineGap>,
 }
@@ -176,6 +185,11 @@ impl<'a> Summary<'a> {
     pub fn seen(&self) -> impl Iterator<Item = (&Told, &Seen)> {
         self.scenarios.iter().flat_map(|told| told.seen.iter().map(move |seen| (told, seen)))
     }
+
+    /// The same without those that are invalid.
+    pub fn valid(&self) -> impl Iterator<Item = (&Told, &Seen)> {
+        self.seen().filter(|(_, seen)| seen.unmet.is_empty())
+    }
 }
 
 impl Told {
@@ -189,6 +203,13 @@ impl Told {
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         self.seen.iter().any(|seen| !seen.unmet.is_empty())
+    }
+
+    /// What was seen with the servers as near to each other as they were, with feedback or without.
+    #[must_use]
+    pub fn nearest(&self, feedback: bool) -> Option<&Seen> {
+        let nearest = self.seen.iter().map(|seen| seen.rtt_ms).min()?;
+        self.seen.iter().find(|seen| seen.feedback == feedback && seen.rtt_ms == nearest)
     }
 
     /// What was seen under the plainest conditions.

@@ -75,21 +75,20 @@ pub fn scenarios(summary: &Summary<'_>) -> Grid {
     let mut rows = Vec::new();
     for told in &summary.scenarios {
         for seen in &told.seen {
-            let p50 = |level: Level| latency(summary, told, seen, level);
+            // Where commits stop, the responses say how long the blocker was, and not what a level costs.
+            let has_cost = told.kind != "stall";
+            let p50 = |level: Level| latency(summary, told, seen, level).filter(|_| has_cost);
+            let added = match has_cost {
+                true => difference(summary, &seen.name("added_ms", told, None)),
+                false => String::new(),
+            };
             let (weak, strong) = (p50(Level::RemoteWrite), p50(Level::RemoteApply));
             let ratio = match (weak, strong) {
                 (Some(weak), Some(strong)) if weak > 0.0 => format!("{}x", short(strong / weak)),
                 _ => String::new(),
             };
             let cell = |value: Option<f64>| value.map_or_else(String::new, short);
-            rows.push(vec![
-                heading(told, seen),
-                cell(weak),
-                cell(strong),
-                difference(summary, &seen.name("added_ms", told, None)),
-                ratio,
-                blocked(told, seen),
-            ]);
+            rows.push(vec![heading(told, seen), cell(weak), cell(strong), added, ratio, blocked(told, seen)]);
         }
         if told.seen.is_empty() {
             let mut row = vec![told.title()];
@@ -100,7 +99,7 @@ pub fn scenarios(summary: &Summary<'_>) -> Grid {
     }
     grid(
         "Response time of a commit at remote_write and at remote_apply, p50 in ms; what is added, with its 95 % interval; \
-         and the longest time in which nothing was committed.",
+         and the longest time in which nothing was committed. Where commits are held up on purpose only that says something.",
         ["scenario", "rw", "ra", "added ms", "ratio", "BLOCKED"],
         rows,
     )
@@ -164,8 +163,7 @@ fn blocked(told: &Told, seen: &Seen) -> String {
 #[must_use]
 pub fn feedback(summary: &Summary<'_>) -> Grid {
     let rows = summary.scenarios.iter().filter(|told| told.kind == "stall").filter_map(|told| {
-        let with = |feedback| told.seen.iter().find(|seen| seen.feedback == feedback && seen.rtt_ms == 0);
-        let (off, on) = (with(false)?, with(true)?);
+        let (off, on) = (told.nearest(false)?, told.nearest(true)?);
         let stalls = |seen: &Seen| seen.levels.iter().any(|at| at.stall_s > 0.0);
         let answer = match (stalls(off), stalls(on)) {
             _ if told.is_invalid() => "INVALID",

@@ -33,6 +33,9 @@ fn line(blocks: &[&Block], pass: &Pass) -> Timeline {
         lag_bytes: vec![None; steps],
         lag_ms: vec![None; steps],
         wait: vec![None; steps],
+        written_bytes_per_s: vec![None; steps],
+        replayed_bytes_per_s: vec![None; steps],
+        waiting_sessions: vec![None; steps],
         gaps: Vec::new(),
     };
     let step_of = |at: Duration| ((ms(at) / step_ms) as usize).min(steps - 1);
@@ -59,11 +62,37 @@ fn line(blocks: &[&Block], pass: &Pass) -> Timeline {
         let worst = |slot: &mut Option<u64>, value: u64| *slot = (*slot).max(Some(value));
         worst(&mut timeline.lag_bytes[step], sample.primary_lsn.saturating_sub(sample.replayed_lsn));
         worst(&mut timeline.lag_ms[step], lag_ms);
+        worst(&mut timeline.waiting_sessions[step], sample.waiting_sessions.into());
         if sample.wait.is_some() || timeline.wait[step].is_none() {
             timeline.wait[step].clone_from(&sample.startup);
         }
     }
+    let rates = |of: fn(&Sample) -> u64| {
+        rates(&pass.samples, of, steps, |at| (ms(at) <= end_ms).then(|| step_of(at)))
+    };
+    timeline.written_bytes_per_s = rates(|sample| sample.primary_lsn);
+    timeline.replayed_bytes_per_s = rates(|sample| sample.replayed_lsn);
     timeline
+}
+
+/// By how much a position in the WAL moved on in each step, in bytes a second. A position that was never read is 0.
+fn rates(
+    samples: &[Sample],
+    position: fn(&Sample) -> u64,
+    steps: usize,
+    step_of: impl Fn(Duration) -> Option<usize>,
+) -> Vec<Option<u64>> {
+    let mut moved = vec![(0_u64, Duration::ZERO); steps];
+    for pair in samples.windows(2).filter(|pair| position(&pair[0]) > 0) {
+        if let Some(step) = step_of(pair[1].at) {
+            moved[step].0 += position(&pair[1]).saturating_sub(position(&pair[0]));
+            moved[step].1 += pair[1].at.saturating_sub(pair[0].at);
+        }
+    }
+    let rate = |(bytes, time): (u64, Duration)| {
+        (!time.is_zero()).then(|| (bytes as f64 / time.as_secs_f64()).round() as u64)
+    };
+    moved.into_iter().map(rate).collect()
 }
 
 /// How old the oldest WAL was that had not been replayed, at each sample. (What `pg_stat_replication` calls the replay

@@ -23,6 +23,7 @@ fn pass(samples: Vec<Sample>) -> Pass {
         commits: Vec::new(),
         committed: 2_000,
         failed: None,
+        dropped: 0,
         gaps: Vec::new(),
     };
     Pass {
@@ -53,6 +54,17 @@ fn half_of_the_time_is_enough_for_a_wait() {
     assert_eq!(unmet(&expect, &pass(waiting(1_000, 2_000, Wait::Snapshot)), &NOW), [""; 0]);
     let short = unmet(&expect, &pass(waiting(1_000, 1_900, Wait::Snapshot)), &NOW);
     assert!(short[0].contains("1.9 s") && short[0].contains("2.0 s"), "{short:?}");
+}
+
+#[test]
+fn a_wait_that_is_cut_short_is_expected_for_as_long_as_it_is_let() {
+    let expect = [Expect::Startup(Wait::Snapshot)];
+    let cut = |ms| Circumstances { longest_wait: Duration::from_millis(ms), ..NOW };
+    let quiet = pass(Vec::new());
+    assert_eq!(unmet(&expect, &quiet, &cut(0)), [""; 0]);
+    assert_eq!(unmet(&expect, &quiet, &cut(500)), [""; 0], "too short for the samplers");
+    assert_eq!(unmet(&expect, &quiet, &cut(1_000)).len(), 1);
+    assert_eq!(unmet(&expect, &pass(waiting(0, 900, Wait::Snapshot)), &cut(1_000)), [""; 0]);
 }
 
 #[test]
@@ -142,4 +154,22 @@ fn images_backlog_and_files_are_held_against_their_least() {
 #[test]
 fn who_stalls_is_not_a_question_of_one_pass() {
     assert_eq!(unmet(&[Expect::StallsFrom(Level::Off)], &pass(Vec::new()), &NOW), [""; 0]);
+}
+
+#[test]
+fn a_load_that_fails_is_no_load() {
+    let mut pass = pass(Vec::new());
+    let mut with = |committed, failed, dropped| {
+        let block = &mut pass.blocks[0];
+        (block.committed, block.dropped) = (committed, dropped);
+        block.failed = Some((failed, "deadlock detected".to_owned()));
+        unmet(&[], &pass, &NOW)
+    };
+    assert_eq!(with(990, 10, 0), [""; 0], "one of a hundred is let pass");
+    assert_eq!(
+        with(989, 11, 0),
+        ["11 of 1000 operations at remote_apply failed, the first: deadlock detected"]
+    );
+    assert!(with(100_000, 1, 1)[0].contains("(1 of them because the queue was full)"), "nothing may be lost");
+    assert_eq!(with(0, 3, 0).len(), 1);
 }

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use duramen_lab::replication::bars::{compare, Outcome as Met};
 use duramen_lab::replication::findings;
-use duramen_lab::replication::outcome::{Block, Outcome};
+use duramen_lab::replication::outcome::{Block, Gap, Outcome};
 use duramen_lab::replication::scenario::Wait;
 use duramen_lab::replication::summary::{Summary, SAMPLES};
-use duramen_lab::replication::Level;
+use duramen_lab::replication::{Level, Options};
 use duramen_measure::entropy;
 use duramen_measure::evidence::{Check, Evidence, Severity, Verdict};
 use duramen_measure::statistics;
 
 use crate::synthetic::{
-    closed, evidence, evidence_on, latency, ms, open, outcome, pass, saturation, stall, stall_pass, whole,
-    PLAIN,
+    closed, evidence, evidence_on, evidence_with, latency, ms, open, outcome, pass, saturation, stall,
+    stall_pass, whole, PLAIN,
 };
 
 fn check<'a>(evidence: &'a Evidence, name: &str) -> &'a Check {
@@ -107,6 +107,7 @@ fn conditions_are_told_apart_by_their_names() {
     assert!((p50(&evidence, "stall_s/S2/remote_apply") - 6.0).abs() < 0.05);
     assert_eq!(p50(&evidence, "stall_s/S2/remote_apply/feedback"), 0.0);
     assert_eq!(p50(&evidence, "stall_s/S2/remote_write"), 0.0);
+    assert!((p50(&evidence, "stall_total_s/S2/remote_apply") - 6.0).abs() < 0.05);
     assert_eq!(evidence.measurement("stall_s/S2/remote_apply").unwrap().count, 3);
     let far = Outcome { passes: vec![pass(crate::synthetic::PLAIN, 0, vec![])], ..outcome(1, vec![]) };
     let conditions = duramen_lab::replication::outcome::Conditions { feedback: false, rtt_ms: 20 };
@@ -121,7 +122,7 @@ fn a_stall_is_held_against_the_true_length_of_what_caused_it() {
     assert_eq!(p50(&evidence, "blocker_s/S2"), 6.0);
     assert!((p50(&evidence, "stall_error_s/S2") + 0.09).abs() < 0.02);
     let rows = compare(&evidence);
-    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert_eq!(rows.len(), 3, "{rows:?}");
     assert!(rows.iter().all(|row| row.outcome == Met::Met), "{rows:?}");
     let evidence = crate::synthetic::evidence(&[stall(2, Wait::Snapshot, 5.7, 0.0)]);
     assert!(compare(&evidence).iter().any(|row| row.outcome == Met::Missed));
@@ -203,9 +204,44 @@ fn a_known_delay_is_what_the_tool_measures_itself_against() {
         pass(PLAIN, repeat, blocks.collect())
     });
     let evidence = evidence(&[outcome(18, passes.collect())]);
-    assert!((p50(&evidence, "calibration_error_ms") - 1.0).abs() < 0.2);
     assert!((p50(&evidence, "added_ms/S18") - 51.0).abs() < 0.2);
+    assert!((p50(&evidence, "calibration_beyond_ms") - 4.1).abs() < 0.2);
+    // A millisecond more than the delay and all of a commit's time.
+    assert!((p50(&evidence, "calibration_error_ms") - 1.0).abs() < 0.2);
     assert_eq!(evidence.measurement("calibration_error_ms").unwrap().count, 9);
+}
+
+#[test]
+fn what_runs_inside_a_known_delay_is_no_error_and_one_bad_block_is() {
+    let calibrated = |responses: &[f64]| {
+        let pairs = responses.iter().flat_map(|response| [(0.0, 8.0), (50.0, *response)]);
+        let blocks = pairs
+            .map(|(delay, response)| Block { apply_delay: ms(delay), ..open(Level::RemoteApply, response) });
+        let evidence = evidence(&[outcome(18, vec![pass(PLAIN, 0, blocks.collect())])]);
+        let row = compare(&evidence).into_iter().find(|row| row.bar.name == "calibration_error_ms").unwrap();
+        (row.measured, row.outcome)
+    };
+    // Six of the eight milliseconds that a commit takes without the delay were over before the replay.
+    let (error, outcome) = calibrated(&[52.0, 51.0, 52.0, 55.0]);
+    assert_eq!((error, outcome), (0.0, Met::Met));
+    // Errors of both signs must not make up for each other.
+    let (error, outcome) = calibrated(&[40.0, 68.0, 52.0]);
+    assert!((9.5..11.0).contains(&error), "{error}");
+    assert_eq!(outcome, Met::Missed);
+}
+
+#[test]
+fn a_block_without_load_does_not_shift_the_pairs_of_the_others() {
+    let mut blocks = Vec::new();
+    for drift in [0.0, 10.0, 20.0, 30.0] {
+        blocks.extend([open(Level::RemoteWrite, 2.0 + drift), open(Level::RemoteApply, 5.0 + drift)]);
+    }
+    let nothing = duramen_measure::histogram::LatencyHistogram::new;
+    blocks[2] = Block { response: nothing(), service: nothing(), committed: 0, ..blocks[2].clone() };
+    let evidence = evidence(&[outcome(1, vec![pass(PLAIN, 0, blocks)])]);
+    let added = evidence.measurement("added_ms/S1").unwrap();
+    assert_eq!(added.count, 3);
+    assert!(added.min > 2.8 && added.max < 3.2, "{added:?}");
 }
 
 #[test]
@@ -230,6 +266,11 @@ fn a_time_line_shows_commits_and_the_age_of_what_is_not_replayed() {
     let lag = line.lag_ms[80].unwrap();
     assert!((4_800..=5_000).contains(&lag), "five seconds after it began: {lag}");
     assert_eq!(line.lag_ms[20], Some(0));
+    // The samples write 10 kB a second; the replay stands still, and then makes up for it.
+    assert_eq!((line.written_bytes_per_s[20], line.written_bytes_per_s[50]), (Some(10_000), Some(10_000)));
+    assert_eq!((line.replayed_bytes_per_s[20], line.replayed_bytes_per_s[50]), (Some(10_000), Some(0)));
+    assert!(line.replayed_bytes_per_s[90..92].iter().flatten().any(|rate| *rate > 100_000), "{line:?}");
+    assert_eq!(line.waiting_sessions[50], Some(0));
     assert_eq!(line.gaps.len(), 1);
     assert_eq!(line.gaps[0].cause.as_deref(), Some("snapshot"));
     assert!(summary.timeline("S2/remote_write").unwrap().gaps.is_empty());
@@ -299,4 +340,76 @@ fn every_finding_has_a_text_that_ends() {
     assert!(evidence.findings.iter().any(|finding| finding.rule == "skipped"));
     let again = duramen_lab::replication::diagnose(&evidence);
     assert!(again.iter().any(|finding| finding.rule == "invalid" && finding.text.starts_with("S13 ")));
+}
+
+#[test]
+fn a_weaker_level_that_does_not_go_on_is_wrong_whatever_it_is_told_as() {
+    let mut outcome = stall(2, Wait::Snapshot, 6.0, 0.0);
+    let (written, applied) = (0, 1);
+    // The replay is held up at every level alike.
+    outcome.passes[written].samples = outcome.passes[applied].samples.clone();
+    assert!(check(&evidence(&[outcome.clone()]), "direction/S2").passed);
+    let gap =
+        Gap { cause: None, length: Duration::from_secs(4), ..outcome.passes[applied].blocks[0].gaps[0] };
+    outcome.passes[written].blocks[0].gaps = vec![gap];
+    let evidence = evidence(&[outcome.clone()]);
+    let direction = check(&evidence, "direction/S2");
+    assert!(!direction.passed);
+    assert!(direction.detail.contains("no commits for 4.00 s while the replay was held up"), "{direction:?}");
+    let missed = |row: &duramen_lab::replication::bars::Row| row.outcome == Met::Missed;
+    assert!(compare(&evidence)
+        .iter()
+        .filter(|row| missed(row))
+        .any(|row| row.bar.name.starts_with("noise_s")));
+    // A shorter one, or one while nothing held up the replay, is the machine's.
+    outcome.passes[written].blocks[0].gaps[0].length = Duration::from_secs(2);
+    assert!(check(&crate::synthetic::evidence(&[outcome.clone()]), "direction/S2").passed);
+    outcome.passes[written].blocks[0].gaps[0].length = Duration::from_secs(4);
+    outcome.passes[written].samples.iter_mut().for_each(|sample| sample.wait = None);
+    assert!(check(&crate::synthetic::evidence(&[outcome]), "direction/S2").passed);
+}
+
+#[test]
+fn a_reader_that_the_standby_ends_stops_commits_for_as_long_as_it_is_let() {
+    let is_right = |delay_ms, stall_s| {
+        let options = Options { max_standby_delay_ms: delay_ms, ..Options::new("unused", "unused") };
+        let evidence = evidence_with(18, &[stall(8, Wait::Lock, stall_s, stall_s)], &[], &options);
+        check(&evidence, "direction/S8").passed
+    };
+    for (delay_ms, stall_s, expected) in [
+        (0, 0.0, true),
+        (0, 2.0, false),
+        (700, 0.0, true),
+        (700, 1.1, true),
+        (3_000, 3.05, true),
+        (3_000, 0.0, false),
+        (3_000, 5.9, false),
+        // Nobody is ended before the blocker's time is over.
+        (30_000, 5.9, true),
+        (30_000, 0.0, false),
+        (-1, 5.9, true),
+        (-1, 0.0, false),
+    ] {
+        assert_eq!(is_right(delay_ms, stall_s), expected, "{delay_ms} ms, {stall_s} s");
+    }
+}
+
+#[test]
+fn what_is_invalid_means_nothing() {
+    let mut outcomes = [stall(2, Wait::Snapshot, 6.0, 0.0), saturation(14), latency(1, 9.0, 1.0)];
+    let before = rules(&evidence(&outcomes));
+    for rule in ["feedback_prevents_stall", "apply_bound", "flush_not_replay"] {
+        assert!(before.iter().any(|(found, _)| found == rule), "no {rule}: {before:?}");
+    }
+    for pass in outcomes.iter_mut().flat_map(|outcome| &mut outcome.passes) {
+        pass.unmet.push("it did not happen".to_owned());
+    }
+    assert_eq!(rules(&evidence(&outcomes)), []);
+}
+
+#[test]
+fn what_feedback_does_is_told_also_when_the_servers_are_never_near() {
+    let mut outcome = stall(2, Wait::Snapshot, 6.0, 0.0);
+    outcome.passes.iter_mut().for_each(|pass| pass.conditions.rtt_ms = 5);
+    assert!(has(&evidence(&[outcome]), "feedback_prevents_stall"));
 }

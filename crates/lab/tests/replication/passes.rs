@@ -84,6 +84,26 @@ async fn every_other_thing_that_stops_commits_is_named_for_what_it_is() {
 }
 
 #[tokio::test]
+async fn readers_are_ended_when_the_standby_is_not_to_wait_for_them() {
+    for (delay_ms, stops) in [(0, false), (1_500, true)] {
+        let measured = quick(&[2, 8, 16, 17], |options| {
+            options.levels = Some(vec![Level::RemoteApply]);
+            options.max_standby_delay_ms = delay_ms;
+        })
+        .await;
+        for outcome in &measured.outcomes {
+            let pass = pass_at(outcome, Level::RemoteApply);
+            let what = format!("S{}, {delay_ms} ms", outcome.number);
+            assert_eq!(pass.unmet, [""; 0], "{what}");
+            assert_eq!(outcome.failed, None, "{what}");
+            assert!(pass.cancelled > 0, "{what}");
+            assert!(pass.blocker.unwrap() < Duration::from_millis(2_800), "{what}: {:?}", pass.blocker);
+            assert_eq!(stall(pass).is_some(), stops, "{what}: {:?}", pass.blocks[0].gaps);
+        }
+    }
+}
+
+#[tokio::test]
 async fn feedback_keeps_a_snapshot_from_being_in_the_way() {
     let measured = quick(&[2], |options| {
         options.levels = Some(vec![Level::RemoteApply]);
@@ -158,4 +178,16 @@ async fn what_was_committed_is_seen_on_the_standby_at_once_only_at_remote_apply(
     assert_eq!(applied.stale, 0);
     assert!(applied.commits > 0 && local.commits == applied.commits);
     assert_eq!(local.visible_after.count(), local.commits);
+}
+
+#[tokio::test]
+async fn one_statement_and_growing_numbers_of_clients_have_no_gaps() {
+    let measured = quick(&[11, 14], |_| {}).await;
+    for outcome in &measured.outcomes {
+        assert_eq!(outcome.failed, None, "S{}", outcome.number);
+        for block in outcome.passes.iter().flat_map(|pass| &pass.blocks) {
+            assert!(block.committed > 0, "S{}: {:?}", outcome.number, block.failed);
+            assert_eq!(block.gaps, [], "S{} {}", outcome.number, block.level);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use duramen_lab::replication::outcome::{Gap, Sample};
-use duramen_lab::replication::pass::stall::{gaps, EVIDENCE, LEAST};
+use duramen_lab::replication::pass::stall::{gaps, APART, EVIDENCE, LEAST};
 use duramen_lab::replication::scenario::Wait;
 use duramen_lab::replication::Level;
 use duramen_measure::entropy;
@@ -114,11 +114,14 @@ fn gaps_are_exactly_the_long_times_without_commits() {
         let mut edges: Vec<u64> = at.iter().copied().filter(|at| *at > begin && *at < end).collect();
         edges.insert(0, begin);
         edges.push(end);
-        let long: Vec<_> = edges
-            .windows(2)
-            .filter(|pair| pair[1] - pair[0] >= 1_000)
-            .map(|pair| (ms(pair[0]), ms(pair[1] - pair[0]), seen[0].wait))
-            .collect();
+        let mut long: Vec<(Duration, Duration, Option<Wait>)> = Vec::new();
+        for pair in edges.windows(2).filter(|pair| pair[1] - pair[0] >= 1_000) {
+            let (from, to) = (ms(pair[0]), ms(pair[1]));
+            match long.last_mut() {
+                Some((begin, length, Some(_))) if from - (*begin + *length) < APART => *length = to - *begin,
+                _ => long.push((from, to - from, seen[0].wait)),
+            }
+        }
         let found: Vec<_> = found.iter().map(|gap| (gap.begin, gap.length, gap.cause)).collect();
         assert_eq!(found, long, "round {round}: {begin}..{end} {at:?}");
     }
@@ -142,4 +145,21 @@ fn a_commit_changes_only_the_gap_that_it_falls_into() {
         let total = |gaps: &[Gap]| gaps.iter().map(|gap| gap.length).sum::<Duration>();
         assert!(total(&after) <= total(&before), "round {round}");
     }
+}
+
+#[test]
+fn stalls_with_one_cause_that_almost_touch_are_one() {
+    let seen = samples(0, 8_000, Some(Wait::Snapshot));
+    let found = |at: &[u64], seen: &[Sample]| -> Vec<_> {
+        let gaps = gaps(&commits(at), ms(900), ms(5_050), seen, Level::RemoteApply);
+        gaps.iter().map(|gap| (gap.begin, gap.length)).collect()
+    };
+    assert_eq!(found(&[1_000, 3_000, 3_010, 3_190, 5_000], &seen), [(ms(1_000), ms(4_000))]);
+    let apart = [(ms(1_000), ms(2_000)), (ms(3_200), ms(1_800))];
+    assert_eq!(found(&[1_000, 3_000, 3_010, 3_200, 5_000], &seen), apart, "two samples apart");
+    let noise = [(ms(1_000), ms(2_000)), (ms(3_190), ms(1_810))];
+    assert_eq!(found(&[1_000, 3_000, 3_010, 3_190, 5_000], &[]), noise, "noise has no cause to share");
+    let mut other = seen;
+    other.iter_mut().filter(|sample| sample.at > ms(3_100)).for_each(|sample| sample.wait = Some(Wait::Lock));
+    assert_eq!(found(&[1_000, 3_000, 3_010, 3_190, 5_000], &other), noise, "two causes");
 }

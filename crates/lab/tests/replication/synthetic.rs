@@ -36,10 +36,19 @@ pub(crate) fn latencies(values_ms: impl IntoIterator<Item = f64>) -> LatencyHist
 
 /// The evidence of outcomes, on servers of this major version.
 pub(crate) fn evidence_on(major: u32, outcomes: &[Outcome], staleness: &[Staleness]) -> Evidence {
+    evidence_with(major, outcomes, staleness, &Options::new("unused", "unused"))
+}
+
+/// The same with other options.
+pub(crate) fn evidence_with(
+    major: u32,
+    outcomes: &[Outcome],
+    staleness: &[Staleness],
+    options: &Options,
+) -> Evidence {
     let mut evidence = Evidence::new(SUITE, host());
     evidence.configure(checks::MAJOR, major);
-    let options = Options::new("unused", "unused");
-    tell(outcomes, staleness, &options, &mut entropy::rng(7), &mut evidence);
+    tell(outcomes, staleness, options, &mut entropy::rng(7), &mut evidence);
     evidence
 }
 
@@ -79,6 +88,7 @@ pub(crate) fn closed(level: Level, median_ms: f64) -> Block {
         commits: Vec::new(),
         committed: 3,
         failed: None,
+        dropped: 0,
         gaps: Vec::new(),
     }
 }

@@ -64,3 +64,12 @@ fn every_kind_of_figure_has_its_table() {
         assert!(text.contains(title), "no {title}:\n{text}");
     }
 }
+
+#[test]
+fn a_scenario_that_stops_commits_tells_for_how_long_and_no_latencies() {
+    let text = print_table(&evidence(&[stall(2, Wait::Snapshot, 6.0, 0.0)]));
+    let row = line(&text, "S2 ");
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    assert_eq!(cells[2..6], ["", "", "", ""], "{row}");
+    assert!(cells[6].starts_with("remote_apply 6.0"), "{row}");
+}

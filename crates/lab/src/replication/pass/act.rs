@@ -35,6 +35,8 @@ pub(super) struct Stage<'a> {
     pair: &'a Pair,
     names: &'a Names,
     blocker: Duration,
+    /// Whether the standby is to end the reader before the blocker's time is over.
+    is_cut: bool,
     feedback: bool,
     /// Whether the wait that the actions bring about is expected.
     conflict_expected: bool,
@@ -50,6 +52,15 @@ pub(super) struct Stage<'a> {
 
 struct Hold {
     client: Client,
+}
+
+impl Hold {
+    /// Returns when the server has ended the session.
+    async fn ended(&self) {
+        while !self.client.is_closed() {
+            sleep(LOOK).await;
+        }
+    }
 }
 
 /// A session on the standby that is ready to look at its startup process.
@@ -83,6 +94,7 @@ impl<'a> Stage<'a> {
             pair,
             names,
             blocker: options.blocker(),
+            is_cut: options.cuts_readers_after().is_some(),
             feedback,
             conflict_expected,
             load,
@@ -189,16 +201,24 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Begins the blocker's time in a task of its own: nothing else is to make it longer.
+    /// Begins the blocker's time in a task of its own: nothing else is to make it longer. Where the standby ends readers
+    /// that are in the way, the time is over when it does.
     fn release(&mut self) {
         let Some(hold) = self.hold.take() else {
             self.unmet.push("there was nothing to release".to_owned());
             return;
         };
-        let lasts = self.blocker;
+        let (lasts, is_cut) = (self.blocker, self.is_cut);
         self.release = Some(tokio::spawn(async move {
             let begin = clock::now();
-            sleep(lasts).await;
+            let was_ended = tokio::select! {
+                biased;
+                () = hold.ended() => true,
+                () = sleep(lasts) => false,
+            };
+            if was_ended && is_cut {
+                return Ok(begin.elapsed());
+            }
             hold.client.batch_execute("COMMIT").await.map_err(|error| said(&error))?;
             Ok(begin.elapsed())
         }));
@@ -218,13 +238,15 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Returns as soon as the startup process waits so.
+    /// Returns as soon as the startup process waits so, or the reader that it was to wait for is no more.
     async fn await_startup(&mut self, waits: &[Wait]) -> Result<(), ReplicationError> {
         let limit = if self.conflict_expected { CONFLICT } else { NO_CONFLICT };
         let doing = "look what the startup process waits for";
-        let watch = self.watch().await?;
+        self.watch().await?;
+        let Some(watch) = &self.watch else { return Ok(()) };
+        let is_over = || self.hold.as_ref().is_some_and(|hold| hold.client.is_closed());
         let begin = clock::now();
-        while begin.elapsed() < limit {
+        while begin.elapsed() < limit && !is_over() {
             let seen = within(PATIENCE, doing, watch.client.query_opt(&watch.statement, &[])).await?;
             let seen: Option<String> = seen.map_err(failed(doing, Node::Standby))?.and_then(|row| row.get(0));
             if seen.as_deref().and_then(wait_named).is_some_and(|wait| waits.contains(&wait)) {

@@ -194,11 +194,17 @@ impl Frame<'_> {
             Kind::Special(Special::Calibration) => delayed().map(|block| block.elapsed).sum(),
             _ => pass.blocker.unwrap_or(bench.options.blocker()),
         };
-        let longest_wait = match u64::try_from(bench.options.max_standby_delay_ms) {
-            Ok(delay_ms) => blocker.min(Duration::from_millis(delay_ms)),
-            Err(_) => blocker,
-        };
-        let circumstances = Circumstances { major: bench.pair.major(), longest_wait, full_page_images };
+        let (major, feedback) = (bench.pair.major(), self.unit.conditions.feedback);
+        let cut = bench.options.cuts_readers_after().filter(|_| self.scenario.has_reader());
+        let longest_wait = cut.unwrap_or(blocker);
+        if let Some(cut) = cut.filter(|_| pass.cancelled == 0 && wait_expected(expected, major, feedback)) {
+            pass.unmet.push(format!(
+                "the standby cancelled no reader, although max_standby_streaming_delay ({} ms) is shorter than the reader's \
+                 transaction",
+                cut.as_millis()
+            ));
+        }
+        let circumstances = Circumstances { major, longest_wait, full_page_images };
         pass.unmet.extend(expect::unmet(expected, &pass, &circumstances));
         Ok(pass)
     }

@@ -54,6 +54,10 @@ pub(super) struct Run {
     pub(super) commits: Vec<Duration>,
     pub(super) committed: u64,
     pub(super) failed: Option<(u64, String)>,
+    /// How many were due while the queue was full.
+    pub(super) dropped: u64,
+    /// Times without commits say nothing: it was one operation, or the times of its commits are not kept.
+    pub(super) has_no_gaps: bool,
 }
 
 /// One operation that ended.
@@ -61,6 +65,8 @@ struct Ended {
     at: Duration,
     service: Duration,
     result: Result<(), String>,
+    /// It had not ended when the load was given up.
+    is_cut_off: bool,
 }
 
 impl Load {
@@ -173,7 +179,10 @@ impl Load {
         .await?;
         let mut run = Run { begin: self.since_origin(begin), elapsed: begin.elapsed(), ..Run::default() };
         for sample in ran.samples {
-            run.response.record(sample.latency);
+            // What was cut off has waited for so long at least; how soon something fails says nothing of commits.
+            if sample.output.result.is_ok() || sample.output.is_cut_off {
+                run.response.record(sample.latency);
+            }
             run.note(sample.output);
         }
         for lasted in &ran.unfinished {
@@ -181,6 +190,7 @@ impl Load {
         }
         run.fail(ran.unfinished.len() as u64, "had not ended when the load ended");
         run.fail(ran.dropped, "were due while the queue was full");
+        run.dropped = ran.dropped;
         run.commits.sort_unstable();
         Ok(run)
     }
@@ -193,7 +203,8 @@ impl Load {
         };
         let session = permit.as_ref().and_then(|_| self.locked().pop_front());
         let Some(session) = session else {
-            return Ended { at: self.origin.elapsed(), service: Duration::ZERO, result: Err(given_up()) };
+            let (at, service) = (self.origin.elapsed(), Duration::ZERO);
+            return Ended { at, service, result: Err(given_up()), is_cut_off: true };
         };
         let ended = self.one(&session, give_up).await;
         self.locked().push_back(session);
@@ -204,19 +215,19 @@ impl Load {
     async fn one(&self, session: &Session, give_up: &mut watch::Receiver<bool>) -> Ended {
         let (statement, numbers) = self.draw();
         let start = clock::now();
-        let result = tokio::select! {
+        let (result, is_cut_off) = tokio::select! {
             biased;
-            result = session.commit(statement, &numbers) => result,
+            result = session.commit(statement, &numbers) => (result, false),
             () = is_given_up(give_up) => {
                 session.cancel().await;
-                Err(given_up())
+                (Err(given_up()), true)
             }
         };
         let service = start.elapsed();
         if result.is_ok() {
             self.committed.fetch_add(1, Ordering::Relaxed);
         }
-        Ended { at: self.origin.elapsed(), service, result }
+        Ended { at: self.origin.elapsed(), service, result, is_cut_off }
     }
 
     /// The next statement and its numbers.
@@ -244,7 +255,8 @@ impl Load {
 impl Run {
     /// One commit that began at a time and took so long.
     pub(super) fn single(begin: Duration, took: Duration) -> Self {
-        let mut run = Self { begin, elapsed: took, commits: vec![begin + took], ..Self::default() };
+        let commits = vec![begin + took];
+        let mut run = Self { begin, elapsed: took, commits, has_no_gaps: true, ..Self::default() };
         run.committed = 1;
         run.service.record(took);
         run
@@ -274,7 +286,11 @@ impl Run {
 
     /// As a block at a level.
     pub(super) fn into_block(self, level: Level, clients: u32, samples: &[Sample]) -> Block {
-        let gaps = stall::gaps(&self.commits, self.begin, self.begin + self.elapsed, samples, level);
+        let end = self.begin + self.elapsed;
+        let gaps = match self.has_no_gaps && self.committed > 0 {
+            true => Vec::new(),
+            false => stall::gaps(&self.commits, self.begin, end, samples, level),
+        };
         Block {
             level,
             clients,
@@ -286,6 +302,7 @@ impl Run {
             commits: self.commits,
             committed: self.committed,
             failed: self.failed,
+            dropped: self.dropped,
             gaps,
         }
     }

@@ -1,6 +1,7 @@
 //! Passes that show one thing each: that a known delay is measured as what it is, and what becomes of a commit that is
 //! cancelled while it waits.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -123,27 +124,37 @@ impl Commit {
     /// Commits, waits until the commit waits for the standby, and cancels it. Brings what was not as expected.
     async fn cancelled(&self, frame: &Frame<'_>) -> Result<(Run, Vec<String>), ReplicationError> {
         let begin = clock::now();
+        let has_ended = AtomicBool::new(false);
+        // Whether it was cancelled while it waited.
         let cancel = async {
             let sql = "SELECT coalesce(wait_event = 'SyncRep', false) FROM pg_stat_activity WHERE pid = $1";
             let looking = "look at a commit";
             while !row(&frame.primary, Node::Primary, looking, sql, &[&self.pid]).await?.get::<_, bool>(0) {
-                if begin.elapsed() > PATIENCE {
-                    let what = "a commit to wait for the standby".to_owned();
-                    return Err(ReplicationError::Timeout { what, seconds: PATIENCE.as_secs() });
+                if has_ended.load(Ordering::Relaxed) || begin.elapsed() > PATIENCE {
+                    return Ok(false);
                 }
                 sleep(LOOK).await;
             }
             let tls = frame.bench.pair.target(Node::Primary).tls();
             let tls = tls.map_err(|source| ReplicationError::Connect { node: "primary", source })?;
             let cancelled = self.client.cancel_token().cancel_query(tls).await;
-            cancelled.map_err(failed("cancel a commit", Node::Primary))
+            cancelled.map_err(failed("cancel a commit", Node::Primary))?;
+            Ok::<_, ReplicationError>(true)
         };
         let doing = "commit, and be cancelled";
-        let commit = within(PATIENCE * 2, doing, self.client.batch_execute("COMMIT"));
+        let commit = async {
+            let committed = within(PATIENCE * 2, doing, self.client.batch_execute("COMMIT")).await;
+            has_ended.store(true, Ordering::Relaxed);
+            committed
+        };
         let (committed, cancelled) = tokio::join!(commit, cancel);
-        cancelled?;
+        let was_cancelled = cancelled?;
         committed?.map_err(failed(doing, Node::Primary))?;
         let run = Run::single(begin.saturating_duration_since(frame.origin), begin.elapsed());
+        if !was_cancelled {
+            let unmet = "the commit was not seen to wait for the standby, and was not cancelled";
+            return Ok((run, vec![unmet.to_owned()]));
+        }
 
         let mut unmet = Vec::new();
         let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone();

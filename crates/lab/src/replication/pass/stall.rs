@@ -5,15 +5,20 @@ use std::time::Duration;
 use super::super::level::Level;
 use super::super::outcome::{Gap, Sample};
 use super::super::scenario::Wait;
+use super::sample::PERIOD;
 
 /// A shorter time without commits is none that anybody would call a stall.
 pub const LEAST: Duration = Duration::from_secs(1);
+/// Stalls that are less than two samples apart are not told apart.
+pub const APART: Duration = Duration::from_millis(2 * PERIOD.as_millis() as u64);
 /// So many samples must name a cause. There are ten a second: a sampler that was held up with everything else (by the
 /// machine) has seen fewer, and proves nothing.
 pub const EVIDENCE: usize = 3;
 
 /// The times of [`LEAST`] and more without commits, while a load at `level` ran from `begin` to `end`: between two
-/// commits, before the first and after the last one. `commits` and `samples` are in order.
+/// commits, before the first and after the last one. Those with one cause that are less than [`APART`] from each other
+/// are one: what lets a few commits pass in between is the same wait, looked at anew. `commits` and `samples` are in
+/// order.
 #[must_use]
 pub fn gaps(
     commits: &[Duration],
@@ -24,14 +29,23 @@ pub fn gaps(
 ) -> Vec<Gap> {
     let inside = commits.iter().copied().filter(|at| *at > begin && *at < end);
     let mut last = begin;
-    let mut gaps = Vec::new();
+    let mut gaps: Vec<Gap> = Vec::new();
     for at in inside.chain([end]) {
         if at.saturating_sub(last) >= LEAST {
-            gaps.push(Gap { begin: last, length: at - last, cause: cause(samples, last, at, level) });
+            let gap = Gap { begin: last, length: at - last, cause: cause(samples, last, at, level) };
+            match gaps.last_mut() {
+                Some(before) if is_one_with(before, &gap) => before.length = at - before.begin,
+                _ => gaps.push(gap),
+            }
         }
         last = last.max(at);
     }
     gaps
+}
+
+fn is_one_with(before: &Gap, gap: &Gap) -> bool {
+    let apart = gap.begin.saturating_sub(before.begin + before.length);
+    gap.cause.is_some() && gap.cause == before.cause && apart < APART
 }
 
 /// What most of the samples between two times name, if more than half of them and at least [`EVIDENCE`] name it, and

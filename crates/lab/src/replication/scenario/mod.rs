@@ -49,6 +49,14 @@ pub struct Scenario {
     pub advice: &'static str,
 }
 
+impl Scenario {
+    /// Whether what holds up the replay is a reader on the standby, which `max_standby_streaming_delay` ends.
+    #[must_use]
+    pub fn has_reader(&self) -> bool {
+        self.actions.iter().any(|action| matches!(action, Action::Hold { .. }))
+    }
+}
+
 /// How a scenario is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {

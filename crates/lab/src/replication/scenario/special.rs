@@ -20,9 +20,9 @@ const TEARDOWN: &[&str] = &["DROP TABLE IF EXISTS documents, payments"];
 pub(super) const CALIBRATION: Scenario = Scenario {
     number: 18,
     name: "calibration by a known delay",
-    text: "recovery_min_apply_delay makes the standby replay each commit 50 ms after it was made on the primary. That is \
-           what the suite must find to be added to commits at remote_apply: neither more nor less, or its other figures \
-           are not to be trusted either.",
+    text: "recovery_min_apply_delay makes the standby replay each commit 50 ms after it was made on the primary. The flush \
+           and the way to the standby run inside that time, so commits at remote_apply must take 50 ms at least, and no \
+           more than 50 ms beside what they take without: else the suite's other figures are not to be trusted either.",
     kind: Kind::Special(Special::Calibration),
     sizes: &[],
     extensions: &[],
