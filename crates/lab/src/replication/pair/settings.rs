@@ -198,7 +198,8 @@ impl Snapshot {
     pub(in super::super) async fn take(client: &Client, node: Node) -> Result<Self, ReplicationError> {
         let rows = client
             .query(
-                "SELECT name, concat_ws(', ', quote_nullable(setting), source, sourcefile) FROM pg_settings",
+                "SELECT name, concat_ws(', ', quote_nullable(setting), source, sourcefile)
+                 FROM pg_settings WHERE source NOT IN ('client', 'session')",
                 &[],
             )
             .await
