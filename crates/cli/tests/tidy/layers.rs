@@ -14,7 +14,24 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("functions", &["measure"]),
     ("server", &["measure", "postgres", "branches"]),
     ("lab", &["measure", "tree", "store", "pack", "postgres", "branches", "functions", "server"]),
-    ("cli", &["measure", "tree", "store", "pack", "postgres", "branches", "functions", "server", "lab"]),
+    ("experiment", &["measure"]),
+    ("reports", &["measure"]),
+    (
+        "cli",
+        &[
+            "measure",
+            "tree",
+            "store",
+            "pack",
+            "postgres",
+            "branches",
+            "functions",
+            "server",
+            "lab",
+            "experiment",
+            "reports",
+        ],
+    ),
 ];
 
 /// Normal and build dependencies stay inside the layer rule. Those of tests do not count.

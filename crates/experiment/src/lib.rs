@@ -1,0 +1,12 @@
+//! Experiments on the speed of a program: a hypothesis, the smallest change, a measurement, a verdict that is computed.
+//!
+//! It works for any project under git with a command that prints figures. What the words mean and what always holds is
+//! in `docs/design/experiments.md`.
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | [`spec`] | what is measured, what may be changed, when to stop: `experiment.toml` |
+//! | [`event`] | what the log of a series holds |
+
+pub mod event;
+pub mod spec;
