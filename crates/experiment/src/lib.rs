@@ -7,6 +7,10 @@
 //! | --- | --- |
 //! | [`spec`] | what is measured, what may be changed, when to stop: `experiment.toml` |
 //! | [`event`] | what the log of a series holds |
+//! | [`log`] | the file that holds it: appended to, chained, locked, proven when it is opened |
+//! | [`state`] | what a series has come to, from its events |
 
 pub mod event;
+pub mod log;
 pub mod spec;
+pub mod state;
