@@ -1,6 +1,24 @@
 //! What is measured, what may be changed, and when to stop: `experiment.toml`.
 
+mod check;
+mod error;
+mod read;
+mod template;
+
+pub use check::{
+    BUDGET_HOURS_MAX, BUDGET_TRIES_MAX, COMMAND_BYTES_MAX, ENTRIES_MAX, NAME_CHARS_MAX, PERCENT_MAX,
+    QUADS_MAX, QUADS_MIN, TIMEOUT_S_MAX, WARMUPS_MAX,
+};
+pub use error::SpecError;
+pub use read::BYTES_MAX;
+
 use serde::{Deserialize, Serialize};
+
+/// The name of a spec's file within the folder of its series.
+pub const FILE: &str = "experiment.toml";
+
+/// The name of the scale that there is when the spec names none.
+pub const DEFAULT_SCALE: &str = "default";
 
 /// A spec. Unknown fields are errors; every limit has a default that `init` writes down.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +54,27 @@ pub struct Spec {
     /// When an autonomous run ends early.
     #[serde(default)]
     pub stop: Stop,
+}
+
+impl Spec {
+    /// The scales of the spec; if it names none, the one that is called [`DEFAULT_SCALE`] and has an empty value.
+    pub fn scales_or_default(&self) -> Vec<Scale> {
+        if self.scales.is_empty() {
+            vec![Scale { name: DEFAULT_SCALE.to_owned(), value: String::new(), held_out: false }]
+        } else {
+            self.scales.clone()
+        }
+    }
+
+    /// The scales that every try is run at. A checked spec has one at least.
+    pub fn deciding(&self) -> impl Iterator<Item = Scale> {
+        self.scales_or_default().into_iter().filter(|scale| !scale.held_out)
+    }
+
+    /// The scales that are run at confirmation only.
+    pub fn held_out(&self) -> impl Iterator<Item = Scale> {
+        self.scales_or_default().into_iter().filter(|scale| scale.held_out)
+    }
 }
 
 /// How figures come about.
@@ -94,14 +133,31 @@ pub enum Reader {
     /// Lines `METRIC name=value`; the last of a name counts.
     #[default]
     Metric,
-    /// What criterion prints, `NAME  time: [low estimate high]`, in seconds.
+    /// What criterion prints, `NAME  time: [low estimate high]`: the estimate in seconds under `NAME`, and where there
+    /// is a throughput, elements or bytes a second under `NAME/thrpt`.
     Criterion,
-    /// What `go test -bench` prints; figures are `NAME/UNIT`.
+    /// What `go test -bench` prints; figures are `NAME/UNIT`, with and without the `-N` that Go adds for `GOMAXPROCS`.
+    /// Several lines of the same benchmark (`-count`) are averaged.
     Go,
-    /// hyperfine's `--export-json`; figures are `COMMAND/mean`, `/median`, ... in seconds.
+    /// hyperfine's `--export-json`; figures are `COMMAND/mean`, `/median`, `/min`, `/max`, `/stddev`, `/user` and
+    /// `/system` in seconds, and just `mean` and so on if there is one command only.
     Hyperfine,
-    /// A document of the schema `duramen.evidence/1`; figures are the means, under their names.
+    /// A document of the schema `duramen.evidence/1`; figures are the means under their names, and `NAME/min`, `/p50`,
+    /// `/p90`, `/p95`, `/p99` and `/max` where there was more than one value.
     Evidence,
+}
+
+impl Reader {
+    /// The reader's word, as the spec has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Metric => "metric",
+            Self::Criterion => "criterion",
+            Self::Go => "go",
+            Self::Hyperfine => "hyperfine",
+            Self::Evidence => "evidence",
+        }
+    }
 }
 
 /// Which way a figure is better.
@@ -112,6 +168,16 @@ pub enum Direction {
     Lower,
     /// More is better.
     Higher,
+}
+
+impl Direction {
+    /// The direction's word, as the spec has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lower => "lower",
+            Self::Higher => "higher",
+        }
+    }
 }
 
 /// The figure that decides.
@@ -200,6 +266,7 @@ impl Check {
 #[serde(deny_unknown_fields)]
 pub struct Invariant {
     /// Two operands with `==`, `!=`, `<`, `<=`, `>` or `>=` between them; each a figure's name, `scale` or a number.
+    /// A name that holds spaces or one of `=<>!` stands in backquotes. See [`crate::invariant`].
     pub holds: String,
 }
 
@@ -207,10 +274,10 @@ pub struct Invariant {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scope {
-    /// Globs of files that may be changed; none means all.
+    /// Globs of files that may be changed; none means all. What they match is in [`crate::scope`].
     #[serde(default)]
     pub allow: Vec<String>,
-    /// Globs of files that may not. The series' own folder never may.
+    /// Globs of files that may not, allowed or not. The series' own folder never may.
     #[serde(default)]
     pub off_limits: Vec<String>,
 }

@@ -1,0 +1,143 @@
+//! The spec that `init` writes.
+
+use super::{Budget, Check, Direction, Measure, Primary, Reader, Spec, Stop};
+use toml::Value;
+
+impl Spec {
+    /// The text of a spec with every setting in it: what has a default has it written down, what is optional stands
+    /// behind a `#`. If `command` has `{scale}` in it, there are scales to begin with.
+    ///
+    /// It parses if the name, the command and the metric are such as a spec may have.
+    pub fn template(name: &str, command: &str, metric: &str, direction: Direction) -> String {
+        let (budget, stop) = (Budget::default(), Stop::default());
+        let scales = if command.contains("{scale}") { "" } else { "#" };
+        let reader = Reader::default().as_str();
+        format!(
+            r##"# What `duramen lab experiment` measures, what a try may change, and when it stops.
+#
+# Where a `#` stands right before a setting, the setting is an example: take the `#` away to use it.
+# A change of this file is used by the next `duramen lab experiment baseline`, which begins a new segment.
+
+# Letters, digits, `-` and `_`. Refs of kept tries are named after it.
+name = {name}
+
+[measure]
+# Run by `sh -c` at the root of a worktree, once for each commit, before it is measured.
+#build = "make"
+# Run by `sh -c` at the root of the same worktree; prints the figures. `{{scale}}` stands for the value of a scale, which
+# is in the environment as SCALE too.
+command = {command}
+# How figures are read:
+#   metric     lines `METRIC name=value`; the last of a name counts
+#   criterion  what criterion prints: the estimate in seconds under the benchmark's name; `NAME/thrpt`, a second
+#   go         what `go test -bench` prints: `NAME/UNIT`, such as `BenchmarkWrite/ns/op`
+#   hyperfine  the document of `--export-json`: `COMMAND/mean`, or just `mean` for one command; in seconds
+#   evidence   a document of the schema duramen.evidence/1: the means under their names, `NAME/p99` and so on
+# Beside them there are `wall_s` and `cpu_s` of the whole command.
+reader = "{reader}"
+# Read the figures from this file of the worktree, and not from what is printed.
+#file = "figures.json"
+# Runs of base and candidate alternate in quads: ABBA or BAAB, drawn at random. A try takes four runs a quad and scale.
+quads = {quads}
+# Runs of each side before the first quad, which are thrown away.
+warmups = {warmups}
+# Pin the command to one CPU.
+pin = false
+# A run, and a build, that takes longer has failed.
+timeout_s = {timeout:?}
+build_timeout_s = {build_timeout:?}
+
+# The figure that decides.
+[primary]
+metric = {metric}
+direction = "{direction}"
+# What is less than this is not worth keeping.
+min_effect_percent = {min_effect:?}
+# No scale may get worse by more.
+max_regression_percent = {max_regression:?}
+
+# Figures that may not get worse by more than some percent. They must be printed by every run.
+#[[secondary]]
+#metric = "cpu_s"
+#direction = "lower"
+#max_regression_percent = 5.0
+
+# Figures that no change should move, such as the time of something that is not worked on: if one moves, the machine or
+# the benchmark has changed, and not the program. They must be printed by every run.
+#[[sentinel]]
+#metric = "sentinel_ms"
+#direction = "lower"
+#tolerance_percent = 5.0
+
+# The sizes and workloads to run at. What is held out is run only before a try is kept, so that nothing is fitted to it.
+{scales}[[scale]]
+{scales}name = "small"
+{scales}value = "1000"
+{scales}[[scale]]
+{scales}name = "large"
+{scales}value = "100000"
+{scales}[[scale]]
+{scales}name = "held-out"
+{scales}value = "30000"
+{scales}held_out = true
+
+# What must hold of the figures of every run, or it counts for nothing. An operand is a figure (in backquotes if there are
+# spaces in its name), `scale` (the value of the scale) or a number.
+#[[invariant]]
+#holds = "rows == scale"
+
+# Commands that must succeed in the candidate's worktree before a try is kept.
+#[[check]]
+#name = "tests"
+#command = "make test"
+#timeout_s = {check_timeout:?}
+
+# Which files a try may change, as globs from the root of the repository: `*` stays within a folder, `**` does not, and
+# `src` is a folder with all that is in it. This file and its folder are always off limits. The benchmark should be too.
+[scope]
+# Nothing here: every file.
+allow = []
+off_limits = []
+
+[budget]
+# Tries of a segment. The more there may be, the more sure each has to be: each is judged at 0.05 / tries.
+tries = {tries}
+# Of an autonomous run.
+hours = {hours:?}
+# Of one call of the proposer.
+proposer_timeout_s = {proposer_timeout:?}
+
+# When an autonomous run ends early.
+[stop]
+# So many tries in a row without a keep.
+plateau = {plateau}
+# So many crashes, failed checks or invalid tries in a row for the same reason.
+same_failure = {same_failure}
+# The noise floor is found anew after so many keeps.
+rebaseline_keeps = {rebaseline_keeps}
+"##,
+            name = quoted(name),
+            command = quoted(command),
+            metric = quoted(metric),
+            direction = direction.as_str(),
+            quads = Measure::quads(),
+            warmups = Measure::warmups(),
+            timeout = Measure::timeout_s(),
+            build_timeout = Measure::build_timeout_s(),
+            min_effect = Primary::min_effect_percent(),
+            max_regression = Primary::max_regression_percent(),
+            check_timeout = Check::timeout_s(),
+            tries = budget.tries,
+            hours = budget.hours,
+            proposer_timeout = budget.proposer_timeout_s,
+            plateau = stop.plateau,
+            same_failure = stop.same_failure,
+            rebaseline_keeps = stop.rebaseline_keeps,
+        )
+    }
+}
+
+/// A text as TOML writes it.
+fn quoted(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
