@@ -1,16 +1,20 @@
 //! Experiments on the speed of a program: a hypothesis, the smallest change, a measurement, a verdict that is computed.
 //!
+//! It works for any project under git with a command that prints figures. What the words mean and what always holds is
 //! in `docs/design/experiments.md`.
 //!
 //! | module | what it is for |
 //! | --- | --- |
 //! | [`spec`] | what is measured, what may be changed, when to stop: `experiment.toml` |
 //! | [`scope`] | which files a try may change |
+//! | [`figures`] | how figures are read from what a command prints, and when they are believed |
+//! | [`invariant`] | conditions on figures, such as `rows == n` |
 //! | [`event`] | what the log of a series holds |
 //! | [`log`] | the file that holds it: appended to, chained, locked, proven when it is opened |
 //! | [`state`] | what a series has come to, from its events |
 
 pub mod event;
+pub mod figures;
 pub mod invariant;
 pub mod log;
 pub mod scope;

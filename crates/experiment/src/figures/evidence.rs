@@ -1,0 +1,52 @@
+//! Our own evidence documents.
+
+use super::{object, Figures, ReadError};
+use crate::spec::Reader;
+use duramen_measure::evidence::{Evidence, Verdict, SCHEMA_ID};
+use std::collections::BTreeSet;
+
+pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
+    let malformed = |what: String| ReadError::Malformed { reader: Reader::Evidence, what };
+    let value = object(Reader::Evidence, text)?;
+    // The schema's name first: to a document of another version, "unknown field" would explain less.
+    match value.get("schema").and_then(serde_json::Value::as_str) {
+        Some(SCHEMA_ID) => {}
+        Some(other) => return Err(malformed(format!("it is of the schema {other}, and not of {SCHEMA_ID}"))),
+        None => return Err(malformed(format!("it names no schema; that of evidence is {SCHEMA_ID}"))),
+    }
+    let evidence: Evidence = serde_json::from_value(value).map_err(|error| malformed(error.to_string()))?;
+    if evidence.verdict != Verdict::Pass {
+        let failed = evidence.checks.iter().find(|check| !check.passed).map(|check| {
+            format!(
+                "the verdict is {}, the check {:?} failed: {}",
+                evidence.verdict, check.name, check.detail
+            )
+        });
+        let what = failed.unwrap_or_else(|| format!("the verdict is {}", evidence.verdict));
+        return Err(ReadError::Failed { what });
+    }
+    let mut seen = BTreeSet::new();
+    for one in &evidence.measurements {
+        if !seen.insert(&one.name) {
+            return Err(ReadError::Duplicate { name: one.name.clone() });
+        }
+        // No values are no figure: all fields are 0 then.
+        if one.count == 0 {
+            continue;
+        }
+        figures.put(&one.name, Some(one.mean))?;
+        if one.count > 1 {
+            for (part, value) in [
+                ("min", one.min),
+                ("p50", one.p50),
+                ("p90", one.p90),
+                ("p95", one.p95),
+                ("p99", one.p99),
+                ("max", one.max),
+            ] {
+                figures.put(&format!("{}/{part}", one.name), Some(value))?;
+            }
+        }
+    }
+    Ok(())
+}

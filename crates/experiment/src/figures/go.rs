@@ -1,0 +1,71 @@
+//! What `go test -bench` prints.
+//!
+//! ```text
+//! pkg: example.org/rows
+//! BenchmarkAppend/rows=100-2    7921    8553 ns/op    93.53 MB/s    100.0 rows    1984 B/op    5 allocs/op
+//! ```
+
+use super::{Figures, ReadError};
+use std::collections::BTreeMap;
+
+pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
+    // By benchmark: the package, and the values of each unit.
+    let mut benchmarks: BTreeMap<&str, (&str, BTreeMap<&str, Vec<f64>>)> = BTreeMap::new();
+    let mut package = "";
+    for line in text.lines() {
+        // The status is lost when the command is a pipe, so the words count.
+        let failed = ["FAIL", "--- FAIL:", "panic: ", "fatal error: "];
+        if failed.iter().any(|word| line.trim_start().starts_with(word)) {
+            return Err(ReadError::Failed { what: line.trim().to_owned() });
+        }
+        if let Some(name) = line.strip_prefix("pkg: ") {
+            package = name.trim();
+        }
+        let Some((name, values)) = result(line) else { continue };
+        let (of, units) = benchmarks.entry(name).or_insert_with(|| (package, BTreeMap::new()));
+        if *of != package {
+            return Err(ReadError::Duplicate { name: name.to_owned() });
+        }
+        for (value, unit) in values {
+            units.entry(unit).or_default().push(value);
+        }
+    }
+
+    let mut short: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for name in benchmarks.keys() {
+        short.entry(without_procs(name)).or_default().push(name);
+    }
+    for (name, (_, units)) in &benchmarks {
+        let base = without_procs(name);
+        // Not if it would stand for several (`-cpu 1,2`), which may be different workloads (`size-100`, `size-200`).
+        let alias = short[base].len() == 1 && base != *name;
+        for (unit, values) in units {
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            figures.put(&format!("{name}/{unit}"), Some(mean))?;
+            if alias {
+                figures.put(&format!("{base}/{unit}"), Some(mean))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The benchmark of a line, and its values with their units.
+fn result(line: &str) -> Option<(&str, Vec<(f64, &str)>)> {
+    let mut words = line.split_whitespace();
+    let name = words.next().filter(|_| line.starts_with("Benchmark"))?;
+    let _count: u64 = words.next()?.parse().ok()?;
+    let mut values = Vec::new();
+    while let (Some(value), Some(unit)) = (words.next(), words.next()) {
+        values.push((value.parse().ok()?, unit));
+    }
+    (!values.is_empty()).then_some((name, values))
+}
+
+/// A name without the `-N` that Go adds where `GOMAXPROCS` is not 1.
+fn without_procs(name: &str) -> &str {
+    match name.rsplit_once('-') {
+        Some((base, procs)) if !procs.is_empty() && procs.bytes().all(|byte| byte.is_ascii_digit()) => base,
+        _ => name,
+    }
+}

@@ -1,0 +1,60 @@
+//! The document of hyperfine's `--export-json`.
+
+use super::{object, Figures, ReadError};
+use crate::spec::Reader;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+
+#[derive(Deserialize)]
+struct Document {
+    results: Vec<Outcome>,
+}
+
+/// Times are in seconds. Fields that we do not read come and go with the version.
+#[derive(Deserialize)]
+struct Outcome {
+    command: String,
+    mean: Option<f64>,
+    /// Absent for a single run.
+    stddev: Option<f64>,
+    median: Option<f64>,
+    user: Option<f64>,
+    system: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+    /// `null` for a run that a signal ended.
+    #[serde(default)]
+    exit_codes: Vec<Option<i64>>,
+}
+
+pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
+    let document: Document = serde_json::from_value(object(Reader::Hyperfine, text)?)
+        .map_err(|error| ReadError::Malformed { reader: Reader::Hyperfine, what: error.to_string() })?;
+    let mut seen = BTreeSet::new();
+    let alone = document.results.len() == 1;
+    for outcome in &document.results {
+        // With `--ignore-failure` hyperfine itself succeeds.
+        if let Some(code) = outcome.exit_codes.iter().find(|code| **code != Some(0)) {
+            let how = code.map_or_else(|| "by a signal".to_owned(), |code| format!("with the status {code}"));
+            return Err(ReadError::Failed { what: format!("`{}` ended {how}", outcome.command) });
+        }
+        if !seen.insert(&outcome.command) {
+            return Err(ReadError::Duplicate { name: outcome.command.clone() });
+        }
+        for (figure, value) in [
+            ("mean", outcome.mean),
+            ("stddev", outcome.stddev),
+            ("median", outcome.median),
+            ("user", outcome.user),
+            ("system", outcome.system),
+            ("min", outcome.min),
+            ("max", outcome.max),
+        ] {
+            figures.put(&format!("{}/{figure}", outcome.command), value)?;
+            if alone {
+                figures.put(figure, value)?;
+            }
+        }
+    }
+    Ok(())
+}
