@@ -155,7 +155,7 @@ pub enum Event {
         status: String,
         /// What was tried.
         description: String,
-        /// When, as given there.
+        /// When: RFC 3339 where it is a number of milliseconds there, else as given.
         timestamp: String,
     },
     /// An autonomous run ended.

@@ -12,9 +12,11 @@
 //! | [`event`] | what the log of a series holds |
 //! | [`log`] | the file that holds it: appended to, chained, locked, proven when it is opened |
 //! | [`state`] | what a series has come to, from its events |
+//! | [`import`] | rows of other tools' logs |
 
 pub mod event;
 pub mod figures;
+pub mod import;
 pub mod invariant;
 pub mod log;
 pub mod scope;
