@@ -5,20 +5,22 @@
 //!
 //! | module | what it is for |
 //! | --- | --- |
-//! | [`spec`] | what is measured, what may be changed, when to stop: `experiment.toml` |
-//! | [`scope`] | which files a try may change |
-//! | [`figures`] | how figures are read from what a command prints, and when they are believed |
-//! | [`invariant`] | conditions on figures, such as `rows == n` |
 //! | [`event`] | what the log of a series holds |
-//! | [`log`] | the file that holds it: appended to, chained, locked, proven when it is opened |
-//! | [`state`] | what a series has come to, from its events |
+//! | [`figures`] | how figures are read from what a command prints, and when they are believed |
 //! | [`import`] | rows of other tools' logs |
+//! | [`invariant`] | conditions on figures, such as `rows == n` |
+//! | [`log`] | the file that holds it: appended to, chained, locked, proven when it is opened |
+//! | [`run`] | a command with a deadline, to the end of all its children, and what it cost |
+//! | [`scope`] | which files a try may change |
+//! | [`spec`] | what is measured, what may be changed, when to stop: `experiment.toml` |
+//! | [`state`] | what a series has come to, from its events |
 
 pub mod event;
 pub mod figures;
 pub mod import;
 pub mod invariant;
 pub mod log;
+pub mod run;
 pub mod scope;
 pub mod spec;
 pub mod state;
