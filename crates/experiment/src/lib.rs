@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`event`] | what the log of a series holds |
 //! | [`figures`] | how figures are read from what a command prints, and when they are believed |
+//! | [`git`] | candidates as commits, and worktrees to build them in, with nothing of the user's touched |
 //! | [`import`] | rows of other tools' logs |
 //! | [`invariant`] | conditions on figures, such as `rows == n` |
 //! | [`log`] | the file that holds it: appended to, chained, locked, proven when it is opened |
@@ -17,6 +18,7 @@
 
 pub mod event;
 pub mod figures;
+pub mod git;
 pub mod import;
 pub mod invariant;
 pub mod log;
