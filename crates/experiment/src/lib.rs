@@ -12,9 +12,11 @@
 //! | [`invariant`] | conditions on figures, such as `rows == n` |
 //! | [`log`] | the file that holds it: appended to, chained, locked, proven when it is opened |
 //! | [`run`] | a command with a deadline, to the end of all its children, and what it cost |
+//! | [`schedule`] | what is run when |
 //! | [`scope`] | which files a try may change |
 //! | [`spec`] | what is measured, what may be changed, when to stop: `experiment.toml` |
 //! | [`state`] | what a series has come to, from its events |
+//! | [`verdict`] | what the samples say of a try |
 
 pub mod event;
 pub mod figures;
@@ -23,6 +25,8 @@ pub mod import;
 pub mod invariant;
 pub mod log;
 pub mod run;
+pub mod schedule;
 pub mod scope;
 pub mod spec;
 pub mod state;
+pub mod verdict;

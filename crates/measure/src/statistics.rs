@@ -91,6 +91,16 @@ impl Estimate {
         Some(Self::resampled(centre, error, freedom, values.len(), draw))
     }
 
+    /// The mean of differences that were balanced on purpose, so that they are as likely to come out with the other sign
+    /// when nothing differs (pairs whose order is drawn): Student's t, without resampling. `None` for fewer than two
+    /// values, or for some that are not finite.
+    #[must_use]
+    pub fn of_balanced(values: &[f64]) -> Option<Self> {
+        let (centre, error) = moments(values)?;
+        let freedom = u32::try_from(values.len() - 1).unwrap_or(u32::MAX);
+        Some(Self { centre, error, freedom, ratios: Vec::new() })
+    }
+
     /// The difference `mean(b) - mean(a)` of two groups of independent values.
     /// `None` if a group has fewer than two values, or one that is not finite.
     #[must_use]

@@ -1,0 +1,103 @@
+//! What is run when: quads of ABBA or BAAB, drawn from the segment's seed.
+//!
+//! A plan is a pure function of the seed and of what it is for. Whoever was killed plans again, gets the same, and goes on
+//! with what has no sample yet ([`remaining`]).
+//!
+//! Within a quad the sides' mean places are equal, so that a machine that gets slower at a steady pace adds to both the
+//! same. What is left (a pace that changes, a first run that is always slow) falls on the base as often as on the
+//! candidate: of the quads of a scale, half begin with the base, in an order that is drawn. The scales take turns quad by
+//! quad, in an order that is drawn too, so that an hour of noise does not hit one scale alone.
+
+use crate::event::{Purpose, Sample, Side};
+use crate::spec::{Scale, Spec};
+use duramen_measure::entropy;
+
+/// The runs of a quad.
+pub const PLACES: u32 = 4;
+
+/// A run that is to be done.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// The name of the scale.
+    pub scale: String,
+    /// What `{scale}` stands for.
+    pub value: String,
+    /// The quad, from 0.
+    pub quad: u32,
+    /// The place within the quad, from 0 to 3.
+    pub place: u32,
+    /// Which side is run.
+    pub side: Side,
+}
+
+impl Run {
+    /// Whether this sample is of this run.
+    #[must_use]
+    pub fn is_of(&self, sample: &Sample) -> bool {
+        (self.quad, self.place, &self.scale) == (sample.quad, sample.place, &sample.scale)
+    }
+}
+
+/// All runs of a purpose in the order in which they are to be done: `spec.measure.quads` quads at each of `scales`.
+///
+/// The scales are the deciding ones for a try and for the noise floor, and all of them for a confirmation and a replay.
+#[must_use]
+pub fn plan(spec: &Spec, seed: u64, purpose: Purpose, scales: &[Scale]) -> Vec<Run> {
+    let mut rng = entropy::rng(seed_of(seed, purpose));
+    let quads = spec.measure.quads;
+    let starts: Vec<Vec<Side>> = scales.iter().map(|_| drawn_starts(quads, &mut rng)).collect();
+    let mut order: Vec<usize> = (0..scales.len()).collect();
+    let mut runs = Vec::with_capacity(scales.len() * quads as usize * PLACES as usize);
+    for quad in 0..quads {
+        rng.shuffle(&mut order);
+        for &index in &order {
+            let Scale { name, value, .. } = &scales[index];
+            let first = starts[index][quad as usize];
+            for (place, side) in (0..PLACES).zip([first, other(first), other(first), first]) {
+                runs.push(Run { scale: name.clone(), value: value.clone(), quad, place, side });
+            }
+        }
+    }
+    runs
+}
+
+/// What of a plan has no sample yet, in the order of the plan. All samples must be of the plan's purpose.
+#[must_use]
+pub fn remaining<'a>(plan: &'a [Run], samples: &[Sample]) -> Vec<&'a Run> {
+    plan.iter().filter(|run| !samples.iter().any(|sample| run.is_of(sample))).collect()
+}
+
+/// The seed of what is drawn for one purpose of a segment with this seed.
+#[must_use]
+pub fn seed_of(segment: u64, purpose: Purpose) -> u64 {
+    let (kind, number) = match purpose {
+        Purpose::Noise(number) => (1_u64, number),
+        Purpose::Try(number) => (2, number),
+        Purpose::Confirm(number) => (3, number),
+        Purpose::Replay(number) => (4, number),
+        Purpose::Ablate(number) => (5, number),
+    };
+    let mut hash = blake3::Hasher::new();
+    for part in [segment, kind, u64::from(number)] {
+        hash.update(&part.to_le_bytes());
+    }
+    let mut first = [0; 8];
+    hash.finalize_xof().fill(&mut first);
+    u64::from_le_bytes(first)
+}
+
+/// Which side each quad begins with: each as often as the other, the odd one drawn.
+fn drawn_starts(quads: u32, rng: &mut fastrand::Rng) -> Vec<Side> {
+    let odd = u32::from(rng.bool());
+    let mut starts: Vec<Side> =
+        (0..quads).map(|quad| if (quad + odd) % 2 == 0 { Side::Base } else { Side::Candidate }).collect();
+    rng.shuffle(&mut starts);
+    starts
+}
+
+fn other(side: Side) -> Side {
+    match side {
+        Side::Base => Side::Candidate,
+        Side::Candidate => Side::Base,
+    }
+}

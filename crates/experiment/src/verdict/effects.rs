@@ -1,0 +1,196 @@
+//! The effect on a figure, from its quads.
+
+use super::quads::{self, mean, Quad};
+use super::{words, CONFIDENCE};
+use crate::event::{Effect, Sample, Side};
+use crate::spec::{Direction, Spec};
+use duramen_measure::statistics::Estimate;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// In how many orders two runs of each of two sides can come. Runs that are alike all through come in any of them with
+/// the same probability, so no number of quads can be more telling than all of their orders are many.
+const ORDERS: f64 = 6.0;
+
+/// An effect with what is needed to speak of it.
+#[derive(Debug, Clone)]
+pub(super) struct Compared {
+    pub(super) metric: String,
+    /// `None` is all deciding scales.
+    pub(super) scale: Option<String>,
+    pub(super) direction: Direction,
+    pub(super) effect: Effect,
+    /// Whether the shares are ratios, or differences because a figure is zero or less.
+    pub(super) is_ratio: bool,
+}
+
+/// All effects that a verdict looks at.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    /// Over all deciding scales.
+    pub(super) primary: Option<Compared>,
+    /// The primary figure at each deciding scale.
+    pub(super) scales: Vec<Compared>,
+    /// The primary figure at each held-out scale.
+    pub(super) held_out: Vec<Compared>,
+    /// Secondaries and sentinels over all deciding scales and, if there are several scales, at each.
+    guards: Vec<Compared>,
+    /// The number of quads that are whole at every scale that was to be run.
+    pub(super) whole: u32,
+}
+
+impl Effects {
+    /// `scales` are all that were to be run.
+    pub(super) fn of(spec: &Spec, samples: &[Sample], scales: &[&str], with_held_out: bool) -> Self {
+        let deciding = self::scales(spec, samples, false);
+        let held_out: Vec<&str> = scales.iter().copied().filter(|name| !deciding.contains(name)).collect();
+        let (metric, direction) = (spec.primary.metric.as_str(), spec.primary.direction);
+        let at_each = |metric: &str, direction, scales: &[&str]| -> Vec<Compared> {
+            let at = |name: &&str| {
+                let compared = compare(samples, metric, direction, &[name])?;
+                Some(Compared { scale: Some((*name).to_owned()), ..compared })
+            };
+            scales.iter().filter_map(at).collect()
+        };
+        let guards = spec.secondaries.iter().map(|s| (s.metric.as_str(), s.direction));
+        let guards = guards.chain(spec.sentinels.iter().map(|s| (s.metric.as_str(), s.direction)));
+        let guards = guards.flat_map(|(metric, direction)| {
+            let pooled = compare(samples, metric, direction, &deciding);
+            let single = if scales.len() > 1 { at_each(metric, direction, scales) } else { Vec::new() };
+            pooled.into_iter().chain(single)
+        });
+        Self {
+            primary: compare(samples, metric, direction, &deciding),
+            scales: at_each(metric, direction, &deciding),
+            held_out: if with_held_out { at_each(metric, direction, &held_out) } else { Vec::new() },
+            guards: guards.collect(),
+            whole: in_all(
+                scales.iter().map(|name| quads::whole(samples, metric, name)).collect::<Vec<_>>().as_slice(),
+            )
+            .len() as u32,
+        }
+    }
+
+    pub(super) fn at_scales(&self) -> impl Iterator<Item = (String, Effect)> + '_ {
+        let both = self.scales.iter().chain(&self.held_out);
+        both.filter_map(|compared| Some((compared.scale.clone()?, compared.effect)))
+    }
+
+    /// Those on secondaries and sentinels over all deciding scales.
+    pub(super) fn others(&self) -> BTreeMap<String, Effect> {
+        let pooled = self.guards.iter().filter(|compared| compared.scale.is_none());
+        pooled.map(|compared| (compared.metric.clone(), compared.effect)).collect()
+    }
+
+    pub(super) fn all_of<'a>(&'a self, metric: &'a str) -> impl Iterator<Item = &'a Compared> {
+        self.guards.iter().filter(move |compared| compared.metric == metric)
+    }
+}
+
+/// The scales that are looked at: those of the spec, or of the samples if the spec names none.
+pub(super) fn scales<'a>(spec: &'a Spec, samples: &'a [Sample], with_held_out: bool) -> Vec<&'a str> {
+    if spec.scales.is_empty() {
+        let names: BTreeSet<&str> = samples.iter().map(|sample| sample.scale.as_str()).collect();
+        return names.into_iter().collect();
+    }
+    let scales = spec.scales.iter().filter(|scale| with_held_out || !scale.held_out);
+    scales.map(|scale| scale.name.as_str()).collect()
+}
+
+/// Why a guard's figure cannot be trusted: no run has it, or not all runs of a scale where some run has it.
+pub(super) fn missing(samples: &[Sample], metric: &str, scales: &[&str]) -> Option<String> {
+    let has = |sample: &Sample| sample.metrics.get(metric).is_some_and(|value| value.is_finite());
+    let mut is_anywhere = false;
+    for scale in scales {
+        let of_scale: Vec<&Sample> = samples.iter().filter(|sample| sample.scale == *scale).collect();
+        if of_scale.iter().any(|sample| has(sample)) {
+            is_anywhere = true;
+            if let Some(sample) = of_scale.iter().find(|sample| !has(sample)) {
+                return Some(words::bad_figure(sample, metric));
+            }
+        }
+    }
+    (!is_anywhere && !samples.is_empty()).then(|| format!("no run printed the figure `{metric}`"))
+}
+
+/// The effect on a figure over those of `scales` that have it. `None` with fewer than two quads that are whole at all of
+/// these.
+pub(super) fn compare(
+    samples: &[Sample],
+    metric: &str,
+    direction: Direction,
+    scales: &[&str],
+) -> Option<Compared> {
+    let has = |scale: &&&str| {
+        let mut of_scale = samples.iter().filter(|sample| sample.scale == ***scale);
+        of_scale.any(|sample| sample.metrics.contains_key(metric))
+    };
+    let tables: Vec<BTreeMap<u32, Quad>> =
+        scales.iter().filter(has).map(|scale| quads::whole(samples, metric, scale)).collect();
+    let numbers = in_all(&tables);
+    let tables: Vec<Vec<Quad>> = tables
+        .iter()
+        .map(|table| numbers.iter().filter_map(|number| table.get(number).copied()).collect())
+        .collect();
+    let is_ratio =
+        tables.iter().flatten().flat_map(|quad| quad.base.iter().chain(&quad.candidate)).all(|v| *v > 0.0);
+    let by_scale: Vec<Vec<f64>> =
+        tables.iter().map(|quads| if is_ratio { ratios(quads) } else { differences(quads) }).collect();
+    let sign = match direction {
+        Direction::Lower => 1.0,
+        Direction::Higher => -1.0,
+    };
+    let values: Vec<f64> = (0..numbers.len())
+        .map(|index| sign * mean(&by_scale.iter().map(|values| values[index]).collect::<Vec<_>>()))
+        .collect();
+    let estimate = Estimate::of_balanced(&values)?;
+    let interval = estimate.interval(CONFIDENCE);
+    let share = |value: f64| {
+        let share = if is_ratio { value.exp_m1() } else { value };
+        share.clamp(-f64::MAX, f64::MAX)
+    };
+    let count = numbers.len() as u32;
+    let side = |of: fn(&Quad) -> f64| {
+        mean(&tables.iter().map(|quads| mean(&quads.iter().map(of).collect::<Vec<_>>())).collect::<Vec<_>>())
+    };
+    let effect = Effect {
+        share: share(interval.estimate),
+        low: share(interval.low),
+        high: share(interval.high),
+        p_value: estimate.p_value().max(least_p_value(count)),
+        base: side(|quad| mean(&quad.base)),
+        candidate: side(|quad| mean(&quad.candidate)),
+        quads: count,
+    };
+    Some(Compared { metric: metric.to_owned(), scale: None, direction, effect, is_ratio })
+}
+
+/// The least p-value that so many quads can have.
+pub(super) fn least_p_value(quads: u32) -> f64 {
+    (2.0 / ORDERS.powf(f64::from(quads))).min(1.0)
+}
+
+fn in_all(tables: &[BTreeMap<u32, Quad>]) -> Vec<u32> {
+    let Some((first, rest)) = tables.split_first() else { return Vec::new() };
+    first.keys().copied().filter(|number| rest.iter().all(|table| table.contains_key(number))).collect()
+}
+
+fn ratios(quads: &[Quad]) -> Vec<f64> {
+    quads.iter().map(|quad| mean(&quad.candidate).ln() - mean(&quad.base).ln()).collect()
+}
+
+/// As shares of the base's mean, or where that is zero, of the candidate's.
+fn differences(quads: &[Quad]) -> Vec<f64> {
+    let mean_of = |of: fn(&Quad) -> f64| mean(&quads.iter().map(of).collect::<Vec<_>>()).abs();
+    let (base, candidate) = (mean_of(|quad| mean(&quad.base)), mean_of(|quad| mean(&quad.candidate)));
+    let unit = if base > 0.0 { base } else { candidate };
+    let unit = if unit > 0.0 { unit } else { 1.0 };
+    quads.iter().map(|quad| (mean(&quad.candidate) - mean(&quad.base)) / unit).collect()
+}
+
+/// The name of a side.
+pub(super) fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Base => "base",
+        Side::Candidate => "candidate",
+    }
+}

@@ -1,0 +1,259 @@
+//! What the samples say of a try: a pure function of them, the spec and the noise floor.
+//!
+//! Nothing is drawn by chance here, so that judging again from the log gives the same to the last bit.
+//!
+//! Every function takes the samples of **one** purpose, in the order of the log, and looks at those of scales that it
+//! knows. What a sample adds up to is in `quads.rs`; the order of the rules is that of `docs/design/experiments.md`.
+
+mod effects;
+mod quads;
+mod words;
+
+use crate::event::{Effect, Judgement, Sample, Side, Verdict};
+use crate::spec::{Direction, Spec};
+use effects::{Compared, Effects};
+use std::collections::BTreeMap;
+
+/// The probability with which a whole segment may keep something although nothing helps.
+pub const ERROR_RATE: f64 = 0.05;
+
+/// The confidence of the intervals, and of what is "beyond doubt".
+pub const CONFIDENCE: f64 = 0.95;
+
+/// A gain of more than this is measured anew in fresh folders: half the time.
+const TOO_GOOD: f64 = -0.5;
+
+/// How far apart measurements of the same commit lie, as shares (0.02 for 2 %).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Noise {
+    /// Over all deciding scales.
+    pub floor: f64,
+    /// At each deciding scale alone.
+    pub scales: BTreeMap<String, f64>,
+}
+
+/// The error rate that each try of a segment is judged at.
+#[must_use]
+pub fn alpha(spec: &Spec) -> f64 {
+    ERROR_RATE / f64::from(spec.budget.tries.max(1))
+}
+
+/// The noise floor, from an A/A run: the greatest effect that its interval of 95 % holds.
+///
+/// # Errors
+/// A judgement that says why there is none: the command fails, prints no figure, or there are too few quads.
+pub fn noise(spec: &Spec, samples: &[Sample]) -> Result<Noise, Box<Judgement>> {
+    let found =
+        weigh(spec, samples, &Rule { alpha: alpha(spec), floor: 0.0, held_out: false, guards: false });
+    match found.effect {
+        Some(effect) if !matches!(found.verdict, Verdict::Crash | Verdict::Invalid) => Ok(Noise {
+            floor: reach(&effect),
+            scales: found.scales.iter().map(|(name, effect)| (name.clone(), reach(effect))).collect(),
+        }),
+        _ => Err(Box::new(found)),
+    }
+}
+
+/// What is to become of a try, from its samples at the deciding scales. [`Verdict::Keep`] is provisional until
+/// [`confirm`]ed.
+#[must_use]
+pub fn judge(spec: &Spec, noise: &Noise, samples: &[Sample]) -> Judgement {
+    weigh(spec, samples, &Rule { alpha: alpha(spec), floor: noise.floor, held_out: false, guards: true })
+}
+
+/// Whether a provisional keep is so good (more than twice, over all scales or at one) that only samples from fresh
+/// folders without caches may confirm it.
+#[must_use]
+pub fn needs_clean_rerun(first: &Judgement) -> bool {
+    first.verdict == Verdict::Keep
+        && first.effect.iter().chain(first.scales.values()).any(|effect| effect.share < TOO_GOOD)
+}
+
+/// What is to become of a try that was to be kept, from new samples at all scales, held-out ones included.
+///
+/// The effects are those of the new samples: the first were chosen for being good. A `first` that is no keep is
+/// returned as it is.
+#[must_use]
+pub fn confirm(spec: &Spec, first: &Judgement, samples: &[Sample]) -> Judgement {
+    if first.verdict != Verdict::Keep {
+        return first.clone();
+    }
+    let rule = Rule { alpha: ERROR_RATE, floor: 0.0, held_out: true, guards: true };
+    let mut second = weigh(spec, samples, &rule);
+    let agrees = second.verdict == Verdict::Keep;
+    second.confirmed = Some(agrees);
+    second.alpha = first.alpha;
+    let heading = if agrees { "new samples agree" } else { "new samples do not confirm it" };
+    second.reason = format!("{}; {heading}: {}", first.reason, second.reason);
+    second
+}
+
+/// How the kept stack (candidate) compares to the start (base), from samples at all scales: a single comparison, so
+/// it is judged at 0.05.
+#[must_use]
+pub fn replay(spec: &Spec, samples: &[Sample]) -> Judgement {
+    weigh(spec, samples, &Rule { alpha: ERROR_RATE, floor: 0.0, held_out: true, guards: true })
+}
+
+/// What leaving out one kept try does: base is the head, candidate the head without it. With it the words for
+/// [`Ablated`](crate::event::Event::Ablated).
+#[must_use]
+pub fn ablation(spec: &Spec, samples: &[Sample]) -> (Judgement, &'static str) {
+    let judgement =
+        weigh(spec, samples, &Rule { alpha: ERROR_RATE, floor: 0.0, held_out: false, guards: true });
+    let words = match judgement.effect {
+        _ if judgement.verdict == Verdict::Crash => "cannot be left out",
+        Some(effect) if effect.low > 0.0 => "it still helps",
+        Some(effect) if effect.high < 0.0 => "does harm",
+        Some(_) => "does not help any more",
+        None => "the samples do not tell",
+    };
+    (judgement, words)
+}
+
+/// The verdict on what was not measured: out of scope, does not build, a check fails.
+#[must_use]
+pub fn unmeasured(spec: &Spec, verdict: Verdict, reason: impl Into<String>) -> Judgement {
+    Judgement {
+        verdict,
+        reason: reason.into(),
+        effect: None,
+        scales: BTreeMap::new(),
+        others: BTreeMap::new(),
+        alpha: alpha(spec),
+        confirmed: None,
+    }
+}
+
+/// The effect on any figure over all deciding scales that have it. `None` with fewer than two whole quads.
+#[must_use]
+pub fn effect(spec: &Spec, metric: &str, direction: Direction, samples: &[Sample]) -> Option<Effect> {
+    let deciding = effects::scales(spec, samples, false);
+    Some(effects::compare(samples, metric, direction, &deciding)?.effect)
+}
+
+/// The farthest from zero that the interval goes.
+fn reach(effect: &Effect) -> f64 {
+    effect.low.abs().max(effect.high.abs())
+}
+
+/// What is asked of the samples.
+struct Rule {
+    alpha: f64,
+    /// The noise floor, as a share.
+    floor: f64,
+    /// Whether held-out scales must be there and must not be worse.
+    held_out: bool,
+    /// Whether sentinels, secondaries and scales are held to their limits.
+    guards: bool,
+}
+
+fn weigh(spec: &Spec, samples: &[Sample], rule: &Rule) -> Judgement {
+    let mut judgement = unmeasured(spec, Verdict::Inconclusive, "");
+    judgement.alpha = rule.alpha;
+    let scales = effects::scales(spec, samples, rule.held_out);
+    let ended = |mut judgement: Judgement, (verdict, reason): (Verdict, String)| {
+        judgement.verdict = verdict;
+        judgement.reason = reason;
+        judgement
+    };
+    let found = Effects::of(spec, samples, &scales, rule.held_out);
+    judgement.effect = found.primary.as_ref().map(|compared| compared.effect);
+    judgement.scales = found.at_scales().collect();
+    judgement.others = found.others();
+    if let Some(bad) = bad_samples(spec, samples, &scales) {
+        return ended(judgement, bad);
+    }
+    let Some(primary) = found.primary.as_ref().filter(|_| found.whole >= spec.measure.quads) else {
+        let reason = words::too_few(found.whole, spec.measure.quads);
+        return ended(judgement, (Verdict::Inconclusive, reason));
+    };
+    if let Some(harm) = rule.guards.then(|| harm(spec, &found)).flatten() {
+        return ended(judgement, harm);
+    }
+    let held_out = rule.held_out.then(|| harm_held_out(spec, &found)).flatten();
+    let verdict = held_out.unwrap_or_else(|| decide(spec, rule, primary, &found));
+    ended(judgement, verdict)
+}
+
+/// X5: what can never be kept, whatever the figures.
+fn bad_samples(spec: &Spec, samples: &[Sample], scales: &[&str]) -> Option<(Verdict, String)> {
+    let known = || samples.iter().filter(|sample| scales.contains(&sample.scale.as_str()));
+    let failed = |side: Side| known().find(|sample| sample.side == side && sample.failure.is_some());
+    if let Some(sample) = failed(Side::Base) {
+        let reason =
+            format!("the base fails, so nothing can be said of the candidate: {}", words::failure(sample));
+        return Some((Verdict::Invalid, reason));
+    }
+    if let Some(sample) = failed(Side::Candidate) {
+        return Some((Verdict::Crash, words::failure(sample)));
+    }
+    let metric = &spec.primary.metric;
+    let bad = known().find(|s| !s.metrics.get(metric).is_some_and(|value| value.is_finite() && *value > 0.0));
+    if let Some(sample) = bad {
+        return Some((Verdict::Invalid, words::bad_figure(sample, metric)));
+    }
+    let guards = spec.secondaries.iter().map(|s| &s.metric).chain(spec.sentinels.iter().map(|s| &s.metric));
+    guards
+        .filter_map(|metric| effects::missing(samples, metric, scales))
+        .next()
+        .map(|reason| (Verdict::Invalid, reason))
+}
+
+/// Sentinels, secondaries and scales against their limits.
+fn harm(spec: &Spec, found: &Effects) -> Option<(Verdict, String)> {
+    for sentinel in &spec.sentinels {
+        let limit = sentinel.tolerance_percent / 100.0;
+        for compared in found.all_of(&sentinel.metric) {
+            if compared.effect.high < -limit {
+                return Some((Verdict::Invalid, words::sentinel(compared, sentinel.tolerance_percent)));
+            }
+            if compared.effect.low > limit {
+                return Some((Verdict::Discard, words::sentinel(compared, sentinel.tolerance_percent)));
+            }
+        }
+    }
+    for secondary in &spec.secondaries {
+        let limit = secondary.max_regression_percent;
+        let worse = found.all_of(&secondary.metric).find(|it| it.effect.low > limit / 100.0);
+        if let Some(compared) = worse {
+            return Some((Verdict::Discard, words::worse(compared, limit)));
+        }
+    }
+    let limit = spec.primary.max_regression_percent;
+    let worse = found.scales.iter().find(|it| it.effect.low > limit / 100.0);
+    worse.map(|compared| (Verdict::Discard, words::worse(compared, limit)))
+}
+
+/// Held-out scales: worse beyond doubt, by no less than what would count as a gain.
+fn harm_held_out(spec: &Spec, found: &Effects) -> Option<(Verdict, String)> {
+    let least = spec.primary.min_effect_percent / 100.0;
+    let worse = found.held_out.iter().find(|it| it.effect.low > 0.0 && it.effect.share >= least);
+    worse.map(|compared| (Verdict::Discard, words::held_out(compared)))
+}
+
+fn decide(spec: &Spec, rule: &Rule, primary: &Compared, found: &Effects) -> (Verdict, String) {
+    let effect = &primary.effect;
+    let least = spec.primary.min_effect_percent / 100.0;
+    let summary = words::summary(primary, rule.alpha);
+    let is_better = effect.p_value <= rule.alpha && effect.share < 0.0 && -effect.share >= least;
+    if is_better && -effect.share > rule.floor {
+        return (Verdict::Keep, summary);
+    }
+    let noise = words::percent(rule.floor);
+    if is_better && found.scales.len() >= 2 && found.scales.iter().all(|it| it.effect.share < 0.0) {
+        let count = found.scales.len();
+        let reason = format!("{summary}; below the noise floor of {noise}, but all {count} scales agree");
+        return (Verdict::Keep, reason);
+    }
+    if effect.low >= -least {
+        let reason = format!("{summary}: no gain of {} or more", words::percent(least));
+        return (Verdict::Discard, reason);
+    }
+    let reason = if is_better {
+        format!("{summary}, but below the noise floor of {noise}, and not all of at least two scales agree")
+    } else {
+        format!("{summary}: the samples do not tell")
+    };
+    (Verdict::Inconclusive, reason)
+}
