@@ -61,6 +61,20 @@ pub fn wait_in_words(cause: &str) -> &'static str {
     }
 }
 
+/// What writes a WAL record that readers are in the way of, in parentheses; nothing where the name says it.
+#[must_use]
+pub fn on_record(record: &str) -> &'static str {
+    match record {
+        "Heap2/PRUNE_ON_ACCESS" => {
+            " (on-access pruning: an UPDATE or a query that found a full page wrote it)"
+        }
+        "Heap2/PRUNE_VACUUM_SCAN" | "Heap2/PRUNE_VACUUM_CLEANUP" => " (VACUUM wrote it)",
+        "Heap2/PRUNE" => " (VACUUM, or any statement that found a full page, wrote it)",
+        "Standby/LOCK" => " (an exclusive lock that the primary took)",
+        _ => "",
+    }
+}
+
 /// What to do about a cause.
 #[must_use]
 pub fn on_cause(cause: &str) -> String {

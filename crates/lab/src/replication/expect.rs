@@ -74,8 +74,19 @@ fn reason(expect: &Expect, pass: &Pass, circumstances: &Circumstances, helped: b
             waited_not(pass, wait, "although hot_standby_feedback was on")
         }
         Expect::StartupSince(_, wait) => waited(pass, wait, circumstances),
+        Expect::Since(major, inner) => {
+            (circumstances.major >= major).then(|| reason(inner, pass, circumstances, helped)).flatten()
+        }
+        Expect::Before(major, inner) => {
+            (circumstances.major < major).then(|| reason(inner, pass, circumstances, helped)).flatten()
+        }
         // What would conflict is not written then.
-        Expect::Records(..) if helped => None,
+        Expect::Records(..) | Expect::HeldUpAt(_) if helped => None,
+        Expect::HeldUpAt(records) => held_up_at(pass, records, circumstances),
+        Expect::NoRecords(name) => {
+            let count = records(pass, name);
+            (count > 0).then(|| format!("the WAL has {count} records {name}, and none was expected"))
+        }
         Expect::Records(name, least, per_thousand) => {
             let count = records(pass, name);
             let commits: u64 = pass.blocks.iter().map(|block| block.committed).sum();
@@ -147,6 +158,23 @@ fn waited(pass: &Pass, wait: Wait, circumstances: &Circumstances) -> Option<Stri
     })
 }
 
+/// That the replay was held up at one of these records. That it was held up at all is another expectation.
+fn held_up_at(pass: &Pass, records: &[&str], circumstances: &Circumstances) -> Option<String> {
+    if circumstances.longest_wait / 2 < PERIOD * EVIDENCE as u32 {
+        return None;
+    }
+    let wanted = records.join(" or ");
+    match pass.held_up_at.first() {
+        Some((found, _)) if records.contains(&found.as_str()) => None,
+        Some((found, _)) => {
+            Some(format!("the replay was held up at a record {found}, and {wanted} was expected"))
+        }
+        None => {
+            Some(format!("it is not known at which record the replay was held up ({wanted} was expected)"))
+        }
+    }
+}
+
 fn waited_not(pass: &Pass, wait: Wait, but: &str) -> Option<String> {
     let seen = pass.samples.iter().filter(|sample| sample.wait == Some(wait)).count();
     (seen >= EVIDENCE).then(|| {
@@ -170,6 +198,7 @@ pub fn time_in(samples: &[Sample], wait: Wait) -> Duration {
 }
 
 /// Records of a resource manager, or of those of its types whose names begin so: `Heap2/PRUNE` are three types since 17.
+/// (Up to 16 `Heap2/VACUUM` is one.)
 fn records(pass: &Pass, name: &str) -> u64 {
     let is_meant = |found: &str| match name.split_once('/') {
         Some(_) => found.starts_with(name),

@@ -416,6 +416,9 @@ fn see(conditions: Conditions, passes: &[&Pass]) -> Seen {
             record.1 += bytes;
             seen.image_bytes += image_bytes;
         }
+        for (record, samples) in &pass.held_up_at {
+            *seen.held_up_at.entry(record.clone()).or_default() += samples;
+        }
         seen.backlog_bytes = seen.backlog_bytes.max(pass.backlog_bytes);
         seen.files_removed = seen.files_removed.max(pass.files_removed);
         seen.cancelled += pass.cancelled;

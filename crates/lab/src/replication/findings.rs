@@ -60,8 +60,13 @@ fn stalls(summary: &Summary<'_>, found: &mut Vec<Finding>) {
                 let blocker = summary.p50(&seen.name("blocker_s", told, None));
                 let blocker =
                     blocker.map_or_else(String::new, |s| format!("; what held it up lasted {} s", number(s)));
+                let record = seen.held_up_at.iter().max_by_key(|(_, samples)| **samples);
+                let record = record.map_or_else(String::new, |(record, _)| {
+                    format!(" to replay a record {record}{}", advice::on_record(record))
+                });
                 let first = format!(
-                    "{place}: commits at {} stopped for {} s while the startup process of the standby {}{blocker}",
+                    "{place}: commits at {} stopped for {} s while the startup process of the standby \
+                     {}{record}{blocker}",
                     at.level,
                     number(at.stall_s),
                     advice::wait_in_words(cause)

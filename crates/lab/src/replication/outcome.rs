@@ -44,6 +44,9 @@ pub struct Pass {
     pub samples: Vec<Sample>,
     /// The WAL of the pass.
     pub wal: Wal,
+    /// At which kinds of WAL records (`Heap2/PRUNE_ON_ACCESS`) a reader held up the replay, and in how many samples, the
+    /// one that was seen most often first.
+    pub held_up_at: Vec<(String, u64)>,
     /// Bytes that the standby had to replay when the timed statement began.
     pub backlog_bytes: Option<u64>,
     /// Files of relations that went away on the standby.

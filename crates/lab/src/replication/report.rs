@@ -129,6 +129,9 @@ fn what_was_seen(told: &Told, seen: &Seen) -> Vec<Vec<String>> {
     for (wait, seconds) in &seen.startup_s {
         row(format!("startup process in {wait}"), format!("{} s", number(*seconds)));
     }
+    for (record, samples) in &seen.held_up_at {
+        row(format!("replay held up at {record}"), format!("{samples} samples"));
+    }
     if seen.wal_bytes > 0 {
         row("WAL".to_owned(), format!("{} MB", number(seen.wal_bytes as f64 / 1e6)));
         let images = seen.image_bytes as f64 / seen.wal_bytes as f64;

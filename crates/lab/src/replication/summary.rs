@@ -66,6 +66,9 @@ pub struct Seen {
     pub image_bytes: u64,
     /// The largest kinds of WAL records: name, count, bytes without images.
     pub records: Vec<(String, u64, u64)>,
+    /// At which kinds of WAL records readers held up the replay, and in how many samples, all passes together.
+    #[serde(default)]
+    pub held_up_at: BTreeMap<String, u64>,
     /// The most that the standby had to replay when a timed statement began.
     pub backlog_bytes: Option<u64>,
     /// The most files of relations that went away on the standby in a pass.

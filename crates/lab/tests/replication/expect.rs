@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use duramen_lab::replication::expect::{time_in, unmet, wait_expected, Circumstances};
 use duramen_lab::replication::outcome::{Block, Conditions, Pass, Sample, Wal};
+use duramen_lab::replication::pass::sample::PERIOD;
 use duramen_lab::replication::scenario::{Expect, Wait};
 use duramen_lab::replication::Level;
 use duramen_measure::histogram::LatencyHistogram;
@@ -33,6 +34,7 @@ fn pass(samples: Vec<Sample>) -> Pass {
         blocker: Some(Duration::from_secs(4)),
         samples,
         wal: Wal::default(),
+        held_up_at: Vec::new(),
         backlog_bytes: None,
         files_removed: None,
         cancelled: 0,
@@ -129,6 +131,42 @@ fn records_are_counted_by_manager_and_by_type() {
     assert!(met(Expect::Records("Heap2/PRUNE", 6, false)) && !met(Expect::Records("Heap2/PRUNE", 7, false)));
     assert!(met(Expect::Records("Heap", 900, false)) && !met(Expect::Records("Heap", 901, false)));
     assert!(!met(Expect::Records("Gin", 1, false)));
+}
+
+#[test]
+fn what_wrote_the_record_that_was_waited_for_is_expected_by_version() {
+    let by_vacuum = [
+        Expect::Since(17, &Expect::HeldUpAt(&["Heap2/PRUNE_VACUUM_SCAN"])),
+        Expect::Before(17, &Expect::HeldUpAt(&["Heap2/PRUNE"])),
+        Expect::Before(17, &Expect::Records("Heap2/VACUUM", 1, false)),
+        Expect::FeedbackHelps(true),
+    ];
+    let (old, short) = (Circumstances { major: 16, ..NOW }, Circumstances { longest_wait: PERIOD, ..NOW });
+    let at = |record: &str| {
+        let mut pass = pass(Vec::new());
+        pass.held_up_at = vec![(record.to_owned(), 30), ("Heap2/PRUNE_VACUUM_SCAN".to_owned(), 2)];
+        pass
+    };
+    assert_eq!(unmet(&by_vacuum, &at("Heap2/PRUNE_VACUUM_SCAN"), &NOW), [""; 0]);
+    let told = unmet(&by_vacuum, &at("Heap2/PRUNE_ON_ACCESS"), &NOW);
+    let expected = "held up at a record Heap2/PRUNE_ON_ACCESS, and Heap2/PRUNE_VACUUM_SCAN was expected";
+    assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+    let unknown = unmet(&by_vacuum, &pass(Vec::new()), &NOW);
+    assert!(unknown.len() == 1 && unknown[0].contains("not known at which record"), "{unknown:?}");
+    assert_eq!(unmet(&by_vacuum, &pass(Vec::new()), &short), [""; 0], "too short to be seen");
+    let mut fed = pass(Vec::new());
+    fed.conditions.feedback = true;
+    assert_eq!(unmet(&by_vacuum, &fed, &NOW), [""; 0], "what would conflict is not written");
+    // Up to 16 one name stands for both, and only VACUUM comes back to what was pruned.
+    let mut pruned = at("Heap2/PRUNE");
+    let told = unmet(&by_vacuum, &pruned, &old);
+    assert!(told.len() == 1 && told[0].contains("0 records Heap2/VACUUM"), "{told:?}");
+    let on_access = [Expect::Before(17, &Expect::NoRecords("Heap2/VACUUM"))];
+    assert_eq!(unmet(&on_access, &pruned, &old), [""; 0]);
+    pruned.wal.records = vec![("Heap2/VACUUM".to_owned(), 1, 0, 0)];
+    assert_eq!(unmet(&by_vacuum, &pruned, &old), [""; 0]);
+    assert!(unmet(&on_access, &pruned, &old)[0].contains("none was expected"));
+    assert_eq!(unmet(&on_access, &pruned, &NOW), [""; 0]);
 }
 
 #[test]

@@ -11,16 +11,24 @@ use duramen_lab::replication::{Level, Options};
 
 /// Runs scenarios as in a quick run, on a pair of our own.
 async fn quick(numbers: &[u32], change: impl FnOnce(&mut Options)) -> Measured {
+    let scenarios: Vec<&'static Scenario> =
+        catalog().iter().filter(|scenario| numbers.contains(&scenario.number)).collect();
+    assert_eq!(scenarios.len(), numbers.len(), "a scenario is not there");
+    run(&scenarios, change).await
+}
+
+fn scenario(number: u32) -> &'static Scenario {
+    catalog().iter().find(|scenario| scenario.number == number).expect("it is there")
+}
+
+async fn run(scenarios: &[&'static Scenario], change: impl FnOnce(&mut Options)) -> Measured {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
     let mut options = Options { quick: true, ..Options::new(dir.path(), "duramen") };
     change(&mut options);
-    let scenarios: Vec<&'static Scenario> =
-        catalog().iter().filter(|scenario| numbers.contains(&scenario.number)).collect();
-    assert_eq!(scenarios.len(), numbers.len(), "a scenario is not there");
     let say = |doing: &str| eprintln!("{doing}");
     let pair = Pair::open(&options, &say).await.unwrap();
-    let measured = measure(&pair, &options, &scenarios, 42, &say).await;
+    let measured = measure(&pair, &options, scenarios, 42, &say).await;
     pair.close().await.unwrap();
     let measured = measured.unwrap();
     for outcome in &measured.outcomes {
@@ -62,6 +70,37 @@ async fn a_snapshot_on_the_standby_stops_commits_that_wait_for_the_replay() {
     assert_eq!(written.unmet, [""; 0], "the replay stands still whatever commits wait for");
     assert_eq!(stall(written), None);
     assert!(written.blocks[0].committed > 100);
+}
+
+/// VACUUM and on-access pruning are waited for alike; what wrote the record is what a scenario is called after.
+#[tokio::test]
+async fn what_wrote_the_record_that_conflicts_is_seen() {
+    for major in crate::user::majors() {
+        let applied = |options: &mut Options| {
+            (options.levels, options.major) = (Some(vec![Level::RemoteApply]), Some(major));
+        };
+        let (vacuumed, pruned) = (scenario(2), scenario(16));
+        // The load of the one under the name of the other: the waits are the same.
+        let mistaken = |name: &Scenario, work: &Scenario| -> &'static Scenario {
+            Box::leak(Box::new(Scenario { number: name.number, expect: name.expect, ..*work }))
+        };
+        for (name, work, word) in [
+            (vacuumed, pruned, "VACUUM"),
+            (pruned, vacuumed, if major >= 17 { "ON_ACCESS" } else { "VACUUM" }),
+        ] {
+            let measured = run(&[mistaken(name, work)], applied).await;
+            let pass = &measured.outcomes[0].passes[0];
+            assert_eq!(pass.unmet.len(), 1, "{major}: {:?}", pass.unmet);
+            assert!(pass.unmet[0].contains(word), "{major}: {:?}", pass.unmet);
+        }
+        let measured =
+            run(&[vacuumed, scenario(8), scenario(9), scenario(13), pruned, scenario(17)], applied).await;
+        for outcome in &measured.outcomes {
+            let pass = &outcome.passes[0];
+            eprintln!("{major}: S{} was held up at {:?}", outcome.number, pass.held_up_at);
+            assert_eq!(pass.unmet, [""; 0], "{major}: S{}", outcome.number);
+        }
+    }
 }
 
 #[tokio::test]

@@ -68,6 +68,7 @@ pub(crate) fn pass(conditions: Conditions, repeat: u32, blocks: Vec<Block>) -> P
         blocker: None,
         samples: Vec::new(),
         wal: Wal::default(),
+        held_up_at: Vec::new(),
         backlog_bytes: None,
         files_removed: None,
         cancelled: 0,

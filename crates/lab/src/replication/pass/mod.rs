@@ -168,6 +168,8 @@ impl Frame<'_> {
         };
         let wal = wal::between(&self.primary, measured.wal_from, wal_to).await;
         let wal = wal.map_err(&mut told).unwrap_or_default();
+        let held_up_at = wal::held_up_at(&self.primary, &samples).await;
+        let held_up_at = held_up_at.map_err(&mut told).unwrap_or_default();
         let blocks: Vec<Block> = measured
             .runs
             .into_iter()
@@ -183,6 +185,7 @@ impl Frame<'_> {
             blocker: measured.blocker,
             samples,
             wal,
+            held_up_at,
             backlog_bytes: measured.backlog_bytes,
             files_removed: Some(files.saturating_sub(counters::relation_files(&standby).await?)),
             // A standby that was started again counts from nothing.

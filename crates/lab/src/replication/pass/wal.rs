@@ -1,12 +1,13 @@
 //! The WAL of a pass, by `pg_walinspect`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio_postgres::Client;
 
 use super::super::error::ReplicationError;
-use super::super::outcome::Wal;
-use super::super::scenario::Node;
+use super::super::outcome::{Sample, Wal};
+use super::super::scenario::{Node, Wait};
 use super::counters::row_within;
 use super::session::{failed, within};
 
@@ -41,6 +42,34 @@ pub(super) async fn between(primary: &Client, from: u64, to: u64) -> Result<Wal,
         .map(|row| (row.get::<_, String>(0), count(row.get(1)), count(row.get(2)), count(row.get(3))))
         .collect();
     Ok(Wal { bytes: to - from, records })
+}
+
+/// At how many positions at most it is asked which record is there.
+const POSITIONS: usize = 8;
+
+/// The kinds of the records at which readers held up the replay, with the number of samples that saw it: the one that was
+/// seen most often first. What a standby waits with is the record after the last one that it has replayed.
+pub(super) async fn held_up_at(
+    primary: &Client,
+    samples: &[Sample],
+) -> Result<Vec<(String, u64)>, ReplicationError> {
+    let mut positions: BTreeMap<u64, u64> = BTreeMap::new();
+    let is_conflict = |wait| matches!(wait, Wait::Snapshot | Wait::Lock | Wait::BufferPin);
+    for sample in samples.iter().filter(|sample| sample.wait.is_some_and(is_conflict)) {
+        *positions.entry(sample.replayed_lsn).or_default() += 1;
+    }
+    let mut positions: Vec<(u64, u64)> = positions.into_iter().collect();
+    positions.sort_by_key(|(_, seen)| std::cmp::Reverse(*seen));
+    let sql = "SELECT resource_manager || '/' || record_type FROM pg_get_wal_record_info($1::text::pg_lsn)";
+    let doing = "look at a WAL record with pg_walinspect";
+    let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
+    for (lsn, seen) in positions.into_iter().take(POSITIONS) {
+        let row = row_within(LIMIT, primary, Node::Primary, doing, sql, &[&position(lsn)]).await?;
+        *kinds.entry(row.get(0)).or_default() += seen;
+    }
+    let mut kinds: Vec<(String, u64)> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, seen)| std::cmp::Reverse(*seen));
+    Ok(kinds)
 }
 
 /// How many records between two positions hold a full-page image: there are at least so many images.

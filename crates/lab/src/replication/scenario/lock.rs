@@ -40,6 +40,7 @@ pub(super) const BY_VACUUM_FULL: Scenario = Scenario {
     },
     expect: &[
         Expect::Startup(Wait::Lock),
+        Expect::HeldUpAt(&["Standby/LOCK"]),
         Expect::FeedbackHelps(false),
         Expect::StallsFrom(Level::RemoteApply),
     ],

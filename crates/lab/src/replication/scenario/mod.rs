@@ -202,6 +202,15 @@ pub enum Expect {
     /// At least so many WAL records of a resource manager (`Btree`, `Gin`...), or of one of its types
     /// (`Heap2/REWRITE`), for each 1,000 commits of the load (`true`) or in all (`false`).
     Records(&'static str, u64, bool),
+    /// No WAL record of a resource manager, or of one of its types.
+    NoRecords(&'static str),
+    /// The record at which a reader held up the replay is of one of these types. Says what wrote it, which the wait does
+    /// not: VACUUM and on-access pruning are waited for alike.
+    HeldUpAt(&'static [&'static str]),
+    /// Another one, from this major version on.
+    Since(u32, &'static Expect),
+    /// Another one, before this major version.
+    Before(u32, &'static Expect),
     /// At least so many full-page images in all.
     FullPageImages(u64),
     /// The standby had at least so many bytes to replay when the statement began.

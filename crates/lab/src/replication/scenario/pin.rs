@@ -56,6 +56,7 @@ pub(super) const BY_FREEZE: Scenario = Scenario {
     },
     expect: &[
         Expect::StartupSince(17, Wait::BufferPin),
+        Expect::Since(17, &Expect::HeldUpAt(&["Heap2/PRUNE_VACUUM_SCAN"])),
         Expect::FeedbackHelps(false),
         Expect::StallsFrom(Level::RemoteApply),
     ],
@@ -85,6 +86,8 @@ pub(super) const BY_VACUUM: Scenario = Scenario {
     ],
     expect: &[
         Expect::Startup(Wait::BufferPin),
+        Expect::Since(17, &Expect::HeldUpAt(&["Heap2/PRUNE_VACUUM_SCAN"])),
+        Expect::Before(17, &Expect::HeldUpAt(&["Heap2/PRUNE"])),
         Expect::FeedbackHelps(false),
         Expect::StallsFrom(Level::RemoteApply),
     ],

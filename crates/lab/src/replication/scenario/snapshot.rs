@@ -10,9 +10,16 @@ long as the longest query of the standby runs. Or let reports run on a standby t
 synchronous_standby_names, or commit at remote_apply only where a read of the standby must see the commit (SET LOCAL \
 synchronous_commit). A finite max_standby_streaming_delay bounds the stall and cancels the reader instead.";
 
-/// What every scenario here expects.
-const EXPECT: &[Expect] =
-    &[Expect::Startup(Wait::Snapshot), Expect::FeedbackHelps(true), Expect::StallsFrom(Level::RemoteApply)];
+/// What those by VACUUM expect. Up to 16 its records are called as those of on-access pruning; only VACUUM goes back to
+/// what it has pruned (`Heap2/VACUUM`).
+const EXPECT: &[Expect] = &[
+    Expect::Startup(Wait::Snapshot),
+    Expect::Since(17, &Expect::HeldUpAt(&["Heap2/PRUNE_VACUUM_SCAN"])),
+    Expect::Before(17, &Expect::HeldUpAt(&["Heap2/PRUNE"])),
+    Expect::Before(17, &Expect::Records("Heap2/VACUUM", 1, false)),
+    Expect::FeedbackHelps(true),
+    Expect::StallsFrom(Level::RemoteApply),
+];
 
 /// What the primary vacuums away; S7 differs in the probe alone.
 const CHURN: &[Action] = &[
@@ -129,6 +136,7 @@ pub(super) const BY_HASH_INDEX: Scenario = Scenario {
     },
     expect: &[
         Expect::Startup(Wait::Snapshot),
+        Expect::HeldUpAt(&["Hash/VACUUM_ONE_PAGE"]),
         Expect::Records("Hash/VACUUM_ONE_PAGE", 1, false),
         Expect::FeedbackHelps(true),
         Expect::StallsFrom(Level::RemoteApply),
@@ -170,7 +178,14 @@ pub(super) const BY_PRUNING: Scenario = Scenario {
         clients: 8,
         rate_per_s: 100.0,
     },
-    expect: EXPECT,
+    expect: &[
+        Expect::Startup(Wait::Snapshot),
+        Expect::Since(17, &Expect::HeldUpAt(&["Heap2/PRUNE_ON_ACCESS"])),
+        Expect::Before(17, &Expect::HeldUpAt(&["Heap2/PRUNE"])),
+        Expect::Before(17, &Expect::NoRecords("Heap2/VACUUM")),
+        Expect::FeedbackHelps(true),
+        Expect::StallsFrom(Level::RemoteApply),
+    ],
     teardown: &["DROP TABLE IF EXISTS accounts"],
     advice: ADVICE,
 };

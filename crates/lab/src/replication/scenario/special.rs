@@ -79,7 +79,7 @@ pub(super) const CANCELLED_WAIT: Scenario = Scenario {
         Action::Release,
     ],
     probe: PAY,
-    expect: &[Expect::Startup(Wait::Lock)],
+    expect: &[Expect::Startup(Wait::Lock), Expect::HeldUpAt(&["Standby/LOCK"])],
     teardown: TEARDOWN,
     advice: "\
 A timeout during COMMIT says nothing about whether it happened: look whether the row is there before doing it again, or make \
