@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::outcome::{Block, Pass, Sample};
+use super::outcome::{Block, BlockWal, Pass, Sample};
 use super::pass::sample::PERIOD;
 use super::pass::stall::EVIDENCE;
 use super::scenario::{Expect, Wait};
@@ -25,8 +25,6 @@ pub struct Circumstances {
     /// How long the startup process can wait before the reader is cancelled: the length of the blocker, or
     /// `max_standby_streaming_delay` if that is shorter. Of waits that are too short to be seen for sure none is expected.
     pub longest_wait: Duration,
-    /// WAL records with a full-page image, if they were counted.
-    pub full_page_images: Option<u64>,
 }
 
 /// The expectations that a pass did not meet, in words; one of every pass is that its load was committed.
@@ -103,12 +101,19 @@ fn reason(expect: &Expect, pass: &Pass, circumstances: &Circumstances, helped: b
                 )
             })
         }
-        Expect::FullPageImages(least) => {
-            let count = circumstances.full_page_images.unwrap_or(0);
-            (count < least).then(|| {
-                format!(
-                    "the WAL has {count} records with full-page images, and at least {least} were expected"
-                )
+        Expect::BlockRecords(name, least, own) => in_each_block(pass, name, least, |block, wal| {
+            let counted = wal.records.iter().map(|(found, count)| (found.as_str(), *count));
+            count_of(counted, name).saturating_sub(own * block.committed)
+        }),
+        Expect::BlockImages(least, per_thousand) => {
+            let what = if per_thousand {
+                "with full-page images for 1,000 commits"
+            } else {
+                "with full-page images"
+            };
+            in_each_block(pass, what, least, |block, wal| match per_thousand {
+                true => (wal.with_images * 1_000).checked_div(block.committed).unwrap_or(0),
+                false => wal.with_images,
             })
         }
         Expect::Backlog(least) => {
@@ -197,14 +202,43 @@ pub fn time_in(samples: &[Sample], wait: Wait) -> Duration {
         .sum()
 }
 
+/// That a count is reached in every block: what is to run beside the load must have run beside all of it, or some of the
+/// figures are of something else.
+fn in_each_block(
+    pass: &Pass,
+    what: &str,
+    least: u64,
+    count: impl Fn(&Block, &BlockWal) -> u64,
+) -> Option<String> {
+    let counts: Vec<(u64, &Block)> = pass
+        .blocks
+        .iter()
+        .map(|block| (block.wal.as_ref().map_or(0, |wal| count(block, wal)), block))
+        .collect();
+    let short = counts.iter().filter(|(count, _)| *count < least).count();
+    let (fewest, block) = counts.iter().min_by_key(|(count, _)| *count)?;
+    (short > 0).then(|| {
+        format!(
+            "while the load of {short} of {} blocks ran, fewer than {least} WAL records {what} were written beside it \
+             (the fewest, at {}: {fewest})",
+            counts.len(),
+            block.level
+        )
+    })
+}
+
 /// Records of a resource manager, or of those of its types whose names begin so: `Heap2/PRUNE` are three types since 17.
 /// (Up to 16 `Heap2/VACUUM` is one.)
 fn records(pass: &Pass, name: &str) -> u64 {
+    count_of(pass.wal.records.iter().map(|(found, count, ..)| (found.as_str(), *count)), name)
+}
+
+fn count_of<'a>(records: impl Iterator<Item = (&'a str, u64)>, name: &str) -> u64 {
     let is_meant = |found: &str| match name.split_once('/') {
         Some(_) => found.starts_with(name),
         None => found.split('/').next() == Some(name),
     };
-    pass.wal.records.iter().filter(|(found, ..)| is_meant(found)).map(|(_, count, ..)| count).sum()
+    records.filter(|(found, _)| is_meant(found)).map(|(_, count)| count).sum()
 }
 
 /// What a wait is called in sentences.

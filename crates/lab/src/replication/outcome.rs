@@ -85,6 +85,17 @@ pub struct Block {
     /// Gaps between commits of a second and more. None of one statement, or where the times of commits are not kept, unless
     /// nothing was committed at all.
     pub gaps: Vec<Gap>,
+    /// Its WAL, if the scenario expects something of it.
+    pub wal: Option<BlockWal>,
+}
+
+/// What was written to the WAL while the load of a block ran, by all sessions.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BlockWal {
+    /// Records by resource manager and type: name, count.
+    pub records: Vec<(String, u64)>,
+    /// Records with a full-page image.
+    pub with_images: u64,
 }
 
 /// A time without commits.

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use duramen_lab::replication::expect::{time_in, unmet, wait_expected, Circumstances};
-use duramen_lab::replication::outcome::{Block, Conditions, Pass, Sample, Wal};
+use duramen_lab::replication::outcome::{Block, BlockWal, Conditions, Pass, Sample, Wal};
 use duramen_lab::replication::pass::sample::PERIOD;
 use duramen_lab::replication::scenario::{Expect, Wait};
 use duramen_lab::replication::Level;
 use duramen_measure::histogram::LatencyHistogram;
 
-const NOW: Circumstances =
-    Circumstances { major: 18, longest_wait: Duration::from_secs(4), full_page_images: None };
+const NOW: Circumstances = Circumstances { major: 18, longest_wait: Duration::from_secs(4) };
 
 fn pass(samples: Vec<Sample>) -> Pass {
     let block = Block {
@@ -26,6 +25,7 @@ fn pass(samples: Vec<Sample>) -> Pass {
         failed: None,
         dropped: 0,
         gaps: Vec::new(),
+        wal: None,
     };
     Pass {
         conditions: Conditions { feedback: false, rtt_ms: 0 },
@@ -178,15 +178,36 @@ fn nothing_committed_is_no_rate() {
 }
 
 #[test]
-fn images_backlog_and_files_are_held_against_their_least() {
+fn backlog_and_files_are_held_against_their_least() {
     let mut pass = pass(Vec::new());
-    let expect = [Expect::FullPageImages(10), Expect::Backlog(1_000), Expect::FilesRemoved(50)];
-    assert_eq!(unmet(&expect, &pass, &NOW).len(), 3, "what is not known is not met");
+    let expect = [Expect::Backlog(1_000), Expect::FilesRemoved(50)];
+    assert_eq!(unmet(&expect, &pass, &NOW).len(), 2, "what is not known is not met");
     (pass.backlog_bytes, pass.files_removed) = (Some(999), Some(49));
-    let almost = Circumstances { full_page_images: Some(9), ..NOW };
-    assert_eq!(unmet(&expect, &pass, &almost).len(), 3);
+    assert_eq!(unmet(&expect, &pass, &NOW).len(), 2);
     (pass.backlog_bytes, pass.files_removed) = (Some(1_000), Some(50));
-    assert_eq!(unmet(&expect, &pass, &Circumstances { full_page_images: Some(10), ..NOW }), [""; 0]);
+    assert_eq!(unmet(&expect, &pass, &NOW), [""; 0]);
+}
+
+/// A load of which only a part had something beside it is two loads in one figure.
+#[test]
+fn what_runs_beside_the_load_must_run_beside_every_block() {
+    let mut pass = pass(Vec::new());
+    let wal = |btree, with_images| {
+        Some(BlockWal { records: vec![("Btree/INSERT_LEAF".to_owned(), btree)], with_images })
+    };
+    pass.blocks = vec![pass.blocks[0].clone(); 3];
+    let records = [Expect::BlockRecords("Btree", 10_000, 1)];
+    let images = [Expect::BlockImages(100, true), Expect::BlockImages(150, false)];
+    pass.blocks.iter_mut().for_each(|block| block.wal = wal(12_000, 200));
+    assert_eq!(unmet(&[&records[..], &images].concat(), &pass, &NOW), [""; 0]);
+    // As many in all as before, but not beside the last block: its 2,000 commits wrote these themselves.
+    (pass.blocks[0].wal, pass.blocks[2].wal) = (wal(34_000, 400), wal(2_000, 0));
+    pass.blocks[2].level = Level::On;
+    let told = unmet(&records, &pass, &NOW);
+    assert!(told.len() == 1 && told[0].contains("1 of 3 blocks") && told[0].contains("at on: 0"), "{told:?}");
+    assert_eq!(unmet(&images, &pass, &NOW).len(), 2);
+    pass.blocks[2].wal = None;
+    assert_eq!(unmet(&records, &pass, &NOW).len(), 1, "what is not known is not met");
 }
 
 #[test]

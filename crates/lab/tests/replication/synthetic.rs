@@ -91,6 +91,7 @@ pub(crate) fn closed(level: Level, median_ms: f64) -> Block {
         failed: None,
         dropped: 0,
         gaps: Vec::new(),
+        wal: None,
     }
 }
 

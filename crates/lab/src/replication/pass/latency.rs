@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use super::super::error::ReplicationError;
 use super::super::level::Level;
+use super::super::scenario::Expect;
 use super::act::REPLAY;
 use super::probe::{Load, Run};
 use super::{Frame, Measured};
@@ -101,7 +102,13 @@ async fn block(
     let mut stage = frame.stage(Some(load));
     let run = async {
         stage.carry_out(frame.scenario.actions).await?;
-        work.await
+        if !frame.scenario.expect.iter().any(Expect::is_of_blocks) {
+            return work.await;
+        }
+        let from = frame.flushed().await?;
+        let mut run = work.await?;
+        run.wal = Some((from, frame.flushed().await?));
+        Ok(run)
     }
     .await;
     let finished = stage.finish().await;

@@ -30,7 +30,7 @@ use super::level::Level;
 use super::options::Options;
 use super::outcome::{Block, Conditions, Pass, Sample};
 use super::pair::Pair;
-use super::scenario::{Expect, Kind, Node, Scenario, Special};
+use super::scenario::{Kind, Node, Scenario, Special};
 use act::{Stage, REPLAY};
 use probe::Load;
 use sample::Sampler;
@@ -155,29 +155,21 @@ impl Frame<'_> {
         bench.pair.caught_up(REPLAY).await?;
         // The standby may have been away meanwhile.
         let standby = bench.pair.connect(Node::Standby).await?;
-        let counts_images = expected.iter().any(|expect| matches!(expect, Expect::FullPageImages(_)));
         let mut unmet = measured.unmet;
         // WAL that is gone makes the pass invalid, and not impossible.
         let mut told = |error: ReplicationError| unmet.push(error.to_string());
-        let full_page_images = match counts_images {
-            true => wal::records_with_images(&self.primary, measured.wal_from, wal_to)
-                .await
-                .map_err(&mut told)
-                .ok(),
-            false => None,
-        };
         let wal = wal::between(&self.primary, measured.wal_from, wal_to).await;
         let wal = wal.map_err(&mut told).unwrap_or_default();
         let held_up_at = wal::held_up_at(&self.primary, &samples).await;
         let held_up_at = held_up_at.map_err(&mut told).unwrap_or_default();
-        let blocks: Vec<Block> = measured
-            .runs
-            .into_iter()
-            .map(|(level, clients, apply_delay, run)| Block {
-                apply_delay,
-                ..run.into_block(level, clients, &samples)
-            })
-            .collect();
+        let mut blocks: Vec<Block> = Vec::with_capacity(measured.runs.len());
+        for (level, clients, apply_delay, run) in measured.runs {
+            let wal = match run.wal {
+                Some((from, to)) => wal::of_block(&self.primary, from, to).await.map_err(&mut told).ok(),
+                None => None,
+            };
+            blocks.push(Block { apply_delay, wal, ..run.into_block(level, clients, &samples) });
+        }
         let mut pass = Pass {
             conditions: self.unit.conditions,
             repeat: self.unit.repeat,
@@ -207,7 +199,7 @@ impl Frame<'_> {
                 cut.as_millis()
             ));
         }
-        let circumstances = Circumstances { major, longest_wait, full_page_images };
+        let circumstances = Circumstances { major, longest_wait };
         pass.unmet.extend(expect::unmet(expected, &pass, &circumstances));
         Ok(pass)
     }

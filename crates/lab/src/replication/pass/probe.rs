@@ -58,6 +58,8 @@ pub(super) struct Run {
     pub(super) dropped: u64,
     /// Times without commits say nothing: it was one operation, or the times of its commits are not kept.
     pub(super) has_no_gaps: bool,
+    /// Where the WAL was when it began, and when it had ended, if somebody asks for it.
+    pub(super) wal: Option<(u64, u64)>,
 }
 
 /// One operation that ended.
@@ -304,6 +306,7 @@ impl Run {
             failed: self.failed,
             dropped: self.dropped,
             gaps,
+            wal: None,
         }
     }
 }

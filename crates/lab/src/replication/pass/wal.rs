@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 
 use super::super::error::ReplicationError;
-use super::super::outcome::{Sample, Wal};
+use super::super::outcome::{BlockWal, Sample, Wal};
 use super::super::scenario::{Node, Wait};
 use super::counters::row_within;
 use super::session::{failed, within};
@@ -72,12 +72,17 @@ pub(super) async fn held_up_at(
     Ok(kinds)
 }
 
+/// What was written while the load of a block ran.
+pub(super) async fn of_block(primary: &Client, from: u64, to: u64) -> Result<BlockWal, ReplicationError> {
+    let records = between(primary, from, to).await?.records;
+    Ok(BlockWal {
+        records: records.into_iter().map(|(name, count, ..)| (name, count)).collect(),
+        with_images: records_with_images(primary, from, to).await?,
+    })
+}
+
 /// How many records between two positions hold a full-page image: there are at least so many images.
-pub(super) async fn records_with_images(
-    primary: &Client,
-    from: u64,
-    to: u64,
-) -> Result<u64, ReplicationError> {
+async fn records_with_images(primary: &Client, from: u64, to: u64) -> Result<u64, ReplicationError> {
     if to <= from {
         return Ok(0);
     }

@@ -192,6 +192,18 @@ pub struct Probe {
     pub rate_per_s: f64,
 }
 
+impl Expect {
+    /// Whether the WAL of each block has to be looked at.
+    #[must_use]
+    pub fn is_of_blocks(&self) -> bool {
+        match self {
+            Expect::BlockRecords(..) | Expect::BlockImages(..) => true,
+            Expect::Since(_, inner) | Expect::Before(_, inner) => inner.is_of_blocks(),
+            _ => false,
+        }
+    }
+}
+
 /// What must have been seen in a pass, else its figures say nothing.
 #[derive(Debug, Clone, Copy)]
 pub enum Expect {
@@ -211,8 +223,13 @@ pub enum Expect {
     Since(u32, &'static Expect),
     /// Another one, before this major version.
     Before(u32, &'static Expect),
-    /// At least so many full-page images in all.
-    FullPageImages(u64),
+    /// In every block of load, while it ran: at least so many WAL records of a resource manager (or of one of its types),
+    /// beside so many for each of its commits, which are the load's own. What is to run beside the load has run beside
+    /// each block then.
+    BlockRecords(&'static str, u64, u64),
+    /// In every block of load, while it ran: at least so many records with full-page images, for each 1,000 of its
+    /// commits (`true`) or in all (`false`).
+    BlockImages(u64, bool),
     /// The standby had at least so many bytes to replay when the statement began.
     Backlog(u64),
     /// At least so many files of relations went away on the standby.

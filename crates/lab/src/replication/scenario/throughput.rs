@@ -151,7 +151,7 @@ pub(super) const BULK_INSERT: Scenario = Scenario {
             repeat(md5(i::text), 4), md5(i::text) FROM generate_series(1, {bulk}) i"]),
     ],
     probe: PAY,
-    expect: &[Expect::Records("Btree", 50_000, false)],
+    expect: &[Expect::BlockRecords("Btree", 10_000, 1)],
     teardown: &["DROP TABLE IF EXISTS logs, payments"],
     advice: "\
 Load at synchronous_commit = local or off, in small transactions with pauses, and commit what is urgent below remote_apply \
@@ -184,7 +184,7 @@ pub(super) const FULL_PAGE_IMAGES: Scenario = Scenario {
         clients: 8,
         rate_per_s: 100.0,
     },
-    expect: &[Expect::FullPageImages(200)],
+    expect: &[Expect::BlockImages(100, true)],
     teardown: &["DROP TABLE IF EXISTS profiles"],
     advice: "\
 Rarer checkpoints (checkpoint_timeout, max_wal_size) and wal_compression make less of it, at the price of a longer recovery. \
@@ -269,7 +269,7 @@ pub(super) const FREEZE: Scenario = Scenario {
         ]),
     ],
     probe: PAY,
-    expect: &[Expect::Records("Heap2", 1_000, false), Expect::FullPageImages(1_000)],
+    expect: &[Expect::BlockRecords("Heap2", 300, 0), Expect::BlockImages(300, false)],
     teardown: &["DROP TABLE IF EXISTS archive, payments"],
     advice: "\
 Freeze early and often rather than all at once (autovacuum_freeze_min_age, vacuum_freeze_min_age; COPY ... FREEZE), and let \
