@@ -131,6 +131,19 @@ fn reason(expect: &Expect, pass: &Pass, circumstances: &Circumstances, helped: b
                 format!("{count} files went away on the standby, and at least {least} were expected")
             })
         }
+        Expect::MappingFiles(least) => {
+            let count = pass.mapping_files.unwrap_or(0);
+            (count < least).then(|| {
+                format!(
+                    "the replay wrote {count} files of logical mappings, and at least {least} were expected"
+                )
+            })
+        }
+        Expect::NoMappingFiles => {
+            let count = pass.mapping_files.unwrap_or(0);
+            (count > 0)
+                .then(|| format!("the replay wrote {count} files of logical mappings, and none was expected"))
+        }
         // Feedback is held against the wait above; who stalls is judged over all passes.
         Expect::FeedbackHelps(_) | Expect::StallsFrom(_) => None,
     }

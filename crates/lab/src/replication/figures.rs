@@ -58,6 +58,7 @@ pub fn tell(
             text: scenario.text.to_owned(),
             kind: kind(scenario.kind).to_owned(),
             advice: scenario.advice.to_owned(),
+            control_of: scenario.control_of.map(|number| format!("S{number}")),
             skipped: outcome.failed.as_ref().or(outcome.skipped.as_ref()).cloned(),
             seen,
         };
@@ -421,6 +422,7 @@ fn see(conditions: Conditions, passes: &[&Pass]) -> Seen {
         }
         seen.backlog_bytes = seen.backlog_bytes.max(pass.backlog_bytes);
         seen.files_removed = seen.files_removed.max(pass.files_removed);
+        seen.mapping_files = seen.mapping_files.max(pass.mapping_files);
         seen.cancelled += pass.cancelled;
         for block in &pass.blocks {
             seen.committed += block.committed;

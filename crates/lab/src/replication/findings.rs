@@ -35,6 +35,7 @@ pub fn of(summary: &Summary<'_>) -> Vec<Finding> {
     round_trip(summary, &mut found);
     wal(summary, &mut found);
     statements(summary, &mut found);
+    controls(summary, &mut found);
     cancelled(summary, &mut found);
     stale_reads(summary, &mut found);
     host_noise(summary, &mut found);
@@ -285,6 +286,31 @@ fn statements(summary: &Summary<'_>, found: &mut Vec<Finding>) {
             );
             found.push(finding("removes_files", Severity::Info, added.estimate, text));
         }
+    }
+}
+
+/// What a scenario takes more than its control, which is the same without what it is about.
+fn controls(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    for (control, without) in summary.valid().filter(is_plain) {
+        let Some(id) = &control.control_of else { continue };
+        let Some((told, with)) = summary.valid().filter(is_plain).find(|(told, _)| told.id == *id) else {
+            continue;
+        };
+        let at = Some(Level::RemoteApply.name());
+        let took = |told: &Told, seen: &Seen| summary.p50(&seen.name("latency_ms", told, at));
+        let (Some(with_ms), Some(without_ms)) = (took(told, with), took(control, without)) else { continue };
+        let mappings = with.mapping_files.filter(|files| *files > 0);
+        let mappings = mappings
+            .map_or_else(String::new, |files| format!(" and writes {files} files of logical mappings"));
+        let text = format!(
+            "{} takes {} ms at remote_apply{mappings}; its control {}, {} ms. Of the first, no more than the difference is \
+             what the scenario is about.",
+            told.title(),
+            number(with_ms),
+            control.title(),
+            number(without_ms)
+        );
+        found.push(finding("held_against_control", Severity::Info, with_ms - without_ms, text));
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Pass {
     pub backlog_bytes: Option<u64>,
     /// Files of relations that went away on the standby.
     pub files_removed: Option<u64>,
+    /// Files of logical mappings (`pg_logical/mappings`) that the replay wrote.
+    pub mapping_files: Option<u64>,
     /// Queries of the standby that were cancelled by conflicts.
     pub cancelled: u64,
     /// Which expectations were not met, in words. Empty: the pass is valid.

@@ -149,6 +149,9 @@ fn what_was_seen(told: &Told, seen: &Seen) -> Vec<Vec<String>> {
     if let Some(files) = seen.files_removed {
         row("files removed on the standby".to_owned(), number(files as f64));
     }
+    if let Some(files) = seen.mapping_files.filter(|files| *files > 0) {
+        row("files of logical mappings on the standby".to_owned(), number(files as f64));
+    }
     if seen.cancelled > 0 || told.kind == "stall" {
         row("queries of the standby cancelled".to_owned(), number(seen.cancelled as f64));
     }

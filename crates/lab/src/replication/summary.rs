@@ -35,6 +35,9 @@ pub struct Told {
     pub kind: String,
     /// What to do about it.
     pub advice: String,
+    /// The scenario that it is the control of: `S12`.
+    #[serde(default)]
+    pub control_of: Option<String>,
     /// Why it was not run, or not to its end.
     pub skipped: Option<String>,
     /// What was seen, by conditions.
@@ -73,6 +76,9 @@ pub struct Seen {
     pub backlog_bytes: Option<u64>,
     /// The most files of relations that went away on the standby in a pass.
     pub files_removed: Option<u64>,
+    /// The most files of logical mappings that the replay wrote in a pass.
+    #[serde(default)]
+    pub mapping_files: Option<u64>,
     /// Queries of the standby that were cancelled.
     pub cancelled: u64,
     /// Operations that failed, and what the first one said.

@@ -37,6 +37,7 @@ fn pass(samples: Vec<Sample>) -> Pass {
         held_up_at: Vec::new(),
         backlog_bytes: None,
         files_removed: None,
+        mapping_files: None,
         cancelled: 0,
         unmet: Vec::new(),
     }
@@ -186,6 +187,16 @@ fn backlog_and_files_are_held_against_their_least() {
     assert_eq!(unmet(&expect, &pass, &NOW).len(), 2);
     (pass.backlog_bytes, pass.files_removed) = (Some(1_000), Some(50));
     assert_eq!(unmet(&expect, &pass, &NOW), [""; 0]);
+}
+
+#[test]
+fn mappings_are_held_against_their_least_and_against_none() {
+    let mut pass = pass(Vec::new());
+    assert_eq!(unmet(&[Expect::MappingFiles(1)], &pass, &NOW).len(), 1);
+    assert_eq!(unmet(&[Expect::NoMappingFiles], &pass, &NOW), [""; 0]);
+    pass.mapping_files = Some(2);
+    assert_eq!(unmet(&[Expect::MappingFiles(2)], &pass, &NOW), [""; 0]);
+    assert!(unmet(&[Expect::NoMappingFiles], &pass, &NOW)[0].contains("wrote 2 files"));
 }
 
 /// A load of which only a part had something beside it is two loads in one figure.

@@ -330,6 +330,22 @@ fn what_the_replay_had_to_do_is_found() {
 }
 
 #[test]
+fn a_scenario_is_held_against_its_control() {
+    let (mut with, without) = (latency(12, 0.0, 5.0), latency(21, 0.0, 2.0));
+    assert!(!has(&evidence(std::slice::from_ref(&with)), "held_against_control"), "there is no control");
+    with.passes.iter_mut().for_each(|pass| pass.mapping_files = Some(3));
+    let found = findings::of(&Summary::of(&evidence(&[with.clone(), without.clone()])));
+    let told = found.iter().find(|found| found.rule == "held_against_control").expect("both were measured");
+    assert!(
+        told.text.contains("S12") && told.text.contains("S21") && told.text.contains("3 files"),
+        "{told:?}"
+    );
+    assert!((2.5..3.5).contains(&told.figure.unwrap()), "{told:?}");
+    with.passes[0].unmet.push("nothing was mapped".to_owned());
+    assert!(!has(&evidence(&[with, without]), "held_against_control"), "it means nothing then");
+}
+
+#[test]
 fn every_finding_has_a_text_that_ends() {
     let evidence = whole();
     assert!(evidence.findings.len() > 8);

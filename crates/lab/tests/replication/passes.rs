@@ -103,6 +103,25 @@ async fn what_wrote_the_record_that_conflicts_is_seen() {
     }
 }
 
+/// The same work with and without the property that makes a table a catalog to logical decoding.
+#[tokio::test]
+async fn only_the_rewrite_of_a_user_catalog_table_writes_mappings() {
+    let applied = |options: &mut Options| options.levels = Some(vec![Level::RemoteApply]);
+    let measured = quick(&[12, 21], applied).await;
+    let files: Vec<_> = measured.outcomes.iter().map(|outcome| outcome.passes[0].mapping_files).collect();
+    assert!(files[0] > Some(0) && files[1] == Some(0), "{files:?}");
+    for outcome in &measured.outcomes {
+        assert_eq!(outcome.passes[0].unmet, [""; 0], "S{}", outcome.number);
+    }
+    // Under each other's names both are invalid.
+    for (name, work) in [(12, 21), (21, 12)] {
+        let (name, work) = (scenario(name), scenario(work));
+        let mistaken = Box::leak(Box::new(Scenario { number: name.number, expect: name.expect, ..*work }));
+        let measured = run(&[mistaken], applied).await;
+        assert_eq!(measured.outcomes[0].passes[0].unmet.len(), 2, "S{}", name.number);
+    }
+}
+
 #[tokio::test]
 async fn every_other_thing_that_stops_commits_is_named_for_what_it_is() {
     // A relation lock, a pinned page, on-access pruning, and no standby at all.

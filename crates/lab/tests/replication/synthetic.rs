@@ -71,6 +71,7 @@ pub(crate) fn pass(conditions: Conditions, repeat: u32, blocks: Vec<Block>) -> P
         held_up_at: Vec::new(),
         backlog_bytes: None,
         files_removed: None,
+        mapping_files: None,
         cancelled: 0,
         unmet: Vec::new(),
     }

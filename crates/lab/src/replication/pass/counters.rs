@@ -1,5 +1,6 @@
 //! What the servers count.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio_postgres::types::ToSql;
@@ -53,6 +54,13 @@ pub(super) async fn cancelled(standby: &Client) -> Result<u64, ReplicationError>
                FROM pg_stat_database_conflicts WHERE datname = current_database()";
     let row = row(standby, Node::Standby, "count its cancelled queries", sql, &[]).await?;
     Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or(0))
+}
+
+/// The files of logical mappings on the standby, by their names.
+pub(super) async fn mapping_files(standby: &Client) -> Result<BTreeSet<String>, ReplicationError> {
+    let sql = "SELECT coalesce(array_agg(name), '{}') FROM pg_ls_logicalmapdir()";
+    let row = row(standby, Node::Standby, "list its files of logical mappings", sql, &[]).await?;
+    Ok(row.get::<_, Vec<String>>(0).into_iter().collect())
 }
 
 /// How many files of relations of this database the standby has.

@@ -18,6 +18,7 @@ mod statement;
 pub mod text;
 mod wal;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -105,7 +106,10 @@ pub(super) async fn run(
     };
     wal::keep(&frame.primary).await;
     let cancelled = counters::cancelled(&frame.standby).await?;
-    let files = counters::relation_files(&frame.standby).await?;
+    let files = Files {
+        relations: counters::relation_files(&frame.standby).await?,
+        mappings: counters::mapping_files(&frame.standby).await?,
+    };
     let sampler = Sampler::start(pair, frame.origin);
     let measured = match scenario.kind {
         Kind::Latency => latency::measure(&frame).await,
@@ -117,6 +121,12 @@ pub(super) async fn run(
     };
     let samples = sampler.finish().await?;
     frame.close(measured?, samples, cancelled, files).await
+}
+
+/// The files of the standby when a pass begins.
+struct Files {
+    relations: u64,
+    mappings: BTreeSet<String>,
 }
 
 impl Frame<'_> {
@@ -148,7 +158,7 @@ impl Frame<'_> {
         measured: Measured,
         samples: Vec<Sample>,
         cancelled: u64,
-        files: u64,
+        before: Files,
     ) -> Result<Pass, ReplicationError> {
         let (bench, expected) = (self.bench, self.scenario.expect);
         let wal_to = self.flushed().await?;
@@ -179,7 +189,10 @@ impl Frame<'_> {
             wal,
             held_up_at,
             backlog_bytes: measured.backlog_bytes,
-            files_removed: Some(files.saturating_sub(counters::relation_files(&standby).await?)),
+            files_removed: Some(before.relations.saturating_sub(counters::relation_files(&standby).await?)),
+            mapping_files: Some(
+                counters::mapping_files(&standby).await?.difference(&before.mappings).count() as u64,
+            ),
             // A standby that was started again counts from nothing.
             cancelled: counters::cancelled(&standby).await?.saturating_sub(cancelled),
             unmet,

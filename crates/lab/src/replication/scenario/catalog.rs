@@ -24,6 +24,7 @@ const CATALOG: &[Scenario] = &[
     special::CALIBRATION,
     special::STANDBY_DOWN,
     special::CANCELLED_WAIT,
+    statement::PLAIN_REWRITE,
 ];
 
 /// All scenarios, in the order of their numbers.

@@ -47,6 +47,8 @@ pub struct Scenario {
     pub teardown: &'static [&'static str],
     /// What to do about it.
     pub advice: &'static str,
+    /// The scenario that this one is the control of: the same without what that one is about.
+    pub control_of: Option<u32>,
 }
 
 impl Scenario {
@@ -234,6 +236,10 @@ pub enum Expect {
     Backlog(u64),
     /// At least so many files of relations went away on the standby.
     FilesRemoved(u64),
+    /// The replay wrote at least so many files of logical mappings (`pg_logical/mappings`).
+    MappingFiles(u64),
+    /// The replay wrote no such file.
+    NoMappingFiles,
     /// `true`: with `hot_standby_feedback` the wait does not happen; `false`: it happens all the same.
     FeedbackHelps(bool),
     /// The level at which commits stop (and at all stronger ones); at weaker ones they do not.

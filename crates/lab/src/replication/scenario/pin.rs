@@ -62,6 +62,7 @@ pub(super) const BY_FREEZE: Scenario = Scenario {
     ],
     teardown: &["DROP TABLE IF EXISTS ledger, payments"],
     advice: ADVICE,
+    control_of: None,
 };
 
 /// Makes what is there old, by 3,000 transactions.

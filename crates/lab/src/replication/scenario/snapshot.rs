@@ -66,6 +66,7 @@ pub(super) const BY_VACUUM: Scenario = Scenario {
     expect: EXPECT,
     teardown: &["DROP TABLE IF EXISTS orders"],
     advice: ADVICE,
+    control_of: None,
 };
 
 pub(super) const ON_ANOTHER_TABLE: Scenario = Scenario {
@@ -143,6 +144,7 @@ pub(super) const BY_HASH_INDEX: Scenario = Scenario {
     ],
     teardown: &["DROP TABLE IF EXISTS readings"],
     advice: ADVICE,
+    control_of: None,
 };
 const FILL_READINGS: &str = "INSERT INTO readings SELECT i, 1 FROM generate_series(1, {rows}) i";
 
@@ -188,6 +190,7 @@ pub(super) const BY_PRUNING: Scenario = Scenario {
     ],
     teardown: &["DROP TABLE IF EXISTS accounts"],
     advice: ADVICE,
+    control_of: None,
 };
 const FILL_ACCOUNTS: &str =
     "INSERT INTO accounts SELECT i, 0, repeat('x', 200) FROM generate_series(1, {rows}) i";

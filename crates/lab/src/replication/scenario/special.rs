@@ -36,6 +36,7 @@ pub(super) const CALIBRATION: Scenario = Scenario {
     teardown: TEARDOWN,
     advice: "\
 A standby with recovery_min_apply_delay must not be one of synchronous_standby_names where anybody commits at remote_apply.",
+    control_of: None,
 };
 
 pub(super) const STANDBY_DOWN: Scenario = Scenario {
@@ -56,6 +57,7 @@ pub(super) const STANDBY_DOWN: Scenario = Scenario {
     advice: "\
 Name more standbys than must answer: synchronous_standby_names = 'ANY 1 (a, b)'. To let commits go on without any, empty \
 synchronous_standby_names and reload; that gives up what it is there for, so let it be decided by somebody.",
+    control_of: None,
 };
 
 pub(super) const CANCELLED_WAIT: Scenario = Scenario {
@@ -84,4 +86,5 @@ pub(super) const CANCELLED_WAIT: Scenario = Scenario {
     advice: "\
 A timeout during COMMIT says nothing about whether it happened: look whether the row is there before doing it again, or make \
 transactions idempotent. A cancelled wait is acknowledged although no standby may have it.",
+    control_of: None,
 };

@@ -46,6 +46,7 @@ pub(super) const AFTER_MIGRATION: Scenario = Scenario {
     advice: "\
 Migrate in small steps and let the standby catch up in between (wait until its replay_lsn has reached \
 pg_current_wal_lsn()), or commit below remote_apply until it has (SET LOCAL synchronous_commit).",
+    control_of: None,
 };
 
 pub(super) const LARGE_TRANSACTION: Scenario = Scenario {
@@ -77,6 +78,7 @@ pub(super) const LARGE_TRANSACTION: Scenario = Scenario {
     advice: "\
 Split large transactions; the standby then replays one while the next is made, and what waits for their commits waits for \
 less. A backfill that nobody reads on the standby at once can commit at local.",
+    control_of: None,
 };
 
 pub(super) const DROP_PARTITIONS: Scenario = Scenario {
@@ -108,6 +110,7 @@ pub(super) const DROP_PARTITIONS: Scenario = Scenario {
     advice: "\
 Drop partitions one by one rather than all in one transaction, and commit such DDL at local (SET LOCAL synchronous_commit): \
 nobody waits for it on the standby.",
+    control_of: None,
 };
 
 /// The slot must be there before the rows are: the rewrite maps only those that it might still decode.
@@ -132,11 +135,34 @@ pub(super) const REWRITE: Scenario = Scenario {
     reset: &[],
     actions: &[],
     probe: once(&[(1, "VACUUM (FULL) catalogue")]),
-    expect: &[Expect::Records("Heap2/REWRITE", 1, false)],
+    expect: &[Expect::Records("Heap2/REWRITE", 1, false), Expect::MappingFiles(1)],
     teardown: &[DROP_SLOT, "DROP TABLE IF EXISTS catalogue"],
     advice: "\
 Do without user_catalog_table unless an output plugin needs it, drop slots that nobody reads, and rewrite such tables at \
 local (SET LOCAL synchronous_commit) while nobody depends on reads of the standby.",
+    control_of: None,
+};
+
+/// S12 but for the property. What the two differ in is what the mappings cost; all else is the rewrite itself.
+pub(super) const PLAIN_REWRITE: Scenario = Scenario {
+    number: 21,
+    name: "rewrite of a plain table",
+    text: "The control of S12: the same rows, the same logical replication slot and the same VACUUM FULL, of a table that is no \
+           catalog to logical decoding. Nothing is mapped; what it takes here is what S12 would take without its mappings.",
+    setup: &[
+        REWRITE.setup[0],
+        REWRITE.setup[1],
+        "CREATE TABLE catalogue (id bigint PRIMARY KEY, val text NOT NULL, pad text NOT NULL)
+         WITH (autovacuum_enabled = off)",
+        REWRITE.setup[3],
+        REWRITE.setup[4],
+    ],
+    expect: &[Expect::NoRecords("Heap2/REWRITE"), Expect::NoMappingFiles],
+    advice: "\
+A rewrite is replayed as one sequence of new pages: what it takes grows with the table, at every level that waits for the \
+replay. Rewrite at local (SET LOCAL synchronous_commit), or in small parts (pg_repack).",
+    control_of: Some(12),
+    ..REWRITE
 };
 const DROP_SLOT: &str =
     "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = 'duramen_lab_rewrite'";
