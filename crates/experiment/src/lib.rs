@@ -11,6 +11,7 @@
 //! | [`import`] | rows of other tools' logs |
 //! | [`invariant`] | conditions on figures, such as `rows == n` |
 //! | [`log`] | the file that holds it: appended to, chained, locked, proven when it is opened |
+//! | [`report`] | what it has come to, for people and programs |
 //! | [`run`] | a command with a deadline, to the end of all its children, and what it cost |
 //! | [`schedule`] | what is run when |
 //! | [`scope`] | which files a try may change |
@@ -24,6 +25,7 @@ pub mod git;
 pub mod import;
 pub mod invariant;
 pub mod log;
+pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod scope;

@@ -121,9 +121,11 @@ pub(super) fn table(caption: &str, headers: &[String], rows: &[Vec<String>]) -> 
 /// A cell that is nothing but an outcome is set off. The word itself stays, so that colour is never alone.
 fn outcome_class(cell: &str) -> Option<&'static str> {
     match cell.to_ascii_lowercase().as_str() {
-        "pass" | "passed" | "met" | "holds" | "held" | "won" | "wins" | "yes" => Some("good"),
-        "fail" | "failed" | "missed" | "not met" | "lost" | "loses" | "no" => Some("bad"),
-        "invalid" | "tie" | "warning" | "problem" => Some("doubt"),
+        "pass" | "passed" | "met" | "holds" | "held" | "won" | "wins" | "yes" | "keep" => Some("good"),
+        "fail" | "failed" | "missed" | "not met" | "lost" | "loses" | "no" | "crash" | "checks failed" => {
+            Some("bad")
+        }
+        "invalid" | "tie" | "warning" | "problem" | "inconclusive" => Some("doubt"),
         _ => None,
     }
 }

@@ -1,0 +1,69 @@
+//! Figures and names as they are written.
+
+use super::view::Change;
+use crate::{event::Verdict, spec::Direction};
+
+/// So many digits of a commit are enough for people.
+const COMMIT_DIGITS: usize = 10;
+
+/// A verdict in words.
+pub(super) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Keep => "keep",
+        Verdict::Discard => "discard",
+        Verdict::Crash => "crash",
+        Verdict::ChecksFailed => "checks failed",
+        Verdict::Invalid => "invalid",
+        Verdict::Inconclusive => "inconclusive",
+    }
+}
+
+/// A direction in words.
+pub(super) fn direction(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Lower => "lower is better",
+        Direction::Higher => "higher is better",
+    }
+}
+
+/// `-10.2 %`.
+pub(super) fn percent(value: f64) -> String {
+    if !value.is_finite() {
+        return "no number".to_owned();
+    }
+    // A change that rounds to nothing has no sign.
+    let rounded = (value * 10.0).round() / 10.0;
+    if rounded == 0.0 {
+        "0.0 %".to_owned()
+    } else {
+        format!("{rounded:+.1} %")
+    }
+}
+
+/// `-10.2 % [-12.0, -8.3]`.
+pub(super) fn change(change: &Change) -> String {
+    let bare = |value: f64| percent(value).trim_end_matches(" %").to_owned();
+    format!("{} [{}, {}]", percent(change.percent), bare(change.low), bare(change.high))
+}
+
+/// The beginning of a commit id.
+pub(super) fn commit(id: &str) -> String {
+    id.chars().take(COMMIT_DIGITS).collect()
+}
+
+/// A text from elsewhere in one line, such that a terminal only shows it.
+pub(super) fn line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// The same for several lines.
+pub(super) fn lines(text: &str) -> String {
+    let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
+    text.chars().map(shown).collect()
+}
+
+/// `1 try`, `2 tries`.
+pub(super) fn counted(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
