@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use duramen_measure::evidence::{Evidence, Severity};
 
-use super::figures::longest_gap;
+use super::figures::{longest_gap, GapKind};
 use super::level::Level;
 use super::options::Options;
 use super::outcome::{Block, Gap, Outcome, Pass};
@@ -88,7 +88,7 @@ fn direction(
     for pass in &outcome.passes {
         let wanted = expected_cause(scenario, pass, major);
         for block in &pass.blocks {
-            let (stall_s, seen) = longest_gap(block, true);
+            let (stall_s, seen) = longest_gap(block, GapKind::Stall);
             let wanted = wanted.filter(|_| block.level >= from).map(cause);
             let feedback = if pass.conditions.feedback { " with feedback" } else { "" };
             let what = match seen {
@@ -143,7 +143,8 @@ fn idle_while_held_up(pass: &Pass, block: &Block) -> Option<f64> {
     let held_up = |gap: &&Gap| {
         gap.cause.is_none()
             && gap.length >= least
-            && stall::cause(&pass.samples, gap.begin, gap.begin + gap.length, Level::RemoteApply).is_some()
+            && stall::cause(&pass.samples, gap.begin, gap.begin + gap.length, Level::RemoteApply)
+                .is_some_and(Wait::is_in_the_way)
     };
     block.gaps.iter().filter(held_up).map(|gap| gap.length.as_secs_f64()).max_by(f64::total_cmp)
 }

@@ -262,5 +262,6 @@ fn words(wait: Wait) -> &'static str {
         Wait::BufferPin => "a reader's pin of a page",
         Wait::ApplyDelay => "recovery_min_apply_delay",
         Wait::Absent => "nothing, because it was not there",
+        Wait::Replaying => "nothing, because it was busy",
     }
 }

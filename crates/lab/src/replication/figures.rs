@@ -17,7 +17,7 @@ use serde_json::{json, Map, Value};
 
 use super::level::Level;
 use super::options::Options;
-use super::outcome::{Block, Conditions, Outcome, Pass, Staleness};
+use super::outcome::{Block, Conditions, Gap, Outcome, Pass, Staleness};
 use super::scenario::{catalog, Action, Kind, Scenario, Special};
 use super::summary::{
     self, AtLevel, Seen, ToldInterval, CONFIDENCE, INTERVALS, SAMPLES, SCENARIOS, TIMELINES,
@@ -254,22 +254,24 @@ impl Figures<'_> {
 
     fn stalls(&mut self, id: &str, suffix: &str, passes: &[&Pass]) {
         for level in Level::ALL {
-            let longest = |is_stall: bool| {
+            let longest = |kind: GapKind| {
                 let blocks = passes.iter().flat_map(|pass| &pass.blocks).filter(|block| block.level == level);
-                let values: Vec<f64> = blocks.map(|block| longest_gap(block, is_stall).0).collect();
+                let values: Vec<f64> = blocks.map(|block| longest_gap(block, kind).0).collect();
                 each(&values)
             };
-            self.values(format!("stall_s/{id}/{level}{suffix}"), "s", longest(true));
+            self.values(format!("stall_s/{id}/{level}{suffix}"), "s", longest(GapKind::Stall));
             let blocks = passes.iter().flat_map(|pass| &pass.blocks).filter(|block| block.level == level);
             let totals: Vec<f64> = blocks.map(stalled).collect();
             self.values(format!("stall_total_s/{id}/{level}{suffix}"), "s", each(&totals));
-            self.values(format!("noise_s/{id}/{level}{suffix}"), "s", longest(false));
+            self.values(format!("replaying_s/{id}/{level}{suffix}"), "s", longest(GapKind::Replaying));
+            self.values(format!("noise_s/{id}/{level}{suffix}"), "s", longest(GapKind::Noise));
         }
         let blockers: Vec<f64> =
             passes.iter().filter_map(|pass| pass.blocker).map(|blocker| blocker.as_secs_f64()).collect();
         self.values(format!("blocker_s/{id}{suffix}"), "s", each(&blockers));
         let error = |pass: &&Pass| {
-            let stall = pass.blocks.iter().map(|block| longest_gap(block, true).0).fold(0.0, f64::max);
+            let stall =
+                pass.blocks.iter().map(|block| longest_gap(block, GapKind::Stall).0).fold(0.0, f64::max);
             (stall > 0.0).then_some(stall - pass.blocker?.as_secs_f64())
         };
         let errors: Vec<f64> = passes.iter().filter_map(error).collect();
@@ -365,16 +367,38 @@ fn paired(
     repeats.into_iter().map(of_repeat).collect()
 }
 
-/// The longest gap of a block that is a stall (or that is none), in seconds, with its cause.
-pub(super) fn longest_gap(block: &Block, is_stall: bool) -> (f64, Option<&'static str>) {
-    let gaps = block.gaps.iter().filter(|gap| gap.cause.is_some() == is_stall);
+/// What a gap between commits is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GapKind {
+    /// Something was in the way of the replay, or there was no standby.
+    Stall,
+    /// The standby was replaying what it had received: the replay is slower than the load.
+    Replaying,
+    /// There is no evidence of either.
+    Noise,
+}
+
+impl GapKind {
+    fn of(gap: &Gap) -> Self {
+        match gap.cause {
+            None => GapKind::Noise,
+            Some(cause) if cause.is_in_the_way() => GapKind::Stall,
+            Some(_) => GapKind::Replaying,
+        }
+    }
+}
+
+/// The longest gap of a block of one kind, in seconds, with its cause.
+pub(super) fn longest_gap(block: &Block, kind: GapKind) -> (f64, Option<&'static str>) {
+    let gaps = block.gaps.iter().filter(|gap| GapKind::of(gap) == kind);
     let longest = gaps.max_by_key(|gap| gap.length);
     longest.map_or((0.0, None), |gap| (gap.length.as_secs_f64(), gap.cause.map(summary::cause)))
 }
 
 /// All stalls of a block together, in seconds.
 fn stalled(block: &Block) -> f64 {
-    block.gaps.iter().filter(|gap| gap.cause.is_some()).map(|gap| gap.length.as_secs_f64()).sum()
+    let stalls = block.gaps.iter().filter(|gap| GapKind::of(gap) == GapKind::Stall);
+    stalls.map(|gap| gap.length.as_secs_f64()).sum()
 }
 
 /// The delay that a scenario sets, in milliseconds.
@@ -439,16 +463,17 @@ fn see(conditions: Conditions, passes: &[&Pass]) -> Seen {
     let of_level = |level: Level| {
         let blocks: Vec<&Block> =
             passes.iter().flat_map(|pass| &pass.blocks).filter(|block| block.level == level).collect();
-        let longest = |is_stall: bool| {
-            let gaps = blocks.iter().map(|block| longest_gap(block, is_stall));
+        let longest = |kind: GapKind| {
+            let gaps = blocks.iter().map(|block| longest_gap(block, kind));
             gaps.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, None))
         };
-        let (stall_s, cause) = longest(true);
+        let (stall_s, cause) = longest(GapKind::Stall);
         (!blocks.is_empty()).then(|| AtLevel {
             level: level.name().to_owned(),
             stall_s,
             cause: cause.map(str::to_owned),
-            noise_s: longest(false).0,
+            replaying_s: longest(GapKind::Replaying).0,
+            noise_s: longest(GapKind::Noise).0,
         })
     };
     seen.levels = Level::ALL.into_iter().filter_map(of_level).collect();

@@ -38,6 +38,7 @@ pub fn of(summary: &Summary<'_>) -> Vec<Finding> {
     controls(summary, &mut found);
     cancelled(summary, &mut found);
     stale_reads(summary, &mut found);
+    replaying(summary, &mut found);
     host_noise(summary, &mut found);
     no_difference(summary, &mut found);
     found
@@ -363,6 +364,25 @@ fn stale_reads(summary: &Summary<'_>, found: &mut Vec<Finding>) {
     found.push(finding("stale_reads", Severity::Info, *percent, text));
 }
 
+/// Gaps in which the standby waited for nobody, and was replaying.
+fn replaying(summary: &Summary<'_>, found: &mut Vec<Finding>) {
+    let gaps = summary.seen().flat_map(|(told, seen)| {
+        let long = seen.levels.iter().filter(|at| at.replaying_s >= STALL_S);
+        long.map(move |at| (at.replaying_s, format!("{}/{}{}", told.id, at.level, seen.suffix)))
+    });
+    let gaps: Vec<(f64, String)> = gaps.collect();
+    let Some((longest, place)) = gaps.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
+    let text = format!(
+        "In {} passes there were gaps of a second and more between commits while the standby was replaying what it had \
+         received, the longest {} s in {place}: nobody was in the way, the replay was slower than the load. They are not \
+         counted as stalls. {}",
+        gaps.len(),
+        number(*longest),
+        advice::APPLY_BOUND
+    );
+    found.push(finding("replay_behind", Severity::Warning, *longest, text));
+}
+
 /// Gaps in which nothing on the standby waited.
 fn host_noise(summary: &Summary<'_>, found: &mut Vec<Finding>) {
     let gaps = summary.seen().flat_map(|(told, seen)| {
@@ -374,7 +394,7 @@ fn host_noise(summary: &Summary<'_>, found: &mut Vec<Finding>) {
     let gaps: Vec<(f64, String)> = gaps.collect();
     let Some((longest, place)) = gaps.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
     let text = format!(
-        "In {} passes there were gaps of a second and more between commits without any wait on the standby, the longest \
+        "In {} passes there were gaps of a second and more between commits without any wait or replay on the standby, the longest \
          {} s in {place}: the machine or its disk was busy otherwise. They are not counted as stalls.",
         gaps.len(),
         number(*longest)

@@ -107,8 +107,8 @@ pub struct Gap {
     pub begin: Duration,
     /// Its length.
     pub length: Duration,
-    /// What the startup process waited for in it. `None`: no evidence; the machine, or something else, held it up. A wait
-    /// of the replay is no cause for commits that do not wait for the replay.
+    /// What the startup process waited for in it, or that it was replaying. `None`: no evidence; the machine, or something
+    /// else, held it up. The replay is no cause for commits that do not wait for the replay.
     pub cause: Option<Wait>,
 }
 

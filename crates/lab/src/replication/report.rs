@@ -22,7 +22,8 @@ pub fn page(evidence: &Evidence) -> Report {
             "Level remote_write waits until the standby has written a commit to its operating system, on until it has \
              flushed it, remote_apply until it has replayed it, so that its readers see it. The level is set for each \
              session. Added times are those of adjacent blocks of load, interleaved at random, with their 95 % intervals. \
-             A stall is a second or more without commits while the standby was seen to wait; other gaps are noise of the \
+             A stall is a second or more without commits while the standby was seen to wait. Gaps in which it was replaying what \
+             it had received are told apart from both, and those without any evidence are noise of the \
              machine and stand apart.",
         )
         .heading("What each scenario costs");
@@ -122,6 +123,10 @@ fn what_was_seen(told: &Told, seen: &Seen) -> Vec<Vec<String>> {
     for at in seen.levels.iter().filter(|at| at.stall_s > 0.0) {
         let cause = at.cause.as_deref().unwrap_or("unknown");
         row(format!("longest stall at {}: {cause}", at.level), format!("{} s", number(at.stall_s)));
+    }
+    for at in seen.levels.iter().filter(|at| at.replaying_s > 0.0) {
+        let what = format!("longest gap at {} while the standby was replaying", at.level);
+        row(what, format!("{} s", number(at.replaying_s)));
     }
     for at in seen.levels.iter().filter(|at| at.noise_s > 0.0) {
         row(format!("longest other gap at {}", at.level), format!("{} s", number(at.noise_s)));

@@ -94,6 +94,9 @@ pub struct AtLevel {
     pub stall_s: f64,
     /// What it waited for.
     pub cause: Option<String>,
+    /// The longest gap in which the standby was replaying what it had received, in seconds.
+    #[serde(default)]
+    pub replaying_s: f64,
     /// The longest gap without evidence, in seconds.
     pub noise_s: f64,
 }
@@ -275,5 +278,6 @@ pub fn cause(wait: Wait) -> &'static str {
         Wait::BufferPin => "buffer pin",
         Wait::ApplyDelay => "apply delay",
         Wait::Absent => "no standby",
+        Wait::Replaying => "replaying",
     }
 }

@@ -142,6 +142,26 @@ fn a_gap_without_evidence_is_noise_and_not_a_stall() {
     assert!(!check(&evidence, "direction/S2").passed);
 }
 
+/// What is slow is no obstacle, and no noise of the machine either.
+#[test]
+fn a_gap_in_which_the_standby_was_replaying_is_told_as_that() {
+    let mut outcome = stall(2, Wait::Snapshot, 6.0, 0.0);
+    let slow = Gap { begin: Duration::ZERO, length: ms(1_500.0), cause: Some(Wait::Replaying) };
+    outcome.passes.iter_mut().for_each(|pass| {
+        if pass.blocks[0].level == Level::RemoteApply {
+            pass.blocks[0].gaps.insert(0, slow);
+        }
+    });
+    let evidence = evidence(&[outcome]);
+    assert_eq!(p50(&evidence, "replaying_s/S2/remote_apply"), 1.5);
+    assert_eq!(p50(&evidence, "noise_s/S2/remote_apply"), 0.0);
+    assert!((p50(&evidence, "stall_total_s/S2/remote_apply") - 6.0).abs() < 0.05);
+    assert_eq!(p50(&evidence, "stall_s/S2/remote_apply/feedback"), 0.0);
+    assert!(check(&evidence, "direction/S2").passed, "{:?}", check(&evidence, "direction/S2"));
+    assert!(has(&evidence, "replay_behind") && !has(&evidence, "host_noise"));
+    assert!(!has(&crate::synthetic::evidence(&[stall(2, Wait::Snapshot, 6.0, 0.0)]), "replay_behind"));
+}
+
 #[test]
 fn who_stalls_and_why_is_checked() {
     let good = evidence(&[stall(2, Wait::Snapshot, 6.0, 0.0), stall(8, Wait::Lock, 6.0, 6.0)]);

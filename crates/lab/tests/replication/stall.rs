@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use duramen_lab::replication::outcome::{Gap, Sample};
+use duramen_lab::replication::pass::sample::is_working;
 use duramen_lab::replication::pass::stall::{gaps, APART, EVIDENCE, LEAST};
 use duramen_lab::replication::scenario::Wait;
 use duramen_lab::replication::Level;
@@ -88,7 +89,7 @@ fn the_replay_is_no_cause_for_commits_that_do_not_wait_for_it() {
         let seen = samples(0, 3_000, Some(wait));
         gaps(&commits(&[950, 2_950]), ms(0), ms(3_000), &seen, level)[0].cause
     };
-    for wait in [Wait::Snapshot, Wait::Lock, Wait::BufferPin, Wait::ApplyDelay] {
+    for wait in [Wait::Snapshot, Wait::Lock, Wait::BufferPin, Wait::ApplyDelay, Wait::Replaying] {
         for level in Level::ALL {
             let expected = (level == Level::RemoteApply).then_some(wait);
             assert_eq!(cause_at(wait, level), expected, "{wait:?} {level}");
@@ -97,6 +98,21 @@ fn the_replay_is_no_cause_for_commits_that_do_not_wait_for_it() {
     for level in Level::ALL {
         let expected = level.waits_for_standby().then_some(Wait::Absent);
         assert_eq!(cause_at(Wait::Absent, level), expected, "{level}");
+    }
+}
+
+#[test]
+fn a_startup_process_is_at_work_unless_it_waits_for_something_else_than_pages() {
+    for (event, expected) in [
+        (None, true),
+        (Some("IO:DataFileRead"), true),
+        (Some("LWLock:BufferContent"), true),
+        (Some("Activity:RecoveryWalStream"), false),
+        (Some("Lock:relation"), false),
+        (Some("Timeout:RecoveryApplyDelay"), false),
+        (Some("IPC:RecoveryConflictSnapshot"), false),
+    ] {
+        assert_eq!(is_working(event), expected, "{event:?}");
     }
 }
 

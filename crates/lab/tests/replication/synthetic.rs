@@ -156,6 +156,7 @@ pub(crate) fn stall_pass(
         Wait::BufferPin => "BufferPin:BufferPin",
         Wait::ApplyDelay => "Timeout:RecoveryApplyDelay",
         Wait::Absent => "absent",
+        Wait::Replaying => "IO:WalRead",
     };
     let samples = (0..100).map(|sample| {
         let at = Duration::from_millis(sample * 100);

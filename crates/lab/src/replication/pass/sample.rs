@@ -94,7 +94,9 @@ async fn sample(
         match of_standby {
             Ok(seen) => {
                 (sample.received_lsn, sample.replayed_lsn) = (seen.received, seen.replayed);
-                sample.wait = seen.startup.as_deref().and_then(wait_named).or(sample.wait);
+                let is_replaying = seen.received > seen.replayed && is_working(seen.startup.as_deref());
+                let replaying = is_replaying.then_some(Wait::Replaying);
+                sample.wait = seen.startup.as_deref().and_then(wait_named).or(sample.wait).or(replaying);
                 sample.startup = seen.startup;
             }
             Err(unread) => {
@@ -121,6 +123,12 @@ pub fn wait_named(event: &str) -> Option<Wait> {
         ("Timeout", "RecoveryApplyDelay") => Some(Wait::ApplyDelay),
         _ => None,
     }
+}
+
+/// Whether a startup process with this wait event is at work: it waits for nothing, or for the pages that it changes.
+#[must_use]
+pub fn is_working(event: Option<&str>) -> bool {
+    event.is_none_or(|event| matches!(event.split_once(':'), Some(("IO" | "LWLock", _))))
 }
 
 /// Why a server was not read.

@@ -68,6 +68,8 @@ pub fn cause(samples: &[Sample], from: Duration, to: Duration, level: Level) -> 
 fn holds_up(wait: Wait, level: Level) -> bool {
     match wait {
         Wait::Absent => level.waits_for_standby(),
-        Wait::Snapshot | Wait::Lock | Wait::BufferPin | Wait::ApplyDelay => level == Level::RemoteApply,
+        Wait::Snapshot | Wait::Lock | Wait::BufferPin | Wait::ApplyDelay | Wait::Replaying => {
+            level == Level::RemoteApply
+        }
     }
 }

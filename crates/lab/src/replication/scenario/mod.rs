@@ -179,6 +179,17 @@ pub enum Wait {
     ApplyDelay,
     /// It is not there: the standby is down.
     Absent,
+    /// It waits for nobody: it replays what the standby has received, and is behind.
+    Replaying,
+}
+
+impl Wait {
+    /// Whether somebody or something is in the way of the replay, which a change of conditions would take away; not that
+    /// it is just slow.
+    #[must_use]
+    pub fn is_in_the_way(self) -> bool {
+        self != Wait::Replaying
+    }
 }
 
 /// The load.
