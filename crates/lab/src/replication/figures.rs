@@ -1,10 +1,12 @@
 //! What passes brought back, as figures of the evidence.
 //!
 //! Latencies of one block are not independent of each other: they wait behind the same things. The independent values
-//! are medians of blocks. A difference between two levels is that of two blocks which ran next to each other, the n-th
+//! are medians of blocks, and where there are [`FEW_REPEATS`] repeats or more, the means of those: blocks of one repeat
+//! share its data, its minutes and the machine's mood, and may agree among themselves more than with the next repeat. With
+//! fewer repeats their blocks are all there is. A difference between two levels is that of two blocks which ran next to each other, the n-th
 //! of the one level with the n-th of the other within a repeat, so that slow changes of the machine cancel out. Those
 //! values stand in the evidence under `samples`, a list for each repeat (a histogram could not hold negative ones); the
-//! interval of their mean, by [`statistics::mean`], stands under `intervals`.
+//! interval of their mean, by [`statistics::mean`], stands under `intervals`, with how many independent values it is of.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,6 +26,8 @@ use super::summary::{
 };
 use super::{checks, timeline};
 
+/// From so many repeats on, an interval is one of their means.
+pub const FEW_REPEATS: usize = 3;
 /// How many kinds of WAL records are told.
 const RECORD_KINDS: usize = 8;
 
@@ -204,9 +208,16 @@ impl Figures<'_> {
         if values.is_empty() {
             return;
         }
-        if let Some(interval) = statistics::mean(&values, CONFIDENCE, self.rng) {
+        let independent = independent(&repeats);
+        if let Some(interval) = statistics::mean(&independent, CONFIDENCE, self.rng) {
             let statistics::Interval { estimate, low, high } = interval;
-            let told = ToldInterval { estimate, low, high, confidence: CONFIDENCE };
+            let told = ToldInterval {
+                estimate,
+                low,
+                high,
+                confidence: CONFIDENCE,
+                values: independent.len() as u64,
+            };
             self.intervals.insert(name.clone(), json!(told));
         }
         self.evidence.measurements.push(Measurement::from_values(name.clone(), unit, &values));
@@ -288,6 +299,15 @@ impl Figures<'_> {
         let name = format!("stale_percent/{}", at.level);
         self.evidence.measurements.push(Measurement::scalar(name, "%", percent));
     }
+}
+
+/// The values that are independent of each other: see the head of this file.
+#[must_use]
+pub fn independent(repeats: &[Vec<f64>]) -> Vec<f64> {
+    if repeats.len() < FEW_REPEATS {
+        return repeats.concat();
+    }
+    repeats.iter().map(|values| values.iter().sum::<f64>() / values.len().max(1) as f64).collect()
 }
 
 /// A repeat for each value.

@@ -149,6 +149,9 @@ pub struct ToldInterval {
     pub high: f64,
     /// 0.95.
     pub confidence: f64,
+    /// Of how many independent values; 0 in documents of before.
+    #[serde(default)]
+    pub values: u64,
 }
 
 /// A document of this suite, read.
