@@ -140,6 +140,66 @@ fn differences_that_may_be_negative_are_told_in_their_unit() {
     assert!(row.is_regression(500.0), "no percentage excuses it");
 }
 
+/// What the machine does to a latency of 50 ms it does to what is left of it, however little that is.
+#[test]
+fn a_small_difference_of_large_times_is_held_against_the_times() {
+    let with_latency = |added: f64, latency: f64| {
+        let mut evidence =
+            repeated("added_ms/S1", "ms", [[added, added], [added + 0.001, added], [added, added]]);
+        let latencies = [[latency, latency], [latency, latency + 0.1], [latency, latency]];
+        evidence.measurements.push(Measurement::from_values(
+            "latency_ms/S1/remote_apply",
+            "ms",
+            &latencies.concat(),
+        ));
+        let samples = evidence.config["samples"].as_object_mut().unwrap();
+        samples.insert("latency_ms/S1/remote_apply".to_owned(), json!(latencies));
+        evidence
+    };
+    let added = |a: &Evidence, b: &Evidence| {
+        compared(std::slice::from_ref(a), std::slice::from_ref(b)).rows.remove(0)
+    };
+    let row = added(&with_latency(0.1, 50.0), &with_latency(4.0, 50.0));
+    assert_eq!((row.name.as_str(), row.verdict), ("added_ms/S1", Verdict::NoDifference), "{row:?}");
+    assert_eq!(added(&with_latency(0.1, 5.0), &with_latency(4.0, 8.0)).verdict, Verdict::Worse);
+    // Without the latency an absolute bound has to do.
+    let alone =
+        |added: f64| repeated("added_ms/S1", "ms", [[added, added], [added + 0.001, added], [added, added]]);
+    assert_eq!(only(&alone(0.1), &alone(0.9)).verdict, Verdict::NoDifference);
+    assert_eq!(only(&alone(0.1), &alone(2.9)).verdict, Verdict::Worse);
+}
+
+#[test]
+fn two_pairs_of_equal_values_are_no_proof() {
+    let runs = |count: usize, value: f64| vec![scalar("put_ms", "ms", value); count];
+    let row = |a: &[Evidence], b: &[Evidence]| compared(a, b).rows.remove(0);
+    let two = row(&runs(2, 5.0), &runs(2, 5.1));
+    assert_eq!((two.verdict, two.p_value), (Verdict::Undecidable, None), "{two:?}");
+    assert!(two.words.contains("fewer than 3 values"), "{}", two.words);
+    assert_eq!(row(&runs(2, 5.0), &runs(3, 5.1)).verdict, Verdict::Undecidable);
+    assert_eq!(row(&runs(3, 5.0), &runs(3, 5.1)).verdict, Verdict::Worse);
+    assert_eq!(row(&runs(2, 5.0), &runs(2, 5.0)).verdict, Verdict::NoDifference);
+    // A count is what it is.
+    let counted = |value: f64| vec![scalar("put_syncs", "syncs", value); 2];
+    assert_eq!(row(&counted(1.0), &counted(2.0)).verdict, Verdict::Worse);
+}
+
+/// How many commits share what is written beside them depends on how many there was time for.
+#[test]
+fn the_wal_of_a_commit_is_no_count() {
+    let row = only(
+        &scalar("wal_bytes_per_commit/S5", "bytes", 900.0),
+        &scalar("wal_bytes_per_commit/S5", "bytes", 1_900.0),
+    );
+    assert_eq!(row.verdict, Verdict::Undecidable, "{row:?}");
+    let row = only(&scalar("log_bytes_per_put", "bytes", 90.0), &scalar("log_bytes_per_put", "bytes", 190.0));
+    assert_eq!(row.verdict, Verdict::Worse);
+    let mut far = scalar("wal_bytes_per_commit/S5", "bytes", 900.0);
+    far.host.cores = 64;
+    let row = only(&scalar("wal_bytes_per_commit/S5", "bytes", 900.0), &far);
+    assert_eq!(row.words, "not comparable: other machine");
+}
+
 #[test]
 fn counts_that_do_not_depend_on_the_machine_need_no_repeats() {
     let row = only(&scalar("kv.put.syncs", "syncs", 1.0), &scalar("kv.put.syncs", "syncs", 2.0));

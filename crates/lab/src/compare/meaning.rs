@@ -40,15 +40,41 @@ const PASSING: [&str; 10] =
 #[must_use]
 pub fn is_counted(name: &str, unit: &str) -> bool {
     let is_count = COUNTS.contains(&unit) || (unit == "bytes" && name.contains("_per_"));
-    is_count && !name.contains("thread")
+    is_count && !name.contains("thread") && !is_timed_count(name)
+}
+
+/// Whether a count depends on how much there was time for: what is written beside the load, and by checkpoints, is shared
+/// by as many commits as the machine could do meanwhile.
+fn is_timed_count(name: &str) -> bool {
+    name.starts_with("wal_bytes_per_commit")
+}
+
+/// Figures that are differences of two times, and the level whose latency is the larger of them.
+const DIFFERENCES: [(&str, &str); 3] =
+    [("added_ms/", "remote_apply"), ("flush_ms/", "on"), ("replay_ms/", "remote_apply")];
+
+/// Whether a figure is a difference of two times, which may be next to nothing, or negative.
+pub(super) fn is_difference(name: &str) -> bool {
+    DIFFERENCES.iter().any(|(prefix, _)| name.starts_with(prefix))
+}
+
+/// The larger one of the times that a figure is the difference of: `latency_ms/S1/remote_apply/c=8` for
+/// `added_ms/S1/c=8`.
+pub(super) fn underlying(name: &str) -> Option<String> {
+    let (rest, level) =
+        DIFFERENCES.iter().find_map(|(prefix, level)| Some((name.strip_prefix(prefix)?, level)))?;
+    let (scenario, conditions) = rest
+        .split_once('/')
+        .map_or((rest, String::new()), |(scenario, conditions)| (scenario, format!("/{conditions}")));
+    Some(format!("latency_ms/{scenario}/{level}{conditions}"))
 }
 
 pub(super) fn is_time(unit: &str) -> bool {
     matches!(unit, "ns" | "us" | "ms" | "s")
 }
 
-pub(super) fn is_machine_bound(unit: &str) -> bool {
-    is_time(unit) || unit.ends_with("/s") || unit == "cores"
+pub(super) fn is_machine_bound(name: &str, unit: &str) -> bool {
+    is_time(unit) || unit.ends_with("/s") || unit == "cores" || is_timed_count(name)
 }
 
 pub(super) fn better(name: &str, unit: &str) -> Better {

@@ -3,7 +3,8 @@
 //! Latencies of one run are not independent of each other, so a histogram is never taken for so many values. The values
 //! are those of runs if there are several on both sides (each run gives one: the best, because what differs from run
 //! to run is then in the interval); else the means of the repeats within the runs, where the suite keeps them
-//! (`values`); then a time or a rate must differ by [`RUN_NOISE`] at least. With less than two on a side nothing can be said of a time or a rate; counts that do not depend on the
+//! (`values`); then a time or a rate must differ by [`RUN_NOISE`] at least, and a difference of two times by that share of
+//! the times. With less than two on a side nothing can be said of a time or a rate; counts that do not depend on the
 //! machine are compared as they are.
 //!
 //! Comparing much finds something by chance. What is called a difference is chosen by the false discovery rate
@@ -31,6 +32,10 @@ pub const COUNT_NOISE: f64 = 0.05;
 /// Of one run a side, a time or a rate that differs by less than this share is not told to differ, however alike the
 /// repeats within each run are: the machine itself differs so much from one run to the next.
 pub const RUN_NOISE: f64 = 0.25;
+/// The same for a difference of two times whose underlying times are not known, in milliseconds.
+pub const DIFFERENCE_NOISE_MS: f64 = 1.0;
+/// Values without any spread show a difference only if there are so many on each side.
+pub const FEWEST_EQUALS: usize = 3;
 /// What the field `schema` of a written comparison says.
 pub const SCHEMA_ID: &str = "duramen.comparison/1";
 
@@ -115,7 +120,7 @@ pub enum Verdict {
     Different,
     /// None that the values show.
     NoDifference,
-    /// One value each.
+    /// One value each, or two that are equal.
     Undecidable,
     /// Measured on one side only, in different units, on different machines, or not what was to be measured.
     NotComparable,
@@ -163,10 +168,9 @@ pub fn compare(a: &[Evidence], b: &[Evidence], rng: &mut fastrand::Rng) -> Resul
         .into_iter()
         .map(|name| {
             let mut row = side_a.row(&side_b, name, same_machine);
-            let is_open = row.verdict == Verdict::NoDifference;
-            let estimate = is_open
-                .then(|| Estimate::of_difference(&side_a.values(name), &side_b.values(name), rng))
-                .flatten();
+            let (of_a, of_b) = (side_a.values(name), side_b.values(name));
+            let is_open = row.verdict == Verdict::NoDifference && !row.is_coincidence(&of_a, &of_b);
+            let estimate = is_open.then(|| Estimate::of_difference(&of_a, &of_b, rng)).flatten();
             row.p_value = estimate.as_ref().map(Estimate::p_value);
             (row, estimate)
         })
@@ -181,7 +185,9 @@ pub fn compare(a: &[Evidence], b: &[Evidence], rng: &mut fastrand::Rng) -> Resul
             let confidence = if is_different { 1.0 - RATE * share } else { 1.0 - RATE };
             row.decide(is_different, estimate.interval(confidence), confidence);
             if basis == Basis::Repeats {
-                row.doubt();
+                let name = meaning::underlying(&row.name);
+                let of = |side: &Side<'_>| name.as_deref().and_then(|name| side.mean(name));
+                row.doubt(of(&side_a).into_iter().chain(of(&side_b)).reduce(f64::max));
             }
         } else {
             row.decide_without_values();
@@ -216,11 +222,32 @@ impl Row {
         self.conclude(is_different);
     }
 
-    /// Takes back what may be the machine's, where one run stands against one.
-    fn doubt(&mut self) {
+    /// Whether values that have no spread at all differ, and are too few to show that they never have one: a clock or a
+    /// rounding that is coarse brings about two pairs of equals easily.
+    fn is_coincidence(&mut self, a: &[f64], b: &[f64]) -> bool {
+        let is_constant = |values: &[f64]| values.windows(2).all(|pair| pair[0] == pair[1]);
+        let is_so = a.len().min(b.len()) < FEWEST_EQUALS
+            && is_constant(a)
+            && is_constant(b)
+            && a.first() != b.first();
+        if is_so && a.len().min(b.len()) > 1 {
+            self.verdict = Verdict::Undecidable;
+            self.words = format!("fewer than {FEWEST_EQUALS} values each, without any spread: not decidable");
+        }
+        is_so
+    }
+
+    /// Takes back what may be the machine's, where one run stands against one. A difference of two times is held against
+    /// the `underlying` time: what the machine does to that, it does to the difference, however small it is itself.
+    fn doubt(&mut self, underlying: Option<f64>) {
         let (Some(a), Some(b)) = (self.a, self.b) else { return };
-        let is_small = (b - a).abs() < RUN_NOISE * a.abs().max(b.abs());
-        if self.verdict != Verdict::NoDifference && is_machine_bound(&self.unit) && is_small {
+        let scale = a.abs().max(b.abs()).max(underlying.unwrap_or(0.0));
+        let floor = match (meaning::is_difference(&self.name), underlying) {
+            (true, None) => DIFFERENCE_NOISE_MS,
+            _ => 0.0,
+        };
+        let is_small = (b - a).abs() < f64::max(RUN_NOISE * scale, floor);
+        if self.verdict != Verdict::NoDifference && is_machine_bound(&self.name, &self.unit) && is_small {
             self.verdict = Verdict::NoDifference;
             self.words = format!("no detectable difference: below {:.0} %, one run each", RUN_NOISE * 100.0);
         }
@@ -236,8 +263,10 @@ impl Row {
         if is_counted(&self.name, &self.unit) {
             self.conclude((b - a).abs() > COUNT_NOISE * a.abs());
         } else {
+            if self.verdict != Verdict::Undecidable {
+                self.words = "one value each: not decidable".to_owned();
+            }
             self.verdict = Verdict::Undecidable;
-            self.words = "one value each: not decidable".to_owned();
         }
     }
 
@@ -282,7 +311,7 @@ impl Side<'_> {
             Some("not comparable: other units".to_owned())
         } else if self.is_invalid(name) || other.is_invalid(name) {
             Some("not comparable: what was to be measured was not seen".to_owned())
-        } else if !same_machine && is_machine_bound(&unit) {
+        } else if !same_machine && is_machine_bound(name, &unit) {
             Some("not comparable: other machine".to_owned())
         } else {
             None

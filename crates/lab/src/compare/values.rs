@@ -88,6 +88,11 @@ impl<'a> Side<'a> {
         Some(figure.unit.as_str())
     }
 
+    /// The mean of the independent values of a figure.
+    pub(super) fn mean(&self, name: &str) -> Option<f64> {
+        Some(self.values(name)).filter(|values| !values.is_empty()).map(|values| mean(&values))
+    }
+
     /// Whether the figure belongs to a scenario whose mechanism was not seen.
     pub(super) fn is_invalid(&self, name: &str) -> bool {
         let is_part = |scenario: &str| name.split('/').any(|part| part == scenario);
