@@ -1,8 +1,9 @@
 //! Which files a try may change.
 //!
-//! Globs are relative to the repository's root, with `/` between folders. `*` and `?` stay within a folder, `**` goes
-//! through folders, `{a,b}` is either. A glob whose last part has no wildcard, such as `src` or `bench/data/`, is for a
-//! file and for a folder with all that is in it.
+//! Globs are relative to the repository's root, with `/` between folders. `*`, `?` and `[a-z]` stay within a
+//! folder, `**` goes through folders, `{a,b}` is either. What puts a folder off limits does so with all that
+//! is in it. What allows a folder does so too if the last part of the glob has no wildcard: `src` allows
+//! everything below, and `src/*` only the files of `src` itself.
 
 use crate::spec::{Spec, SpecError, FILE};
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
@@ -11,8 +12,8 @@ use std::fmt;
 /// The longest glob, in bytes.
 pub const GLOB_BYTES_MAX: usize = 1_000;
 
-/// The names of a series' own files where its folder is the root of the repository: beside the spec, all that begin with
-/// this.
+/// The names of a series' own files where its folder is the root of the repository: beside the spec, all that
+/// begin with this.
 const OWN_PREFIX: &str = "experiments.";
 
 /// What a try may change.
@@ -80,14 +81,15 @@ impl fmt::Display for Violation {
 }
 
 impl Rules {
-    /// The rules of a spec for a series whose folder is `series_dir_in_repo`, relative to the repository's root: empty
-    /// or `.` for the root itself, and a path that is absolute or begins with `..` for one outside of the repository.
+    /// The rules of a spec for a series whose folder is `series_dir_in_repo`, relative to the repository's
+    /// root: empty or `.` for the root itself, and a path that is absolute or begins with `..` for one
+    /// outside of the repository.
     ///
     /// # Errors
     /// When a glob does not parse, which [`Spec::parse`] finds too.
     pub fn new(spec: &Spec, series_dir_in_repo: &str) -> Result<Self, SpecError> {
-        let (allow, _) = set(&spec.scope.allow)?;
-        let (off_limits, origin) = set(&spec.scope.off_limits)?;
+        let (allow, _) = set(&spec.scope.allow, Use::Allow)?;
+        let (off_limits, origin) = set(&spec.scope.off_limits, Use::Forbid)?;
         let folder = series_dir_in_repo.trim_end_matches('/');
         let folder = folder.strip_prefix("./").unwrap_or(folder);
         let series = match folder {
@@ -100,7 +102,8 @@ impl Rules {
         Ok(Self { allow, off_limits, origin, series, figures: spec.measure.file.clone() })
     }
 
-    /// Those of the files that may not be changed, in the same order. Files are relative to the repository's root.
+    /// Those of the files that may not be changed, in the same order. Files are relative to the repository's
+    /// root.
     pub fn violations(&self, files: &[String]) -> Vec<Violation> {
         let violation = |file: &String| Some(Violation { file: file.clone(), why: self.why_not(file)? });
         files.iter().filter_map(violation).collect()
@@ -139,11 +142,11 @@ impl Rules {
 }
 
 /// The set of some globs, and for each glob of the set, which one it is from.
-fn set(globs: &[String]) -> Result<(GlobSet, Vec<String>), SpecError> {
+fn set(globs: &[String], what_for: Use) -> Result<(GlobSet, Vec<String>), SpecError> {
     let mut builder = GlobSetBuilder::new();
     let mut origin = Vec::new();
     for glob in globs {
-        let compiled = compile(glob).map_err(|why| SpecError::Glob { glob: glob.clone(), why })?;
+        let compiled = compile(glob, what_for).map_err(|why| SpecError::Glob { glob: glob.clone(), why })?;
         for one in compiled {
             builder.add(one);
             origin.push(glob.clone());
@@ -154,10 +157,22 @@ fn set(globs: &[String]) -> Result<(GlobSet, Vec<String>), SpecError> {
     Ok((set, origin))
 }
 
+/// What a glob is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// It says what may be changed.
+    Allow,
+    /// It says what may not.
+    Forbid,
+}
+
 /// The globs that one glob of a spec stands for.
-pub(crate) fn compile(glob: &str) -> Result<Vec<Glob>, String> {
+pub(crate) fn compile(glob: &str, what_for: Use) -> Result<Vec<Glob>, String> {
     if glob.len() > GLOB_BYTES_MAX {
         return Err(format!("it is longer than {GLOB_BYTES_MAX} bytes"));
+    }
+    if glob.starts_with('!') {
+        return Err("there is no `!`: `off_limits` is what is taken from `allow`".to_owned());
     }
     let path = glob.trim_end_matches('/');
     if path.is_empty() {
@@ -177,7 +192,7 @@ pub(crate) fn compile(glob: &str) -> Result<Vec<Glob>, String> {
     let below = format!("{path}/**");
     if glob.ends_with('/') {
         Ok(vec![build(&below)?])
-    } else if last.contains(['*', '?', '[', '{', '}']) {
+    } else if what_for == Use::Allow && last.contains(['*', '?', '[']) {
         Ok(vec![build(path)?])
     } else {
         Ok(vec![build(path)?, build(&below)?])

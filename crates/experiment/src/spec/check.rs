@@ -3,7 +3,7 @@
 use super::read::{Source, Step};
 use super::{Spec, SpecError};
 use crate::invariant::Condition;
-use crate::scope;
+use crate::scope::{self, Use};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 use Step::{Entry, Key};
@@ -38,10 +38,12 @@ pub(super) fn check(spec: &Spec, source: &Source<'_>) -> Result<(), SpecError> {
     scales(&check, spec)?;
     commands_that_must_succeed(&check, spec)?;
     invariants(&check, spec)?;
-    for (key, globs) in [("allow", &spec.scope.allow), ("off_limits", &spec.scope.off_limits)] {
+    for (key, what_for, globs) in
+        [("allow", Use::Allow, &spec.scope.allow), ("off_limits", Use::Forbid, &spec.scope.off_limits)]
+    {
         check.entries(&[Key("scope"), Key(key)], globs.len())?;
         for (index, glob) in globs.iter().enumerate() {
-            if let Err(why) = scope::compile(glob) {
+            if let Err(why) = scope::compile(glob, what_for) {
                 let message = format!("the glob `{glob}` is wrong: {why}");
                 return Err(source.wrong(&[Key("scope"), Key(key), Entry(index)], &message));
             }
@@ -146,7 +148,8 @@ fn scales(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
         }
     }
     if spec.deciding().next().is_none() {
-        let message = "every scale is held out, so that no try could be judged: let one at least have `held_out = false`";
+        let message = "every scale is held out, so that no try could be judged: let one at least have \
+                       `held_out = false`";
         return Err(check.wrong(&[Key("scale"), Entry(0), Key("held_out")], message));
     }
     Ok(())
@@ -180,8 +183,8 @@ fn invariants(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
         let no_number = |value: &str| Condition::scale_number(value).is_none();
         if let Some(scale) = spec.scales_or_default().into_iter().find(|scale| no_number(&scale.value)) {
             let message = format!(
-                "the condition needs a number for `scale`, and the value of the scale `{}` is {:?}: give every scale a \
-                 number, or compare with a figure that the command prints",
+                "the condition needs a number for `scale`, and the value of the scale `{}` is {:?}: give \
+                 every scale a number, or compare with a figure that the command prints",
                 scale.name, scale.value
             );
             return Err(check.wrong(&at, &message));
@@ -219,8 +222,8 @@ impl Checker<'_> {
             name.chars().all(fits) && !name.starts_with('-') && (1..=NAME_CHARS_MAX).contains(&name.len());
         self.expect(good, at, || {
             format!(
-                "{what} has 1 to {NAME_CHARS_MAX} letters (a-z), digits, `-` and `_`, and does not begin with `-`; this is \
-                 {:?}",
+                "{what} has 1 to {NAME_CHARS_MAX} letters (a-z), digits, `-` and `_`, and does not begin \
+                 with `-`; this is {:?}",
                 shortened(name)
             )
         })
@@ -233,7 +236,8 @@ impl Checker<'_> {
             && text.chars().count() <= NAME_CHARS_MAX;
         self.expect(good, at, || {
             format!(
-                "{what} has 1 to {NAME_CHARS_MAX} characters in one line, without spaces around it; this is {:?}",
+                "{what} has 1 to {NAME_CHARS_MAX} characters in one line, without spaces around it; this is \
+                 {:?}",
                 shortened(text)
             )
         })
