@@ -1,8 +1,9 @@
 //! Conditions on the figures of a run, such as `rows == n`.
 //!
-//! A condition is two operands with `==`, `!=`, `<`, `<=`, `>` or `>=` between them. An operand is a number, `scale` (the
-//! scale's value, which must then be a number), or the name of a figure. A name that has spaces or one of `=<>!` in it,
-//! begins with a digit, or reads like a number, stands in backquotes: `` `fib 20` < 0.1 ``. Numbers are compared exactly.
+//! A condition is two operands with `==`, `!=`, `<`, `<=`, `>` or `>=` between them. An operand is a number,
+//! `scale` (the scale's value, which must then be a number), or the name of a figure. A name with other
+//! characters than letters, digits and `_.-/%:#`, one that begins with a digit or reads like a number, and a
+//! figure that is called `scale`, stand in backquotes: `` `fib 20` < 0.1 ``. Numbers are compared exactly.
 
 use crate::event::Metrics;
 use std::fmt;
@@ -41,10 +42,15 @@ enum Comparison {
 #[non_exhaustive]
 pub enum ConditionError {
     /// There is no comparison in it.
-    #[error("`{0}` is no condition: write two operands with ==, !=, <, <=, > or >= between them, such as `rows == n`")]
+    #[error(
+        "`{0}` is no condition: write two operands with ==, !=, <, <=, > or >= between them, such as `rows == n`"
+    )]
     NoComparison(String),
     /// Something stands where a figure, `scale` or a number should.
-    #[error("`{0}` is no operand: give a figure's name (in backquotes if it has spaces or =<>! in it), `scale` or a number")]
+    #[error(
+        "`{0}` is no operand: give a number, `scale`, or a figure's name, in backquotes if it is not only letters, \
+         digits and _.-/%:#"
+    )]
     Operand(String),
     /// A number is too great, or `inf` or `nan`.
     #[error("`{0}` is no finite number; a figure of that name stands in backquotes")]
@@ -188,6 +194,9 @@ fn operand(text: &str) -> Result<(Operand, &str), ConditionError> {
         Err(_) if word.is_empty() || word.starts_with(|c: char| c.is_ascii_digit()) => {
             let what = if word.is_empty() { text.trim_end() } else { word };
             return Err(ConditionError::Operand(what.to_owned()));
+        }
+        Err(_) if word.chars().any(|c| !(c.is_alphanumeric() || "_.-/%:#".contains(c))) => {
+            return Err(ConditionError::Operand(word.to_owned()));
         }
         Err(_) => Operand::Figure(word.to_owned()),
     };

@@ -57,7 +57,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The scales of the spec; if it names none, the one that is called [`DEFAULT_SCALE`] and has an empty value.
+    /// The scales of the spec; if it names none, the one that is called [`DEFAULT_SCALE`] and has an empty
+    /// value.
     pub fn scales_or_default(&self) -> Vec<Scale> {
         if self.scales.is_empty() {
             vec![Scale { name: DEFAULT_SCALE.to_owned(), value: String::new(), held_out: false }]
@@ -84,8 +85,8 @@ pub struct Measure {
     /// Run by `sh -c` in a worktree once for each commit, before it is measured.
     #[serde(default)]
     pub build: Option<String>,
-    /// Run by `sh -c` in a worktree; prints figures. `{scale}` is replaced by the scale's value, which is also in the
-    /// environment as `SCALE`.
+    /// Run by `sh -c` in a worktree; prints figures. `{scale}` is replaced by the scale's value, which is
+    /// also in the environment as `SCALE`.
     pub command: String,
     /// How its figures are read.
     #[serde(default)]
@@ -133,17 +134,17 @@ pub enum Reader {
     /// Lines `METRIC name=value`; the last of a name counts.
     #[default]
     Metric,
-    /// What criterion prints, `NAME  time: [low estimate high]`: the estimate in seconds under `NAME`, and where there
-    /// is a throughput, elements or bytes a second under `NAME/thrpt`.
+    /// What criterion prints, `NAME  time: [low estimate high]`: the estimate in seconds under `NAME`, and
+    /// where there is a throughput, elements or bytes a second under `NAME/thrpt`.
     Criterion,
-    /// What `go test -bench` prints; figures are `NAME/UNIT`, with and without the `-N` that Go adds for `GOMAXPROCS`.
-    /// Several lines of the same benchmark (`-count`) are averaged.
+    /// What `go test -bench` prints; figures are `NAME/UNIT`, with and without the `-N` that Go adds for
+    /// `GOMAXPROCS`. Several lines of the same benchmark (`-count`) are averaged.
     Go,
-    /// hyperfine's `--export-json`; figures are `COMMAND/mean`, `/median`, `/min`, `/max`, `/stddev`, `/user` and
-    /// `/system` in seconds, and just `mean` and so on if there is one command only.
+    /// hyperfine's `--export-json`; figures are `COMMAND/mean`, `/median`, `/min`, `/max`, `/stddev`, `/user`
+    /// and `/system` in seconds, and just `mean` and so on if there is one command only.
     Hyperfine,
-    /// A document of the schema `duramen.evidence/1`; figures are the means under their names, and `NAME/min`, `/p50`,
-    /// `/p90`, `/p95`, `/p99` and `/max` where there was more than one value.
+    /// A document of the schema `duramen.evidence/1`; figures are the means under their names, and
+    /// `NAME/min`, `/p50`, `/p90`, `/p95`, `/p99` and `/max` where there was more than one value.
     Evidence,
 }
 
@@ -265,8 +266,8 @@ impl Check {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invariant {
-    /// Two operands with `==`, `!=`, `<`, `<=`, `>` or `>=` between them; each a figure's name, `scale` or a number.
-    /// A name that holds spaces or one of `=<>!` stands in backquotes. See [`crate::invariant`].
+    /// Two operands with `==`, `!=`, `<`, `<=`, `>` or `>=` between them; each a figure's name, `scale` or a
+    /// number. A name with spaces or other signs stands in backquotes: see [`crate::invariant`].
     pub holds: String,
 }
 

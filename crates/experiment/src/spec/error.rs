@@ -9,7 +9,8 @@ use std::path::PathBuf;
 pub enum SpecError {
     /// The file could not be read.
     #[error(
-        "cannot read the spec {}: {source}; `duramen lab experiment init` writes one, and `--series` says where it is",
+        "cannot read the spec {}: {source}; `duramen lab experiment init` writes one, and `--series` says \
+         where it is",
         path.display()
     )]
     Io {

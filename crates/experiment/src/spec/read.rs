@@ -39,8 +39,8 @@ impl Spec {
     /// Parses and checks the text of a spec. `file` is what errors call it.
     ///
     /// # Errors
-    /// When the text is no TOML, has unknown, missing or mistyped fields, or says what cannot be. Each error names its
-    /// line and column.
+    /// When the text is no TOML, has unknown, missing or mistyped fields, or says what cannot be. Each error
+    /// names its line and column.
     pub fn parse(text: &str, file: &Path) -> Result<Self, SpecError> {
         let mut source = Source { text, file, tree: None };
         if text.len() > BYTES_MAX {
@@ -71,7 +71,8 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// An error at what `steps` lead to, or if that is not written down, at the last thing on the way that is.
+    /// An error at what `steps` lead to, or if that is not written down, at the last thing on the way that
+    /// is.
     pub(super) fn wrong(&self, steps: &[Step<'_>], message: &str) -> SpecError {
         self.wrong_at(self.span(steps).map_or(0, |span| span.start), message)
     }

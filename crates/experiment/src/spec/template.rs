@@ -4,8 +4,8 @@ use super::{Budget, Check, Direction, Measure, Primary, Reader, Spec, Stop};
 use toml::Value;
 
 impl Spec {
-    /// The text of a spec with every setting in it: what has a default has it written down, what is optional stands
-    /// behind a `#`. If `command` has `{scale}` in it, there are scales to begin with.
+    /// The text of a spec with every setting in it: what has a default has it written down, what is optional
+    /// stands behind a `#`. If `command` has `{scale}` in it, there are scales to begin with.
     ///
     /// It parses if the name, the command and the metric are such as a spec may have.
     pub fn template(name: &str, command: &str, metric: &str, direction: Direction) -> String {
@@ -24,12 +24,12 @@ name = {name}
 [measure]
 # Run by `sh -c` at the root of a worktree, once for each commit, before it is measured.
 #build = "make"
-# Run by `sh -c` at the root of the same worktree; prints the figures. `{{scale}}` stands for the value of a scale, which
-# is in the environment as SCALE too.
+# Run by `sh -c` at the root of the same worktree; prints the figures. `{{scale}}` stands for the value of a
+# scale, which is in the environment as SCALE too.
 command = {command}
 # How figures are read:
 #   metric     lines `METRIC name=value`; the last of a name counts
-#   criterion  what criterion prints: the estimate in seconds under the benchmark's name; `NAME/thrpt`, a second
+#   criterion  what criterion prints: the estimate in seconds under the benchmark's name
 #   go         what `go test -bench` prints: `NAME/UNIT`, such as `BenchmarkWrite/ns/op`
 #   hyperfine  the document of `--export-json`: `COMMAND/mean`, or just `mean` for one command; in seconds
 #   evidence   a document of the schema duramen.evidence/1: the means under their names, `NAME/p99` and so on
@@ -37,7 +37,8 @@ command = {command}
 reader = "{reader}"
 # Read the figures from this file of the worktree, and not from what is printed.
 #file = "figures.json"
-# Runs of base and candidate alternate in quads: ABBA or BAAB, drawn at random. A try takes four runs a quad and scale.
+# Runs of base and candidate alternate in quads: ABBA or BAAB, drawn at random. A try takes four runs a quad
+# and scale.
 quads = {quads}
 # Runs of each side before the first quad, which are thrown away.
 warmups = {warmups}
@@ -62,14 +63,15 @@ max_regression_percent = {max_regression:?}
 #direction = "lower"
 #max_regression_percent = 5.0
 
-# Figures that no change should move, such as the time of something that is not worked on: if one moves, the machine or
-# the benchmark has changed, and not the program. They must be printed by every run.
+# Figures that no change should move, such as the time of something that is not worked on: if one moves, the
+# machine or the benchmark has changed, and not the program. They must be printed by every run.
 #[[sentinel]]
 #metric = "sentinel_ms"
 #direction = "lower"
 #tolerance_percent = 5.0
 
-# The sizes and workloads to run at. What is held out is run only before a try is kept, so that nothing is fitted to it.
+# The sizes and workloads to run at. What is held out is run only before a try is kept, so that nothing is
+# fitted to it.
 {scales}[[scale]]
 {scales}name = "small"
 {scales}value = "1000"
@@ -81,8 +83,8 @@ max_regression_percent = {max_regression:?}
 {scales}value = "30000"
 {scales}held_out = true
 
-# What must hold of the figures of every run, or it counts for nothing. An operand is a figure (in backquotes if there are
-# spaces in its name), `scale` (the value of the scale) or a number.
+# What must hold of the figures of every run, or it counts for nothing. An operand is a figure (in backquotes
+# if there are spaces in its name), `scale` (the value of the scale) or a number.
 #[[invariant]]
 #holds = "rows == scale"
 
@@ -92,8 +94,9 @@ max_regression_percent = {max_regression:?}
 #command = "make test"
 #timeout_s = {check_timeout:?}
 
-# Which files a try may change, as globs from the root of the repository: `*` stays within a folder, `**` does not, and
-# `src` is a folder with all that is in it. This file and its folder are always off limits. The benchmark should be too.
+# Which files a try may change, as globs from the root of the repository: `*` stays within a folder, `**` does
+# not, and `src` is a folder with all that is in it. This file and its folder are always off limits. The
+# benchmark should be too.
 [scope]
 # Nothing here: every file.
 allow = []
