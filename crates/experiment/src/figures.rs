@@ -1,7 +1,7 @@
 //! How figures are read from what a command prints, and when they are believed.
 //!
-//! A reader gives finite numbers only. What was printed as `NaN`, `inf` or no number at all is left out, and takes an
-//! earlier figure of the same name with it: [`sane`] then finds it missing.
+//! A reader gives finite numbers only. What was printed as `NaN`, `inf` or no number at all is left out, and
+//! takes an earlier figure of the same name with it: [`sane`] then finds it missing.
 
 mod criterion;
 mod evidence;
@@ -14,6 +14,8 @@ pub use sane::{sane, Insane, FIGURE_MAX};
 
 use crate::event::Metrics;
 use crate::spec::{Reader, NAME_CHARS_MAX};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The figure for the time that the whole command took, in seconds, where it printed none of that name.
 pub const WALL: &str = "wall_s";
@@ -23,6 +25,9 @@ pub const CPU: &str = "cpu_s";
 
 /// The most figures of a run.
 pub const FIGURES_MAX: usize = 1_000;
+
+/// In so many places of a text a JSON document is looked for.
+const OBJECTS_TRIED: usize = 100;
 
 /// Names that mean something else to those who read our documents as JavaScript objects.
 const DENIED: [&str; 3] = ["__proto__", "constructor", "prototype"];
@@ -71,8 +76,8 @@ pub enum ReadError {
 /// Reads the figures of one run.
 ///
 /// # Errors
-/// When there is no figure, the output says that something failed, is not of the reader's format, has two results of the
-/// same name, or too many.
+/// When there is no figure, the output says that something failed, is not of the reader's format, has two
+/// results of the same name, or too many.
 pub fn read(reader: Reader, text: &str) -> Result<Metrics, ReadError> {
     let mut figures = Figures::default();
     let looks_for = match reader {
@@ -103,17 +108,34 @@ pub fn read(reader: Reader, text: &str) -> Result<Metrics, ReadError> {
     Ok(figures.metrics)
 }
 
+/// Whether a figure may have this name.
+pub(crate) fn is_name(name: &str) -> bool {
+    !name.trim().is_empty()
+        && !name.chars().any(char::is_control)
+        && !DENIED.contains(&name)
+        && name.chars().count() <= NAME_CHARS_MAX
+}
+
 /// The figures found so far.
 #[derive(Default)]
 struct Figures {
     metrics: Metrics,
+    seen: BTreeSet<String>,
 }
 
 impl Figures {
-    /// Takes the last of a name; one that is no finite number removes it.
+    /// Takes the first of a name, and fails at the second.
+    fn put_new(&mut self, name: &str, value: Option<f64>) -> Result<(), ReadError> {
+        if !self.seen.insert(name.to_owned()) {
+            return Err(ReadError::Duplicate { name: name.to_owned() });
+        }
+        self.put(name, value)
+    }
+
+    /// Takes the last of a name; one that is no finite number removes it. What has no fit name is passed
+    /// over.
     fn put(&mut self, name: &str, value: Option<f64>) -> Result<(), ReadError> {
-        let unfit = name.trim().is_empty() || name.chars().any(char::is_control);
-        if unfit || DENIED.contains(&name) || name.chars().count() > NAME_CHARS_MAX {
+        if !is_name(name) {
             return Ok(());
         }
         match value.filter(|value| value.is_finite()) {
@@ -131,18 +153,31 @@ impl Figures {
     }
 }
 
-/// The first JSON object in a text that may have other lines before and after it.
-fn object(reader: Reader, text: &str) -> Result<serde_json::Value, ReadError> {
-    let malformed = |what: String| ReadError::Malformed { reader, what };
-    let mut starts = text.match_indices('{').map(|(at, _)| at);
-    let is_first_of_line =
-        |at: &usize| text[..*at].chars().rev().take_while(|c| *c != '\n').all(char::is_whitespace);
-    let start =
-        starts.find(is_first_of_line).ok_or_else(|| malformed("there is no JSON object in it".to_owned()))?;
-    let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter();
-    match values.next() {
-        Some(Ok(value)) => Ok(value),
-        Some(Err(error)) => Err(malformed(error.to_string())),
-        None => Err(malformed("there is no JSON object in it".to_owned())),
+/// The first JSON object in a text that has this key and begins a line; other lines may stand before and
+/// after it.
+fn object(reader: Reader, key: &str, text: &str) -> Result<Value, ReadError> {
+    let mut wrong = format!("there is no JSON object with `{key}` in it");
+    let mut from = 0;
+    for _ in 0..OBJECTS_TRIED {
+        let Some(start) = object_start(text, from) else { break };
+        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(value)) if value.get(key).is_some() => return Ok(value),
+            Some(Ok(_)) => from = start + values.byte_offset(),
+            Some(Err(error)) => {
+                wrong = error.to_string();
+                from = start + 1;
+            }
+            None => break,
+        }
     }
+    Err(ReadError::Malformed { reader, what: wrong })
+}
+
+/// The place of the first `{` from `from` on that has only spaces before it in its line.
+fn object_start(text: &str, from: usize) -> Option<usize> {
+    let is_first = |at: &usize| {
+        text[..*at].bytes().rev().take_while(|byte| *byte != b'\n').all(|byte| byte.is_ascii_whitespace())
+    };
+    text[from..].match_indices('{').map(|(at, _)| from + at).find(is_first)
 }

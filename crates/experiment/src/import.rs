@@ -1,16 +1,17 @@
 //! Rows of other tools' logs: `autoresearch.jsonl`, and `.auto/log.jsonl` as it is called today.
 //!
-//! A log is one JSON object a line. A row of the type `config` names the figure that the rows after it are about, and
-//! begins a segment. Rows of the type `hook`, and of types that are unknown and have no result, are passed over. All
-//! others are results:
+//! A log is one JSON object a line. A row of the type `config` names the figure that the rows after it are
+//! about, and begins a segment. Rows of the type `hook`, and of types that are unknown and have no result,
+//! are passed over. All others are results:
 //!
 //! ```text
 //! {"type":"config","name":"...","metricName":"write_ms","metricUnit":"ms","bestDirection":"lower"}
-//! {"run":1,"commit":"fdde009","metric":4246,"metrics":{"sqlite_ms":812},"status":"keep","description":"baseline",
-//!  "timestamp":1762300000000,"segment":0,"confidence":null,"asi":{"hypothesis":"..."}}
+//! {"run":1,"commit":"fdde009","metric":4246,"metrics":{"sqlite_ms":812},"status":"keep",
+//!  "description":"baseline","timestamp":1762300000000,"segment":0,"confidence":null,"asi":{"hypothesis":"..."}}
 //! ```
 
 use crate::event::{Event, Metrics};
+use crate::figures;
 use serde_json::{Map, Value};
 
 /// The name of the figure of rows that no `config` row precedes.
@@ -61,7 +62,7 @@ pub fn autoresearch(text: &str, file: &str) -> Result<Vec<Event>, ImportError> {
         match row.get("type").and_then(Value::as_str) {
             Some("config") => {
                 let name = row.get("metricName").and_then(Value::as_str).map(str::trim);
-                metric = name.filter(|name| !name.is_empty()).unwrap_or(METRIC).to_owned();
+                metric = name.filter(|name| figures::is_name(name)).unwrap_or(METRIC).to_owned();
             }
             Some("hook") => {}
             Some(_) if !row.contains_key("status") => {}
@@ -86,7 +87,8 @@ fn result(row: &Map<String, Value>, metric: &str, run: u64, file: &str) -> Resul
     let mut metrics: Metrics = match row.get("metrics") {
         None | Some(Value::Null) => Metrics::new(),
         Some(Value::Object(others)) => {
-            others.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect()
+            let named = others.iter().filter(|(name, _)| figures::is_name(name));
+            named.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect()
         }
         Some(_) => return Err("its `metrics` are no object".to_owned()),
     };

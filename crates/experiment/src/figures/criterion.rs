@@ -10,10 +10,8 @@
 //! ```
 
 use super::{Figures, ReadError};
-use std::collections::BTreeSet;
 
 pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
-    let mut seen = BTreeSet::new();
     let mut name = String::new();
     let mut title = "";
     for line in text.lines() {
@@ -23,13 +21,12 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
             let Some(seconds) = estimate(numbers, seconds) else { continue };
             let own = if is_indented { title } else { before };
             own.clone_into(&mut name);
-            if !name.is_empty() && !seen.insert(name.clone()) {
-                return Err(ReadError::Duplicate { name });
+            if !name.is_empty() {
+                figures.put_new(&name, Some(seconds))?;
             }
-            figures.put(&name, Some(seconds))?;
         } else if let Some((_, numbers)) = labelled(line, "thrpt:") {
             if let (Some(rate), false) = (estimate(numbers, a_second), name.is_empty()) {
-                figures.put(&format!("{name}/thrpt"), Some(rate))?;
+                figures.put_new(&format!("{name}/thrpt"), Some(rate))?;
             }
         }
         // A name that is too long for one line stands alone on the line before.

@@ -3,16 +3,14 @@
 use super::{object, Figures, ReadError};
 use crate::spec::Reader;
 use duramen_measure::evidence::{Evidence, Verdict, SCHEMA_ID};
-use std::collections::BTreeSet;
 
 pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
     let malformed = |what: String| ReadError::Malformed { reader: Reader::Evidence, what };
-    let value = object(Reader::Evidence, text)?;
+    let value = object(Reader::Evidence, "schema", text)?;
     // The schema's name first: to a document of another version, "unknown field" would explain less.
     match value.get("schema").and_then(serde_json::Value::as_str) {
         Some(SCHEMA_ID) => {}
-        Some(other) => return Err(malformed(format!("it is of the schema {other}, and not of {SCHEMA_ID}"))),
-        None => return Err(malformed(format!("it names no schema; that of evidence is {SCHEMA_ID}"))),
+        _ => return Err(malformed(format!("its schema is {}, and not {SCHEMA_ID}", value["schema"]))),
     }
     let evidence: Evidence = serde_json::from_value(value).map_err(|error| malformed(error.to_string()))?;
     if evidence.verdict != Verdict::Pass {
@@ -25,16 +23,12 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
         let what = failed.unwrap_or_else(|| format!("the verdict is {}", evidence.verdict));
         return Err(ReadError::Failed { what });
     }
-    let mut seen = BTreeSet::new();
     for one in &evidence.measurements {
-        if !seen.insert(&one.name) {
-            return Err(ReadError::Duplicate { name: one.name.clone() });
-        }
         // No values are no figure: all fields are 0 then.
         if one.count == 0 {
             continue;
         }
-        figures.put(&one.name, Some(one.mean))?;
+        figures.put_new(&one.name, Some(one.mean))?;
         if one.count > 1 {
             for (part, value) in [
                 ("min", one.min),
@@ -44,7 +38,7 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
                 ("p99", one.p99),
                 ("max", one.max),
             ] {
-                figures.put(&format!("{}/{part}", one.name), Some(value))?;
+                figures.put_new(&format!("{}/{part}", one.name), Some(value))?;
             }
         }
     }

@@ -14,8 +14,8 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
     let mut package = "";
     for line in text.lines() {
         // The status is lost when the command is a pipe, so the words count.
-        let failed = ["FAIL", "--- FAIL:", "panic: ", "fatal error: "];
-        if failed.iter().any(|word| line.trim_start().starts_with(word)) {
+        let failed = ["FAIL\t", "panic: ", "fatal error: "].iter().any(|word| line.starts_with(word));
+        if failed || line.trim_end() == "FAIL" || line.trim_start().starts_with("--- FAIL:") {
             return Err(ReadError::Failed { what: line.trim().to_owned() });
         }
         if let Some(name) = line.strip_prefix("pkg: ") {
@@ -37,8 +37,9 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
     }
     for (name, (_, units)) in &benchmarks {
         let base = without_procs(name);
-        // Not if it would stand for several (`-cpu 1,2`), which may be different workloads (`size-100`, `size-200`).
-        let alias = short[base].len() == 1 && base != *name;
+        // Not if it would stand for several (`-cpu 2,4`), which may be different workloads (`size-100`,
+        // `size-200`), or is the name of another (`-cpu 1,2`).
+        let alias = short[base].len() == 1 && !benchmarks.contains_key(base);
         for (unit, values) in units {
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             figures.put(&format!("{name}/{unit}"), Some(mean))?;

@@ -3,7 +3,6 @@
 use super::{object, Figures, ReadError};
 use crate::spec::Reader;
 use serde::Deserialize;
-use std::collections::BTreeSet;
 
 #[derive(Deserialize)]
 struct Document {
@@ -28,18 +27,14 @@ struct Outcome {
 }
 
 pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
-    let document: Document = serde_json::from_value(object(Reader::Hyperfine, text)?)
+    let document: Document = serde_json::from_value(object(Reader::Hyperfine, "results", text)?)
         .map_err(|error| ReadError::Malformed { reader: Reader::Hyperfine, what: error.to_string() })?;
-    let mut seen = BTreeSet::new();
     let alone = document.results.len() == 1;
     for outcome in &document.results {
         // With `--ignore-failure` hyperfine itself succeeds.
         if let Some(code) = outcome.exit_codes.iter().find(|code| **code != Some(0)) {
             let how = code.map_or_else(|| "by a signal".to_owned(), |code| format!("with the status {code}"));
             return Err(ReadError::Failed { what: format!("`{}` ended {how}", outcome.command) });
-        }
-        if !seen.insert(&outcome.command) {
-            return Err(ReadError::Duplicate { name: outcome.command.clone() });
         }
         for (figure, value) in [
             ("mean", outcome.mean),
@@ -50,7 +45,7 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
             ("min", outcome.min),
             ("max", outcome.max),
         ] {
-            figures.put(&format!("{}/{figure}", outcome.command), value)?;
+            figures.put_new(&format!("{}/{figure}", outcome.command), value)?;
             if alone {
                 figures.put(figure, value)?;
             }

@@ -4,8 +4,8 @@ use crate::event::Metrics;
 use crate::invariant::{Broken, Condition, ConditionError};
 use crate::spec::Spec;
 
-/// The greatest figure that is believed, and one divided by it the least that a primary one may be. What lies beyond is
-/// no measurement in any unit, and would overflow where figures are added.
+/// The greatest figure that is believed, and one divided by it the least that a primary one may be. What lies
+/// beyond is no measurement in any unit, and would overflow where figures are added.
 pub const FIGURE_MAX: f64 = 1e200;
 
 /// The most names of figures that an error lists.
@@ -48,9 +48,9 @@ pub enum Insane {
 /// Whether the figures of one run at a scale with this value can be believed.
 ///
 /// # Errors
-/// When the primary figure is missing, zero, negative or not finite; when a secondary or sentinel is missing, negative or
-/// not finite (zero allocations are possible, a missing count is a guard that was taken away); when a figure that is
-/// named is beyond [`FIGURE_MAX`]; when an invariant does not hold.
+/// When the primary figure is missing, zero, negative or not finite; when a secondary or sentinel is missing,
+/// negative or not finite (zero allocations are possible, a missing count is a guard that was taken away);
+/// when a figure that is named is beyond [`FIGURE_MAX`]; when an invariant does not hold.
 pub fn sane(spec: &Spec, scale_value: &str, metrics: &Metrics) -> Result<(), Insane> {
     let primary = check("primary", &spec.primary.metric, metrics)?;
     let impossible = |why| Insane::Impossible {
