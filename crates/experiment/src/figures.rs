@@ -76,8 +76,9 @@ pub enum ReadError {
 /// Reads the figures of one run.
 ///
 /// # Errors
-/// When there is no figure, the output says that something failed, is not of the reader's format, has two
-/// results of the same name, or too many.
+/// [`ReadError::Nothing`] when there is no figure, which is as it should be where a spec names [`WALL`] and [`CPU`]
+/// only. After any other error the run counts for nothing, these two included: the output says that something
+/// failed, is not of the reader's format, has two results of the same name, or too many.
 pub fn read(reader: Reader, text: &str) -> Result<Metrics, ReadError> {
     let mut figures = Figures::default();
     let looks_for = match reader {

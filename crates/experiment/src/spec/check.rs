@@ -1,4 +1,6 @@
 //! What a spec may say.
+//!
+//! No rule here becomes stricter: logs hold the specs of their segments, and are read for ever.
 
 use super::read::{Source, Step};
 use super::{Spec, SpecError};
