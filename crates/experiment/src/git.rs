@@ -128,7 +128,15 @@ impl Repository {
     /// revert or bisect.
     #[must_use]
     pub fn busy(&self) -> Option<&'static str> {
-        busy(&self.git_dir)
+        const SIGNS: [(&str, &str); 6] = [
+            ("MERGE_HEAD", "merge"),
+            ("rebase-merge", "rebase"),
+            ("rebase-apply", "rebase"),
+            ("CHERRY_PICK_HEAD", "cherry-pick"),
+            ("REVERT_HEAD", "revert"),
+            ("BISECT_LOG", "bisect"),
+        ];
+        SIGNS.iter().find(|(file, _)| self.git_dir.join(file).exists()).map(|(_, what)| *what)
     }
 
     fn call(&self, doing: &'static str) -> Call {
@@ -138,19 +146,6 @@ impl Repository {
     fn call_in(&self, doing: &'static str, dir: &Path) -> Call {
         self.identity.iter().fold(Call::new(doing, dir), |call, setting| call.setting(setting))
     }
-}
-
-/// The same of the working tree with this git folder.
-fn busy(git_dir: &Path) -> Option<&'static str> {
-    const SIGNS: [(&str, &str); 6] = [
-        ("MERGE_HEAD", "merge"),
-        ("rebase-merge", "rebase"),
-        ("rebase-apply", "rebase"),
-        ("CHERRY_PICK_HEAD", "cherry-pick"),
-        ("REVERT_HEAD", "revert"),
-        ("BISECT_LOG", "bisect"),
-    ];
-    SIGNS.iter().find(|(file, _)| git_dir.join(file).exists()).map(|(_, what)| *what)
 }
 
 fn check_version(dir: &Path) -> Result<(), GitError> {

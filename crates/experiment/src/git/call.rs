@@ -6,6 +6,7 @@ use crate::run::{after, reap, Guardian, Pump, Stop};
 use duramen_measure::clock;
 use rustix::process::{kill_process_group, Pid, Signal};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -141,8 +142,11 @@ impl Call {
             self.guarded.then(Guardian::start).transpose().map_err(io("start a guardian for git in", dir))?;
         let mut command = Command::new("git");
         for (name, _) in std::env::vars_os() {
-            if name.as_encoded_bytes().starts_with(b"GIT_") {
-                command.env_remove(name);
+            let name = name.as_encoded_bytes();
+            // How servers are reached stays: a partial clone asks for what it lacks.
+            let is_transport = name.starts_with(b"GIT_SSL_") || name.starts_with(b"GIT_SSH");
+            if name.starts_with(b"GIT_") && !is_transport {
+                command.env_remove(OsStr::from_bytes(name));
             }
         }
         for setting in SETTINGS.iter().copied().chain(self.settings.iter().map(String::as_str)) {

@@ -121,8 +121,10 @@ impl Repository {
     /// When there is no such commit.
     pub fn message(&self, commit: &str) -> Result<String, GitError> {
         let commit = self.resolve(commit)?;
-        let output =
-            self.call("read a commit").args(["log", "-1", "--no-color", "--format=%B", &commit]).run()?;
+        let output = self
+            .call("read a commit")
+            .args(["log", "-1", "--no-color", "--no-show-signature", "--format=%B", &commit])
+            .run()?;
         Ok(lossy(&output.stdout).trim_end().to_owned())
     }
 

@@ -1,7 +1,7 @@
 //! A working tree as a commit, through an index of our own.
 
 use super::error::io;
-use super::{busy, bytes, path_of_line, within, Call, GitError, Repository};
+use super::{bytes, path_of_line, within, Call, GitError, Repository};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStringExt;
@@ -46,9 +46,9 @@ impl Index {
 }
 
 impl Repository {
-    /// The commit of what a working tree of this repository holds: tracked files, and those that git neither knows nor
-    /// ignores. What is in `except` (folders or files, absolute or relative to the top) is as in `parent`. Repositories
-    /// within the working tree are left out, unless they are submodules.
+    /// The commit of what a working tree of this repository holds, the user's or a worktree of ours: tracked files, and
+    /// those that git neither knows nor ignores. What is in `except` (folders or files, absolute or relative to the top)
+    /// is as in `parent`. Repositories within the working tree are left out, unless they are submodules.
     ///
     /// Neither the working tree nor its index is written. Nothing refers to the commit yet.
     ///
@@ -61,11 +61,22 @@ impl Repository {
         message: &str,
         except: &[PathBuf],
     ) -> Result<String, GitError> {
-        let (top, git_dir) = self.working_tree(worktree)?;
         let parent = &self.resolve(parent)?;
+        let worktree = worktree.canonicalize().map_err(io("find", worktree))?;
+        let is_ours = self.is_ours(&worktree);
+        let (top, index) = if is_ours {
+            // What a command did with git there counts for nothing: all files are compared with the parent's.
+            let index = Index::empty()?;
+            let call = index.call(self.call_for("read a commit", &worktree));
+            call.args(["read-tree", parent]).run()?;
+            (worktree, index)
+        } else {
+            let (top, git_dir) = self.working_tree(&worktree)?;
+            (top, Index::copy_of(&git_dir.join("index"))?)
+        };
         let except = within(&top, except);
-        let index = Index::copy_of(&git_dir.join("index"))?;
-        let call = |doing| index.call(self.call_in(doing, &top));
+        let call =
+            |doing| index.call(if is_ours { self.call_for(doing, &top) } else { self.call_in(doing, &top) });
 
         let excluded = except.iter().map(|path| {
             let mut pattern = b":(top,exclude,literal)".to_vec();
@@ -92,15 +103,20 @@ impl Repository {
                 .run()?;
         }
         if !except.is_empty() {
-            self.restore(&index, &top, parent, &except)?;
+            self.restore(&call, parent, &except)?;
         }
         let tree = call("write a tree").arg("write-tree").run()?.line();
         self.commit_tree(&tree, &[parent], message)
     }
 
     /// Makes the files below some paths in an index those of a commit.
-    fn restore(&self, index: &Index, top: &Path, commit: &str, paths: &[PathBuf]) -> Result<(), GitError> {
-        let call = |doing| index.call(self.call_in(doing, top)).arg("--literal-pathspecs");
+    fn restore(
+        &self,
+        call: &dyn Fn(&'static str) -> Call,
+        commit: &str,
+        paths: &[PathBuf],
+    ) -> Result<(), GitError> {
+        let call = |doing| call(doing).arg("--literal-pathspecs");
         let mut list = Vec::new();
         let now = call("list the index").args(["ls-files", "-z", "--"]).args(paths).run()?;
         for item in now.items() {
@@ -124,7 +140,7 @@ impl Repository {
     }
 
     /// The top and the git folder of a working tree of this repository.
-    pub(super) fn working_tree(&self, worktree: &Path) -> Result<(PathBuf, PathBuf), GitError> {
+    fn working_tree(&self, worktree: &Path) -> Result<(PathBuf, PathBuf), GitError> {
         let ask = |what: &str| -> Result<PathBuf, GitError> {
             let call = Call::new("look at the working tree", worktree);
             Ok(path_of_line(call.args(["rev-parse", "--path-format=absolute", what]).run()?))
@@ -133,13 +149,5 @@ impl Repository {
             return Err(GitError::OtherRepository { worktree: worktree.to_owned(), root: self.root.clone() });
         }
         Ok((ask("--show-toplevel")?, ask("--git-dir")?))
-    }
-
-    /// The same as [`busy`](Self::busy) of another working tree of this repository.
-    ///
-    /// # Errors
-    /// When the folder belongs to another repository.
-    pub fn busy_in(&self, worktree: &Path) -> Result<Option<&'static str>, GitError> {
-        Ok(busy(&self.working_tree(worktree)?.1))
     }
 }

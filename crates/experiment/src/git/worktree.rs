@@ -1,13 +1,15 @@
 //! Worktrees of ours, outside of the repository, that commits are built and run in.
 
 use super::error::io;
-use super::{busy, bytes, lossy, path_of_line, Call, GitError, Repository};
-use duramen_measure::entropy;
-use std::fs::{self, Permissions};
+use super::{bytes, lossy, Call, GitError, Repository};
+use duramen_measure::{clock, entropy};
+use std::fs::{self, Metadata, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 /// In a folder while its worktree is being changed: what a kill left is made anew.
 const UNFINISHED: &str = "unfinished";
@@ -17,10 +19,12 @@ const TRASH: &str = "trash-";
 const NAME_LEN: usize = 12;
 /// Hex digits in the name of a worktree.
 const DIGEST_LEN: usize = 12;
-/// Settings for worktrees, whatever the user's own looks like: all of the commit's files are there.
-const WHOLE: [&str; 2] = ["core.sparseCheckout=false", "index.sparse=false"];
+/// A folder that somebody still writes to is tried to be deleted for so long.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(20);
 
-/// A folder with the files of a commit.
+/// A folder with the files of a commit, and a git folder of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worktree {
     /// Where the files are: a folder in the one that was asked for.
@@ -30,15 +34,25 @@ pub struct Worktree {
 /// The places of a worktree.
 struct Place {
     folder: PathBuf,
-    /// Its last part is also git's name for it, and tells whose it is.
+    /// Its last part tells whose it is.
     path: PathBuf,
-    /// What git keeps of it in the repository.
-    admin: PathBuf,
 }
 
 impl Place {
     fn unfinished(&self) -> PathBuf {
         self.folder.join(UNFINISHED)
+    }
+
+    fn git_dir(&self) -> PathBuf {
+        self.path.join(".git")
+    }
+
+    fn index(&self) -> PathBuf {
+        self.git_dir().join("index")
+    }
+
+    fn trash(&self) -> PathBuf {
+        self.folder.join(format!("{TRASH}{}", entropy::token(NAME_LEN)))
     }
 }
 
@@ -47,49 +61,46 @@ impl Repository {
     /// is there is used again: whatever differs is put right, and what git ignores (the caches of builds) stays, unless
     /// it shall be `fresh`. It is at no branch.
     ///
+    /// It is no linked worktree as `git worktree` makes them: those share branches, stash, settings and more with the
+    /// user's. It has a git folder of its own, made anew each time, with copies of the refs, and only borrows the objects.
+    /// Whatever a command does with git there stays there.
+    ///
     /// A worktree that a kill left half made is made anew. Submodules stay empty; see [`cautions`](Self::cautions).
     ///
     /// # Errors
     /// [`GitError::InsideRepository`], [`GitError::Occupied`], or when git fails.
     pub fn worktree(&self, folder: &Path, commit: &str, fresh: bool) -> Result<Worktree, GitError> {
         let commit = self.resolve(commit)?;
+        self.check_outside(folder)?;
         fs::create_dir_all(folder).map_err(io("make", folder))?;
         let place = self.place(folder)?;
-        self.check_free(&place)?;
+        check_free(&place)?;
         sweep(&place.folder)?;
         let reusable = !fresh && self.is_whole(&place);
         let unfinished = place.unfinished();
         fs::write(&unfinished, "").map_err(io("write", &unfinished))?;
         if !reusable || self.put_right(&place, &commit).is_err() {
-            self.discard(&place)?;
-            self.make(&place, &commit)?;
+            discard(&place)?;
+            fs::create_dir(&place.path).map_err(io("make", &place.path))?;
+            self.put_right(&place, &commit)?;
         }
         fs::remove_file(&unfinished).map_err(io("delete", &unfinished))?;
         Ok(Worktree { path: place.path })
     }
 
-    /// Removes the worktree of a folder, the folder, and what git knows of it. It need not be there.
+    /// Removes the worktree of a folder, and the folder. It need not be there.
     ///
     /// # Errors
     /// [`GitError::Occupied`] if something else is in the folder, or when it cannot be deleted.
     pub fn remove_worktree(&self, folder: &Path) -> Result<(), GitError> {
         if !folder.exists() {
-            // Somebody may have deleted the folder only.
-            if let Some(parent) = folder.parent().and_then(|parent| parent.canonicalize().ok()) {
-                let place = self.place_at(parent.join(folder.file_name().unwrap_or_default()));
-                self.discard(&place)?;
-            }
             return Ok(());
         }
         let place = self.place(folder)?;
-        self.check_free(&place)?;
-        self.discard(&place)?;
+        check_free(&place)?;
+        discard(&place)?;
         sweep(&place.folder)?;
-        let unfinished = place.unfinished();
-        match fs::remove_file(&unfinished) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("delete", unfinished)(error)),
-            _ => {}
-        }
+        delete(&place.unfinished())?;
         fs::remove_dir(&place.folder).map_err(io("delete", &place.folder))
     }
 
@@ -122,52 +133,59 @@ impl Repository {
 
     fn place(&self, folder: &Path) -> Result<Place, GitError> {
         let folder = folder.canonicalize().map_err(io("find", folder))?;
-        let within = [&self.root, &self.common_dir].into_iter().any(|ours| folder.starts_with(ours));
-        if within {
-            return Err(GitError::InsideRepository { folder, root: self.root.clone() });
-        }
+        self.check_outside(&folder)?;
         Ok(self.place_at(folder))
     }
 
     fn place_at(&self, folder: PathBuf) -> Place {
         let mut hasher = blake3::Hasher::new();
         hasher.update(bytes(&self.common_dir)).update(b"\0").update(bytes(&folder));
-        let name = format!("duramen-{}", &hasher.finalize().to_hex()[..DIGEST_LEN]);
-        Place { path: folder.join(&name), admin: self.common_dir.join("worktrees").join(&name), folder }
+        let path = folder.join(format!("duramen-{}", &hasher.finalize().to_hex()[..DIGEST_LEN]));
+        Place { folder, path }
     }
 
-    /// Whatever else is in the folder is somebody else's.
-    fn check_free(&self, place: &Place) -> Result<(), GitError> {
-        for entry in fs::read_dir(&place.folder).map_err(io("read", &place.folder))? {
-            let path = entry.map_err(io("read", &place.folder))?.path();
-            let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
-            if path != place.path && name != UNFINISHED.as_bytes() && !name.starts_with(TRASH.as_bytes()) {
-                return Err(GitError::Occupied { path });
-            }
+    /// Whether a folder is a worktree of ours of this repository.
+    pub(super) fn is_ours(&self, path: &Path) -> bool {
+        path.parent().is_some_and(|folder| self.place_at(folder.to_owned()).path == path)
+    }
+
+    /// Of a folder that need not be there the nearest one above it that is.
+    fn check_outside(&self, folder: &Path) -> Result<(), GitError> {
+        let absolute = std::path::absolute(folder).map_err(io("find", folder))?;
+        let real = absolute.ancestors().find_map(|above| above.canonicalize().ok()).unwrap_or_default();
+        if [&self.root, &self.common_dir].into_iter().any(|ours| real.starts_with(ours)) {
+            return Err(GitError::InsideRepository { folder: folder.to_owned(), root: self.root.clone() });
         }
         Ok(())
     }
 
     /// Whether it is a worktree that was finished, in a state from which git can put it right.
     fn is_whole(&self, place: &Place) -> bool {
-        let Ok(top) = self.working_tree(&place.path) else { return false };
-        let locked = place.admin.join("index.lock").exists();
-        top == (place.path.clone(), place.admin.clone())
+        let is =
+            |path: &Path, kind: fn(&Metadata) -> bool| path.symlink_metadata().is_ok_and(|meta| kind(&meta));
+        is(&place.path, Metadata::is_dir)
+            && is(&place.git_dir(), Metadata::is_dir)
+            && is(&place.index(), Metadata::is_file)
+            && !place.index().with_extension("lock").exists()
             && !place.unfinished().exists()
-            && !locked
-            && busy(&place.admin).is_none()
             && self.sees_all(place)
     }
 
     /// Whether the index lets git see each change: files can be marked as not to be looked at.
     fn sees_all(&self, place: &Place) -> bool {
-        let list = whole(Call::new("list the worktree", &place.path)).args(["ls-files", "-z", "-v"]).run();
+        let list = self.call_for("list the worktree", &place.path).env("GIT_INDEX_FILE", place.index());
+        let list = list.args(["ls-files", "-z", "-v"]).run();
         list.is_ok_and(|list| list.items().all(|item| item.starts_with(b"H ")))
     }
 
-    /// Not by `reset`, which would move a branch that somebody has checked out there.
+    /// A call with the user's repository and the files of a folder of ours, whatever git folder that has.
+    pub(super) fn call_for(&self, doing: &'static str, worktree: &Path) -> Call {
+        self.call_in(doing, worktree).env("GIT_DIR", &self.git_dir).env("GIT_WORK_TREE", worktree)
+    }
+
     fn put_right(&self, place: &Place, commit: &str) -> Result<(), GitError> {
-        let call = |doing| whole(self.call_in(doing, &place.path)).guarded();
+        self.renew_git_dir(place, commit)?;
+        let call = |doing| Call::new(doing, &place.path).guarded();
         let checkout =
             ["checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules", commit, "--"];
         call("check out a commit").args(checkout).run()?;
@@ -176,38 +194,104 @@ impl Repository {
         Ok(())
     }
 
-    fn make(&self, place: &Place, commit: &str) -> Result<(), GitError> {
-        self.call("make a worktree")
-            .guarded()
-            .args(["worktree", "add", "--quiet", "--detach", "--no-checkout"])
-            .args([place.path.as_os_str(), commit.as_ref()])
+    /// Makes the git folder of a worktree anew. Of an old one only the index stays, which knows the files.
+    fn renew_git_dir(&self, place: &Place, commit: &str) -> Result<(), GitError> {
+        let new = place.trash();
+        let format =
+            self.call("ask for the object format").args(["rev-parse", "--show-object-format"]).run()?.line();
+        Call::new("make a git folder", &place.folder)
+            .args(["init", "--quiet", "--template=", "--initial-branch=main"])
+            .arg(format!("--object-format={format}"))
+            .arg(&new)
             .run()?;
-        let made =
-            Call::new("look at the worktree", &place.path).args(["rev-parse", "--absolute-git-dir"]).run()?;
-        if path_of_line(made) != place.admin {
-            return Err(GitError::Occupied { path: place.admin.clone() });
+        let git_dir = new.join(".git");
+        let write = |name: &str, content: &[u8]| {
+            let path = git_dir.join(name);
+            let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+            folder.and_then(|()| fs::write(&path, content)).map_err(io("write", path))
+        };
+        let objects = self.common_dir.join("objects");
+        write("objects/info/alternates", &[as_line(bytes(&objects)), b"\n".to_vec()].concat())?;
+        // As the build sees them in the user's: `git describe` asks for tags.
+        let refs = ["refs/heads", "refs/tags", "refs/remotes", "refs/replace"];
+        let refs =
+            self.call("list the refs").args(["for-each-ref", "--format=%(objectname) %(refname)"]).args(refs);
+        write("packed-refs", &refs.run()?.stdout)?;
+        write("HEAD", format!("{commit}\n").as_bytes())?;
+        for name in ["info/exclude", "info/attributes", "shallow"] {
+            if let Ok(content) = fs::read(self.common_dir.join(name)) {
+                write(name, &content)?;
+            }
         }
-        self.put_right(place, commit)
-    }
-
-    /// What git knows of it goes first, so that it never knows of a worktree that is half deleted.
-    fn discard(&self, place: &Place) -> Result<(), GitError> {
-        if place.admin.exists() {
-            delete(&place.admin)?;
-            // As git does with the last one.
-            let _ = fs::remove_dir(self.common_dir.join("worktrees"));
+        let made = fs::read(git_dir.join("config")).map_err(io("read", &git_dir))?;
+        let theirs = quoted(bytes(&self.common_dir.join("config")));
+        let here = quoted(bytes(&place.path));
+        // The user's settings first; what must be otherwise here follows and counts.
+        let config: [&[u8]; 6] = [
+            b"[include]\n\tpath = ",
+            &theirs,
+            b"\n",
+            &made,
+            b"[core]\n\tsparseCheckout = false\n\tsplitIndex = false\n\tfsmonitor = false\n\tworktree = ",
+            &here,
+        ];
+        write("config", &config.concat())?;
+        if place.index().is_file() {
+            fs::rename(place.index(), git_dir.join("index")).map_err(io("keep", place.index()))?;
         }
-        if place.path.symlink_metadata().is_ok() {
-            let trash = place.folder.join(format!("{TRASH}{}", entropy::token(NAME_LEN)));
-            fs::rename(&place.path, &trash).map_err(io("move", &place.path))?;
-            delete(&trash)?;
+        if place.git_dir().symlink_metadata().is_ok() {
+            let old = place.trash();
+            fs::rename(place.git_dir(), &old).map_err(io("move", place.git_dir()))?;
+            delete(&old)?;
         }
-        Ok(())
+        fs::rename(&git_dir, place.git_dir()).map_err(io("move", git_dir))?;
+        delete(&new)
     }
 }
 
-fn whole(call: Call) -> Call {
-    WHOLE.iter().fold(call, |call, setting| call.setting(*setting))
+/// Whatever else is in the folder is somebody else's.
+fn check_free(place: &Place) -> Result<(), GitError> {
+    for entry in fs::read_dir(&place.folder).map_err(io("read", &place.folder))? {
+        let path = entry.map_err(io("read", &place.folder))?.path();
+        let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+        if path != place.path && name != UNFINISHED.as_bytes() && !name.starts_with(TRASH.as_bytes()) {
+            return Err(GitError::Occupied { path });
+        }
+    }
+    Ok(())
+}
+
+/// Moved away first, so that what is half deleted is never taken for a worktree.
+fn discard(place: &Place) -> Result<(), GitError> {
+    if place.path.symlink_metadata().is_ok() {
+        let trash = place.trash();
+        fs::rename(&place.path, &trash).map_err(io("move", &place.path))?;
+        delete(&trash)?;
+    }
+    Ok(())
+}
+
+/// In double quotes, as git's settings and lists take names with any characters.
+fn quoted(text: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'"'];
+    for byte in text {
+        match byte {
+            b'"' | b'\\' => quoted.extend([b'\\', *byte]),
+            b'\n' => quoted.extend(b"\\n"),
+            _ => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'"');
+    quoted
+}
+
+/// A line of a list of paths: in quotes if it must be, which not every program that reads it knows.
+fn as_line(path: &[u8]) -> Vec<u8> {
+    if path.contains(&b'\n') || path.starts_with(b"\"") {
+        quoted(path)
+    } else {
+        path.to_vec()
+    }
 }
 
 /// Deletes what an earlier process began to delete.
@@ -228,7 +312,16 @@ fn delete(path: &Path) -> Result<(), GitError> {
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
-    match remove() {
+    let begin = clock::now();
+    let mut removed = remove();
+    // A git that we started before we were killed may still be writing there.
+    while matches!(&removed, Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty)
+        && begin.elapsed() < PATIENCE
+    {
+        thread::sleep(PAUSE);
+        removed = remove();
+    }
+    match removed {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         // Some caches of builds are write-protected folders.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
