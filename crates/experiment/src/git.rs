@@ -2,6 +2,7 @@
 //! touched (X1).
 
 mod call;
+mod common;
 mod error;
 mod history;
 mod refs;
