@@ -15,6 +15,7 @@
 //! | [`run`] | a command with a deadline, to the end of all its children, and what it cost |
 //! | [`schedule`] | what is run when |
 //! | [`scope`] | which files a try may change |
+//! | [`series`] | the engine: baselines, tries, runs by themselves, replays |
 //! | [`spec`] | what is measured, what may be changed, when to stop: `experiment.toml` |
 //! | [`state`] | what a series has come to, from its events |
 //! | [`verdict`] | what the samples say of a try |
@@ -29,6 +30,7 @@ pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod scope;
+pub mod series;
 pub mod spec;
 pub mod state;
 pub mod verdict;

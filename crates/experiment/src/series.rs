@@ -1,0 +1,226 @@
+//! A series of tries: the engine that ties the spec, git, runs, the log and the verdict together.
+//!
+//! What a try goes through and what always holds is in `docs/design/experiments.md`. Every command may be killed at any
+//! moment; the next one that measures goes on from what the log holds (X10).
+
+mod ablate;
+mod attempt;
+mod baseline;
+mod candidate;
+mod carry;
+mod confirm;
+mod decide;
+mod error;
+mod export;
+mod measure;
+mod note;
+mod outcome;
+mod place;
+mod propose;
+mod replay;
+
+pub use attempt::{Change, Claim};
+pub use carry::Resumed;
+pub use error::SeriesError;
+pub use note::NewIdea;
+pub use outcome::{Ablated, Baseline, Branch, Ended, Replayed, Stopped};
+pub use propose::WORKTREE_VARIABLE;
+
+use crate::{
+    event::Event,
+    git::Repository,
+    log::{self, Cut, Log},
+    spec::{self, Direction, Spec},
+    state::State,
+    verdict::Noise,
+};
+use error::fail;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The name of the spec within the folder of a series.
+pub const SPEC_NAME: &str = spec::FILE;
+
+/// The files of a series whose folder is the top of the repository.
+const TOP_FILES: [&str; 4] = [SPEC_NAME, log::FILE_NAME, "experiments.md", "experiments.html"];
+
+/// How a series talks to whoever runs it.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// Is told what is being done, a line at a time.
+    pub progress: &'a dyn Fn(&str),
+    /// Is asked often whether to end. What was under way goes on with the next command.
+    pub cancelled: &'a dyn Fn() -> bool,
+}
+
+/// What [`Series::init`] writes the first spec from.
+#[derive(Debug, Clone)]
+pub struct First<'t> {
+    /// The name of the series.
+    pub name: &'t str,
+    /// The command to measure.
+    pub command: &'t str,
+    /// The figure that decides.
+    pub metric: &'t str,
+    /// Which way it is better.
+    pub direction: Direction,
+}
+
+/// A series that is open for work, and locked until it is dropped (X3).
+pub struct Series<'a> {
+    folder: PathBuf,
+    /// The folder of the series within the repository, `/` between its parts.
+    inside: String,
+    work: PathBuf,
+    options: Options<'a>,
+    repository: Repository,
+    log: Log,
+    state: State,
+    cut: Option<Cut>,
+}
+
+/// The segment that is under way, with its spec read.
+struct Current {
+    number: u32,
+    start: String,
+    head: String,
+    spec: Spec,
+    seed: u64,
+    /// Nothing before the baseline came to its end.
+    noise: Option<Noise>,
+}
+
+impl Series<'_> {
+    /// Begins a series: writes the folder, a spec with comments, and an empty log. Returns where the spec is.
+    ///
+    /// # Errors
+    /// When there is a spec or a log already, or the folder cannot be written.
+    pub fn init(folder: &Path, first: &First<'_>) -> Result<PathBuf, SeriesError> {
+        fs::create_dir_all(folder).map_err(fail("make the folder", folder))?;
+        let folder = fs::canonicalize(folder).map_err(fail("find the folder", folder))?;
+        let path = folder.join(SPEC_NAME);
+        if path.exists() {
+            return Err(SeriesError::Exists { path });
+        }
+        let text = Spec::template(first.name, first.command, first.metric, first.direction);
+        // A name or command that makes no spec is told before anything is written.
+        Spec::parse(&text, &path)?;
+        Log::create(&folder.join(log::FILE_NAME))?;
+        fs::write(&path, text).map_err(fail("write", &path))?;
+        Ok(path)
+    }
+}
+
+impl<'a> Series<'a> {
+    /// Opens a series for work. Worktrees and builds are kept in `work`, which is made when it is needed; it must lie
+    /// outside of the repository and belong to this series alone.
+    ///
+    /// # Errors
+    /// When there is no log or it is damaged, another process works on the series, or its folder is in no git repository.
+    pub fn open(folder: &Path, work: &Path, options: Options<'a>) -> Result<Series<'a>, SeriesError> {
+        let folder = fs::canonicalize(folder).map_err(fail("find the folder", folder))?;
+        let repository = Repository::open(&folder)?;
+        let top = fs::canonicalize(repository.root()).map_err(fail("find the folder", repository.root()))?;
+        let inside = match folder.strip_prefix(&top) {
+            Ok(inside) => inside.to_string_lossy().into_owned(),
+            // A folder that is reached through a link lies where the link points.
+            Err(_) => return Err(SeriesError::Elsewhere { folder, top }),
+        };
+        let (log, entries, cut) = Log::open(&folder.join(log::FILE_NAME))?;
+        let state = State::of(&entries);
+        if let Some(cut) = &cut {
+            (options.progress)(&cut.to_string());
+        }
+        Ok(Series { folder, inside, work: work.to_owned(), options, repository, log, state, cut })
+    }
+
+    /// What the series has come to.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The last line that a killed command left without an end, if there was one.
+    pub fn cut(&self) -> Option<&Cut> {
+        self.cut.as_ref()
+    }
+
+    fn say(&self, text: &str) {
+        (self.options.progress)(text);
+    }
+
+    fn is_cancelled(&self) -> Result<(), SeriesError> {
+        if (self.options.cancelled)() {
+            return Err(SeriesError::Cancelled);
+        }
+        Ok(())
+    }
+
+    /// Writes down what happened. Only then is it acted upon (X2).
+    fn append(&mut self, event: Event) -> Result<(), SeriesError> {
+        let entry = self.log.append(event)?;
+        self.state.apply(&entry);
+        Ok(())
+    }
+
+    fn spec_path(&self) -> PathBuf {
+        self.folder.join(SPEC_NAME)
+    }
+
+    /// The series' own files in a worktree: its folder, or at the top of a repository those that are known by name.
+    fn own_files(&self, tree: &Path) -> Vec<PathBuf> {
+        if self.inside.is_empty() {
+            return TOP_FILES.iter().map(|name| tree.join(name)).collect();
+        }
+        vec![tree.join(&self.inside)]
+    }
+
+    /// The segment that is under way, whatever the spec says by now.
+    fn current(&self) -> Result<Current, SeriesError> {
+        let segment = self.state.current().ok_or(SeriesError::NoBaseline)?;
+        Ok(Current {
+            number: segment.number,
+            start: segment.start.clone(),
+            head: segment.head.clone(),
+            spec: Spec::parse(&segment.spec, &self.spec_path())?,
+            seed: segment.seed,
+            noise: segment
+                .current_noise()
+                .map(|noise| Noise { floor: noise.floor, scales: noise.scales.clone() }),
+        })
+    }
+
+    /// The same for a command that begins something: its baseline must have ended, and the spec must be the one that it
+    /// was made with.
+    fn ready(&self) -> Result<Current, SeriesError> {
+        let current = self.current()?;
+        let (spec, _) = Spec::read(&self.spec_path())?;
+        if spec != current.spec {
+            return Err(SeriesError::SpecChanged { path: self.spec_path(), segment: current.number });
+        }
+        if current.noise.is_none() {
+            return Err(SeriesError::BaselineUnfinished { segment: current.number });
+        }
+        Ok(current)
+    }
+
+    /// A ref of this series, by which git keeps its commits.
+    fn reference(name: &str, tail: &str) -> String {
+        format!("refs/duramen/experiments/{name}/{tail}")
+    }
+
+    /// Puts the ref of the head where the log says that the head is; a kill may have come between.
+    fn mend_head(&self, current: &Current) -> Result<(), SeriesError> {
+        let name = Self::reference(&current.spec.name, "head");
+        if self.repository.resolve(&name).ok().as_deref() != Some(current.head.as_str()) {
+            self.repository.set_ref(&name, &current.head)?;
+        }
+        Ok(())
+    }
+}
+
+/// A commit as people read it.
+fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}

@@ -1,0 +1,176 @@
+//! Carrying out a try that has begun: whoever was killed in the middle of one left it to whoever comes next.
+
+use super::{
+    error::named,
+    measure::Bad,
+    place::{failure, Sides, BASE, CANDIDATE},
+    short, Baseline, Current, Ended, Series, SeriesError,
+};
+use crate::{
+    event::{Event, Judgement, Purpose, Side, Verdict},
+    scope::Rules,
+    spec::{Scale, Spec},
+    state::Try,
+    verdict,
+};
+
+/// What was gone on with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Resumed {
+    /// Nothing was open.
+    Nothing,
+    /// A baseline came to its end.
+    Baseline(Baseline),
+    /// A try came to its end.
+    Try(Ended),
+}
+
+impl Series<'_> {
+    /// Goes on with what was broken off, if anything was.
+    ///
+    /// # Errors
+    /// When there is no baseline, the base itself fails, the caller asked to end, or git or the log refuse.
+    pub fn resume(&mut self) -> Result<Resumed, SeriesError> {
+        if let Some(open) = self.state.open_try().cloned() {
+            return Ok(Resumed::Try(self.carry_out(&open)?));
+        }
+        let current = self.current()?;
+        if current.noise.is_none() {
+            return Ok(Resumed::Baseline(self.finish_baseline(&current, true)?));
+        }
+        self.noise_if_due()?;
+        Ok(Resumed::Nothing)
+    }
+
+    /// Measures the open try and ends it.
+    pub(super) fn carry_out(&mut self, open: &Try) -> Result<Ended, SeriesError> {
+        let current = self.current()?;
+        for commit in [&open.base, &open.candidate] {
+            if self.repository.resolve(commit).is_err() {
+                return Err(SeriesError::Lost { commit: commit.clone(), number: open.number });
+            }
+        }
+        let judgement = self.decide_by_samples(&current, open)?;
+        self.end(&current, open, judgement)
+    }
+
+    fn decide_by_samples(&mut self, current: &Current, open: &Try) -> Result<Judgement, SeriesError> {
+        let spec = &current.spec;
+        if open.files.is_empty() {
+            return Ok(verdict::unmeasured(spec, Verdict::Invalid, "nothing was changed"));
+        }
+        let violations = Rules::new(spec, &self.inside)?.violations(&open.files);
+        if !violations.is_empty() {
+            let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            return Ok(verdict::unmeasured(spec, Verdict::Invalid, named(&told)));
+        }
+        let base = self.built_base(&open.base, spec)?;
+        let candidate = match self.place(CANDIDATE, &open.candidate, spec, None)? {
+            Ok(path) => path,
+            Err(why) => {
+                let reason = format!("the candidate does not build: {why}");
+                return Ok(verdict::unmeasured(spec, Verdict::Crash, reason));
+            }
+        };
+        let sides = Sides { base, candidate };
+        let scales: Vec<Scale> = spec.deciding().collect();
+        let purpose = Purpose::Try(open.number);
+        let (samples, bad) = self.take(current, purpose, &scales, &sides)?;
+        let noise =
+            current.noise.as_ref().ok_or(SeriesError::BaselineUnfinished { segment: current.number })?;
+        let first = believed(verdict::judge(spec, noise, &samples), bad);
+        if first.verdict != Verdict::Keep {
+            return Ok(first);
+        }
+        self.say(&format!("it seems to help: {}", first.reason));
+        if let Some(failed) = self.check(spec, open, &sides)? {
+            return Ok(Judgement { verdict: Verdict::ChecksFailed, reason: failed, ..first });
+        }
+        self.confirm(current, open, &first)
+    }
+
+    /// The base in its worktree. It was built before, so that it does not build now is no fault of the candidate.
+    pub(super) fn built_base(&self, commit: &str, spec: &Spec) -> Result<std::path::PathBuf, SeriesError> {
+        self.place(BASE, commit, spec, None)?.map_err(|detail| SeriesError::Build {
+            what: "base",
+            commit: short(commit).to_owned(),
+            detail,
+        })
+    }
+
+    /// Runs the checks that the log lacks. Returns how the first one failed, if one did.
+    fn check(&mut self, spec: &Spec, open: &Try, sides: &Sides) -> Result<Option<String>, SeriesError> {
+        let mut known = open.checks.clone();
+        for check in &spec.checks {
+            if known.iter().any(|known| known.check == check.name) {
+                continue;
+            }
+            self.is_cancelled()?;
+            self.say(&format!("check {}", check.name));
+            // A check may change the worktree: the next measurement builds it again.
+            self.forget(CANDIDATE)?;
+            let ran = self.command(&check.command, &sides.candidate, check.timeout_s, None, Vec::new())?;
+            let failed = failure(&ran, check.timeout_s);
+            let checked = crate::state::Checked {
+                check: check.name.clone(),
+                passed: failed.is_none(),
+                detail: failed.unwrap_or_default(),
+            };
+            self.append(Event::Checked {
+                number: open.number,
+                check: checked.check.clone(),
+                passed: checked.passed,
+                detail: checked.detail.clone(),
+            })?;
+            known.push(checked);
+            if known.last().is_some_and(|last| !last.passed) {
+                break;
+            }
+        }
+        let failed = known.iter().find(|known| !known.passed);
+        Ok(failed.map(|failed| format!("check {}: {}", failed.check, failed.detail)))
+    }
+
+    /// Writes down how a try ended, and moves the head if it is kept.
+    pub(super) fn end(
+        &mut self,
+        current: &Current,
+        open: &Try,
+        judgement: Judgement,
+    ) -> Result<Ended, SeriesError> {
+        let is_kept = judgement.verdict == Verdict::Keep;
+        let head = if is_kept { open.candidate.clone() } else { current.head.clone() };
+        let number = open.number;
+        self.append(Event::TryEnded { number, judgement: judgement.clone(), head: head.clone() })?;
+        self.mend_head(&self.current()?)?;
+        self.say(&format!("try {number}: {}", judgement.reason));
+        Ok(Ended {
+            number,
+            source: open.source.clone(),
+            hypothesis: open.hypothesis.clone(),
+            candidate: open.candidate.clone(),
+            files: open.files.clone(),
+            judgement,
+            head,
+            left: self.tries_left(&current.spec),
+        })
+    }
+
+    /// How many tries the segment has left (X7).
+    pub(super) fn tries_left(&self, spec: &Spec) -> u32 {
+        let had = self.state.current().map_or(0, |segment| segment.tries.len());
+        spec.budget.tries.saturating_sub(u32::try_from(had).unwrap_or(u32::MAX))
+    }
+}
+
+/// A judgement of samples of which one decides alone, whatever the others say (X5).
+pub(super) fn believed(judgement: Judgement, bad: Option<Bad>) -> Judgement {
+    match bad {
+        Some(Bad { side, scale, why }) if !matches!(judgement.verdict, Verdict::Crash | Verdict::Invalid) => {
+            let side = if side == Side::Base { "base" } else { "candidate" };
+            let reason = format!("{side} at scale {scale}: {why}");
+            Judgement { verdict: Verdict::Invalid, reason, ..judgement }
+        }
+        _ => judgement,
+    }
+}

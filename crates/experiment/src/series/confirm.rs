@@ -1,0 +1,68 @@
+//! New samples for what seems to help: at all scales, held-out ones too (X9); after a win that is too good, in fresh
+//! folders (X8).
+
+use super::{
+    carry::believed,
+    place::{Sides, CANDIDATE, FRESH_BASE, FRESH_CANDIDATE},
+    short, Current, Series, SeriesError,
+};
+use crate::{
+    event::{Judgement, Purpose, Verdict},
+    spec::{Scale, Spec},
+    state::Try,
+    verdict,
+};
+
+impl Series<'_> {
+    pub(super) fn confirm(
+        &mut self,
+        current: &Current,
+        open: &Try,
+        first: &Judgement,
+    ) -> Result<Judgement, SeriesError> {
+        let spec = &current.spec;
+        let purpose = Purpose::Confirm(open.number);
+        let is_fresh = verdict::needs_clean_rerun(first);
+        let sides = if is_fresh {
+            self.say("more than twice as fast: measuring it anew in fresh folders, without caches");
+            self.fresh(&open.base, &open.candidate, spec, &format!("confirm-{}", open.number))?
+        } else {
+            let base = self.built_base(&open.base, spec)?;
+            self.place(CANDIDATE, &open.candidate, spec, None)?.map(|candidate| Sides { base, candidate })
+        };
+        let judgement = match sides {
+            Err(why) => {
+                let reason = format!("the candidate does not build again: {why}");
+                Judgement { confirmed: Some(false), ..verdict::unmeasured(spec, Verdict::Crash, reason) }
+            }
+            Ok(sides) => {
+                let scales: Vec<Scale> = spec.scales_or_default();
+                self.say(&format!("confirming at {} scales", scales.len()));
+                let (samples, bad) = self.take(current, purpose, &scales, &sides)?;
+                believed(verdict::confirm(spec, first, &samples), bad)
+            }
+        };
+        if is_fresh {
+            self.clear(&[FRESH_BASE, FRESH_CANDIDATE])?;
+        }
+        Ok(judgement)
+    }
+
+    /// Both sides in new folders without caches, or why the candidate does not build there.
+    pub(super) fn fresh(
+        &self,
+        base: &str,
+        candidate: &str,
+        spec: &Spec,
+        word: &str,
+    ) -> Result<Result<Sides, String>, SeriesError> {
+        let base = self.place(FRESH_BASE, base, spec, Some(word))?.map_err(|detail| SeriesError::Build {
+            what: "base",
+            commit: short(base).to_owned(),
+            detail,
+        })?;
+        Ok(self
+            .place(FRESH_CANDIDATE, candidate, spec, Some(word))?
+            .map(|candidate| Sides { base, candidate }))
+    }
+}

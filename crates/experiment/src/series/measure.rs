@@ -1,0 +1,211 @@
+//! Taking samples: the runs of a schedule that the log lacks.
+
+use super::{
+    place::{deadline, failure, Sides, OUTPUT_LIMIT},
+    Current, Series, SeriesError,
+};
+use crate::{
+    event::{Event, Metrics, Purpose, Sample, Side},
+    figures,
+    run::{self, Ended, Job},
+    schedule::{self, Run},
+    spec::{Scale, Spec},
+};
+use std::{fs, path::Path};
+
+/// The variable that holds the value of the scale.
+const SCALE_VARIABLE: &str = "SCALE";
+
+/// A sample that ends what it belongs to: it failed, or its figures are impossible.
+pub(super) struct Bad {
+    pub(super) side: Side,
+    pub(super) scale: String,
+    pub(super) why: String,
+}
+
+/// What one run of the command came to.
+struct Once {
+    metrics: Metrics,
+    load: f64,
+    steal: f64,
+    pinned: Option<Vec<usize>>,
+    failure: Option<String>,
+}
+
+impl Series<'_> {
+    /// Takes the samples that are missing (X10), each into the log as soon as it is there (X2). Ends early with the first
+    /// one that decides alone. (One of a noise floor decides nothing and is not written down: it is taken again.)
+    pub(super) fn take(
+        &mut self,
+        current: &Current,
+        purpose: Purpose,
+        scales: &[Scale],
+        sides: &Sides,
+    ) -> Result<(Vec<Sample>, Option<Bad>), SeriesError> {
+        let spec = &current.spec;
+        let plan = schedule::plan(spec, current.seed, purpose, scales);
+        let taken = self.taken(purpose);
+        if let Some(bad) = taken.iter().find_map(|sample| bad(spec, scales, sample)) {
+            return Ok((taken, Some(bad)));
+        }
+        let missing: Vec<Run> = schedule::remaining(&plan, &taken).into_iter().cloned().collect();
+        if !taken.is_empty() && !missing.is_empty() {
+            self.say(&format!("going on after {} of {} runs", taken.len(), plan.len()));
+        }
+        self.warm_up(spec, scales, sides, &missing)?;
+        let mut done = plan.len() - missing.len();
+        for run in missing {
+            self.is_cancelled()?;
+            let dir = if run.side == Side::Base { &sides.base } else { &sides.candidate };
+            let once = self.once(spec, dir, &run.value)?;
+            let sample = Sample {
+                purpose,
+                scale: run.scale.clone(),
+                quad: run.quad,
+                place: run.place,
+                side: run.side,
+                metrics: once.metrics,
+                load: once.load,
+                steal: once.steal,
+                pinned: once.pinned,
+                failure: once.failure,
+            };
+            done += 1;
+            let figure = sample.metrics.get(&spec.primary.metric).copied();
+            let found = bad(spec, scales, &sample);
+            if found.is_none() || !matches!(purpose, Purpose::Noise(_)) {
+                self.append(Event::Sample(sample))?;
+            }
+            let figure = figure.map_or_else(|| "no figure".to_owned(), |figure| figure.to_string());
+            let side = if run.side == Side::Base { "base" } else { "candidate" };
+            self.say(&format!("run {done} of {}: {} {side} {figure}", plan.len(), run.scale));
+            if let Some(bad) = found {
+                self.say(&format!("{side} at scale {}: {}", bad.scale, bad.why));
+                return Ok((self.taken(purpose), Some(bad)));
+            }
+        }
+        Ok((self.taken(purpose), None))
+    }
+
+    /// One run at each scale, in one folder, before anything is written down. Fails as the start would.
+    pub(super) fn probe(
+        &self,
+        spec: &Spec,
+        scales: &[Scale],
+        dir: &Path,
+    ) -> Result<Option<Bad>, SeriesError> {
+        for scale in scales {
+            self.is_cancelled()?;
+            self.say(&format!("first run at scale {}", scale.name));
+            let once = self.once(spec, dir, &scale.value)?;
+            let why = once.failure.or_else(|| insane(spec, &scale.value, &once.metrics));
+            if let Some(why) = why {
+                return Ok(Some(Bad { side: Side::Base, scale: scale.name.clone(), why }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The runs that are thrown away. A resumed command takes them again: its caches are cold.
+    fn warm_up(
+        &self,
+        spec: &Spec,
+        scales: &[Scale],
+        sides: &Sides,
+        missing: &[Run],
+    ) -> Result<(), SeriesError> {
+        for scale in scales.iter().filter(|scale| missing.iter().any(|run| run.scale == scale.name)) {
+            for dir in [&sides.base, &sides.candidate] {
+                for _ in 0..spec.measure.warmups {
+                    self.is_cancelled()?;
+                    let once = self.once(spec, dir, &scale.value)?;
+                    if once.failure.is_some() {
+                        // It will fail again, and then as a sample.
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn once(&self, spec: &Spec, dir: &Path, scale: &str) -> Result<Once, SeriesError> {
+        let file = spec.measure.file.as_ref().map(|file| dir.join(file));
+        if let Some(file) = &file {
+            // What an earlier run wrote is not this one's figure.
+            match fs::remove_file(file) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(super::fail("remove", file)(error));
+                }
+                _ => {}
+            }
+        }
+        let job = Job {
+            command: spec.measure.command.replace("{scale}", scale),
+            dir: dir.to_owned(),
+            env: vec![(SCALE_VARIABLE.to_owned(), scale.to_owned())],
+            input: None,
+            timeout: deadline(spec.measure.timeout_s),
+            pin: spec.measure.pin,
+            output_limit: OUTPUT_LIMIT,
+        };
+        let ran = run::run(&job, self.options.cancelled);
+        if matches!(ran.ended, Ended::Cancelled) {
+            return Err(SeriesError::Cancelled);
+        }
+        let mut once = Once {
+            metrics: Metrics::new(),
+            load: finite(ran.load),
+            steal: finite(ran.steal),
+            pinned: ran.pinned.clone(),
+            failure: failure(&ran, spec.measure.timeout_s),
+        };
+        if once.failure.is_some() {
+            return Ok(once);
+        }
+        let text = match &file {
+            None => ran.stdout.clone(),
+            // A file that is not there holds no figures, and that is what is told.
+            Some(file) => fs::read_to_string(file).unwrap_or_default(),
+        };
+        match figures::read(spec.measure.reader, &text) {
+            Ok(metrics) => once.metrics = metrics,
+            Err(error) => self.say(&format!("the figures cannot be read: {error}")),
+        }
+        for (name, figure) in [(figures::WALL, ran.wall.as_secs_f64()), (figures::CPU, ran.cpu.as_secs_f64())]
+        {
+            once.metrics.entry(name.to_owned()).or_insert(figure);
+        }
+        // JSON has no such numbers: what is infinite or no number counts as missing.
+        once.metrics.retain(|name, figure| {
+            if !figure.is_finite() {
+                self.say(&format!("the figure {name} is {figure}, which is left out"));
+            }
+            figure.is_finite()
+        });
+        Ok(once)
+    }
+
+    fn taken(&self, purpose: Purpose) -> Vec<Sample> {
+        self.state.current().map_or_else(Vec::new, |segment| segment.samples(purpose).to_vec())
+    }
+}
+
+fn bad(spec: &Spec, scales: &[Scale], sample: &Sample) -> Option<Bad> {
+    let value =
+        scales.iter().find(|scale| scale.name == sample.scale).map_or("", |scale| scale.value.as_str());
+    let why = sample.failure.clone().or_else(|| insane(spec, value, &sample.metrics))?;
+    Some(Bad { side: sample.side, scale: sample.scale.clone(), why })
+}
+
+fn insane(spec: &Spec, scale: &str, metrics: &Metrics) -> Option<String> {
+    figures::sane(spec, scale, metrics).err().map(|insane| insane.to_string())
+}
+
+fn finite(figure: f64) -> f64 {
+    if figure.is_finite() {
+        figure
+    } else {
+        0.0
+    }
+}

@@ -1,0 +1,59 @@
+//! What a proposer is told.
+
+use crate::{
+    series::Current,
+    state::{Idea, State, Try},
+};
+use serde_json::{json, Value};
+use std::path::Path;
+
+/// The version of what a proposer is told and says.
+const SCHEMA: &str = "duramen.proposal/1";
+
+/// The JSON document for the standard input of a proposer.
+pub(super) fn write(state: &State, current: &Current, tree: &Path, number: u32, left: u32) -> Vec<u8> {
+    let tries: &[Try] = state.current().map_or(&[], |segment| &segment.tries);
+    let idea = |idea: &&Idea| {
+        let tried: Vec<u32> =
+            tries.iter().filter(|known| known.idea == Some(idea.idea)).map(|known| known.number).collect();
+        json!({
+            "idea": idea.idea, "rank": idea.rank, "text": idea.text, "mechanism": idea.mechanism, "tries": tried
+        })
+    };
+    let closed = |axis: &crate::state::Axis| json!({ "axis": axis.axis, "mechanism": axis.mechanism, "try": axis.number });
+    let document = json!({
+        "schema": SCHEMA,
+        "series": current.spec.name,
+        "segment": current.number,
+        "try": number,
+        "tries_left": left,
+        "worktree": tree.to_string_lossy(),
+        "start": current.start,
+        "head": current.head,
+        "noise_floor": current.noise.as_ref().map(|noise| noise.floor),
+        "spec": current.spec,
+        "history": tries.iter().map(told).collect::<Vec<_>>(),
+        "ideas": state.open_ideas().iter().map(idea).collect::<Vec<_>>(),
+        "closed_axes": state.closed_axes().map(closed).collect::<Vec<_>>(),
+    });
+    document.to_string().into_bytes()
+}
+
+fn told(known: &Try) -> Value {
+    let computed = known.judgement.as_ref();
+    json!({
+        "try": known.number,
+        "source": known.source,
+        "hypothesis": known.hypothesis,
+        "mechanism": known.mechanism,
+        "axis": known.axis,
+        "idea": known.idea,
+        "files": known.files,
+        "candidate": known.candidate,
+        "verdict": known.verdict(),
+        "reason": computed.map(|judgement| &judgement.reason),
+        "effect": computed.and_then(|judgement| judgement.effect),
+        "scales": computed.map(|judgement| &judgement.scales),
+        "by_hand": known.overrides.last().map(|by_hand| &by_hand.reason),
+    })
+}
