@@ -135,6 +135,63 @@ fn intervals_of_few_values_are_those_of_student() {
 }
 
 #[test]
+fn balanced_differences_are_rarely_told_to_differ_however_small_the_rate() {
+    const MANY: usize = 40_000;
+    let mut rng = entropy::rng(20);
+    // At 0.00125, three standard errors of 40,000 are 0.0005.
+    for shape in [Shape::Normal, Shape::Paired(0.5), Shape::Paired(1.0)] {
+        for count in [3, 8, 24] {
+            let mut at = [0; 2];
+            for _ in 0..MANY {
+                let p = Estimate::of_balanced(&shape.values(count, &mut rng)).unwrap().p_value();
+                at[0] += usize::from(p <= 0.05);
+                at[1] += usize::from(p <= 0.05 / 40.0);
+            }
+            let [often, rare] = at.map(|told| told as f64 / MANY as f64);
+            println!("seed 20, {shape:?}, {count} values: {often} at 0.05, {rare} at 0.00125");
+            assert!(often <= 0.0535 && rare <= 0.00178, "{shape:?}, {count} values: {often}, {rare}");
+        }
+    }
+}
+
+#[test]
+fn balanced_differences_need_half_as_many_values_as_resampled_ones() {
+    let mut rng = entropy::rng(21);
+    // A shift of 5 % at 3 % of noise a run, in quads of two runs a side.
+    let mut found = |count: usize, p_value: &dyn Fn(&[f64], &mut fastrand::Rng) -> f64| {
+        share(300, || {
+            let values: Vec<f64> =
+                Shape::Normal.values(count, &mut rng).iter().map(|value| 0.03 * value - 0.0513).collect();
+            p_value(&values, &mut rng) <= 0.05 / 40.0
+        })
+    };
+    let balanced = |values: &[f64], _: &mut fastrand::Rng| Estimate::of_balanced(values).unwrap().p_value();
+    let resampled =
+        |values: &[f64], rng: &mut fastrand::Rng| Estimate::of_mean(values, rng).unwrap().p_value();
+    assert!(found(13, &balanced) >= 0.88);
+    assert!(found(13, &resampled) < 0.85);
+}
+
+#[test]
+fn the_interval_of_balanced_differences_covers_their_mean_and_agrees_with_the_p_value() {
+    let mut rng = entropy::rng(22);
+    for count in [2, 5, 8, 24] {
+        let covered = share(2_000, || {
+            let values: Vec<f64> = Shape::Normal.values(count, &mut rng).iter().map(|v| v - 1.0).collect();
+            let estimate = Estimate::of_balanced(&values).unwrap();
+            let p = estimate.p_value();
+            assert!(estimate.interval(1.0 - p * 1.001).excludes(0.0) || p * 1.001 >= 1.0, "{values:?}");
+            assert!(!estimate.interval(1.0 - p * 0.999).excludes(0.0), "{values:?}");
+            !estimate.interval(0.95).excludes(-1.0)
+        });
+        assert!((0.935..=0.965).contains(&covered), "{count} values: {covered}");
+    }
+    assert!(Estimate::of_balanced(&[1.0]).is_none() && Estimate::of_balanced(&[1.0, f64::NAN]).is_none());
+    let alike = Estimate::of_balanced(&[0.5; 6]).unwrap();
+    assert_eq!((alike.p_value(), alike.interval(0.99).low), (0.0, 0.5));
+}
+
+#[test]
 fn many_comparisons_of_equals_name_none_in_nineteen_of_twenty_runs() {
     let mut rng = entropy::rng(16);
     let wrong = share(100, || {

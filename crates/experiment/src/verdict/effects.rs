@@ -1,11 +1,11 @@
 //! The effect on a figure, from its quads.
 
 use super::quads::{self, mean, Quad};
-use super::{words, CONFIDENCE};
-use crate::event::{Effect, Sample, Side};
-use crate::spec::{Direction, Spec};
+use super::CONFIDENCE;
+use crate::event::{Effect, Sample};
+use crate::spec::{Direction, Scale, Spec};
 use duramen_measure::statistics::Estimate;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// In how many orders two runs of each of two sides can come. Runs that are alike all through come in any of them with
 /// the same probability, so no number of quads can be more telling than all of their orders are many.
@@ -40,9 +40,11 @@ pub(super) struct Effects {
 
 impl Effects {
     /// `scales` are all that were to be run.
-    pub(super) fn of(spec: &Spec, samples: &[Sample], scales: &[&str], with_held_out: bool) -> Self {
-        let deciding = self::scales(spec, samples, false);
-        let held_out: Vec<&str> = scales.iter().copied().filter(|name| !deciding.contains(name)).collect();
+    pub(super) fn of(spec: &Spec, samples: &[Sample], scales: &[Scale]) -> Self {
+        let all = names(scales);
+        let (held_out, deciding): (Vec<Scale>, Vec<Scale>) =
+            scales.iter().cloned().partition(|it| it.held_out);
+        let (held_out, deciding) = (names(&held_out), names(&deciding));
         let (metric, direction) = (spec.primary.metric.as_str(), spec.primary.direction);
         let at_each = |metric: &str, direction, scales: &[&str]| -> Vec<Compared> {
             let at = |name: &&str| {
@@ -55,18 +57,16 @@ impl Effects {
         let guards = guards.chain(spec.sentinels.iter().map(|s| (s.metric.as_str(), s.direction)));
         let guards = guards.flat_map(|(metric, direction)| {
             let pooled = compare(samples, metric, direction, &deciding);
-            let single = if scales.len() > 1 { at_each(metric, direction, scales) } else { Vec::new() };
+            let single = if all.len() > 1 { at_each(metric, direction, &all) } else { Vec::new() };
             pooled.into_iter().chain(single)
         });
+        let quads: Vec<_> = all.iter().map(|name| quads::whole(samples, metric, name)).collect();
         Self {
             primary: compare(samples, metric, direction, &deciding),
             scales: at_each(metric, direction, &deciding),
-            held_out: if with_held_out { at_each(metric, direction, &held_out) } else { Vec::new() },
+            held_out: at_each(metric, direction, &held_out),
             guards: guards.collect(),
-            whole: in_all(
-                scales.iter().map(|name| quads::whole(samples, metric, name)).collect::<Vec<_>>().as_slice(),
-            )
-            .len() as u32,
+            whole: in_all(&quads).len() as u32,
         }
     }
 
@@ -86,30 +86,8 @@ impl Effects {
     }
 }
 
-/// The scales that are looked at: those of the spec, or of the samples if the spec names none.
-pub(super) fn scales<'a>(spec: &'a Spec, samples: &'a [Sample], with_held_out: bool) -> Vec<&'a str> {
-    if spec.scales.is_empty() {
-        let names: BTreeSet<&str> = samples.iter().map(|sample| sample.scale.as_str()).collect();
-        return names.into_iter().collect();
-    }
-    let scales = spec.scales.iter().filter(|scale| with_held_out || !scale.held_out);
-    scales.map(|scale| scale.name.as_str()).collect()
-}
-
-/// Why a guard's figure cannot be trusted: no run has it, or not all runs of a scale where some run has it.
-pub(super) fn missing(samples: &[Sample], metric: &str, scales: &[&str]) -> Option<String> {
-    let has = |sample: &Sample| sample.metrics.get(metric).is_some_and(|value| value.is_finite());
-    let mut is_anywhere = false;
-    for scale in scales {
-        let of_scale: Vec<&Sample> = samples.iter().filter(|sample| sample.scale == *scale).collect();
-        if of_scale.iter().any(|sample| has(sample)) {
-            is_anywhere = true;
-            if let Some(sample) = of_scale.iter().find(|sample| !has(sample)) {
-                return Some(words::bad_figure(sample, metric));
-            }
-        }
-    }
-    (!is_anywhere && !samples.is_empty()).then(|| format!("no run printed the figure `{metric}`"))
+pub(super) fn names(scales: &[Scale]) -> Vec<&str> {
+    scales.iter().map(|scale| scale.name.as_str()).collect()
 }
 
 /// The effect on a figure over those of `scales` that have it. `None` with fewer than two quads that are whole at all of
@@ -185,12 +163,4 @@ fn differences(quads: &[Quad]) -> Vec<f64> {
     let unit = if base > 0.0 { base } else { candidate };
     let unit = if unit > 0.0 { unit } else { 1.0 };
     quads.iter().map(|quad| (mean(&quad.candidate) - mean(&quad.base)) / unit).collect()
-}
-
-/// The name of a side.
-pub(super) fn side_name(side: Side) -> &'static str {
-    match side {
-        Side::Base => "base",
-        Side::Candidate => "candidate",
-    }
 }

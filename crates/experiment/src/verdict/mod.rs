@@ -10,7 +10,8 @@ mod quads;
 mod words;
 
 use crate::event::{Effect, Judgement, Sample, Side, Verdict};
-use crate::spec::{Direction, Spec};
+use crate::figures::sane;
+use crate::spec::{Direction, Scale, Spec};
 use effects::{Compared, Effects};
 use std::collections::BTreeMap;
 
@@ -22,6 +23,9 @@ pub const CONFIDENCE: f64 = 0.95;
 
 /// A gain of more than this is measured anew in fresh folders: half the time.
 const TOO_GOOD: f64 = -0.5;
+
+/// Of an ablation whose samples say nothing.
+const UNTOLD: &str = "the samples do not tell";
 
 /// How far apart measurements of the same commit lie, as shares (0.02 for 2 %).
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,8 +49,9 @@ pub fn alpha(spec: &Spec) -> f64 {
 pub fn noise(spec: &Spec, samples: &[Sample]) -> Result<Noise, Box<Judgement>> {
     let found =
         weigh(spec, samples, &Rule { alpha: alpha(spec), floor: 0.0, held_out: false, guards: false });
+    let is_sound = !matches!(found.verdict, Verdict::Crash | Verdict::Invalid);
     match found.effect {
-        Some(effect) if !matches!(found.verdict, Verdict::Crash | Verdict::Invalid) => Ok(Noise {
+        Some(effect) if is_sound && effect.quads >= spec.measure.quads => Ok(Noise {
             floor: reach(&effect),
             scales: found.scales.iter().map(|(name, effect)| (name.clone(), reach(effect))).collect(),
         }),
@@ -83,8 +88,11 @@ pub fn confirm(spec: &Spec, first: &Judgement, samples: &[Sample]) -> Judgement 
     let agrees = second.verdict == Verdict::Keep;
     second.confirmed = Some(agrees);
     second.alpha = first.alpha;
-    let heading = if agrees { "new samples agree" } else { "new samples do not confirm it" };
-    second.reason = format!("{}; {heading}: {}", first.reason, second.reason);
+    second.reason = match second.verdict {
+        Verdict::Crash | Verdict::Invalid => format!("when it was to be confirmed: {}", second.reason),
+        Verdict::Keep => format!("{}; new samples agree: {}", first.reason, second.reason),
+        _ => format!("{}; new samples do not confirm it: {}", first.reason, second.reason),
+    };
     second
 }
 
@@ -103,10 +111,11 @@ pub fn ablation(spec: &Spec, samples: &[Sample]) -> (Judgement, &'static str) {
         weigh(spec, samples, &Rule { alpha: ERROR_RATE, floor: 0.0, held_out: false, guards: true });
     let words = match judgement.effect {
         _ if judgement.verdict == Verdict::Crash => "cannot be left out",
+        _ if judgement.verdict == Verdict::Invalid => UNTOLD,
         Some(effect) if effect.low > 0.0 => "it still helps",
         Some(effect) if effect.high < 0.0 => "does harm",
         Some(_) => "does not help any more",
-        None => "the samples do not tell",
+        None => UNTOLD,
     };
     (judgement, words)
 }
@@ -128,8 +137,8 @@ pub fn unmeasured(spec: &Spec, verdict: Verdict, reason: impl Into<String>) -> J
 /// The effect on any figure over all deciding scales that have it. `None` with fewer than two whole quads.
 #[must_use]
 pub fn effect(spec: &Spec, metric: &str, direction: Direction, samples: &[Sample]) -> Option<Effect> {
-    let deciding = effects::scales(spec, samples, false);
-    Some(effects::compare(samples, metric, direction, &deciding)?.effect)
+    let deciding: Vec<Scale> = spec.deciding().collect();
+    Some(effects::compare(samples, metric, direction, &effects::names(&deciding))?.effect)
 }
 
 /// The farthest from zero that the interval goes.
@@ -151,13 +160,16 @@ struct Rule {
 fn weigh(spec: &Spec, samples: &[Sample], rule: &Rule) -> Judgement {
     let mut judgement = unmeasured(spec, Verdict::Inconclusive, "");
     judgement.alpha = rule.alpha;
-    let scales = effects::scales(spec, samples, rule.held_out);
+    let mut scales: Vec<Scale> = spec.deciding().collect();
+    if rule.held_out {
+        scales.extend(spec.held_out());
+    }
     let ended = |mut judgement: Judgement, (verdict, reason): (Verdict, String)| {
         judgement.verdict = verdict;
         judgement.reason = reason;
         judgement
     };
-    let found = Effects::of(spec, samples, &scales, rule.held_out);
+    let found = Effects::of(spec, samples, &scales);
     judgement.effect = found.primary.as_ref().map(|compared| compared.effect);
     judgement.scales = found.at_scales().collect();
     judgement.others = found.others();
@@ -176,28 +188,25 @@ fn weigh(spec: &Spec, samples: &[Sample], rule: &Rule) -> Judgement {
     ended(judgement, verdict)
 }
 
-/// X5: what can never be kept, whatever the figures.
-fn bad_samples(spec: &Spec, samples: &[Sample], scales: &[&str]) -> Option<(Verdict, String)> {
-    let known = || samples.iter().filter(|sample| scales.contains(&sample.scale.as_str()));
-    let failed = |side: Side| known().find(|sample| sample.side == side && sample.failure.is_some());
-    if let Some(sample) = failed(Side::Base) {
-        let reason =
-            format!("the base fails, so nothing can be said of the candidate: {}", words::failure(sample));
-        return Some((Verdict::Invalid, reason));
+/// X5: what can never be kept, whatever the figures. The reason does not say where in the plan it was seen first, which is
+/// drawn: the same failure of two tries reads the same.
+fn bad_samples(spec: &Spec, samples: &[Sample], scales: &[Scale]) -> Option<(Verdict, String)> {
+    let known = |side: Side| {
+        let with_scale = samples.iter().filter(move |sample| sample.side == side);
+        with_scale.filter_map(|s| Some((s, scales.iter().find(|scale| scale.name == s.scale)?)))
+    };
+    let failure = |side| known(side).find_map(|(sample, _)| sample.failure.as_deref());
+    let insane = |side| known(side).find_map(|(s, scale)| sane(spec, &scale.value, &s.metrics).err());
+    if let Some(why) = failure(Side::Base) {
+        return Some((Verdict::Invalid, format!("the base fails, so the candidate cannot be judged: {why}")));
     }
-    if let Some(sample) = failed(Side::Candidate) {
-        return Some((Verdict::Crash, words::failure(sample)));
+    if let Some(why) = failure(Side::Candidate) {
+        return Some((Verdict::Crash, why.to_owned()));
     }
-    let metric = &spec.primary.metric;
-    let bad = known().find(|s| !s.metrics.get(metric).is_some_and(|value| value.is_finite() && *value > 0.0));
-    if let Some(sample) = bad {
-        return Some((Verdict::Invalid, words::bad_figure(sample, metric)));
+    if let Some(why) = insane(Side::Candidate) {
+        return Some((Verdict::Invalid, why.to_string()));
     }
-    let guards = spec.secondaries.iter().map(|s| &s.metric).chain(spec.sentinels.iter().map(|s| &s.metric));
-    guards
-        .filter_map(|metric| effects::missing(samples, metric, scales))
-        .next()
-        .map(|reason| (Verdict::Invalid, reason))
+    insane(Side::Base).map(|why| (Verdict::Invalid, format!("of the base's figures: {why}")))
 }
 
 /// Sentinels, secondaries and scales against their limits.

@@ -1,7 +1,6 @@
 //! Reasons that a person understands.
 
-use super::effects::{least_p_value, side_name, Compared};
-use crate::event::Sample;
+use super::effects::{least_p_value, Compared};
 use crate::spec::Direction;
 
 /// `9.8 % less read_s (7.1 to 12.4 %), p 0.0002 against 0.00125`.
@@ -39,19 +38,6 @@ pub(super) fn too_few(whole: u32, wanted: u32) -> String {
         return "a single quad has no spread to judge by: the spec needs at least two".to_owned();
     }
     format!("{whole} of {wanted} quads are whole at every scale, which is too few to judge")
-}
-
-pub(super) fn failure(sample: &Sample) -> String {
-    let why = sample.failure.as_deref().unwrap_or("no reason is known");
-    format!("{}: {why}", place(sample))
-}
-
-pub(super) fn bad_figure(sample: &Sample, metric: &str) -> String {
-    let what = match sample.metrics.get(metric) {
-        Some(value) => format!("the figure `{metric}` is {value}, which says nothing"),
-        None => format!("the figure `{metric}` is missing"),
-    };
-    format!("{}: {what}", place(sample))
 }
 
 pub(super) fn sentinel(compared: &Compared, tolerance: f64) -> String {
@@ -93,9 +79,4 @@ fn probability(value: f64) -> String {
     }
     let text = format!("{value:.5}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn place(sample: &Sample) -> String {
-    let Sample { scale, quad, place, side, .. } = sample;
-    format!("{} at scale {scale}, quad {quad}, place {place}", side_name(*side))
 }
