@@ -219,6 +219,26 @@ async fn a_second_standby_that_can_acknowledge_commits_is_told() {
     assert!(refused[0].contains("synchronous_standby_names = '\"duramen_standby\"'"), "{refused:#?}");
 }
 
+/// Our sessions have no time limits of the server's, so a lock of somebody else's would hold them up for ever.
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_not_waited_for_for_ever() {
+    let user = User::new(majors()[0]).await;
+    let primary = user.client(Node::Primary).await;
+    primary.batch_execute("BEGIN; LOCK TABLE pg_catalog.pg_settings IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let (good, owner) = (user.options(Path::new(NO_GUARDIAN)), user.pair());
+    let limit = std::time::Duration::from_secs(50);
+    let asked =
+        async { tokio::time::timeout(limit, Pair::open(&good, &|_| {})).await.expect("it gives up").err() };
+    let set = owner.set(Node::Primary, "checkpoint_completion_target", Some("0.7"));
+    let set = async { tokio::time::timeout(limit, set).await.expect("it gives up").err() };
+    let (asked, set) = tokio::join!(asked, set);
+    for error in [asked, set] {
+        assert!(matches!(error, Some(ReplicationError::Timeout { .. })), "{error:?}");
+    }
+    primary.batch_execute("ROLLBACK").await.unwrap();
+    owner.set(Node::Primary, "checkpoint_completion_target", None).await.unwrap();
+}
+
 /// A file system of its own, so small that nothing fits into it.
 struct Small(tempfile::TempDir);
 

@@ -9,7 +9,7 @@ use super::super::restore::{self, Guardian, Record, RestoreFile};
 use super::super::scenario::Node;
 use super::patroni::{self, Patroni};
 use super::settings::Snapshot;
-use super::{blocking, database, node_name, preconditions};
+use super::{answered, blocking, node_name, preconditions};
 
 /// One of the servers, as it was found.
 pub(super) struct Endpoint {
@@ -114,8 +114,8 @@ async fn endpoint(node: Node, dsn: &str) -> Result<Endpoint, String> {
     let bare = target.clone().application_name(super::APPLICATION_NAME);
     let client = bare.connect().await.map_err(|error| unreachable(&error))?;
     let ask = async |sql: &str| {
-        let row = client.query_one(sql, &[]).await;
-        row.map_err(|error| unreachable(&database("ask what it is", node)(error)))
+        let row = answered("ask what it is", node, client.query_one(sql, &[])).await;
+        row.map_err(|error| unreachable(&error))
     };
     let row = ask("SELECT current_setting('server_version_num')::int").await?;
     let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);

@@ -7,6 +7,7 @@ pub mod preconditions;
 pub mod proxy;
 pub(super) mod settings;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,11 @@ const OLDEST: u32 = 15;
 const SYNCHRONOUS: Duration = Duration::from_secs(60);
 /// What follows a change of a setting in another process has happened within this.
 const EFFECT: Duration = Duration::from_secs(30);
+/// A statement that only asks, or changes a setting, has been answered within this. Somebody may have locked what it
+/// reads, and our sessions have no time limits of the server's.
+const ANSWER: Duration = Duration::from_secs(30);
+/// A database is made within this: the server copies its template, and may write a checkpoint for it.
+const MAKE: Duration = Duration::from_secs(300);
 /// How often a state is looked at while waiting for it.
 const POLL: Duration = Duration::from_millis(10);
 
@@ -234,16 +240,14 @@ impl Pair {
     }
 
     async fn decodes(&self) -> Result<bool, ReplicationError> {
-        let row = self
+        let row = answered("look for a free slot", Node::Primary, self
             .admin(Node::Primary)
             .await?
             .query_one(
                 "SELECT current_setting('wal_level') = 'logical'
                         AND current_setting('max_replication_slots')::int > count(*) FROM pg_replication_slots",
                 &[],
-            )
-            .await
-            .map_err(database("look for a free slot", Node::Primary))?;
+            )).await?;
         Ok(row.get(0))
     }
 
@@ -301,8 +305,8 @@ impl Pair {
                    FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid
                    WHERE r.application_name = $1";
         let arrived = async || {
-            let row = primary.query_one(sql, &[&self.standby_name]).await;
-            let row = row.map_err(database("look for the standby's feedback", Node::Primary))?;
+            let doing = "look for the standby's feedback";
+            let row = answered(doing, Node::Primary, primary.query_one(sql, &[&self.standby_name])).await?;
             Ok(row.get::<_, Option<bool>>(0) == Some(on))
         };
         until(EFFECT, || "the feedback of the standby".to_owned(), arrived).await
@@ -367,8 +371,8 @@ impl Pair {
         let standby = self.admin(Node::Standby).await?;
         let question = format!("SELECT pg_last_wal_replay_lsn() >= '{lsn}'::pg_lsn");
         let replayed = async || {
-            let row = standby.query_one(&question, &[]).await;
-            let row = row.map_err(database("ask how far the WAL is replayed", Node::Standby))?;
+            let asked = standby.query_one(&question, &[]);
+            let row = answered("ask how far the WAL is replayed", Node::Standby, asked).await?;
             Ok(row.get::<_, Option<bool>>(0) == Some(true))
         };
         until(limit, || format!("the standby to replay {lsn}"), replayed).await
@@ -395,8 +399,8 @@ impl Pair {
         let sql = "SELECT count(*) > 0 FROM pg_stat_replication
                    WHERE application_name = $1 AND sync_state IN ('sync', 'quorum')";
         let synchronous = async || {
-            let row = primary.query_one(sql, &[&self.standby_name]).await;
-            Ok(row.map_err(database("look for the standby", Node::Primary))?.get(0))
+            let doing = "look for the standby";
+            Ok(answered(doing, Node::Primary, primary.query_one(sql, &[&self.standby_name])).await?.get(0))
         };
         let what = || match &self.kind {
             Kind::Own(own) => {
@@ -409,18 +413,17 @@ impl Pair {
 
     async fn make_database(&self) -> Result<(), ReplicationError> {
         let admin = self.admin(Node::Primary).await?;
-        let making = || database(format!("make the database {DATABASE}"), Node::Primary);
-        admin.batch_execute("SET synchronous_commit TO local").await.map_err(making())?;
+        let making = format!("make the database {DATABASE}");
+        let make = async |client: &Client, sql: &str| {
+            within(MAKE, &making, client.batch_execute(sql)).await?.map_err(database(&*making, Node::Primary))
+        };
+        make(&admin, "SET synchronous_commit TO local").await?;
         // By its OID it is known to be this run's, whoever else makes one of that name. `template0` is as it came with
         // the server: nothing of the owner's is copied, and no session of his is in the way.
         let oid = self.ledger.lock().await.record().oid;
-        let make = format!("CREATE DATABASE {DATABASE} OID = {oid} TEMPLATE template0");
-        admin.batch_execute(&make).await.map_err(making())?;
+        make(&admin, &format!("CREATE DATABASE {DATABASE} OID = {oid} TEMPLATE template0")).await?;
         let client = self.connect(Node::Primary).await?;
-        client
-            .batch_execute("SET synchronous_commit TO local; CREATE EXTENSION pg_walinspect")
-            .await
-            .map_err(making())?;
+        make(&client, "SET synchronous_commit TO local; CREATE EXTENSION pg_walinspect").await?;
         self.caught_up(SYNCHRONOUS).await
     }
 
@@ -429,12 +432,14 @@ impl Pair {
     /// # Errors
     /// When there is a slot of that name, or it cannot be recorded durably; it must not be made then.
     pub async fn record_slot(&self, name: &str) -> Result<(), ReplicationError> {
-        let row = self
-            .admin(Node::Primary)
-            .await?
-            .query_one("SELECT count(*) > 0 FROM pg_replication_slots WHERE slot_name = $1", &[&name])
-            .await
-            .map_err(database("look for the slot", Node::Primary))?;
+        let row = answered(
+            "look for the slot",
+            Node::Primary,
+            self.admin(Node::Primary)
+                .await?
+                .query_one("SELECT count(*) > 0 FROM pg_replication_slots WHERE slot_name = $1", &[&name]),
+        )
+        .await?;
         if row.get(0) {
             return Err(ReplicationError::Options(format!("the primary has a slot {name} already")));
         }
@@ -582,6 +587,17 @@ pub(super) fn node_name(node: Node) -> &'static str {
         Node::Primary => "primary",
         Node::Standby => "standby",
     }
+}
+
+/// What a server answers, in time.
+pub(super) async fn answered<T>(
+    doing: impl Into<String>,
+    node: Node,
+    statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, ReplicationError> {
+    let doing = doing.into();
+    let what = format!("the {} to {doing}", node_name(node));
+    within(ANSWER, &what, statement).await?.map_err(database(doing, node))
 }
 
 /// Wraps what a server said with what was tried.

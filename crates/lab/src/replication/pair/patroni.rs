@@ -10,7 +10,7 @@ use tokio_postgres::Client;
 
 use super::super::error::ReplicationError;
 use super::super::scenario::Node;
-use super::database;
+use super::answered;
 
 /// Where its REST API listens if nobody has said otherwise.
 const PORT: u16 = 8008;
@@ -47,7 +47,7 @@ pub(super) async fn recognise(
     dsn: &str,
     system_identifier: &str,
 ) -> Result<Option<Patroni>, ReplicationError> {
-    let row = client
+    let row = answered("look for Patroni", node, client
         .query_one(
             "SELECT (SELECT count(*) FROM pg_stat_activity WHERE application_name ~* '^patroni') > 0,
                     (SELECT count(*) FROM pg_settings WHERE source = 'command line' AND name IN
@@ -56,9 +56,7 @@ pub(super) async fn recognise(
                     (SELECT count(*) FROM pg_file_settings WHERE sourcefile ~ '/postgresql\\.base\\.conf$') > 0,
                     current_setting('cluster_name')",
             &[],
-        )
-        .await
-        .map_err(database("look for Patroni", node))?;
+        )).await?;
     let signs = [
         (row.get(0), "it has sessions on the server"),
         (row.get(1), "the server was started with the arguments that it gives"),

@@ -12,7 +12,7 @@ use super::super::options::Options;
 use super::super::restore::RestoreFile;
 use super::super::scenario::Node;
 use super::given::Endpoint;
-use super::{database, node_name, DATABASE, OLDEST};
+use super::{answered, node_name, DATABASE, OLDEST};
 
 /// The scenario with the most clients.
 const WIDEST: u32 = 14;
@@ -103,8 +103,8 @@ pub fn versions(primary: u32, standby: u32) -> Vec<String> {
 
 async fn roles(primary: &Endpoint, standby: &Endpoint) -> Result<Option<String>, ReplicationError> {
     let recovering = async |endpoint: &Endpoint, node| -> Result<bool, ReplicationError> {
-        let row = endpoint.client.query_one("SELECT pg_is_in_recovery()", &[]).await;
-        Ok(row.map_err(database("ask for the role", node))?.get(0))
+        let asked = endpoint.client.query_one("SELECT pg_is_in_recovery()", &[]);
+        Ok(answered("ask for the role", node, asked).await?.get(0))
     };
     let found = (recovering(primary, Node::Primary).await?, recovering(standby, Node::Standby).await?);
     Ok(match found {
@@ -128,11 +128,14 @@ async fn roles(primary: &Endpoint, standby: &Endpoint) -> Result<Option<String>,
 async fn rights(primary: &Endpoint, standby: &Endpoint) -> Result<Vec<String>, ReplicationError> {
     let mut lines = Vec::new();
     for (endpoint, node) in [(primary, Node::Primary), (standby, Node::Standby)] {
-        let row = endpoint
-            .client
-            .query_one("SELECT current_user::text, current_setting('is_superuser') = 'on'", &[])
-            .await
-            .map_err(database("ask for rights", node))?;
+        let row = answered(
+            "ask for rights",
+            node,
+            endpoint
+                .client
+                .query_one("SELECT current_user::text, current_setting('is_superuser') = 'on'", &[]),
+        )
+        .await?;
         let (role, superuser): (String, bool) = (row.get(0), row.get(1));
         if !superuser {
             lines.push(format!(
@@ -184,10 +187,12 @@ async fn connection(
     standby: &Client,
     endpoint: &Endpoint,
 ) -> Result<Result<String, String>, ReplicationError> {
-    let receiver = standby
-        .query_opt("SELECT conninfo FROM pg_stat_wal_receiver WHERE status = 'streaming'", &[])
-        .await
-        .map_err(database("look at the WAL receiver", Node::Standby))?;
+    let receiver = answered(
+        "look at the WAL receiver",
+        Node::Standby,
+        standby.query_opt("SELECT conninfo FROM pg_stat_wal_receiver WHERE status = 'streaming'", &[]),
+    )
+    .await?;
     let Some(receiver) = receiver else {
         return Ok(Err(format!(
             "the standby {} receives nothing: see its log and its primary_conninfo; on it: SELECT * FROM pg_stat_wal_receiver;",
@@ -196,10 +201,12 @@ async fn connection(
     };
     let conninfo: String = receiver.get::<_, Option<String>>(0).unwrap_or_default();
     let name = standby_name(&conninfo);
-    let rows = primary
-        .query("SELECT sync_state FROM pg_stat_replication WHERE application_name = $1", &[&name])
-        .await
-        .map_err(database("look for the standby", Node::Primary))?;
+    let rows = answered(
+        "look for the standby",
+        Node::Primary,
+        primary.query("SELECT sync_state FROM pg_stat_replication WHERE application_name = $1", &[&name]),
+    )
+    .await?;
     let states: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
     Ok(match (rows.len(), states.len()) {
         (0, _) => Err(format!(
@@ -234,17 +241,19 @@ pub fn standby_name(conninfo: &str) -> String {
 
 /// That commits wait for this standby, and for no other one instead.
 async fn synchronous(primary: &Client, name: &str) -> Result<Vec<String>, ReplicationError> {
-    let row = primary
-        .query_one(
+    let row = answered(
+        "look for the standby",
+        Node::Primary,
+        primary.query_one(
             "SELECT max(sync_state) FILTER (WHERE application_name = $1),
                     max(state) FILTER (WHERE application_name = $1),
                     count(*) FILTER (WHERE sync_state = 'quorum'),
                     current_setting('synchronous_standby_names')
              FROM pg_stat_replication",
             &[&name],
-        )
-        .await
-        .map_err(database("look for the standby", Node::Primary))?;
+        ),
+    )
+    .await?;
     let (state, streaming): (Option<String>, Option<String>) = (row.get(0), row.get(1));
     let (quorum, names): (i64, String) = (row.get(2), row.get(3));
     let alone = format!(
@@ -282,14 +291,16 @@ async fn room_for_sessions(
     for (client, node, wanted) in
         [(primary, Node::Primary, wanted), (standby, Node::Standby, STANDBY_SESSIONS)]
     {
-        let row = client
-            .query_one(
+        let row = answered(
+            "count the sessions",
+            node,
+            client.query_one(
                 "SELECT current_setting('max_connections')::bigint,
                         count(*) FILTER (WHERE backend_type = 'client backend') FROM pg_stat_activity",
                 &[],
-            )
-            .await
-            .map_err(database("count the sessions", node))?;
+            ),
+        )
+        .await?;
         let (most, used): (i64, i64) = (row.get(0), row.get(1));
         if most - used < wanted {
             let without = if wide && node == Node::Primary {
@@ -316,15 +327,17 @@ async fn settings(
 ) -> Result<Vec<String>, ReplicationError> {
     let mut lines = Vec::new();
     for (client, node) in [(primary, Node::Primary), (standby, Node::Standby)] {
-        let row = client
-            .query_one(
+        let row = answered(
+            "read the settings",
+            node,
+            client.query_one(
                 "SELECT current_setting('fsync') = 'on', current_setting('statement_timeout'),
                         current_setting('idle_in_transaction_session_timeout'),
                         coalesce(current_setting('allow_alter_system', true), 'on') = 'on'",
                 &[],
-            )
-            .await
-            .map_err(database("read the settings", node))?;
+            ),
+        )
+        .await?;
         if !row.get::<_, bool>(0) {
             lines.push(format!(
                 "fsync is off on the {}, so nothing there is durable and no commit costs what it should; on it: ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf();",
@@ -355,10 +368,13 @@ async fn settings(
             ));
         }
     }
-    let row = standby
-        .query_one("SELECT pg_is_wal_replay_paused(), current_setting('recovery_min_apply_delay')", &[])
-        .await
-        .map_err(database("read the settings", Node::Standby))?;
+    let row = answered(
+        "read the settings",
+        Node::Standby,
+        standby
+            .query_one("SELECT pg_is_wal_replay_paused(), current_setting('recovery_min_apply_delay')", &[]),
+    )
+    .await?;
     if row.get(0) {
         lines.push("the replay of the standby is paused; on it: SELECT pg_wal_replay_resume();".to_owned());
     }
@@ -373,14 +389,16 @@ async fn settings(
 
 /// That our database can be made.
 async fn objects(primary: &Client) -> Result<Vec<String>, ReplicationError> {
-    let row = primary
-        .query_one(
+    let row = answered(
+        "look at what is there",
+        Node::Primary,
+        primary.query_one(
             "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1),
                     EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_walinspect')",
             &[&DATABASE],
-        )
-        .await
-        .map_err(database("look at what is there", Node::Primary))?;
+        ),
+    )
+    .await?;
     let mut lines = Vec::new();
     if row.get(0) {
         lines.push(format!(
@@ -398,10 +416,12 @@ async fn objects(primary: &Client) -> Result<Vec<String>, ReplicationError> {
 
 /// That there is room on the disk of a server of this machine; of others it cannot be asked.
 async fn space(client: &Client, node: Node, needed: u64) -> Result<Option<String>, ReplicationError> {
-    let row = client
-        .query_one("SELECT current_setting('data_directory'), pg_read_file('postmaster.pid')", &[])
-        .await
-        .map_err(database("ask for the data directory", node))?;
+    let row = answered(
+        "ask for the data directory",
+        node,
+        client.query_one("SELECT current_setting('data_directory'), pg_read_file('postmaster.pid')", &[]),
+    )
+    .await?;
     let (dir, pid): (String, String) = (row.get(0), row.get(1));
     // Another machine may have a directory of that name, but not with this file in it.
     let is_here = fs::read_to_string(Path::new(&dir).join("postmaster.pid")).is_ok_and(|here| here == pid);

@@ -10,7 +10,7 @@ use tokio_postgres::Client;
 
 use super::super::error::ReplicationError;
 use super::super::scenario::Node;
-use super::{database, node_name, timeout};
+use super::{answered, node_name, timeout};
 
 /// A server has read its configuration again within this.
 const RELOAD: Duration = Duration::from_secs(10);
@@ -23,10 +23,12 @@ pub(in super::super) async fn current(
     node: Node,
     name: &str,
 ) -> Result<String, ReplicationError> {
-    let row = client
-        .query_opt("SELECT setting FROM pg_settings WHERE name = lower($1)", &[&name])
-        .await
-        .map_err(database(format!("read the setting {name}"), node))?;
+    let row = answered(
+        format!("read the setting {name}"),
+        node,
+        client.query_opt("SELECT setting FROM pg_settings WHERE name = lower($1)", &[&name]),
+    )
+    .await?;
     match row {
         Some(row) => Ok(row.get(0)),
         None => Err(ReplicationError::Options(format!("the {} has no setting {name}", node_name(node)))),
@@ -39,16 +41,18 @@ pub(in super::super) async fn file_error(
     client: &Client,
     node: Node,
 ) -> Result<Option<String>, ReplicationError> {
-    let row = client
-        .query_opt(
+    let row = answered(
+        "look for errors in the configuration files",
+        node,
+        client.query_opt(
             "SELECT concat_ws(': ', concat_ws(' line ', f.sourcefile, f.sourceline), f.name, f.error)
              FROM pg_file_settings f LEFT JOIN pg_settings s ON lower(s.name) = lower(f.name)
              WHERE f.error IS NOT NULL AND NOT coalesce(s.pending_restart, false)
              ORDER BY f.seqno LIMIT 1",
             &[],
-        )
-        .await
-        .map_err(database("look for errors in the configuration files", node))?;
+        ),
+    )
+    .await?;
     Ok(row.map(|row| row.get(0)))
 }
 
@@ -61,15 +65,17 @@ pub(in super::super) async fn automatic(
     node: Node,
     name: &str,
 ) -> Result<Option<String>, ReplicationError> {
-    let row = client
-        .query_opt(
+    let row = answered(
+        format!("read the automatic value of {name}"),
+        node,
+        client.query_opt(
             "SELECT setting FROM pg_file_settings
              WHERE sourcefile ~ '/postgresql\\.auto\\.conf$' AND lower(name) = lower($1)
              ORDER BY seqno DESC LIMIT 1",
             &[&name],
-        )
-        .await
-        .map_err(database(format!("read the automatic value of {name}"), node))?;
+        ),
+    )
+    .await?;
     match file_error(client, node).await? {
         None => Ok(row.and_then(|row| row.get(0))),
         Some(error) => Err(ReplicationError::Options(format!(
@@ -91,15 +97,15 @@ pub(in super::super) async fn alter(
         Some(value) => format!("ALTER SYSTEM SET {quoted} TO {}", quote_literal(value)),
         None => format!("ALTER SYSTEM RESET {quoted}"),
     };
-    client.batch_execute(&statement).await.map_err(database(format!("change the setting {name}"), node))?;
+    answered(format!("change the setting {name}"), node, client.batch_execute(&statement)).await?;
     reload(client, node).await
 }
 
 /// Lets the server read its configuration, and returns when it has.
 pub(in super::super) async fn reload(client: &Client, node: Node) -> Result<(), ReplicationError> {
     let loaded = loaded(client, node).await?;
-    let doing = database("let the server read its configuration", node);
-    client.batch_execute("SELECT pg_reload_conf()").await.map_err(doing)?;
+    answered("let the server read its configuration", node, client.batch_execute("SELECT pg_reload_conf()"))
+        .await?;
     // The time at which this session read the configuration again: the server signals all of its processes at once.
     let begin = clock::now();
     while self::loaded(client, node).await? == loaded {
@@ -117,8 +123,10 @@ pub(in super::super) async fn check_in_force(
     node: Node,
     name: &str,
 ) -> Result<(), ReplicationError> {
-    let row = client
-        .query_opt(
+    let row = answered(
+        format!("look at the setting {name}"),
+        node,
+        client.query_opt(
             "SELECT CASE s.source
                       WHEN 'configuration file'
                         THEN (f.sourcefile, f.sourceline) IS NOT DISTINCT FROM (s.sourcefile, s.sourceline)
@@ -129,9 +137,9 @@ pub(in super::super) async fn check_in_force(
              LEFT JOIN pg_file_settings f ON lower(f.name) = lower(s.name) AND f.applied
              WHERE s.name = lower($1)",
             &[&name],
-        )
-        .await
-        .map_err(database(format!("look at the setting {name}"), node))?;
+        ),
+    )
+    .await?;
     if row.is_none_or(|row| row.get(0)) {
         return Ok(());
     }
@@ -143,10 +151,12 @@ pub(in super::super) async fn check_in_force(
 
 /// When the session last read the configuration.
 async fn loaded(client: &Client, node: Node) -> Result<String, ReplicationError> {
-    let row = client
-        .query_one("SELECT pg_conf_load_time()::text", &[])
-        .await
-        .map_err(database("ask when the configuration was read".to_owned(), node))?;
+    let row = answered(
+        "ask when the configuration was read".to_owned(),
+        node,
+        client.query_one("SELECT pg_conf_load_time()::text", &[]),
+    )
+    .await?;
     Ok(row.get(0))
 }
 
@@ -156,10 +166,12 @@ pub(in super::super) async fn obstacle(
     node: Node,
     name: &str,
 ) -> Result<Option<String>, ReplicationError> {
-    let row = client
-        .query_opt("SELECT context, source FROM pg_settings WHERE name = lower($1)", &[&name])
-        .await
-        .map_err(database(format!("look at the setting {name}"), node))?;
+    let row = answered(
+        format!("look at the setting {name}"),
+        node,
+        client.query_opt("SELECT context, source FROM pg_settings WHERE name = lower($1)", &[&name]),
+    )
+    .await?;
     let node = node_name(node);
     Ok(row.and_then(|row| match (row.get(0), row.get(1)) {
         ("internal" | "postmaster", _) => Some(format!("the setting {name} of the {node} needs a restart")),
@@ -177,10 +189,12 @@ pub(in super::super) async fn overridden(
     node: Node,
     name: &str,
 ) -> Result<Option<String>, ReplicationError> {
-    let row = client
-        .query_one("SELECT source FROM pg_settings WHERE name = lower($1)", &[&name])
-        .await
-        .map_err(database(format!("look at the setting {name}"), node))?;
+    let row = answered(
+        format!("look at the setting {name}"),
+        node,
+        client.query_one("SELECT source FROM pg_settings WHERE name = lower($1)", &[&name]),
+    )
+    .await?;
     let source: String = row.get(0);
     Ok((source != "configuration file").then_some(source))
 }
@@ -196,24 +210,28 @@ pub(in super::super) struct Snapshot {
 impl Snapshot {
     /// Looks at them. The session must be new: it is to see what is in force now.
     pub(in super::super) async fn take(client: &Client, node: Node) -> Result<Self, ReplicationError> {
-        let rows = client
-            .query(
+        let rows = answered(
+            "read the settings",
+            node,
+            client.query(
                 "SELECT name, concat_ws(', ', quote_nullable(setting), source, sourcefile)
                  FROM pg_settings WHERE source NOT IN ('client', 'session')",
                 &[],
-            )
-            .await
-            .map_err(database("read the settings", node))?;
+            ),
+        )
+        .await?;
         let settings = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-        let rows = client
-            .query(
+        let rows = answered(
+            "read postgresql.auto.conf",
+            node,
+            client.query(
                 "SELECT lower(name), coalesce(setting, '') FROM pg_file_settings
                  WHERE sourcefile ~ '/postgresql\\.auto\\.conf$' AND name IS NOT NULL
                  ORDER BY seqno",
                 &[],
-            )
-            .await
-            .map_err(database("read postgresql.auto.conf", node))?;
+            ),
+        )
+        .await?;
         let automatic = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         Ok(Self { settings, automatic })
     }

@@ -6,7 +6,6 @@
 mod guardian;
 mod record;
 
-use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use duramen_postgres::quote_identifier;
 use tokio_postgres::{types::ToSql, Client};
 
 use super::error::ReplicationError;
-use super::pair::{database, node_name, settings, timeout, untimed, APPLICATION_NAME};
+use super::pair::{answered, database, node_name, settings, timeout, untimed, APPLICATION_NAME};
 use super::pass::within;
 use super::scenario::Node;
 
@@ -93,16 +92,6 @@ pub async fn put_back(file: RestoreFile) -> Result<Outcome, ReplicationError> {
         None => work.left("neither server takes writes: what was made is still there"),
     }
     work.end()
-}
-
-/// What a server answers, in time.
-async fn answered<T>(
-    doing: &str,
-    node: Node,
-    statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, ReplicationError> {
-    let what = format!("the {} to {doing}", node_name(node));
-    within(ANSWER, &what, statement).await?.map_err(database(doing, node))
 }
 
 /// A session on the server that the file means, if it is still that one.
@@ -222,7 +211,7 @@ impl Work {
         for slot in record.slots {
             let parameters: [&(dyn ToSql + Sync); 2] = [&slot, &record.oid];
             let drop = client.query(drop, &parameters);
-            match answered(&format!("drop the slot {slot}"), node, drop).await {
+            match answered(format!("drop the slot {slot}"), node, drop).await {
                 Ok(rows) => {
                     if !rows.is_empty() {
                         self.done(node, format!("the slot {slot} is dropped"));
