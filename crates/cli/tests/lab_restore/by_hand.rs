@@ -114,3 +114,41 @@ async fn a_cluster_that_is_another_one_now_is_left_alone() {
     assert_eq!((status, said.contains("\"left\": []")), (0, true), "{said}");
     until("the file is gone", async || one.restore_files().is_empty()).await;
 }
+
+/// The two servers of a pair are one cluster, so that their system identifier does not tell them apart.
+#[tokio::test]
+async fn a_server_that_is_another_one_of_the_cluster_now_is_left_alone() {
+    let user = User::new(majors()[0]).await;
+    let before = user.state().await;
+    let pair = begun(&user).await;
+    let file = pair.restore_file().await.unwrap();
+    kill_guardians(&user.home());
+    drop(pair);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let during = user.state().await;
+    // As if the addresses stood for roles, and the roles had been exchanged.
+    let (primary, standby) = (user.dsn(Node::Primary), user.dsn(Node::Standby));
+    let exchanged =
+        text.replace(&primary, "PRIMARY").replace(&standby, &primary).replace("PRIMARY", &standby);
+    // And as if one string named both.
+    let place = |dsn: &str| dsn.split_whitespace().next().unwrap().trim_start_matches("host=").to_owned();
+    let both = format!("host=/nowhere,{}", place(&primary));
+    let several = text.replace(&format!("host={}", place(&standby)), &both);
+    for changed in [exchanged, several] {
+        assert_ne!(changed, text);
+        std::fs::write(&file, &changed).unwrap();
+        let (status, said) = restore(&user.home(), &[]);
+        assert_eq!((status, said.contains("is another server now")), (1, true), "{said}");
+        assert!(!said.contains("swordfish"), "a secret is told: {said}");
+        let standby_of = |state: &[String]| -> Vec<String> {
+            let is_kept =
+                |line: &&String| line.starts_with("Standby") && !line.starts_with("Standby database");
+            state.iter().filter(is_kept).cloned().collect()
+        };
+        assert_eq!(standby_of(&user.state().await), standby_of(&during));
+        std::fs::write(&file, &text).unwrap();
+    }
+    let (status, said) = restore(&user.home(), &[]);
+    assert_eq!(status, 0, "{said}");
+    assert_restored(&user, &before).await;
+}

@@ -5,7 +5,7 @@ use tokio_postgres::Client;
 
 use super::super::error::ReplicationError;
 use super::super::options::Options;
-use super::super::restore::{self, Guardian, Record, RestoreFile};
+use super::super::restore::{self, Guardian, Place, Record, RestoreFile};
 use super::super::scenario::Node;
 use super::patroni::{self, Patroni};
 use super::settings::Snapshot;
@@ -15,7 +15,7 @@ use super::{answered, blocking, node_name, preconditions};
 pub(super) struct Endpoint {
     pub(super) client: Client,
     /// Where it is, without secrets.
-    pub(super) place: String,
+    pub(super) described: String,
     /// `server_version_num`.
     pub(super) version: u32,
     pub(super) system_identifier: String,
@@ -81,7 +81,8 @@ pub(super) async fn look(
         standby_name,
         patroni,
     };
-    let record = Record::new(primary.into_record(), standby.into_record());
+    let record =
+        Record::new(primary.into_record(Node::Primary).await?, standby.into_record(Node::Standby).await?);
     let file = RestoreFile::create(&options.home, record)?;
     let guardian = blocking({
         let (exe, path) = (options.exe.clone(), file.path().to_owned());
@@ -127,12 +128,15 @@ async fn endpoint(node: Node, dsn: &str) -> Result<Endpoint, String> {
     // From here on with the settings that all of our sessions have.
     let target = super::ours(target, version / 10_000);
     let client = target.connect().await.map_err(|error| unreachable(&error))?;
-    Ok(Endpoint { client, place: target.describe(), version, system_identifier, target, dsn: dsn.to_owned() })
+    let described = target.describe();
+    Ok(Endpoint { client, described, version, system_identifier, target, dsn: dsn.to_owned() })
 }
 
 impl Endpoint {
-    fn into_record(self) -> restore::Server {
-        restore::Server { dsn: self.dsn, system_identifier: self.system_identifier }
+    /// Needs the rights of a superuser.
+    async fn into_record(self, node: Node) -> Result<restore::Server, ReplicationError> {
+        let place = Some(Place::of(&self.client, node).await?);
+        Ok(restore::Server { dsn: self.dsn, system_identifier: self.system_identifier, place })
     }
 }
 

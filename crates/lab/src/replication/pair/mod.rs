@@ -20,7 +20,7 @@ use tokio_postgres::Client;
 use super::error::ReplicationError;
 use super::options::Options;
 use super::pass::within;
-use super::restore::{self, Guardian, Record, RestoreFile};
+use super::restore::{self, Guardian, Place, Record, RestoreFile};
 use super::scenario::Node;
 use given::Given;
 use own::Own;
@@ -261,6 +261,16 @@ impl Pair {
     pub async fn set(&self, node: Node, name: &str, value: Option<&str>) -> Result<(), ReplicationError> {
         let client = self.admin(node).await?;
         let mut ledger = self.ledger.lock().await;
+        if let Some(place) = &ledger.record().server(node).place {
+            let found = Place::of(&client, node).await?;
+            if found != *place {
+                return Err(ReplicationError::Options(format!(
+                    "the connection string of the {} leads to another server now ({found}) than when the run began \
+                     ({place}): nothing is set there",
+                    node_name(node)
+                )));
+            }
+        }
         let known = ledger.record().setting(node, name).map(|setting| setting.before.clone());
         match (value, known) {
             (None, None) => return Ok(()),

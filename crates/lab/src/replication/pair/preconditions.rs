@@ -37,7 +37,7 @@ pub(super) async fn are_a_pair(
     if primary.system_identifier != standby.system_identifier {
         let line = format!(
             "the standby {} is not one of the primary {}: it is a copy of another cluster; name two servers of one cluster",
-            standby.place, primary.place
+            standby.described, primary.described
         );
         return Ok(vec![line]);
     }
@@ -111,15 +111,15 @@ async fn roles(primary: &Endpoint, standby: &Endpoint) -> Result<Option<String>,
         (false, true) => None,
         (true, false) => Some(format!(
             "the two are swapped: {} is a standby and {} a primary; exchange --primary and --standby",
-            primary.place, standby.place
+            primary.described, standby.described
         )),
         (true, true) => Some(format!(
             "{} is a standby, not a primary; give --primary the server that takes writes",
-            primary.place
+            primary.described
         )),
         (false, false) => Some(format!(
             "{} takes writes, so it is no standby; give --standby a server that replays what {} writes",
-            standby.place, primary.place
+            standby.described, primary.described
         )),
     })
 }
@@ -196,7 +196,7 @@ async fn connection(
     let Some(receiver) = receiver else {
         return Ok(Err(format!(
             "the standby {} receives nothing: see its log and its primary_conninfo; on it: SELECT * FROM pg_stat_wal_receiver;",
-            endpoint.place
+            endpoint.described
         )));
     };
     let conninfo: String = receiver.get::<_, Option<String>>(0).unwrap_or_default();
@@ -211,7 +211,7 @@ async fn connection(
     Ok(match (rows.len(), states.len()) {
         (0, _) => Err(format!(
             "the standby {} does not receive from this primary (which has no standby called {name}); name the server that it receives from",
-            endpoint.place
+            endpoint.described
         )),
         (_, 1) => Ok(name),
         _ => Err(format!(

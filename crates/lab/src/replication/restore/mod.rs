@@ -21,8 +21,8 @@ use super::scenario::Node;
 
 pub use guardian::watch;
 pub(super) use guardian::Guardian;
-pub(super) use record::Server;
 use record::Setting;
+pub(super) use record::{Place, Server};
 pub use record::{Record, RestoreFile};
 
 /// What the sessions are called that put things back; they are not to end each other.
@@ -110,6 +110,17 @@ async fn session(record: &Record, node: Node) -> Result<Client, ReplicationError
             target.describe(),
             server.system_identifier
         )));
+    }
+    if let Some(place) = &server.place {
+        let found = Place::of(&client, node).await?;
+        if found != *place {
+            return Err(ReplicationError::Options(format!(
+                "what {} leads to is another server now ({found}) than the {} was ({place}): nothing was changed there; \
+                 write into the file how the right one is reached",
+                target.describe(),
+                node_name(node)
+            )));
+        }
     }
     let prepare = client.batch_execute(
         "SET default_transaction_read_only TO off;

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 
 use duramen_measure::{clock, entropy};
 use serde::{Deserialize, Serialize};
+use tokio_postgres::Client;
 
 use super::super::error::ReplicationError;
+use super::super::pair::answered;
 use super::super::scenario::Node;
 
 /// What the file says it is.
@@ -48,6 +50,35 @@ pub(in super::super) struct Server {
     pub(in super::super) dsn: String,
     /// Which cluster it was.
     pub(in super::super) system_identifier: String,
+    /// Which server of the cluster it was. A connection string may lead to another one later: it names several hosts, or a
+    /// role. Not in files of before.
+    #[serde(default)]
+    pub(in super::super) place: Option<Place>,
+}
+
+/// Where a server is, as it says itself. The servers of a cluster have one system identifier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Place {
+    /// The address at which the session reached it; none through a socket.
+    address: Option<String>,
+    port: i32,
+    data_directory: String,
+}
+
+impl Place {
+    /// Asks a server.
+    pub(in super::super) async fn of(client: &Client, node: Node) -> Result<Self, ReplicationError> {
+        let sql = "SELECT host(inet_server_addr()), current_setting('port')::int4, current_setting('data_directory')";
+        let row = answered("ask where it is", node, client.query_one(sql, &[])).await?;
+        Ok(Self { address: row.get(0), port: row.get(1), data_directory: row.get(2) })
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let address = self.address.as_deref().unwrap_or("this machine");
+        write!(f, "port {} of {address}, in {}", self.port, self.data_directory)
+    }
 }
 
 /// A setting that was changed.
@@ -104,7 +135,7 @@ impl Record {
 
     /// For servers that go away with the run: nobody will read it.
     pub(in super::super) fn of_our_own() -> Self {
-        let nowhere = || Server { dsn: String::new(), system_identifier: String::new() };
+        let nowhere = || Server { dsn: String::new(), system_identifier: String::new(), place: None };
         Self::new(nowhere(), nowhere())
     }
 
