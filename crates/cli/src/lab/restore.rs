@@ -96,14 +96,18 @@ fn tell(context: &Context, lines: &[Line]) {
         for done in &outcome.done {
             output::line(format_args!("  {done}"));
         }
+        for theirs in &outcome.theirs {
+            output::line(format_args!("  {theirs}"));
+        }
         for left in &outcome.left {
             output::line(format_args!("  not put back: {left}"));
         }
         match &outcome.file {
             None if !outcome.left.is_empty() => output::line("  there is no such file"),
-            None if outcome.done.is_empty() => {
+            None if outcome.done.is_empty() && outcome.theirs.is_empty() => {
                 output::line("  everything was back already; the file is removed")
             }
+            None if !outcome.theirs.is_empty() => output::line("  all else is back; the file is removed"),
             None => output::line("  everything is back; the file is removed"),
             Some(_) => output::line("  the file is kept; run this again when that is mended"),
         }

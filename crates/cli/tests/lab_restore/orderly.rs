@@ -99,6 +99,44 @@ async fn what_somebody_else_set_meanwhile_is_left_and_told() {
 }
 
 #[tokio::test]
+async fn what_somebody_else_set_is_not_set_again_in_the_run_either() {
+    let user = User::new(majors()[0]).await;
+    let pair = begun(&user).await;
+    let standby = user.client(Node::Standby).await;
+    let primary = user.client(Node::Primary).await;
+    // One that was there before is taken out, one that was not gets a value of theirs.
+    primary.batch_execute("ALTER SYSTEM RESET checkpoint_completion_target").await.unwrap();
+    standby.batch_execute("ALTER SYSTEM SET recovery_min_apply_delay = '3ms'").await.unwrap();
+    for node in [Node::Primary, Node::Standby] {
+        user.reload(node).await;
+    }
+    for (node, name) in
+        [(Node::Primary, "checkpoint_completion_target"), (Node::Standby, "recovery_min_apply_delay")]
+    {
+        let before = user.state().await;
+        let refused = pair.set(node, name, Some("0.4")).await.expect_err("it is theirs now");
+        assert!(matches!(refused, ReplicationError::Taken { .. }), "{refused}");
+        assert!(refused.to_string().contains(name), "{refused}");
+        pair.set(node, name, None).await.expect("there is nothing to put back");
+        assert_eq!(user.state().await, before, "{name}");
+    }
+    // What nobody else has touched goes on.
+    pair.set(Node::Standby, "hot_standby_feedback", Some("off")).await.unwrap();
+    let (all, detail) = pair.close().await.unwrap();
+    assert!(!all, "{detail}");
+    for line in [
+        "primary: checkpoint_completion_target was set by somebody else meanwhile",
+        "standby: recovery_min_apply_delay was set by somebody else meanwhile",
+    ] {
+        assert!(detail.contains(line), "{line} is not in {detail}");
+    }
+    let row = standby.query_one("SHOW recovery_min_apply_delay", &[]).await.unwrap();
+    assert_eq!(row.get::<_, &str>(0), "3ms");
+    let row = primary.query_one("SHOW checkpoint_completion_target", &[]).await.unwrap();
+    assert_eq!(row.get::<_, &str>(0), "0.9");
+}
+
+#[tokio::test]
 async fn a_database_of_the_same_name_that_somebody_else_made_meanwhile_is_left() {
     let user = User::new(majors()[0]).await;
     let pair = Pair::open(&user.options(exe()), &|_| {}).await.unwrap();

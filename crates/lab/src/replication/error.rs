@@ -98,6 +98,15 @@ pub enum ReplicationError {
         /// What sets it.
         command: String,
     },
+    /// Somebody else has set what the run has set before. Theirs is left as it is; conditions, or scenarios, that need
+    /// another value are left out, and a finding tells so.
+    #[error("somebody else has set {name} on the {node} during the run: it is left as it is")]
+    Taken {
+        /// The setting.
+        name: String,
+        /// `primary` or `standby`.
+        node: &'static str,
+    },
     /// The runtime could not be made.
     #[error("cannot make a runtime: {0}")]
     Runtime(io::Error),
@@ -113,6 +122,13 @@ pub enum ReplicationError {
     /// Somebody asked the process to end. What was changed has been put back.
     #[error("interrupted; what was changed has been put back")]
     Interrupted,
+}
+
+impl ReplicationError {
+    /// Whether a setting is somebody else's: what needs another value is left out, and the run goes on.
+    pub(super) fn is_theirs(&self) -> bool {
+        matches!(self, ReplicationError::Managed { .. } | ReplicationError::Taken { .. })
+    }
 }
 
 /// What a server, or the connection to it, said.

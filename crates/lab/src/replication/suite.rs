@@ -261,7 +261,7 @@ impl Run<'_> {
         if let Some(plainest) = conditions.min_by_key(|at| (at.rtt_ms, at.feedback)) {
             // As near as the servers are to each other in this run. What cannot be set is told of the scenarios.
             match self.set(plainest).await {
-                Err(ReplicationError::Managed { .. }) => {}
+                Err(error) if error.is_theirs() => {}
                 set => set?,
             }
         }
@@ -288,9 +288,9 @@ impl Run<'_> {
             }
             let begin = clock::now();
             if let Err(error) = self.repeat_of(scenario, &units, outcome).await {
-                match error {
-                    ReplicationError::Managed { .. } => outcome.skipped = Some(error.to_string()),
-                    _ => outcome.failed = Some(error.to_string()),
+                match error.is_theirs() {
+                    true => outcome.skipped = Some(error.to_string()),
+                    false => outcome.failed = Some(error.to_string()),
                 }
                 (self.say)(&format!("S{} was not measured to its end: {error}", scenario.number));
                 if let Err(error) = self.clean_up().await {
@@ -343,7 +343,7 @@ impl Run<'_> {
             (self.say)(&self.progress(scenario, *unit));
             match self.set(unit.conditions).await {
                 // What others manage is left to them; the other conditions can be measured.
-                Err(error @ ReplicationError::Managed { .. }) => {
+                Err(error) if error.is_theirs() => {
                     self.managed.push((unit.conditions, error.to_string()));
                     if outcome.passes.is_empty() {
                         outcome.skipped = Some(error.to_string());

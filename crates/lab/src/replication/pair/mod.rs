@@ -256,6 +256,7 @@ impl Pair {
     ///
     /// # Errors
     /// [`ReplicationError::Managed`] when Patroni manages the pair and the setting has another value;
+    /// [`ReplicationError::Taken`] when somebody else has set it during the run: it is left as it is;
     /// [`ReplicationError::Options`] when it needs a restart, or ALTER SYSTEM has no effect on it;
     /// [`ReplicationError::Database`] when the server refuses, [`ReplicationError::Timeout`] when nothing comes of it.
     pub async fn set(&self, node: Node, name: &str, value: Option<&str>) -> Result<(), ReplicationError> {
@@ -271,7 +272,15 @@ impl Pair {
                 )));
             }
         }
-        let known = ledger.record().setting(node, name).map(|setting| setting.before.clone());
+        let known = ledger.record().setting(node, name).cloned();
+        if let Some(known) = &known {
+            if known.is_taken(settings::automatic(&client, node, name).await?.as_deref()) {
+                let theirs = ReplicationError::Taken { name: name.to_owned(), node: node_name(node) };
+                // Nothing is to be put back any more. That it is not as it was is told when the pair is closed.
+                return if value.is_some() { Err(theirs) } else { Ok(()) };
+            }
+        }
+        let known = known.map(|setting| setting.before);
         match (value, known) {
             (None, None) => return Ok(()),
             (None, Some(before)) => settings::alter(&client, node, name, before.as_deref()).await?,
@@ -497,9 +506,9 @@ impl Pair {
                 outcome = restore::put_back(file).await;
             }
         }
-        let detail = match outcome {
-            Ok(outcome) => outcome.left.join("; "),
-            Err(error) => error.to_string(),
+        let (detail, theirs) = match outcome {
+            Ok(outcome) => (outcome.left.join("; "), outcome.theirs),
+            Err(error) => (error.to_string(), Vec::new()),
         };
         if !detail.is_empty() {
             if let Some(guardian) = guardian {
@@ -513,7 +522,7 @@ impl Pair {
         })
         .await?;
         let mut count = 0;
-        let mut lines = Vec::new();
+        let mut lines = theirs;
         let nodes = [Node::Primary, Node::Standby].into_iter().zip(&ours);
         for ((target, found), (node, ours)) in homes.iter().zip(&given.found).zip(nodes) {
             let later = Snapshot::take(&connect(target, node).await?, node).await?;

@@ -41,6 +41,8 @@ const POLL: Duration = Duration::from_millis(20);
 pub struct Outcome {
     /// What was put back, a line each.
     pub done: Vec<String>,
+    /// What somebody else has set meanwhile, a line each: it is left as it is.
+    pub theirs: Vec<String>,
     /// What could not be, and why. Empty: the file is gone.
     pub left: Vec<String>,
     /// The file, if it is still there.
@@ -202,9 +204,13 @@ impl Work {
         for setting in changed {
             let what = format!("the {} to put back {}", node_name(node), setting.name);
             match within(ANSWER, &what, restore_setting(client, node, &setting)).await {
-                Ok(Ok(told)) => {
-                    if let Some(told) = told {
-                        self.done(node, told);
+                Ok(Ok(restored)) => {
+                    match restored {
+                        Restored::Already => {}
+                        Restored::Back(told) => self.done(node, told),
+                        Restored::Theirs(told) => {
+                            self.outcome.theirs.push(format!("{}: {told}", node_name(node)));
+                        }
                     }
                     self.strike(|record| record.settings.retain(|other| *other != setting));
                 }
@@ -246,26 +252,33 @@ impl Work {
     }
 }
 
-/// Puts one setting back, and sees that it is in force. What there is to tell of it.
+/// What came of a setting, with what there is to tell of it.
+enum Restored {
+    Already,
+    Back(String),
+    Theirs(String),
+}
+
+/// Puts one setting back, and sees that it is in force.
 async fn restore_setting(
     client: &Client,
     node: Node,
     setting: &Setting,
-) -> Result<Option<String>, ReplicationError> {
+) -> Result<Restored, ReplicationError> {
     let name = &setting.name;
     let found = settings::automatic(client, node, name).await?;
     if found == setting.before {
         // Whoever wrote it may have been killed before the server was told to read it.
         settings::reload(client, node).await?;
         settings::check_in_force(client, node, name).await?;
-        return Ok(None);
+        return Ok(Restored::Already);
     }
-    if found.as_ref().is_some_and(|found| !setting.ours.contains(found)) {
-        return Ok(Some(format!("{name} was set by somebody else meanwhile, and left as it is")));
+    if setting.is_taken(found.as_deref()) {
+        return Ok(Restored::Theirs(format!("{name} was set by somebody else meanwhile, and left as it is")));
     }
     settings::alter(client, node, name, setting.before.as_deref()).await?;
     settings::check_in_force(client, node, name).await?;
-    Ok(Some(match &setting.before {
+    Ok(Restored::Back(match &setting.before {
         Some(before) => format!("{name} is {before} again"),
         None => format!("{name} is what it was without ALTER SYSTEM again"),
     }))

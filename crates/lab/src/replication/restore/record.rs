@@ -199,6 +199,13 @@ impl Record {
 }
 
 impl Setting {
+    /// Whether somebody else has set it since: what is found in `postgresql.auto.conf` is neither what was there before nor
+    /// anything that the run has put there.
+    pub(in super::super) fn is_taken(&self, found: Option<&str>) -> bool {
+        let is_ours = found.is_some_and(|found| self.ours.iter().any(|ours| ours == found));
+        found != self.before.as_deref() && !is_ours
+    }
+
     pub(in super::super) fn is_on(&self, node: Node) -> bool {
         self.node == node.into()
     }
