@@ -5,6 +5,7 @@ use duramen_functions::connect::Target;
 use duramen_lab::replication::{
     pair::{
         patroni,
+        pending::is_same,
         preconditions::{quorum_of, standby_name, versions},
         Pair, DATABASE,
     },
@@ -164,6 +165,35 @@ async fn a_pair_in_the_wrong_state_is_refused_until_it_is_mended() {
         assert_refused(&good, &["the standby allows no ALTER SYSTEM", "allow_alter_system = on"]).await;
         user.add_conf(Node::Standby, "allow_alter_system = on\n").await;
     }
+    // What its owner has only written down so far is not to come into force by a run.
+    user.add_conf_unread(Node::Standby, "log_min_duration_statement = 3s\neffective_cache_size = 4096MB\n");
+    primary.batch_execute("ALTER SYSTEM SET log_lock_waits = 'on'").await.unwrap();
+    let lines = refusal(&good).await;
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(
+        lines[0].contains("of the primary has changes that it has not read yet (log_lock_waits)"),
+        "{lines:#?}"
+    );
+    assert!(
+        lines[1].contains("of the standby has changes") && lines[1].contains("(log_min_duration_statement)")
+    );
+    assert!(
+        lines.iter().all(|line| line.contains("SELECT pg_reload_conf()") && !line.contains("3s")),
+        "{lines:#?}"
+    );
+    for (node, name, value) in
+        [(Node::Primary, "log_lock_waits", "off"), (Node::Standby, "log_min_duration_statement", "-1")]
+    {
+        // (On by default since 19.)
+        let row = user.client(node).await.query_one("SELECT current_setting($1)", &[&name]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), value, "it has come into force");
+        user.reload(node).await;
+    }
+    // A line that is gone is a change as well.
+    primary.batch_execute("ALTER SYSTEM RESET log_lock_waits").await.unwrap();
+    assert_refused(&good, &["the primary", "(log_lock_waits)"]).await;
+    user.reload(Node::Primary).await;
+
     // Files that cannot be read say nothing of what stands in postgresql.auto.conf.
     user.write_file(Node::Standby, "broken.conf", "work_mem 8MB 9MB\n");
     user.add_conf_unread(Node::Standby, "include 'broken.conf'\n");
@@ -387,6 +417,37 @@ async fn the_rest_api_of_patroni_is_asked() {
     assert_eq!(found.command(&[("a", "1"), ("b", "2")]), "patronictl edit-config demo --pg a=1 --pg b=2");
     for why in ["another cluster's", "something else's", "no JSON", "no answer"] {
         assert!(patroni::ask("127.0.0.1", port, "7").await.is_none(), "{why}");
+    }
+}
+
+#[test]
+fn values_that_are_written_otherwise_are_the_same() {
+    for (in_force, written, unit, kind) in [
+        ("16384", "128MB", Some("8kB"), "integer"),
+        ("1048576", "1GB", Some("kB"), "integer"),
+        ("300", "5min", Some("s"), "integer"),
+        ("0.5", "500us", Some("ms"), "real"),
+        ("1000", "1s", Some("ms"), "integer"),
+        ("-1", "-1", Some("ms"), "integer"),
+        ("0.9", "0.90", None, "real"),
+        ("on", "TRUE", None, "bool"),
+        ("off", "0", None, "bool"),
+        ("ISO, MDY", "iso, mdy", None, "string"),
+        ("replica", "Replica", None, "enum"),
+        ("63", "0x3f", None, "integer"),
+    ] {
+        assert!(is_same(in_force, written, unit, kind), "{in_force} {written}");
+    }
+    for (in_force, written, unit, kind) in [
+        ("16384", "129MB", Some("8kB"), "integer"),
+        ("300", "6min", Some("s"), "integer"),
+        ("0", "1", Some("ms"), "integer"),
+        ("0.9", "0.8", None, "real"),
+        ("on", "off", None, "bool"),
+        ("UTC", "Europe/Paris", None, "string"),
+        ("-1", "3s", Some("ms"), "integer"),
+    ] {
+        assert!(!is_same(in_force, written, unit, kind), "{in_force} {written}");
     }
 }
 

@@ -3,6 +3,7 @@
 mod given;
 mod own;
 pub mod patroni;
+pub mod pending;
 pub mod preconditions;
 pub mod proxy;
 pub(super) mod settings;

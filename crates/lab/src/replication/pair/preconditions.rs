@@ -366,6 +366,16 @@ async fn settings(
                 "the configuration of the {} has an error, so that it reads none of it again ({error}); mend it there, and: SELECT pg_reload_conf();",
                 node_name(node)
             ));
+            continue;
+        }
+        // Who manages the settings makes servers read them; the run does not.
+        let names = if managed { Vec::new() } else { super::pending::names(client, node).await? };
+        if !names.is_empty() {
+            lines.push(format!(
+                "the configuration of the {} has changes that it has not read yet ({}), and the run makes it read them; take them back, or on it: SELECT pg_reload_conf();",
+                node_name(node),
+                names.join(", ")
+            ));
         }
     }
     let row = answered(
