@@ -122,6 +122,20 @@ pub enum ReplicationError {
     /// Somebody asked the process to end. What was changed has been put back.
     #[error("interrupted; what was changed has been put back")]
     Interrupted,
+    /// Somebody asked the process to end, and not everything has been put back.
+    #[error("interrupted; not everything has been put back yet: {} says what is left\nits guardian may still be trying; run `duramen lab restore` when both servers can be reached", file.display())]
+    InterruptedLeft {
+        /// The restore file.
+        file: PathBuf,
+    },
+    /// Somebody asked the process to end. What the run had changed has been put back, and yet not all is as it was.
+    #[error(
+        "interrupted; what the run had changed has been put back, but not all is as it was found: {detail}"
+    )]
+    InterruptedDiffers {
+        /// What differs.
+        detail: String,
+    },
 }
 
 impl ReplicationError {

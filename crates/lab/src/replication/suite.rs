@@ -17,6 +17,7 @@ use super::pair::{Pair, APPLICATION_NAME};
 use super::pass::text::Names;
 use super::pass::{self, failed, run_on_primary, staleness, within, Bench, Unit, PATIENCE};
 use super::plan;
+use super::restore::RestoreFile;
 use super::scenario::{catalog, Kind, Need, Node, Scenario, Special};
 use super::summary::Summary;
 use super::{bars, figures, findings, SUITE};
@@ -84,10 +85,17 @@ async fn whole(
     let seed = entropy::seed();
     evidence.configure("seed", seed);
     say(&format!("the seed is {seed}"));
+    let earlier = RestoreFile::list(&options.home)?;
     let pair = tokio::select! {
-        pair = Pair::open(options, say) => pair?,
-        // What has been made so far goes away with it.
-        () = &mut interrupt => return Err(ReplicationError::Interrupted),
+        pair = Pair::open(options, say) => Some(pair?),
+        () = &mut interrupt => None,
+    };
+    let Some(pair) = pair else {
+        // What had been made so far has gone away with it, and its guardian has been waited for, but not for ever.
+        let left = RestoreFile::list(&options.home)?.into_iter().find(|file| !earlier.contains(file));
+        return Err(
+            left.map_or(ReplicationError::Interrupted, |file| ReplicationError::InterruptedLeft { file })
+        );
     };
     // From here on the pair is closed whatever comes.
     let measured = tokio::select! {
@@ -106,7 +114,15 @@ async fn whole(
     let measured = match measured {
         Ok(measured) => measured,
         // What is still changed on somebody's servers is worse than what was not measured.
-        Err(error) => return Err(unrestored.unwrap_or(error)),
+        Err(error) => {
+            return Err(match (unrestored, error) {
+                (Some(unrestored), _) => unrestored,
+                (None, ReplicationError::Interrupted) if !restored => {
+                    ReplicationError::InterruptedDiffers { detail }
+                }
+                (None, error) => error,
+            })
+        }
     };
     if let Some(ready) = ready {
         evidence.measurements.push(Measurement::scalar("pair_ready_s", "s", ready.as_secs_f64()));
