@@ -11,17 +11,46 @@ use duramen_measure::entropy;
 use duramen_postgres::{ServerUser, UserError};
 
 /// Waits for the end of the process that holds the other end of its input, however that ends; then ends whatever works
-/// in the folder ($1), servers and workers, and deletes it.
+/// in the folder ($1), servers and workers, and deletes it. Servers are first told to end at once (SIGQUIT), which lets
+/// them give back their shared memory; a server waits 5 s for its own processes then. What had to be killed all the same
+/// leaves its segments behind: those that it had mapped are removed by their names.
 const GUARDIAN: &str = r#"
     read -r _
+    dir=$1
+    inside() {
+        place=$(readlink "/proc/$1/cwd" 2>/dev/null) || return 1
+        case "$place" in "$dir" | "$dir"/*) return 0 ;; *) return 1 ;; esac
+    }
+    segments=
+    for process in /proc/[0-9]*; do
+        inside "${process#/proc/}" || continue
+        segments="$segments $(sed -n 's|^.* \(/dev/shm/PostgreSQL\.[0-9]*\)$|\1|p' "$process/maps" 2>/dev/null)"
+    done
+    servers=
+    for file in "$dir"/postmaster.pid "$dir"/*/postmaster.pid; do
+        read -r server 2>/dev/null < "$file" || continue
+        inside "$server" && kill -QUIT "$server" 2>/dev/null && servers="$servers $server"
+    done
+    round=0
+    while [ $round -lt 140 ]; do
+        left=
+        for server in $servers; do
+            inside "$server" && left=1
+        done
+        [ -n "$left" ] || break
+        sleep 0.05
+        round=$((round + 1))
+    done
     for round in 1 2 3; do
         for process in /proc/[0-9]*; do
-            place=$(readlink "$process/cwd" 2>/dev/null) || continue
-            case "$place" in "$1" | "$1"/*) kill -KILL "${process#/proc/}" 2>/dev/null ;; esac
+            inside "${process#/proc/}" && kill -KILL "${process#/proc/}" 2>/dev/null
         done
         sleep 0.05
     done
-    rm -rf "$1"
+    for segment in $segments; do
+        rm -f "$segment"
+    done
+    rm -rf "$dir"
 "#;
 
 /// Why there is no folder.

@@ -6,8 +6,12 @@ use duramen_lab::replication::{
     scenario::Node,
     Options, ReplicationError,
 };
+use duramen_measure::clock;
 use duramen_postgres::processes_below;
-use std::path::Path;
+use rustix::process::{kill_process, Pid, Signal};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -88,6 +92,60 @@ async fn a_pair_of_our_own_is_synchronous_and_leaves_nothing() {
         let (restored, detail) = pair.close().await.unwrap();
         assert!(restored, "{detail}");
         assert_nothing_left(dir.path());
+    }
+}
+
+/// Tells the process that it is to hold a pair in this folder until it is killed.
+const HOLD: &str = "DURAMEN_TEST_HOLD_PAIR";
+
+/// The segments of shared memory that processes in a folder have mapped.
+fn segments(dir: &Path) -> BTreeSet<PathBuf> {
+    let maps = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let below = processes_below(&dir.canonicalize().expect("it is there"));
+    let lines: Vec<String> = below.into_iter().map(maps).collect();
+    let paths = lines.iter().flat_map(|maps| maps.lines()).filter_map(|line| line.split(' ').next_back());
+    paths.filter(|path| path.starts_with("/dev/shm/PostgreSQL.")).map(PathBuf::from).collect()
+}
+
+#[tokio::test]
+async fn a_pair_whose_run_is_killed_leaves_no_shared_memory() {
+    if let Ok(dir) = std::env::var(HOLD) {
+        let _pair = Pair::open(&Options::new(dir, "duramen"), &|_| {}).await.unwrap();
+        println!("it is there");
+        return std::future::pending().await;
+    }
+    for stops in [false, true] {
+        let dir = folder();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "pair::a_pair_whose_run_is_killed_leaves_no_shared_memory", "--nocapture"])
+            .env(HOLD, dir.path())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        assert!(
+            said.lines().map_while(Result::ok).any(|line| line.contains("it is there")),
+            "it ended early"
+        );
+        let segments = segments(dir.path());
+        assert!(!segments.is_empty(), "servers use shared memory");
+        if stops {
+            // A server that cannot hear that it is to end, and is killed.
+            let root = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+            let file = std::fs::read_to_string(root.join("standby/postmaster.pid")).unwrap();
+            let pid = Pid::from_raw(file.lines().next().unwrap().parse().unwrap()).unwrap();
+            kill_process(pid, Signal::STOP).unwrap();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let begin = clock::now();
+        while std::fs::read_dir(dir.path()).unwrap().count() > 0 {
+            assert!(begin.elapsed() < PATIENCE, "the guardian does not come to its end");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_nothing_left(dir.path());
+        let left: Vec<_> = segments.iter().filter(|segment| segment.exists()).collect();
+        assert!(left.is_empty(), "stopped: {stops}: {left:?}");
     }
 }
 
