@@ -6,7 +6,7 @@ use crate::{
     progress::Progress,
 };
 use clap::{Args, ValueEnum};
-use duramen_lab::replication::{self, scenario, Level, Options};
+use duramen_lab::replication::{self, scenario, Level, Options, Ran};
 use std::path::PathBuf;
 
 pub(super) const EXAMPLES: &str = "\
@@ -128,7 +128,10 @@ pub(super) fn run(context: &Context, suite: Replication) -> Outcome {
     };
     let documents = super::Documents::ready(context, &mut options.json, &options.html)?;
     let progress = Progress::new("measuring");
-    let evidence = replication::run(&options, &|doing| progress.step(doing, None))?;
+    let Ran { evidence, unrestored } =
+        replication::run_to_end(&options, &|doing| progress.step(doing, None))?;
     drop(progress);
-    documents.tell(&evidence, replication::print_table)
+    // What was measured is told also when not everything could be put back.
+    let told = documents.tell(&evidence, replication::print_table);
+    unrestored.map_or(told, |error| Err(error.into()))
 }

@@ -47,9 +47,28 @@ pub const SUITE: &str = "replication";
 /// ```
 ///
 /// # Errors
-/// When the options make no sense, the servers are not what is needed, the run is interrupted, something could not be
-/// put back (the documents are written then, with the check `settings_restored` failed), or a document cannot be written. A scenario that fails is no error: it is told, and fails a check.
+/// As [`run_to_end`], and when something could not be put back (the documents are written then, with the check
+/// `settings_restored` failed).
 pub fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, ReplicationError> {
+    let Ran { evidence, unrestored } = run_to_end(options, say)?;
+    unrestored.map_or(Ok(evidence), Err)
+}
+
+/// What a run has brought back.
+#[derive(Debug)]
+pub struct Ran {
+    /// The evidence, which was written where `options` say.
+    pub evidence: Evidence,
+    /// Why not everything could be put back, or be seen to be: the run has failed then, but not for nothing.
+    pub unrestored: Option<ReplicationError>,
+}
+
+/// As [`run`], for who has something to do with the evidence also when not everything could be put back.
+///
+/// # Errors
+/// When the options make no sense, the servers are not what is needed, the run is interrupted, or a document cannot be
+/// written. A scenario that fails is no error: it is told, and fails a check.
+pub fn run_to_end(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Ran, ReplicationError> {
     let quiet = |_: &str| {};
     let say: &(dyn Fn(&str) + Sync) = if options.progress { say } else { &quiet };
     std::fs::create_dir_all(&options.dir).map_err(|source| ReplicationError::Folder {
@@ -58,20 +77,17 @@ pub fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, R
         source,
     })?;
     // A thread of its own: the caller may be within a runtime, and one thread is all that the load is to take.
-    let suite::Done { evidence, unrestored } = std::thread::scope(|scope| {
+    let ran = std::thread::scope(|scope| {
         let thread = scope.spawn(|| suite::run(options, say));
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
     if let Some(path) = &options.json {
-        evidence.write(path)?;
+        ran.evidence.write(path)?;
     }
     if let Some(path) = &options.html {
-        report::page(&evidence).write(path)?;
+        report::page(&ran.evidence).write(path)?;
     }
-    match unrestored {
-        None => Ok(evidence),
-        Some(error) => Err(error),
-    }
+    Ok(ran)
 }
 
 /// Applies the rules to a document of this suite, whatever findings it has itself.

@@ -20,10 +20,7 @@ use super::plan;
 use super::restore::RestoreFile;
 use super::scenario::{catalog, Kind, Need, Node, Scenario, Special};
 use super::summary::Summary;
-use super::{bars, figures, findings, SUITE};
-
-/// No repeat of a scenario is begun that would end later than so long after the beginning.
-pub const LIMIT: Duration = Duration::from_secs(57 * 60);
+use super::{bars, figures, findings, Ran, SUITE};
 
 /// The kind of scenario that needs a reader who is in the way for at least [`LEAST_WAIT`].
 const CANCELLED_WAIT: Kind = Kind::Special(Special::CancelledWait);
@@ -41,16 +38,9 @@ pub struct Measured {
     pub notes: Vec<String>,
 }
 
-/// A run that has measured.
-pub(super) struct Done {
-    pub(super) evidence: Evidence,
-    /// Why not everything could be put back, or be seen to be: the run has failed then, but not for nothing.
-    pub(super) unrestored: Option<ReplicationError>,
-}
-
 /// Runs the suite on a runtime of one thread: the load is not to take more of the machine than it must, because the
 /// servers may be on it too.
-pub(super) fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Done, ReplicationError> {
+pub(super) fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Ran, ReplicationError> {
     let scenarios = chosen(options)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(ReplicationError::Runtime)?;
     runtime.block_on(whole(options, &scenarios, say))
@@ -74,7 +64,7 @@ async fn whole(
     options: &Options,
     scenarios: &[&'static Scenario],
     say: &(dyn Fn(&str) + Sync),
-) -> Result<Done, ReplicationError> {
+) -> Result<Ran, ReplicationError> {
     let mut interrupt = std::pin::pin!(interrupted());
     say("describing the machine");
     let mut evidence = Evidence::new(SUITE, Host::fingerprint(&options.dir)?);
@@ -138,7 +128,7 @@ async fn whole(
     evidence.findings.extend(found);
     bars::find_missed(&mut evidence);
     evidence.finish();
-    Ok(Done { evidence, unrestored })
+    Ok(Ran { evidence, unrestored })
 }
 
 /// Ends when somebody asks the process to end.
