@@ -40,7 +40,11 @@ fn matters(scenario: &Scenario) -> bool {
 /// The levels that are passes of their own. With feedback that nobody asked for, those that stop without it: whether it
 /// helps is all that is to be seen.
 fn levels(scenario: &Scenario, options: &Options, conditions: Conditions) -> Vec<Level> {
-    let levels = options.levels();
+    let mut levels = options.levels();
+    if options.levels.is_none() {
+        levels.extend(weaker(scenario, &levels));
+        levels.sort_unstable();
+    }
     if !is_one_level_a_pass(scenario.kind) {
         return vec![levels.iter().copied().max().unwrap_or(Level::RemoteApply)];
     }
@@ -51,6 +55,31 @@ fn levels(scenario: &Scenario, options: &Options, conditions: Conditions) -> Vec
         return levels.into_iter().filter(stops).collect();
     }
     levels
+}
+
+/// The levels that a scenario says go on, if those that are measured by default all stop: else nobody would see it.
+fn weaker(scenario: &Scenario, levels: &[Level]) -> Vec<Level> {
+    let from = scenario.expect.iter().find_map(|expect| match expect {
+        Expect::StallsFrom(from) => Some(*from),
+        _ => None,
+    });
+    match from {
+        Some(from) if levels.iter().all(|level| *level >= from) => {
+            Level::ALL.into_iter().filter(|level| *level < from).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// No repeat of a scenario is begun that would end later than so long after the beginning. A default run is to take an
+/// hour at most; what it was not guessed right by, and clearing up, have the rest.
+pub const LIMIT: Duration = Duration::from_secs(57 * 60);
+
+/// Whether a repeat may begin `elapsed` after the beginning of the run, by how long the longest one `before` took, or if
+/// there was none by a `guess`.
+#[must_use]
+pub fn has_time(elapsed: Duration, before: Option<Duration>, guess: Duration) -> bool {
+    elapsed + before.unwrap_or(guess) < LIMIT
 }
 
 /// How long a pass takes, roughly, on a machine of today. Only for telling how much is left; what passes did take puts

@@ -16,7 +16,7 @@ use super::outcome::{Conditions, Outcome, Staleness};
 use super::pair::{Pair, APPLICATION_NAME};
 use super::pass::text::Names;
 use super::pass::{self, failed, run_on_primary, staleness, within, Bench, Unit, PATIENCE};
-use super::plan;
+use super::plan::{self, LIMIT};
 use super::restore::RestoreFile;
 use super::scenario::{catalog, Kind, Need, Node, Scenario, Special};
 use super::summary::Summary;
@@ -285,7 +285,7 @@ impl Run<'_> {
             if outcome.skipped.is_some() || outcome.failed.is_some() {
                 continue;
             }
-            if !self.has_time(scenario) {
+            if !self.has_time(scenario, units.len()) {
                 match repeat {
                     0 => outcome.skipped = Some("the time of the run was over".to_owned()),
                     _ => cut.push(format!("S{} ({} of {})", scenario.number, repeat, options.repeats())),
@@ -327,10 +327,19 @@ impl Run<'_> {
         Ok(measured)
     }
 
-    /// Whether another repeat would end in time, if it takes as long as the ones before.
-    fn has_time(&self, scenario: &Scenario) -> bool {
+    /// Whether another repeat would end in time, if it takes as long as the ones before; the first, as long as is guessed.
+    fn has_time(&self, scenario: &Scenario, units: usize) -> bool {
         let before = self.took.iter().filter(|(number, _)| *number == scenario.number).map(|(_, took)| *took);
-        self.begin.elapsed() + before.max().unwrap_or_default() < LIMIT
+        let guess = plan::guess(scenario, self.bench.options) * u32::try_from(units).unwrap_or(u32::MAX);
+        plan::has_time(self.begin.elapsed(), before.max(), guess.mul_f64(self.pace()))
+    }
+
+    /// How many times as long as guessed passes have taken so far.
+    fn pace(&self) -> f64 {
+        match self.done.is_zero() {
+            true => 1.0,
+            false => self.begin.elapsed().as_secs_f64() / self.done.as_secs_f64(),
+        }
     }
 
     async fn repeat_of(
@@ -384,11 +393,7 @@ impl Run<'_> {
             what.push_str(&format!(", {} of {repeats}", unit.repeat + 1));
         }
         // What was guessed, put right by how wrong the guesses have been.
-        let pace = match self.done.is_zero() {
-            true => 1.0,
-            false => self.begin.elapsed().as_secs_f64() / self.done.as_secs_f64(),
-        };
-        let left = self.left.mul_f64(pace).min(LIMIT.saturating_sub(self.begin.elapsed()));
+        let left = self.left.mul_f64(self.pace()).min(LIMIT.saturating_sub(self.begin.elapsed()));
         format!("{what} (about {} left)", rounded(left))
     }
 

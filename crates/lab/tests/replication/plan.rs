@@ -3,10 +3,11 @@
 use duramen_lab::replication::outcome::Conditions;
 use duramen_lab::replication::pass::text::Names;
 use duramen_lab::replication::pass::{is_one_level_a_pass, Unit};
-use duramen_lab::replication::plan::{guess, units};
+use duramen_lab::replication::plan::{guess, has_time, units, LIMIT};
 use duramen_lab::replication::scenario::{catalog, Expect, Kind, Scenario};
 use duramen_lab::replication::{Level, Options};
 use duramen_measure::entropy;
+use std::time::Duration;
 
 fn options(change: impl FnOnce(&mut Options)) -> Options {
     let mut options = Options::new("nowhere", "duramen");
@@ -45,6 +46,30 @@ fn feedback_that_is_asked_for_is_tried_at_all_levels() {
     assert!(units.iter().all(|unit| unit.conditions.feedback));
 }
 
+/// Its text says that they go on; by default only levels were measured that stop.
+#[test]
+fn without_a_standby_the_levels_that_go_on_are_measured_too() {
+    for quick in [false, true] {
+        let units = planned(19, &options(|options| options.quick = quick), 1);
+        for level in [Level::Off, Level::Local, Level::RemoteApply] {
+            assert_eq!(count(&units, |unit| unit.level == level), 1, "{level}");
+        }
+        let others = planned(2, &options(|options| options.quick = quick), 1);
+        assert_eq!(count(&others, |unit| unit.level < Level::RemoteWrite), 0, "remote_write goes on there");
+    }
+    let asked = options(|options| options.levels = Some(vec![Level::RemoteApply]));
+    assert_eq!(planned(19, &asked, 1).len(), 1, "what is asked for is what is measured");
+}
+
+#[test]
+fn no_repeat_begins_that_would_end_too_late_not_even_the_first() {
+    let (s, minutes) = (Duration::from_secs, |minutes: u64| Duration::from_secs(minutes * 60));
+    assert!(LIMIT < minutes(60));
+    assert!(has_time(minutes(10), None, s(30)) && has_time(minutes(10), Some(s(30)), s(10_000)));
+    assert!(!has_time(LIMIT - s(1), None, s(30)), "a first repeat is guessed");
+    assert!(!has_time(minutes(50), Some(minutes(8)), s(1)), "another one takes as long as the last");
+}
+
 #[test]
 fn a_quick_run_does_without_feedback() {
     let units = planned(2, &options(|options| options.quick = true), 1);
@@ -78,7 +103,9 @@ fn every_scenario_is_planned_under_every_kind_of_run() {
             let units = units(scenario, &options, 0, &mut entropy::rng(1));
             assert!(!units.is_empty(), "S{}", scenario.number);
             assert!(!guess(scenario, &options).is_zero());
-            let passes = if is_one_level_a_pass(scenario.kind) { options.levels().len() } else { 1 };
+            let mut passes = if is_one_level_a_pass(scenario.kind) { options.levels().len() } else { 1 };
+            // Those that go on without a standby.
+            passes += if scenario.number == 19 { 2 } else { 0 };
             assert_eq!(count(&units, |unit| !unit.conditions.feedback), passes, "S{}", scenario.number);
             let matters = |expect: &Expect| matches!(expect, Expect::FeedbackHelps(_));
             if !quick && scenario.kind == Kind::Stall && scenario.expect.iter().any(matters) {
