@@ -91,7 +91,7 @@ async fn whatever_is_wrong_is_told_with_what_mends_it_and_nothing_is_changed() {
 
     // Without rights.
     let primary = user.client(Node::Primary).await;
-    primary.batch_execute("CREATE ROLE modest LOGIN").await.unwrap();
+    primary.batch_execute("CREATE ROLE modest LOGIN; CREATE ROLE \"Mod est\" LOGIN").await.unwrap();
     user.pair().caught_up(std::time::Duration::from_secs(20)).await.unwrap();
     let modest = Options {
         primary: other(&primary_dsn, "user=postgres", "user=modest"),
@@ -101,11 +101,20 @@ async fn whatever_is_wrong_is_told_with_what_mends_it_and_nothing_is_changed() {
     let lines = refusal(&modest).await;
     assert_eq!(lines.len(), 2, "{lines:#?}");
     assert!(lines.iter().all(|line| line.contains("ALTER ROLE modest SUPERUSER")), "{lines:#?}");
-    primary.batch_execute("DROP ROLE modest").await.unwrap();
+    let modest = Options {
+        primary: other(&primary_dsn, "user=postgres", "user='Mod est'"),
+        standby: other(&standby_dsn, "user=postgres", "user='Mod est'"),
+        ..good.clone()
+    };
+    let lines = refusal(&modest).await;
+    assert!(lines.iter().all(|line| line.contains("ALTER ROLE \"Mod est\" SUPERUSER")), "{lines:#?}");
+    primary.batch_execute("DROP ROLE modest; DROP ROLE \"Mod est\"").await.unwrap();
 
     // A database in the way.
     primary.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await.unwrap();
-    assert_refused(&good, &[&format!("DROP DATABASE {DATABASE}")]).await;
+    assert_refused(&good, &["duramen lab restore", &format!("DROP DATABASE {DATABASE}")]).await;
+    let line = refusal(&good).await.remove(0);
+    assert!(line.find("lab restore") < line.find("DROP DATABASE"), "what loses nothing comes first: {line}");
     primary.batch_execute(&format!("DROP DATABASE {DATABASE}")).await.unwrap();
 
     // Restore files that nobody can read.

@@ -133,13 +133,13 @@ async fn rights(primary: &Endpoint, standby: &Endpoint) -> Result<Vec<String>, R
             node,
             endpoint
                 .client
-                .query_one("SELECT current_user::text, current_setting('is_superuser') = 'on'", &[]),
+                .query_one("SELECT current_user::text, current_setting('is_superuser') = 'on', quote_ident(current_user)", &[]),
         )
         .await?;
-        let (role, superuser): (String, bool) = (row.get(0), row.get(1));
+        let (role, superuser, quoted): (String, bool, String) = (row.get(0), row.get(1), row.get(2));
         if !superuser {
             lines.push(format!(
-                "the role {role} is no superuser on the {}; connect as one, or on the primary: ALTER ROLE {role} SUPERUSER;",
+                "the role {role} is no superuser on the {}; connect as one, or on the primary: ALTER ROLE {quoted} SUPERUSER;",
                 node_name(node)
             ));
         }
@@ -412,7 +412,7 @@ async fn objects(primary: &Client) -> Result<Vec<String>, ReplicationError> {
     let mut lines = Vec::new();
     if row.get(0) {
         lines.push(format!(
-            "there is a database {DATABASE} already, which the run makes and drops; if nobody needs it, on the primary: DROP DATABASE {DATABASE};"
+            "there is a database {DATABASE} already, which the run makes and drops; if an earlier run has left it, run: duramen lab restore; else, if nobody needs it, on the primary: DROP DATABASE {DATABASE};"
         ));
     }
     if !row.get::<_, bool>(1) {
