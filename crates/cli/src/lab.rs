@@ -51,7 +51,7 @@ pub(crate) enum Lab {
     /// Run a suite
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(Suite),
-    /// Apply the rules of the suites `store` and `replication` to evidence of an earlier run
+    /// Apply the rules of the suites to evidence of earlier runs
     #[command(after_help = diagnose::EXAMPLES)]
     Diagnose(diagnose::Diagnose),
     /// Say what differs between two variants, and how sure that is

@@ -57,8 +57,13 @@ fn a_small_run_prints_the_matrix_and_its_evidence_can_be_diagnosed() {
     let output = duramen(home.path(), &["lab", "diagnose", file.to_str().unwrap(), "--json"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(found[0]["rule"], "read_syncs_or_appends", "{found}");
-    assert_eq!(found[0]["severity"], "problem", "{found}");
+    let first = &found[0]["findings"][0];
+    assert_eq!(
+        (&first["rule"], &first["severity"]),
+        (&"read_syncs_or_appends".into(), &"problem".into()),
+        "{found}"
+    );
+    assert_eq!(found[0]["suite"], "store", "{found}");
 }
 
 #[test]

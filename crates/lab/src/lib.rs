@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`branches`] | PostgreSQL branches out of the prepared pool, a hundred at once |
 //! | [`compare`] | nothing itself: it compares what two variants measured |
+//! | [`diagnosis`] | nothing itself: it applies the rules of the suites to their documents |
 //! | [`functions`] | durable functions under load, against kills, and over time |
 //! | [`packs`] | access graphs in one file, against SQLite |
 //! | [`replication`] | what each level of `synchronous_commit` costs, and why |
@@ -15,8 +16,11 @@
 
 pub mod branches;
 pub mod compare;
+pub mod diagnosis;
 pub mod functions;
 pub mod packs;
 pub mod replication;
+pub mod rules;
 mod scratch;
 pub mod store;
+mod text;

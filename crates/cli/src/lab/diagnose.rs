@@ -1,47 +1,52 @@
-//! `duramen lab diagnose`: the rules of a suite over evidence of an earlier run.
+//! `duramen lab diagnose`: the rules of the suites over evidence of earlier runs.
 
 use crate::{
     context::{Context, Outcome},
-    failure::{Failure, FAILED},
+    failure::FAILED,
     output,
 };
 use clap::Args;
-use duramen_lab::{replication, store};
-use duramen_measure::evidence::{Evidence, Severity};
+use duramen_lab::diagnosis::{print_table, Diagnosis};
+use duramen_measure::evidence::Evidence;
 use std::{path::PathBuf, process::ExitCode};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   duramen lab diagnose out/store.json
+  duramen lab diagnose out/*.json
   duramen lab diagnose out/replication.json --json
 
-Exit status: 1 when a problem is found";
+Rules look at the document alone, whatever findings it has itself: those of its suite (odd costs, stalls, missed bars)
+and those that hold for all (failed checks, a busy machine, an fsync that reaches no disk, few repeats). Of a suite that
+is not known, the latter are applied.
+
+Exit status: 1 when a problem is found, or a file cannot be read";
 
 #[derive(Debug, Args)]
 pub(crate) struct Diagnose {
-    /// An evidence document of the suite `store` or `replication`
-    file: PathBuf,
+    /// Evidence documents, of any suites
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
 }
 
 pub(super) fn run(context: &Context, diagnose: &Diagnose) -> Outcome {
-    let read = |error| Failure::StoreLab(store::StoreLabError::Evidence(error));
-    let evidence = Evidence::read(&diagnose.file).map_err(read)?;
-    let (found, text) = if evidence.suite == replication::SUITE {
-        let found = replication::diagnose(&evidence);
-        let text = replication::print_findings(&found);
-        (found, text)
-    } else {
-        let found = store::diagnose(&evidence)?;
-        let text = store::print_findings(&found);
-        (found, text)
-    };
-    if context.json {
-        output::json(&found)?;
-    } else if found.is_empty() {
-        output::line("nothing was found");
-    } else {
-        output::line(text.trim_end());
+    let mut diagnoses = Vec::new();
+    let mut unread = Vec::new();
+    for file in &diagnose.files {
+        match Evidence::read(file) {
+            Ok(evidence) => diagnoses.push(Diagnosis::of(file.display().to_string(), &evidence)),
+            // One that cannot be read keeps no other from being looked at.
+            Err(error) => unread.push(error),
+        }
     }
-    let is_problem = found.iter().any(|finding| finding.severity == Severity::Problem);
-    Ok(if is_problem { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    if context.json {
+        output::json(&diagnoses)?;
+    } else if !diagnoses.is_empty() {
+        output::line(print_table(&diagnoses).trim_end());
+    }
+    for error in &unread {
+        output::error(error);
+    }
+    let is_wrong = !unread.is_empty() || diagnoses.iter().any(Diagnosis::has_problem);
+    Ok(if is_wrong { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }

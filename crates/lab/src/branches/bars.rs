@@ -4,8 +4,10 @@
 //! that was taken under another load than its bar is shown, and is said to be unlike it rather than to meet
 //! it.
 
-use duramen_measure::evidence::{Evidence, Measurement, Severity};
+use duramen_measure::evidence::{Evidence, Finding, Measurement, Severity};
 use serde_json::Value;
+
+use crate::rules::finding;
 
 /// Which figure of a distribution a bar is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,11 +230,11 @@ pub fn compare(evidence: &Evidence) -> Vec<Row> {
     rows
 }
 
-/// Adds a finding for every bar that was missed.
-pub fn find_missed(evidence: &mut Evidence) {
-    for row in compare(evidence).into_iter().filter(|row| row.outcome == Outcome::Missed) {
-        evidence.find("bar_missed", Severity::Warning, row.measured, row.sentence());
-    }
+/// A finding for every bar that was missed.
+#[must_use]
+pub fn missed(evidence: &Evidence) -> Vec<Finding> {
+    let rows = compare(evidence).into_iter().filter(|row| row.outcome == Outcome::Missed);
+    rows.map(|row| finding("bar_missed", Severity::Warning, row.measured, row.sentence())).collect()
 }
 
 /// A value with its unit, as people read it: memory in decimal megabytes or gigabytes, ratios bare.

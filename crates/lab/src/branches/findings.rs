@@ -1,10 +1,16 @@
 //! What a reader must know beside the figures.
 
 use duramen_branches::model::Status;
-use duramen_measure::evidence::{Evidence, Severity};
+use duramen_measure::evidence::{Evidence, Finding, Severity};
+use serde_json::Value;
 
+use super::bars;
 use super::client::{Failure, Lived};
 use super::options::{Options, Runner, Write};
+use crate::rules::finding;
+
+/// What the document says of a daemon that was there before the run.
+pub(crate) const RUNNING_BEFORE: &str = "running before";
 
 /// So many failures are told in full; all are counted.
 const SHOWN: usize = 5;
@@ -91,79 +97,75 @@ fn fsync_setting(options: &Options) -> Option<&str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// Whether branches run without flushing, as far as the options say.
-fn fsync_off(options: &Options) -> bool {
-    let Some(value) = fsync_setting(options).map(str::to_ascii_lowercase) else { return !options.durable };
-    // The server takes these words and their beginnings for false.
-    value.len() >= 2 && ["off", "false", "no"].iter().any(|word| word.starts_with(&value)) || value == "0"
-}
-
-/// Adds the findings that follow from the options and the daemon.
-pub(crate) fn note_conditions(options: &Options, status: &Status, own_daemon: bool, evidence: &mut Evidence) {
-    if fsync_off(options) && options.write != Write::None {
-        evidence.find(
-            "fsync_off",
-            Severity::Warning,
-            None,
-            "Write figures (write_ms, write_server_ms) were taken with fsync=off: a branch's commits are not flushed \
-             to disk and do not survive a crash of the machine. Measure with --durable for the other row.",
-        );
-    }
+/// Notes what only the daemon knows of the conditions, and that the branches are not what is measured here if so.
+pub(crate) fn note_daemon(options: &Options, status: &Status, evidence: &mut Evidence) {
     if status.degraded {
         evidence.invalidate(format!(
             "degraded: plain copies ({}). Branches are copied byte by byte, which is not what is measured here.",
             status.volumes_reason
         ));
     }
-    if !own_daemon {
-        evidence.find(
-            "running_daemon",
-            Severity::Info,
-            None,
-            "The daemon was running already: its own volumes and way of refilling hold, not those of the options.",
-        );
-    }
     let others: u32 =
         status.pools.iter().filter(|pool| pool.source != options.source).map(|pool| pool.target).sum();
-    if others > 0 {
+    evidence.configure("other_pools", others);
+    let is_ours = |pool: &&duramen_branches::model::PoolView| {
+        pool.source == options.source && pool.policy == options.write.policy()
+    };
+    evidence.configure("pool_kept", status.pools.iter().find(is_ours).map(|pool| pool.target));
+}
+
+/// Everything that the rules find in a document: the conditions of the run, and missed bars.
+pub(crate) fn of(evidence: &Evidence) -> Vec<Finding> {
+    let text = |name: &str| evidence.config.get(name).and_then(Value::as_str);
+    let count = |name: &str| evidence.config.get(name).and_then(Value::as_u64);
+    let mut found = Vec::new();
+    let mut add = |rule, severity, figure, text: String| found.push(finding(rule, severity, figure, text));
+    if is_unflushed(evidence) && text("write").is_some_and(|write| write != Write::None.name()) {
+        let text = "Write figures (write_ms, write_server_ms) were taken with fsync=off: a branch's commits are not \
+                    flushed to disk and do not survive a crash of the machine. Measure with --durable for the other row.";
+        add("fsync_off", Severity::Warning, None, text.to_owned());
+    }
+    if text("daemon") == Some(RUNNING_BEFORE) {
+        let text = "The daemon was running already: its own volumes and way of refilling hold, not those of the options.";
+        add("running_daemon", Severity::Info, None, text.to_owned());
+    }
+    if let Some(others) = count("other_pools").filter(|others| *others > 0) {
         let text = format!("Pools of other sources keep {others} more branches ready in this home.");
-        evidence.find("other_pools", Severity::Warning, Some(f64::from(others)), text);
+        add("other_pools", Severity::Warning, Some(others as f64), text);
     }
-    let pool = status
-        .pools
-        .iter()
-        .find(|pool| pool.source == options.source && pool.policy == options.write.policy());
-    if let Some(pool) = pool.filter(|pool| pool.target < options.pool_size()) {
-        let text = format!(
-            "The daemon keeps {} branches ready, not the {} that were asked for: more do not fit.",
-            pool.target,
-            options.pool_size()
-        );
-        evidence.find("pool_cut", Severity::Warning, Some(f64::from(pool.target)), text);
+    if let (Some(kept), Some(pool)) = (count("pool_kept"), count("pool")) {
+        if kept < pool {
+            let text = format!(
+                "The daemon keeps {kept} branches ready, not the {pool} that were asked for: more do not fit."
+            );
+            add("pool_cut", Severity::Warning, Some(kept as f64), text);
+        }
     }
-    if options.pool_size() < options.concurrency {
-        let text = format!(
-            "The pool holds {} branches for {} clients: some leases wait for the refill.",
-            options.pool_size(),
-            options.concurrency
-        );
-        evidence.find("small_pool", Severity::Warning, None, text);
+    if let (Some(pool), Some(clients)) = (count("pool"), count("concurrency")) {
+        if pool < clients {
+            let text = format!(
+                "The pool holds {pool} branches for {clients} clients: some leases wait for the refill."
+            );
+            add("small_pool", Severity::Warning, None, text);
+        }
     }
-    if options.runner == Runner::Wire {
-        evidence.find(
-            "wire",
-            Severity::Info,
-            None,
-            "Queries went over a new PostgreSQL connection to each branch. wire_first_query_ms holds the connection; \
-             first_query_ms is the query alone.",
-        );
+    if text("runner") == Some(Runner::Wire.name()) {
+        let text =
+            "Queries went over a new PostgreSQL connection to each branch. wire_first_query_ms holds the \
+                    connection; first_query_ms is the query alone.";
+        add("wire", Severity::Info, None, text.to_owned());
     }
-    let load = evidence.host.load_average[0];
-    if load > evidence.host.cores as f64 {
-        let text = format!(
-            "The load average was {load:.1} on {} cores when the run began: other work took part of the machine.",
-            evidence.host.cores
-        );
-        evidence.find("busy_machine", Severity::Warning, Some(load), text);
-    }
+    found.extend(bars::missed(evidence));
+    found
+}
+
+/// Whether branches ran without flushing, as far as the options say. A document that does not say is not of a run.
+fn is_unflushed(evidence: &Evidence) -> bool {
+    let settings = evidence.config.get("settings").and_then(Value::as_object);
+    let set = settings.and_then(|all| all.iter().find(|(name, _)| name.eq_ignore_ascii_case("fsync")));
+    let Some(value) = set.and_then(|(_, value)| value.as_str()).map(str::to_ascii_lowercase) else {
+        return evidence.config.get("durable").and_then(Value::as_bool) == Some(false);
+    };
+    // The server takes these words and their beginnings for false.
+    value.len() >= 2 && ["off", "false", "no"].iter().any(|word| word.starts_with(&value)) || value == "0"
 }

@@ -33,13 +33,18 @@ mod table;
 mod wire;
 pub mod workload;
 
-use duramen_measure::evidence::Evidence;
+use duramen_measure::evidence::{Evidence, Finding};
+
+use crate::text;
 
 pub use error::LabError;
 pub use options::{parse_count, Options, Runner, Write};
 pub use report::page;
 pub use rounds::RoundFigures;
 pub use table::print_table;
+
+/// The name of the suite in its evidence.
+pub const SUITE: &str = "branches";
 
 /// Runs the suite and writes the documents that `options` names.
 ///
@@ -66,11 +71,13 @@ pub async fn run(options: Options, say: &dyn Fn(&str)) -> Result<Evidence, LabEr
         measured.leftovers.add(checks::left_in_home(&options.home));
     }
     let (evidence, rounds) = measured.conclude();
-    if let Some(path) = &options.json {
-        evidence.write(path)?;
-    }
-    if let Some(path) = &options.html {
-        report::page(&evidence, &rounds).write(path)?;
-    }
+    let (json, html) = (options.json.as_deref(), options.html.as_deref());
+    text::write::<LabError>(&evidence, json, html, || report::page(&evidence, &rounds))?;
     Ok(evidence)
+}
+
+/// Applies the rules to a document of this suite, whatever findings it has itself.
+#[must_use]
+pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
+    findings::of(evidence)
 }

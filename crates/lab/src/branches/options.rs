@@ -136,6 +136,7 @@ impl Options {
         let settings: serde_json::Map<_, _> =
             self.settings.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         evidence.configure("home", self.home.display().to_string());
+        evidence.configure("optimised", !cfg!(debug_assertions));
         evidence.configure("rounds", self.rounds);
         evidence.configure("concurrency", self.concurrency);
         evidence.configure("write", self.write.name());

@@ -6,6 +6,8 @@ use duramen_measure::host::Host;
 use duramen_measure::{clock, entropy};
 use serde_json::json;
 
+use crate::rules;
+
 use super::control::Control;
 use super::daemon::Reached;
 use super::error::LabError;
@@ -16,7 +18,7 @@ use super::probe;
 use super::rounds::{self, RoundFigures};
 use super::settle::{self, until_settled};
 use super::source::{self, Prepared};
-use super::{bars, checks, cold, scale, wire};
+use super::{checks, cold, scale, wire};
 
 /// What was measured, while it is not yet known what the daemon leaves behind.
 pub(crate) struct Measured {
@@ -36,7 +38,10 @@ impl Measured {
         };
         let (passed, detail) = self.leftovers.outcome(looked);
         self.evidence.check("nothing_left_behind", passed, detail);
-        bars::find_missed(&mut self.evidence);
+        let found = findings::of(&self.evidence);
+        self.evidence.findings.extend(found);
+        let conditions = rules::conditions(&self.evidence);
+        self.evidence.findings.extend(conditions);
         self.evidence.finish();
         (self.evidence, self.rounds)
     }
@@ -53,7 +58,7 @@ pub(crate) async fn measure(
     say("describing the machine");
     // This blocks for two seconds at most, while nothing else runs here.
     let host = Host::fingerprint(&options.home)?;
-    let mut evidence = Evidence::new("branches", host);
+    let mut evidence = Evidence::new(super::SUITE, host);
     if !options.command.is_empty() {
         evidence.command.clone_from(&options.command);
     }
@@ -84,7 +89,7 @@ async fn with_source(
     let warm_ms = clock::ms(begin.elapsed());
     let status = control.status().await?;
     note_daemon(&status, prepared, seed, measured);
-    findings::note_conditions(options, &status, measured.own_daemon, &mut measured.evidence);
+    findings::note_daemon(options, &status, &mut measured.evidence);
     let mut outcomes = Outcomes::default();
     if let Err(reason) = settled.status() {
         measured.evidence.invalidate(format!("the pool never filled: {reason}"));
@@ -181,7 +186,7 @@ fn note_daemon(status: &Status, prepared: &Prepared, seed: u64, measured: &mut M
     evidence.configure("volumes", status.volumes.to_string());
     evidence.configure("volumes_reason", status.volumes_reason.as_str());
     evidence.configure("daemon_version", status.version.as_str());
-    evidence.configure("daemon", if measured.own_daemon { "its own" } else { "running before" });
+    evidence.configure("daemon", if measured.own_daemon { "its own" } else { findings::RUNNING_BEFORE });
     // A number of 64 bits is not kept by every reader of JSON.
     evidence.configure("seed", seed.to_string());
 }

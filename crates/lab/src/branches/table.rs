@@ -1,12 +1,11 @@
 //! The outcome as a table for a terminal.
 
-use std::fmt::Write as _;
-
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use duramen_measure::evidence::{Evidence, Measurement};
 use serde_json::Value;
 
 use super::bars::{compare, number, quantity, Outcome, Row};
+use crate::text::outcome;
 
 const HEADERS: [&str; 9] =
     ["measurement", "count", "p50", "p95", "p99", "max", "bar", "reference", "verdict"];
@@ -33,19 +32,7 @@ pub fn print_table(evidence: &Evidence) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let mut text = format!("{table}\n\n");
-    for check in &evidence.checks {
-        let word = if check.passed { "pass" } else { "FAIL" };
-        writeln!(text, "{word}  {}: {}", check.name, check.detail).ok();
-    }
-    if !evidence.findings.is_empty() {
-        text.push('\n');
-    }
-    for finding in &evidence.findings {
-        writeln!(text, "{}: {}", finding.severity, finding.text).ok();
-    }
-    writeln!(text, "\nverdict: {}", evidence.verdict).ok();
-    text
+    format!("{table}\n\n{}", outcome(evidence))
 }
 
 /// Whether a figure is of writes that were not flushed, which is said beside it.

@@ -1,11 +1,13 @@
 //! The bars: what each figure must reach on two cores that the server, the worker and the load share. Set before
 //! measuring, beside what the reference reached on a machine of that kind.
 
-use duramen_measure::evidence::{Evidence, Severity};
+use duramen_measure::evidence::{Evidence, Finding, Severity};
 use serde_json::Value;
 
 use super::options::Sizes;
 pub use crate::branches::bars::{number, Outcome};
+
+use crate::rules::finding;
 
 /// Where one fsync takes longer than this, in milliseconds, concurrency 128 stands in for 32.
 pub const SLOW_SYNC_MS: f64 = 1.0;
@@ -276,9 +278,9 @@ pub fn compare(evidence: &Evidence) -> Vec<Row> {
     BARS.iter().filter_map(row).collect()
 }
 
-/// Adds a finding for every bar that was missed.
-pub fn find_missed(evidence: &mut Evidence) {
-    for row in compare(evidence).into_iter().filter(|row| row.outcome == Outcome::Missed) {
-        evidence.find("bar_missed", Severity::Warning, Some(row.measured), row.sentence());
-    }
+/// A finding for every bar that was missed.
+#[must_use]
+pub fn missed(evidence: &Evidence) -> Vec<Finding> {
+    let rows = compare(evidence).into_iter().filter(|row| row.outcome == Outcome::Missed);
+    rows.map(|row| finding("bar_missed", Severity::Warning, Some(row.measured), row.sentence())).collect()
 }

@@ -1,14 +1,14 @@
 //! What a reader should know beside the figures, in words: what limits, and what is odd.
 
-use duramen_measure::evidence::{Evidence, Severity};
+use duramen_measure::evidence::{Evidence, Finding, Severity};
+use serde_json::Value;
 
-use super::bars::{counted_at, fsync_ms, number};
-use super::options::{Options, FULL_SECONDS};
+use super::bars::{self, counted_at, fsync_ms, number};
+use super::options::FULL_SECONDS;
+use crate::rules::finding;
 
 /// Above this share of all processors, they are what limits.
 const BUSY: f64 = 0.85;
-/// An fsync that is cheaper than this, in milliseconds, reaches no disk.
-const REAL_SYNC_MS: f64 = 0.02;
 /// The concurrency at which it was looked who uses the processors.
 const LOOKED_AT: usize = 32;
 /// Of a backlog that is done in order, half is done at half time.
@@ -18,14 +18,17 @@ const SETTLED_MS: f64 = 5_000.0;
 /// A kind of instances takes so many times as long beside others as alone before it is told.
 const BESIDE: f64 = 3.0;
 
-/// Adds what follows from the figures.
-pub(crate) fn note(options: &Options, evidence: &mut Evidence) {
-    what_limits(evidence);
-    by_part(evidence);
-    backlog(evidence);
-    after_kills(evidence);
-    mixed(evidence);
-    conditions(options, evidence);
+/// Everything that the rules find, the missed bars included.
+pub(crate) fn of(evidence: &Evidence) -> Vec<Finding> {
+    let mut found = Vec::new();
+    what_limits(evidence, &mut found);
+    by_part(evidence, &mut found);
+    backlog(evidence, &mut found);
+    after_kills(evidence, &mut found);
+    mixed(evidence, &mut found);
+    conditions(evidence, &mut found);
+    found.extend(bars::missed(evidence));
+    found
 }
 
 fn p50(evidence: &Evidence, name: &str) -> Option<f64> {
@@ -33,7 +36,7 @@ fn p50(evidence: &Evidence, name: &str) -> Option<f64> {
 }
 
 /// Processors, or waiting: who has them at the concurrency that was looked at.
-fn what_limits(evidence: &mut Evidence) {
+fn what_limits(evidence: &Evidence, found: &mut Vec<Finding>) {
     let cores = |part: &str| p50(evidence, &format!("cores_used/{part}"));
     let (Some(postgres), Some(worker), Some(load)) = (cores("postgres"), cores("worker"), cores("load"))
     else {
@@ -62,11 +65,11 @@ fn what_limits(evidence: &mut Evidence) {
             "The processors do not limit: the parts wait for each other or for the disk. Look at the finding `waits`."
         }
     );
-    evidence.find("what_limits", Severity::Info, Some(used), text);
+    found.push(finding("what_limits", Severity::Info, Some(used), text));
 }
 
 /// Where the time of one instance goes when it is alone.
-fn by_part(evidence: &mut Evidence) {
+fn by_part(evidence: &Evidence, found: &mut Vec<Finding>) {
     let fsync = fsync_ms(evidence);
     let (Some(whole), Some(start)) = (p50(evidence, "end_to_end_ms/c=1"), p50(evidence, "start_ms/c=1"))
     else {
@@ -80,15 +83,7 @@ fn by_part(evidence: &mut Evidence) {
         number((whole - start).max(0.0)),
         number(fsync)
     );
-    evidence.find("alone", Severity::Info, Some(whole), text);
-    if fsync < REAL_SYNC_MS {
-        let text = format!(
-            "One fsync takes {} us: no disk is that fast, so a cache answers. Durable figures will be larger \
-             elsewhere.",
-            number(fsync * 1e3)
-        );
-        evidence.find("fast_sync", Severity::Warning, Some(fsync * 1e3), text);
-    }
+    found.push(finding("alone", Severity::Info, Some(whole), text));
     let counted = counted_at(fsync);
     if counted != LOOKED_AT {
         let text = format!(
@@ -96,11 +91,11 @@ fn by_part(evidence: &mut Evidence) {
              {counted}.",
             number(fsync)
         );
-        evidence.find("slow_sync", Severity::Info, Some(fsync), text);
+        found.push(finding("slow_sync", Severity::Info, Some(fsync), text));
     }
 }
 
-fn backlog(evidence: &mut Evidence) {
+fn backlog(evidence: &Evidence, found: &mut Vec<Finding>) {
     let Some(half) = p50(evidence, "backlog_half_done_at") else { return };
     if !IN_ORDER.contains(&half) {
         let text = format!(
@@ -108,22 +103,22 @@ fn backlog(evidence: &mut Evidence) {
              before it begins more, or not at an even pace.",
             half * 100.0
         );
-        evidence.find("backlog_out_of_step", Severity::Warning, Some(half), text);
+        found.push(finding("backlog_out_of_step", Severity::Warning, Some(half), text));
     }
 }
 
-fn after_kills(evidence: &mut Evidence) {
+fn after_kills(evidence: &Evidence, found: &mut Vec<Finding>) {
     let Some(settled) = p50(evidence, "settled_ms").filter(|settled| *settled > SETTLED_MS) else { return };
     let text = format!(
         "After the last kill it took {} s until everything had ended: what a dead worker has taken is given back \
          only when it is believed dead.",
         number(settled / 1e3)
     );
-    evidence.find("slow_to_settle", Severity::Info, Some(settled), text);
+    found.push(finding("slow_to_settle", Severity::Info, Some(settled), text));
 }
 
 /// Trivial instances beside other kinds, against as many of them alone.
-fn mixed(evidence: &mut Evidence) {
+fn mixed(evidence: &Evidence, found: &mut Vec<Finding>) {
     let beside = p50(evidence, "mixed_ms/trivial");
     let alone = p50(evidence, "end_to_end_ms/c=16");
     let (Some(beside), Some(alone)) = (beside, alone) else { return };
@@ -134,36 +129,28 @@ fn mixed(evidence: &mut Evidence) {
             number(beside),
             number(alone)
         );
-        evidence.find("held_up_by_other_kinds", Severity::Warning, Some(beside / alone), text);
+        found.push(finding("held_up_by_other_kinds", Severity::Warning, Some(beside / alone), text));
     }
 }
 
 /// The conditions of the run.
-fn conditions(options: &Options, evidence: &mut Evidence) {
-    if cfg!(debug_assertions) {
-        let text = "This program was built without optimisation: its times say nothing, its counts do.";
-        evidence.find("not_optimised", Severity::Warning, None, text);
-    }
-    if options.seconds < FULL_SECONDS {
+fn conditions(evidence: &Evidence, found: &mut Vec<Finding>) {
+    let set = |name: &str| evidence.config.get(name);
+    let seconds = set("seconds").and_then(Value::as_f64).unwrap_or(FULL_SECONDS);
+    if seconds < FULL_SECONDS {
+        let kills = |name: &str| set(name).and_then(Value::as_u64).unwrap_or(0);
         let text = format!(
             "A rung lasted {} s instead of {FULL_SECONDS}, and the counts are smaller alike: {} kills of the worker, \
              {} of the server.",
-            number(options.seconds),
-            options.sizes().worker_kills,
-            options.sizes().postgres_kills
+            number(seconds),
+            kills("worker_kills"),
+            kills("postgres_kills")
         );
-        evidence.find("short_run", Severity::Warning, Some(options.seconds), text);
+        found.push(finding("short_run", Severity::Warning, Some(seconds), text));
     }
     let cores = evidence.host.cores;
     if cores != 2 {
         let text = format!("The bars are for two cores, and this machine has {cores}.");
-        evidence.find("other_machine", Severity::Warning, Some(cores as f64), text);
-    }
-    let load = evidence.host.load_average[0];
-    if load > cores as f64 {
-        let text = format!(
-            "The load average was {load:.1} on {cores} cores when the run began: other work took part of the machine."
-        );
-        evidence.find("busy_machine", Severity::Warning, Some(load), text);
+        found.push(finding("other_machine", Severity::Warning, Some(cores as f64), text));
     }
 }

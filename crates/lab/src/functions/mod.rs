@@ -35,7 +35,9 @@ mod throughput;
 mod waits;
 mod worker;
 
-use duramen_measure::evidence::Evidence;
+use duramen_measure::evidence::{Evidence, Finding};
+
+use crate::text;
 
 pub use error::FunctionsLabError;
 pub use options::{Options, Phase, Sizes, FULL_SECONDS, SOAK_MINUTES};
@@ -70,11 +72,13 @@ pub fn run(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Evidence, F
         let thread = scope.spawn(|| suite::run(options, say));
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
-    if let Some(path) = &options.json {
-        evidence.write(path)?;
-    }
-    if let Some(path) = &options.html {
-        report::page(&evidence).write(path)?;
-    }
+    let (json, html) = (options.json.as_deref(), options.html.as_deref());
+    text::write::<FunctionsLabError>(&evidence, json, html, || report::page(&evidence))?;
     Ok(evidence)
+}
+
+/// Applies the rules to a document of this suite, whatever findings it has itself.
+#[must_use]
+pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
+    findings::of(evidence)
 }

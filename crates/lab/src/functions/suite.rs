@@ -8,13 +8,14 @@ use duramen_postgres::ServerUser;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{signal, SignalKind};
 
+use crate::rules;
 use crate::scratch::Scratch;
 
 use super::bench::Bench;
 use super::error::FunctionsLabError;
 use super::options::{Options, Phase};
 use super::{
-    bars, calibration, checks, findings, idle, listing, mixed, restart, saturation, soak, throughput, SUITE,
+    calibration, checks, findings, idle, listing, mixed, restart, saturation, soak, throughput, SUITE,
 };
 
 /// Runs the phases on a runtime of one thread. When it returns, nothing that it has started is left.
@@ -88,8 +89,10 @@ async fn measure(
     let (failed, first) = bench.failed();
     evidence.checks.push(checks::every_instance_ended_well(failed, first));
     drop(bench);
-    findings::note(options, &mut evidence);
-    bars::find_missed(&mut evidence);
+    let found = findings::of(&evidence);
+    evidence.findings.extend(found);
+    let conditions = rules::conditions(&evidence);
+    evidence.findings.extend(conditions);
     evidence.finish();
     Ok(evidence)
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
-use duramen_measure::evidence::{Evidence, Finding, Measurement};
+use duramen_measure::evidence::{Evidence, Measurement};
 
 use super::bars::{compare, fsync_ms, number, quantity, Row};
+use crate::text::{outcome, table};
 
 /// The figures, the bars with what the reference reached, the checks and the findings, as text for a terminal.
 #[must_use]
@@ -25,19 +25,7 @@ pub fn print_table(evidence: &Evidence) -> String {
     if !rows.is_empty() {
         writeln!(text, "{}\n", table(&BAR_HEADERS, rows)).ok();
     }
-    for check in &evidence.checks {
-        let word = if check.passed { "pass" } else { "FAIL" };
-        writeln!(text, "{word}  {}: {}", check.name, check.detail).ok();
-    }
-    if !evidence.findings.is_empty() {
-        text.push('\n');
-    }
-    let mut sorted: Vec<&Finding> = evidence.findings.iter().collect();
-    sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    for finding in sorted {
-        writeln!(text, "{} {}: {}", finding.severity, finding.rule, finding.text).ok();
-    }
-    writeln!(text, "\nverdict: {}", evidence.verdict).ok();
+    text.push_str(&outcome(evidence));
     text
 }
 
@@ -85,19 +73,4 @@ pub(crate) fn bars(evidence: &Evidence) -> Vec<Vec<String>> {
         ]
     };
     compare(evidence).iter().map(row).collect()
-}
-
-fn table(headers: &[&str], rows: Vec<Vec<String>>) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(headers);
-    for row in rows {
-        table.add_row(row);
-    }
-    for column in 1..headers.len() {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }

@@ -1,8 +1,9 @@
 //! The bars: what each figure must reach on two cores. Set before measuring.
 
-use duramen_measure::evidence::{Evidence, Severity};
+use duramen_measure::evidence::{Evidence, Finding, Severity};
 
 use crate::branches::bars::number;
+use crate::rules::finding;
 
 /// What a figure must not exceed, or with `at_least` not fall below.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,15 +112,13 @@ pub fn compare(evidence: &Evidence) -> Vec<Row> {
     BARS.iter().filter_map(row).collect()
 }
 
-/// Adds a finding for each bar that was missed.
-pub fn find_missed(evidence: &mut Evidence) {
-    for row in compare(evidence).into_iter().filter(|row| !row.is_met()) {
-        let text = format!(
-            "{}: {} where {} was to be reached.",
-            row.bar.what,
-            quantity(row.measured, row.bar.unit),
-            row.limit()
-        );
-        evidence.find("bar_missed", Severity::Warning, Some(row.measured), text);
-    }
+/// A finding for each bar that was missed.
+#[must_use]
+pub fn missed(evidence: &Evidence) -> Vec<Finding> {
+    let text = |row: &Row| {
+        let measured = quantity(row.measured, row.bar.unit);
+        format!("{}: {measured} where {} was to be reached.", row.bar.what, row.limit())
+    };
+    let rows = compare(evidence).into_iter().filter(|row| !row.is_met());
+    rows.map(|row| finding("bar_missed", Severity::Warning, Some(row.measured), text(&row))).collect()
 }

@@ -17,7 +17,9 @@ mod suite;
 mod table;
 pub mod workload;
 
-use duramen_measure::evidence::Evidence;
+use duramen_measure::evidence::{Evidence, Finding};
+
+use crate::text;
 
 pub use alloc::Counting;
 pub use engine::EngineName;
@@ -37,11 +39,13 @@ pub const SUITE: &str = "packs";
 pub fn run(options: &Options, say: &dyn Fn(&str)) -> Result<Evidence, PacksLabError> {
     options.validate()?;
     let evidence = suite::run(options, say)?;
-    if let Some(path) = &options.json {
-        evidence.write(path)?;
-    }
-    if let Some(path) = &options.html {
-        report::page(&evidence).write(path)?;
-    }
+    let (json, html) = (options.json.as_deref(), options.html.as_deref());
+    text::write::<PacksLabError>(&evidence, json, html, || report::page(&evidence))?;
     Ok(evidence)
+}
+
+/// Applies the rules to a document of this suite, whatever findings it has itself: the bars that were missed.
+#[must_use]
+pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
+    bars::missed(evidence)
 }

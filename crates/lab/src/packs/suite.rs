@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use duramen_measure::entropy;
-use duramen_measure::evidence::{Evidence, Measurement, Severity};
+use duramen_measure::evidence::{Evidence, Measurement};
 use duramen_measure::host::Host;
 
 use super::engine::EngineName;
 use super::error::PacksLabError;
 use super::options::Options;
 use super::part::{Figures, Part};
-use super::{bars, SUITE};
+use super::SUITE;
+use crate::rules;
 
 pub(crate) fn run(options: &Options, say: &dyn Fn(&str)) -> Result<Evidence, PacksLabError> {
     std::fs::create_dir_all(&options.dir).map_err(PacksLabError::io("make the folder", &options.dir))?;
@@ -46,11 +47,10 @@ pub(crate) fn run(options: &Options, say: &dyn Fn(&str)) -> Result<Evidence, Pac
         }
     }
     check(&mut evidence, &all);
-    if cfg!(debug_assertions) {
-        let text = "This program was built without optimisation: its times say nothing, its counts do.";
-        evidence.find("not_optimised", Severity::Warning, None, text);
-    }
-    bars::find_missed(&mut evidence);
+    let found = super::diagnose(&evidence);
+    evidence.findings.extend(found);
+    let conditions = rules::conditions(&evidence);
+    evidence.findings.extend(conditions);
     evidence.finish();
     Ok(evidence)
 }

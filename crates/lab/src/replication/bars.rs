@@ -1,6 +1,8 @@
 //! The bars: what the suite itself must reach, so that what it tells of others can be believed. Set before measuring.
 
-use duramen_measure::evidence::{Evidence, Measurement, Severity};
+use duramen_measure::evidence::{Evidence, Finding, Measurement, Severity};
+
+use crate::rules::finding;
 
 pub use crate::branches::bars::{number, Outcome};
 
@@ -110,9 +112,9 @@ pub fn compare(evidence: &Evidence) -> Vec<Row> {
     BARS.iter().filter_map(row).collect()
 }
 
-/// Adds a finding for every bar that was missed.
-pub fn find_missed(evidence: &mut Evidence) {
-    for row in compare(evidence).into_iter().filter(|row| row.outcome == Outcome::Missed) {
-        evidence.find("bar_missed", Severity::Warning, Some(row.measured), row.sentence());
-    }
+/// A finding for every bar that was missed.
+#[must_use]
+pub fn missed(evidence: &Evidence) -> Vec<Finding> {
+    let rows = compare(evidence).into_iter().filter(|row| row.outcome == Outcome::Missed);
+    rows.map(|row| finding("bar_missed", Severity::Warning, Some(row.measured), row.sentence())).collect()
 }

@@ -241,7 +241,6 @@ fn in_each_block(
 }
 
 /// Records of a resource manager, or of those of its types whose names begin so: `Heap2/PRUNE` are three types since 17.
-/// (Up to 16 `Heap2/VACUUM` is one.)
 fn records(pass: &Pass, name: &str) -> u64 {
     count_of(pass.wal.records.iter().map(|(found, count, ..)| (found.as_str(), *count)), name)
 }

@@ -5,9 +5,10 @@
 use duramen_measure::evidence::{Evidence, Finding, Severity};
 
 use super::advice;
-use super::bars::number;
+use super::bars::{self, number};
 use super::level::Level;
 use super::summary::{AtLevel, Seen, Summary, Told, ToldInterval};
+use crate::rules;
 
 /// A level that stops for at least so long is worth a word; what a stall is begins there too.
 const STALL_S: f64 = 1.0;
@@ -437,24 +438,19 @@ pub fn invalid(summary: &Summary<'_>) -> Vec<Finding> {
     summary.seen().filter(|(_, seen)| !seen.unmet.is_empty()).map(text).collect()
 }
 
-/// Adds what a reader should know of the conditions of the run.
-pub fn note_conditions(evidence: &mut Evidence) {
-    if cfg!(debug_assertions) {
-        let text =
-            "This program was built without optimisation: the load it makes is slower than it could be.";
-        evidence.find("not_optimised", Severity::Info, None, text);
-    }
-    let load = evidence.host.load_average[0];
-    if load > evidence.host.cores as f64 {
-        let text = format!(
-            "The load average was {load:.1} on {} cores when the run began: other work took part of the machine.",
-            evidence.host.cores
-        );
-        evidence.find("busy_machine", Severity::Warning, Some(load), text);
-    }
-    if evidence.config.get("pair").and_then(|pair| pair.as_str()) == Some("own") {
-        let text = "Both servers and the load ran on one machine and shared its processors and its disk: what the replay \
-                    takes away from the primary is in the figures. Between two machines, differences are smaller.";
-        evidence.find("one_machine", Severity::Info, None, text);
-    }
+/// Both servers on one machine.
+fn one_machine(evidence: &Evidence) -> Option<Finding> {
+    let text = "Both servers and the load ran on one machine and shared its processors and its disk: what the replay takes \
+                away from the primary is in the figures. Between two machines, differences are smaller.";
+    let is_own = evidence.config.get("pair").and_then(|pair| pair.as_str()) == Some("own");
+    is_own.then(|| rules::finding("one_machine", Severity::Info, None, text))
+}
+
+/// Everything that can be found in a document: what its scenarios mean, the conditions of the run, and missed bars.
+#[must_use]
+pub fn of_document(evidence: &Evidence) -> Vec<Finding> {
+    let mut found = of(&Summary::of(evidence));
+    found.extend(one_machine(evidence));
+    found.extend(bars::missed(evidence));
+    found
 }

@@ -24,11 +24,13 @@ mod timeline;
 
 use duramen_measure::evidence::{Evidence, Finding};
 
+use crate::text;
+
 pub use error::ReplicationError;
 pub use level::Level;
 pub use options::Options;
 pub use report::page;
-pub use table::{print_findings, print_table};
+pub use table::print_table;
 
 /// The name of the suite in its evidence.
 pub const SUITE: &str = "replication";
@@ -81,18 +83,13 @@ pub fn run_to_end(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Ran,
         let thread = scope.spawn(|| suite::run(options, say));
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
-    if let Some(path) = &options.json {
-        ran.evidence.write(path)?;
-    }
-    if let Some(path) = &options.html {
-        report::page(&ran.evidence).write(path)?;
-    }
+    let (json, html) = (options.json.as_deref(), options.html.as_deref());
+    text::write::<ReplicationError>(&ran.evidence, json, html, || report::page(&ran.evidence))?;
     Ok(ran)
 }
 
 /// Applies the rules to a document of this suite, whatever findings it has itself.
 #[must_use]
 pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
-    let summary = summary::Summary::of(evidence);
-    [findings::invalid(&summary), findings::of(&summary)].concat()
+    [findings::invalid(&summary::Summary::of(evidence)), findings::of_document(evidence)].concat()
 }

@@ -19,8 +19,8 @@ use super::pass::{self, failed, run_on_primary, staleness, within, Bench, Unit, 
 use super::plan::{self, LIMIT};
 use super::restore::RestoreFile;
 use super::scenario::{catalog, Kind, Need, Node, Scenario, Special};
-use super::summary::Summary;
-use super::{bars, figures, findings, Ran, SUITE};
+use super::{figures, findings, Ran, SUITE};
+use crate::rules;
 
 /// The kind of scenario that needs a reader who is in the way for at least [`LEAST_WAIT`].
 const CANCELLED_WAIT: Kind = Kind::Special(Special::CancelledWait);
@@ -123,10 +123,10 @@ async fn whole(
     }
     let mut rng = entropy::rng(seed);
     figures::tell(&measured.outcomes, &measured.staleness, options, &mut rng, &mut evidence);
-    findings::note_conditions(&mut evidence);
-    let found = findings::of(&Summary::of(&evidence));
+    let found = findings::of_document(&evidence);
     evidence.findings.extend(found);
-    bars::find_missed(&mut evidence);
+    let conditions = rules::conditions(&evidence);
+    evidence.findings.extend(conditions);
     evidence.finish();
     Ok(Ran { evidence, unrestored })
 }
@@ -150,6 +150,7 @@ async fn describe(pair: &Pair, options: &Options, evidence: &mut Evidence) -> Re
     let levels: Vec<&str> = options.levels().into_iter().map(|level| level.name()).collect();
     evidence.configure("levels", levels);
     evidence.configure("quick", options.quick);
+    evidence.configure("optimised", !cfg!(debug_assertions));
     evidence.configure("repeats", options.repeats());
     evidence.configure("blocker_s", options.blocker().as_secs_f64());
     evidence.configure("block_s", options.block().as_secs_f64());

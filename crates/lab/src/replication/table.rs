@@ -44,8 +44,7 @@ pub fn print_table(evidence: &Evidence) -> String {
 }
 
 /// Findings as lines, the worst first.
-#[must_use]
-pub fn print_findings(findings: &[Finding]) -> String {
+fn print_findings(findings: &[Finding]) -> String {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let line = |finding: &&Finding| {

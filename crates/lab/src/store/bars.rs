@@ -3,12 +3,14 @@
 //! Those against other engines are not here: they need the others in the same run. A figure that was taken with
 //! another amount of data than its bar is for is shown, and is said to be unlike it rather than to meet it.
 
-use duramen_measure::evidence::{Evidence, Severity};
+use duramen_measure::evidence::{Evidence, Finding, Severity};
 use duramen_store::Durability::{self, Buffered, Memory, Strict};
 use serde_json::Value;
 
 use super::matrix::{Cell, Matrix};
 use super::options::{ROWS, VECTORS};
+
+use crate::rules::finding;
 
 pub use crate::branches::bars::{number, Outcome};
 
@@ -248,9 +250,9 @@ pub fn compare(evidence: &Evidence) -> Vec<Row> {
     BARS.iter().filter_map(row).collect()
 }
 
-/// Adds a finding for every bar that was missed.
-pub fn find_missed(evidence: &mut Evidence) {
-    for row in compare(evidence).into_iter().filter(|row| row.outcome == Outcome::Missed) {
-        evidence.find("bar_missed", Severity::Warning, row.measured, row.sentence());
-    }
+/// A finding for every bar that was missed.
+#[must_use]
+pub fn missed(evidence: &Evidence) -> Vec<Finding> {
+    let rows = compare(evidence).into_iter().filter(|row| row.outcome == Outcome::Missed);
+    rows.map(|row| finding("bar_missed", Severity::Warning, row.measured, row.sentence())).collect()
 }

@@ -38,14 +38,6 @@ pub enum StoreLabError {
     /// The threads could not be given real-time priority.
     #[error("cannot run with --fifo: {0}; it needs chrt, and root or CAP_SYS_NICE")]
     Priority(String),
-    /// The document is of another suite.
-    #[error(
-        "the document is of the suite {found:?}; only those of `duramen lab run store` can be diagnosed"
-    )]
-    Suite {
-        /// The suite that it names.
-        found: String,
-    },
     /// The machine could not be described.
     #[error(transparent)]
     Host(#[from] HostError),

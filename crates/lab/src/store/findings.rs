@@ -3,11 +3,11 @@
 use duramen_measure::evidence::{Evidence, Finding, Severity};
 use duramen_store::Durability;
 
-use super::bars::number;
+use super::bars::{self, number};
 use super::checks::is_one_sync;
 use super::matrix::{Cell, Matrix};
 use super::ops::{Kind, Siblings};
-use super::options::{Options, ROWS, VECTORS};
+use super::options::{ROWS, VECTORS};
 
 /// An operation that takes so many times the median of its siblings is an outlier.
 const OUTLIER: f64 = 20.0;
@@ -210,34 +210,34 @@ impl Growth {
     }
 }
 
-/// Adds what a reader should know of the conditions of the run.
-pub(crate) fn note_conditions(options: &Options, evidence: &mut Evidence) {
+/// What a reader should know of the conditions of the run.
+fn conditions(evidence: &Evidence, found: &mut Vec<Finding>) {
     if let Some(timer) = evidence.measurement("timer") {
-        let figure = timer.p50;
-        let text = format!("Reading the clock takes {} us; every latency includes it once.", number(figure));
-        evidence.find("timer_overhead", Severity::Info, Some(figure), text);
+        let text =
+            format!("Reading the clock takes {} us; every latency includes it once.", number(timer.p50));
+        found.push(finding("timer_overhead", Severity::Info, timer.p50, text));
     }
-    if options.rows != ROWS {
+    let other = |name: &str, usual: u64| {
+        let set = evidence.config.get(name).and_then(serde_json::Value::as_u64);
+        set.filter(|set| *set != usual)
+    };
+    if let Some(rows) = other("rows", ROWS) {
         let text = format!(
-            "The pairs were {} instead of {ROWS}: what the names say of 1M holds for that many, and no bar.",
-            options.rows
+            "The pairs were {rows} instead of {ROWS}: what the names say of 1M holds for that many, and no bar."
         );
-        evidence.find("other_size", Severity::Warning, Some(options.rows as f64), text);
+        found.push(finding("other_size", Severity::Warning, rows as f64, text));
     }
-    if options.vectors() != VECTORS {
-        let text = format!("The larger collection had {} vectors instead of {VECTORS}.", options.vectors());
-        evidence.find("other_size", Severity::Warning, Some(options.vectors() as f64), text);
+    if let Some(vectors) = other("vectors", VECTORS) {
+        let text = format!("The larger collection had {vectors} vectors instead of {VECTORS}.");
+        found.push(finding("other_size", Severity::Warning, vectors as f64, text));
     }
-    if cfg!(debug_assertions) {
-        let text = "This program was built without optimisation: its latencies say nothing, its counts do.";
-        evidence.find("not_optimised", Severity::Warning, None, text);
-    }
-    let load = evidence.host.load_average[0];
-    if load > evidence.host.cores as f64 {
-        let text = format!(
-            "The load average was {load:.1} on {} cores when the run began: other work took part of the machine.",
-            evidence.host.cores
-        );
-        evidence.find("busy_machine", Severity::Warning, Some(load), text);
-    }
+}
+
+/// Everything that can be found in a document: odd costs, the conditions of the run, and missed bars.
+#[must_use]
+pub fn of_document(evidence: &Evidence) -> Vec<Finding> {
+    let mut found = of(&Matrix::of(evidence));
+    conditions(evidence, &mut found);
+    found.extend(bars::missed(evidence));
+    found
 }

@@ -28,11 +28,13 @@ mod table;
 
 use duramen_measure::evidence::{Evidence, Finding};
 
+use crate::text;
+
 pub use error::StoreLabError;
 pub use names::matches;
 pub use options::{Options, Sabotage, ROWS, ROWS_MIN, VECTORS};
 pub use report::page;
-pub use table::{print_findings, print_table};
+pub use table::print_table;
 
 /// The name of the suite in its evidence.
 pub const SUITE: &str = "store";
@@ -57,22 +59,13 @@ pub fn run(options: &Options, say: &dyn Fn(&str)) -> Result<Evidence, StoreLabEr
     let quiet = |_: &str| {};
     let say: &dyn Fn(&str) = if options.progress { say } else { &quiet };
     let evidence = suite::measure(options, say)?;
-    if let Some(path) = &options.json {
-        evidence.write(path)?;
-    }
-    if let Some(path) = &options.html {
-        report::page(&evidence).write(path)?;
-    }
+    let (json, html) = (options.json.as_deref(), options.html.as_deref());
+    text::write::<StoreLabError>(&evidence, json, html, || report::page(&evidence))?;
     Ok(evidence)
 }
 
 /// Applies the rules to a document of this suite, whatever findings it has itself.
-///
-/// # Errors
-/// When the document is of another suite.
-pub fn diagnose(evidence: &Evidence) -> Result<Vec<Finding>, StoreLabError> {
-    if evidence.suite != SUITE {
-        return Err(StoreLabError::Suite { found: evidence.suite.clone() });
-    }
-    Ok(findings::of(&matrix::Matrix::of(evidence)))
+#[must_use]
+pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
+    findings::of_document(evidence)
 }

@@ -9,6 +9,8 @@ use duramen_measure::histogram::LatencyHistogram;
 use duramen_measure::host::Host;
 use duramen_store::{Durability, StoreError};
 
+use crate::rules;
+
 use super::error::StoreLabError;
 use super::level::Level;
 use super::matrix::Matrix;
@@ -17,7 +19,7 @@ use super::ops::{Figure, Kind, Operation, OPERATIONS};
 use super::options::{Options, ROUNDS};
 use super::sample::Sample;
 use super::slice::Slice;
-use super::{bars, checks, findings, floor, priority, SUITE};
+use super::{checks, findings, floor, priority, SUITE};
 
 /// Before the figures are taken, an operation is run for this part of a slice, and forgotten.
 const WARM_UP: u32 = 4;
@@ -94,7 +96,7 @@ pub(crate) fn measure(options: &Options, say: &dyn Fn(&str)) -> Result<Evidence,
 }
 
 fn conclude(run: Run<'_>, evidence: &mut Evidence) {
-    let Run { failed, wrong, options, levels, .. } = run;
+    let Run { failed, wrong, levels, .. } = run;
     for failure in &failed {
         evidence.find("not_measured", Severity::Problem, None, failure.clone());
     }
@@ -107,11 +109,11 @@ fn conclude(run: Run<'_>, evidence: &mut Evidence) {
     drop(levels);
     let matrix = Matrix::of(evidence);
     let checked = checks::of(&matrix, checks::Conditions::of(evidence));
-    let found = findings::of(&matrix);
     evidence.checks.extend(checked);
+    let found = findings::of_document(evidence);
     evidence.findings.extend(found);
-    findings::note_conditions(options, evidence);
-    bars::find_missed(evidence);
+    let conditions = rules::conditions(evidence);
+    evidence.findings.extend(conditions);
 }
 
 impl Run<'_> {

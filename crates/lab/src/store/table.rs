@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
-use duramen_measure::evidence::{Evidence, Finding};
+use duramen_measure::evidence::Evidence;
 use duramen_store::Durability;
 
 use super::bars::{compare, number, quantity};
 use super::matrix::{Cell, Matrix};
+use crate::text::{outcome, table};
 
 /// The matrix of operations and levels with its costs, the bars, the checks and the findings, as text for a terminal.
 #[must_use]
@@ -30,25 +30,8 @@ pub fn print_table(evidence: &Evidence) -> String {
     if !bars.is_empty() {
         writeln!(text, "{}\n", table(&BAR_HEADERS.map(str::to_owned), bars)).ok();
     }
-    for check in &evidence.checks {
-        let word = if check.passed { "pass" } else { "FAIL" };
-        writeln!(text, "{word}  {}: {}", check.name, check.detail).ok();
-    }
-    if !evidence.findings.is_empty() {
-        text.push('\n');
-    }
-    text.push_str(&print_findings(&evidence.findings));
-    writeln!(text, "\nverdict: {}", evidence.verdict).ok();
+    text.push_str(&outcome(evidence));
     text
-}
-
-/// Findings as lines, the worst first.
-#[must_use]
-pub fn print_findings(findings: &[Finding]) -> String {
-    let mut sorted: Vec<&Finding> = findings.iter().collect();
-    sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    let line = |finding: &&Finding| format!("{} {}: {}\n", finding.severity, finding.rule, finding.text);
-    sorted.iter().map(line).collect()
 }
 
 pub(crate) const BAR_HEADERS: [&str; 4] = ["bar", "measured", "limit", "outcome"];
@@ -107,19 +90,4 @@ fn by_level(
     });
     let rows = rows.collect();
     (headers, rows)
-}
-
-fn table(headers: &[String], rows: Vec<Vec<String>>) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(headers);
-    for row in rows {
-        table.add_row(row);
-    }
-    for column in 1..headers.len() {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }

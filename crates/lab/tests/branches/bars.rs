@@ -1,4 +1,4 @@
-use duramen_lab::branches::bars::{compare, find_missed, number, quantity, Outcome, Percentile, BARS};
+use duramen_lab::branches::bars::{compare, missed, number, quantity, Outcome, Percentile, BARS};
 use duramen_measure::evidence::{Evidence, Measurement};
 
 use super::evidence;
@@ -74,7 +74,7 @@ fn every_missed_bar_becomes_a_finding_that_says_by_how_much() {
     run.measurements.push(Measurement::from_values("write_ms", "ms", &[330.0]));
     run.measurements.push(Measurement::from_values("destroy_ms", "ms", &[11.0]));
     run.measurements.push(Measurement::from_values("lease_ms", "ms", &[2.0]));
-    find_missed(&mut run);
+    run.findings = missed(&run);
     let texts: Vec<&str> = run.findings.iter().map(|finding| finding.text.as_str()).collect();
     assert_eq!(
         texts,

@@ -44,7 +44,7 @@ fn the_table_shows_bars_without_figures_checks_findings_and_the_verdict() {
     let table = print_table(&run());
     assert_eq!(*line(&table, "scale_ratio").last().unwrap(), "not measured");
     assert!(table.contains("pass  all_branches_succeeded: 500 of 500"));
-    assert!(table.contains("warning: Taken with fsync=off."));
+    assert!(table.contains("warning fsync_off: Taken with fsync=off."));
     assert!(table.ends_with("verdict: pass\n"));
 }
 

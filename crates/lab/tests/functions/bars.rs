@@ -1,6 +1,6 @@
 //! Figures against bars.
 
-use duramen_lab::functions::bars::{compare, counted_at, find_missed, quantity, Outcome, Row, BARS};
+use duramen_lab::functions::bars::{compare, counted_at, missed, quantity, Outcome, Row, BARS};
 use duramen_measure::evidence::Evidence;
 
 use crate::{evidence, set};
@@ -94,7 +94,7 @@ fn missed_bars_are_told_with_what_the_reference_reached() {
     set(&mut evidence, "completed_per_s/c=32", "1/s", 2_500.0);
     set(&mut evidence, "wal_bytes_per_instance", "bytes", 6_144.0);
     set(&mut evidence, "lost", "", 3.0);
-    find_missed(&mut evidence);
+    evidence.findings = missed(&evidence);
     let missed: Vec<&str> = evidence.findings.iter().map(|finding| finding.text.as_str()).collect();
     assert_eq!(
         missed,

@@ -1,6 +1,6 @@
 //! Figures against bars.
 
-use duramen_lab::packs::bars::{compare, find_missed, BARS};
+use duramen_lab::packs::bars::{compare, missed, BARS};
 use duramen_measure::evidence::{Evidence, Measurement};
 use duramen_measure::host::Host;
 
@@ -19,7 +19,7 @@ fn a_figure_on_its_bar_meets_it_and_one_beyond_is_told() {
                 None => evidence.measurements.push(Measurement::scalar(bar.name, bar.unit, measured)),
             }
             let met = compare(&evidence).iter().find(|row| row.bar.what == bar.what).unwrap().is_met();
-            find_missed(&mut evidence);
+            evidence.findings = missed(&evidence);
             assert_eq!(met, evidence.findings.is_empty(), "{}", bar.what);
             met
         };

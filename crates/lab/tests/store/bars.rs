@@ -1,6 +1,6 @@
 //! Figures against bars.
 
-use duramen_lab::store::bars::{compare, find_missed, quantity, Outcome};
+use duramen_lab::store::bars::{compare, missed, quantity, Outcome};
 use duramen_measure::evidence::{Evidence, Measurement};
 
 use crate::{add, evidence};
@@ -17,7 +17,7 @@ fn a_figure_on_its_bar_meets_it_and_one_above_misses_it() {
     assert_eq!(outcome(&evidence, "put, memory, p50"), Some(Outcome::Met));
     assert_eq!(outcome(&evidence, "put, buffered, p50"), Some(Outcome::Missed));
     assert_eq!(outcome(&evidence, "get, p50"), None);
-    find_missed(&mut evidence);
+    evidence.findings = missed(&evidence);
     let missed: Vec<&str> = evidence.findings.iter().map(|finding| finding.text.as_str()).collect();
     assert_eq!(missed, ["put, buffered, p50: 2.3 us, 5 % above the bar of 2.2 us."]);
 }

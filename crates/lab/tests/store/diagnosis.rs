@@ -1,6 +1,6 @@
 //! The rules over documents, without a store: just above and just below what they let pass.
 
-use duramen_lab::store::{checks, diagnose, matrix::Matrix};
+use duramen_lab::store::{checks, diagnose, findings, matrix::Matrix};
 use duramen_measure::evidence::{Evidence, Measurement};
 
 use crate::{add, add_two, evidence};
@@ -23,7 +23,7 @@ fn sound() -> Evidence {
 }
 
 fn rules(evidence: &Evidence) -> Vec<String> {
-    diagnose(evidence).expect("it is of this suite").into_iter().map(|finding| finding.rule).collect()
+    findings::of(&Matrix::of(evidence)).into_iter().map(|finding| finding.rule).collect()
 }
 
 /// Replaces an operation's figures.
@@ -36,17 +36,19 @@ fn replace(evidence: &mut Evidence, name: &str, us: (f64, f64), appends: f64, sy
 #[test]
 fn a_sound_document_has_no_finding_and_passes_every_check() {
     let evidence = sound();
-    assert_eq!(diagnose(&evidence).unwrap(), []);
+    assert_eq!(diagnose(&evidence), []);
     let checks = checks::of(&Matrix::of(&evidence), checks::Conditions::of(&evidence));
     assert_eq!(checks.len(), 3);
     assert!(checks.iter().all(|check| check.passed), "{checks:#?}");
 }
 
 #[test]
-fn a_document_of_another_suite_is_refused() {
-    let mut other = sound();
-    other.suite = "branches".to_owned();
-    assert!(diagnose(&other).unwrap_err().to_string().contains("\"branches\""));
+fn bars_and_sizes_are_found_in_the_document_alone() {
+    let mut evidence = sound();
+    replace(&mut evidence, "kv.put.100B/buffered", (2.3, 2.3), 1.0, 0.0);
+    evidence.configure("vectors", 5);
+    let rules: Vec<String> = diagnose(&evidence).into_iter().map(|finding| finding.rule).collect();
+    assert_eq!(rules, ["other_size", "bar_missed"]);
 }
 
 #[test]
