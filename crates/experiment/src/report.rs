@@ -12,3 +12,4 @@ mod words;
 pub use page::{html, markdown};
 pub use terminal::{ideas, one, status, table};
 pub use view::{overview, rows, Change, KeptRow, Overview, Row, Stack};
+pub use words::{line as one_line, verdict};

@@ -16,9 +16,9 @@ pub fn markdown(state: &State) -> String {
         match part {
             Part::Heading(heading) => write!(text, "\n## {}\n", plain(&heading)).ok(),
             Part::Note(note) => write!(text, "\n{}\n", plain(&note)).ok(),
-            Part::Table { headers, rows, .. } => {
+            Part::Table { title, headers, rows } => {
                 let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-                text.push('\n');
+                write!(text, "\n### {}\n\n", plain(&title)).ok();
                 text.push_str(&line(headers.iter().map(|header| (*header).to_owned()).collect()));
                 text.push_str(&line(headers.iter().map(|_| "---".to_owned()).collect()));
                 for row in rows {

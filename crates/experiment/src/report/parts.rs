@@ -11,6 +11,9 @@ use duramen_measure::report::Chart;
 /// A sample during which more of the machine's time than this was stolen is worth a word.
 const STEAL_WORTH_A_WORD: f64 = 0.05;
 
+/// What stands over rows of other tools.
+const IMPORTED: &str = "Imported (a status that was given by hand there counts for nothing here)";
+
 /// A part of the report.
 pub(super) enum Part {
     Heading(String),
@@ -44,7 +47,11 @@ pub(super) fn parts(state: &State) -> (String, Vec<Part>) {
     let rows = rows(state);
     for segment in state.segments.iter().rev() {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.segment == segment.number).collect();
-        segment_parts(segment, &rows, state.segments.len() > 1, &mut parts);
+        parts.push(Part::Heading(format!("Segment {}", segment.number)));
+        if segment.number != current.number {
+            parts.push(Part::Note(summary(segment)));
+        }
+        segment_parts(segment, &rows, &mut parts);
     }
     plans(state, &mut parts);
     machine(current, &mut parts);
@@ -78,15 +85,10 @@ fn summary(segment: &Segment) -> String {
     text
 }
 
-fn segment_parts(segment: &Segment, rows: &[&Row], is_one_of_several: bool, parts: &mut Vec<Part>) {
+fn segment_parts(segment: &Segment, rows: &[&Row], parts: &mut Vec<Part>) {
     let facts = Facts::of(segment);
-    let name = if is_one_of_several { format!("Segment {}", segment.number) } else { "Tries".to_owned() };
-    parts.push(Part::Heading(name));
-    if is_one_of_several {
-        parts.push(Part::Note(summary(segment)));
-    }
     let noise = match segment.current_noise() {
-        Some(noise) => format!("Two runs of the same commit lie up to {:.1} % apart.", noise.floor * 100.0),
+        Some(noise) => format!("Differences below {:.1} % are within the noise.", noise.floor * 100.0),
         None => "The noise floor was not found.".to_owned(),
     };
     parts.push(Part::Note(format!(
@@ -190,7 +192,6 @@ fn by_hand(rows: &[&Row], parts: &mut Vec<Part>) {
         })
         .collect();
     if !cells.is_empty() {
-        parts.push(Part::Heading("Verdicts by hand".to_owned()));
         let headers = vec!["Try", "Computed", "By hand", "Why"];
         parts.push(Part::Table { title: "Verdicts by hand".to_owned(), headers, rows: cells });
     }
@@ -207,7 +208,6 @@ fn others(rows: &[&Row], parts: &mut Vec<Part>) {
         }
     }
     if !cells.is_empty() {
-        parts.push(Part::Heading("Scales and other figures".to_owned()));
         let headers = vec!["Try", "Figure", "Change [95 %]"];
         parts.push(Part::Table { title: "Scales and other figures".to_owned(), headers, rows: cells });
     }
@@ -227,11 +227,13 @@ fn replays(segment: &Segment, facts: &Facts, parts: &mut Vec<Part>) {
             words::line(&replay.judgement.reason),
         ]
     };
-    parts.push(Part::Heading("Replays".to_owned()));
-    parts.push(Part::Note("The head against the start, in fresh folders.".to_owned()));
     let headers = vec!["When", "Head", "Verdict", "Change [95 %]", "Why"];
     let rows = segment.replays.iter().map(row).collect();
-    parts.push(Part::Table { title: "Replays".to_owned(), headers, rows });
+    parts.push(Part::Table {
+        title: "Replays: the head against the start, in fresh folders".to_owned(),
+        headers,
+        rows,
+    });
 }
 
 fn ablations(segment: &Segment, facts: &Facts, parts: &mut Vec<Part>) {
@@ -252,18 +254,20 @@ fn ablations(segment: &Segment, facts: &Facts, parts: &mut Vec<Part>) {
             hypothesis(ablation.number),
         ]
     };
-    parts.push(Part::Heading("Does each still help?".to_owned()));
-    parts.push(Part::Note("The head without one of its tries, against the head.".to_owned()));
     let headers = vec!["Without", "Outcome", "Change [95 %]", "Head", "Hypothesis"];
     let rows = segment.ablations.iter().map(row).collect();
-    parts.push(Part::Table { title: "Ablations".to_owned(), headers, rows });
+    parts.push(Part::Table {
+        title: "Does each still help? The head without it, against the head".to_owned(),
+        headers,
+        rows,
+    });
 }
 
 /// Ideas, closed lines of thought, what came from elsewhere, how runs ended.
 fn plans(state: &State, parts: &mut Vec<Part>) {
+    let before = parts.len();
     let open = state.open_ideas();
     if !open.is_empty() {
-        parts.push(Part::Heading("Ideas".to_owned()));
         let row = |idea: &&crate::state::Idea| {
             let (text, mechanism) = (words::line(&idea.text), words::line(&idea.mechanism));
             vec![idea.idea.to_string(), idea.rank.to_string(), text, mechanism]
@@ -280,16 +284,10 @@ fn plans(state: &State, parts: &mut Vec<Part>) {
         })
         .collect();
     if !closed.is_empty() {
-        parts.push(Part::Heading("Closed lines of thought".to_owned()));
         let headers = vec!["Line of thought", "Why it failed", "Try"];
         parts.push(Part::Table { title: "Closed lines of thought".to_owned(), headers, rows: closed });
     }
     if !state.imported.is_empty() {
-        parts.push(Part::Heading("Imported".to_owned()));
-        parts.push(Part::Note(
-            "From another tool's log. What it calls a status was given by hand, and counts for nothing here."
-                .to_owned(),
-        ));
         let row = |row: &crate::state::Imported| {
             let figure = row.metrics.get(&row.metric).map(f64::to_string).unwrap_or_default();
             vec![
@@ -303,19 +301,21 @@ fn plans(state: &State, parts: &mut Vec<Part>) {
         };
         let rows = state.imported.iter().map(row).collect();
         let headers = vec!["Run", "Status there", "Figure", "Value", "What", "Commit"];
-        parts.push(Part::Table { title: "Imported".to_owned(), headers, rows });
+        parts.push(Part::Table { title: IMPORTED.to_owned(), headers, rows });
     }
     if !state.stops.is_empty() {
-        parts.push(Part::Heading("How runs ended".to_owned()));
         let row = |stop: &crate::state::Stop| {
             vec![stop.at.strftime("%Y-%m-%d %H:%M").to_string(), stop.rule.clone(), words::line(&stop.words)]
         };
         let rows = state.stops.iter().map(row).collect();
         parts.push(Part::Table {
-            title: "Ends of runs".to_owned(),
+            title: "How runs ended".to_owned(),
             headers: vec!["When", "Rule", "Why"],
             rows,
         });
+    }
+    if parts.len() > before {
+        parts.insert(before, Part::Heading("Ideas and dead ends".to_owned()));
     }
 }
 

@@ -25,6 +25,12 @@ pub struct Change {
     pub high: f64,
 }
 
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&words::change(self))
+    }
+}
+
 impl Change {
     pub(super) fn of(effect: &Effect, direction: Direction) -> Change {
         Change::of_ratio(Ratio::of(effect), direction)

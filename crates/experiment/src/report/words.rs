@@ -7,7 +7,7 @@ use crate::{event::Verdict, spec::Direction};
 const COMMIT_DIGITS: usize = 10;
 
 /// A verdict in words.
-pub(super) fn verdict(verdict: Verdict) -> &'static str {
+pub fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Keep => "keep",
         Verdict::Discard => "discard",
@@ -52,7 +52,7 @@ pub(super) fn commit(id: &str) -> String {
 }
 
 /// A text from elsewhere in one line, such that a terminal only shows it.
-pub(super) fn line(text: &str) -> String {
+pub fn line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
