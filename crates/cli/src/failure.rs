@@ -1,5 +1,6 @@
 //! Why a command failed, and the exit status that says so.
 
+use duramen_experiment::series::SeriesError;
 use duramen_lab::{
     branches::LabError, functions::FunctionsLabError, packs::PacksLabError, replication::ReplicationError,
     store::StoreLabError,
@@ -47,6 +48,9 @@ pub(crate) enum Failure {
     /// The suite `replication`, and putting back what it changed.
     #[error(transparent)]
     Replication(#[from] ReplicationError),
+    /// An experiment could not go on.
+    #[error(transparent)]
+    Series(#[from] SeriesError),
     /// A pack cannot be read without the one that it is based on.
     #[error("{0}")]
     NeedsBase(String),
@@ -81,7 +85,8 @@ impl Failure {
             | Failure::StoreLab(StoreLabError::Options(_))
             | Failure::FunctionsLab(FunctionsLabError::Options(_))
             | Failure::PacksLab(PacksLabError::Options(_))
-            | Failure::Replication(ReplicationError::Options(_)) => USAGE,
+            | Failure::Replication(ReplicationError::Options(_))
+            | Failure::Series(SeriesError::Spec(_) | SeriesError::Claim { .. }) => USAGE,
             _ => FAILED,
         })
     }

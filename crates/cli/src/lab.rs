@@ -2,6 +2,7 @@
 
 mod compare;
 mod diagnose;
+mod experiment;
 mod functions;
 mod packs;
 mod replication;
@@ -30,6 +31,7 @@ Examples:
   duramen lab run replication --quick
   duramen lab diagnose out/store.json
   duramen lab compare before.json after.json
+  duramen lab experiment status
   duramen lab restore";
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -57,6 +59,9 @@ pub(crate) enum Lab {
     /// Say what differs between two variants, and how sure that is
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::Compare),
+    /// Try changes of a program, measure each by turns, keep what is computed to be better
+    #[command(after_help = experiment::EXAMPLES)]
+    Experiment(Box<experiment::Experiment>),
     /// Put back what a run of the suite `replication` changed on servers that are not its own
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::Restore),
@@ -200,6 +205,7 @@ pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
         Lab::Run(Suite::Replication(suite)) => replication::run(context, *suite),
         Lab::Diagnose(diagnose) => diagnose::run(context, &diagnose),
         Lab::Compare(options) => compare::run(context, options),
+        Lab::Experiment(experiment) => experiment::run(context, *experiment),
         Lab::Restore(restore) => restore::run(context, restore).await,
     }
 }

@@ -1,0 +1,160 @@
+//! `try`, `run` and `resume`.
+
+use super::{
+    begin,
+    desk::{self, Desk},
+};
+use crate::{
+    context::Outcome,
+    failure::{Failure, FAILED},
+};
+use clap::Args;
+use duramen_experiment::{
+    event::Verdict,
+    report,
+    series::{Change, Claim, Ended, Resumed, Stopped},
+    state::State,
+};
+use serde_json::json;
+use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
+
+pub(super) const TRY_EXAMPLES: &str = "\
+Examples:
+  duramen lab experiment try --hypothesis 'one buffer for all rows' --mechanism 'no malloc in the loop'
+  duramen lab experiment try --branch unrolled --hypothesis 'unroll by 4' --mechanism 'fewer branches' --axis loop
+  duramen lab experiment try --patch simd.patch --hypothesis 'sum by 8' --mechanism 'SIMD' --idea 3
+
+Without --branch and --patch the change is what the working tree differs by from the head, committed or not. It stays as
+it is: bring it to the head yourself when it was kept (`git merge` with the commit that is printed), or drop it.
+
+Exit status: 0 kept, 1 not kept, 3 the figures say nothing";
+pub(super) const RUN_EXAMPLES: &str = "\
+Examples:
+  duramen lab experiment run --propose './propose.sh'
+  duramen lab experiment run --propose 'my-agent --worktree \"$DURAMEN_WORKTREE\"' --max-tries 10
+
+The command is run by `sh -c` in a worktree of the head for each try. It is told the state as JSON on its standard input,
+edits the files there, and prints {\"hypothesis\": \"...\", \"mechanism\": \"...\"}; {\"stop\": true} ends the run. The rules of
+the spec end it too: tries, hours, a plateau, the same failure again and again.
+
+Exit status: 0 something was kept, 1 nothing was";
+pub(super) const RESUME_EXAMPLES: &str = "\
+Examples:
+  duramen lab experiment resume
+
+Samples that are in the log are not taken again. Every command that measures does this first.
+
+Exit status: 0 kept, or nothing was open; 1 not kept, 3 the figures say nothing";
+
+#[derive(Debug, Args)]
+pub(super) struct Try {
+    /// What should become better, and why
+    #[arg(long, value_name = "TEXT")]
+    hypothesis: String,
+    /// By which mechanism
+    #[arg(long, value_name = "TEXT")]
+    mechanism: String,
+    /// The line of thought that it belongs to
+    #[arg(long, value_name = "NAME")]
+    axis: Option<String>,
+    /// The idea that it carries out
+    #[arg(long, value_name = "N")]
+    idea: Option<u32>,
+    /// Try a branch, tag or commit
+    #[arg(long, value_name = "REVISION", conflicts_with = "patch")]
+    branch: Option<String>,
+    /// Try a patch against the head
+    #[arg(long, value_name = "FILE")]
+    patch: Option<PathBuf>,
+    /// Try it although its line of thought is closed
+    #[arg(long)]
+    although_closed: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// The command that proposes a change
+    #[arg(long, value_name = "COMMAND")]
+    propose: String,
+    /// End after so many tries, even if the spec has more
+    #[arg(long, value_name = "N")]
+    max_tries: Option<u32>,
+}
+
+pub(super) fn attempt(desk: &Desk<'_>, attempt: Try) -> Outcome {
+    let Try { hypothesis, mechanism, axis, idea, branch, patch, although_closed } = attempt;
+    let change = match (branch, patch) {
+        (Some(branch), _) => Change::Branch(branch),
+        (None, Some(patch)) => Change::Patch(patch),
+        (None, None) => Change::WorkingTree,
+    };
+    let claim = Claim { hypothesis, mechanism, axis, idea, although_closed };
+    let (ended, text) = desk.work("trying", |series| {
+        let ended = series.attempt(&change, &claim)?;
+        let text = in_words(series.state(), &ended);
+        Ok((ended, text))
+    })?;
+    desk.tell(&ended, || text)?;
+    Ok(desk::code(ended.judgement.verdict))
+}
+
+fn in_words(state: &State, ended: &Ended) -> String {
+    let mut text = report::one(state, ended.number).unwrap_or_default();
+    if ended.judgement.verdict == Verdict::Keep {
+        writeln!(text, "the head is {} now", ended.head).ok();
+    }
+    writeln!(text, "{} left", tries(ended.left)).ok();
+    text
+}
+
+pub(super) fn tries(count: u32) -> String {
+    format!("{count} {}", if count == 1 { "try" } else { "tries" })
+}
+
+pub(super) fn run(desk: &Desk<'_>, run: &Run) -> Outcome {
+    let (stopped, text) = desk.work("running", |series| {
+        let stopped = series.propose(&run.propose, run.max_tries)?;
+        let text = run_in_words(series.state(), &stopped);
+        Ok((stopped, text))
+    })?;
+    desk.tell(&stopped, || text)?;
+    let is_kept = stopped.tries.iter().any(|ended| ended.judgement.verdict == Verdict::Keep);
+    Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn run_in_words(state: &State, stopped: &Stopped) -> String {
+    let rows = report::rows(state);
+    let mut text = String::new();
+    for ended in &stopped.tries {
+        let change = rows.iter().find(|row| row.number == ended.number).and_then(|row| row.change);
+        let change = change.map(|change| format!(" {change}")).unwrap_or_default();
+        let verdict = report::verdict(ended.judgement.verdict);
+        let Ended { number, hypothesis, .. } = ended;
+        writeln!(text, "try {number}: {verdict}{change}: {}", report::one_line(hypothesis)).ok();
+    }
+    writeln!(text, "ended by the rule `{}`: {}", stopped.rule, stopped.words).ok();
+    text
+}
+
+pub(super) fn resume(desk: &Desk<'_>) -> Outcome {
+    let (resumed, text) = desk.work("resuming", |series| {
+        let resumed = series.resume()?;
+        let text = match &resumed {
+            Resumed::Nothing => "nothing was broken off".to_owned(),
+            Resumed::Baseline(baseline) => begin::in_words(baseline),
+            Resumed::Try(ended) => in_words(series.state(), ended),
+        };
+        Ok((resumed, text))
+    })?;
+    let (document, code) = match &resumed {
+        Resumed::Nothing => (json!({ "resumed": null }), ExitCode::SUCCESS),
+        Resumed::Baseline(baseline) => {
+            (json!({ "resumed": "baseline", "baseline": baseline }), ExitCode::SUCCESS)
+        }
+        Resumed::Try(ended) => {
+            (json!({ "resumed": "try", "try": ended }), desk::code(ended.judgement.verdict))
+        }
+    };
+    desk.tell(&document, || text)?;
+    Ok::<_, Failure>(code)
+}
