@@ -5,17 +5,23 @@
 
 mod chart;
 mod draw;
+mod heat;
+mod section;
 mod text;
 mod timeline;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use self::text::{bytes, counted, escape, number, table};
+use self::section::{headings, list, pairs, render_all, Section};
+use self::text::escape;
 use crate::durable;
-use crate::evidence::{Evidence, Measurement, Severity, Verdict};
+use crate::evidence::{Evidence, Measurement, Verdict};
 
 pub use chart::Chart;
+pub use heat::Heat;
+pub use section::{Item, Tone};
+pub use text::{bytes, counted, number, sparkline};
 
 /// A list or an object among the settings that is longer than this, in bytes, is data and not shown.
 const LONGEST_SETTING: usize = 1_000;
@@ -53,20 +59,21 @@ pub struct Report {
     title: String,
     evidence: Vec<Evidence>,
     sections: Vec<Section>,
-}
-
-#[derive(Clone, Debug)]
-enum Section {
-    Heading(String),
-    Note(String),
-    Table { title: String, headers: Vec<String>, rows: Vec<Vec<String>> },
-    Chart(Chart),
+    /// Whether the page begins with a list of its headings.
+    has_contents: bool,
+    footer: Option<String>,
 }
 
 impl Report {
     /// An empty report.
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), evidence: Vec::new(), sections: Vec::new() }
+        Self {
+            title: title.into(),
+            evidence: Vec::new(),
+            sections: Vec::new(),
+            has_contents: false,
+            footer: None,
+        }
     }
 
     /// Adds an evidence document: its verdict, checks and findings before the other sections, its figures, machine
@@ -79,37 +86,139 @@ impl Report {
 
     /// Adds a heading, under which the sections that follow stand.
     #[must_use]
-    pub fn heading(mut self, text: impl Into<String>) -> Self {
-        self.sections.push(Section::Heading(text.into()));
-        self
+    pub fn heading(self, text: impl Into<String>) -> Self {
+        self.with(Section::Heading(text.into()))
+    }
+
+    /// Adds a heading below the last [`heading`](Self::heading), of the rank that tables have.
+    #[must_use]
+    pub fn subheading(self, text: impl Into<String>) -> Self {
+        self.with(Section::Subheading(text.into()))
     }
 
     /// Adds a table. Columns of numbers are set flush right, and a cell that is an outcome (`met`, `lost`, `pass`,
     /// `fail`, ...) is set off.
     #[must_use]
     pub fn table(
-        mut self,
+        self,
         title: impl Into<String>,
+        headers: impl IntoIterator<Item: Into<String>>,
+        rows: impl IntoIterator<Item: IntoIterator<Item: Into<String>>>,
+    ) -> Self {
+        let title = title.into();
+        self.subheading(title.clone()).table_of(title, headers, rows)
+    }
+
+    /// Adds a table under the heading that is there already; the caption is for those who do not see that.
+    #[must_use]
+    pub fn table_of(
+        self,
+        caption: impl Into<String>,
         headers: impl IntoIterator<Item: Into<String>>,
         rows: impl IntoIterator<Item: IntoIterator<Item: Into<String>>>,
     ) -> Self {
         let headers = headers.into_iter().map(Into::into).collect();
         let rows = rows.into_iter().map(|row| row.into_iter().map(Into::into).collect()).collect();
-        self.sections.push(Section::Table { title: title.into(), headers, rows });
-        self
+        self.with(Section::Table { caption: caption.into(), headers, rows })
+    }
+
+    /// Adds a heat map.
+    #[must_use]
+    pub fn heat(self, heat: Heat) -> Self {
+        self.with(Section::Heat(heat))
     }
 
     /// Adds a chart.
     #[must_use]
-    pub fn chart(mut self, chart: Chart) -> Self {
-        self.sections.push(Section::Chart(chart));
-        self
+    pub fn chart(self, chart: Chart) -> Self {
+        self.with(Section::Chart(chart))
     }
 
     /// Adds plain text; an empty line begins another paragraph.
     #[must_use]
-    pub fn note(mut self, text: impl Into<String>) -> Self {
-        self.sections.push(Section::Note(text.into()));
+    pub fn note(self, text: impl Into<String>) -> Self {
+        self.with(Section::Note(text.into()))
+    }
+
+    /// Adds a word that is set off over the width of the page, with what it means.
+    #[must_use]
+    pub fn banner(self, tone: Tone, word: impl Into<String>, text: impl Into<String>) -> Self {
+        self.with(Section::Banner { tone, word: word.into(), text: text.into() })
+    }
+
+    /// Adds a list of things, each with a word that is set off.
+    #[must_use]
+    pub fn list(self, items: impl IntoIterator<Item = Item>) -> Self {
+        self.with(Section::List(items.into_iter().collect()))
+    }
+
+    /// Adds names with their values.
+    #[must_use]
+    pub fn pairs<N: Into<String>, V: Into<String>>(self, pairs: impl IntoIterator<Item = (N, V)>) -> Self {
+        self.with(Section::Pairs(
+            pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        ))
+    }
+
+    /// Adds what is to be typed, a line each.
+    #[must_use]
+    pub fn commands(self, lines: impl IntoIterator<Item: Into<String>>) -> Self {
+        self.with(Section::Commands(lines.into_iter().map(Into::into).collect()))
+    }
+
+    /// Adds the sections of another report, folded away under a line that says what they are. The evidence of the
+    /// other one is not taken over.
+    #[must_use]
+    pub fn folded(self, summary: impl Into<String>, inside: Report) -> Self {
+        self.with(Section::Folded { summary: summary.into(), sections: inside.sections })
+    }
+
+    /// Adds the sections of another report if there are any, under a heading.
+    #[must_use]
+    pub fn part(mut self, heading: impl Into<String>, inside: Report) -> Self {
+        if !inside.sections.is_empty() {
+            self = self.heading(heading);
+            self.sections.extend(inside.sections);
+        }
+        self
+    }
+
+    /// Adds the sections of another report as they are.
+    #[must_use]
+    pub fn append(mut self, other: Report) -> Self {
+        self.sections.extend(other.sections);
+        self
+    }
+
+    /// Adds measurements as tables: those with a distribution, then single figures.
+    #[must_use]
+    pub fn measurements(mut self, measurements: &[Measurement]) -> Self {
+        self.sections.extend(figures(measurements));
+        self
+    }
+
+    /// Whether nothing was added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sections.is_empty() && self.evidence.is_empty()
+    }
+
+    /// Begins the page with a list of its headings that leads to them.
+    #[must_use]
+    pub fn with_contents(mut self) -> Self {
+        self.has_contents = true;
+        self
+    }
+
+    /// Ends the page with a line.
+    #[must_use]
+    pub fn with_footer(mut self, text: impl Into<String>) -> Self {
+        self.footer = Some(text.into());
+        self
+    }
+
+    fn with(mut self, section: Section) -> Self {
+        self.sections.push(section);
         self
     }
 
@@ -119,22 +228,36 @@ impl Report {
         let mut page = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
         );
+        let headings = headings(&self.sections);
+        if self.has_contents && !headings.is_empty() {
+            page.push_str("<a class=\"skip\" href=\"#main\">Skip to the results</a>\n");
+            write!(page, "<header>\n<h1>{title}</h1>\n</header>\n").ok();
+            page.push_str("<nav aria-label=\"Contents\">\n<ul>\n");
+            for (id, text) in &headings {
+                writeln!(page, "<li><a href=\"#{id}\">{}</a></li>", escape(text)).ok();
+            }
+            page.push_str("</ul>\n</nav>\n<main id=\"main\" tabindex=\"-1\">\n");
+        } else {
+            write!(page, "<main>\n<h1>{title}</h1>\n").ok();
+        }
         for evidence in &self.evidence {
             page.push_str(&self.head(evidence));
         }
         for evidence in &self.evidence {
             page.push_str(&self.outcome(evidence));
         }
-        for section in &self.sections {
-            page.push_str(&render_section(section));
-        }
+        page.push_str(&render_all(&self.sections));
         for evidence in &self.evidence {
             page.push_str(&self.figures(evidence));
             page.push_str(&self.environment(evidence));
         }
-        page.push_str("</main>\n</body>\n</html>\n");
+        page.push_str("</main>\n");
+        if let Some(text) = &self.footer {
+            writeln!(page, "<footer><p>{}</p></footer>", escape(text)).ok();
+        }
+        page.push_str("</body>\n</html>\n");
         page
     }
 
@@ -155,25 +278,17 @@ impl Report {
     }
 
     fn head(&self, evidence: &Evidence) -> String {
-        let (class, reason) = match evidence.verdict {
-            Verdict::Pass if evidence.checks.is_empty() => ("good", "No check was made.".to_owned()),
-            Verdict::Pass => ("good", format!("{} held.", counted(evidence.checks.len(), "check"))),
-            Verdict::Fail => {
-                let failed = evidence.checks.iter().filter(|check| !check.passed).count();
-                ("bad", format!("{failed} of {} did not hold.", counted(evidence.checks.len(), "check")))
-            }
-            Verdict::Invalid => {
-                ("doubt", "What was to be measured did not happen, so the figures say nothing.".to_owned())
-            }
-        };
+        let tone = Tone::of_verdict(evidence.verdict);
+        let reason = reason(evidence);
         let lasted_s = evidence.finished_at.duration_since(evidence.started_at).as_secs_f64();
         format!(
             "<p class=\"quiet\">Suite {}, Duramen {}, {}, {} s</p>\n\
-             <p class=\"verdict {class}\"><strong>{}</strong> {reason}</p>\n",
+             <p class=\"verdict {}\"><strong>{}</strong> {reason}</p>\n",
             escape(&evidence.suite),
             escape(&evidence.version),
             evidence.started_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
             number((lasted_s * 10.0).round() / 10.0),
+            tone.class(),
             evidence.verdict.as_str().to_uppercase(),
         )
     }
@@ -183,62 +298,25 @@ impl Report {
         let mut html = String::new();
         if !evidence.checks.is_empty() {
             html.push_str(&self.heading_of("Checks", evidence));
-            html.push_str("<ul class=\"list\">\n");
             let mut checks: Vec<_> = evidence.checks.iter().collect();
             checks.sort_by_key(|check| check.passed);
-            for check in checks {
-                let (class, word) = if check.passed { ("good", "pass") } else { ("bad", "fail") };
-                html.push_str(&item(class, word, &check.name, &check.detail));
-            }
-            html.push_str("</ul>\n");
+            html.push_str(&list(&checks.into_iter().map(Item::of_check).collect::<Vec<_>>()));
         }
         if !evidence.findings.is_empty() {
             html.push_str(&self.heading_of("Findings", evidence));
-            html.push_str("<ul class=\"list\">\n");
             let mut findings: Vec<_> = evidence.findings.iter().collect();
             findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-            for finding in findings {
-                let class = match finding.severity {
-                    Severity::Info => "plain",
-                    Severity::Warning => "doubt",
-                    Severity::Problem => "bad",
-                };
-                let name = match finding.figure {
-                    Some(figure) => format!("{}: {}", finding.rule, number(figure)),
-                    None => finding.rule.clone(),
-                };
-                html.push_str(&item(class, finding.severity.as_str(), &name, &finding.text));
-            }
-            html.push_str("</ul>\n");
+            html.push_str(&list(&findings.into_iter().map(Item::of_finding).collect::<Vec<_>>()));
         }
         html
     }
 
     fn figures(&self, evidence: &Evidence) -> String {
-        let (scalars, distributions): (Vec<&Measurement>, Vec<&Measurement>) =
-            evidence.measurements.iter().partition(|measurement| measurement.count == 1);
-        let mut html = String::new();
-        if !evidence.measurements.is_empty() {
-            html.push_str(&self.heading_of("Measurements", evidence));
+        let tables = figures(&evidence.measurements);
+        if tables.is_empty() {
+            return String::new();
         }
-        if !distributions.is_empty() {
-            let headers = ["Distribution", "unit", "count", "mean", "min", "p50", "p90", "p95", "p99", "max"];
-            let rows: Vec<_> = distributions
-                .iter()
-                .map(|m| {
-                    let mut cells = vec![m.name.clone(), m.unit.clone(), number(m.count as f64)];
-                    cells.extend([m.mean, m.min, m.p50, m.p90, m.p95, m.p99, m.max].map(number));
-                    cells
-                })
-                .collect();
-            html.push_str(&table("Distributions", &headers.map(str::to_owned), &rows));
-        }
-        if !scalars.is_empty() {
-            let rows: Vec<_> =
-                scalars.iter().map(|m| vec![m.name.clone(), number(m.p50), m.unit.clone()]).collect();
-            html.push_str(&table("Single figures", &["Figure", "value", "unit"].map(str::to_owned), &rows));
-        }
-        html
+        self.heading_of("Measurements", evidence) + &render_all(&tables)
     }
 
     fn environment(&self, evidence: &Evidence) -> String {
@@ -257,12 +335,7 @@ impl Report {
         ]));
         if !evidence.config.is_empty() {
             html.push_str("<h3>Configuration</h3>\n");
-            html.push_str(&pairs(evidence.config.iter().map(|(name, value)| {
-                // A text is shown as it is, anything else as JSON.
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                let is_data = (value.is_array() || value.is_object()) && text.len() > LONGEST_SETTING;
-                (name.as_str(), if is_data { "in the evidence document".to_owned() } else { text })
-            })));
+            html.push_str(&pairs(settings(evidence)));
         }
         if !evidence.command.is_empty() {
             write!(html, "<h3>Command</h3>\n<p><code>{}</code></p>\n", escape(&evidence.command.join(" ")))
@@ -272,33 +345,54 @@ impl Report {
     }
 }
 
-fn render_section(section: &Section) -> String {
-    match section {
-        Section::Heading(text) => format!("<h2>{}</h2>\n", escape(text)),
-        Section::Note(text) => {
-            let paragraphs = text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty());
-            paragraphs.map(|paragraph| format!("<p>{}</p>\n", escape(paragraph))).collect()
-        }
-        Section::Table { title, headers, rows } => {
-            format!("<h3>{}</h3>\n{}", escape(title), table(title, headers, rows))
-        }
-        Section::Chart(chart) => chart.render(),
+/// Measurements as tables: those with a distribution, then single figures.
+fn figures(measurements: &[Measurement]) -> Vec<Section> {
+    let (scalars, distributions): (Vec<&Measurement>, Vec<&Measurement>) =
+        measurements.iter().partition(|measurement| measurement.count == 1);
+    let of = |caption: &str, headers: &[&str], rows: Vec<Vec<String>>| Section::Table {
+        caption: caption.to_owned(),
+        headers: headers.iter().map(|header| (*header).to_owned()).collect(),
+        rows,
+    };
+    let mut tables = Vec::new();
+    if !distributions.is_empty() {
+        let headers = ["Distribution", "unit", "count", "mean", "min", "p50", "p90", "p95", "p99", "max"];
+        let rows = distributions.iter().map(|m| {
+            let mut cells = vec![m.name.clone(), m.unit.clone(), number(m.count as f64)];
+            cells.extend([m.mean, m.min, m.p50, m.p90, m.p95, m.p99, m.max].map(number));
+            cells
+        });
+        tables.push(of("Distributions", &headers, rows.collect()));
     }
+    if !scalars.is_empty() {
+        let rows = scalars.iter().map(|m| vec![m.name.clone(), number(m.p50), m.unit.clone()]);
+        tables.push(of("Single figures", &["Figure", "value", "unit"], rows.collect()));
+    }
+    tables
 }
 
-fn item(class: &str, word: &str, name: &str, detail: &str) -> String {
-    format!(
-        "<li><span class=\"word {class}\">{word}</span> <span><b>{}</b> <span class=\"detail\">{}</span></span></li>\n",
-        escape(name),
-        escape(detail)
-    )
+/// The settings of a run as a page shows them: a text as it is, anything else as JSON; what is data is left to the
+/// document.
+#[must_use]
+pub fn settings(evidence: &Evidence) -> Vec<(String, String)> {
+    let shown = |(name, value): (&String, &serde_json::Value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let is_data = (value.is_array() || value.is_object()) && text.len() > LONGEST_SETTING;
+        (name.clone(), if is_data { "in the evidence document".to_owned() } else { text })
+    };
+    evidence.config.iter().map(shown).collect()
 }
 
-fn pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> String {
-    let mut html = String::from("<dl>\n");
-    for (name, value) in pairs {
-        writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(&value)).ok();
+/// Why the verdict is what it is, in words.
+#[must_use]
+pub fn reason(evidence: &Evidence) -> String {
+    match evidence.verdict {
+        Verdict::Pass if evidence.checks.is_empty() => "No check was made.".to_owned(),
+        Verdict::Pass => format!("{} held.", counted(evidence.checks.len(), "check")),
+        Verdict::Fail => {
+            let failed = evidence.checks.iter().filter(|check| !check.passed).count();
+            format!("{failed} of {} did not hold.", counted(evidence.checks.len(), "check"))
+        }
+        Verdict::Invalid => "What was to be measured did not happen, so the figures say nothing.".to_owned(),
     }
-    html.push_str("</dl>\n");
-    html
 }

@@ -102,7 +102,20 @@ pub(super) fn svg(plot: &Plot, size: Size) -> Result<String, String> {
         };
         drawn.and_then(|()| area.present()).map_err(|error| error.to_string())?;
     }
-    Ok(svg)
+    Ok(dashed(svg))
+}
+
+/// Dashes the lines by their colours. Plotters would draw each dash on its own, which makes a page several times as
+/// large.
+fn dashed(svg: String) -> String {
+    (0..COLORS.len()).filter_map(|index| Some((index, dashes(index)?))).fold(
+        svg,
+        |svg, (index, (dash, gap))| {
+            let RGBColor(r, g, b) = COLORS[index];
+            let plain = format!("<polyline fill=\"none\" opacity=\"1\" stroke=\"#{r:02X}{g:02X}{b:02X}\"");
+            svg.replace(&plain, &format!("{plain} stroke-dasharray=\"{dash} {gap}\""))
+        },
+    )
 }
 
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -194,10 +207,7 @@ where
     Y: Ranged<ValueType = f64>,
 {
     let stroke = COLORS[index % COLORS.len()].stroke_width(2);
-    match dashes(index) {
-        None => chart.draw_series(LineSeries::new(points, stroke)).map(drop),
-        Some((dash, gap)) => chart.draw_series(DashedLineSeries::new(points, dash, gap, stroke)).map(drop),
-    }
+    chart.draw_series(LineSeries::new(points, stroke)).map(drop)
 }
 
 /// The nearest of 1, 2, 5, 10, 20, ... below or above.

@@ -22,13 +22,19 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// A number with about four significant digits and groups of three: `0.01234`, `12.35`, `1,234`.
-pub(super) fn number(value: f64) -> String {
+///
+/// ```
+/// assert_eq!(duramen_measure::report::number(1_234.5), "1,235");
+/// ```
+#[must_use]
+pub fn number(value: f64) -> String {
     let magnitude = value.abs();
     if !value.is_finite() {
         return "no number".to_owned();
     }
     if magnitude >= 1000.0 || value == value.trunc() {
-        return group(value.round());
+        // Nothing has no sign.
+        return group(value.round() + 0.0);
     }
     let digits = match magnitude {
         m if m >= 100.0 => 1,
@@ -55,13 +61,15 @@ fn group(integer: f64) -> String {
 }
 
 /// A count with its noun: `1 check`, `2 checks`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
+#[must_use]
+pub fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", group(count as f64))
 }
 
 /// Bytes with a binary unit: `23.5 GiB`.
-pub(super) fn bytes(count: u64) -> String {
+#[must_use]
+pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = count as f64;
     let mut unit = 0;
@@ -70,6 +78,39 @@ pub(super) fn bytes(count: u64) -> String {
         unit += 1;
     }
     format!("{} {}", number((value * 10.0).round() / 10.0), UNITS[unit])
+}
+
+/// The lowest of the eight blocks of growing height.
+const LOWEST_BLOCK: u32 = 0x2581;
+/// An axis of a [`sparkline`] spans at least this share of the greatest value, so that noise does not look like a cliff.
+const LEAST_SPAN: f64 = 0.25;
+
+/// The course of some values as one character each, from a low block to a high one; a blank where there is none. The
+/// lowest block is the least value, unless all lie within a quarter of the greatest.
+///
+/// ```
+/// use duramen_measure::report::sparkline;
+/// let line = sparkline(&[Some(1.0), None, Some(8.0)]);
+/// assert_eq!(line.chars().map(u32::from).collect::<Vec<_>>(), [0x2581, 0x20, 0x2588]);
+/// ```
+#[must_use]
+pub fn sparkline(values: &[Option<f64>]) -> String {
+    let known = || values.iter().flatten().copied().filter(|value| value.is_finite());
+    let (low, high) = known().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+    let span = (high - low).max(LEAST_SPAN * low.abs().max(high.abs()));
+    let middle = (low + high) / 2.0;
+    let bottom = if span > high - low { middle - span / 2.0 } else { low };
+    let block = |value: f64| {
+        let share = if span > 0.0 { ((value - bottom) / span).clamp(0.0, 1.0) } else { 0.5 };
+        // A rounding error must not make steps of what is flat.
+        char::from_u32(LOWEST_BLOCK + ((share * 8.0 + 1e-6) as u32).min(7)).unwrap_or(' ')
+    };
+    values.iter().map(|value| value.filter(|value| value.is_finite()).map_or(' ', block)).collect()
+}
+
+fn is_sparkline(cell: &str) -> bool {
+    let is_block = |c: char| (LOWEST_BLOCK..LOWEST_BLOCK + 8).contains(&u32::from(c));
+    cell.contains(is_block) && cell.chars().all(|c| c == ' ' || is_block(c))
 }
 
 /// Whether a table's cell is a number, perhaps with a unit, so that its column is set flush right.
@@ -95,7 +136,8 @@ pub(super) fn table(caption: &str, headers: &[String], rows: &[Vec<String>]) -> 
     // A frame that scrolls must be reachable with the keyboard, and then it needs a name.
     let label = escape(caption);
     let mut html = format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table>\n<thead><tr>"
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table>\n\
+         <caption class=\"unseen\">{label}</caption>\n<thead><tr>"
     );
     for (column, header) in headers.iter().enumerate() {
         write!(html, "<th scope=\"col\"{}>{}</th>", class(column), escape(header)).ok();
@@ -107,6 +149,10 @@ pub(super) fn table(caption: &str, headers: &[String], rows: &[Vec<String>]) -> 
             let text = escape(cell);
             match outcome_class(cell) {
                 _ if column == 0 => write!(html, "<th scope=\"row\"{}>{text}</th>", class(column)),
+                // What it shows stands in the other cells: blocks are no help to those who listen.
+                None if is_sparkline(cell) => {
+                    write!(html, "<td><span class=\"spark\" aria-hidden=\"true\">{text}</span></td>")
+                }
                 Some(outcome) => write!(html, "<td><span class=\"word {outcome}\">{text}</span></td>"),
                 None => write!(html, "<td{}>{text}</td>", class(column)),
             }
@@ -121,11 +167,12 @@ pub(super) fn table(caption: &str, headers: &[String], rows: &[Vec<String>]) -> 
 /// A cell that is nothing but an outcome is set off. The word itself stays, so that colour is never alone.
 fn outcome_class(cell: &str) -> Option<&'static str> {
     match cell.to_ascii_lowercase().as_str() {
-        "pass" | "passed" | "met" | "holds" | "held" | "won" | "wins" | "yes" | "keep" => Some("good"),
-        "fail" | "failed" | "missed" | "not met" | "lost" | "loses" | "no" | "crash" | "checks failed" => {
-            Some("bad")
+        "pass" | "passed" | "met" | "holds" | "held" | "won" | "wins" | "yes" | "keep" | "better" => {
+            Some("good")
         }
-        "invalid" | "tie" | "warning" | "problem" | "inconclusive" => Some("doubt"),
+        "fail" | "failed" | "missed" | "not met" | "lost" | "loses" | "no" | "crash" | "checks failed"
+        | "worse" => Some("bad"),
+        "invalid" | "tie" | "warning" | "problem" | "inconclusive" | "differs" | "changed" => Some("doubt"),
         _ => None,
     }
 }
