@@ -21,6 +21,13 @@ pub const SCHEMA_ID: &str = "duramen.evidence/1";
 /// The JSON Schema (draft 2020-12) of evidence documents.
 pub const SCHEMA: &str = include_str!("../schema/duramen.evidence-1.schema.json");
 
+/// Settings that differ from run to run without making the runs unlike, or that hold data.
+pub const PASSING_SETTINGS: [&str; 10] =
+    ["seed", "samples", "intervals", "timelines", "scenarios", "dir", "home", "json", "html", "port"];
+
+/// What the name of a check begins with that says whether what a part of the run is to measure did happen.
+const MECHANISM: &str = "mechanism/";
+
 /// What can go wrong with an evidence document.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -287,6 +294,45 @@ impl Evidence {
             path: path.to_owned(),
             source,
         })
+    }
+
+    /// Writes the document like [`write`](Self::write), but never over a file that is there.
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write), and [`EvidenceError::Io`] of the kind `AlreadyExists`.
+    pub fn write_new(&self, path: &Path) -> Result<(), EvidenceError> {
+        let text = self.to_json()?;
+        durable::create(path, text.as_bytes()).map_err(|source| EvidenceError::Io {
+            action: "write",
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// The parts of the run whose mechanism was not seen: `S2` for the failed check `mechanism/S2`. A document that is
+    /// [`Verdict::Invalid`] and names none is invalid as a whole.
+    pub fn unseen_parts(&self) -> impl Iterator<Item = &str> {
+        self.checks
+            .iter()
+            .filter(|check| !check.passed)
+            .filter_map(|check| check.name.strip_prefix(MECHANISM))
+    }
+
+    /// Whether a figure says something: neither the run as a whole nor the part that the figure is of is invalid.
+    ///
+    /// ```
+    /// # use duramen_measure::{evidence::Evidence, host::Host};
+    /// let mut evidence = Evidence::new("example", Host::fingerprint(&std::env::temp_dir())?);
+    /// evidence.check("mechanism/S2", false, "no stall was seen");
+    /// assert!(evidence.is_sound("latency_ms/S5/on") && !evidence.is_sound("latency_ms/S2/on"));
+    /// # Ok::<(), duramen_measure::host::HostError>(())
+    /// ```
+    pub fn is_sound(&self, figure: &str) -> bool {
+        let is_part = |part: &str| figure.split('/').any(|word| word == part);
+        if self.verdict == Verdict::Invalid && self.unseen_parts().next().is_none() {
+            return false;
+        }
+        !self.unseen_parts().any(is_part)
     }
 
     /// Reads a document.

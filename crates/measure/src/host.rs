@@ -67,6 +67,12 @@ pub struct Host {
 }
 
 impl Host {
+    /// What of it makes the machine.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        Machine { cpu: self.cpu.clone(), cores: self.cores, memory_bytes: self.memory_bytes }
+    }
+
     /// Describes this machine and measures the fsync floor in `dir` now, which takes 2 seconds at most.
     ///
     /// # Errors
@@ -85,7 +91,7 @@ impl Host {
         let load_average = load_average()?;
         Ok(Self {
             cpu: cpu_model(&machine)?,
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores: cores(),
             memory_bytes: memory_bytes()?,
             kernel: format!("{} {} {machine}", word(uname.sysname()), word(uname.release())),
             file_system: file_system(dir)?,
@@ -95,6 +101,43 @@ impl Host {
                 .as_secs_f64()
                 * 1e6,
         })
+    }
+}
+
+/// What makes a machine the same one over time: neither its kernel nor what it is busy with.
+///
+/// ```
+/// use duramen_measure::host::Machine;
+///
+/// let machine = Machine { cpu: "A processor".to_owned(), cores: 2, memory_bytes: 25_000_000_000 };
+/// let kernel_takes_more = Machine { memory_bytes: 24_900_000_000, ..machine.clone() };
+/// assert_eq!(machine.memory_gib(), kernel_takes_more.memory_gib());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// See [`Host::cpu`].
+    pub cpu: String,
+    /// See [`Host::cores`].
+    pub cores: usize,
+    /// See [`Host::memory_bytes`].
+    pub memory_bytes: u64,
+}
+
+impl Machine {
+    /// This machine. Unlike [`Host::fingerprint`] it takes no time and needs no folder.
+    ///
+    /// # Errors
+    /// When the kernel's files do not tell.
+    pub fn this() -> Result<Self, HostError> {
+        let machine = rustix::system::uname().machine().to_string_lossy().into_owned();
+        Ok(Self { cpu: cpu_model(&machine)?, cores: cores(), memory_bytes: memory_bytes()? })
+    }
+
+    /// The memory in whole GiB, rounded up: of the memory that is built in, each kernel keeps a little for itself, and
+    /// not each the same.
+    #[must_use]
+    pub fn memory_gib(&self) -> u64 {
+        self.memory_bytes.div_ceil(1 << 30)
     }
 }
 
@@ -178,6 +221,10 @@ fn cpu_model(machine: &str) -> Result<String, HostError> {
         (key.trim() == "model name").then(|| value.trim().to_owned())
     });
     Ok(model.unwrap_or_else(|| machine.to_owned()))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn memory_bytes() -> Result<u64, HostError> {

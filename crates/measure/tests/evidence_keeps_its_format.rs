@@ -218,3 +218,32 @@ fn a_histogram_is_kept_whole() {
     assert_eq!(fork.unit, "ms");
     assert!(evidence.measurement("spoon").is_none());
 }
+
+#[test]
+fn a_new_document_never_takes_the_place_of_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("evidence.json");
+    let first = specimen();
+    first.write_new(&path).unwrap();
+    let mut other = first.clone();
+    other.suite = "another".to_owned();
+    let error = other.write_new(&path).unwrap_err();
+    let is_taken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AlreadyExists;
+    assert!(matches!(&error, EvidenceError::Io { source, .. } if is_taken(source)), "{error}");
+    assert_eq!(Evidence::read(&path).unwrap(), first);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
+}
+
+#[test]
+fn figures_of_parts_that_were_not_seen_say_nothing() {
+    let mut evidence = specimen();
+    assert!(evidence.is_sound("fork"));
+    evidence.check("mechanism/S2", false, "no stall");
+    evidence.check("mechanism/S5", true, "seen");
+    evidence.invalidate("S2 was not seen");
+    assert_eq!(evidence.unseen_parts().collect::<Vec<_>>(), ["S2"]);
+    assert!(!evidence.is_sound("latency_ms/S2/on") && evidence.is_sound("latency_ms/S20/on"));
+    let mut whole = specimen();
+    whole.invalidate("nothing happened");
+    assert!(!whole.is_sound("fork"));
+}

@@ -1,6 +1,6 @@
 //! What figures and documents mean: which direction is better, what depends on the machine, what makes runs unlike.
 
-use duramen_measure::evidence::Evidence;
+use duramen_measure::evidence::{Evidence, PASSING_SETTINGS};
 use serde::Serialize;
 
 /// Which direction of a figure is better.
@@ -30,10 +30,6 @@ const COUNTS: [&str; 8] = [
 /// Parts of names of figures about the machine or the method, of which none is better.
 const CONDITIONS: [&str; 6] =
     ["fsync_floor", "timer", "blocker_s", "noise_s", "stall_error_s", "calibration"];
-
-/// Settings that differ from run to run without making the runs unlike, or that hold data.
-const PASSING: [&str; 10] =
-    ["seed", "samples", "intervals", "timelines", "scenarios", "dir", "home", "json", "html", "port"];
 
 /// Whether a figure is a count that does not depend on the machine. (With several threads, how many commits share a
 /// sync does.)
@@ -77,7 +73,9 @@ pub(super) fn is_machine_bound(name: &str, unit: &str) -> bool {
     is_time(unit) || unit.ends_with("/s") || unit == "cores" || is_timed_count(name)
 }
 
-pub(super) fn better(name: &str, unit: &str) -> Better {
+/// Which direction of a figure is better, by its name and its unit.
+#[must_use]
+pub fn better(name: &str, unit: &str) -> Better {
     if CONDITIONS.iter().any(|part| name.contains(part)) {
         return Better::Neither;
     }
@@ -130,7 +128,7 @@ pub(super) fn warnings(a: &[Evidence], b: &[Evidence]) -> Vec<String> {
     let mut names: Vec<&String> = first_a.config.keys().chain(first_b.config.keys()).collect();
     names.sort_unstable();
     names.dedup();
-    for name in names.into_iter().filter(|name| !PASSING.contains(&name.as_str())) {
+    for name in names.into_iter().filter(|name| !PASSING_SETTINGS.contains(&name.as_str())) {
         let shown = |document: &Evidence| {
             document.config.get(name).map_or_else(|| "not set".to_owned(), ToString::to_string)
         };
@@ -138,7 +136,8 @@ pub(super) fn warnings(a: &[Evidence], b: &[Evidence]) -> Vec<String> {
     }
     for (side, documents) in [("A", a), ("B", b)] {
         for document in documents {
-            let unlike = document.config.iter().filter(|(name, _)| !PASSING.contains(&name.as_str()));
+            let unlike =
+                document.config.iter().filter(|(name, _)| !PASSING_SETTINGS.contains(&name.as_str()));
             let first = &documents[0].config;
             if unlike.into_iter().any(|(name, value)| first.get(name) != Some(value)) {
                 warnings.push(format!("The runs of {side} were set differently among themselves."));

@@ -19,10 +19,10 @@ use duramen_measure::evidence::Evidence;
 use duramen_measure::statistics::{discoveries, Estimate, Interval};
 use serde::Serialize;
 
-pub use meaning::{is_counted, Better};
+pub use meaning::{better, is_counted, Better};
 pub use table::{print_table, quantity};
 
-use meaning::{better, is_machine_bound, is_time};
+use meaning::{is_machine_bound, is_time};
 use values::{Basis, Side};
 
 /// The share of the differences named that may be chance.

@@ -62,7 +62,7 @@ impl<'a> Side<'a> {
         basis: Basis,
     ) -> Result<Self, CompareError> {
         for document in documents.iter().filter(|document| document.verdict == Verdict::Invalid) {
-            if invalid_scenarios(document).next().is_none() {
+            if document.unseen_parts().next().is_none() {
                 let reason = document.findings.iter().find(|finding| finding.rule == "invalid");
                 let reason =
                     reason.map_or_else(|| "no reason is given".to_owned(), |found| found.text.clone());
@@ -95,8 +95,7 @@ impl<'a> Side<'a> {
 
     /// Whether the figure belongs to a scenario whose mechanism was not seen.
     pub(super) fn is_invalid(&self, name: &str) -> bool {
-        let is_part = |scenario: &str| name.split('/').any(|part| part == scenario);
-        self.documents.iter().any(|document| invalid_scenarios(document).any(is_part))
+        self.documents.iter().any(|document| !document.is_sound(name))
     }
 
     /// The independent values of a figure.
@@ -133,13 +132,4 @@ fn samples(document: &Evidence, name: &str) -> Option<Vec<Vec<f64>>> {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// The scenarios whose mechanism was not seen: `S2` for the failed check `mechanism/S2`.
-fn invalid_scenarios(document: &Evidence) -> impl Iterator<Item = &str> {
-    document
-        .checks
-        .iter()
-        .filter(|check| !check.passed)
-        .filter_map(|check| check.name.strip_prefix("mechanism/"))
 }
