@@ -8,11 +8,14 @@
 //! | [`history`] | evidence kept by machine and suite, bounded |
 //! | [`trends`] | the course of every figure over the runs that are alike, in words |
 //! | [`collect`] | evidence read from files and folders |
+//! | [`site`] | one page over any number of documents |
 
 pub mod collect;
 mod document;
 pub mod history;
 mod settings;
+mod shell;
+pub mod site;
 pub mod trends;
 
 pub use document::Document;
