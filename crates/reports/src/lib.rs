@@ -9,10 +9,12 @@
 //! | [`trends`] | the course of every figure over the runs that are alike, in words |
 //! | [`collect`] | evidence read from files and folders |
 //! | [`site`] | one page over any number of documents |
+//! | [`markdown`] | the same, short, for pull requests |
 
 pub mod collect;
 mod document;
 pub mod history;
+pub mod markdown;
 mod settings;
 mod shell;
 pub mod site;

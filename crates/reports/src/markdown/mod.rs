@@ -1,0 +1,14 @@
+//! Evidence and comparisons as Markdown, short enough for a comment on a pull request.
+//!
+//! The verdict comes first; what is long is folded away. Text out of documents is text: it makes no heading, no link, no
+//! mention and no markup.
+
+mod comparison;
+mod evidence;
+mod write;
+
+pub use comparison::{comparison, Changed, Comparison};
+pub use evidence::summary;
+
+/// The longest text in bytes: what comments of the large forges hold.
+pub const LONGEST: usize = 60_000;
