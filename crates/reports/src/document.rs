@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use duramen_measure::evidence::{Evidence, EvidenceError};
+use serde_json::Value;
+
+use crate::settings::is_chosen;
 
 /// An evidence document and its file.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +32,9 @@ impl Document {
         for measurement in &mut self.evidence.measurements {
             measurement.histogram = None;
         }
-        self.evidence.config.retain(|_, value| !value.is_array() && !value.is_object());
+        // What was chosen stays, whatever it is: it tells which runs are alike.
+        let is_large = |value: &Value| value.is_array() || value.is_object();
+        self.evidence.config.retain(|name, value| is_chosen(name) || !is_large(value));
         self
     }
 

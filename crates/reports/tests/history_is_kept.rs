@@ -146,3 +146,15 @@ fn the_machine_is_the_same_under_another_kernel_and_the_config_with_another_seed
     other.configure("rows", 2_000);
     assert_ne!(config_digest(&one), config_digest(&other));
 }
+
+#[test]
+fn a_slim_document_is_of_the_same_series() {
+    for name in ["packs", "replication"] {
+        let (whole, slim) = (fixture(name), fixture(name).slim());
+        assert_eq!(config_digest(&whole.evidence), config_digest(&slim.evidence), "{name}");
+        let size = |document: &Document| document.evidence.to_json().unwrap().len();
+        assert!(size(&slim) <= size(&whole));
+        // What has distributions and time lines has them no more.
+        assert!(name == "packs" || size(&slim) * 2 < size(&whole), "{} of {}", size(&slim), size(&whole));
+    }
+}
