@@ -4,8 +4,10 @@ mod compare;
 mod diagnose;
 mod experiment;
 mod functions;
+mod history;
 mod packs;
 mod replication;
+mod report;
 mod restore;
 mod store;
 
@@ -32,6 +34,8 @@ Examples:
   duramen lab diagnose out/store.json
   duramen lab compare before.json after.json
   duramen lab experiment status
+  duramen lab history store
+  duramen lab report --out out/site.html
   duramen lab restore";
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -62,6 +66,12 @@ pub(crate) enum Lab {
     /// Try changes of a program, measure each by turns, keep what is computed to be better
     #[command(after_help = experiment::EXAMPLES)]
     Experiment(Box<experiment::Experiment>),
+    /// Show how figures changed over the runs on this machine
+    #[command(after_help = history::EXAMPLES)]
+    History(history::Histories),
+    /// Put evidence of many runs on one page, or into a summary for a pull request
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::Pages),
     /// Put back what a run of the suite `replication` changed on servers that are not its own
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::Restore),
@@ -206,6 +216,8 @@ pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
         Lab::Diagnose(diagnose) => diagnose::run(context, &diagnose),
         Lab::Compare(options) => compare::run(context, options),
         Lab::Experiment(experiment) => experiment::run(context, *experiment),
+        Lab::History(histories) => history::run(context, histories),
+        Lab::Report(pages) => report::run(context, pages),
         Lab::Restore(restore) => restore::run(context, restore).await,
     }
 }
@@ -222,6 +234,7 @@ struct Documents {
     /// Whether the evidence is printed instead of the table.
     printed: bool,
     written: Vec<PathBuf>,
+    home: PathBuf,
 }
 
 impl Documents {
@@ -237,17 +250,21 @@ impl Documents {
         }
         let written: Vec<PathBuf> = [&*json, html].into_iter().flatten().cloned().collect();
         written.iter().try_for_each(|file| make_room_for(file))?;
-        Ok(Documents { printed, written })
+        Ok(Documents { printed, written, home: context.home.clone() })
     }
 
-    /// Prints the outcome, and says by the exit status what came out.
+    /// Prints the outcome, files it in the history, and says by the exit status what came out.
     fn tell(self, evidence: &Evidence, table: impl FnOnce(&Evidence) -> String) -> Outcome {
+        let filed = history::file(&self.home, evidence);
         if self.printed {
             output::json(evidence)?;
         } else {
             output::line(table(evidence).trim_end());
             for file in self.written {
                 output::line(format_args!("written: {}", file.display()));
+            }
+            if let Some(file) = filed {
+                output::line(format_args!("filed: {}", file.display()));
             }
         }
         Ok(verdict_code(evidence))

@@ -23,6 +23,11 @@ pub(crate) fn error(error: &dyn Display) {
     let _ = writeln!(std::io::stderr().lock(), "error: {error}");
 }
 
+/// Prints what does not keep a command from doing its work.
+pub(crate) fn warning(warning: &dyn Display) {
+    let _ = writeln!(std::io::stderr().lock(), "warning: {warning}");
+}
+
 /// Prints a value as JSON.
 pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)

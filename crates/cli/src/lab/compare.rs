@@ -1,13 +1,15 @@
 //! `duramen lab compare`: what differs between two variants.
 
+use super::report::write_markdown;
 use crate::{
     context::{Context, Outcome},
     failure::{Failure, FAILED, INVALID},
     output,
 };
 use clap::Args;
-use duramen_lab::compare::{compare, print_table, Comparison};
+use duramen_lab::compare::{cells, compare, method, print_table, Comparison, Row, Verdict};
 use duramen_measure::{entropy, evidence::Evidence};
+use duramen_reports::markdown;
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
@@ -19,6 +21,7 @@ Examples:
   duramen lab compare before.json after.json
   duramen lab compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --max-regression 10
   duramen lab compare before.json after.json --json out/comparison.json
+  duramen lab compare before.json after.json --markdown -
 
 Several files of a side are repeated runs of the same thing; run the sides by turns. One file a side is compared by the
 repeats within it, where the suite keeps them, and by counts. Of the differences named, at most 5 % are chance.
@@ -42,6 +45,9 @@ pub(crate) struct Compare {
     /// Write the comparison; `-` prints it instead of the table
     #[arg(long = "json", value_name = "FILE")]
     written: Option<PathBuf>,
+    /// Write it for a pull request; `-` prints it instead of the table
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
 }
 
 /// A comparison with what the exit status says.
@@ -61,7 +67,11 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(context: &Context, options: Compare) -> Outcome {
-    let Compare { a, b, max_regression, all, written } = options;
+    let Compare { a, b, max_regression, all, written, markdown } = options;
+    let is_dash = |file: &Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
+    if is_dash(&markdown) && (context.json || is_dash(&written)) {
+        return Err(Failure::Usage("JSON and Markdown cannot both be printed: give one a file".to_owned()));
+    }
     let read = |files: &[PathBuf]| -> Result<Vec<Evidence>, Failure> {
         files
             .iter()
@@ -84,13 +94,19 @@ pub(super) fn run(context: &Context, options: Compare) -> Outcome {
         (false, true) => ExitCode::from(INVALID),
         (true, true) => ExitCode::SUCCESS,
     };
-    let is_printed = context.json || written.as_deref() == Some(Path::new("-"));
+    let is_printed = context.json || is_dash(&written);
     let document = Document { comparison: &comparison, max_regression_percent: max_regression, regressions };
     if let Some(file) = written.filter(|file| file.as_os_str() != "-") {
         super::make_room_for(&file)?;
         let text = serde_json::to_string_pretty(&document)
             .map_err(|error| Failure::Other(format!("cannot write the comparison: {error}")))?;
         std::fs::write(&file, text + "\n").map_err(Failure::io("write", &file))?;
+    }
+    if let Some(file) = markdown {
+        let told = told(&comparison, &document.regressions);
+        if write_markdown(&file, &markdown::comparison(&told, &a, &b))? {
+            return Ok(code);
+        }
     }
     if is_printed {
         output::json(&document)?;
@@ -106,4 +122,29 @@ pub(super) fn run(context: &Context, options: Compare) -> Outcome {
         );
     }
     Ok(code)
+}
+
+/// A comparison as it is told in Markdown.
+fn told(comparison: &Comparison, regressions: &[&str]) -> markdown::Comparison {
+    let differs = [Verdict::Worse, Verdict::Different, Verdict::Better];
+    let rank = |row: &Row| differs.iter().position(|verdict| *verdict == row.verdict);
+    let mut rows: Vec<&Row> = comparison.rows.iter().filter(|row| rank(row).is_some()).collect();
+    rows.sort_by_key(|row| rank(row));
+    let changed = rows.into_iter().map(|row| {
+        let [name, a, b, effect] = cells(row);
+        let outcome = match row.verdict {
+            Verdict::Worse => "worse",
+            Verdict::Better => "better",
+            _ => "different",
+        };
+        markdown::Changed { name, a, b, effect, outcome: outcome.to_owned(), words: row.words.clone() }
+    });
+    markdown::Comparison {
+        suite: comparison.suite.clone(),
+        regressions: regressions.iter().map(|name| (*name).to_owned()).collect(),
+        is_comparable: comparison.is_comparable(),
+        changed: changed.collect(),
+        warnings: comparison.warnings.clone(),
+        method: method(comparison),
+    }
 }

@@ -20,7 +20,7 @@ use duramen_measure::statistics::{discoveries, Estimate, Interval};
 use serde::Serialize;
 
 pub use meaning::{better, is_counted, Better};
-pub use table::{print_table, quantity};
+pub use table::{cells, method, print_table, quantity};
 
 use meaning::{is_machine_bound, is_time};
 use values::{Basis, Side};

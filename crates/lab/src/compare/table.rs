@@ -30,11 +30,27 @@ pub fn print_table(comparison: &Comparison, all: bool) -> String {
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     table.set_header(["figure", "A", "B", "B - A with interval", "verdict"]);
     for row in &rows {
-        table.add_row(cells(row));
+        table.add_row(cells(row).into_iter().chain([verdict(row)]));
     }
     if !rows.is_empty() {
         writeln!(text, "{table}\n").ok();
     }
+    let (counts, chance) = sentences(comparison);
+    writeln!(text, "{}\n{}", wrapped(&counts, 0), wrapped(&chance, 0)).ok();
+    if !rows.iter().any(|row| is(row, &differs)) && comparison.is_comparable() {
+        writeln!(text, "\nno detectable difference").ok();
+    }
+    text
+}
+
+/// How it was compared and what came out, in sentences.
+#[must_use]
+pub fn method(comparison: &Comparison) -> String {
+    let (counts, chance) = sentences(comparison);
+    format!("{counts} {chance}")
+}
+
+fn sentences(comparison: &Comparison) -> (String, String) {
     let count = |verdict| comparison.rows.iter().filter(|row| row.verdict == verdict).count();
     let counts = format!(
         "{}: {} figures, {} compared with intervals (values: {}); B is better in {}, worse in {}, different in {}; no \
@@ -50,21 +66,18 @@ pub fn print_table(comparison: &Comparison, all: bool) -> String {
         count(Verdict::Undecidable),
         count(Verdict::NotComparable)
     );
-    writeln!(text, "{}", wrapped(&counts, 0)).ok();
     let method = format!(
         "{} comparisons were made; of the differences named at most {:.0} % are chance on average, and two identical \
          variants have none in 19 of 20 comparisons.",
         comparison.comparisons,
         comparison.false_discovery_rate * 100.0
     );
-    writeln!(text, "{}", wrapped(&method, 0)).ok();
-    if !rows.iter().any(|row| is(row, &differs)) && comparison.is_comparable() {
-        writeln!(text, "\nno detectable difference").ok();
-    }
-    text
+    (counts, method)
 }
 
-fn cells(row: &Row) -> Vec<String> {
+/// A row that differs as text: its name, A, B, and B - A with its interval.
+#[must_use]
+pub fn cells(row: &Row) -> [String; 4] {
     let side = |value: Option<f64>, count: usize| match value {
         Some(value) if count > 1 => format!("{} (n={count})", quantity(value, &row.unit)),
         Some(value) => quantity(value, &row.unit),
@@ -80,10 +93,13 @@ fn cells(row: &Row) -> Vec<String> {
         }
         _ => String::new(),
     };
-    let verdict = match row.verdict {
+    [row.name.clone(), side(row.a, row.a_count), side(row.b, row.b_count), effect]
+}
+
+fn verdict(row: &Row) -> String {
+    match row.verdict {
         Verdict::Worse => format!("WORSE: {}", row.words),
         Verdict::Better => format!("better: {}", row.words),
         _ => row.words.clone(),
-    };
-    vec![row.name.clone(), side(row.a, row.a_count), side(row.b, row.b_count), effect, verdict]
+    }
 }
