@@ -30,6 +30,7 @@ demo: setup release ## branch real data and measure it, then the store, durable 
 	$(BIN) lab run packs --grants 1000,100000 --json $(OUT)/packs.json --html $(OUT)/packs.html || test $$? -eq 1
 	$(BIN) lab run replication S2 S8 S16 S17 S18 --quick --json $(OUT)/replication.json --html $(OUT)/replication.html \
 		|| test $$? -eq 1
+	$(BIN) lab report $(OUT) --out $(OUT)/site.html
 
 test: setup ## run the whole test suite
 	$(CARGO) test --workspace --no-fail-fast
