@@ -238,6 +238,29 @@ async fn what_was_committed_is_seen_on_the_standby_at_once_only_at_remote_apply(
     assert_eq!(local.visible_after.count(), local.commits);
 }
 
+/// What is done before a block takes seconds; it must not be taken from the time of its load.
+#[tokio::test]
+async fn every_block_lasts_as_long_as_it_is_to_and_has_something_beside_it() {
+    for major in crate::user::majors() {
+        let measured = quick(&[5, 6, 15], |options| options.major = Some(major)).await;
+        let block = Options { quick: true, ..Options::new("unused", "unused") }.block();
+        for outcome in &measured.outcomes {
+            assert_eq!(outcome.failed, None, "{major}: S{}", outcome.number);
+            let pass = &outcome.passes[0];
+            for one in &pass.blocks {
+                let (elapsed, committed) = (one.elapsed, one.committed);
+                assert!(
+                    elapsed >= block,
+                    "{major}: S{} {}: {elapsed:?}, {committed} commits",
+                    outcome.number,
+                    one.level
+                );
+            }
+            assert_eq!(pass.unmet, [""; 0], "{major}: S{}", outcome.number);
+        }
+    }
+}
+
 #[tokio::test]
 async fn one_statement_and_growing_numbers_of_clients_have_no_gaps() {
     let measured = quick(&[11, 14], |_| {}).await;

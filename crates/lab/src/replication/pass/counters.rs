@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 use super::super::error::ReplicationError;
 use super::super::scenario::Node;
 use super::session::{failed, within, PATIENCE};
+
+/// How often a question is asked of a standby that cancels it because of a conflict with the replay.
+const TRIES: u32 = 5;
 
 /// One row of a server, in time.
 pub(super) async fn row(
@@ -30,6 +34,14 @@ pub(super) async fn row_within(
     sql: &str,
     parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<Row, ReplicationError> {
+    for _ in 1..TRIES {
+        match within(limit, doing, client.query_one(sql, parameters)).await? {
+            // The replay cancels whatever is in its way, also us, where it is not to wait.
+            Err(error)
+                if node == Node::Standby && error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE) => {}
+            answered => return answered.map_err(failed(doing, node)),
+        }
+    }
     within(limit, doing, client.query_one(sql, parameters)).await?.map_err(failed(doing, node))
 }
 

@@ -153,7 +153,7 @@ pub(super) const BULK_INSERT: Scenario = Scenario {
             repeat(md5(i::text), 4), md5(i::text) FROM generate_series(1, {bulk}) i"]),
     ],
     probe: PAY,
-    expect: &[Expect::BlockRecords("Btree", 10_000, 1)],
+    expect: &[Expect::BlockRecords("Btree", 3_000, 1)],
     teardown: &["DROP TABLE IF EXISTS logs, payments"],
     advice: "\
 Load at synchronous_commit = local or off, in small transactions with pauses, and commit what is urgent below remote_apply \
@@ -274,7 +274,7 @@ pub(super) const FREEZE: Scenario = Scenario {
         ]),
     ],
     probe: PAY,
-    expect: &[Expect::BlockRecords("Heap2", 300, 0), Expect::BlockImages(300, false)],
+    expect: &[Expect::BlockRecords("Heap2", 200, 0), Expect::BlockImages(100, false)],
     teardown: &["DROP TABLE IF EXISTS archive, payments"],
     advice: "\
 Freeze early and often rather than all at once (autovacuum_freeze_min_age, vacuum_freeze_min_age; COPY ... FREEZE), and let \
