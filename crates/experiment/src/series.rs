@@ -24,7 +24,7 @@ pub use carry::Resumed;
 pub use error::SeriesError;
 pub use note::NewIdea;
 pub use outcome::{Ablated, Baseline, Branch, Ended, Replayed, Stopped};
-pub use propose::WORKTREE_VARIABLE;
+pub use propose::{TRY_VARIABLE, WORKTREE_VARIABLE};
 
 use crate::{
     event::Event,
@@ -93,22 +93,29 @@ struct Current {
 }
 
 impl Series<'_> {
-    /// Begins a series: writes the folder, a spec with comments, and an empty log. Returns where the spec is.
+    /// Begins a series: writes the folder, a spec with comments, and an empty log. Returns where the spec is. A spec that
+    /// is there without a log, as in a clone, is taken as it is.
     ///
     /// # Errors
-    /// When there is a spec or a log already, or the folder cannot be written.
+    /// When there is a spec with a log already, a log without a spec, or the folder cannot be written.
     pub fn init(folder: &Path, first: &First<'_>) -> Result<PathBuf, SeriesError> {
         fs::create_dir_all(folder).map_err(fail("make the folder", folder))?;
         let folder = fs::canonicalize(folder).map_err(fail("find the folder", folder))?;
         let path = folder.join(SPEC_NAME);
+        let log = folder.join(log::FILE_NAME);
         if path.exists() {
-            return Err(SeriesError::Exists { path });
+            Spec::read(&path)?;
+            if log.exists() {
+                return Err(SeriesError::Exists { path });
+            }
+            Log::create(&log)?;
+            return Ok(path);
         }
         let text = Spec::template(first.name, first.command, first.metric, first.direction);
         // A name or command that makes no spec is told before anything is written.
         Spec::parse(&text, &path)?;
-        Log::create(&folder.join(log::FILE_NAME))?;
         fs::write(&path, text).map_err(fail("write", &path))?;
+        Log::create(&log)?;
         Ok(path)
     }
 }

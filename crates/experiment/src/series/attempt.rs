@@ -7,6 +7,9 @@ use std::path::PathBuf;
 /// The title of a candidate's commit is not longer than this, in characters.
 const TITLE: usize = 72;
 
+/// The log names so many files of a try.
+const FILES_LIMIT: usize = 1_000;
+
 /// Where a change comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -133,7 +136,7 @@ impl Series<'_> {
         claim: &Claim,
     ) -> Result<crate::state::Try, SeriesError> {
         let number = self.state.next_try();
-        let Begun { source, base, candidate, files } = begun;
+        let Begun { source, base, candidate, mut files } = begun;
         let name = Self::reference(&current.spec.name, &format!("try-{number}"));
         self.repository.set_ref(&name, &candidate)?;
         self.say(&format!(
@@ -142,6 +145,8 @@ impl Series<'_> {
             files.len(),
             short(&candidate)
         ));
+        // The log is no place for a list without end. Scope is checked on what git says, not on this.
+        files.truncate(FILES_LIMIT);
         self.append(Event::TryBegun {
             number,
             source,

@@ -86,6 +86,9 @@ impl Series<'_> {
     /// What would make every try fail is told before a segment begins.
     fn prove(&self, spec: &Spec, start: &str) -> Result<(), SeriesError> {
         let commit = || short(start).to_owned();
+        for caution in self.repository.cautions(start)? {
+            self.say(&caution);
+        }
         let base = self.place(BASE, start, spec, None)?.map_err(|detail| SeriesError::Build {
             what: "start",
             commit: commit(),

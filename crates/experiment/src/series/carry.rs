@@ -8,11 +8,13 @@ use super::{
 };
 use crate::{
     event::{Event, Judgement, Purpose, Side, Verdict},
-    scope::Rules,
+    git::Repository,
+    scope::{Rules, Violation, Why},
     spec::{Scale, Spec},
     state::Try,
     verdict,
 };
+use std::path::Path;
 
 /// What was gone on with.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,10 +58,11 @@ impl Series<'_> {
 
     fn decide_by_samples(&mut self, current: &Current, open: &Try) -> Result<Judgement, SeriesError> {
         let spec = &current.spec;
-        if open.files.is_empty() {
+        let files = self.repository.changed_files(&open.base, &open.candidate)?;
+        if files.is_empty() {
             return Ok(verdict::unmeasured(spec, Verdict::Invalid, "nothing was changed"));
         }
-        let violations = Rules::new(spec, &self.inside)?.violations(&open.files);
+        let violations = Rules::new(spec, &self.inside)?.violations(&files);
         if !violations.is_empty() {
             let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
             return Ok(verdict::unmeasured(spec, Verdict::Invalid, named(&told)));
@@ -82,6 +85,9 @@ impl Series<'_> {
         if first.verdict != Verdict::Keep {
             return Ok(first);
         }
+        if let Some(reason) = self.tampered(spec, &sides)? {
+            return Ok(Judgement { verdict: Verdict::Invalid, reason, ..first });
+        }
         self.say(&format!("it seems to help: {}", first.reason));
         if let Some(failed) = self.check(spec, open, &sides)? {
             return Ok(Judgement { verdict: Verdict::ChecksFailed, reason: failed, ..first });
@@ -96,6 +102,28 @@ impl Series<'_> {
             commit: short(commit).to_owned(),
             detail,
         })
+    }
+
+    /// What the candidate's build or run changed in its worktree although no try may, if it did. The scope is that of
+    /// the commit; this is how it could be gone around.
+    pub(super) fn tampered(&self, spec: &Spec, sides: &Sides) -> Result<Option<String>, SeriesError> {
+        let changed = |tree: &Path| Repository::open(tree).and_then(|tree| tree.dirty_files(&[]));
+        // A worktree that git cannot list says nothing, if the other is no better.
+        let Ok(of_base) = changed(&sides.base) else { return Ok(None) };
+        let of_candidate = match changed(&sides.candidate) {
+            Ok(files) => files,
+            Err(error) => return Ok(Some(format!("its worktree cannot be looked at any more: {error}"))),
+        };
+        let new: Vec<String> = of_candidate.into_iter().filter(|file| !of_base.contains(file)).collect();
+        let is_wrong = |violation: &Violation| match violation.why {
+            Why::OffLimits(_) | Why::Series => true,
+            // What a build makes anew is its own affair; what was there in the base is not.
+            _ => sides.base.join(&violation.file).exists(),
+        };
+        let violations = Rules::new(spec, &self.inside)?.violations(&new);
+        let told: Vec<String> =
+            violations.iter().filter(|wrong| is_wrong(wrong)).map(ToString::to_string).collect();
+        Ok((!told.is_empty()).then(|| format!("changed while it was built or run: {}", named(&told))))
     }
 
     /// Runs the checks that the log lacks. Returns how the first one failed, if one did.

@@ -39,7 +39,13 @@ impl Series<'_> {
                 let scales: Vec<Scale> = spec.scales_or_default();
                 self.say(&format!("confirming at {} scales", scales.len()));
                 let (samples, bad) = self.take(current, purpose, &scales, &sides)?;
-                believed(verdict::confirm(spec, first, &samples), bad)
+                let second = believed(verdict::confirm(spec, first, &samples), bad);
+                match self.tampered(spec, &sides)? {
+                    Some(reason) if second.verdict == Verdict::Keep => {
+                        Judgement { verdict: Verdict::Invalid, reason, confirmed: Some(false), ..second }
+                    }
+                    _ => second,
+                }
             }
         };
         if is_fresh {

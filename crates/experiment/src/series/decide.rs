@@ -13,7 +13,7 @@ impl Series<'_> {
     /// the head.
     ///
     /// # Errors
-    /// When the reason is empty, there is no such try, a try that crashed, failed a check or is invalid were kept (X5), the
+    /// When the reason is empty, there is no such try, another one is open, a try that crashed, failed a check or is invalid were kept (X5), the
     /// stack does not hold together, or git or the log refuse.
     pub fn decide(&mut self, number: u32, by_hand: Verdict, reason: &str) -> Result<String, SeriesError> {
         note::check("the reason", reason, "say why the computed verdict does not hold")?;
@@ -21,6 +21,12 @@ impl Series<'_> {
         let segment = self.state.current().ok_or(SeriesError::NoBaseline)?;
         let found = segment.tries.iter().find(|known| known.number == number).cloned();
         let found = found.ok_or(SeriesError::NoTry { number, segment: current.number })?;
+        if let Some(open) = self.state.open_try().filter(|open| open.number != number) {
+            return Err(undecidable(
+                number,
+                &format!("try {} is open; `resume` it or give it up first", open.number),
+            ));
+        }
         let was_kept = segment.keeps.iter().any(|kept| kept.number == number);
         let stack: Vec<String> = segment.keeps.iter().map(|kept| kept.commit.clone()).collect();
         let head = match (was_kept, by_hand == Verdict::Keep) {

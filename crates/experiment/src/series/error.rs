@@ -37,7 +37,7 @@ pub enum SeriesError {
         source: io::Error,
     },
     /// There is a spec already.
-    #[error("{} exists already; edit it, or begin the series in another folder", path.display())]
+    #[error("there is a series already: {}; edit it, or begin the new one in another folder", path.display())]
     Exists {
         /// The spec.
         path: PathBuf,

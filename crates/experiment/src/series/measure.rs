@@ -1,20 +1,22 @@
 //! Taking samples: the runs of a schedule that the log lacks.
 
 use super::{
-    place::{deadline, failure, Sides, OUTPUT_LIMIT},
+    place::{deadline, failure, Sides},
     Current, Series, SeriesError,
 };
 use crate::{
     event::{Event, Metrics, Purpose, Sample, Side},
-    figures,
+    figures::{self, ReadError},
     run::{self, Ended, Job},
     schedule::{self, Run},
     spec::{Scale, Spec},
 };
-use std::{fs, path::Path};
+use std::{fs, io::Read, path::Path};
 
 /// The variable that holds the value of the scale.
 const SCALE_VARIABLE: &str = "SCALE";
+/// A file of figures is read up to this, in bytes.
+const FILE_LIMIT: u64 = 16 << 20;
 
 /// A sample that ends what it belongs to: it failed, or its figures are impossible.
 pub(super) struct Bad {
@@ -147,7 +149,7 @@ impl Series<'_> {
             input: None,
             timeout: deadline(spec.measure.timeout_s),
             pin: spec.measure.pin,
-            output_limit: OUTPUT_LIMIT,
+            output_limit: run::OUTPUT_LIMIT,
         };
         let ran = run::run(&job, self.options.cancelled);
         if matches!(ran.ended, Ended::Cancelled) {
@@ -165,12 +167,20 @@ impl Series<'_> {
         }
         let text = match &file {
             None => ran.stdout.clone(),
-            // A file that is not there holds no figures, and that is what is told.
-            Some(file) => fs::read_to_string(file).unwrap_or_default(),
+            Some(file) => read_figures(file),
         };
         match figures::read(spec.measure.reader, &text) {
             Ok(metrics) => once.metrics = metrics,
-            Err(error) => self.say(&format!("the figures cannot be read: {error}")),
+            // Where the time of the whole command decides, nothing needs to be printed.
+            Err(ReadError::Nothing { .. }) => {}
+            Err(error @ ReadError::Failed { .. }) => {
+                once.failure = Some(error.to_string());
+                return Ok(once);
+            }
+            Err(error) => {
+                self.say(&format!("the figures cannot be read: {error}"));
+                return Ok(once);
+            }
         }
         for (name, figure) in [(figures::WALL, ran.wall.as_secs_f64()), (figures::CPU, ran.cpu.as_secs_f64())]
         {
@@ -200,6 +210,20 @@ fn bad(spec: &Spec, scales: &[Scale], sample: &Sample) -> Option<Bad> {
 
 fn insane(spec: &Spec, scale: &str, metrics: &Metrics) -> Option<String> {
     figures::sane(spec, scale, metrics).err().map(|insane| insane.to_string())
+}
+
+/// What a file of figures holds. One that is not there, or is no plain file, holds none, and that is what is told then.
+fn read_figures(path: &Path) -> String {
+    // A pipe, of all things, would never end.
+    if !fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {
+        return String::new();
+    }
+    let mut bytes = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(FILE_LIMIT).read_to_end(&mut bytes));
+    if read.is_err() {
+        return String::new();
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn finite(figure: f64) -> f64 {

@@ -19,6 +19,9 @@ use std::path::Path;
 /// The variable that holds the worktree that the proposer may edit, which is its current folder too.
 pub const WORKTREE_VARIABLE: &str = "DURAMEN_WORKTREE";
 
+/// The variable that holds the number of the try.
+pub const TRY_VARIABLE: &str = "DURAMEN_TRY";
+
 /// Where proposed changes come from, as the log has it.
 const SOURCE: &str = "proposed";
 /// The hypothesis of a try that came without one.
@@ -72,12 +75,12 @@ impl Series<'_> {
         if let Some(open) = self.state.open_try().cloned() {
             return Ok(Step::Tried(Box::new(self.carry_out(&open)?)));
         }
-        let current = self.ready()?;
-        if let Some(rule) = rules::broken(&self.state, &current.spec, max_tries, elapsed) {
+        let ready = self.ready()?;
+        if let Some(rule) = rules::broken(&self.state, &ready.spec, max_tries, elapsed) {
             return Ok(Step::Stop(rule));
         }
         self.is_cancelled()?;
-        let current = self.noise_if_due().map(|_| current)?;
+        let current = self.noise_if_due()?;
         self.mend_head(&current)?;
         match self.ask(command, &current)? {
             Proposed::Nothing(words) => Ok(Step::Stop(Rule::proposer(words))),
@@ -99,7 +102,10 @@ impl Series<'_> {
         self.say(&format!("try {number}: asking the proposer"));
         let tree = self.repository.worktree(&self.work.join(PROPOSAL), &current.head, false)?.path;
         let question = question::write(&self.state, current, &tree, number, self.tries_left(&current.spec));
-        let env = vec![(WORKTREE_VARIABLE.to_owned(), tree.to_string_lossy().into_owned())];
+        let env = vec![
+            (WORKTREE_VARIABLE.to_owned(), tree.to_string_lossy().into_owned()),
+            (TRY_VARIABLE.to_owned(), number.to_string()),
+        ];
         let limit = current.spec.budget.proposer_timeout_s;
         let ran = self.command(command, &tree, limit, Some(question), env)?;
         if let Some(why) = failure(&ran, limit) {

@@ -260,3 +260,17 @@ pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
+
+/// The processes whose current folder lies in this one.
+pub(crate) fn processes_in(folder: &Path) -> Vec<String> {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+        let is_there = fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(&folder));
+        if is_there {
+            let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+            found.push(line.replace('\0', " "));
+        }
+    }
+    found
+}
