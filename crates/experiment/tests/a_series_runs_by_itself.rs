@@ -1,0 +1,172 @@
+//! Autonomous runs with scripted proposers, well-behaved and otherwise.
+
+mod project;
+
+use duramen_experiment::event::{Event, Verdict};
+use duramen_experiment::series::{Change, NewIdea, Stopped};
+use project::{claim, Project, SPEC};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+
+/// Writes a proposer, outside of the repository. `$DURAMEN_TRY` is the number of the try.
+fn script(project: &Project, text: &str) -> String {
+    let path: PathBuf = project.root.with_file_name("propose.sh");
+    let head = "set -e\ncat > \"$OUT/question-$DURAMEN_TRY.json\"\n";
+    let say = "say() { echo \"{\\\"hypothesis\\\":\\\"$1\\\",\\\"mechanism\\\":\\\"it does less\\\"}\"; }\n";
+    fs::write(&path, format!("OUT={}\n{head}{say}{text}", project.root.with_file_name("").display()))
+        .expect("a script is written");
+    format!("sh {}", path.display())
+}
+
+fn run(project: &Project, command: &str, most: Option<u32>) -> Stopped {
+    project.with(|series| series.propose(command, most)).expect("the run ends")
+}
+
+fn question(project: &Project, number: u32) -> Value {
+    let path = project.root.with_file_name(format!("question-{number}.json"));
+    serde_json::from_slice(&fs::read(path).expect("a question")).expect("JSON")
+}
+
+#[test]
+fn every_kind_of_proposal_is_recorded_and_handled() {
+    let project = Project::new();
+    project.spec(&SPEC.replace("proposer_timeout_s = 20", "proposer_timeout_s = 3"));
+    project.baseline();
+    for (rank, text) in [(1.0, "later"), (5.0, "first")] {
+        let idea = NewIdea { rank, text: text.to_owned(), ..NewIdea::default() };
+        project.with(|series| series.idea(&idea)).expect("an idea");
+    }
+    project.with(|series| series.axis("caching", true, "it fits", None)).expect("an axis");
+    let command = script(
+        &project,
+        r#"case $DURAMEN_TRY in
+1) echo 80 > program/small; echo 320 > program/large
+   echo 'thinking {"not": "yet'; echo '{"hypothesis":"less work","mechanism":"m","idea":2}'; echo bye ;;
+2) echo 200 > program/small; say slower ;;
+3) (sleep 600; echo late > program/small) & sleep 600 ;;
+4) echo "no quota" >&2; exit 3 ;;
+5) echo "Here is my idea: make it faster!" ;;
+6) echo 'END { print "METRIC time_ms=1" }' > bench.awk; say cheat ;;
+7) echo 60 > program/small; echo 240 > program/large
+   git -c user.name=P -c user.email=p@localhost commit -qam 'My own commit'; say 'committed' ;;
+8) say nothing ;;
+9) echo 1 > program/small; echo '{"hypothesis":"cache","mechanism":"m","axis":"caching"}' ;;
+10) rm -rf .git; echo 200 > program/small; say broke ;;
+11) echo 50 > program/small; echo '{"mechanism":"m"}' ;;
+12) rm -rf "$DURAMEN_WORKTREE"/* ; say empty ;;
+13) echo '{"stop":true,"hypothesis":"out of ideas"}' ;;
+esac
+"#,
+    );
+    let stopped = run(&project, &command, None);
+    assert_eq!(stopped.rule, "proposer", "{}", stopped.words);
+    assert!(stopped.words.contains("out of ideas"), "{}", stopped.words);
+    let expected = [
+        (Verdict::Keep, ""),
+        (Verdict::Discard, "worse"),
+        (Verdict::Invalid, "out of time after 3 s"),
+        (Verdict::Invalid, "exit status 3: no quota"),
+        (Verdict::Invalid, "no line with a JSON object"),
+        (Verdict::Invalid, "bench.awk"),
+        (Verdict::Keep, ""),
+        (Verdict::Invalid, "changed nothing"),
+        (Verdict::Invalid, "caching"),
+        (Verdict::Discard, "worse"),
+        (Verdict::Invalid, "hypothesis"),
+        (Verdict::Invalid, "may not be changed"),
+    ];
+    assert_eq!(stopped.tries.len(), expected.len());
+    for (ended, (verdict, reason)) in stopped.tries.iter().zip(expected) {
+        let judgement = &ended.judgement;
+        assert_eq!(judgement.verdict, verdict, "try {}: {}", ended.number, judgement.reason);
+        assert!(judgement.reason.contains(reason), "try {}: {}", ended.number, judgement.reason);
+    }
+    // The seventh was made on the first, and its commit is ours.
+    let head = &stopped.tries[6].head;
+    assert_eq!(stopped.tries[11].head, *head);
+    assert_eq!(project.git(&["show", &format!("{head}:program/small")]), "60");
+    assert_eq!(project.git(&["rev-list", "--count", &format!("main..{head}")]), "2");
+    assert_eq!(project::processes_in(&project.work), Vec::<String>::new());
+
+    // What the proposer was told.
+    let first = question(&project, 1);
+    assert_eq!(first["schema"], "duramen.proposal/1");
+    assert_eq!(first["spec"]["primary"]["metric"], "time_ms");
+    let ideas: Vec<&str> =
+        first["ideas"].as_array().expect("ideas").iter().filter_map(|i| i["text"].as_str()).collect();
+    assert_eq!(ideas, ["first", "later"]);
+    assert_eq!(first["closed_axes"][0]["axis"], "caching");
+    let eighth = question(&project, 8);
+    assert_eq!((&eighth["try"], &eighth["head"]), (&Value::from(8), &Value::from(head.as_str())));
+    assert_eq!(eighth["history"].as_array().map(Vec::len), Some(7));
+    assert_eq!(eighth["history"][0]["verdict"], "keep");
+    assert_eq!(eighth["ideas"][0]["tries"], serde_json::json!([1]));
+    assert!(eighth["history"][3]["reason"].as_str().is_some_and(|reason| reason.contains("no quota")));
+}
+
+#[test]
+fn runs_end_by_the_rules_of_the_spec() {
+    let project = Project::new();
+    let stop = "[stop]\nplateau = 3\nsame_failure = 2\n";
+    project.spec(&SPEC.replace("[stop]\n", stop).replace("tries = 20", "tries = 9"));
+    project.baseline();
+    let fail = script(&project, "exit 9\n");
+    let stopped = run(&project, &fail, None);
+    assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("same_failure", 2), "{}", stopped.words);
+    assert!(stopped.words.contains("exit status 9"), "{}", stopped.words);
+
+    // Every one fails in a way of its own, and none helps.
+    let dull = script(&project, "echo $DURAMEN_TRY > program/idle; exit $DURAMEN_TRY\n");
+    let stopped = run(&project, &dull, None);
+    assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("plateau", 3), "{}", stopped.words);
+
+    let stopped = run(&project, &dull, Some(1));
+    assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("tries", 1), "{}", stopped.words);
+    let stopped = run(&project, &dull, Some(0));
+    assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("tries", 0), "{}", stopped.words);
+
+    let stopped = run(&project, &dull, None);
+    assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("tries", 3), "{}", stopped.words);
+    assert!(stopped.words.contains("budget"), "{}", stopped.words);
+    let rules: Vec<String> = project.state().stops.iter().map(|stop| stop.rule.clone()).collect();
+    assert_eq!(rules, ["same_failure", "plateau", "tries", "tries", "tries"]);
+}
+
+#[test]
+fn runs_end_when_their_time_is_over() {
+    let project = Project::new();
+    project.spec(&SPEC.replace("tries = 20", "tries = 20\nhours = 0.0000001"));
+    project.baseline();
+    let stopped = run(&project, "exit 1", None);
+    assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("time", 0), "{}", stopped.words);
+}
+
+#[test]
+fn an_interrupted_run_ends_cleanly_and_goes_on() {
+    let project = Project::new();
+    project.baseline();
+    let command = script(&project, "echo 200 > program/small\nsay slower\n");
+    let before = project.entries().len();
+    // The first sample of the second try is there when it is asked to end.
+    let cancel = || {
+        let entries = project.entries();
+        entries.len() > before
+            && matches!(&entries[entries.len() - 1].event, Event::Sample(sample)
+            if sample.purpose == duramen_experiment::event::Purpose::Try(2))
+    };
+    let options = duramen_experiment::series::Options { progress: &|_| (), cancelled: &cancel };
+    let mut series = duramen_experiment::series::Series::open(&project.series(), &project.work, options)
+        .expect("the series opens");
+    let stopped = series.propose(&command, Some(3)).expect("the run ends");
+    assert_eq!((stopped.rule.as_str(), stopped.tries.len()), ("interrupted", 1));
+    drop(series);
+    assert_eq!(project.state().open_try().map(|open| open.number), Some(2));
+    // The open one is carried out by whoever comes next, a try of another change here.
+    project.set("exit", "1");
+    let ended = project.with(|series| series.attempt(&Change::WorkingTree, &claim())).expect("the try ends");
+    assert_eq!(ended.number, 3);
+    let state = project.state();
+    let verdicts: Vec<_> = state.tries().map(|known| known.verdict()).collect();
+    assert_eq!(verdicts, [Some(Verdict::Discard), Some(Verdict::Discard), Some(Verdict::Crash)]);
+}
