@@ -188,7 +188,7 @@ impl<'a> Stage<'a> {
                 self.await_true(Node::Standby, "the reader's lock", sql, &[&pid, &table]).await?;
             }
             Holds::Snapshot => {
-                let sql = "SELECT backend_xmin IS NOT NULL FROM pg_stat_activity WHERE pid = $1";
+                let sql = "SELECT coalesce(bool_or(backend_xmin IS NOT NULL), false) FROM pg_stat_activity WHERE pid = $1";
                 self.await_true(Node::Standby, "the reader's snapshot", sql, &[&pid]).await?;
             }
         }
@@ -275,7 +275,9 @@ impl<'a> Stage<'a> {
     ) -> Result<(), ReplicationError> {
         let client = self.pair.connect(node).await?;
         let begin = clock::now();
-        while !row(&client, node, what, sql, parameters).await?.get::<_, bool>(0) {
+        // Where readers are ended, this one may be before anybody has looked at it.
+        let is_over = || self.is_cut && self.hold.as_ref().is_some_and(|hold| hold.client.is_closed());
+        while !row(&client, node, what, sql, parameters).await?.get::<_, bool>(0) && !is_over() {
             if begin.elapsed() > PATIENCE {
                 return Err(ReplicationError::Timeout { what: what.to_owned(), seconds: PATIENCE.as_secs() });
             }
