@@ -41,10 +41,13 @@ pub(super) struct Ideas {
 #[derive(Debug, Subcommand)]
 enum IdeasVerb {
     /// Write an idea down; prints its number
+    #[command(after_help = IDEAS_EXAMPLES)]
     Add(Add),
     /// Change an idea
+    #[command(after_help = IDEAS_EXAMPLES)]
     Change(ChangeIdea),
     /// Say that an idea is done with
+    #[command(after_help = IDEAS_EXAMPLES)]
     Done(Done),
 }
 
@@ -96,8 +99,10 @@ pub(super) struct Closed {
 #[derive(Debug, Subcommand)]
 enum ClosedVerb {
     /// Close a line of thought
+    #[command(after_help = CLOSED_EXAMPLES)]
     Add(Close),
     /// Open it again
+    #[command(after_help = CLOSED_EXAMPLES)]
     Reopen(Reopen),
 }
 
