@@ -1,16 +1,18 @@
 //! What is run when: quads of ABBA or BAAB, drawn from the segment's seed.
 //!
-//! A plan is a pure function of the seed and of what it is for. Whoever was killed plans again, gets the same, and goes on
-//! with what has no sample yet ([`remaining`]).
+//! A plan is a pure function of the seed and of what it is for. Whoever was killed plans again, gets the
+//! same, and goes on with what has no sample yet ([`remaining`]).
 //!
-//! Within a quad the sides' mean places are equal, so that a machine that gets slower at a steady pace adds to both the
-//! same. What is left (a pace that changes, a first run that is always slow) falls on the base as often as on the
-//! candidate: of the quads of a scale, half begin with the base, in an order that is drawn. The scales take turns quad by
-//! quad, in an order that is drawn too, so that an hour of noise does not hit one scale alone.
+//! Within a quad the sides' mean places are equal, so that a machine that gets slower at a steady pace adds
+//! to both the same. What is left (a pace that changes, a first run that is always slow) falls on the base as
+//! often as on the candidate: of the quads of a scale, half begin with the base, in an order that is drawn.
+//! The scales take turns quad by quad, in an order that is drawn too, so that an hour of noise does not hit
+//! one scale alone.
 
 use crate::event::{Purpose, Sample, Side};
 use crate::spec::{Scale, Spec};
 use duramen_measure::entropy;
+use std::collections::BTreeSet;
 
 /// The runs of a quad.
 pub const PLACES: u32 = 4;
@@ -30,17 +32,11 @@ pub struct Run {
     pub side: Side,
 }
 
-impl Run {
-    /// Whether this sample is of this run.
-    #[must_use]
-    pub fn is_of(&self, sample: &Sample) -> bool {
-        (self.quad, self.place, &self.scale) == (sample.quad, sample.place, &sample.scale)
-    }
-}
-
-/// All runs of a purpose in the order in which they are to be done: `spec.measure.quads` quads at each of `scales`.
+/// All runs of a purpose in the order in which they are to be done: `spec.measure.quads` quads at each of
+/// `scales`.
 ///
-/// The scales are the deciding ones for a try and for the noise floor, and all of them for a confirmation and a replay.
+/// The scales are the deciding ones for a try and for the noise floor, and all of them for a confirmation and
+/// a replay.
 #[must_use]
 pub fn plan(spec: &Spec, seed: u64, purpose: Purpose, scales: &[Scale]) -> Vec<Run> {
     let mut rng = entropy::rng(seed_of(seed, purpose));
@@ -64,7 +60,9 @@ pub fn plan(spec: &Spec, seed: u64, purpose: Purpose, scales: &[Scale]) -> Vec<R
 /// What of a plan has no sample yet, in the order of the plan. All samples must be of the plan's purpose.
 #[must_use]
 pub fn remaining<'a>(plan: &'a [Run], samples: &[Sample]) -> Vec<&'a Run> {
-    plan.iter().filter(|run| !samples.iter().any(|sample| run.is_of(sample))).collect()
+    let taken: BTreeSet<(&str, u32, u32)> =
+        samples.iter().map(|sample| (sample.scale.as_str(), sample.quad, sample.place)).collect();
+    plan.iter().filter(|run| !taken.contains(&(run.scale.as_str(), run.quad, run.place))).collect()
 }
 
 /// The seed of what is drawn for one purpose of a segment with this seed.

@@ -71,8 +71,8 @@ fn share(of: u32, mut is_so: impl FnMut(u32) -> bool) -> f64 {
 fn at_most_one_of_twenty_equals_is_told_to_differ() {
     const TRIES: u32 = 3_000;
     for (seed, weather) in (100..).zip(Weather::ALL) {
-        // Student's t is exact for normal figures only. Few values, each of which comes often, are the worst that is known.
-        // Three standard errors of a share of 5 % are 1.2 %.
+        // Student's t is exact for normal figures only. Few values, each of which comes often, are the worst
+        // that is known. Three standard errors of a share of 5 % are 1.2 %.
         let most = if matches!(weather, Weather::TwoModes | Weather::Coarse) { 0.08 } else { 0.062 };
         for quads in [5, 8, 12] {
             let spec = spec(quads, 1, 1, "");

@@ -7,8 +7,9 @@ use crate::spec::{Direction, Scale, Spec};
 use duramen_measure::statistics::Estimate;
 use std::collections::BTreeMap;
 
-/// In how many orders two runs of each of two sides can come. Runs that are alike all through come in any of them with
-/// the same probability, so no number of quads can be more telling than all of their orders are many.
+/// In how many orders two runs of each of two sides can come. Runs that are alike all through come in any of
+/// them with the same probability, so no number of quads can be more telling than all of their orders are
+/// many.
 const ORDERS: f64 = 6.0;
 
 /// An effect with what is needed to speak of it.
@@ -90,8 +91,8 @@ pub(super) fn names(scales: &[Scale]) -> Vec<&str> {
     scales.iter().map(|scale| scale.name.as_str()).collect()
 }
 
-/// The effect on a figure over those of `scales` that have it. `None` with fewer than two quads that are whole at all of
-/// these.
+/// The effect on a figure over those of `scales` that have it. `None` with fewer than two quads that are
+/// whole at all of these.
 pub(super) fn compare(
     samples: &[Sample],
     metric: &str,

@@ -2,8 +2,9 @@
 //!
 //! Nothing is drawn by chance here, so that judging again from the log gives the same to the last bit.
 //!
-//! Every function takes the samples of **one** purpose, in the order of the log, and looks at those of scales that it
-//! knows. What a sample adds up to is in `quads.rs`; the order of the rules is that of `docs/design/experiments.md`.
+//! Every function takes the samples of **one** purpose, in the order of the log, and looks at those of scales
+//! that it knows. What a sample adds up to is in `quads.rs`; the order of the rules is that of
+//! `docs/design/experiments.md`.
 
 mod effects;
 mod quads;
@@ -59,15 +60,15 @@ pub fn noise(spec: &Spec, samples: &[Sample]) -> Result<Noise, Box<Judgement>> {
     }
 }
 
-/// What is to become of a try, from its samples at the deciding scales. [`Verdict::Keep`] is provisional until
-/// [`confirm`]ed.
+/// What is to become of a try, from its samples at the deciding scales. [`Verdict::Keep`] is provisional
+/// until [`confirm`]ed.
 #[must_use]
 pub fn judge(spec: &Spec, noise: &Noise, samples: &[Sample]) -> Judgement {
     weigh(spec, samples, &Rule { alpha: alpha(spec), floor: noise.floor, held_out: false, guards: true })
 }
 
-/// Whether a provisional keep is so good (more than twice, over all scales or at one) that only samples from fresh
-/// folders without caches may confirm it.
+/// Whether a provisional keep is so good (more than twice, over all scales or at one) that only samples from
+/// fresh folders without caches may confirm it.
 #[must_use]
 pub fn needs_clean_rerun(first: &Judgement) -> bool {
     first.verdict == Verdict::Keep
@@ -76,8 +77,8 @@ pub fn needs_clean_rerun(first: &Judgement) -> bool {
 
 /// What is to become of a try that was to be kept, from new samples at all scales, held-out ones included.
 ///
-/// The effects are those of the new samples: the first were chosen for being good. A `first` that is no keep is
-/// returned as it is.
+/// The effects are those of the new samples: the first were chosen for being good. A `first` that is no keep
+/// is returned as it is.
 #[must_use]
 pub fn confirm(spec: &Spec, first: &Judgement, samples: &[Sample]) -> Judgement {
     if first.verdict != Verdict::Keep {
@@ -96,8 +97,8 @@ pub fn confirm(spec: &Spec, first: &Judgement, samples: &[Sample]) -> Judgement 
     second
 }
 
-/// How the kept stack (candidate) compares to the start (base), from samples at all scales: a single comparison, so
-/// it is judged at 0.05.
+/// How the kept stack (candidate) compares to the start (base), from samples at all scales: a single
+/// comparison, so it is judged at 0.05.
 #[must_use]
 pub fn replay(spec: &Spec, samples: &[Sample]) -> Judgement {
     weigh(spec, samples, &Rule { alpha: ERROR_RATE, floor: 0.0, held_out: true, guards: true })
@@ -188,8 +189,8 @@ fn weigh(spec: &Spec, samples: &[Sample], rule: &Rule) -> Judgement {
     ended(judgement, verdict)
 }
 
-/// X5: what can never be kept, whatever the figures. The reason does not say where in the plan it was seen first, which is
-/// drawn: the same failure of two tries reads the same.
+/// X5: what can never be kept, whatever the figures. The reason does not say where in the plan it was seen
+/// first, which is drawn: the same failure of two tries reads the same.
 fn bad_samples(spec: &Spec, samples: &[Sample], scales: &[Scale]) -> Option<(Verdict, String)> {
     let known = |side: Side| {
         let with_scale = samples.iter().filter(move |sample| sample.side == side);

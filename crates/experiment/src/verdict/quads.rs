@@ -15,9 +15,9 @@ pub(super) struct Quad {
 
 /// The whole quads of a figure at one scale by their number.
 ///
-/// A quad with a run or a figure missing is left out: in what is left of it, the sides' mean places differ, and what the
-/// machine did meanwhile would count as an effect. Of two samples of the same place the first counts, so that
-/// nobody can repeat a run until it comes out well.
+/// A quad with a run or a figure missing is left out: in what is left of it, the sides' mean places differ,
+/// and what the machine did meanwhile would count as an effect. Of two samples of the same place the first
+/// counts, so that nobody can repeat a run until it comes out well.
 pub(super) fn whole(samples: &[Sample], metric: &str, scale: &str) -> BTreeMap<u32, Quad> {
     let mut taken = BTreeSet::new();
     let mut sides: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();

@@ -42,7 +42,8 @@ pub(super) fn too_few(whole: u32, wanted: u32) -> String {
 
 pub(super) fn sentinel(compared: &Compared, tolerance: f64) -> String {
     format!(
-        "{}, although no change should move it by more than {tolerance} %: the machine or the benchmark changed",
+        "{}, although no change should move it by more than {tolerance} %: \
+         the machine or the benchmark changed",
         change(compared)
     )
 }

@@ -10,7 +10,8 @@ use std::path::Path;
 /// The figure that decides.
 pub(crate) const FIGURE: &str = "read_s";
 
-/// A spec whose primary figure is [`FIGURE`], with so many quads, tries and deciding scales, and more lines at its end.
+/// A spec whose primary figure is [`FIGURE`], with so many quads, tries and deciding scales, and more lines
+/// at its end.
 pub(crate) fn spec(quads: u32, tries: u32, scales: u32, more: &str) -> Spec {
     let mut text = format!(
         "name = \"test\"\n[measure]\ncommand = \"true\"\nquads = {quads}\n[budget]\ntries = {tries}\n\
