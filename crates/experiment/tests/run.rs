@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Longer than any of the commands takes on a busy machine.
-const PLENTY: Duration = Duration::from_secs(60);
+const PLENTY: Duration = Duration::from_secs(240);
 
 fn never() -> bool {
     false
@@ -40,15 +40,32 @@ fn pids(file: &Path) -> Vec<u32> {
 }
 
 /// Starts children of all kinds that write their ids into `pids`, and says nothing until all are there: in the group, in
-/// a session of their own, left by their parent, deaf to signals, without an environment.
+/// a session of their own, left by their parent, deaf to signals, without an environment, and that in a session.
 const FAMILY: &str = r#"
 sh -c 'echo $$ >> "$DIR/pids"; sleep 300; true' &
 setsid sh -c 'echo $$ >> "$DIR/pids"; sleep 300; true' &
 (setsid sh -c 'echo $$ >> "$DIR/pids"; sleep 300; true' &)
 (trap '' HUP INT TERM; setsid nohup sh -c 'echo $$ >> "$DIR/pids"; sleep 300; true' >/dev/null 2>&1 &)
+env -i DIR="$DIR" PATH="$PATH" sh -c 'trap "" TERM; echo $$ >> "$DIR/pids"; sleep 300; true' &
 env -i DIR="$DIR" PATH="$PATH" setsid -w sh -c 'echo $$ >> "$DIR/pids"; sleep 300; true' &
-while [ "$(wc -l < "$DIR/pids")" -lt 5 ]; do sleep 0.01; done
+while [ "$(wc -l < "$DIR/pids")" -lt 6 ]; do sleep 0.01; done
 "#;
+
+/// Waits until all are gone but the one without an environment in a session of its own, which nobody can tell from a
+/// stranger when its parent has gone; and ends that one.
+fn gone_but_strangers(pids: &[u32]) {
+    let is_stranger = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let session =
+            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(3)?.parse().ok());
+        session == Some(*pid) && !String::from_utf8_lossy(&environment).contains(MARK)
+    };
+    until("all children are gone", || !pids.iter().any(|pid| is_alive(*pid) && !is_stranger(pid)));
+    for pid in pids.iter().filter(|pid| is_alive(**pid)) {
+        Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+    }
+}
 
 fn family(dir: &Path, then: &str, timeout: Duration) -> Job {
     fs::write(dir.join("pids"), "").unwrap();
@@ -103,12 +120,20 @@ fn input_arrives_whole_and_need_not_be_read() {
 #[test]
 fn x11_what_runs_out_of_time_is_ended_with_all_its_children() {
     let dir = tempfile::tempdir().unwrap();
-    let job = family(dir.path(), "trap '' TERM INT HUP; sleep 300; sleep 300", Duration::from_secs(5));
-    let ran = run(&job, &never);
-    assert_eq!(ran.ended, Ended::TimedOut, "{}", ran.stderr);
-    assert!(ran.wall >= job.timeout && ran.wall < PLENTY, "{:?}", ran.wall);
-    let pids = pids(&dir.path().join("pids"));
-    assert_eq!(pids.len(), 5, "the test could not start the children");
+    let mut timeout = Duration::from_secs(3);
+    let pids = loop {
+        let job = family(dir.path(), "trap '' TERM INT HUP; sleep 300; sleep 300", timeout);
+        let ran = run(&job, &never);
+        assert_eq!(ran.ended, Ended::TimedOut, "{}", ran.stderr);
+        assert!(ran.wall >= job.timeout, "{:?}", ran.wall);
+        let pids = pids(&dir.path().join("pids"));
+        // On a busy machine they take longer to be there.
+        if pids.len() == 6 {
+            break pids;
+        }
+        timeout *= 4;
+        assert!(timeout < PLENTY, "only {} children in {timeout:?}", pids.len());
+    };
     until("all children are gone", || !pids.iter().any(|pid| is_alive(*pid)));
 }
 
@@ -116,7 +141,7 @@ fn x11_what_runs_out_of_time_is_ended_with_all_its_children() {
 fn x11_what_is_not_wanted_any_more_is_ended_with_all_its_children() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pids");
-    let ran = run(&family(dir.path(), "sleep 300", PLENTY), &|| pids(&file).len() == 5);
+    let ran = run(&family(dir.path(), "sleep 300", PLENTY), &|| pids(&file).len() == 6);
     assert_eq!(ran.ended, Ended::Cancelled);
     let pids = pids(&file);
     until("all children are gone", || !pids.iter().any(|pid| is_alive(*pid)));
@@ -129,23 +154,12 @@ fn x11_what_is_not_wanted_any_more_is_ended_with_all_its_children() {
 #[test]
 fn x11_no_child_outlives_a_command_that_ended_by_itself() {
     let dir = tempfile::tempdir().unwrap();
-    // All but the one without an environment, which nobody can tell from a stranger when its parent has gone.
-    let ran = run(&family(dir.path(), "kill -9 $! ; echo METRIC t=1; exit 7", PLENTY), &never);
+    let ran = run(&family(dir.path(), "echo METRIC t=1; exit 7", PLENTY), &never);
     assert_eq!((ran.ended, ran.stdout.as_str()), (Ended::Code(7), "METRIC t=1\n"));
     let pids = pids(&dir.path().join("pids"));
-    assert_eq!(pids.len(), 5);
+    assert_eq!(pids.len(), 6);
     // They hold the output open, and yet nobody waited for them.
-    assert!(ran.wall < Duration::from_secs(30), "{:?}", ran.wall);
-    let left: Vec<String> = pids
-        .iter()
-        .filter(|pid| is_alive(**pid))
-        .map(|pid| fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default())
-        .filter(|environment| environment.contains(MARK))
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
-    for pid in pids.iter().filter(|pid| is_alive(**pid)) {
-        Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
-    }
+    gone_but_strangers(&pids);
 }
 
 #[test]
@@ -199,7 +213,7 @@ fn output_that_is_no_text_is_replaced() {
 }
 
 /// Uses about as much CPU time as is asked for, in a grandchild.
-const BUSY: &str = "sh -c 'n=0; while [ $n -lt 300000 ]; do n=$((n+1)); done'; true";
+const BUSY: &str = "sh -c 'n=0; while [ $n -lt 100000 ]; do n=$((n+1)); done'; true";
 
 #[test]
 fn cpu_time_is_that_of_the_command_and_all_below_it_and_of_no_other() {
@@ -207,7 +221,7 @@ fn cpu_time_is_that_of_the_command_and_all_below_it_and_of_no_other() {
     let busy: Vec<Ran> = (0..3).map(|_| sh(BUSY)).collect();
     let idle = idle.join().unwrap();
     for ran in &busy {
-        assert!(ran.cpu > Duration::from_millis(20), "{:?}", ran.cpu);
+        assert!(ran.cpu > Duration::from_millis(10), "{:?} {:?}", ran.cpu, ran.ended);
         // One thread cannot use more than goes by; the kernel counts by ticks.
         assert!(ran.cpu < ran.wall + Duration::from_millis(20), "{:?} in {:?}", ran.cpu, ran.wall);
     }
@@ -264,7 +278,9 @@ fn roles() {
     let dir = std::path::PathBuf::from(std::env::var_os("TEST_DIR").unwrap());
     match role.to_str().unwrap() {
         "family" => {
-            let _ = run(&family(&dir, "trap '' TERM; sleep 300; sleep 300", PLENTY), &never);
+            // What signals its group must not rid itself of its guardian.
+            let then = "trap '' TERM; kill -TERM 0; touch ready; sleep 300; sleep 300";
+            let _ = run(&family(&dir, then, PLENTY), &never);
         }
         "environment" => {
             let ran = run(&Job::new("env", &dir, PLENTY), &never);
@@ -279,20 +295,12 @@ fn x11_nothing_is_left_when_we_are_killed() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pids");
     let mut killed = role("family", dir.path()).spawn().unwrap();
-    until("all children are there", || file.exists() && pids(&file).len() == 5);
+    until("all children are there", || dir.path().join("ready").exists());
     let pids = pids(&file);
-    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    assert!(pids.iter().filter(|pid| is_alive(**pid)).count() >= 3);
     killed.kill().unwrap();
     killed.wait().unwrap();
-    // All but the one that cannot be told from a stranger; its parent is waiting for it, and goes.
-    let marked = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        is_alive(*pid) && String::from_utf8_lossy(&environment).contains(MARK)
-    };
-    until("all children are gone", || !pids.iter().any(marked));
-    for pid in pids.iter().filter(|pid| is_alive(**pid)) {
-        Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
-    }
+    gone_but_strangers(&pids);
 }
 
 #[test]

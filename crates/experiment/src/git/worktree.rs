@@ -166,7 +166,6 @@ impl Repository {
         is(&place.path, Metadata::is_dir)
             && is(&place.git_dir(), Metadata::is_dir)
             && is(&place.index(), Metadata::is_file)
-            && !place.index().with_extension("lock").exists()
             && !place.unfinished().exists()
             && self.sees_all(place)
     }

@@ -82,6 +82,9 @@ fn a_file_that_becomes_tracked_or_ignored_is_that_of_the_commit() {
 #[test]
 fn a_change_that_hides_from_git_is_undone() {
     let user = User::new();
+    // By which git would look less closely.
+    user.git(["config", "core.trustctime", "false"]);
+    user.git(["config", "core.checkStat", "minimal"]);
     let repository = user.open();
     let folder = user.work("base");
     let path = repository.worktree(&folder, "HEAD", false).unwrap().path;
@@ -244,6 +247,22 @@ fn what_somebody_deleted_is_made_anew() {
         assert_eq!(again.path, path);
         assert_holds(&user, &path, "HEAD", &[]);
     }
+}
+
+#[test]
+fn x10_a_worktree_that_was_not_finished_keeps_nothing() {
+    let user = User::new();
+    let repository = user.open();
+    let folder = user.work("base");
+    let path = repository.worktree(&folder, "HEAD", false).unwrap().path;
+    fs::create_dir(path.join("target")).unwrap();
+    fs::write(path.join("target/cache"), "of one knows not which commit").unwrap();
+    // As a kill leaves it between two steps, with what was being deleted.
+    fs::write(folder.join("unfinished"), "").unwrap();
+    fs::create_dir_all(folder.join("trash-abc/target")).unwrap();
+    repository.worktree(&folder, "HEAD", false).unwrap();
+    assert_holds(&user, &path, "HEAD", &[]);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
 }
 
 #[test]
