@@ -1,7 +1,7 @@
 //! A series of tries: the engine that ties the spec, git, runs, the log and the verdict together.
 //!
-//! What a try goes through and what always holds is in `docs/design/experiments.md`. Every command may be killed at any
-//! moment; the next one that measures goes on from what the log holds (X10).
+//! What a try goes through and what always holds is in `docs/design/experiments.md`. Every command may be
+//! killed at any moment; the next one that measures goes on from what the log holds (X10).
 
 mod ablate;
 mod attempt;
@@ -93,8 +93,8 @@ struct Current {
 }
 
 impl Series<'_> {
-    /// Begins a series: writes the folder, a spec with comments, and an empty log. Returns where the spec is. A spec that
-    /// is there without a log, as in a clone, is taken as it is.
+    /// Begins a series: writes the folder, a spec with comments, and an empty log. Returns where the spec is.
+    /// A spec that is there without a log, as in a clone, is taken as it is.
     ///
     /// # Errors
     /// When there is a spec with a log already, a log without a spec, or the folder cannot be written.
@@ -121,11 +121,12 @@ impl Series<'_> {
 }
 
 impl<'a> Series<'a> {
-    /// Opens a series for work. Worktrees and builds are kept in `work`, which is made when it is needed; it must lie
-    /// outside of the repository and belong to this series alone.
+    /// Opens a series for work. Worktrees and builds are kept in `work`, which is made when it is needed; it
+    /// must lie outside of the repository and belong to this series alone.
     ///
     /// # Errors
-    /// When there is no log or it is damaged, another process works on the series, or its folder is in no git repository.
+    /// When there is no log or it is damaged, another process works on the series, or its folder is in no git
+    /// repository.
     pub fn open(folder: &Path, work: &Path, options: Options<'a>) -> Result<Series<'a>, SeriesError> {
         let folder = fs::canonicalize(folder).map_err(fail("find the folder", folder))?;
         let repository = Repository::open(&folder)?;
@@ -175,7 +176,8 @@ impl<'a> Series<'a> {
         self.folder.join(SPEC_NAME)
     }
 
-    /// The series' own files in a worktree: its folder, or at the top of a repository those that are known by name.
+    /// The series' own files in a worktree: its folder, or at the top of a repository those that are known by
+    /// name.
     fn own_files(&self, tree: &Path) -> Vec<PathBuf> {
         if self.inside.is_empty() {
             return TOP_FILES.iter().map(|name| tree.join(name)).collect();
@@ -198,8 +200,8 @@ impl<'a> Series<'a> {
         })
     }
 
-    /// The same for a command that begins something: its baseline must have ended, and the spec must be the one that it
-    /// was made with.
+    /// The same for a command that begins something: its baseline must have ended, and the spec must be the
+    /// one that it was made with.
     fn ready(&self) -> Result<Current, SeriesError> {
         let current = self.current()?;
         let (spec, _) = Spec::read(&self.spec_path())?;

@@ -93,6 +93,8 @@ esac
     let first = question(&project, 1);
     assert_eq!(first["schema"], "duramen.proposal/1");
     assert_eq!(first["spec"]["primary"]["metric"], "time_ms");
+    // Not of what is held out.
+    assert_eq!(first["spec"]["scale"].as_array().map(Vec::len), Some(2));
     let ideas: Vec<&str> =
         first["ideas"].as_array().expect("ideas").iter().filter_map(|i| i["text"].as_str()).collect();
     assert_eq!(ideas, ["first", "later"]);
@@ -101,6 +103,8 @@ esac
     assert_eq!((&eighth["try"], &eighth["head"]), (&Value::from(8), &Value::from(head.as_str())));
     assert_eq!(eighth["history"].as_array().map(Vec::len), Some(7));
     assert_eq!(eighth["history"][0]["verdict"], "keep");
+    assert!(eighth["history"][0]["scales"]["small"]["share"].as_f64().is_some_and(|share| share < -0.1));
+    assert!(eighth["history"][0]["scales"]["held"].is_null());
     assert_eq!(eighth["ideas"][0]["tries"], serde_json::json!([1]));
     assert!(eighth["history"][3]["reason"].as_str().is_some_and(|reason| reason.contains("no quota")));
 }

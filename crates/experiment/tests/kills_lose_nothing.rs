@@ -79,7 +79,8 @@ fn begin(part: &str, top: &Path) -> Child {
         .expect("this program runs again")
 }
 
-/// Runs the child until it has told so many lines and a little longer, and kills it then. Returns whether it ended.
+/// Runs the child until it has told so many lines and a little longer, and kills it then. Returns whether it
+/// ended.
 fn run(top: &Path, kill_after: Option<(u32, Duration)>) -> bool {
     let mut child = begin("all", top);
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();

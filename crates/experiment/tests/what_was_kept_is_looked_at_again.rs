@@ -1,5 +1,5 @@
-//! What can be done with a stack of kept tries: replay it, leave each out, decide by hand, export it; and what is noted
-//! beside the tries.
+//! What can be done with a stack of kept tries: replay it, leave each out, decide by hand, export it; and
+//! what is noted beside the tries.
 
 mod project;
 
@@ -22,14 +22,16 @@ fn stack(project: &Project) -> Vec<Ended> {
         .into()
 }
 
-/// A project whose time is a product of factors, each in a file of its own, so that tries do not touch each other.
+/// A project whose time is a product of factors, each in a file of its own, so that tries do not touch each
+/// other.
 fn factors() -> Project {
     let project = Project::new();
     let awk = std::fs::read_to_string(project.root.join("bench.awk")).expect("the benchmark");
     let awk = awk.replace(
         "    time = v[name[scale]] * (1 + wobble)",
         "    for (f in v) if (f ~ /^factor/) v[name[scale]] *= v[f]\n    \
-         if (v[\"needs\"] != \"\" && v[v[\"needs\"]] == \"\") exit 5\n    time = v[name[scale]] * (1 + wobble)",
+         if (v[\"needs\"] != \"\" && v[v[\"needs\"]] == \"\") exit 5\n    \
+         time = v[name[scale]] * (1 + wobble)",
     );
     project.write("bench.awk", &awk);
     project.commit("Factors");
@@ -208,10 +210,11 @@ fn ideas_and_other_logs_are_noted() {
     assert_eq!(project.state().open_ideas().iter().map(|idea| idea.idea).collect::<Vec<_>>(), [2]);
 
     let file = project.root.with_file_name("autoresearch.jsonl");
-    let rows = "{\"type\":\"config\",\"name\":\"x\",\"metricName\":\"ms\",\"metricUnit\":\"ms\",\"bestDirection\":\"lower\"}\n\
-         {\"run\":1,\"commit\":\"abc1234\",\"metric\":10,\"metrics\":{},\"status\":\"keep\",\"description\":\"baseline\",\
-         \"timestamp\":1700000000000,\"segment\":0}\n";
-    std::fs::write(&file, rows).expect("a log");
+    let config =
+        r#"{"type":"config","name":"x","metricName":"ms","metricUnit":"ms","bestDirection":"lower"}"#;
+    let row = r#"{"run":1,"commit":"abc1234","metric":10,"metrics":{},"status":"keep","description":"first",
+        "timestamp":1700000000000,"segment":0}"#;
+    std::fs::write(&file, format!("{config}\n{}\n", row.replace('\n', ""))).expect("a log");
     assert_eq!(project.with(|series| series.import(&file)).expect("an import"), 1);
     assert_eq!(project.with(|series| series.import(&file)).expect("the same again"), 0);
     assert_eq!(project.state().imported[0].status, "keep");

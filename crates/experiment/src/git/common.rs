@@ -3,7 +3,8 @@
 use super::{GitError, Repository};
 
 impl Repository {
-    /// The newest commit that two commits both descend from (or are), or nothing if they have no history in common.
+    /// The newest commit that two commits both descend from (or are), or nothing if they have no history in
+    /// common.
     ///
     /// # Errors
     /// When there is no such commit, or git fails.

@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Series<'_> {
-    /// Measures the head without each of the kept tries, one after another, against the head. What was measured of this
-    /// head already is not measured again.
+    /// Measures the head without each of the kept tries, one after another, against the head. What was
+    /// measured of this head already is not measured again.
     ///
     /// # Errors
     /// When nothing is kept, the head does not build, the caller asked to end, or git or the log refuse.

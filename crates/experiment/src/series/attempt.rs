@@ -83,13 +83,13 @@ pub(super) struct Begun {
 }
 
 impl Series<'_> {
-    /// Tries a change: makes a candidate of it on the head, measures both by turns, and keeps it or not. A try that a
-    /// kill left open is carried out before, and is the result if it is of the same change.
+    /// Tries a change: makes a candidate of it on the head, measures both by turns, and keeps it or not. A
+    /// try that a kill left open is carried out before, and is the result if it is of the same change.
     ///
     /// # Errors
-    /// When there is no baseline or the spec was changed since, the claim is incomplete, its axis is closed, nothing is
-    /// changed, the change does not fit on the head, the budget is spent, the base itself fails, the caller asked to end, or
-    /// git or the log refuse.
+    /// When there is no baseline or the spec was changed since, the claim is incomplete, its axis is closed,
+    /// nothing is changed, the change does not fit on the head, the budget is spent, the base itself fails,
+    /// the caller asked to end, or git or the log refuse.
     pub fn attempt(&mut self, change: &Change, claim: &Claim) -> Result<Ended, SeriesError> {
         claim.check()?;
         let current = self.ready()?;
@@ -128,7 +128,8 @@ impl Series<'_> {
         self.carry_out(&open)
     }
 
-    /// Writes down that a try begins. Its commit is kept by a ref before that, so that git does not remove it.
+    /// Writes down that a try begins. Its commit is kept by a ref before that, so that git does not remove
+    /// it.
     pub(super) fn begin(
         &mut self,
         current: &Current,

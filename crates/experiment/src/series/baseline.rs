@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     event::{Event, Metrics, Purpose, Sample, SCHEMA},
+    schedule,
     scope::Rules,
     spec::{Scale, Spec},
     verdict,
@@ -14,13 +15,14 @@ use duramen_measure::{entropy, host::Host};
 use std::collections::BTreeMap;
 
 impl Series<'_> {
-    /// Begins a segment with the spec and the commit as they are now, and measures the noise floor. One that was broken
-    /// off with the same spec and commit is gone on with; a try that is open is carried out before.
+    /// Begins a segment with the spec and the commit as they are now, and measures the noise floor. One that
+    /// was broken off with the same spec and commit is gone on with; a try that is open is carried out
+    /// before.
     ///
     /// # Errors
-    /// When the spec is wrong, files have changes that are not committed (those of the series excepted), git is in the
-    /// middle of a merge or the like, the start does not build, its command or a check fails, the caller asked to end, or
-    /// git or the log refuse.
+    /// When the spec is wrong, files have changes that are not committed (those of the series excepted), git
+    /// is in the middle of a merge or the like, the start does not build, its command or a check fails, the
+    /// caller asked to end, or git or the log refuse.
     pub fn baseline(&mut self) -> Result<Baseline, SeriesError> {
         let (spec, text) = Spec::read(&self.spec_path())?;
         Rules::new(&spec, &self.inside)?;
@@ -69,7 +71,16 @@ impl Series<'_> {
         }
         let current = self.current()?;
         let is_same = current.noise.is_none() && current.spec == *spec && current.start == start;
-        Ok(is_same.then_some(current))
+        Ok((is_same && !self.is_in_vain(&current)).then_some(current))
+    }
+
+    /// Whether all samples of a noise floor are there, and none comes of them.
+    fn is_in_vain(&self, current: &Current) -> bool {
+        let purpose = Purpose::Noise(0);
+        let Some(segment) = self.state.current() else { return false };
+        let (samples, scales) = (segment.samples(purpose), current.spec.deciding().collect::<Vec<_>>());
+        let plan = schedule::plan(&current.spec, current.seed, purpose, &scales);
+        schedule::remaining(&plan, samples).is_empty() && verdict::noise(&current.spec, samples).is_err()
     }
 
     /// Refs of this name that no segment of this log made belong to another series.

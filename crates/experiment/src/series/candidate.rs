@@ -1,4 +1,5 @@
-//! Making a candidate of what the user or a proposer changed. The user's files and index are not touched (X1).
+//! Making a candidate of what the user or a proposer changed. The user's files and index are not touched
+//! (X1).
 
 use super::{Change, Current, Series, SeriesError};
 use crate::git::GitError;
@@ -17,9 +18,10 @@ pub(super) struct Taken {
 impl Series<'_> {
     /// Makes a commit of a change.
     ///
-    /// A tree goes on where an earlier one ended: it holds what was kept of it already, perhaps edited once more. Or it does
-    /// not, because the user went back. So a tree is taken for a change of what it differs least from: the newest
-    /// commit that it has in common with the head, or one of the trees that were tried and kept.
+    /// A tree goes on where an earlier one ended: it holds what was kept of it already, perhaps edited once
+    /// more. Or it does not, because the user went back. So a tree is taken for a change of what it differs
+    /// least from: the newest commit that it has in common with the head, or one of the trees that were tried
+    /// and kept.
     pub(super) fn take_in(
         &self,
         change: &Change,

@@ -95,7 +95,8 @@ impl Series<'_> {
         self.confirm(current, open, &first)
     }
 
-    /// The base in its worktree. It was built before, so that it does not build now is no fault of the candidate.
+    /// The base in its worktree. It was built before, so that it does not build now is no fault of the
+    /// candidate.
     pub(super) fn built_base(&self, commit: &str, spec: &Spec) -> Result<std::path::PathBuf, SeriesError> {
         self.place(BASE, commit, spec, None)?.map_err(|detail| SeriesError::Build {
             what: "base",
@@ -104,8 +105,8 @@ impl Series<'_> {
         })
     }
 
-    /// What the candidate's build or run changed in its worktree although no try may, if it did. The scope is that of
-    /// the commit; this is how it could be gone around.
+    /// What the candidate's build or run changed in its worktree although no try may, if it did. The scope is
+    /// that of the commit; this is how it could be gone around.
     pub(super) fn tampered(&self, spec: &Spec, sides: &Sides) -> Result<Option<String>, SeriesError> {
         let changed = |tree: &Path| Repository::open(tree).and_then(|tree| tree.dirty_files(&[]));
         // A worktree that git cannot list says nothing, if the other is no better.
@@ -130,6 +131,9 @@ impl Series<'_> {
     fn check(&mut self, spec: &Spec, open: &Try, sides: &Sides) -> Result<Option<String>, SeriesError> {
         let mut known = open.checks.clone();
         for check in &spec.checks {
+            if known.iter().any(|known| !known.passed) {
+                break;
+            }
             if known.iter().any(|known| known.check == check.name) {
                 continue;
             }
@@ -151,9 +155,6 @@ impl Series<'_> {
                 detail: checked.detail.clone(),
             })?;
             known.push(checked);
-            if known.last().is_some_and(|last| !last.passed) {
-                break;
-            }
         }
         let failed = known.iter().find(|known| !known.passed);
         Ok(failed.map(|failed| format!("check {}: {}", failed.check, failed.detail)))

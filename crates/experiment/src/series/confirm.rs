@@ -1,5 +1,5 @@
-//! New samples for what seems to help: at all scales, held-out ones too (X9); after a win that is too good, in fresh
-//! folders (X8).
+//! New samples for what seems to help: at all scales, held-out ones too (X9); after a win that is too good,
+//! in fresh folders (X8).
 
 use super::{
     carry::believed,

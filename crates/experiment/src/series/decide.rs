@@ -8,13 +8,13 @@ use crate::{
 };
 
 impl Series<'_> {
-    /// Decides a try of the segment by hand. One that is kept from now on comes on top of the head; one that is not any more
-    /// is taken out of the stack. A try that is still open is given up, and ends as inconclusive before that. Returns
-    /// the head.
+    /// Decides a try of the segment by hand. One that is kept from now on comes on top of the head; one that
+    /// is not any more is taken out of the stack. A try that is still open is given up, and ends as
+    /// inconclusive before that. Returns the head.
     ///
     /// # Errors
-    /// When the reason is empty, there is no such try, another one is open, a try that crashed, failed a check or is invalid were kept (X5), the
-    /// stack does not hold together, or git or the log refuse.
+    /// When the reason is empty, there is no such try, another one is open, a try that crashed, failed a
+    /// check or is invalid were kept (X5), the stack does not hold together, or git or the log refuse.
     pub fn decide(&mut self, number: u32, by_hand: Verdict, reason: &str) -> Result<String, SeriesError> {
         note::check("the reason", reason, "say why the computed verdict does not hold")?;
         let current = self.current()?;
@@ -56,7 +56,7 @@ impl Series<'_> {
         match found.judgement.as_ref().map(|judgement| judgement.verdict) {
             None => return Err(undecidable(number, "it is still open; `resume` it first")),
             Some(Verdict::Crash | Verdict::ChecksFailed | Verdict::Invalid) => {
-                let why = "it crashed, failed a check or is invalid, and such a try is never kept; try the change again";
+                let why = "what crashed, failed a check or is invalid is never kept; try the change again";
                 return Err(undecidable(number, why));
             }
             Some(_) if found.files.is_empty() => return Err(undecidable(number, "it changes nothing")),

@@ -7,7 +7,8 @@ use std::{io, path::PathBuf};
 /// How many files of a list a message names.
 const NAMED: usize = 8;
 
-/// Why a command on a series did not do what it was told. A try that turned out badly is none of these: it is a verdict.
+/// Why a command on a series did not do what it was told. A try that turned out badly is none of these: it is
+/// a verdict.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeriesError {
@@ -43,7 +44,11 @@ pub enum SeriesError {
         path: PathBuf,
     },
     /// The folder is not where its repository is.
-    #[error("{} does not lie in the repository {}; open the series by the path that it has there", folder.display(), top.display())]
+    #[error(
+        "{} does not lie in the repository {}; open the series by the path that it has there",
+        folder.display(),
+        top.display()
+    )]
     Elsewhere {
         /// The folder of the series.
         folder: PathBuf,
@@ -52,8 +57,9 @@ pub enum SeriesError {
     },
     /// Another series uses the same refs.
     #[error(
-        "the refs refs/duramen/experiments/{name}/* of this repository belong to another series of that name; give this \
-         one another `name` in its spec, or delete them with `git update-ref -d` if that series is gone"
+        "the refs refs/duramen/experiments/{name}/* of this repository belong to another series of that \
+         name; give this one another `name` in its spec, or delete them with `git update-ref -d` if that \
+         series is gone"
     )]
     NameTaken {
         /// The name.
@@ -70,8 +76,8 @@ pub enum SeriesError {
     },
     /// The spec is another one than the segment's.
     #[error(
-        "{} was changed since the baseline of segment {segment}; run `baseline` to begin a new segment with it, or \
-         change it back",
+        "{} was changed since the baseline of segment {segment}; run `baseline` to begin a new segment with \
+         it, or change it back",
         path.display()
     )]
     SpecChanged {
@@ -109,8 +115,8 @@ pub enum SeriesError {
     },
     /// What is to be improved fails itself.
     #[error(
-        "the command fails at the {what} {commit} (scale {scale}): {detail}; it runs in a worktree of that commit, where \
-         files that are not committed or are ignored do not exist"
+        "the command fails at the {what} {commit} (scale {scale}): {detail}; it runs in a worktree of that \
+         commit, where files that are not committed or are ignored do not exist"
     )]
     Command {
         /// What it is: start, base.
@@ -142,8 +148,8 @@ pub enum SeriesError {
     },
     /// The budget of the segment is spent (X7).
     #[error(
-        "segment {segment} has had its {tries} tries (`budget.tries`), so its promise of at most 5 % false keeps is spent; \
-         run `baseline` to begin a new segment"
+        "segment {segment} has had its {tries} tries (`budget.tries`), so its promise of at most 5 % false \
+         keeps is spent; run `baseline` to begin a new segment"
     )]
     Spent {
         /// The segment.
@@ -152,7 +158,10 @@ pub enum SeriesError {
         tries: u32,
     },
     /// The tree holds nothing that the head does not.
-    #[error("nothing is changed: {source_of_change} holds nothing that the head {head} does not; edit something first")]
+    #[error(
+        "nothing is changed: {source_of_change} holds nothing that the head {head} does not; edit something \
+         first"
+    )]
     Unchanged {
         /// Where the change should have come from.
         source_of_change: String,
@@ -161,8 +170,8 @@ pub enum SeriesError {
     },
     /// The change does not fit on the head.
     #[error(
-        "the change conflicts with tries that were kept, in {}; get the head with `git merge {head}`, resolve that, and \
-         try again",
+        "the change conflicts with tries that were kept, in {}; get the head with `git merge {head}`, \
+         resolve that, and try again",
         named(files)
     )]
     Conflict {
@@ -172,7 +181,10 @@ pub enum SeriesError {
         head: String,
     },
     /// The line of thought is closed.
-    #[error("the axis `{axis}` is closed: {mechanism}; open it again if there is a new mechanism, or say that it is tried although closed")]
+    #[error(
+        "the axis `{axis}` is closed: {mechanism}; open it again if there is a new mechanism, or say that \
+         it is tried although closed"
+    )]
     AxisClosed {
         /// The axis.
         axis: String,
@@ -227,8 +239,9 @@ pub enum SeriesError {
     },
     /// A commit that the log names is gone from the repository.
     #[error(
-        "the commit {commit} of try {number} is not in this repository any more: its ref below refs/duramen/ was deleted \
-         and git removed it; give the try up by hand (`override {number} discard`)"
+        "the commit {commit} of try {number} is not in this repository any more: its ref below \
+         refs/duramen/ was deleted and git removed it; give the try up by hand (`override {number} \
+         discard`)"
     )]
     Lost {
         /// The commit.

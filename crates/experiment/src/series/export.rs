@@ -3,8 +3,8 @@
 use super::{Branch, Series, SeriesError};
 
 impl Series<'_> {
-    /// Makes `PREFIX/stack` at the head and `PREFIX/try-N` at each kept try of the stack. Either all of them are made, or,
-    /// if one exists already, none.
+    /// Makes `PREFIX/stack` at the head and `PREFIX/try-N` at each kept try of the stack. Either all of them
+    /// are made, or, if one exists already, none.
     ///
     /// # Errors
     /// When nothing is kept, a branch exists, the prefix is no name of a branch, or git refuses.

@@ -35,8 +35,9 @@ struct Once {
 }
 
 impl Series<'_> {
-    /// Takes the samples that are missing (X10), each into the log as soon as it is there (X2). Ends early with the first
-    /// one that decides alone. (One of a noise floor decides nothing and is not written down: it is taken again.)
+    /// Takes the samples that are missing (X10), each into the log as soon as it is there (X2). Ends early
+    /// with the first one that decides alone. (One of a noise floor decides nothing and is not written down:
+    /// it is taken again.)
     pub(super) fn take(
         &mut self,
         current: &Current,
@@ -212,7 +213,8 @@ fn insane(spec: &Spec, scale: &str, metrics: &Metrics) -> Option<String> {
     figures::sane(spec, scale, metrics).err().map(|insane| insane.to_string())
 }
 
-/// What a file of figures holds. One that is not there, or is no plain file, holds none, and that is what is told then.
+/// What a file of figures holds. One that is not there, or is no plain file, holds none, and that is what is
+/// told then.
 fn read_figures(path: &Path) -> String {
     // A pipe, of all things, would never end.
     if !fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {

@@ -26,8 +26,8 @@ impl Series<'_> {
     /// Writes an idea down, or another version of one, and returns its number.
     ///
     /// # Errors
-    /// When the text is empty or too long, the rank is no number, there is no idea of the number that it replaces, or the
-    /// log takes no more.
+    /// When the text is empty or too long, the rank is no number, there is no idea of the number that it
+    /// replaces, or the log takes no more.
     pub fn idea(&mut self, new: &NewIdea) -> Result<u32, SeriesError> {
         check("the idea", &new.text, "say what to do")?;
         short_enough("the mechanism", &new.mechanism)?;
@@ -70,7 +70,8 @@ impl Series<'_> {
         self.append(Event::Axis { axis, closed, mechanism, number })
     }
 
-    /// Takes in another tool's log, and returns how many rows were new. Rows that are there already are left out.
+    /// Takes in another tool's log, and returns how many rows were new. Rows that are there already are left
+    /// out.
     ///
     /// # Errors
     /// When the file cannot be read or is no such log, or our log takes no more.

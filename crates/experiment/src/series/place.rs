@@ -47,8 +47,8 @@ pub(super) struct Sides {
 }
 
 impl Series<'_> {
-    /// A worktree with a commit built in it, or why it does not build. One that holds just that is taken as it is. With
-    /// `fresh` it is made without caches, once for each such word.
+    /// A worktree with a commit built in it, or why it does not build. One that holds just that is taken as
+    /// it is. With `fresh` it is made without caches, once for each such word.
     pub(super) fn place(
         &self,
         name: &str,

@@ -38,16 +38,16 @@ enum Proposed {
 }
 
 impl Series<'_> {
-    /// Runs `command` by `sh -c` for each try, in a worktree of the head, and tries what it changed there. It is given
-    /// JSON on its standard input, and prints a line of JSON (`docs/design/experiments.md`, "The proposer"). Ends by the
-    /// spec's rules, or after `max_tries`.
+    /// Runs `command` by `sh -c` for each try, in a worktree of the head, and tries what it changed there. It
+    /// is given JSON on its standard input, and prints a line of JSON (`docs/design/experiments.md`, "The
+    /// proposer"). Ends by the spec's rules, or after `max_tries`.
     ///
-    /// Tries that were proposed since the last end of a run count as those of this one: a run that was killed is gone on
-    /// with.
+    /// Tries that were proposed since the last end of a run count as those of this one: a run that was killed
+    /// is gone on with.
     ///
     /// # Errors
-    /// When there is no baseline or the spec was changed since, the base itself fails, or git or the log refuse. That the
-    /// caller asked to end is no error: it is how the run ended.
+    /// When there is no baseline or the spec was changed since, the base itself fails, or git or the log
+    /// refuse. That the caller asked to end is no error: it is how the run ended.
     pub fn propose(&mut self, command: &str, max_tries: Option<u32>) -> Result<Stopped, SeriesError> {
         let begin = clock::now();
         self.ready()?;
@@ -125,8 +125,8 @@ impl Series<'_> {
         self.look_at(current, &tree, claim)
     }
 
-    /// Makes a candidate of what the proposer left in its worktree. Commits that it made there count for nothing, only
-    /// the files do.
+    /// Makes a candidate of what the proposer left in its worktree. Commits that it made there count for
+    /// nothing, only the files do.
     fn look_at(&self, current: &Current, tree: &Path, mut claim: Claim) -> Result<Proposed, SeriesError> {
         let head = &current.head;
         let candidate = match self.repository.snapshot(tree, head, &claim.message(&current.spec.name), &[]) {

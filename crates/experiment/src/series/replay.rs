@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Series<'_> {
-    /// Measures the head against the start anew, in fresh folders without caches, at all scales. A replay that was broken
-    /// off is gone on with.
+    /// Measures the head against the start anew, in fresh folders without caches, at all scales. A replay
+    /// that was broken off is gone on with.
     ///
     /// # Errors
     /// When nothing is kept, the start does not build, the caller asked to end, or git or the log refuse.

@@ -1,7 +1,7 @@
 //! A git repository with a small program and a benchmark of it, and a series in it.
 //!
-//! The program is a folder of settings, one a file: what the benchmark prints is computed from them, with a little noise
-//! that a counter makes. What is tested is the engine, not the program.
+//! The program is a folder of settings, one a file: what the benchmark prints is computed from them, with a
+//! little noise that a counter makes. What is tested is the engine, not the program.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use duramen_experiment::{

@@ -2,10 +2,11 @@
 
 use crate::{
     series::Current,
-    state::{Idea, State, Try},
+    spec::Spec,
+    state::{Axis, Idea, State, Try},
 };
 use serde_json::{json, Value};
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// The version of what a proposer is told and says.
 const SCHEMA: &str = "duramen.proposal/1";
@@ -17,10 +18,17 @@ pub(super) fn write(state: &State, current: &Current, tree: &Path, number: u32, 
         let tried: Vec<u32> =
             tries.iter().filter(|known| known.idea == Some(idea.idea)).map(|known| known.number).collect();
         json!({
-            "idea": idea.idea, "rank": idea.rank, "text": idea.text, "mechanism": idea.mechanism, "tries": tried
+            "idea": idea.idea,
+            "rank": idea.rank,
+            "text": idea.text,
+            "mechanism": idea.mechanism,
+            "tries": tried,
         })
     };
-    let closed = |axis: &crate::state::Axis| json!({ "axis": axis.axis, "mechanism": axis.mechanism, "try": axis.number });
+    let closed = |axis: &Axis| json!({ "axis": axis.axis, "mechanism": axis.mechanism, "try": axis.number });
+    // What is held out says most of what the proposer did not have in mind.
+    let mut spec = current.spec.clone();
+    spec.scales.retain(|scale| !scale.held_out);
     let document = json!({
         "schema": SCHEMA,
         "series": current.spec.name,
@@ -31,16 +39,21 @@ pub(super) fn write(state: &State, current: &Current, tree: &Path, number: u32, 
         "start": current.start,
         "head": current.head,
         "noise_floor": current.noise.as_ref().map(|noise| noise.floor),
-        "spec": current.spec,
-        "history": tries.iter().map(told).collect::<Vec<_>>(),
+        "spec": spec,
+        "history": tries.iter().map(|known| told(known, &current.spec)).collect::<Vec<_>>(),
         "ideas": state.open_ideas().iter().map(idea).collect::<Vec<_>>(),
         "closed_axes": state.closed_axes().map(closed).collect::<Vec<_>>(),
     });
     document.to_string().into_bytes()
 }
 
-fn told(known: &Try) -> Value {
+fn told(known: &Try, spec: &Spec) -> Value {
     let computed = known.judgement.as_ref();
+    let is_held_out = |name: &str| spec.held_out().any(|scale| scale.name == name);
+    let scales = computed.map(|judgement| {
+        let all = judgement.scales.iter().filter(|(name, _)| !is_held_out(name));
+        all.collect::<BTreeMap<_, _>>()
+    });
     json!({
         "try": known.number,
         "source": known.source,
@@ -53,7 +66,7 @@ fn told(known: &Try) -> Value {
         "verdict": known.verdict(),
         "reason": computed.map(|judgement| &judgement.reason),
         "effect": computed.and_then(|judgement| judgement.effect),
-        "scales": computed.map(|judgement| &judgement.scales),
+        "scales": scales,
         "by_hand": known.overrides.last().map(|by_hand| &by_hand.reason),
     })
 }

@@ -28,8 +28,8 @@ impl Rule {
     }
 }
 
-/// The rule that forbids another try, if one does. Rules about what came before look at the tries that were proposed
-/// since the last end of a run: who begins another run has seen how the last one ended.
+/// The rule that forbids another try, if one does. Rules about what came before look at the tries that were
+/// proposed since the last end of a run: who begins another run has seen how the last one ended.
 pub(super) fn broken(state: &State, spec: &Spec, max_tries: Option<u32>, elapsed: Duration) -> Option<Rule> {
     let all: &[Try] = state.current().map_or(&[], |segment| &segment.tries);
     let since = state.stops.last().map(|stop| stop.at);
