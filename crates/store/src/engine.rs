@@ -193,6 +193,9 @@ impl Edit for Draft<'_> {
         let spliced = splice_over(&self.overlay(), key, at, removed, inserted)?;
         self.batch.add_spliced(spliced, key, at, removed, inserted)
     }
+
+    /// Nobody else can change anything while the writer's lock is held.
+    fn depend(&mut self, _: &[u8]) {}
 }
 
 /// What a splice adds to a batch: one over a value that the same batch wrote becomes a put of the whole value.

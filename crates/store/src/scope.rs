@@ -58,6 +58,9 @@ pub trait Edit: View {
 
     /// Replaces `removed` bytes at `at` of a value that is there by others, without writing the rest of it to the log.
     fn splice(&mut self, key: &[u8], at: u32, removed: u32, inserted: &[u8]) -> Result<(), StoreError>;
+
+    /// Makes the commit depend on a key that it does not write: it conflicts if somebody else changes that first.
+    fn depend(&mut self, key: &[u8]);
 }
 
 /// Where primitives work: a [`Branch`](crate::Branch), whose every operation is a commit of its own, a

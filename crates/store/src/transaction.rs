@@ -1,6 +1,7 @@
 //! Transactions: optimistic, on a snapshot, first committer wins.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use duramen_tree::{KeyRange, LeafView, RunView};
@@ -20,7 +21,8 @@ pub const ATTEMPTS_MAX: u32 = 10;
 ///
 /// It reads the branch as it was at the beginning (snapshot isolation), with its own writes. It commits only if
 /// nobody else has meanwhile changed a key that it writes. What it reads and does not write may have changed by then;
-/// put it again unchanged to be sure that it did not.
+/// put it again unchanged to be sure that it did not. What a write cannot do without is looked after: an appended event
+/// depends on the one before it, a vector on its collection.
 ///
 /// ```
 /// use duramen_store::{Scope, Store};
@@ -40,6 +42,8 @@ pub struct Transaction {
     branch: Branch,
     snapshot: Snapshot,
     batch: RefCell<Batch>,
+    /// Keys that what is written makes no sense without, and which are not written.
+    depends: RefCell<BTreeSet<Vec<u8>>>,
 }
 
 impl Transaction {
@@ -50,7 +54,8 @@ impl Transaction {
             header.push(record::WRITES);
             header.extend_from_slice(&branch.state.id.to_le_bytes());
         });
-        Ok(Self { branch: branch.clone(), snapshot, batch: RefCell::new(batch) })
+        let depends = RefCell::default();
+        Ok(Self { branch: branch.clone(), snapshot, batch: RefCell::new(batch), depends })
     }
 
     /// Whether anything was written.
@@ -75,11 +80,12 @@ impl Transaction {
             let now = state.tree(&engine.forest)?;
             let then = self.snapshot.tree();
             if !now.same(then) {
-                for op in batch.iter() {
+                let depends = self.depends.into_inner();
+                for key in batch.iter().map(|op| op.key()).chain(depends.iter().map(Vec::as_slice)) {
                     let version =
-                        |tree: &duramen_tree::Tree| tree.get(&engine.forest, op.key(), |entry| entry.version);
+                        |tree: &duramen_tree::Tree| tree.get(&engine.forest, key, |entry| entry.version);
                     if version(&now)? != version(then)? {
-                        return Err(StoreError::TransactionConflict { key: keys::shown(op.key()) });
+                        return Err(StoreError::TransactionConflict { key: keys::shown(key) });
                     }
                 }
             }
@@ -157,6 +163,13 @@ impl Edit for Work<'_> {
     fn splice(&mut self, key: &[u8], at: u32, removed: u32, inserted: &[u8]) -> Result<(), StoreError> {
         let spliced = self.0.overlay(|overlay| splice_over(overlay, key, at, removed, inserted))?;
         self.0.batch_mut()?.add_spliced(spliced, key, at, removed, inserted)
+    }
+
+    fn depend(&mut self, key: &[u8]) {
+        let mut depends = self.0.depends.borrow_mut();
+        if !depends.contains(key) {
+            depends.insert(key.to_vec());
+        }
     }
 }
 

@@ -280,6 +280,23 @@ fn a_transaction_sees_what_it_appends() {
     assert_eq!(main.events().verify().unwrap().first_bad, None);
 }
 
+/// A number after a gap would be refused by every later check of the log.
+#[test]
+fn an_event_does_not_outlive_a_reset_that_took_its_predecessor() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    let draft = main.fork("draft").unwrap();
+    draft.events().append("first", json!({})).unwrap();
+    draft.events().append("second", json!({})).unwrap();
+    let tx = draft.begin().unwrap();
+    assert_eq!(tx.events().append("third", json!({})).unwrap(), 2);
+    store.reset_branch("draft").unwrap();
+    assert!(matches!(tx.commit(), Err(StoreError::TransactionConflict { .. })));
+    assert!(draft.events().is_empty().unwrap());
+    assert_eq!(draft.transact(|tx| tx.events().append("anew", json!({}))).unwrap(), 0);
+    assert_eq!(draft.events().verify().unwrap().checked, 1);
+}
+
 #[test]
 fn spaces_and_branches_have_logs_of_their_own() {
     let store = Store::memory();

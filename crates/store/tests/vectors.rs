@@ -239,6 +239,20 @@ fn what_a_lost_race_left_behind_is_not_in_a_new_collection() {
     assert_eq!(main.vectors().collection("c").search(&[1.0, 1.0], 1, &SearchOptions::default()).unwrap(), []);
 }
 
+/// A vector of another dimension would be among those of the new collection otherwise.
+#[test]
+fn a_vector_does_not_outlive_its_collection() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.vectors().create("points", 2, Metric::Euclidean).unwrap();
+    let tx = main.begin().unwrap();
+    tx.vectors().collection("points").upsert("a", &[1.0, 2.0], None).unwrap();
+    main.vectors().drop("points").unwrap();
+    main.vectors().create("points", 3, Metric::Euclidean).unwrap();
+    assert!(matches!(tx.commit(), Err(StoreError::TransactionConflict { .. })));
+    assert_eq!(main.vectors().collection("points").count().unwrap(), 0);
+}
+
 #[test]
 fn a_dropped_collection_can_be_searched_anew_in_the_transaction_that_dropped_it() {
     let store = Store::memory();

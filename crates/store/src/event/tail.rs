@@ -11,6 +11,8 @@ use crate::scope::{Edit, View};
 /// Where the next event goes, and the hash that it follows.
 pub(super) struct Tail {
     keys: Keys,
+    /// Events that the reader did not write itself.
+    committed: u64,
     next: u64,
     hash: Hash,
 }
@@ -22,7 +24,8 @@ impl Tail {
     /// the committed end is looked up, and what was appended behind it is searched: a log has no gaps, and no commit
     /// both appends to a log and shortens it.
     pub(super) fn of<V: View + ?Sized>(view: &V, keys: Keys) -> Result<Self, StoreError> {
-        let (mut next, mut hash) = committed(view, &keys)?;
+        let (committed, mut hash) = committed(view, &keys)?;
+        let mut next = committed;
         let there = |seq: u64| -> Result<Option<Hash>, StoreError> {
             let mut hash = None;
             view.get(&keys.entry(seq), &mut |_, bytes| {
@@ -42,7 +45,7 @@ impl Tail {
             }
             step = if grows { step * 2 } else { step / 2 };
         }
-        Ok(Self { keys, next, hash })
+        Ok(Self { keys, committed, next, hash })
     }
 
     /// The number of the next event.
@@ -59,6 +62,10 @@ impl Tail {
         at_ms: i64,
     ) -> Result<u64, StoreError> {
         let (seq, payload) = (self.next, payload.as_bytes());
+        // The branch may be reset before a transaction commits: without its predecessor an event would stand alone.
+        if let Some(last) = self.committed.checked_sub(1) {
+            edit.depend(&self.keys.entry(last));
+        }
         let hash = chain(&self.hash, seq, at_ms, event_type, payload);
         let stored = Stored { at_ms, hash: &hash, event_type, payload };
         edit.put(&self.keys.entry(seq), &mut |out| stored.encode(out))?;

@@ -342,6 +342,8 @@ impl<S: Scope> Collection<'_, S> {
             if let Some((.., actual)) = rows.iter().find(|(.., actual)| *actual != expected) {
                 return Err(VectorError::DimensionMismatch { expected, actual: *actual }.into());
             }
+            // Somebody else may drop the collection before a transaction commits, and make another of its name.
+            edit.depend(&meta_key(self.space.name(), &self.name));
             rows.iter().try_for_each(|(key, row, _)| edit.put(key, &mut |out| out.extend_from_slice(row)))
         })?;
         Ok(written)

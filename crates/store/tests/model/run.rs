@@ -619,7 +619,12 @@ impl Runner {
             return self.refused(result, |error| matches!(error, StoreError::BranchNotFound { .. }));
         };
         let version = |data: &Data, place: Place| data.get(&place).map(|entry| entry.version);
-        let is_late = work.writes.iter().any(|(at, _)| version(&twig.data, *at) != version(&work.then, *at));
+        let has_changed = |at: Place| version(&twig.data, at) != version(&work.then, at);
+        let is_late = work.writes.iter().any(|&(at, _)| {
+            // An event that others had appended before must still be there.
+            let last = (at.0 == 2).then(|| at.2.checked_sub(1)).flatten().map(|seq| (2, at.1, seq));
+            has_changed(at) || last.is_some_and(|last| work.then.contains_key(&last) && has_changed(last))
+        });
         if is_late {
             self.tally.conflicts += 1;
             return self.refused(result, |error| matches!(error, StoreError::TransactionConflict { .. }));
