@@ -186,6 +186,14 @@ pub struct Log {
     failed: bool,
 }
 
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Closing the file would not do: a process that is just being started holds a copy of it until it runs its
+        // own program, and the lock with it.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl Log {
     /// Makes an empty log and locks it.
     ///
