@@ -89,19 +89,31 @@ impl Tree {
         Ok(())
     }
 
-    /// Calls `visit` with key and value of each row that is no row of an index or digest.
+    /// Calls `visit` with key and value of each row that is no row of a graph, an index or a digest.
     ///
-    /// All blocks of tables are read for that, but those that hold nothing else: of these the first.
-    pub(crate) fn each_but_indexes(&self, visit: Visit<'_>) -> Result<(), Fault> {
-        if self.runs.is_empty() {
-            return self.each_of_memory(&[], None, visit);
-        }
+    /// Of tables no blocks are read for that which hold nothing else, but the first.
+    pub(crate) fn each_beside_the_graph(&self, visit: Visit<'_>) -> Result<(), Fault> {
         let mut from = Vec::new();
-        for family in [family::INDEX, family::DIGEST] {
-            self.each(&from, Some(&[key::VERSION, family]), visit)?;
-            from = vec![key::VERSION, family + 1];
+        for (first, last) in [
+            (family::RESOURCE_TYPE, family::ASSET),
+            (family::INDEX, family::INDEX),
+            (family::DIGEST, family::DIGEST),
+        ] {
+            self.each(&from, Some(&[key::VERSION, first]), visit)?;
+            from = vec![key::VERSION, last + 1];
         }
         self.each(&from, None, visit)
+    }
+
+    /// Whether there is a row of a graph.
+    pub(crate) fn has_graph(&self) -> Result<bool, Fault> {
+        let mut found = false;
+        let (from, to) = ([key::VERSION, family::RESOURCE_TYPE], [key::VERSION, family::ASSET + 1]);
+        self.each(&from, Some(&to), &mut |_, _| {
+            found = true;
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
     }
 
     fn each_of_memory(&self, from: &[u8], to: Option<&[u8]>, visit: Visit<'_>) -> Result<(), Fault> {

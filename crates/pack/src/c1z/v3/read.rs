@@ -33,7 +33,8 @@ pub struct C1z3 {
 type Visit<'a, Row> = &'a mut dyn FnMut(Row) -> ControlFlow<()>;
 
 impl C1z3 {
-    /// Opens a file, verifies it and takes in its rows.
+    /// Opens a file and verifies it: its structure, and the checksums of all that it holds. Rows are read as they are
+    /// visited, and what is wrong with one of them is told then.
     ///
     /// # Errors
     ///
@@ -51,12 +52,13 @@ impl C1z3 {
                 envelope.read(entry, true)?;
             }
         }
-        let mut survey = Survey::default();
-        tree.each_but_indexes(&mut |key, value| {
+        let fault = |fault: Fault| fault.bad.of(path, &fault.part);
+        let mut survey = Survey { any: tree.has_graph().map_err(fault)?, ..Survey::default() };
+        tree.each_beside_the_graph(&mut |key, value| {
             survey.take(key, value);
             Ok(ControlFlow::Continue(()))
         })
-        .map_err(|fault| fault.bad.of(path, &fault.part))?;
+        .map_err(fault)?;
         survey.check_layout(&envelope)?;
         let sync = survey.sync.as_deref().map(storage::sync).transpose();
         let mut left_out = Losses::default();
@@ -138,10 +140,11 @@ impl GraphSource for C1z3 {
     }
 }
 
-/// What is asked of all rows when a file is opened.
+/// What is asked of the rows beside the graph when a file is opened.
 #[derive(Default)]
 struct Survey {
-    rows: u64,
+    /// Whether there is any row, of the graph or beside it.
+    any: bool,
     sync: Option<Vec<u8>>,
     stamps: [Option<Vec<u8>>; key::STAMPS.len()],
     sessions: u64,
@@ -151,9 +154,8 @@ struct Survey {
 impl Survey {
     #[inline]
     fn take(&mut self, key: &[u8], value: &[u8]) {
-        self.rows += 1;
+        self.any = true;
         match key {
-            [key::VERSION, family::RESOURCE_TYPE..=family::ASSET, ..] => {}
             [key::VERSION, family::SYNC_RUN, ..] => {
                 self.sync.get_or_insert_with(|| value.to_vec());
             }
@@ -179,7 +181,7 @@ impl Survey {
             }
         }
         let stamped = self.stamps.iter().any(Option::is_some);
-        if !stamped && self.rows > 0 || envelope.manifest.key_layout == 1 {
+        if !stamped && self.any || envelope.manifest.key_layout == 1 {
             return Err(unsupported("its keys are in an older layout".to_owned()));
         }
         Ok(())
