@@ -88,6 +88,18 @@ impl GrantReader {
     fn plain<'a>(&mut self, record: &'a [u8]) -> Option<Plain<'a>> {
         let (mut id, mut entitlement, mut principal, mut time) = (None, None, None, None);
         let mut at = 0;
+        // Writers put fields in the order of their numbers: what stands there is taken without a search.
+        for (expected, place) in [
+            (tag::ID, &mut id),
+            (tag::ENTITLEMENT, &mut entitlement),
+            (tag::PRINCIPAL, &mut principal),
+            (tag::DISCOVERED_AT, &mut time),
+        ] {
+            if record.get(at) == Some(&expected) {
+                at += 1;
+                *place = Some(content(record, &mut at)?);
+            }
+        }
         while at < record.len() {
             let place = match record[at] {
                 tag::ID => &mut id,
