@@ -5,6 +5,7 @@
 //!
 //! | module | what it is for |
 //! | --- | --- |
+//! | [`disturbance`] | which quads are taken again, because the machine changed its pace |
 //! | [`event`] | what the log of a series holds |
 //! | [`figures`] | how figures are read from what a command prints, and when they are believed |
 //! | [`git`] | candidates as commits, and worktrees to build them in, with nothing of the user's touched |
@@ -20,6 +21,7 @@
 //! | [`state`] | what a series has come to, from its events |
 //! | [`verdict`] | what the samples say of a try |
 
+pub mod disturbance;
 pub mod event;
 pub mod figures;
 pub mod git;

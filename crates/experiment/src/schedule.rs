@@ -8,7 +8,10 @@
 //! often as on the candidate: of the quads of a scale, half begin with the base, in an order that is drawn.
 //! The scales take turns quad by quad, in an order that is drawn too, so that an hour of noise does not hit
 //! one scale alone.
+//!
+//! A quad in which the machine was [disturbed](crate::disturbance) is taken again behind all others.
 
+use crate::disturbance::Takes;
 use crate::event::{Purpose, Sample, Side};
 use crate::spec::{Scale, Spec};
 use duramen_measure::entropy;
@@ -24,7 +27,7 @@ pub struct Run {
     pub scale: String,
     /// What `{scale}` stands for.
     pub value: String,
-    /// The quad, from 0.
+    /// The quad, from 0; one that is taken again has a number of its own: see [`slot`](crate::disturbance::slot).
     pub quad: u32,
     /// The place within the quad, from 0 to 3.
     pub place: u32,
@@ -57,12 +60,23 @@ pub fn plan(spec: &Spec, seed: u64, purpose: Purpose, scales: &[Scale]) -> Vec<R
     runs
 }
 
-/// What of a plan has no sample yet, in the order of the plan. All samples must be of the plan's purpose.
+/// What of a plan has no sample yet, in the order of the plan; where nothing is left of it, what of its quads
+/// is to be taken again. All samples must be of the plan's purpose.
 #[must_use]
-pub fn remaining<'a>(plan: &'a [Run], samples: &[Sample]) -> Vec<&'a Run> {
+pub fn remaining(spec: &Spec, plan: &[Run], samples: &[Sample]) -> Vec<Run> {
     let taken: BTreeSet<(&str, u32, u32)> =
         samples.iter().map(|sample| (sample.scale.as_str(), sample.quad, sample.place)).collect();
-    plan.iter().filter(|run| !taken.contains(&(run.scale.as_str(), run.quad, run.place))).collect()
+    let is_missing = |run: &Run| !taken.contains(&(run.scale.as_str(), run.quad, run.place));
+    let missing: Vec<Run> = plan.iter().filter(|run| is_missing(run)).cloned().collect();
+    if !missing.is_empty() {
+        return missing;
+    }
+    let takes = Takes::of(spec, samples);
+    let again = |run: &Run| {
+        let quad = takes.next(&run.scale, run.quad)?;
+        Some(Run { quad, ..run.clone() }).filter(is_missing)
+    };
+    plan.iter().filter_map(again).collect()
 }
 
 /// The seed of what is drawn for one purpose of a segment with this seed.

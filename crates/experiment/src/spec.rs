@@ -113,7 +113,7 @@ pub struct Measure {
 
 impl Measure {
     fn quads() -> u32 {
-        8
+        12
     }
     fn warmups() -> u32 {
         1

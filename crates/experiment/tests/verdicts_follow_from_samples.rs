@@ -111,6 +111,9 @@ fn a_few_quads_cannot_be_sure_however_alike_their_figures() {
         let says_so = judgement.reason.contains(&format!("{quads} quads can never be that sure"));
         assert_eq!(says_so, verdict == Verdict::Inconclusive, "{}", judgement.reason);
     }
+    for (tries, least) in [(1, 3), (40, 5), (10_000, 8)] {
+        assert_eq!(verdict::least_quads(&spec(2, tries, 1, "")), least, "{tries} tries");
+    }
     let mut one = spec(2, 40, 1, "");
     one.measure.quads = 1;
     let judgement = judge(&one, &QUIET, &measure(&one, 1, TRY, &mut exact(1.0, 0.5)));

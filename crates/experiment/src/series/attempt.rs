@@ -28,7 +28,10 @@ impl Change {
         match self {
             Change::WorkingTree => "working tree".to_owned(),
             Change::Branch(name) => format!("branch {name}"),
-            Change::Patch(path) => format!("patch {}", path.display()),
+            // The log is often shared: the folders of one machine are no business of others.
+            Change::Patch(path) => {
+                format!("patch {}", path.file_name().unwrap_or(path.as_os_str()).to_string_lossy())
+            }
         }
     }
 }

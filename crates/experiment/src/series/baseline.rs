@@ -80,7 +80,8 @@ impl Series<'_> {
         let Some(segment) = self.state.current() else { return false };
         let (samples, scales) = (segment.samples(purpose), current.spec.deciding().collect::<Vec<_>>());
         let plan = schedule::plan(&current.spec, current.seed, purpose, &scales);
-        schedule::remaining(&plan, samples).is_empty() && verdict::noise(&current.spec, samples).is_err()
+        schedule::remaining(&current.spec, &plan, samples).is_empty()
+            && verdict::noise(&current.spec, samples).is_err()
     }
 
     /// Refs of this name that no segment of this log made belong to another series.
@@ -99,6 +100,14 @@ impl Series<'_> {
         let commit = || short(start).to_owned();
         for caution in self.repository.cautions(start)? {
             self.say(&caution);
+        }
+        let (quads, least) = (spec.measure.quads, verdict::least_quads(spec));
+        if quads < least {
+            let tries = spec.budget.tries;
+            self.say(&format!(
+                "with {quads} quads nothing can ever be kept: {tries} tries ask for {least} or more; raise \
+                 `measure.quads` or lower `budget.tries`"
+            ));
         }
         let base = self.place(BASE, start, spec, None)?.map_err(|detail| SeriesError::Build {
             what: "start",

@@ -5,6 +5,7 @@ use super::{
     Current, Series, SeriesError,
 };
 use crate::{
+    disturbance,
     event::{Event, Metrics, Purpose, Sample, Side},
     figures::{self, ReadError},
     run::{self, Ended, Job},
@@ -51,13 +52,36 @@ impl Series<'_> {
         if let Some(bad) = taken.iter().find_map(|sample| bad(spec, scales, sample)) {
             return Ok((taken, Some(bad)));
         }
-        let missing: Vec<Run> = schedule::remaining(&plan, &taken).into_iter().cloned().collect();
+        let mut missing = schedule::remaining(spec, &plan, &taken);
         if !taken.is_empty() && !missing.is_empty() {
-            self.say(&format!("going on after {} of {} runs", taken.len(), plan.len()));
+            self.say(&format!("going on after {} of {} runs", taken.len(), plan.len().max(taken.len())));
         }
         self.warm_up(spec, scales, sides, &missing)?;
-        let mut done = plan.len() - missing.len();
-        for run in missing {
+        while !missing.is_empty() {
+            if let Some(bad) = self.take_runs(current, purpose, scales, sides, &missing)? {
+                return Ok((self.taken(purpose), Some(bad)));
+            }
+            missing = schedule::remaining(spec, &plan, &self.taken(purpose));
+        }
+        Ok((self.taken(purpose), None))
+    }
+
+    /// Takes runs one after the other. Ends early with the first sample that decides alone.
+    fn take_runs(
+        &mut self,
+        current: &Current,
+        purpose: Purpose,
+        scales: &[Scale],
+        sides: &Sides,
+        runs: &[Run],
+    ) -> Result<Option<Bad>, SeriesError> {
+        let spec = &current.spec;
+        let is_again = runs.iter().all(|run| run.quad >= spec.measure.quads);
+        if is_again {
+            let quads = runs.len().div_ceil(schedule::PLACES as usize);
+            self.say(&format!("the machine was disturbed: taking {quads} quads again"));
+        }
+        for (done, run) in (1..).zip(runs) {
             self.is_cancelled()?;
             let dir = if run.side == Side::Base { &sides.base } else { &sides.candidate };
             let once = self.once(spec, dir, &run.value)?;
@@ -73,7 +97,6 @@ impl Series<'_> {
                 pinned: once.pinned,
                 failure: once.failure,
             };
-            done += 1;
             let figure = sample.metrics.get(&spec.primary.metric).copied();
             let found = bad(spec, scales, &sample);
             if found.is_none() || !matches!(purpose, Purpose::Noise(_)) {
@@ -81,13 +104,22 @@ impl Series<'_> {
             }
             let figure = figure.map_or_else(|| "no figure".to_owned(), |figure| figure.to_string());
             let side = if run.side == Side::Base { "base" } else { "candidate" };
-            self.say(&format!("run {done} of {}: {} {side} {figure}", plan.len(), run.scale));
+            self.say(&format!("run {done} of {}: {} {side} {figure}", runs.len(), run.scale));
             if let Some(bad) = found {
                 self.say(&format!("{side} at scale {}: {}", bad.scale, bad.why));
-                return Ok((self.taken(purpose), Some(bad)));
+                return Ok(Some(bad));
+            }
+            if run.place + 1 == schedule::PLACES {
+                let taken = self.taken(purpose);
+                let quad: Vec<&Sample> =
+                    taken.iter().filter(|it| (&it.scale, it.quad) == (&run.scale, run.quad)).collect();
+                if let Some((sentinel, share)) = disturbance::shown(spec, &quad) {
+                    let percent = share * 100.0;
+                    self.say(&format!("{sentinel} moved by {percent:.0} % between runs of the same commit"));
+                }
             }
         }
-        Ok((self.taken(purpose), None))
+        Ok(None)
     }
 
     /// One run at each scale, in one folder, before anything is written down. Fails as the start would.

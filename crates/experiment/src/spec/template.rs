@@ -64,7 +64,8 @@ max_regression_percent = {max_regression:?}
 #max_regression_percent = 5.0
 
 # Figures that no change should move, such as the time of something that is not worked on: if one moves, the
-# machine or the benchmark has changed, and not the program. They must be printed by every run.
+# machine or the benchmark has changed, and not the program. A quad in which two runs of the same commit
+# differ by more than the tolerance is taken again. They must be printed by every run.
 #[[sentinel]]
 #metric = "sentinel_ms"
 #direction = "lower"

@@ -10,6 +10,7 @@ mod effects;
 mod quads;
 mod words;
 
+use crate::disturbance;
 use crate::event::{Effect, Judgement, Sample, Side, Verdict};
 use crate::figures::sane;
 use crate::spec::{Direction, Scale, Spec};
@@ -21,6 +22,9 @@ pub const ERROR_RATE: f64 = 0.05;
 
 /// The confidence of the intervals, and of what is "beyond doubt".
 pub const CONFIDENCE: f64 = 0.95;
+
+/// With so many quads, every budget of tries that a spec may have can be met.
+const QUADS_ENOUGH: u32 = 20;
 
 /// A gain of more than this is measured anew in fresh folders: half the time.
 const TOO_GOOD: f64 = -0.5;
@@ -41,6 +45,13 @@ pub struct Noise {
 #[must_use]
 pub fn alpha(spec: &Spec) -> f64 {
     ERROR_RATE / f64::from(spec.budget.tries.max(1))
+}
+
+/// The fewest quads with which a try can ever be kept, however alike its figures: see the tries of the budget.
+#[must_use]
+pub fn least_quads(spec: &Spec) -> u32 {
+    let is_enough = |quads: &u32| effects::least_p_value(*quads) <= alpha(spec);
+    (1..QUADS_ENOUGH).find(is_enough).unwrap_or(QUADS_ENOUGH)
 }
 
 /// The noise floor, from an A/A run: the greatest effect that its interval of 95 % holds.
@@ -139,7 +150,8 @@ pub fn unmeasured(spec: &Spec, verdict: Verdict, reason: impl Into<String>) -> J
 #[must_use]
 pub fn effect(spec: &Spec, metric: &str, direction: Direction, samples: &[Sample]) -> Option<Effect> {
     let deciding: Vec<Scale> = spec.deciding().collect();
-    Some(effects::compare(samples, metric, direction, &effects::names(&deciding))?.effect)
+    let counted = disturbance::counted(spec, samples);
+    Some(effects::compare(&counted, metric, direction, &effects::names(&deciding))?.effect)
 }
 
 /// The farthest from zero that the interval goes.
@@ -170,7 +182,8 @@ fn weigh(spec: &Spec, samples: &[Sample], rule: &Rule) -> Judgement {
         judgement.reason = reason;
         judgement
     };
-    let found = Effects::of(spec, samples, &scales);
+    // What failed or is impossible counts in every take.
+    let found = Effects::of(spec, &disturbance::counted(spec, samples), &scales);
     judgement.effect = found.primary.as_ref().map(|compared| compared.effect);
     judgement.scales = found.at_scales().collect();
     judgement.others = found.others();
