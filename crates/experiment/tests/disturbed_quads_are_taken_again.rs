@@ -58,7 +58,8 @@ fn a_calm_machine_takes_each_quad_once() {
 fn a_disturbed_quad_is_taken_again_and_the_calm_take_counts() {
     let spec = watched(4, 2);
     // In the second quad of one scale, the second half of each of the first two takes is slow.
-    let is_slow = |run: &Run| run.scale == "s1" && slot(&spec, run.quad) == 1 && run.quad < 8 && run.place >= 2;
+    let is_slow =
+        |run: &Run| run.scale == "s1" && slot(&spec, run.quad) == 1 && run.quad < 8 && run.place >= 2;
     let samples = measure(&spec, 3, |run| if is_slow(run) { (2.0, 2.0) } else { (1.0, 1.0) });
     let again: Vec<u32> = samples[32..].iter().map(|sample| sample.quad).collect();
     assert_eq!(again, [5, 5, 5, 5, 9, 9, 9, 9], "behind all others, under numbers of their own");
@@ -89,7 +90,8 @@ fn whatever_was_killed_goes_on_with_the_take_that_was_begun() {
     let spec = watched(3, 2);
     let scales: Vec<Scale> = spec.deciding().collect();
     let plan = plan(&spec, 9, TRY, &scales);
-    let whole = measure(&spec, 9, |run| if run.quad == 1 && run.place == 3 { (1.0, 9.0) } else { (1.0, 1.0) });
+    let whole =
+        measure(&spec, 9, |run| if run.quad == 1 && run.place == 3 { (1.0, 9.0) } else { (1.0, 1.0) });
     assert_eq!(whole.len() as u32, 3 * 2 * PLACES + 2 * PLACES);
     let place = |sample: &Sample| (sample.scale.clone(), sample.quad, sample.place);
     for taken in 0..whole.len() {

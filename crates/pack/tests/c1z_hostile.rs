@@ -167,11 +167,15 @@ fn manifests_that_name_something_else_are_refused_with_what_it_is() {
 
 /// Each row of a file as text.
 fn rows(path: &Path) -> Result<Vec<String>, C1zError> {
+    rows_with(path, &ReadOptions::default())
+}
+
+fn rows_with(path: &Path, options: &ReadOptions) -> Result<Vec<String>, C1zError> {
     fn push<Row: std::fmt::Debug>(rows: &mut Vec<String>, row: Row) -> std::ops::ControlFlow<()> {
         rows.push(format!("{row:?}"));
         std::ops::ControlFlow::Continue(())
     }
-    let file = C1z3::open(path, &ReadOptions::default())?;
+    let file = C1z3::open(path, options)?;
     let mut rows = Vec::new();
     for sync in file.syncs()? {
         file.for_each_resource_type(&sync.id, &mut |row| push(&mut rows, row))?;
@@ -206,12 +210,17 @@ fn a_flipped_bit_under_right_checksums_makes_up_no_row() {
             }
             changed.write(&path);
             all += 1;
+            let checked = rows_with(&path, &ReadOptions { check_rows: true, ..ReadOptions::default() });
             match rows(&path) {
                 Ok(found) => {
+                    assert!(checked.is_err() || checked.is_ok_and(|checked| checked == found), "byte {at}");
                     let made_up = found.iter().find(|row| !whole.contains(row));
                     assert_eq!(made_up, None, "{}: byte {at}", parts.files[number].name);
                 }
-                Err(_) => refused += 1,
+                Err(_) => {
+                    assert!(checked.is_err(), "{}: byte {at}", parts.files[number].name);
+                    refused += 1;
+                }
             }
         }
     }

@@ -89,7 +89,8 @@ pub(crate) fn run(context: &Context, convert: &Convert) -> Outcome {
             "{file} cannot be written while it is read; choose another name"
         )));
     }
-    let options = ReadOptions::default();
+    // What is refused is refused before the new file is begun.
+    let options = ReadOptions { check_rows: true, ..ReadOptions::default() };
     let report = if is_pack(&convert.from)? {
         let source = GraphPack::open(&convert.from).map_err(other)?;
         into_format(&source, &[], convert, format)?

@@ -85,6 +85,10 @@ pub struct ReadOptions {
     /// Whether the SHA-256 of each file in a version 3 file is checked too. Their 64-bit checksums always are; a SHA-256
     /// costs more than all the rest of reading.
     pub check_sha256: bool,
+    /// Whether all rows of tables in a version 3 file are walked when it is opened, so that a table that lies about the
+    /// order of its rows under right checksums is refused before a row is given. Without it such a row is refused when
+    /// a visit meets it, and a visit of one kind of row may pass by rows that lie where they cannot.
+    pub check_rows: bool,
 }
 
 impl ReadOptions {

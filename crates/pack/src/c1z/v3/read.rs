@@ -34,7 +34,7 @@ type Visit<'a, Row> = &'a mut dyn FnMut(Row) -> ControlFlow<()>;
 
 impl C1z3 {
     /// Opens a file and verifies it: its structure, and the checksums of all that it holds. Rows are read as they are
-    /// visited, and what is wrong with one of them is told then.
+    /// visited, and what is wrong with one of them is told then, or here with [`ReadOptions::check_rows`].
     ///
     /// # Errors
     ///
@@ -53,6 +53,9 @@ impl C1z3 {
             }
         }
         let fault = |fault: Fault| fault.bad.of(path, &fault.part);
+        if options.check_rows {
+            tree.each(&[], None, &mut |_, _| Ok(ControlFlow::Continue(()))).map_err(fault)?;
+        }
         let mut survey = Survey { any: tree.has_graph().map_err(fault)?, ..Survey::default() };
         tree.each_beside_the_graph(&mut |key, value| {
             survey.take(key, value);
