@@ -4,7 +4,7 @@
 //! Changing, removing or reordering a line breaks every hash after it. A line is handed to the operating system
 //! before the caller is answered, so a killed daemon has logged whatever it acknowledged.
 
-use crate::{error::EngineError, home::io_error, model::AuditVerification};
+use crate::{error::EngineError, home::io_error, home::private, model::AuditVerification};
 use duramen_measure::clock;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -60,7 +60,7 @@ impl Audit {
                 break;
             }
         }
-        let file = fs::OpenOptions::new().create(true).append(true).open(&path).map_err(fail)?;
+        let file = private(fs::OpenOptions::new().append(true)).open(&path).map_err(fail)?;
         let length = file.metadata().map_err(fail)?.len();
         let tail = Tail { file, segment, length, head, poisoned: None };
         let audit = Audit { dir: dir.to_owned(), tail: Mutex::new(tail) };
@@ -99,7 +99,7 @@ impl Audit {
             tail.file.sync_data()?;
             tail.segment += 1;
             let path = segment_path(&self.dir, tail.segment);
-            tail.file = fs::OpenOptions::new().create(true).append(true).open(path)?;
+            tail.file = private(fs::OpenOptions::new().append(true)).open(path)?;
             tail.length = 0;
         }
         tail.file.write_all(line.as_bytes())?;

@@ -3,17 +3,22 @@
 use crate::{
     error::{EngineError, Kind},
     generation::Generation,
-    home::{Home, TOKEN_LEN},
+    home::{Home, ADMIN_DIR, TOKEN_LEN},
     model::Policy,
-    source::import::KEPT_CACHE,
+    source::{
+        import::{access_rules, hba_file, KEPT_CACHE},
+        sanitise::ADMIN,
+    },
 };
 use duramen_measure::entropy;
 use duramen_postgres::{
-    volume, Canceller, Cluster, Guard, Outcome, Postmaster, ServerUser, Session, SessionError, Statement,
+    volume, Canceller, Cluster, Guard, Outcome, Postmaster, Secret, ServerUser, Session, SessionError,
+    Settings, Statement, StopMode,
 };
 use std::{
     fs,
-    path::PathBuf,
+    num::NonZeroU32,
+    path::{Path, PathBuf},
     sync::{
         atomic::{AtomicBool, Ordering},
         Arc, Mutex, PoisonError,
@@ -31,6 +36,10 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 const SERVER_NICE: i32 = 5;
 /// The same for the scheduling group of a resident session.
 const SESSION_GROUP_NICE: &str = "5";
+/// Rounds of the verifier of a holder's secret: the least that pgjdbc accepts. 130 bits need none.
+const HOLDER_ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).expect("it is not zero");
+/// SQLSTATE of a wrong password.
+const WRONG_SECRET: &str = "28P01";
 /// How many callers may wait for one branch's session.
 pub(crate) const SESSION_QUEUE: usize = 32;
 
@@ -54,6 +63,11 @@ impl Workshop {
 
     pub(crate) fn volume(&self, name: &str) -> PathBuf {
         self.branches().join(name)
+    }
+
+    /// Where volumes are kept that a damaged journal may have named.
+    pub(crate) fn quarantine(&self) -> PathBuf {
+        self.store.root.join("quarantine")
     }
 
     pub(crate) fn log(&self, volume: &str) -> PathBuf {
@@ -83,6 +97,17 @@ impl Workshop {
     }
 }
 
+/// The secrets of one branch.
+#[derive(Debug)]
+struct Secrets {
+    /// In its URL.
+    holder: Secret,
+    /// What the holder's role has in the snapshot.
+    first: Secret,
+    /// Of its superuser.
+    admin: Secret,
+}
+
 /// A branch with its server and session.
 #[derive(Debug)]
 pub(crate) struct Branch {
@@ -93,6 +118,7 @@ pub(crate) struct Branch {
     /// Name of its socket directory.
     pub(crate) socket: String,
     socket_dir: PathBuf,
+    secrets: Secrets,
     cluster: Cluster,
     postmaster: Mutex<Option<Postmaster>>,
     session: tokio::sync::Mutex<Option<Session>>,
@@ -111,12 +137,19 @@ impl Branch {
         socket: Option<String>,
     ) -> Branch {
         let socket = socket.unwrap_or_else(|| entropy::token(TOKEN_LEN));
+        let socket_dir = workshop.home.socket(&socket);
         let cluster =
             Cluster::new(generation.installation.clone(), workshop.volume(&volume), workshop.user.clone())
-                .with_log(workshop.log(&volume));
+                .with_log(workshop.log(&volume))
+                .with_private_socket(socket_dir.join(ADMIN_DIR));
         Branch {
             policy,
-            socket_dir: workshop.home.socket(&socket),
+            secrets: Secrets {
+                holder: workshop.home.branch_secret(&volume),
+                first: workshop.home.first_secret(&generation.source),
+                admin: workshop.home.admin_secret(&generation.source),
+            },
+            socket_dir,
             socket,
             volume,
             postmaster: Mutex::new(Postmaster::adopt(cluster.data_dir())),
@@ -146,7 +179,9 @@ impl Branch {
         if slot.as_mut().is_some_and(Postmaster::is_running) {
             return Ok(());
         }
-        let settings = self.generation.server_settings(self.policy, self.cluster.data_dir());
+        let mut settings = self.generation.server_settings(self.policy, self.cluster.data_dir());
+        // What runs in a database can tell by it which copy it is in.
+        settings.set("duramen.identity", &self.volume);
         let server = self
             .cluster
             .start_observed(&self.socket_dir, &settings, START_LIMIT, observe)
@@ -170,7 +205,7 @@ impl Branch {
     pub(crate) async fn connect(&self, warm: bool) -> Result<(), EngineError> {
         let mut slot = self.session.lock().await;
         if slot.is_none() {
-            let mut session = self.open_session().await?;
+            let mut session = self.first_session().await?;
             if warm {
                 self.warm(&mut session).await.map_err(|error| session_failed(&error))?;
             }
@@ -188,12 +223,72 @@ impl Branch {
         }
     }
 
+    /// The first session of a new branch, in which the role of its holders gets the branch's own secret.
+    async fn first_session(&self) -> Result<Session, EngineError> {
+        let first = async {
+            let mut session = self.log_in(self.policy.role(), &self.secrets.first).await?;
+            session.simple(&self.give_secret()).await?;
+            Ok(session)
+        };
+        match first.await {
+            Ok(session) => Ok(session),
+            // It was given its secret before, by a daemon that was killed then.
+            Err(SessionError::Server(error)) if error.code == WRONG_SECRET => self.open_session().await,
+            Err(error) => Err(session_failed(&error)),
+        }
+    }
+
     async fn open_session(&self) -> Result<Session, EngineError> {
+        let opened = match self.log_in(self.policy.role(), &self.secrets.holder).await {
+            // A role can always change its own password, and a holder is that role.
+            Err(SessionError::Server(error)) if error.code == WRONG_SECRET => {
+                let mut admin =
+                    self.log_in(ADMIN, &self.secrets.admin).await.map_err(|error| session_failed(&error))?;
+                admin.simple(&self.give_secret()).await.map_err(|error| session_failed(&error))?;
+                self.log_in(self.policy.role(), &self.secrets.holder).await
+            }
+            opened => opened,
+        };
+        opened.map_err(|error| session_failed(&error))
+    }
+
+    /// Logs in through the socket that the daemon alone can reach.
+    async fn log_in(&self, role: &str, secret: &Secret) -> Result<Session, SessionError> {
         let database = &self.generation.manifest.database;
-        Session::connect(&self.socket_dir, self.policy.role(), database, CONNECT_LIMIT)
+        Session::connect(&self.socket_dir.join(ADMIN_DIR), role, secret, database, CONNECT_LIMIT)
             .await
             .inspect(yield_to_daemon)
-            .map_err(|error| session_failed(&error))
+    }
+
+    /// The statement that makes the branch's secret that of its holders' role, under every policy.
+    fn give_secret(&self) -> String {
+        format!(
+            "begin read write; alter role {} password '{}'; commit",
+            self.policy.role(),
+            self.secrets.holder.verifier(HOLDER_ITERATIONS)
+        )
+    }
+
+    /// Makes a branch of version 0.1 ask for secrets: until then everybody on the machine could enter it. Blocks.
+    pub(crate) fn secure(&self) -> Result<(), EngineError> {
+        let fail = |error: &dyn std::error::Error| {
+            EngineError::new(Kind::Failed, "server_failed", error.to_string())
+        };
+        let rules = access_rules(self.policy);
+        let file = hba_file(self.policy);
+        if fs::read_to_string(self.cluster.data_dir().join(&file)).is_ok_and(|text| text == rules) {
+            return Ok(());
+        }
+        self.stop();
+        let mut statements = String::new();
+        for (role, secret) in [(ADMIN, &self.secrets.admin), (self.policy.role(), &self.secrets.first)] {
+            let verifier = secret.verifier(NonZeroU32::MIN);
+            statements += &format!("alter role {role} password '{verifier}';\n");
+        }
+        let settings = Settings::minimal(self.generation.installation.version.major);
+        self.cluster.single_user("template1", &statements, &settings).map_err(|error| fail(&error))?;
+        // Last, because it says that the rest was done.
+        self.cluster.write_file(&file, &rules).map_err(|error| fail(&error))
     }
 
     /// Runs the warm-up statements and takes them back. What a policy forbids is skipped: the server refuses it.
@@ -248,7 +343,9 @@ impl Branch {
     /// server is ended.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
-        let _ = fs::remove_file(self.socket_dir.join(format!(".s.PGSQL.{}", duramen_postgres::SOCKET_PORT)));
+        for dir in [self.socket_dir.clone(), self.socket_dir.join(ADMIN_DIR)] {
+            let _ = fs::remove_file(dir.join(format!(".s.PGSQL.{}", duramen_postgres::SOCKET_PORT)));
+        }
     }
 
     /// Ends the server at once, for good. Blocks.
@@ -262,7 +359,7 @@ impl Branch {
     /// Stops the server with a checkpoint, so that its data come back with the next start. Blocks.
     pub(crate) fn stop(&self) {
         if let Some(mut server) = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            if server.stop(duramen_postgres::StopMode::Fast, START_LIMIT).is_err() {
+            if server.stop(StopMode::Fast, START_LIMIT).is_err() {
                 server.kill();
             }
         }
@@ -277,10 +374,18 @@ impl Branch {
         }
     }
 
-    /// The connection URL of the branch, for drivers on this machine.
+    /// The connection URL of the branch with its secret, for drivers on this machine.
     pub(crate) fn url(&self) -> String {
-        let host: String = self
-            .socket_dir
+        self.url_of(&self.socket_dir, self.policy.role(), &self.secrets.holder)
+    }
+
+    /// The URL by which an administrator of the machine enters the branch as its superuser.
+    pub(crate) fn admin_url(&self) -> String {
+        self.url_of(&self.socket_dir.join(ADMIN_DIR), ADMIN, &self.secrets.admin)
+    }
+
+    fn url_of(&self, socket_dir: &Path, role: &str, secret: &Secret) -> String {
+        let host: String = socket_dir
             .display()
             .to_string()
             .bytes()
@@ -292,10 +397,10 @@ impl Branch {
             })
             .collect();
         format!(
-            "postgresql:///{}?host={host}&port={}&user={}",
+            "postgresql:///{}?host={host}&port={}&user={role}&password={}",
             self.generation.manifest.database,
             duramen_postgres::SOCKET_PORT,
-            self.policy.role()
+            secret.expose()
         )
     }
 }

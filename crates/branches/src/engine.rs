@@ -4,7 +4,7 @@ use crate::{
     audit::Audit,
     branch::{Branch, Workshop},
     error::{EngineError, Kind},
-    home::Home,
+    home::{self, Home, Passage},
     journal::{Journal, LeaseRecord},
     maintenance::{self, Activity, Wake},
     model::{Policy, PoolView, Refill, RefillReport, Status},
@@ -12,8 +12,9 @@ use crate::{
     query::Burst,
     recovery,
     source::manifest::SourceRecord,
+    watch::Marker,
 };
-use duramen_postgres::{processes_below, volume, ServerUser};
+use duramen_postgres::{end_processes, processes_below, volume, ServerUser};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     path::PathBuf,
@@ -26,7 +27,7 @@ use std::{
 };
 
 /// A loop-backed volume store takes at most this much, unless it is told otherwise.
-const VOLUME_SIZE_MAX: u64 = 64 << 30;
+const VOLUME_SIZE_MAX: u64 = 32 << 30;
 /// How often ending imports is tried.
 const IMPORT_TRIES: u32 = 100;
 /// How often unmounting is tried while processes end.
@@ -39,7 +40,8 @@ pub struct OpenOptions {
     pub home: PathBuf,
     /// How volumes are cloned.
     pub volumes: volume::Choice,
-    /// Size of the loop-backed volume store, if one has to be made. `None`: half of the free disk, at most 64 GiB.
+    /// Size of the loop-backed volume store, if one has to be made, all of which is allocated at once. `None`: a quarter
+    /// of the free disk, at most 32 GiB.
     pub volume_size: Option<u64>,
     /// How the pool is refilled.
     pub refill: Refill,
@@ -64,6 +66,8 @@ pub(crate) struct State {
     pub(crate) sources: BTreeMap<String, SourceRecord>,
     pub(crate) reports: VecDeque<RefillReport>,
     pub(crate) next_ticket: u64,
+    /// What the operator has to look at.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl State {
@@ -84,6 +88,7 @@ pub(crate) struct Shared {
     pub(crate) workshop: Workshop,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) journal: Journal,
+    pub(crate) marker: Marker,
     pub(crate) audit: Audit,
     pub(crate) activity: Activity,
     pub(crate) burst: Burst,
@@ -152,7 +157,7 @@ impl Engine {
         options: OpenOptions,
         workshop: Workshop,
         runtime: tokio::runtime::Handle,
-        journal: Journal,
+        (journal, marker): (Journal, Marker),
         audit: Audit,
         boot: String,
         state: State,
@@ -162,6 +167,7 @@ impl Engine {
             workshop,
             runtime,
             journal,
+            marker,
             audit,
             activity: Activity::new(),
             burst: Burst::new(),
@@ -212,6 +218,7 @@ impl Engine {
             settled: state.pools.settled(),
             refills: state.reports.iter().cloned().collect(),
             pool_error: state.pools.broken.values().next().cloned(),
+            warnings: warnings(&state, store),
         }
     }
 
@@ -249,7 +256,7 @@ impl Engine {
                 return;
             }
             let imports = imports.clone();
-            let _ = tokio::task::spawn_blocking(move || recovery::kill_all(&processes_below(&imports))).await;
+            let _ = tokio::task::spawn_blocking(move || end_processes(&processes_below(&imports))).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         tracing::warn!("an import could not be ended; the next start sweeps what it leaves");
@@ -313,11 +320,30 @@ fn close(shared: &Shared) -> Result<(), EngineError> {
     }
 }
 
+/// What the operator has to look at.
+fn warnings(state: &State, store: &volume::Store) -> Vec<String> {
+    let mut warnings = state.warnings.clone();
+    let failed = state.leases.values().filter(|lease| lease.record.problem.is_some()).count();
+    if failed > 0 {
+        warnings.push(format!(
+            "writes to the volume store were lost, and {failed} branches may lack what they acknowledged; make room on the disk, then reset or destroy them"
+        ));
+    }
+    let missing = store.unallocated_bytes();
+    if missing > 0 {
+        warnings.push(format!(
+            "{} MiB of the volume store are not allocated on the disk below it, and a full disk would lose writes of branches; make room and restart the daemon",
+            missing >> 20
+        ));
+    }
+    warnings
+}
+
 /// The size of a volume store that has to be made.
 pub(crate) fn volume_size(options: &OpenOptions) -> u64 {
     options.volume_size.unwrap_or_else(|| {
         let free = volume::free_bytes(&options.home).unwrap_or(0);
-        (free / 2).min(VOLUME_SIZE_MAX)
+        (free / 4).min(VOLUME_SIZE_MAX)
     })
 }
 
@@ -328,5 +354,7 @@ pub(crate) fn workshop(options: &OpenOptions) -> Result<Workshop, EngineError> {
     let home = Home::open(&options.home, &user)?;
     let store = volume::open(home.root(), options.volumes, volume_size(options))
         .map_err(|error| EngineError::new(Kind::Failed, "no_volumes", error.to_string()))?;
+    // Mounting put another directory in its place.
+    home::make_dir(&store.root, Passage::Servers, &user)?;
     Ok(Workshop { home, store: Arc::new(store), user })
 }

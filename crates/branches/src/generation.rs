@@ -48,6 +48,17 @@ impl Generation {
 
     /// Checks that the snapshot is there and is what was imported, as far as that can be told at once.
     pub(crate) fn check(&self, store: &volume::Store) -> Result<(), EngineError> {
+        if !self.manifest.is_current() {
+            return Err(EngineError::new(
+                Kind::Failed,
+                "snapshot_outdated",
+                format!(
+                    "the snapshot of source {0} was made by version 0.1, whose branches everybody on this machine could \
+                     enter and whose imports could run code of the source; run `duramen source refresh {0}`",
+                    self.source
+                ),
+            ));
+        }
         let problem = if !self.snapshot.join("PG_VERSION").exists() {
             Some(("snapshot_missing", "is missing"))
         } else if self.manifest.identity.is_some()

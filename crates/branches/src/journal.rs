@@ -1,7 +1,8 @@
 //! The lease journal: what has been promised to whom, so that a restarted daemon can keep it.
 //!
 //! Each line is a lease as it became, or the id of one that ended; the last line of an id counts. A line is handed
-//! to the operating system before the caller is answered. The file is rewritten when it is opened.
+//! to the operating system before the caller is answered. The file is rewritten when it is opened; if a line of it
+//! cannot be read, the file as it was is kept beside it.
 
 use crate::{error::EngineError, home::io_error, home::replace_file, model::Policy};
 use jiff::Timestamp;
@@ -13,6 +14,9 @@ use std::{
     path::{Path, PathBuf},
     sync::Mutex,
 };
+
+/// How many damaged journals are kept beside the journal.
+const DAMAGED_MAX: u32 = 100;
 
 /// A lease as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +36,9 @@ pub(crate) struct LeaseRecord {
     pub(crate) protected: bool,
     /// The boot of the machine that its server was started in: unflushed data do not outlive it.
     pub(crate) boot: String,
+    /// Why its data may not be what it acknowledged, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) problem: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -50,23 +57,42 @@ pub(crate) struct Journal {
     file: Mutex<(fs::File, Option<String>)>,
 }
 
+/// What an earlier process left in the journal.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) journal: Journal,
+    /// The leases that have not ended, as far as they can be read.
+    pub(crate) leases: Vec<LeaseRecord>,
+    /// Where the journal was kept as it was found, if a line in it is damaged: what that line said is unknown, so any
+    /// volume that seems to be nobody's may be somebody's.
+    pub(crate) damaged: Option<PathBuf>,
+}
+
 impl Journal {
     /// Reads the journal and rewrites it to hold only what still counts.
-    pub(crate) fn open(path: &Path) -> Result<(Journal, Vec<LeaseRecord>), EngineError> {
+    pub(crate) fn open(path: &Path) -> Result<Opened, EngineError> {
         let fail = |error: std::io::Error| io_error("open the lease journal", path, &error);
         let mut leases = BTreeMap::new();
-        let text = match fs::read_to_string(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            text => text.map_err(fail)?,
+        let bytes = match fs::read(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            bytes => bytes.map_err(fail)?,
         };
-        for line in text.lines() {
-            // Only a crash of the machine can tear a line, and its lease was not acknowledged.
-            match serde_json::from_str(line) {
+        let mut is_damaged = false;
+        for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            match serde_json::from_slice(line) {
                 Ok(Line::Lease(lease)) => drop(leases.insert(lease.id.clone(), lease)),
                 Ok(Line::End(id)) => drop(leases.remove(&id)),
-                Err(error) => tracing::warn!(%error, "a torn line of the lease journal is left out"),
+                // A write that was cut short: it was not acknowledged.
+                Err(_) if !line.ends_with(b"\n") => {
+                    tracing::warn!("the torn last line of the lease journal is left out");
+                }
+                Err(error) => {
+                    tracing::error!(line = number + 1, %error, "a line of the lease journal is damaged");
+                    is_damaged = true;
+                }
             }
         }
+        let damaged = is_damaged.then(|| keep_damaged(path, &bytes)).transpose().map_err(fail)?;
         let leases: Vec<LeaseRecord> = leases.into_values().collect();
         let mut rewritten = Vec::new();
         for lease in &leases {
@@ -74,7 +100,8 @@ impl Journal {
         }
         replace_file(path, &rewritten).map_err(fail)?;
         let file = fs::OpenOptions::new().append(true).open(path).map_err(fail)?;
-        Ok((Journal { path: path.to_owned(), file: Mutex::new((file, None)) }, leases))
+        let journal = Journal { path: path.to_owned(), file: Mutex::new((file, None)) };
+        Ok(Opened { journal, leases, damaged })
     }
 
     pub(crate) fn put(&self, lease: &LeaseRecord) -> Result<(), EngineError> {
@@ -97,6 +124,16 @@ impl Journal {
             io_error("append to the lease journal", &self.path, &error)
         })
     }
+}
+
+/// Copies the bytes of a damaged journal to a file beside it that does not exist yet.
+fn keep_damaged(path: &Path, bytes: &[u8]) -> std::io::Result<PathBuf> {
+    let copy = (1..=DAMAGED_MAX)
+        .map(|number| path.with_extension(format!("damaged-{number}.jsonl")))
+        .find(|copy| !copy.exists())
+        .ok_or_else(|| std::io::Error::other("too many damaged journals are kept; move them away"))?;
+    replace_file(&copy, bytes)?;
+    Ok(copy)
 }
 
 fn to_line(line: &Line) -> String {

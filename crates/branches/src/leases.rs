@@ -5,7 +5,7 @@ use crate::{
     engine::{Engine, Lease, Shared, State},
     error::{EngineError, Kind},
     journal::LeaseRecord,
-    model::{BranchView, CreateBranch, Policy, ProtectBranch, RenewBranch},
+    model::{AdministratorUrl, BranchView, CreateBranch, Policy, ProtectBranch, RenewBranch},
     names,
 };
 use duramen_measure::{clock, entropy};
@@ -38,6 +38,9 @@ impl Engine {
         let policy = request.policy.unwrap_or_default();
         if let Some(name) = &request.name {
             names::check("branch", name)?;
+        }
+        if shared.workshop.store.lost_writes().is_some() {
+            tokio::task::block_in_place(|| shared.check_writes())?;
         }
         let limit = request.wait_ms.map_or(WAIT_DEFAULT, Duration::from_millis).min(WAIT_MAX);
 
@@ -115,6 +118,7 @@ impl Engine {
             expires_at,
             protected: false,
             boot: self.shared.boot.clone(),
+            problem: None,
         };
         // A promise that cannot be written down is not made. Under the lock, so that the journal's lines are in the
         // order of what happened.
@@ -137,17 +141,16 @@ impl Engine {
         );
         if let Err(error) = logged {
             // What is not logged is not handed out.
-            shared.release(&record.id, &record.name)?;
+            let mut state = shared.state();
+            if held(&mut state, &record.name, &record.id).is_ok() {
+                let ended = shared.release(&mut state, &record.name)?;
+                drop(state);
+                shared.retire(&ended);
+            }
             return Err(error);
         }
-        let state = shared.state();
-        state.leases.get(&record.name).map(view).ok_or_else(|| {
-            EngineError::new(
-                Kind::Conflict,
-                "destroyed",
-                format!("branch {} was destroyed meanwhile", record.name),
-            )
-        })
+        let mut state = shared.state();
+        held(&mut state, &record.name, &record.id).map(|lease| view(lease))
     }
 
     /// All leased branches, by name.
@@ -166,6 +169,16 @@ impl Engine {
     pub fn branch(&self, name: &str) -> Result<BranchView, EngineError> {
         let state = self.shared.state();
         find(&state, name).map(view)
+    }
+
+    /// The URL by which an administrator of this machine enters a branch as its superuser, through a socket that only
+    /// the daemon's user and root can reach. What is done so is not in the audit log, and no policy holds it.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn administrator_url(&self, name: &str) -> Result<AdministratorUrl, EngineError> {
+        let state = self.shared.state();
+        find(&state, name).map(|lease| AdministratorUrl { url: lease.branch.admin_url() })
     }
 
     /// Moves the end of a lease.
@@ -218,8 +231,8 @@ impl Engine {
     /// When there is no such branch, or it is protected.
     pub fn destroy(&self, name: &str) -> Result<BranchView, EngineError> {
         let _active = self.shared.activity.enter();
-        let (record, view) = {
-            let state = self.shared.state();
+        let (ended, view) = {
+            let mut state = self.shared.state();
             let lease = find(&state, name)?;
             if lease.record.protected {
                 return Err(EngineError::new(
@@ -228,9 +241,10 @@ impl Engine {
                     format!("branch {name} is protected; run `duramen branch unprotect {name}` first"),
                 ));
             }
-            (lease.record.clone(), view(lease))
+            let view = view(lease);
+            (self.shared.release(&mut state, name)?, view)
         };
-        self.shared.end(&record, "destroyed")?;
+        self.shared.end(&ended, "destroyed")?;
         Ok(view)
     }
 
@@ -249,7 +263,7 @@ impl Engine {
     }
 
     async fn reset_now(self: &Arc<Self>, name: &str) -> Result<BranchView, EngineError> {
-        let old = {
+        let (id, old) = {
             let mut state = self.shared.state();
             let lease = find_mut(&mut state, name)?;
             if lease.resetting {
@@ -260,12 +274,12 @@ impl Engine {
                 ));
             }
             lease.resetting = true;
-            Arc::clone(&lease.branch)
+            (lease.record.id.clone(), Arc::clone(&lease.branch))
         };
         let shared = Arc::clone(&self.shared);
         let replaced = tokio::task::spawn_blocking({
-            let (old, name) = (Arc::clone(&old), name.to_owned());
-            move || replace(&shared, &name, &old)
+            let (name, id) = (name.to_owned(), id.clone());
+            move || replace(&shared, &name, &id, &old)
         })
         .await
         .map_err(|error| EngineError::new(Kind::Failed, "reset_failed", error.to_string()))
@@ -277,20 +291,25 @@ impl Engine {
             }
         }
         let mut state = self.shared.state();
-        let lease = find_mut(&mut state, name)?;
+        let lease = held(&mut state, name, &id)?;
         lease.resetting = false;
         let failure = problem.or(replaced.err());
-        lease.problem = failure.as_ref().map(|error| error.message.clone());
+        lease.problem =
+            failure.as_ref().map(|error| error.message.clone()).or_else(|| lease.record.problem.clone());
         let view = view(lease);
-        let id = lease.record.id.clone();
         drop(state);
         self.shared.audit("reset", json!({ "branch": id, "name": name, "failed": failure.is_some() }))?;
         failure.map_or(Ok(view), Err)
     }
 }
 
-/// Gives a lease a fresh clone of its own generation, and ends the old branch. Blocks.
-fn replace(shared: &Arc<Shared>, name: &str, old: &Arc<Branch>) -> Result<Arc<Branch>, EngineError> {
+/// Gives the lease `id` a fresh clone of its own generation, and ends the old branch. Blocks.
+fn replace(
+    shared: &Arc<Shared>,
+    name: &str,
+    id: &str,
+    old: &Arc<Branch>,
+) -> Result<Arc<Branch>, EngineError> {
     let workshop = &shared.workshop;
     old.generation.check(&workshop.store)?;
     let volume = workshop.clone_snapshot(&old.generation)?;
@@ -303,17 +322,17 @@ fn replace(shared: &Arc<Shared>, name: &str, old: &Arc<Branch>) -> Result<Arc<Br
     ));
     {
         let mut state = shared.state();
-        let Ok(lease) = find_mut(&mut state, name) else {
-            drop(state);
-            workshop.delete_volume(&branch.volume);
-            return Err(EngineError::new(
-                Kind::NotFound,
-                "not_found",
-                format!("branch {name} was destroyed meanwhile"),
-            ));
+        let lease = match held(&mut state, name, id) {
+            Ok(lease) => lease,
+            Err(error) => {
+                drop(state);
+                workshop.delete_volume(&branch.volume);
+                return Err(error);
+            }
         };
         let mut record = lease.record.clone();
         branch.volume.clone_into(&mut record.volume);
+        record.problem = None;
         // From here on a restarted daemon serves the new volume.
         if let Err(error) = shared.journal.put(&record) {
             drop(state);
@@ -333,54 +352,55 @@ fn replace(shared: &Arc<Shared>, name: &str, old: &Arc<Branch>) -> Result<Arc<Br
 }
 
 impl Shared {
-    /// Ends a lease: written down first, then the branch is doomed.
-    pub(crate) fn end(&self, record: &LeaseRecord, event: &str) -> Result<(), EngineError> {
-        if self.release(&record.id, &record.name)? {
-            self.audit(event, json!({ "branch": record.id, "name": record.name }))?;
-        }
-        Ok(())
+    /// Takes the lease that `name` stands for out of the books: written down first, then its branch is doomed. The
+    /// caller holds the lock, under which it also looked whether the lease may end, and then calls [`Shared::end`]
+    /// without it.
+    fn release(&self, state: &mut State, name: &str) -> Result<Ended, EngineError> {
+        self.journal.end(&find(state, name)?.record.id)?;
+        let Some(lease) = state.leases.remove(name) else { return Err(destroyed_meanwhile(name)) };
+        state.pools.doomed.push_back((Arc::clone(&lease.branch), false));
+        Ok(Ended { id: lease.record.id, name: lease.record.name, branch: lease.branch })
     }
 
-    /// Takes a lease out of the books; whether it was there. Under the lock throughout, so that the journal's lines
-    /// are in the order of what happened.
-    fn release(&self, id: &str, name: &str) -> Result<bool, EngineError> {
-        let mut state = self.state();
-        if state.leases.get(name).is_none_or(|lease| lease.record.id != id) {
-            return Ok(false);
-        }
-        self.journal.end(id)?;
-        let branch = state.leases.remove(name).map(|lease| lease.branch);
-        state.pools.doomed.extend(branch.clone().map(|branch| (branch, false)));
-        drop(state);
-        if let Some(branch) = branch {
-            branch.retire();
-        }
+    fn retire(&self, ended: &Ended) {
+        ended.branch.retire();
         self.wake.wake();
-        Ok(true)
+    }
+
+    /// What follows on the end of a lease: nothing enters its branch any more, and the audit log is told.
+    fn end(&self, ended: &Ended, event: &str) -> Result<(), EngineError> {
+        self.retire(ended);
+        self.audit(event, json!({ "branch": ended.id, "name": ended.name }))
     }
 
     /// Ends the leases whose time is over.
     pub(crate) fn end_expired(&self) {
         let now = clock::utc_now();
-        let expired: Vec<LeaseRecord> = self
-            .state()
-            .leases
-            .values()
-            .filter(|lease| lease.record.expires_at <= now && !lease.record.protected && !lease.resetting)
-            .map(|lease| lease.record.clone())
-            .collect();
-        for record in expired {
-            // It may have been renewed or protected a moment ago.
-            let still = self.state().leases.get(&record.name).is_some_and(|lease| lease.record == record);
-            if !still {
-                continue;
-            }
-            if let Err(error) = self.end(&record, "expired") {
-                tracing::error!(%error, branch = record.name, "an expired lease could not be ended");
+        let is_over =
+            |lease: &Lease| lease.record.expires_at <= now && !lease.record.protected && !lease.resetting;
+        loop {
+            let ended = {
+                let mut state = self.state();
+                let Some(name) =
+                    state.leases.values().find(|lease| is_over(lease)).map(|lease| lease.record.name.clone())
+                else {
+                    return;
+                };
+                self.release(&mut state, &name)
+            };
+            if let Err(error) = ended.and_then(|ended| self.end(&ended, "expired")) {
+                tracing::error!(%error, "an expired lease could not be ended");
                 return;
             }
         }
     }
+}
+
+/// A lease that is in the books no more.
+struct Ended {
+    id: String,
+    name: String,
+    branch: Arc<Branch>,
 }
 
 /// A create in the queue; it leaves the queue, and returns a branch that was handed over too late, when dropped.
@@ -439,6 +459,19 @@ pub(crate) fn find<'a>(state: &'a State, name: &str) -> Result<&'a Lease, Engine
 fn find_mut<'a>(state: &'a mut State, name: &str) -> Result<&'a mut Lease, EngineError> {
     find(state, name)?;
     state.leases.get_mut(name).ok_or_else(|| EngineError::new(Kind::NotFound, "not_found", name))
+}
+
+/// The lease `id`, which was `name` when the operation began: by now the name may stand for another one.
+fn held<'a>(state: &'a mut State, name: &str, id: &str) -> Result<&'a mut Lease, EngineError> {
+    state.leases.get_mut(name).filter(|lease| lease.record.id == id).ok_or_else(|| destroyed_meanwhile(name))
+}
+
+fn destroyed_meanwhile(name: &str) -> EngineError {
+    EngineError::new(
+        Kind::Conflict,
+        "destroyed",
+        format!("branch {name} was destroyed meanwhile; create it again if it is needed"),
+    )
 }
 
 fn pick_source(state: &State, wanted: Option<&str>) -> Result<String, EngineError> {

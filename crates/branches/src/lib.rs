@@ -20,8 +20,11 @@ mod query;
 mod recovery;
 mod source;
 mod sources;
+mod watch;
 
+pub use duramen_postgres::GROUP;
 pub use engine::{Engine, OpenOptions};
 pub use error::{EngineError, Kind};
+pub use home::exposed;
 pub use query::QueryAnswer;
 pub use source::fingerprint::compare;

@@ -11,6 +11,7 @@ use crate::{
     generation::Generation,
     model::{Refill, RefillReport},
     pool::{ColdClone, Deficit},
+    watch::Watch,
 };
 use duramen_measure::clock::{self, ms};
 use std::{
@@ -46,8 +47,10 @@ const REPORTS_MAX: usize = 64;
 /// Runs until the engine closes.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let mut retried = clock::now();
+    let mut watch = Watch::new();
     while !shared.closing.load(Ordering::Acquire) {
         shared.end_expired();
+        watch.look(shared);
         if retried.elapsed() > RETRY {
             // What kept a pool from being filled (a full disk, say) may have passed.
             shared.state().pools.broken.clear();
@@ -73,6 +76,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
             reap(shared, REAP_SLICE);
         }
     }
+    watch.end(shared);
 }
 
 /// Waits until no request has run for a moment; `false` if a create began to wait meanwhile.

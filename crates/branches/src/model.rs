@@ -216,6 +216,13 @@ pub struct CreateBranch {
     pub wait_ms: Option<u64>,
 }
 
+/// How an administrator of the machine enters a branch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AdministratorUrl {
+    /// The connection URL, with the administrator's secret.
+    pub url: String,
+}
+
 /// A leased branch. It never holds the source's address.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BranchView {
@@ -402,6 +409,9 @@ pub struct Status {
     pub refills: Vec<RefillReport>,
     /// The last failure of the pool, if it could not be filled.
     pub pool_error: Option<String>,
+    /// What the operator has to look at, each with the next step: a damaged journal, a volume store that lost writes.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// `POST /v1/measure/cold`: one branch without the pool, made and thrown away.

@@ -9,41 +9,44 @@ use crate::{
     engine::{self, Engine, Lease, OpenOptions, Shared, State},
     error::EngineError,
     generation::Generation,
-    home::io_error,
-    journal::{self, Journal, LeaseRecord},
+    home::{self, io_error, Passage},
+    journal::{self, Journal, LeaseRecord, Opened},
     maintenance::parallel,
     source::manifest::{self, SourceRecord},
+    watch::Marker,
 };
-use duramen_measure::clock;
-use duramen_postgres::processes_below;
-use rustix::process::{kill_process, Pid, Signal};
+use duramen_postgres::{end_processes, processes_below, Postmaster, StopMode};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, HashSet},
     fs,
-    os::unix::fs::PermissionsExt,
     path::Path,
     sync::Arc,
     time::Duration,
 };
 
+/// How long the server of a volume that goes into quarantine may take to stop.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+
 /// The boot of a branch that was stopped cleanly: its files are whole in any boot.
 pub(crate) const CLEAN: &str = "clean";
-
-/// How long servers may take to stop at once.
-const QUIT_LIMIT: Duration = Duration::from_secs(3);
-/// How long killed processes may take to go.
-const KILL_LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Result<Shared, EngineError> {
     let workshop = engine::workshop(&options)?;
     for name in ["branches", "snapshots", "imports"] {
-        let dir = workshop.store.root.join(name);
-        fs::create_dir_all(&dir).map_err(|error| io_error("make", &dir, &error))?;
-        fs::set_permissions(&dir, fs::Permissions::from_mode(0o711))
-            .map_err(|error| io_error("open", &dir, &error))?;
+        home::make_dir(&workshop.store.root.join(name), Passage::Servers, &workshop.user)?;
     }
-    let (journal, records) = Journal::open(&workshop.home.journal())?;
+    let Opened { journal, leases: mut records, damaged } = Journal::open(&workshop.home.journal())?;
+    let (marker, lost) = Marker::open(&workshop.home.marker())?;
+    if let Some(lost) = lost.or_else(|| workshop.store.lost_writes()) {
+        tracing::error!("{lost}");
+        for record in &mut records {
+            record.problem.get_or_insert_with(|| lost.clone());
+            journal.put(record)?;
+        }
+        workshop.store.told();
+        marker.clear()?;
+    }
     let audit = Audit::open(&workshop.home.audit())?;
     audit.append(
         "opened",
@@ -64,6 +67,12 @@ pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Res
         audit.append("lease_lost", json!({ "branch": record.id, "name": record.name }))?;
         journal.end(&record.id)?;
     }
+    if let Some(copy) = &damaged {
+        let moved = quarantine(&workshop, &kept)?;
+        tracing::error!(volumes = moved, journal = %copy.display(), "the lease journal is damaged");
+        audit.append("journal_damaged", json!({ "kept_as": copy, "quarantined": moved }))?;
+    }
+    state.warnings.extend(quarantine_warning(&workshop)?);
     sweep(&workshop, &kept)?;
     let leases = parallel(2, kept, |record| adopt(&workshop, &state, record, &boot));
     for lease in leases {
@@ -75,7 +84,7 @@ pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Res
         )?;
         state.leases.insert(lease.record.name.clone(), lease);
     }
-    Ok(Engine::assemble(options, workshop, runtime, journal, audit, boot, state))
+    Ok(Engine::assemble(options, workshop, runtime, (journal, marker), audit, boot, state))
 }
 
 /// Makes a recorded source usable, or says in the status why it is not.
@@ -127,9 +136,60 @@ fn adopt(
         record.volume.clone(),
         Some(record.socket.clone()),
     ));
-    let problem = branch.start().err().map(|error| error.message);
+    let secured = if record.problem.is_some() || branch.generation.manifest.is_current() {
+        Ok(())
+    } else {
+        branch.secure()
+    };
+    let problem = if record.problem.is_some() {
+        // As the watch left it: kept for whoever wants to look at its files.
+        branch.retire();
+        branch.kill();
+        record.problem.clone()
+    } else {
+        secured.and_then(|()| branch.start()).err().map(|error| error.message)
+    };
     boot.clone_into(&mut record.boot);
     Ok(Lease { record, branch, problem, resetting: false })
+}
+
+/// Moves every volume that no lease names to the quarantine, because a damaged line of the journal may have named it.
+/// Its server is stopped with a checkpoint, so that its files are whole. Returns how many there were.
+fn quarantine(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<usize, EngineError> {
+    let dir = workshop.quarantine();
+    home::make_dir(&dir, Passage::Servers, &workshop.user)?;
+    let mut moved = 0;
+    for name in entries(&workshop.branches())? {
+        if kept.iter().any(|record| record.volume == name) {
+            continue;
+        }
+        let volume = workshop.volume(&name);
+        if let Some(mut server) = Postmaster::adopt(&volume) {
+            if server.stop(StopMode::Fast, STOP_LIMIT).is_err() {
+                server.kill();
+            }
+        }
+        end_processes(&processes_below(&volume));
+        let target = dir.join(&name);
+        fs::rename(&volume, &target).map_err(|error| io_error("put into quarantine", &volume, &error))?;
+        moved += 1;
+    }
+    Ok(moved)
+}
+
+/// What `status` and `doctor` say as long as there is something in quarantine.
+fn quarantine_warning(workshop: &Workshop) -> Result<Option<String>, EngineError> {
+    let dir = workshop.quarantine();
+    let count = if dir.exists() { entries(&dir)?.len() } else { 0 };
+    Ok((count > 0).then(|| {
+        format!(
+            "the lease journal was damaged, and {count} data directories that a lease may own are kept in {}; \
+             compare them with leases.damaged-*.jsonl in {}, start those that are wanted with pg_ctl, and then delete \
+             them (on btrfs: btrfs subvolume delete)",
+            dir.display(),
+            workshop.home.root().display()
+        )
+    }))
 }
 
 /// Ends and deletes everything that belongs to no lease and no source.
@@ -157,7 +217,7 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<(), EngineError> {
         })
         .chain(processes_below(&workshop.store.root.join("imports")))
         .collect();
-    kill_all(&orphans);
+    end_processes(&orphans);
 
     let mut stale = Vec::new();
     for name in entries(&branches)? {
@@ -205,31 +265,12 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<(), EngineError> {
         let source = name.strip_suffix(".log").unwrap_or(&name).to_owned();
         if !generations.contains_key(&source) {
             let path = workshop.home.origins().join(&name);
-            kill_all(&processes_below(&path));
+            end_processes(&processes_below(&path));
             let _ = fs::remove_dir_all(&path);
             let _ = fs::remove_file(&path);
         }
     }
     Ok(())
-}
-
-/// Ends processes: as servers are told to stop at once, so that they remove their shared memory, then by force.
-pub(crate) fn kill_all(pids: &[u32]) {
-    for (signal, limit) in [(Signal::QUIT, QUIT_LIMIT), (Signal::KILL, KILL_LIMIT)] {
-        for pid in pids {
-            if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
-                let _ = kill_process(pid, signal);
-            }
-        }
-        let started = clock::now();
-        let alive = || pids.iter().any(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok());
-        while alive() && started.elapsed() < limit {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        if !alive() {
-            return;
-        }
-    }
 }
 
 fn entries(dir: &Path) -> Result<Vec<String>, EngineError> {

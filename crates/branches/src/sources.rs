@@ -504,6 +504,8 @@ fn check_setting(name: &str) -> Result<(), EngineError> {
         "max_logical_replication_workers",
         "allow_system_table_mods",
         "external_pid_file",
+        "event_triggers",
+        "duramen.identity",
     ];
     let valid = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
     if !valid || REFUSED.contains(&name.to_ascii_lowercase().as_str()) {

@@ -7,6 +7,7 @@ mod support;
 use duramen_branches::{
     compare,
     model::{AddSource, BranchView, CreateBranch, Origin, Policy},
+    Engine,
 };
 use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings};
 use std::{fmt::Write, str::FromStr, time::Duration};
@@ -156,11 +157,11 @@ fn says_nothing_of_the_origin(what: &str, home: &Home, text: &str) {
     assert!(!text.contains(&host), "{what} holds the origin's host: {text}");
 }
 
-async fn administrator(branch: &BranchView, database: &str) -> Client {
-    let mut config = Config::from_str(&branch.url).expect("a URL");
-    config.user("duramen_admin").dbname(database);
-    let (client, connection) =
-        config.connect(NoTls).await.expect("the owner of the files is the administrator");
+async fn administrator(engine: &Engine, branch: &BranchView, database: &str) -> Client {
+    let url = engine.administrator_url(&branch.name).expect("the branch").url;
+    let mut config = Config::from_str(&url).expect("a URL");
+    config.dbname(database);
+    let (client, connection) = config.connect(NoTls).await.expect("the administrator's way in");
     tokio::spawn(connection);
     client
 }
@@ -263,9 +264,9 @@ async fn a_branch_of_a_wired_server_is_wired_to_nothing() {
 
     // What is left in the catalogue, as the administrator sees it, in every database.
     for database in ["shop", "publisher", "postgres", "template1"] {
-        let admin = administrator(&branch, database).await;
+        let admin = administrator(&engine, &branch, database).await;
         for sql in [
-            "select count(*) from pg_authid where rolpassword is not null",
+            "select count(*) from pg_authid where rolpassword is not null and rolname !~ '^duramen_'",
             "select count(*) from pg_subscription",
             "select count(*) from pg_user_mapping",
             "select count(*) from pg_settings where name in ('primary_conninfo', 'archive_command', 'archive_library',

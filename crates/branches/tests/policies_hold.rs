@@ -320,11 +320,10 @@ fn text(sql: &str) -> QueryRequest {
     QueryRequest { sql: Some(sql.to_owned()), ..QueryRequest::default() }
 }
 
-/// A connection as the branch's administrator, which the owner of its files is.
-async fn administrator(branch: &BranchView) -> Client {
-    let mut admin = config(branch);
-    admin.user("duramen_admin");
-    connect(&admin).await.expect("the owner of the files is the administrator")
+/// A connection as the branch's administrator.
+async fn administrator(engine: &Engine, branch: &BranchView) -> Client {
+    let url = engine.administrator_url(&branch.name).expect("the branch").url;
+    connect(&url.parse().expect("a URL")).await.expect("the administrator's way in")
 }
 
 async fn state(admin: &Client) -> String {
@@ -375,7 +374,7 @@ async fn no_published_bypass_gets_through_and_nothing_changes() {
     let mut complaints = Vec::new();
     for policy in Policy::ALL {
         let branch = lease(&engine, &format!("no-{policy}"), policy).await;
-        let mut admin = administrator(&branch).await;
+        let mut admin = administrator(&engine, &branch).await;
         let before = state(&admin).await;
         for (attempt, expect) in refusals(policy) {
             let joined = attempt.steps.join("; ");
@@ -409,10 +408,10 @@ async fn no_published_bypass_gets_through_and_nothing_changes() {
             if !changed.is_empty() {
                 complaints.push(format!("{} ({policy}) changed: {changed:?}", attempt.name));
                 engine.reset(&branch.name).await.expect("a branch that was damaged is reset");
-                admin = administrator(&branch).await;
+                admin = administrator(&engine, &branch).await;
             }
         }
-        let fresh = administrator(&branch).await;
+        let fresh = administrator(&engine, &branch).await;
         assert_eq!(
             differences(&before, &state(&fresh).await),
             Vec::<String>::new(),

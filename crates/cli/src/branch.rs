@@ -10,7 +10,7 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use duramen_branches::model::{
-    AuditVerification, BranchEvidence, BranchView, CreateBranch, ProtectBranch, RenewBranch,
+    AdministratorUrl, AuditVerification, BranchEvidence, BranchView, CreateBranch, ProtectBranch, RenewBranch,
 };
 use duramen_server::path;
 use jiff::Timestamp;
@@ -37,10 +37,11 @@ Examples:
   duramen branch show try";
 const URL_EXAMPLES: &str = "\
 Examples:
-  psql \"$(duramen branch url try)\"";
+  psql \"$(duramen branch url try)\"
+  psql \"$(duramen branch url --administrator try)\"      as superuser; only for root and the daemon's user";
 const RESET_EXAMPLES: &str = "\
 Examples:
-  duramen branch reset try         back to the source's data, under the same URL";
+  duramen branch reset try         back to the source's data; its URL gets a new secret";
 const RENEW_EXAMPLES: &str = "\
 Examples:
   duramen branch renew try --ttl 2h
@@ -83,11 +84,11 @@ pub(crate) enum Branch {
     Show(Name),
     /// Print a branch's connection URL, and nothing else
     #[command(after_help = URL_EXAMPLES)]
-    Url(Name),
+    Url(Url),
     /// Run one SQL statement through the branch's resident session
     #[command(after_help = query::EXAMPLES)]
     Query(Query),
-    /// Put a branch back to what the source held, under the same URL
+    /// Put a branch back to what the source held; its URL gets a new secret
     #[command(after_help = RESET_EXAMPLES)]
     Reset(Name),
     /// Move the end of a lease
@@ -122,6 +123,15 @@ pub(crate) enum Branch {
 pub(crate) struct Name {
     /// The branch's name
     name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Url {
+    /// The branch's name
+    name: String,
+    /// Enter it as its superuser, through a socket that only root and the daemon's user can reach
+    #[arg(long)]
+    administrator: bool,
 }
 
 #[derive(Debug, Args)]
@@ -165,11 +175,17 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
             let branch: BranchView = context.connect().await?.get(&path(["v1", "branches", &name])).await?;
             show(context, &branch)
         }
-        Branch::Url(Name { name }) => {
-            let branch: BranchView = context.connect().await?.get(&path(["v1", "branches", &name])).await?;
+        Branch::Url(Url { name, administrator }) => {
+            let mut connection = context.connect().await?;
+            let url = if administrator {
+                let route = path(["v1", "branches", &name, "administrator-url"]);
+                connection.get::<AdministratorUrl>(&route).await?.url
+            } else {
+                connection.get::<BranchView>(&path(["v1", "branches", &name])).await?.url
+            };
             match context.json {
-                true => output::json(&serde_json::json!({ "url": branch.url }))?,
-                false => output::line(branch.url),
+                true => output::json(&serde_json::json!({ "url": url }))?,
+                false => output::line(url),
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -96,6 +96,7 @@ pub(crate) async fn run(context: &Context) -> Outcome {
         servers(home),
         server_user(),
         reachable(home),
+        private(home),
         volumes,
         tools(loop_backed),
         sample(home),
@@ -198,6 +199,20 @@ fn reachable(home: &Path) -> Line {
     }
 }
 
+fn private(home: &Path) -> Line {
+    const WHAT: &str = "private";
+    let exposed = duramen_branches::exposed(home);
+    match exposed.first() {
+        None => Line::ok(WHAT, "no other user can read or list what the home holds"),
+        Some(first) => {
+            let detail =
+                format!("others can read or enter {} paths, such as {}", exposed.len(), first.display());
+            let fix = format!("duramen --home {} serve (mends it when it starts)", home.display());
+            Line::degraded(WHAT, detail, fix)
+        }
+    }
+}
+
 fn volumes(home: &Path, status: Option<&Status>) -> Line {
     const WHAT: &str = "volumes";
     let found = match status {
@@ -293,6 +308,9 @@ fn descriptors() -> Line {
 fn daemon(home: &Path, status: Option<&Status>) -> Line {
     const WHAT: &str = "daemon";
     match (status, HomeLock::holder(home)) {
+        (Some(status), _) if !status.warnings.is_empty() => {
+            Line::degraded(WHAT, status.warnings.join("\n"), "see the message")
+        }
         (Some(status), _) => Line::ok(WHAT, format!("duramen {} runs (pid {})", status.version, status.pid)),
         (None, Some(pid)) => {
             let detail =

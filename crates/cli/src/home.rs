@@ -18,7 +18,7 @@ use tokio::time::sleep;
 /// Where server processes of this home work.
 const DATA: [&str; 2] = ["volumes", "origins"];
 /// What a daemon keeps in its home. Fetched packages are not among it.
-const CONTENTS: [&str; 10] = [
+const CONTENTS: [&str; 12] = [
     "volumes",
     "volumes.btrfs",
     "origins",
@@ -29,6 +29,8 @@ const CONTENTS: [&str; 10] = [
     "run",
     "state",
     "daemon.sock",
+    "key",
+    "lost-writes",
 ];
 /// How long killed processes and busy mounts may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -54,8 +56,11 @@ pub(crate) async fn clear(home: &Path) -> Result<Cleared, Failure> {
     while unmount_when_free(&home.join("volumes")).await? {
         cleared.mounts += 1;
     }
-    for name in CONTENTS {
-        let path = home.join(name);
+    let damaged_journals =
+        fs::read_dir(&home).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("leases.damaged-"))
+        });
+    for path in CONTENTS.iter().map(|name| home.join(name)).chain(damaged_journals) {
         if remove(&path).map_err(Failure::io("remove", &path))? {
             cleared.removed.push(path);
         }

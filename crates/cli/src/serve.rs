@@ -41,7 +41,7 @@ pub(crate) struct Serve {
     /// How branches' volumes are cloned
     #[arg(long, value_enum, default_value = "auto")]
     volumes: VolumesName,
-    /// Size of a loop-backed volume store, if one is made [default: half of the free disk, at most 64G]
+    /// Size of a loop-backed volume store, if one is made [default: a quarter of the free disk, at most 32G]
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     volume_size: Option<u64>,
     /// How the pool is refilled
@@ -153,6 +153,7 @@ pub(crate) async fn status(context: &Context) -> Outcome {
     if let Some(error) = &status.pool_error {
         facts.push(("pool error", error.clone()));
     }
+    facts.extend(status.warnings.iter().map(|warning| ("warning", warning.clone())));
     output::print(output::pairs(facts));
     if !status.pools.is_empty() {
         let rows = status.pools.iter().map(|pool| {

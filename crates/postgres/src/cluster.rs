@@ -2,14 +2,17 @@
 
 use crate::{
     installation::Installation,
-    postmaster::{LogFile, Postmaster, StartError},
+    postmaster::{vacate, LogFile, Postmaster, StartError},
     settings::Settings,
     user::ServerUser,
 };
 use std::{
     fs,
     io::Write,
-    os::unix::{fs::PermissionsExt, process::CommandExt},
+    os::unix::{
+        fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -62,6 +65,7 @@ pub struct Cluster {
     data_dir: PathBuf,
     user: ServerUser,
     log: PathBuf,
+    private_socket: Option<PathBuf>,
 }
 
 impl Cluster {
@@ -70,7 +74,7 @@ impl Cluster {
     pub fn new(installation: Installation, data_dir: impl Into<PathBuf>, user: ServerUser) -> Cluster {
         let data_dir = data_dir.into();
         let log = data_dir.with_extension("log");
-        Cluster { installation, data_dir, user, log }
+        Cluster { installation, data_dir, user, log, private_socket: None }
     }
 
     /// Another data directory with the same programs and the same user.
@@ -82,6 +86,13 @@ impl Cluster {
     #[must_use]
     pub fn with_log(mut self, log: PathBuf) -> Cluster {
         self.log = log;
+        self
+    }
+
+    /// Has the server listen on a second socket, in a directory that only its own user, and root, may enter.
+    #[must_use]
+    pub fn with_private_socket(mut self, dir: PathBuf) -> Cluster {
+        self.private_socket = Some(dir);
         self
     }
 
@@ -277,8 +288,10 @@ impl Cluster {
     }
 
     fn spawn(&self, socket_dir: &Path, settings: &Settings) -> Result<Postmaster, StartError> {
-        if socket_dir.as_os_str().len() > crate::SOCKET_DIR_MAX {
-            return Err(StartError::SocketPathTooLong { path: socket_dir.display().to_string() });
+        let socket_dirs: Vec<&Path> =
+            std::iter::once(socket_dir).chain(self.private_socket.as_deref()).collect();
+        if let Some(dir) = socket_dirs.iter().find(|dir| dir.as_os_str().len() > crate::SOCKET_DIR_MAX) {
+            return Err(StartError::SocketPathTooLong { path: dir.display().to_string() });
         }
         let prepare = |path: &Path| {
             let path = path.display().to_string();
@@ -286,13 +299,21 @@ impl Cluster {
         };
         if !socket_dir.exists() {
             fs::create_dir_all(socket_dir).map_err(prepare(socket_dir))?;
-            fs::set_permissions(socket_dir, fs::Permissions::from_mode(0o755))
-                .map_err(prepare(socket_dir))?;
             self.user.own(socket_dir).map_err(prepare(socket_dir))?;
+            self.user.let_through(socket_dir).map_err(prepare(socket_dir))?;
         }
-        let log =
-            fs::OpenOptions::new().create(true).append(true).open(&self.log).map_err(prepare(&self.log))?;
+        if let Some(dir) = self.private_socket.as_deref().filter(|dir| !dir.exists()) {
+            fs::DirBuilder::new().mode(0o700).create(dir).map_err(prepare(dir))?;
+            self.user.own(dir).map_err(prepare(dir))?;
+        }
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&self.log)
+            .map_err(prepare(&self.log))?;
         let errors = log.try_clone().map_err(prepare(&self.log))?;
+        vacate(&self.data_dir)?;
         // A pid file left by a killed server would be read as an answer of the new one.
         let _ = fs::remove_file(self.data_dir.join("postmaster.pid"));
         let program = self.installation.program("postgres");
@@ -303,7 +324,7 @@ impl Cluster {
             .arg("-D")
             .arg(&self.data_dir)
             .arg("-k")
-            .arg(socket_dir)
+            .arg(directory_list(&socket_dirs))
             .arg("-p")
             .arg(crate::SOCKET_PORT.to_string())
             .args(settings.to_arguments())
@@ -318,6 +339,12 @@ impl Cluster {
             .map_err(|source| StartError::Spawn { program: program.display().to_string(), source })?;
         Ok(Postmaster::started(child, self.data_dir.clone()))
     }
+}
+
+/// A value of `unix_socket_directories`: names in quotes, because a comma would end one.
+fn directory_list(dirs: &[&Path]) -> String {
+    let quoted = dirs.iter().map(|dir| format!("\"{}\"", dir.display().to_string().replace('"', "\"\"")));
+    quoted.collect::<Vec<_>>().join(",")
 }
 
 /// Gives the calling thread, and so the server that it starts next, an IPC namespace of its own.

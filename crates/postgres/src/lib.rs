@@ -23,6 +23,7 @@ mod cluster;
 mod installation;
 mod json;
 mod postmaster;
+mod secret;
 mod session;
 mod settings;
 mod standby;
@@ -31,10 +32,11 @@ pub mod volume;
 
 pub use cluster::{Cluster, ClusterError};
 pub use installation::{find_packages, Installation, InstallationError, Version, PACKAGES_DIR};
-pub use postmaster::{processes_below, LogFile, Postmaster, StartError, StopError, StopMode};
+pub use postmaster::{end_processes, processes_below, LogFile, Postmaster, StartError, StopError, StopMode};
+pub use secret::Secret;
 pub use session::{Canceller, Column, Guard, Outcome, ServerError, Session, SessionError, Statement};
 pub use settings::{quote_identifier, quote_literal, Settings};
-pub use user::{ServerUser, UserError};
+pub use user::{ServerUser, UserError, GROUP};
 
 /// The port number that names the unix socket of every cluster (`.s.PGSQL.5432`). No TCP port is opened.
 pub const SOCKET_PORT: u16 = 5432;

@@ -15,6 +15,10 @@ use std::{
 
 /// How often a file or process is looked at while waiting for it.
 const POLL: Duration = Duration::from_millis(1);
+/// How long processes may take to stop at once.
+const QUIT_LIMIT: Duration = Duration::from_secs(3);
+/// How long killed processes may take to go.
+const KILL_LIMIT: Duration = Duration::from_secs(10);
 /// How many of its last log lines an error about a server shows.
 const LOG_LINES: usize = 12;
 
@@ -64,6 +68,14 @@ pub enum StartError {
     SocketPathTooLong {
         /// The directory.
         path: String,
+    },
+    /// Processes of a server work in the data directory: a second server beside them would destroy it.
+    #[error("PostgreSQL is not started in {data_dir}: processes {pids:?} work there; stop that server first (`duramen stop` for a daemon's, `pg_ctl stop` for others)")]
+    Occupied {
+        /// The data directory.
+        data_dir: String,
+        /// The processes.
+        pids: Vec<u32>,
     },
     /// A directory or file for the server could not be prepared.
     #[error("cannot prepare {path}: {source}")]
@@ -208,15 +220,14 @@ impl Postmaster {
     /// Ends the server at once, with every process that works below its data directory. For directories that
     /// are about to be deleted: nothing is written any more.
     pub fn kill(&mut self) {
-        if self.stop(StopMode::Immediate, Duration::from_secs(2)).is_err() {
-            self.signal(Signal::KILL);
-            for pid in processes_below(&self.data_dir) {
-                if let Some(pid) = pid_of(pid) {
-                    let _ = kill_process(pid, Signal::KILL);
-                }
-            }
-            let _ = self.wait_gone(Duration::from_secs(5));
+        if self.is_running() && self.stop(StopMode::Immediate, Duration::from_secs(2)).is_ok() {
+            return;
         }
+        // It does not listen, or has left processes behind that no longer have a postmaster.
+        self.signal(Signal::KILL);
+        let dir = fs::canonicalize(&self.data_dir).unwrap_or_else(|_| self.data_dir.clone());
+        end_processes(&processes_below(&dir));
+        let _ = self.wait_gone(Duration::from_secs(5));
     }
 
     fn signal(&self, signal: Signal) {
@@ -248,6 +259,47 @@ fn read_pid_file(data_dir: &Path) -> Option<(u32, bool)> {
     let pid = lines.next()?.trim().parse().ok()?;
     let ready = lines.nth(6).is_some_and(|status| status.trim() == "ready");
     Some((pid, ready))
+}
+
+/// Makes sure that no process works in a data directory before a server starts there.
+///
+/// Backends that lost their postmaster may go on writing for as long as their statement runs; a new server would not
+/// notice them, because it runs in an IPC namespace of its own and cannot see their shared memory. They are ended. A
+/// server that is whole is somebody's, and is left alone. A directory in which no server ever started (a clone of a
+/// sealed snapshot) costs two look-ups; any other one a look at all processes.
+pub(crate) fn vacate(data_dir: &Path) -> Result<(), StartError> {
+    if !["postmaster.pid", "postmaster.opts"].iter().any(|name| data_dir.join(name).exists()) {
+        return Ok(());
+    }
+    let occupied = |pids: Vec<u32>| StartError::Occupied { data_dir: data_dir.display().to_string(), pids };
+    if let Some(server) = Postmaster::adopt(data_dir) {
+        return Err(occupied(vec![server.pid]));
+    }
+    let dir = fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+    let pids = processes_below(&dir);
+    if end_processes(&pids) {
+        return Ok(());
+    }
+    Err(occupied(processes_below(&dir)))
+}
+
+/// Ends processes of servers: asked to stop at once first, so that they remove their shared memory, then by force.
+/// Whether all of them are gone.
+pub fn end_processes(pids: &[u32]) -> bool {
+    let alive = || pids.iter().any(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok());
+    for (signal, limit) in [(Signal::QUIT, QUIT_LIMIT), (Signal::KILL, KILL_LIMIT)] {
+        for pid in pids.iter().copied().filter_map(pid_of) {
+            let _ = kill_process(pid, signal);
+        }
+        let started = clock::now();
+        while alive() && started.elapsed() < limit {
+            thread::sleep(POLL);
+        }
+        if !alive() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Every process whose working directory is `dir` or lies below it, even if it has been deleted since. Server

@@ -10,11 +10,13 @@
 
 use crate::{
     json::{self, Kind},
+    secret::Secret,
     SOCKET_PORT,
 };
 use bytes::{Buf, BytesMut};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::{
+    authentication::sasl::{ChannelBinding, ScramSha256, SCRAM_SHA_256},
     message::{
         backend::{self, Message},
         frontend,
@@ -203,22 +205,28 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects through a socket directory as `role`, which the server must trust there.
+    /// Connects through a socket directory as `role`, which the server asks for its secret by SCRAM-SHA-256.
     ///
     /// # Errors
     /// The server's refusal, a broken connection, or a timeout.
     pub async fn connect(
         socket_dir: &Path,
         role: &str,
+        secret: &Secret,
         database: &str,
         limit: Duration,
     ) -> Result<Session, SessionError> {
-        timeout(limit, Session::open(socket_dir, role, database))
+        timeout(limit, Session::open(socket_dir, role, secret, database))
             .await
             .map_err(|_| SessionError::Timeout(limit))?
     }
 
-    async fn open(socket_dir: &Path, role: &str, database: &str) -> Result<Session, SessionError> {
+    async fn open(
+        socket_dir: &Path,
+        role: &str,
+        secret: &Secret,
+        database: &str,
+    ) -> Result<Session, SessionError> {
         let socket = socket_dir.join(format!(".s.PGSQL.{SOCKET_PORT}"));
         let stream = UnixStream::connect(&socket).await?;
         let mut canceller = Canceller { socket, process_id: 0, secret_key: 0 };
@@ -236,9 +244,10 @@ impl Session {
         ];
         frontend::startup_message(parameters, &mut session.send)?;
         session.flush().await?;
+        session.authenticate(secret).await?;
         loop {
             match session.message().await? {
-                Message::AuthenticationOk | Message::ParameterStatus(_) | Message::NoticeResponse(_) => {}
+                Message::ParameterStatus(_) | Message::NoticeResponse(_) => {}
                 Message::BackendKeyData(key) => {
                     canceller.process_id = key.process_id();
                     canceller.secret_key = key.secret_key();
@@ -248,8 +257,46 @@ impl Session {
                     return Ok(session);
                 }
                 Message::ErrorResponse(body) => return Err(server_error(&body)?.into()),
-                _ => return Err(SessionError::Protocol("the server asked for a password".to_owned())),
+                _ => return Err(SessionError::Protocol("no answer to a login".to_owned())),
             }
+        }
+    }
+
+    /// Proves that it knows the secret, and has the server prove that it knows its verifier. A server that lets
+    /// everybody in is not the one that was prepared, and is refused.
+    async fn authenticate(&mut self, secret: &Secret) -> Result<(), SessionError> {
+        let unexpected = |what: &str| SessionError::Protocol(what.to_owned());
+        match self.login_answer().await? {
+            Message::AuthenticationSasl(body) => {
+                if !body.mechanisms().any(|name| Ok(name == SCRAM_SHA_256))? {
+                    return Err(unexpected("the server does not offer SCRAM-SHA-256"));
+                }
+            }
+            _ => return Err(unexpected("the server did not ask for the secret")),
+        }
+        let mut scram = ScramSha256::new(secret.expose().as_bytes(), ChannelBinding::unsupported());
+        frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), &mut self.send)?;
+        self.flush().await?;
+        match self.login_answer().await? {
+            Message::AuthenticationSaslContinue(body) => scram.update(body.data())?,
+            _ => return Err(unexpected("the login did not go on")),
+        }
+        frontend::sasl_response(scram.message(), &mut self.send)?;
+        self.flush().await?;
+        match self.login_answer().await? {
+            Message::AuthenticationSaslFinal(body) => scram.finish(body.data())?,
+            _ => return Err(unexpected("the server did not prove that it knows the secret")),
+        }
+        match self.login_answer().await? {
+            Message::AuthenticationOk => Ok(()),
+            _ => Err(unexpected("the login did not end")),
+        }
+    }
+
+    async fn login_answer(&mut self) -> Result<Message, SessionError> {
+        match self.message().await? {
+            Message::ErrorResponse(body) => Err(server_error(&body)?.into()),
+            message => Ok(message),
         }
     }
 

@@ -2,10 +2,13 @@
 
 use std::{os::unix::fs::chown, os::unix::process::CommandExt, path::Path, process::Command};
 
+/// The system group whose members may hold branches, if the machine has it.
+pub const GROUP: &str = "duramen";
+
 /// The user that server processes run as, and that owns their files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUser {
-    /// The account's name, for `pg_ident.conf` and messages.
+    /// The account's name, for messages.
     pub name: String,
     uid: u32,
     gid: u32,
@@ -47,7 +50,8 @@ pub enum UserError {
 
 impl ServerUser {
     /// The user for servers started by this process: itself, or when it is root the system user `postgres`,
-    /// else `duramen`.
+    /// else `duramen`. Its group is [`GROUP`] where there is one, so that members pass wherever servers pass, and the
+    /// user's own elsewhere.
     ///
     /// # Errors
     /// [`UserError::NoServerUser`] when root has no such user to fall back on.
@@ -59,28 +63,20 @@ impl ServerUser {
             let gid = nix::unistd::Gid::effective().as_raw();
             return Ok(ServerUser { name, uid: effective.as_raw(), gid, switch: false });
         }
+        let group = nix::unistd::Group::from_name(GROUP)?;
         for name in ["postgres", "duramen"] {
             if let Some(user) = nix::unistd::User::from_name(name)? {
-                return Ok(ServerUser {
-                    name: user.name,
-                    uid: user.uid.as_raw(),
-                    gid: user.gid.as_raw(),
-                    switch: true,
-                });
+                let gid = group.map_or(user.gid, |group| group.gid).as_raw();
+                return Ok(ServerUser { name: user.name, uid: user.uid.as_raw(), gid, switch: true });
             }
         }
         Err(UserError::NoServerUser)
     }
 
-    /// The names of the operating-system users that may speak to a server as its administrator: the server
-    /// user, and the user of this process.
+    /// The numeric group id, which directories that servers pass through have.
     #[must_use]
-    pub fn administrators(&self) -> Vec<String> {
-        if self.switch {
-            vec!["root".to_owned(), self.name.clone()]
-        } else {
-            vec![self.name.clone()]
-        }
+    pub fn gid(&self) -> u32 {
+        self.gid
     }
 
     /// The numeric user id.
@@ -108,6 +104,20 @@ impl ServerUser {
             chown(path, Some(self.uid), Some(self.gid))?;
         }
         Ok(())
+    }
+
+    /// Lets this user pass through a directory of ours, and nobody else in: 0710 with the servers' group, or 0700
+    /// where servers run as the user that owns it anyway.
+    ///
+    /// # Errors
+    /// The operating system's answer.
+    pub fn let_through(&self, dir: &Path) -> std::io::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        if self.switch {
+            chown(dir, None, Some(self.gid))?;
+        }
+        let mode = if self.switch { 0o710 } else { 0o700 };
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode))
     }
 
     /// Checks that this user can reach `dir`: each directory from the root down lets it through.

@@ -1,6 +1,7 @@
 //! The routes: which request calls what of the engine.
 
 use crate::{
+    caller::{Caller, Peer},
     import,
     listener::BODY_MAX,
     reply::{self, json, Refusal, Reply},
@@ -49,6 +50,10 @@ impl Api {
         let Some(("v1", words)) = words.split_first().map(|(version, words)| (*version, words)) else {
             return Err(call.unknown());
         };
+        let caller = head.extensions.get::<Peer>().and_then(|peer| Caller::of(*peer));
+        if !caller.is_some_and(|caller| caller.may(method, words)) {
+            return Err(call.not_allowed());
+        }
         let engine = &self.engine;
         // The requests of a branch's whole life come first; none of them awaits anything but its engine call.
         match (method, words) {
@@ -67,6 +72,7 @@ impl Api {
             (&Method::POST, ["branches", name, "protect"]) => {
                 json(&engine.protect(name, call.read(body).await?)?)
             }
+            (&Method::GET, ["branches", name, "administrator-url"]) => json(&engine.administrator_url(name)?),
             (&Method::GET, ["branches", name, "evidence"]) => json(&engine.evidence(name).await?),
             (&Method::GET, ["status"]) => json(&engine.status()),
             (&Method::POST, ["audit", "verify"]) => json(&engine.verify_audit().await?),
@@ -139,6 +145,14 @@ impl Call<'_> {
             );
             Refusal::new(StatusCode::BAD_REQUEST, "bad_request", message)
         })
+    }
+
+    fn not_allowed(&self) -> Refusal {
+        let message = format!(
+            "{} {} is for the daemon's user and root; members of the group `duramen` may hold branches",
+            self.method, self.path
+        );
+        Refusal::new(StatusCode::FORBIDDEN, "not_allowed", message)
     }
 
     fn unknown(&self) -> Refusal {

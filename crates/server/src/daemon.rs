@@ -2,6 +2,7 @@
 
 use crate::{
     api::Api,
+    caller,
     listener::{self, BindError},
     lock::{HomeLock, LockError},
     socket_path,
@@ -78,6 +79,8 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     // Bound before the engine opens, so that a path that does not fit is told at once. Who connects meanwhile waits.
     let socket = socket_path(&home);
     let listener = listener::bind_private(&socket)?;
+    caller::admit_members(&socket)
+        .map_err(|source| ServeError::Io { doing: "let the group `duramen` connect", source })?;
     let result = run(options.engine, listener, stop, stopping).await;
     if let Err(error) = std::fs::remove_file(&socket) {
         tracing::warn!("cannot remove {}: {error}", socket.display());

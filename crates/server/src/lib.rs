@@ -26,6 +26,7 @@
 //! | `POST /v1/branches/{name}/query` | `QueryReply` |
 //! | `POST /v1/branches/{name}/reset`, `renew`, `protect` | `BranchView` |
 //! | `GET /v1/branches/{name}/evidence` | `BranchEvidence` |
+//! | `GET /v1/branches/{name}/administrator-url` | `AdministratorUrl` |
 //! | `POST /v1/audit/verify` | `AuditVerification` |
 //! | `POST /v1/measure/cold` | `ColdBranch` |
 //! | `POST /v1/shutdown` | `{"stopping": true}` |
@@ -43,6 +44,7 @@ pub mod reply;
 pub mod request;
 
 mod api;
+mod caller;
 mod import;
 mod segment;
 

@@ -1,6 +1,6 @@
 //! HTTP/1.1 over a unix socket: connections, limits, draining. Knows no route.
 
-use crate::reply::Reply;
+use crate::{caller::Peer, reply::Reply};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::{
@@ -138,7 +138,11 @@ where
     H: Fn(Request<Incoming>) -> F,
     F: Future<Output = Response<Reply>>,
 {
-    let service = service_fn(move |request| {
+    let peer = stream.peer_cred().ok().map(|peer| Peer(peer.uid()));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
         let response = handler(request);
         async move { Ok::<_, Infallible>(response.await) }
     });

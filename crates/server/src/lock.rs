@@ -56,14 +56,14 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LockErr
     move |source| LockError::Io { doing, path, source }
 }
 
-/// The home directory, made when it is missing: others may enter it, because servers run as another user.
+/// The home directory, made when it is missing. The engine lets its servers through when it opens.
 fn make_home(home: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     if home.is_dir() {
         return Ok(());
     }
     fs::create_dir_all(home)?;
-    fs::set_permissions(home, fs::Permissions::from_mode(0o755))
+    fs::set_permissions(home, fs::Permissions::from_mode(0o700))
 }
 
 /// Whether an open file is the one that has this path now.

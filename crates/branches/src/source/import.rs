@@ -3,7 +3,7 @@
 use super::{
     digest, fingerprint, flights,
     manifest::{Manifest, SourceRecord},
-    origin_server::{self, ident_map, import_failed, local, parse_url, start_failed, SampleServer, OWNER},
+    origin_server::{self, give_secret, import_failed, local, parse_url, start_failed, SampleServer, OWNER},
     sanitise::{self, ADMIN},
 };
 use crate::{
@@ -13,10 +13,12 @@ use crate::{
 };
 use duramen_measure::{clock, entropy};
 use duramen_postgres::{
-    quote_literal, volume, Cluster, ClusterError, Installation, Postmaster, ServerUser, Settings, StopMode,
+    quote_literal, volume, Cluster, ClusterError, Installation, Postmaster, Secret, ServerUser, Settings,
+    StopMode,
 };
 use std::{
     fs,
+    num::NonZeroU32,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -110,7 +112,7 @@ impl Importer<'_> {
         flights::check(self.home.root(), rows)?;
         self.say("making the sample's server");
         let made: Result<(), EngineError> = async {
-            sample.init(self.user)?;
+            sample.init()?;
             sample.ensure_running()?;
             let mut admin = sample.config();
             admin.dbname("postgres");
@@ -251,15 +253,15 @@ impl Importer<'_> {
         let cluster = self.create(draft, &installation)?;
         self.say("running the script");
         cluster.init(OWNER, false).map_err(|error| import_failed(&error))?;
+        let secret = Secret::random();
+        give_secret(&cluster, OWNER, &secret)?;
         cluster
-            .write_file("pg_hba.conf", "local all all peer map=owners\n")
+            .write_file("pg_hba.conf", "local all all scram-sha-256\n")
             .map_err(|error| import_failed(&error))?;
-        let ident = ident_map("owners", self.user, OWNER);
-        cluster.write_file("pg_ident.conf", &ident).map_err(|error| import_failed(&error))?;
         let mut server = cluster
             .start(&draft.socket_dir, &import_settings(installation.version.major), START_LIMIT)
             .map_err(|error| start_failed(&error))?;
-        let client = fingerprint::connect(&local(&draft.socket_dir, OWNER, "postgres")).await?;
+        let client = fingerprint::connect(&local(&draft.socket_dir, OWNER, &secret, "postgres")).await?;
         if database != "postgres" {
             let create = format!("create database {}", duramen_postgres::quote_identifier(&database));
             client.batch_execute(&create).await.map_err(|error| fingerprint::read_error(&error))?;
@@ -275,9 +277,9 @@ impl Importer<'_> {
             "--dbname".to_owned(),
             database.clone(),
         ];
-        let outcome = tokio::task::spawn_blocking(move || cluster.run("psql", &arguments, Some(&text)))
-            .await
-            .map_err(|error| import_failed(&error))?;
+        let env = [("PGPASSWORD".to_owned(), secret.expose().to_owned())];
+        let run = move || cluster.run_with_env("psql", &arguments, Some(&text), &env);
+        let outcome = tokio::task::spawn_blocking(run).await.map_err(|error| import_failed(&error))?;
         outcome.map_err(|error| invalid("bad_script", format!("the script failed: {error}")))?;
         server.stop(StopMode::Fast, STOP_LIMIT).map_err(|error| import_failed(&error))?;
         Ok((installation, database))
@@ -299,14 +301,20 @@ impl Importer<'_> {
         self.say("recovering the copy");
         let mut settings = import_settings(installation.version.major);
         settings.merge(&carried);
-        let create_admin = format!("create role {ADMIN} superuser login;\n");
+        let secret = self.home.admin_secret(&record.name);
+        let verifier = secret.verifier(NonZeroU32::MIN);
+        // The source may have a role of that name; single-user mode goes on after a failed statement.
+        let create_admin = format!(
+            "create role {ADMIN};\nalter role {ADMIN} superuser login password '{verifier}';\nalter role {ADMIN} reset all;\n"
+        );
         cluster.single_user("template1", &create_admin, &settings).map_err(|error| import_failed(&error))?;
         let mut server =
             cluster.start(&draft.socket_dir, &settings, START_LIMIT).map_err(|error| start_failed(&error))?;
-        let admin = local(&draft.socket_dir, ADMIN, "template1");
+        let admin = local(&draft.socket_dir, ADMIN, &secret, "template1");
 
         self.say("making the copy harmless");
         sanitised.extend(sanitise::run(&admin).await?);
+        self.give_first_secrets(record, &admin).await?;
         let (database, database_oid) = serving_database(&admin, &database).await?;
         let mut admin_there = admin.clone();
         admin_there.dbname(&database);
@@ -338,9 +346,12 @@ impl Importer<'_> {
         branch.merge(&carried);
         cluster.write_file("postgresql.conf", &branch.to_conf()).map_err(|error| import_failed(&error))?;
         for policy in Policy::ALL {
-            let rules = format!("local all {ADMIN} peer map=owners\nlocal all {} trust\n", policy.role());
-            cluster.write_file(&hba_file(policy), &rules).map_err(|error| import_failed(&error))?;
+            cluster
+                .write_file(&hba_file(policy), &access_rules(policy))
+                .map_err(|error| import_failed(&error))?;
         }
+        // Without it a clone is known to be one in which no server ever ran.
+        let _ = fs::remove_file(draft.path.join("postmaster.opts"));
 
         let manifest_path = draft.path.clone();
         let (bytes, digest) = tokio::task::spawn_blocking(move || digest::tree(&manifest_path))
@@ -357,6 +368,7 @@ impl Importer<'_> {
         self.store.volumes.freeze(&snapshot).map_err(|error| import_failed(&error))?;
 
         let manifest = Manifest {
+            format: Manifest::FORMAT,
             generation: record.generation,
             database,
             imported_at: clock::utc_now(),
@@ -372,6 +384,18 @@ impl Importer<'_> {
         };
         manifest.save(self.home, &record.name)?;
         Ok(manifest)
+    }
+
+    /// Gives the roles of branches' holders the secret with which a new branch is entered once, to be given its own.
+    async fn give_first_secrets(&self, record: &SourceRecord, admin: &Config) -> Result<(), EngineError> {
+        let client = fingerprint::connect(admin).await?;
+        let secret = self.home.first_secret(&record.name);
+        for policy in Policy::ALL {
+            let verifier = secret.verifier(NonZeroU32::MIN);
+            let statement = format!("alter role {} password '{verifier}'", policy.role());
+            client.batch_execute(&statement).await.map_err(|error| fingerprint::read_error(&error))?;
+        }
+        Ok(())
     }
 
     /// Takes out the files of the origin by which a server would connect elsewhere or follow another one.
@@ -403,12 +427,11 @@ impl Importer<'_> {
         if fs::read_dir(dir.join("pg_tblspc")).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(refuse_tablespaces());
         }
-        let owners = ident_map("owners", self.user, ADMIN);
         for (name, text) in [
             ("postgresql.conf", String::new()),
             ("postgresql.auto.conf", String::new()),
-            ("pg_hba.conf", format!("local all {ADMIN} peer map=owners\n")),
-            ("pg_ident.conf", owners),
+            ("pg_hba.conf", format!("local all {ADMIN} scram-sha-256\n")),
+            ("pg_ident.conf", String::new()),
         ] {
             cluster.write_file(name, &text).map_err(|error| import_failed(&error))?;
         }
@@ -442,9 +465,14 @@ impl Importer<'_> {
     }
 }
 
-/// The access rules of one policy's branches: its role, through the socket, and the owners of the files.
+/// The file with the access rules of one policy's branches.
 pub(crate) fn hba_file(policy: Policy) -> String {
     format!("pg_hba.{policy}.conf")
+}
+
+/// Who may enter a branch: its policy's role and its administrator, each with a secret.
+pub(crate) fn access_rules(policy: Policy) -> String {
+    format!("local all {ADMIN} scram-sha-256\nlocal all {} scram-sha-256\n", policy.role())
 }
 
 /// Where the snapshot of a generation lies.

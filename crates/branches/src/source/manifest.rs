@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::{
     fs,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
@@ -26,6 +27,9 @@ pub(crate) struct SourceRecord {
 /// One generation of a source: a snapshot and how it came about.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Manifest {
+    /// How the snapshot was made, [`Manifest::FORMAT`] today. Version 0.1 wrote none.
+    #[serde(default)]
+    pub(crate) format: u32,
     pub(crate) generation: u32,
     pub(crate) database: String,
     pub(crate) imported_at: Timestamp,
@@ -51,6 +55,14 @@ impl SourceRecord {
 }
 
 impl Manifest {
+    /// From 1 on: roles with secrets, and nothing of the source was run while it was made harmless.
+    pub(crate) const FORMAT: u32 = 1;
+
+    /// Whether branches may still be made of the snapshot.
+    pub(crate) fn is_current(&self) -> bool {
+        self.format >= Manifest::FORMAT
+    }
+
     pub(crate) fn save(&self, home: &Home, source: &str) -> Result<(), EngineError> {
         write_json(&manifest_path(home, source, self.generation), self)
     }
@@ -99,7 +111,8 @@ pub(crate) fn generations(home: &Home, source: &str) -> Vec<u32> {
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {
     let parent = path.parent().unwrap_or(path);
-    fs::create_dir_all(parent).map_err(|error| io_error("make", parent, &error))?;
+    let mut private = fs::DirBuilder::new();
+    private.recursive(true).mode(0o700).create(parent).map_err(|error| io_error("make", parent, &error))?;
     let text = serde_json::to_vec_pretty(value).map_err(|error| io_error("write", path, &error.into()))?;
     replace_file(path, &text).map_err(|error| io_error("write", path, &error))
 }

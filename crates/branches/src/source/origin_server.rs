@@ -6,8 +6,10 @@ use crate::{
     home::Home,
     model::{Origin, SourceFingerprint},
 };
-use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings, StopMode, SOCKET_PORT};
-use std::{fs, path::Path, path::PathBuf, str::FromStr, time::Duration};
+use duramen_postgres::{
+    Cluster, Installation, Postmaster, Secret, ServerUser, Settings, StopMode, SOCKET_PORT,
+};
+use std::{fs, num::NonZeroU32, path::Path, path::PathBuf, str::FromStr, time::Duration};
 use tokio_postgres::Config;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -35,10 +37,19 @@ pub(crate) fn parse_url(url: &str) -> Result<Config, EngineError> {
 }
 
 /// Connection settings for a server of our own, through its socket.
-pub(crate) fn local(socket_dir: &Path, user: &str, database: &str) -> Config {
+pub(crate) fn local(socket_dir: &Path, user: &str, secret: &Secret, database: &str) -> Config {
     let mut config = Config::new();
-    config.host_path(socket_dir).port(SOCKET_PORT).user(user).dbname(database);
+    config.host_path(socket_dir).port(SOCKET_PORT).user(user).password(secret.expose()).dbname(database);
     config
+}
+
+/// Makes `secret` the password of the bootstrap superuser of a cluster whose server is stopped.
+pub(crate) fn give_secret(cluster: &Cluster, role: &str, secret: &Secret) -> Result<(), EngineError> {
+    let statement = format!("alter role {role} password '{}';\n", secret.verifier(NonZeroU32::MIN));
+    cluster
+        .single_user("template1", &statement, &Settings::new())
+        .map(drop)
+        .map_err(|error| import_failed(&error))
 }
 
 /// The sample's server: a cluster in `origins/<name>`, started when it is needed.
@@ -46,14 +57,17 @@ pub(crate) fn local(socket_dir: &Path, user: &str, database: &str) -> Config {
 pub(crate) struct SampleServer {
     cluster: Cluster,
     socket_dir: PathBuf,
+    secret: Secret,
 }
+
+/// The access rules of the sample's server.
+const SAMPLE_RULES: &str = "local all all scram-sha-256\nlocal replication all scram-sha-256\n";
 
 impl SampleServer {
     pub(crate) fn new(home: &Home, name: &str, installation: Installation, user: ServerUser) -> SampleServer {
         let cluster = Cluster::new(installation, home.origins().join(name), user);
-        // Not a secret place: the server's own access rules decide who may connect.
         let socket_dir = home.socket(&format!("o-{}", &blake3::hash(name.as_bytes()).to_hex()[..12]));
-        SampleServer { cluster, socket_dir }
+        SampleServer { cluster, socket_dir, secret: home.admin_secret(name) }
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -61,11 +75,11 @@ impl SampleServer {
     }
 
     pub(crate) fn config(&self) -> Config {
-        local(&self.socket_dir, OWNER, flights::DATABASE)
+        local(&self.socket_dir, OWNER, &self.secret, flights::DATABASE)
     }
 
-    /// Makes the cluster. Only the operating-system users that own the files may connect.
-    pub(crate) fn init(&self, user: &ServerUser) -> Result<(), EngineError> {
+    /// Makes the cluster. Only the daemon knows the secret that it asks for.
+    pub(crate) fn init(&self) -> Result<(), EngineError> {
         let fail = |error: duramen_postgres::ClusterError| import_failed(&error);
         self.cluster.init(OWNER, true).map_err(fail)?;
         let mut settings = Settings::new();
@@ -81,17 +95,23 @@ impl SampleServer {
             settings.set(name, value);
         }
         self.cluster.write_file("postgresql.auto.conf", &settings.to_conf()).map_err(fail)?;
-        self.cluster
-            .write_file(
-                "pg_hba.conf",
-                "local all all peer map=owners\nlocal replication all peer map=owners\n",
-            )
-            .map_err(fail)?;
-        self.cluster.write_file("pg_ident.conf", &ident_map("owners", user, OWNER)).map_err(fail)
+        self.secure()
+    }
+
+    /// Has the server, which is stopped, ask for the secret.
+    fn secure(&self) -> Result<(), EngineError> {
+        give_secret(&self.cluster, OWNER, &self.secret)?;
+        self.cluster.write_file("pg_hba.conf", SAMPLE_RULES).map_err(|error| import_failed(&error))
     }
 
     /// Starts the server unless it runs.
     pub(crate) fn ensure_running(&self) -> Result<(), EngineError> {
+        let rules = fs::read_to_string(self.cluster.data_dir().join("pg_hba.conf")).unwrap_or_default();
+        if rules != SAMPLE_RULES {
+            // Version 0.1 let its own system users in as superuser without a secret.
+            self.stop();
+            self.secure()?;
+        }
         if Postmaster::adopt(self.cluster.data_dir()).is_some() {
             return Ok(());
         }
@@ -116,11 +136,6 @@ impl SampleServer {
         let _ = fs::remove_dir_all(self.cluster.data_dir());
         let _ = fs::remove_file(self.cluster.log().0);
     }
-}
-
-/// The lines of a `pg_ident.conf` that let the owners of the files be `role`.
-pub(crate) fn ident_map(map: &str, user: &ServerUser, role: &str) -> String {
-    user.administrators().iter().map(|name| format!("{map} {name} {role}\n")).collect()
 }
 
 pub(crate) fn import_failed(error: &dyn std::error::Error) -> EngineError {

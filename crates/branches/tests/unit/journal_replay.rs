@@ -1,6 +1,6 @@
 //! What was promised is known again after a restart; what ended or was torn is not.
 
-use super::{Journal, LeaseRecord};
+use super::{Journal, LeaseRecord, Opened};
 use crate::model::Policy;
 use duramen_measure::clock;
 use std::fs;
@@ -19,6 +19,7 @@ fn lease(id: &str, protected: bool) -> LeaseRecord {
         expires_at: clock::utc_now(),
         protected,
         boot: "boot".to_owned(),
+        problem: None,
     }
 }
 
@@ -26,7 +27,7 @@ fn lease(id: &str, protected: bool) -> LeaseRecord {
 fn the_last_line_of_an_id_counts() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("leases.jsonl");
-    let (journal, leases) = Journal::open(&path).unwrap();
+    let Opened { journal, leases, .. } = Journal::open(&path).unwrap();
     assert!(leases.is_empty());
     journal.put(&lease("a", false)).unwrap();
     journal.put(&lease("b", false)).unwrap();
@@ -36,7 +37,33 @@ fn the_last_line_of_an_id_counts() {
     drop(journal);
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text + "{\"lease\":{\"id\":\"torn").unwrap();
-    let (_, leases) = Journal::open(&path).unwrap();
-    assert_eq!(leases, [changed]);
+    let Opened { leases, damaged, .. } = Journal::open(&path).unwrap();
+    assert_eq!(
+        (leases, damaged),
+        (vec![changed], None),
+        "a torn tail was never acknowledged: it is no damage"
+    );
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1, "rewritten to what counts");
+}
+
+/// A damaged line was left out with a warning, the file was rewritten without it, and what it had named was swept; a
+/// byte that is not UTF-8 kept the daemon from starting. B22.
+#[test]
+fn a_damaged_line_keeps_the_journal_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("leases.jsonl");
+    let Opened { journal, .. } = Journal::open(&path).unwrap();
+    for id in ["a", "b", "c"] {
+        journal.put(&lease(id, true)).unwrap();
+    }
+    drop(journal);
+    let mut bytes = fs::read(&path).unwrap();
+    let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 5;
+    bytes[second] = 0xff;
+    fs::write(&path, &bytes).unwrap();
+    let Opened { leases, damaged, .. } = Journal::open(&path).unwrap();
+    assert_eq!(leases.iter().map(|lease| lease.id.as_str()).collect::<Vec<_>>(), ["a", "c"]);
+    assert_eq!(fs::read(damaged.expect("a copy")).unwrap(), bytes);
+    let Opened { leases, damaged, .. } = Journal::open(&path).unwrap();
+    assert_eq!((leases.len(), damaged), (2, None), "told once");
 }

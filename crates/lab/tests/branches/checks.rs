@@ -113,6 +113,7 @@ fn leases_of_others_are_not_left_behind_by_the_run() {
         settled: true,
         refills: Vec::new(),
         pool_error: None,
+        warnings: Vec::new(),
     };
     let mut left = Leftovers::default();
     left.look_at(&status(3, 0), 3);

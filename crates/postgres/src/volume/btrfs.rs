@@ -77,6 +77,34 @@ struct WaitArgs {
 /// `BTRFS_SUBVOL_SYNC_COUNT`: only tell how many deleted subvolumes are not cleaned yet.
 const WAIT_MODE_COUNT: u32 = 2;
 
+/// `struct btrfs_ioctl_get_dev_stats`.
+#[repr(C)]
+struct DeviceStats {
+    device_id: u64,
+    count: u64,
+    flags: u64,
+    /// Errors of writes, reads and flushes; damaged blocks; blocks of a wrong generation.
+    values: [u64; 5],
+    unused: [u64; 121],
+}
+
+type StatsOp<'a> = Updater<'a, { opcode::read_write::<DeviceStats>(MAGIC, 52) }, DeviceStats>;
+
+/// `struct btrfs_ioctl_fs_info_args`.
+#[repr(C)]
+struct FileSystemInfo {
+    highest_id: u64,
+    device_count: u64,
+    rest: [u8; 1008],
+}
+
+type FileSystemOp = Getter<{ opcode::read::<FileSystemInfo>(MAGIC, 31) }, FileSystemInfo>;
+
+/// `BTRFS_DEV_STATS_RESET`.
+const RESET: u64 = 1;
+/// File systems of more devices are looked at as far as this.
+const DEVICES_MAX: u64 = 64;
+
 /// What btrfs knows of a subvolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SubvolumeInfo {
@@ -107,7 +135,7 @@ fn name_bytes<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-fn open_dir(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     Ok(open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
@@ -178,6 +206,33 @@ fn queued_deletions(dir: OwnedFd) -> io::Result<u32> {
     // SAFETY: BTRFS_IOC_SUBVOL_SYNC_WAIT reads and writes one `btrfs_ioctl_subvol_wait`, which `WaitArgs` mirrors.
     unsafe { rustix::ioctl::ioctl(dir, WaitOp::new(&mut args))? };
     Ok(args.count)
+}
+
+#[allow(unsafe_code, reason = "ioctl: the argument types are laid out as in linux/btrfs.h")]
+fn device_stats(root: &OwnedFd, device_id: u64, flags: u64) -> io::Result<[u64; 5]> {
+    let mut args = DeviceStats { device_id, count: 5, flags, values: [0; 5], unused: [0; 121] };
+    // SAFETY: BTRFS_IOC_GET_DEV_STATS reads and writes one `btrfs_ioctl_get_dev_stats`, which `DeviceStats` mirrors
+    // (1032 bytes).
+    unsafe { rustix::ioctl::ioctl(root, StatsOp::new(&mut args))? };
+    Ok(args.values)
+}
+
+/// The ids of the devices of a file system.
+#[allow(unsafe_code, reason = "ioctl: the argument types are laid out as in linux/btrfs.h")]
+pub(super) fn devices(root: &OwnedFd) -> io::Result<Vec<u64>> {
+    // SAFETY: BTRFS_IOC_FS_INFO writes one `btrfs_ioctl_fs_info_args`, which `FileSystemInfo` mirrors (1024 bytes).
+    let info = unsafe { rustix::ioctl::ioctl(root, FileSystemOp::new())? };
+    // Asking for an id that is not there makes the kernel log a warning: once at opening, and never again.
+    Ok((1..=info.highest_id.min(DEVICES_MAX)).filter(|id| device_stats(root, *id, 0).is_ok()).collect())
+}
+
+/// How many writes and flushes failed on devices of a file system since the count was last `reset`, which this does.
+pub(super) fn failed_writes(root: &OwnedFd, devices: &[u64], reset: bool) -> io::Result<u64> {
+    let flags = if reset { RESET } else { 0 };
+    devices.iter().try_fold(0, |failed, id| {
+        let [writes, _, flushes, ..] = device_stats(root, *id, flags)?;
+        Ok(failed + writes + flushes)
+    })
 }
 
 /// Whether subvolumes can be made, snapshot and deleted in `dir`.

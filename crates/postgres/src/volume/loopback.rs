@@ -1,14 +1,19 @@
 //! A btrfs file system inside a file, mounted over a loop device.
 
 use super::VolumeError;
+use rustix::{fs::FallocateFlags, io::Errno};
 use std::{
     fs, io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process::Command,
 };
 
 /// btrfs cannot be made much smaller and still hold a cluster.
 const SMALLEST: u64 = 512 << 20;
+
+/// What a volume store leaves free on the disk that holds its file.
+const RESERVE: u64 = 256 << 20;
 
 /// What btrfs reads ahead at most, in KiB.
 const READ_AHEAD_KB: &str = "16";
@@ -41,28 +46,56 @@ impl Loopback {
         self.mounted_device().is_some()
     }
 
-    /// Makes the file if there is none (`size` bytes, sparse) and mounts it. The reason is a sentence for people.
+    /// Makes the file if there is none (`size` bytes, all of them allocated) and mounts it. The reason is a sentence for people.
     pub(super) fn mount(&self, size: u64) -> Result<(), String> {
         if !rustix::process::geteuid().is_root() {
             return Err(
                 "only root may mount; run the daemon as root, or put --home on btrfs or XFS".to_owned()
             );
         }
-        if !self.file.exists() {
+        if self.file.exists() {
+            self.allocate_rest();
+        } else {
             self.make(size)?;
         }
         self.run_mount()
     }
 
+    /// Bytes of the file that have no blocks on the disk below: what is written there may find none, and what the
+    /// branches wrote is then lost without an error for them.
+    pub(super) fn unallocated(&self) -> u64 {
+        fs::metadata(&self.file).map_or(0, |it| it.len().saturating_sub(it.blocks() * 512))
+    }
+
+    /// Gives a file of version 0.1, which was sparse, the blocks that it lacks. Where the disk has not enough of them,
+    /// [`Loopback::unallocated`] goes on telling.
+    fn allocate_rest(&self) {
+        if self.unallocated() == 0 {
+            return;
+        }
+        let allocate = || -> io::Result<()> {
+            let file = fs::OpenOptions::new().write(true).open(&self.file)?;
+            let length = file.metadata()?.len();
+            let missing = self.unallocated().saturating_add(RESERVE);
+            if super::free_bytes(&self.file)? < missing {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            Ok(rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, length)?)
+        };
+        if let Err(error) = allocate() {
+            tracing::error!(%error, file = %self.file.display(), "the volume store is not allocated in full");
+        }
+    }
+
     fn run_mount(&self) -> Result<(), String> {
         // Sums of data would be looked up at every read and written with every write; PostgreSQL's own page checksums
         // travel with the source, and a snapshot has a digest.
-        let options = "loop,nobarrier,noatime,nodatasum,commit=300";
+        // Discarding would punch holes into the file, and give away blocks that were allocated for it.
+        let options = "loop,nobarrier,noatime,nodatasum,nodiscard,commit=300";
         run("mount", &["-t", "btrfs", "-o", options, &path(&self.file), &path(&self.mount_point)])?;
         self.limit_read_ahead();
-        use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(&self.mount_point, fs::Permissions::from_mode(0o711))
-            .map_err(|error| error.to_string())
+        self.refuse_discards();
+        Ok(())
     }
 
     /// A fresh clone shares no cached pages with its siblings, so what is read ahead in it is mostly read for
@@ -73,6 +106,13 @@ impl Loopback {
             if entry.path().join("devices").join(&device).exists() {
                 let _ = fs::write(entry.path().join("bdi/read_ahead_kb"), READ_AHEAD_KB);
             }
+        }
+    }
+
+    /// `fstrim`, which many systems run by a timer, would punch the holes that the mount does not. Best effort.
+    fn refuse_discards(&self) {
+        if let Some(device) = self.mounted_device() {
+            let _ = fs::write(format!("/sys/block/{device}/queue/discard_max_bytes"), "0");
         }
     }
 
@@ -95,12 +135,29 @@ impl Loopback {
                 size >> 20
             ));
         }
+        let home = self.file.parent().unwrap_or(&self.file);
+        let free = super::free_bytes(home).unwrap_or(0);
+        if free < size.saturating_add(RESERVE) {
+            return Err(format!(
+                "a volume store of {} MB would fill the disk, which has {} MB free: choose a smaller one (`duramen serve --volume-size`), or another --home",
+                size >> 20,
+                free >> 20
+            ));
+        }
         let make = || -> io::Result<()> {
             let _ = fs::remove_file(&self.file);
-            let file = fs::OpenOptions::new().create_new(true).write(true).open(&self.file)?;
-            file.set_len(size)
+            let file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&self.file)?;
+            // All of it now: a block that is missing when the branches' pages are written back is lost data of
+            // branches that were told otherwise.
+            match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size) {
+                Err(Errno::OPNOTSUPP) => file.set_len(size),
+                allocated => Ok(allocated?),
+            }
         };
-        make().map_err(|error| format!("cannot make {}: {error}", self.file.display()))?;
+        make().map_err(|error| {
+            let _ = fs::remove_file(&self.file);
+            format!("cannot make {}: {error}", self.file.display())
+        })?;
         // Small nodes: a branch's first writes copy the leaves they touch and count new references for every extent
         // in them, and a commit checks each dirty leaf whole. 4 KiB nodes make both several times cheaper here.
         let arguments = ["--quiet", "--metadata", "single", "--data", "single", "--nodesize", "4096"];

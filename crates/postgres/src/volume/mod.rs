@@ -11,7 +11,9 @@ mod tree_copy;
 
 use std::{
     io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 /// How volumes are cloned.
@@ -153,6 +155,19 @@ pub struct Store {
     pub reason: String,
     /// Set when the store is a mounted file that [`Store::close`] unmounts.
     loopback: Option<loopback::Loopback>,
+    /// Where lost writes are looked for, on btrfs.
+    watch: Mutex<Option<Watch>>,
+}
+
+/// What tells of writes that were taken and then lost.
+#[derive(Debug)]
+struct Watch {
+    /// Open since before anything was written: errors of writing back since then are reported here once.
+    root: OwnedFd,
+    /// Whose failed writes are counted.
+    devices: Vec<u64>,
+    /// Failed writes of the devices that are not to be told again.
+    told: u64,
 }
 
 impl Store {
@@ -161,7 +176,76 @@ impl Store {
     /// # Errors
     /// When something still uses it.
     pub fn close(&self) -> Result<(), VolumeError> {
+        // An open directory would keep it mounted.
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(watch);
         self.loopback.as_ref().map_or(Ok(()), loopback::Loopback::unmount)
+    }
+
+    fn watching(mut self) -> Store {
+        if self.volumes.kind() == Kind::Btrfs {
+            let watch = btrfs::open_dir(&self.root).and_then(|root| {
+                // A file system of ours counts from zero, because what was told is taken off its count. Others have a
+                // past that is none of ours.
+                let devices = btrfs::devices(&root)?;
+                let told =
+                    if self.loopback.is_some() { 0 } else { btrfs::failed_writes(&root, &devices, false)? };
+                Ok(Watch { root, devices, told })
+            });
+            match watch {
+                Ok(watch) => self.watch = Mutex::new(Some(watch)),
+                Err(error) => tracing::warn!(%error, "failed writes of the volume store cannot be counted"),
+            }
+        }
+        self
+    }
+
+    /// Whether writes to the store failed after they had been taken, and that has not been [told](Store::told) yet; with
+    /// fsync off no server ever hears of it. Costs two system calls, and sees what the devices counted and whether the
+    /// file system gave up writing. What neither shows (a full disk below the store) [`Store::flush`] finds.
+    #[must_use]
+    pub fn lost_writes(&self) -> Option<String> {
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let watch = watch.as_ref()?;
+        let failed =
+            btrfs::failed_writes(&watch.root, &watch.devices, false).unwrap_or(0).saturating_sub(watch.told);
+        if failed > 0 {
+            return Some(format!("{failed} writes to the volume store failed"));
+        }
+        let flags = rustix::fs::fstatvfs(&watch.root).ok()?.f_flag;
+        flags
+            .contains(rustix::fs::StatVfsMountFlags::RDONLY)
+            .then(|| "the volume store turned read-only after an error".to_owned())
+    }
+
+    /// Flushes the store, if it is a file system of its own, and tells whether what was written before was lost.
+    ///
+    /// # Errors
+    /// The first error of writing back since the last call.
+    pub fn flush(&self) -> io::Result<()> {
+        if self.loopback.is_none() {
+            return Ok(());
+        }
+        let root = match &*self.watch.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(watch) => watch.root.try_clone()?,
+            None => return Ok(()),
+        };
+        Ok(rustix::fs::syncfs(root)?)
+    }
+
+    /// Forgets the writes that were lost until now: whoever they concern has been told, and that has been written down.
+    pub fn told(&self) {
+        if let Some(watch) = &mut *self.watch.lock().unwrap_or_else(PoisonError::into_inner) {
+            let counted = btrfs::failed_writes(&watch.root, &watch.devices, self.loopback.is_some())
+                .unwrap_or(watch.told);
+            watch.told = if self.loopback.is_some() { 0 } else { counted };
+        }
+    }
+
+    /// Bytes that the store promises but the disk below it has not set aside, of a store that lies in a file.
+    #[must_use]
+    pub fn unallocated_bytes(&self) -> u64 {
+        self.loopback.as_ref().map_or(0, loopback::Loopback::unallocated)
     }
 
     /// Free bytes for new volumes.
@@ -196,11 +280,8 @@ pub(crate) fn copy_directory(source: &Path, target: &Path) -> io::Result<()> {
 pub fn open(home: &Path, choice: Choice, size: u64) -> Result<Store, VolumeError> {
     let root = home.join("volumes");
     std::fs::create_dir_all(&root).map_err(|error| VolumeError::io("creating", &root, error))?;
-    let store = |volumes: Box<dyn Volumes>, reason: String, loopback| Store {
-        root: root.clone(),
-        volumes,
-        reason,
-        loopback,
+    let store = |volumes: Box<dyn Volumes>, reason: String, loopback| {
+        Store { root: root.clone(), volumes, reason, loopback, watch: Mutex::new(None) }.watching()
     };
     let loopback = loopback::Loopback::at(home, &root);
     if loopback.is_mounted() {

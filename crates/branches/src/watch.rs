@@ -1,0 +1,210 @@
+//! What is looked after at intervals so that no branch harms another: writes that the volume store lost, and logs that
+//! grow.
+
+use crate::{
+    engine::Shared,
+    error::{EngineError, Kind},
+    home::{io_error, private},
+    maintenance::parallel,
+};
+use duramen_measure::clock;
+use serde_json::json;
+use std::{
+    fs, io,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// How often counters and logs are looked at.
+const EVERY: Duration = Duration::from_secs(1);
+/// How often the volume store is flushed to hear of what was lost; as often as it commits by itself.
+const FLUSH_EVERY: Duration = Duration::from_secs(300);
+/// The same while blocks are missing below the store, so that writes can be lost for lack of them.
+const FLUSH_EVERY_UNALLOCATED: Duration = Duration::from_secs(2);
+/// A server's log is cut when it has grown past this.
+const LOG_MAX: u64 = 8 << 20;
+/// What is kept of a log that is cut.
+const LOG_KEPT: u64 = 64 << 10;
+
+/// The state of the watch between two looks.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    looked: Instant,
+    flushed: Instant,
+    flushing: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Watch {
+    pub(crate) fn new() -> Watch {
+        Watch { looked: clock::now(), flushed: clock::now(), flushing: None }
+    }
+
+    /// Does what is due.
+    pub(crate) fn look(&mut self, shared: &Arc<Shared>) {
+        if self.looked.elapsed() < EVERY {
+            return;
+        }
+        self.looked = clock::now();
+        let _ = shared.check_writes();
+        let home = &shared.workshop.home;
+        for dir in [home.logs(), home.origins()] {
+            cut_logs(&dir);
+        }
+        if self.flushing.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.heed(shared);
+        }
+        let missing = shared.workshop.store.unallocated_bytes() > 0;
+        let every = if missing { FLUSH_EVERY_UNALLOCATED } else { FLUSH_EVERY };
+        if self.flushing.is_none() && self.flushed.elapsed() > every {
+            let store = Arc::clone(&shared.workshop.store);
+            // It may take seconds, in which creates must not wait for this thread.
+            self.flushing = thread::Builder::new().name("flush".to_owned()).spawn(move || store.flush()).ok();
+            self.flushed = clock::now();
+        }
+    }
+
+    /// Waits for a flush that runs.
+    pub(crate) fn end(mut self, shared: &Arc<Shared>) {
+        self.heed(shared);
+    }
+
+    fn heed(&mut self, shared: &Arc<Shared>) {
+        let flushed = self.flushing.take().map(JoinHandle::join);
+        if let Some(Ok(Err(error))) = flushed {
+            shared.fail_branches(&format!("the volume store could not be flushed ({error})"));
+        }
+    }
+}
+
+/// A file that says that writes were lost before that is written down elsewhere. It has its block from the beginning
+/// and is overwritten in place, because the disk may be full when it is needed.
+#[derive(Debug)]
+pub(crate) struct Marker(fs::File);
+
+impl Marker {
+    const LENGTH: usize = 512;
+
+    /// Opens the marker; with what it says, if it was set.
+    pub(crate) fn open(path: &Path) -> Result<(Marker, Option<String>), EngineError> {
+        let fail = |error: io::Error| io_error("open", path, &error);
+        let mut file = private(fs::OpenOptions::new().read(true).write(true)).open(path).map_err(fail)?;
+        let mut text = Vec::new();
+        io::Read::read_to_end(&mut file, &mut text).map_err(fail)?;
+        let marker = Marker(file);
+        if text.len() != Marker::LENGTH {
+            marker.clear()?;
+        }
+        let said = String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned();
+        Ok((marker, Some(said).filter(|said| !said.is_empty())))
+    }
+
+    pub(crate) fn set(&self, text: &str) -> Result<(), EngineError> {
+        let mut block = [0; Marker::LENGTH];
+        let length = text.len().min(Marker::LENGTH);
+        block[..length].copy_from_slice(&text.as_bytes()[..length]);
+        let write = || {
+            self.0.write_all_at(&block, 0)?;
+            self.0.sync_data()
+        };
+        write().map_err(|error: io::Error| io_error("write", Path::new("lost-writes"), &error))
+    }
+
+    pub(crate) fn clear(&self) -> Result<(), EngineError> {
+        self.set("")
+    }
+}
+
+impl Shared {
+    /// Looks whether the volume store lost writes. If so, every branch is `failed` from now on.
+    ///
+    /// # Errors
+    /// When it did: no branch is given out on top of it.
+    pub(crate) fn check_writes(&self) -> Result<(), EngineError> {
+        let Some(what) = self.workshop.store.lost_writes() else { return Ok(()) };
+        self.fail_branches(&what);
+        Err(EngineError::new(Kind::Unavailable, "writes_lost", format!("{what}; {}", self.way_on())))
+    }
+
+    fn way_on(&self) -> String {
+        format!(
+            "make room on the disk that holds {}, restart the daemon if its volume store is read-only, then reset or destroy the branches that failed",
+            self.workshop.home.root().display()
+        )
+    }
+
+    /// Takes every branch for damaged: which of them a lost write belonged to, nobody can tell. What is leased stays
+    /// as it is for whoever wants to look at it; what is ready goes.
+    fn fail_branches(&self, what: &str) {
+        let problem = format!("{what}, and the branch may lack what it acknowledged; {}", self.way_on());
+        tracing::error!("{problem}");
+        // First, and without needing a block of a disk that may be full.
+        let mut written = self.marker.set(&problem);
+        let mut stopped = Vec::new();
+        let drained;
+        {
+            let mut state = self.state();
+            for lease in state.leases.values_mut().filter(|lease| lease.record.problem.is_none()) {
+                lease.record.problem = Some(problem.clone());
+                lease.problem = Some(problem.clone());
+                written = written.and_then(|()| self.journal.put(&lease.record));
+                stopped.push(Arc::clone(&lease.branch));
+            }
+            let sources: Vec<String> = state.pools.generations.keys().cloned().collect();
+            drained = sources.iter().any(|source| !state.pools.broken.contains_key(source));
+            for source in sources {
+                state.pools.drain(&source);
+                state.pools.broken.insert(source.clone(), problem.clone());
+                state.fail_waiters(&source);
+            }
+        }
+        let failed = stopped.len();
+        if failed == 0 && !drained {
+            return;
+        }
+        parallel(4, stopped, |branch| {
+            branch.retire();
+            branch.kill();
+        });
+        let logged = self.audit("writes_lost", json!({ "what": what, "failed": failed }));
+        match written.and(logged) {
+            Ok(()) => {
+                self.workshop.store.told();
+                if let Err(error) = self.marker.clear() {
+                    tracing::warn!(%error, "the next daemon takes all branches for damaged once more");
+                }
+            }
+            // Not written down: the next look finds the same, and so does the next daemon.
+            Err(error) => tracing::error!(%error, "that branches failed could not be written down"),
+        }
+        self.wake.wake();
+    }
+}
+
+/// Cuts every log of a directory that has grown too large; its server goes on appending to it.
+fn cut_logs(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        if is_log && entry.metadata().is_ok_and(|it| it.is_file() && it.len() > LOG_MAX) {
+            if let Err(error) = cut(&path) {
+                tracing::warn!(%error, log = %path.display(), "a large log could not be cut");
+            }
+        }
+    }
+}
+
+fn cut(path: &Path) -> io::Result<()> {
+    use std::io::{Read, Seek, SeekFrom, Write};
+    let mut file = fs::OpenOptions::new().read(true).append(true).open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_KEPT)))?;
+    let mut tail = Vec::new();
+    file.take(LOG_KEPT).read_to_end(&mut tail)?;
+    let mut file = fs::OpenOptions::new().append(true).open(path)?;
+    file.set_len(0)?;
+    file.write_all(format!("(the daemon cut this log at {LOG_MAX} bytes; its end was:)\n").as_bytes())?;
+    file.write_all(&tail)
+}
