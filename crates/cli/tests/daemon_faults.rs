@@ -223,3 +223,94 @@ async fn a_user_who_may_not_mount_gets_plain_copies_and_is_told() {
     daemon.stop().await.expect("it stops in order");
     assert_eq!(home.left_overs(), Vec::<String>::new());
 }
+
+/// What each user of a machine with a group `duramen` gets; runs in a mount namespace with users of its own, because the
+/// machine's are none of a test's business. Prints one line a question.
+const USERS: &str = r#"
+set -eu
+mount --bind "$1/group" /etc/group; mount --bind "$1/passwd" /etc/passwd
+export DURAMEN_HOME="$1/home"
+"$1/duramen" serve --volume-size 1G >"$1/serve.log" 2>&1 &
+trap 'kill $! 2>/dev/null || true; wait' EXIT
+for i in $(seq 300); do "$1/duramen" status >/dev/null 2>&1 && break; sleep 0.1; done
+"$1/duramen" source add app --script "$1/app.sql" --hot read-write=1 >/dev/null
+"$1/duramen" branch create try --source app >/dev/null
+ask() { # ask WHO WHAT COMMAND...
+  local who=$1 what=$2; shift 2
+  case $who in
+    root) set -- "$@" ;;
+    server) set -- setpriv --reuid postgres --regid 64999 --clear-groups "$@" ;;
+    *) set -- setpriv --reuid "$who" --regid "$(id -g "$who")" --init-groups "$@" ;;
+  esac
+  if said=$("$@" 2>&1); then echo "$who $what yes"; else echo "$who $what no: $said"; fi
+}
+url=$("$1/duramen" branch url try)
+for who in root alice mallory server; do
+  ask $who url "$1/duramen" branch url try
+  ask $who enter psql "$url" -Atc 'select x from t'
+  ask $who administer "$1/duramen" branch url --administrator try
+  ask $who import "$1/duramen" source add stolen --script /etc/shadow
+  ask $who key cat "$1/home/key"
+done
+ask alice stop "$1/duramen" stop
+ask alice destroy "$1/duramen" branch destroy try
+"$1/duramen" stop >/dev/null; wait
+"#;
+
+/// Members of the system group `duramen` hold branches and do nothing else; others, and a server that runs with that
+/// group so that it can pass, do not even that.
+#[test]
+fn members_of_the_group_hold_branches_and_nothing_else() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let home = Home::new();
+    let dir = home.beside("users");
+    fs::create_dir(&dir).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+    let at = |name: &str| dir.join(name);
+    fs::write(at("group"), fs::read_to_string("/etc/group").unwrap() + "duramen:x:64999:alice\n").unwrap();
+    let users = "alice:x:64001:64001::/:/bin/sh\nmallory:x:64002:64002::/:/bin/sh\n";
+    fs::write(at("passwd"), fs::read_to_string("/etc/passwd").unwrap() + users).unwrap();
+    fs::write(at("app.sql"), "create table t as select 7 as x;").unwrap();
+    // Reached by everybody, wherever the build lies.
+    fs::copy(EXE, at("duramen")).unwrap();
+    let packages = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/setup");
+    let usual = Command::new(packages).arg("--print-home").output().unwrap().stdout;
+    let usual = PathBuf::from(String::from_utf8(usual).unwrap().trim()).join("packages");
+    fs::create_dir(at("home")).unwrap();
+    std::os::unix::fs::symlink(usual, at("home/packages")).unwrap();
+    let output = Command::new("unshare")
+        .args(["--mount", "bash", "-c", USERS, "users"])
+        .arg(&dir)
+        .output()
+        .expect("unshare");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let log = fs::read_to_string(at("serve.log")).unwrap_or_default();
+    assert!(output.status.success(), "{said}{}\n{log}", String::from_utf8_lossy(&output.stderr));
+    let answer = |question: &str| {
+        let found = said.lines().find_map(|line| line.strip_prefix(question));
+        found.unwrap_or_else(|| panic!("no answer to {question:?}: {said}")).trim().to_owned()
+    };
+    for question in
+        ["root url", "root enter", "root administer", "root key", "alice url", "alice enter", "alice destroy"]
+    {
+        assert_eq!(answer(question), "yes", "{question}");
+    }
+    for question in
+        ["alice administer", "alice import", "alice stop", "server url", "server administer", "server import"]
+    {
+        assert!(answer(question).contains("is for the daemon's user"), "{question}: {}", answer(question));
+    }
+    for question in [
+        "alice key",
+        "mallory url",
+        "mallory enter",
+        "mallory administer",
+        "mallory import",
+        "mallory key",
+        "server key",
+    ] {
+        assert!(answer(question).contains("ermission denied"), "{question}: {}", answer(question));
+    }
+}
