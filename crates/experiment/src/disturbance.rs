@@ -65,7 +65,7 @@ impl<'a> Takes<'a> {
 
     fn is_whole(&self, scale: &'a str, quad: u32) -> bool {
         let runs = self.runs(scale, quad);
-        let has = |place| runs.iter().any(|sample| sample.place == place && sample.failure.is_none());
+        let has = |place| runs.iter().any(|sample| sample.place == place && sample.has_figures());
         (0..PLACES).all(has)
     }
 

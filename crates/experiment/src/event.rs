@@ -180,7 +180,7 @@ pub struct Sample {
     pub place: u32,
     /// Which side was run.
     pub side: Side,
-    /// What it printed, and `wall_s`, `cpu_s` of the whole process where it printed none of that name.
+    /// What it printed, and `wall_s`, `cpu_s` of the whole process.
     pub metrics: Metrics,
     /// The load average of the last minute when it began.
     pub load: f64,
@@ -190,6 +190,16 @@ pub struct Sample {
     pub pinned: Option<Vec<usize>>,
     /// Why there are no figures: how the command failed.
     pub failure: Option<String>,
+    /// Why it counts for nothing although the command succeeded: a figure had two values, or what was built was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
+}
+
+impl Sample {
+    /// Whether there is anything to compare: the command succeeded, and what it printed counts.
+    pub fn has_figures(&self) -> bool {
+        self.failure.is_none() && self.invalid.is_none()
+    }
 }
 
 /// What a sample belongs to.

@@ -1,21 +1,25 @@
 //! How figures are read from what a command prints, and when they are believed.
 //!
-//! A reader gives finite numbers only. What was printed as `NaN`, `inf` or no number at all is left out, and
-//! takes an earlier figure of the same name with it: [`sane`] then finds it missing.
+//! A reader gives finite numbers only. What was printed as `NaN`, `inf` or no number at all is left out: [`sane`] then
+//! finds it missing. A figure has one value in a run: two, whichever comes last, are none (X5).
 
 mod criterion;
 mod evidence;
 mod go;
 mod hyperfine;
+mod json;
 mod metric;
 mod sane;
+
+pub(crate) use json::strict;
 
 pub use sane::{sane, Insane, FIGURE_MAX};
 
 use crate::event::Metrics;
 use crate::spec::{Reader, NAME_CHARS_MAX};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::fmt;
 
 /// The figure for the time that the whole command took, in seconds, where it printed none of that name.
 pub const WALL: &str = "wall_s";
@@ -26,8 +30,11 @@ pub const CPU: &str = "cpu_s";
 /// The most figures of a run.
 pub const FIGURES_MAX: usize = 1_000;
 
-/// In so many places of a text a JSON document is looked for.
-const OBJECTS_TRIED: usize = 100;
+/// So many places of a text may look like the beginning of a JSON document and be none.
+const NO_OBJECTS_MAX: usize = 100;
+
+/// How many characters of a value an error shows.
+const SHOWN_CHARS: usize = 40;
 
 /// Names that mean something else to those who read our documents as JavaScript objects.
 const DENIED: [&str; 3] = ["__proto__", "constructor", "prototype"];
@@ -58,13 +65,34 @@ pub enum ReadError {
         /// What is wrong.
         what: String,
     },
-    /// Two different things have the same name.
+    /// A figure has two values: the run could choose, and so could what is measured.
     #[error(
-        "there are two results of the name `{name}`: run one of them only, or give them names of their own"
+        "there are two values of the figure `{name}`, {first} and {second}: a run has one value of each; print it \
+         once, or give different things different names"
     )]
     Duplicate {
         /// The name.
         name: String,
+        /// The value that came first, as it was printed.
+        first: String,
+        /// The one that came after it.
+        second: String,
+    },
+    /// Go printed more or fewer lines of a benchmark than it was asked for.
+    #[error(
+        "there are {found} values of the figure `{name}` ({values}), where `measure.command` asks for {wanted} with \
+         `-count`: a run has one value of each, or the mean of as many as the command asks for; write `-count N` into \
+         `measure.command` itself"
+    )]
+    Count {
+        /// The name.
+        name: String,
+        /// How many there are.
+        found: usize,
+        /// How many there should be.
+        wanted: usize,
+        /// The first of them.
+        values: String,
     },
     /// There are more figures than [`FIGURES_MAX`].
     #[error(
@@ -75,11 +103,13 @@ pub enum ReadError {
 
 /// Reads the figures of one run.
 ///
+/// `command` is what printed it: how often Go was to run each benchmark is said there (`-count`).
+///
 /// # Errors
 /// [`ReadError::Nothing`] when there is no figure, which is as it should be where a spec names [`WALL`] and [`CPU`]
 /// only. After any other error the run counts for nothing, these two included: the output says that something
-/// failed, is not of the reader's format, has two results of the same name, or too many.
-pub fn read(reader: Reader, text: &str) -> Result<Metrics, ReadError> {
+/// failed, is not of the reader's format, has two values of a figure, or too many figures.
+pub fn read(reader: Reader, command: &str, text: &str) -> Result<Metrics, ReadError> {
     let mut figures = Figures::default();
     let looks_for = match reader {
         Reader::Metric => {
@@ -91,7 +121,7 @@ pub fn read(reader: Reader, text: &str) -> Result<Metrics, ReadError> {
             "lines `NAME time: [low estimate high]`"
         }
         Reader::Go => {
-            go::read(text, &mut figures)?;
+            go::read(command, text, &mut figures)?;
             "lines `BenchmarkNAME COUNT VALUE UNIT ...`; did `-bench` match any?"
         }
         Reader::Hyperfine => {
@@ -121,58 +151,75 @@ pub(crate) fn is_name(name: &str) -> bool {
 #[derive(Default)]
 struct Figures {
     metrics: Metrics,
-    seen: BTreeSet<String>,
+    /// As they were printed: also those that are no finite number.
+    seen: BTreeMap<String, String>,
 }
 
 impl Figures {
-    /// Takes the first of a name, and fails at the second.
-    fn put_new(&mut self, name: &str, value: Option<f64>) -> Result<(), ReadError> {
-        if !self.seen.insert(name.to_owned()) {
-            return Err(ReadError::Duplicate { name: name.to_owned() });
-        }
-        self.put(name, value)
-    }
-
-    /// Takes the last of a name; one that is no finite number removes it. What has no fit name is passed
-    /// over.
-    fn put(&mut self, name: &str, value: Option<f64>) -> Result<(), ReadError> {
+    /// Takes a figure, as which `text` was printed. What has no fit name is passed over; one that is no finite number is
+    /// left out.
+    fn put(&mut self, name: &str, value: Option<f64>, text: impl fmt::Display) -> Result<(), ReadError> {
         if !is_name(name) {
             return Ok(());
         }
-        match value.filter(|value| value.is_finite()) {
-            Some(value) => {
-                self.metrics.insert(name.to_owned(), value);
-            }
-            None => {
-                self.metrics.remove(name);
-            }
+        let second: String = text.to_string().chars().take(SHOWN_CHARS).collect();
+        if let Some(first) = self.seen.get(name).cloned() {
+            return Err(ReadError::Duplicate { name: name.to_owned(), first, second });
         }
-        if self.metrics.len() > FIGURES_MAX {
+        self.seen.insert(name.to_owned(), second);
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            self.metrics.insert(name.to_owned(), value);
+        }
+        if self.seen.len() > FIGURES_MAX {
             return Err(ReadError::TooMany);
         }
         Ok(())
     }
-}
 
-/// The first JSON object in a text that has this key and begins a line; other lines may stand before and
-/// after it.
-fn object(reader: Reader, key: &str, text: &str) -> Result<Value, ReadError> {
-    let mut wrong = format!("there is no JSON object with `{key}` in it");
-    let mut from = 0;
-    for _ in 0..OBJECTS_TRIED {
-        let Some(start) = object_start(text, from) else { break };
-        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
-        match values.next() {
-            Some(Ok(value)) if value.get(key).is_some() => return Ok(value),
-            Some(Ok(_)) => from = start + values.byte_offset(),
-            Some(Err(error)) => {
-                wrong = error.to_string();
-                from = start + 1;
-            }
-            None => break,
+    /// Takes a number.
+    fn put_number(&mut self, name: &str, value: Option<f64>) -> Result<(), ReadError> {
+        match value {
+            Some(number) => self.put(name, value, number),
+            None => self.put(name, None, "none"),
         }
     }
-    Err(ReadError::Malformed { reader, what: wrong })
+}
+
+/// All JSON objects in a text that have this key and begin a line; other lines may stand between them.
+fn objects(reader: Reader, key: &str, text: &str) -> Result<Vec<Value>, ReadError> {
+    let mut wrong = format!("there is no JSON object with `{key}` in it");
+    let (mut found, mut from, mut failed) = (Vec::new(), 0, 0);
+    while let Some(start) = object_start(text, from) {
+        let (value, length) = strict(&text[start..]);
+        match value {
+            Ok(value) => {
+                from = start + length;
+                if value.get(key).is_some() {
+                    found.push(value);
+                }
+            }
+            // A key that stands twice: what comes after it makes that no better.
+            Err(error) if error.is_data() => {
+                return Err(ReadError::Malformed { reader, what: error.to_string() });
+            }
+            Err(error) => {
+                wrong = error.to_string();
+                from = start + 1;
+                failed += 1;
+                if failed > NO_OBJECTS_MAX {
+                    // What comes after might be another document, with other figures.
+                    let what = format!(
+                        "more than {NO_OBJECTS_MAX} lines begin as a JSON object and are none: {wrong}"
+                    );
+                    return Err(ReadError::Malformed { reader, what });
+                }
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(ReadError::Malformed { reader, what: wrong });
+    }
+    Ok(found)
 }
 
 /// The place of the first `{` from `from` on that has only spaces before it in its line.

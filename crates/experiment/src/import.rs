@@ -57,8 +57,7 @@ pub fn autoresearch(text: &str, file: &str) -> Result<Vec<Event>, ImportError> {
         if line.len() > LINE_BYTES_MAX {
             return Err(wrong(format!("it is longer than {LINE_BYTES_MAX} bytes")));
         }
-        let row: Map<String, Value> =
-            serde_json::from_str(line).map_err(|error| wrong(format!("it is no JSON object ({error})")))?;
+        let row = object(line).map_err(|error| wrong(format!("it is no JSON object ({error})")))?;
         match row.get("type").and_then(Value::as_str) {
             Some("config") => {
                 let name = row.get("metricName").and_then(Value::as_str).map(str::trim);
@@ -76,6 +75,16 @@ pub fn autoresearch(text: &str, file: &str) -> Result<Vec<Event>, ImportError> {
         return Err(ImportError::Empty { file: file.to_owned() });
     }
     Ok(events)
+}
+
+/// A line as an object in which no key stands twice: nothing else follows it.
+fn object(line: &str) -> Result<Map<String, Value>, String> {
+    let (value, length) = figures::strict(line);
+    match value.map_err(|error| error.to_string())? {
+        Value::Object(row) if line[length..].trim().is_empty() => Ok(row),
+        Value::Object(_) => Err("something follows it".to_owned()),
+        _ => Err("it is another value".to_owned()),
+    }
 }
 
 fn result(row: &Map<String, Value>, metric: &str, run: u64, file: &str) -> Result<Event, String> {
@@ -98,7 +107,11 @@ fn result(row: &Map<String, Value>, metric: &str, run: u64, file: &str) -> Resul
         Some(value) => {
             let value =
                 value.as_f64().ok_or_else(|| format!("its `metric` is {value}, which is no number"))?;
-            metrics.insert(metric.to_owned(), value);
+            if let Some(other) = metrics.insert(metric.to_owned(), value).filter(|other| *other != value) {
+                return Err(format!(
+                    "there are two values of the figure `{metric}`, {value} in `metric` and {other} in `metrics`"
+                ));
+            }
         }
     }
     Ok(Event::Imported {

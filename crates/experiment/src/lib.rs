@@ -28,6 +28,7 @@ pub mod git;
 pub mod import;
 pub mod invariant;
 pub mod log;
+mod outputs;
 pub mod report;
 pub mod run;
 pub mod schedule;

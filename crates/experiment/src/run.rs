@@ -117,6 +117,8 @@ pub struct Ran {
     pub stderr: String,
     /// How many bytes of its outputs were left out, both together.
     pub omitted: u64,
+    /// How many of them were of its standard output.
+    pub stdout_omitted: u64,
     /// From just before it was started until it had ended.
     pub wall: Duration,
     /// The CPU time, user and system, of the command and of all below it that was waited for.
@@ -141,6 +143,7 @@ pub fn run(job: &Job, cancelled: &dyn Fn() -> bool) -> Ran {
         stdout: String::new(),
         stderr: String::new(),
         omitted: 0,
+        stdout_omitted: 0,
         wall: Duration::ZERO,
         cpu: Duration::ZERO,
         load: machine::load(),
@@ -207,6 +210,7 @@ fn attempt(job: &Job, cancelled: &dyn Fn() -> bool, ran: &mut Ran) -> io::Result
     ran.stdout = String::from_utf8_lossy(&out).into_owned();
     ran.stderr = String::from_utf8_lossy(&err).into_owned();
     ran.omitted = out_omitted + err_omitted;
+    ran.stdout_omitted = out_omitted;
     Ok(())
 }
 

@@ -67,7 +67,7 @@ impl fmt::Display for Why {
         match self {
             Self::Series => f.write_str("it belongs to the series itself, which no try may change"),
             Self::Figures => f.write_str("figures are read from it, so no try may bring it along"),
-            Self::OffLimits(glob) => write!(f, "it is off limits by `{glob}`"),
+            Self::OffLimits(glob) => write!(f, "it is off limits by `{glob}` of `scope.off_limits`"),
             Self::NotAllowed => f.write_str("no glob of `scope.allow` matches it"),
             Self::NoPath => f.write_str("it is no path within the repository"),
         }

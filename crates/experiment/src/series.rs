@@ -12,6 +12,7 @@ mod confirm;
 mod decide;
 mod error;
 mod export;
+mod guard;
 mod measure;
 mod note;
 mod outcome;
@@ -36,6 +37,8 @@ use crate::{
 };
 use error::fail;
 use std::{
+    cell::RefCell,
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -79,6 +82,8 @@ pub struct Series<'a> {
     log: Log,
     state: State,
     cut: Option<Cut>,
+    /// The worktrees with a build that this process knows.
+    watched: RefCell<BTreeMap<PathBuf, guard::Watched>>,
 }
 
 /// The segment that is under way, with its spec read.
@@ -141,7 +146,17 @@ impl<'a> Series<'a> {
         if let Some(cut) = &cut {
             (options.progress)(&cut.to_string());
         }
-        Ok(Series { folder, inside, work: work.to_owned(), options, repository, log, state, cut })
+        Ok(Series {
+            folder,
+            inside,
+            work: work.to_owned(),
+            options,
+            repository,
+            log,
+            state,
+            cut,
+            watched: RefCell::default(),
+        })
     }
 
     /// What the series has come to.

@@ -2,6 +2,7 @@
 
 mod check;
 mod error;
+mod guarded;
 mod read;
 mod template;
 
@@ -10,6 +11,7 @@ pub use check::{
     QUADS_MAX, QUADS_MIN, TIMEOUT_S_MAX, WARMUPS_MAX,
 };
 pub use error::SpecError;
+pub use guarded::OFF_LIMITS;
 pub use read::BYTES_MAX;
 
 use serde::{Deserialize, Serialize};
@@ -94,6 +96,10 @@ pub struct Measure {
     /// Read the figures from this file of the worktree, and not from what is printed.
     #[serde(default)]
     pub file: Option<String>,
+    /// Globs of files of the worktree that runs may change, such as a database that the build makes and every run writes
+    /// to. Runs may add files anywhere; what was there after the build may change only here.
+    #[serde(default)]
+    pub scratch: Vec<String>,
     /// Quads of ABBA a try and scale.
     #[serde(default = "Measure::quads")]
     pub quads: u32,
@@ -131,14 +137,14 @@ impl Measure {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reader {
-    /// Lines `METRIC name=value`; the last of a name counts.
+    /// Lines `METRIC name=value`, one of each name.
     #[default]
     Metric,
     /// What criterion prints, `NAME  time: [low estimate high]`: the estimate in seconds under `NAME`, and
     /// where there is a throughput, elements or bytes a second under `NAME/thrpt`.
     Criterion,
     /// What `go test -bench` prints; figures are `NAME/UNIT`, with and without the `-N` that Go adds for
-    /// `GOMAXPROCS`. Several lines of the same benchmark (`-count`) are averaged.
+    /// `GOMAXPROCS`. As many lines of a benchmark as the command asks for (`-count N`) are averaged.
     Go,
     /// hyperfine's `--export-json`; figures are `COMMAND/mean`, `/median`, `/min`, `/max`, `/stddev`, `/user`
     /// and `/system` in seconds, and just `mean` and so on if there is one command only.
@@ -272,15 +278,28 @@ pub struct Invariant {
 }
 
 /// What may be changed.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scope {
     /// Globs of files that may be changed; none means all. What they match is in [`crate::scope`].
     #[serde(default)]
     pub allow: Vec<String>,
-    /// Globs of files that may not, allowed or not. The series' own folder never may.
-    #[serde(default)]
+    /// Globs of files that may not, allowed or not. The series' own folder never may. Where the spec does not say, they
+    /// are [`OFF_LIMITS`] and the scripts that its commands name.
+    #[serde(default = "Scope::off_limits")]
     pub off_limits: Vec<String>,
+}
+
+impl Scope {
+    fn off_limits() -> Vec<String> {
+        OFF_LIMITS.iter().map(|(_, glob)| (*glob).to_owned()).collect()
+    }
+}
+
+impl Default for Scope {
+    fn default() -> Self {
+        Self { allow: Vec::new(), off_limits: Self::off_limits() }
+    }
 }
 
 /// How much may be spent.

@@ -82,6 +82,21 @@ fn imported_rows_survive_our_log() {
 }
 
 #[test]
+fn x5_a_row_has_one_value_of_a_figure() {
+    for row in [
+        "{\"status\":\"keep\",\"metric\":4.5,\"metrics\":{\"metric\":3.5}}",
+        "{\"status\":\"keep\",\"metric\":4.5,\"metric\":3.5}",
+        "{\"status\":\"keep\",\"metric\":1,\"metrics\":{\"rows\":4.5,\"rows\":3.5}}",
+    ] {
+        let told = autoresearch(row, "log.jsonl").expect_err("two values").to_string();
+        assert!(told.contains("log.jsonl:1") && told.contains("two values"), "{told}");
+        assert!(told.contains("4.5") && told.contains("3.5"), "{told}");
+    }
+    let same = "{\"status\":\"keep\",\"metric\":4.5,\"metrics\":{\"metric\":4.5}}";
+    assert_eq!(rows(same, "x")[0].2, metrics(&[("metric", 4.5)]));
+}
+
+#[test]
 fn what_is_no_log_is_refused_with_its_line() {
     let cases = [
         ("{\"status\":\"keep\",\"metric\":1}\nplain text\n", 2, "no JSON object"),
@@ -90,6 +105,7 @@ fn what_is_no_log_is_refused_with_its_line() {
         ("{\"run\":1,\"metric\":1}\n", 1, "no `status`"),
         ("\n\n{\"status\":\"keep\",\"metric\":\"fast\"}\n", 3, "no number"),
         ("{\"status\":\"keep\",\"metric\":1,\"metrics\":[1]}\n", 1, "no object"),
+        ("{\"status\":\"keep\",\"metric\":1}{}\n", 1, "something follows"),
         ("{\"status\":\"keep\",\"metric\":1}\n{\"status\":\"keep\",\"met", 2, "no JSON object"),
     ];
     for (text, wanted_line, wanted) in cases {

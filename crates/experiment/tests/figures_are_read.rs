@@ -7,8 +7,11 @@ use duramen_experiment::spec::Reader;
 use duramen_measure::evidence::{Evidence, Measurement};
 use duramen_measure::host::Host;
 
+/// The command that the outputs are of.
+const COMMAND: &str = "./bench";
+
 fn figures(reader: Reader, text: &str) -> Metrics {
-    read(reader, text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    read(reader, COMMAND, text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 fn names(metrics: &Metrics) -> Vec<&str> {
@@ -21,9 +24,8 @@ fn assert_near(value: f64, wanted: f64) {
 }
 
 #[test]
-fn of_metric_lines_the_last_of_a_name_counts() {
-    let text =
-        "building\nMETRIC write_ms=12.5\nMETRIC\trows=1000\r\nMETRIC write_ms=11e0  \nMETRIC a.b-c/d_E9=-3\n\
+fn metric_lines_name_a_figure_and_its_value() {
+    let text = "building\nMETRIC\trows=1000\r\nMETRIC write_ms=11e0  \nMETRIC a.b-c/d_E9=-3\n\
                 METRIC t_\u{b5}s=4\nMETRIC u_\u{3bc}s=5";
     let metrics = figures(Reader::Metric, text);
     assert_eq!(names(&metrics), ["a.b-c/d_E9", "rows", "t_\u{b5}s", "u_\u{3bc}s", "write_ms"]);
@@ -89,8 +91,9 @@ fn criterion_units_are_known_or_left_out() {
 
 #[test]
 fn go_gives_every_unit_with_and_without_procs() {
-    let metrics = figures(Reader::Go, include_str!("fixtures/go-benchmem-count.txt"));
+    let text = include_str!("fixtures/go-benchmem-count.txt");
     // Two runs of each (`-count 2`) are averaged.
+    let metrics = read(Reader::Go, "go test -bench . -benchmem -count 2", text).expect("figures");
     assert_eq!(metrics["BenchmarkAppend/rows=100-2/ns/op"], (8553.0 + 10704.0) / 2.0);
     assert_eq!(metrics["BenchmarkAppend/rows=100/ns/op"], (8553.0 + 10704.0) / 2.0);
     assert_eq!(metrics["BenchmarkAppend/rows=10000/rows"], 10000.0);
@@ -116,7 +119,7 @@ fn a_short_name_never_stands_for_two_benchmarks() {
 
 #[test]
 fn go_says_that_it_failed() {
-    let failed = |text: &str| match read(Reader::Go, text) {
+    let failed = |text: &str| match read(Reader::Go, COMMAND, text) {
         Err(ReadError::Failed { what }) => what,
         other => panic!("{other:?}\n{text}"),
     };
@@ -127,7 +130,7 @@ fn go_says_that_it_failed() {
     // Words of a log are no failure.
     assert_eq!(figures(Reader::Go, &format!("FAILOVER in 3 s\nno panic: all is well\n{good}")).len(), 2);
     assert!(matches!(
-        read(Reader::Go, include_str!("fixtures/go-none.txt")),
+        read(Reader::Go, COMMAND, include_str!("fixtures/go-none.txt")),
         Err(ReadError::Nothing { reader: Reader::Go, .. })
     ));
 }
@@ -135,7 +138,9 @@ fn go_says_that_it_failed() {
 #[test]
 fn one_benchmark_in_two_packages_is_refused() {
     let text = "pkg: a\nBenchmarkX-2 \t10\t5 ns/op\npkg: b\nBenchmarkX-2 \t10\t9 ns/op\n";
-    assert!(matches!(read(Reader::Go, text), Err(ReadError::Duplicate { name }) if name == "BenchmarkX-2"));
+    assert!(
+        matches!(read(Reader::Go, COMMAND, text), Err(ReadError::Duplicate { name, .. }) if name == "BenchmarkX-2")
+    );
 }
 
 #[test]
@@ -159,17 +164,17 @@ fn hyperfine_may_print_around_its_document() {
 
 #[test]
 fn hyperfine_ignores_no_failure() {
-    let failed = read(Reader::Hyperfine, include_str!("fixtures/hyperfine-failing.json"));
+    let failed = read(Reader::Hyperfine, COMMAND, include_str!("fixtures/hyperfine-failing.json"));
     assert!(matches!(&failed, Err(ReadError::Failed { what }) if what.contains("status 3")), "{failed:?}");
     let one = include_str!("fixtures/hyperfine-one.json");
     let killed = one.replacen("        0,", "        null,", 1);
-    let failed = read(Reader::Hyperfine, &killed);
+    let failed = read(Reader::Hyperfine, COMMAND, &killed);
     assert!(matches!(&failed, Err(ReadError::Failed { what }) if what.contains("signal")), "{failed:?}");
     // A single run has no deviation.
     let single = "{\"results\":[{\"command\":\"x\",\"mean\":1.5,\"stddev\":null,\"median\":1.5}]}";
     assert_eq!(names(&figures(Reader::Hyperfine, single)), ["mean", "median", "x/mean", "x/median"]);
     let twice = single.replace("}]", "},{\"command\":\"x\",\"mean\":2}]");
-    assert!(matches!(read(Reader::Hyperfine, &twice), Err(ReadError::Duplicate { .. })));
+    assert!(matches!(read(Reader::Hyperfine, COMMAND, &twice), Err(ReadError::Duplicate { .. })));
 }
 
 fn evidence() -> Evidence {
@@ -194,7 +199,7 @@ fn evidence_that_failed_gives_nothing() {
     let mut failed = evidence();
     failed.check("every row is there", false, "999 of 1000");
     failed.finish();
-    let refused = read(Reader::Evidence, &failed.to_json().expect("JSON"));
+    let refused = read(Reader::Evidence, COMMAND, &failed.to_json().expect("JSON"));
     assert!(
         matches!(&refused, Err(ReadError::Failed { what }) if what.contains("999 of 1000")),
         "{refused:?}"
@@ -202,17 +207,17 @@ fn evidence_that_failed_gives_nothing() {
     let mut invalid = evidence();
     invalid.invalidate("nothing was forked");
     assert!(matches!(
-        read(Reader::Evidence, &invalid.to_json().expect("JSON")),
+        read(Reader::Evidence, COMMAND, &invalid.to_json().expect("JSON")),
         Err(ReadError::Failed { .. })
     ));
     let mut twice = evidence();
     twice.measurements.push(Measurement::scalar("fork", "ms", 1.0));
     assert!(matches!(
-        read(Reader::Evidence, &twice.to_json().expect("JSON")),
+        read(Reader::Evidence, COMMAND, &twice.to_json().expect("JSON")),
         Err(ReadError::Duplicate { .. })
     ));
     let later = evidence().to_json().expect("JSON").replace("duramen.evidence/1", "duramen.evidence/2");
-    let refused = read(Reader::Evidence, &later);
+    let refused = read(Reader::Evidence, COMMAND, &later);
     assert!(
         matches!(&refused, Err(ReadError::Malformed { what, .. }) if what.contains("evidence/2")),
         "{refused:?}"
@@ -223,25 +228,88 @@ fn evidence_that_failed_gives_nothing() {
 fn what_is_no_output_of_a_tool_is_refused() {
     for reader in [Reader::Metric, Reader::Criterion, Reader::Go] {
         for text in ["", "\n\n", "hello", "METRIC", "Benchmark", "time:", "\u{fffd}\u{fffd}"] {
-            assert!(matches!(read(reader, text), Err(ReadError::Nothing { .. })), "{reader:?} {text}");
+            assert!(
+                matches!(read(reader, COMMAND, text), Err(ReadError::Nothing { .. })),
+                "{reader:?} {text}"
+            );
         }
     }
     for reader in [Reader::Hyperfine, Reader::Evidence] {
         for text in ["", "{", "{}", "[]", "null", "{\"results\":3,\"schema\":3}", "x {\"results\":[]}"] {
-            assert!(matches!(read(reader, text), Err(ReadError::Malformed { .. })), "{reader:?} {text}");
+            assert!(
+                matches!(read(reader, COMMAND, text), Err(ReadError::Malformed { .. })),
+                "{reader:?} {text}"
+            );
         }
     }
-    assert!(matches!(read(Reader::Hyperfine, "{\"results\":[]}"), Err(ReadError::Nothing { .. })));
+    assert!(matches!(read(Reader::Hyperfine, COMMAND, "{\"results\":[]}"), Err(ReadError::Nothing { .. })));
     let cut = include_str!("fixtures/hyperfine-two.json");
-    assert!(matches!(read(Reader::Hyperfine, &cut[..cut.len() / 2]), Err(ReadError::Malformed { .. })));
+    assert!(matches!(
+        read(Reader::Hyperfine, COMMAND, &cut[..cut.len() / 2]),
+        Err(ReadError::Malformed { .. })
+    ));
     let deep = format!("{{\"results\":{}", "[".repeat(100_000));
-    assert!(matches!(read(Reader::Hyperfine, &deep), Err(ReadError::Malformed { .. })));
+    assert!(matches!(read(Reader::Hyperfine, COMMAND, &deep), Err(ReadError::Malformed { .. })));
 }
 
 #[test]
 fn there_are_so_many_figures_and_no_more() {
     let lines = |count: usize| -> String { (0..count).map(|n| format!("METRIC x{n}={n}\n")).collect() };
     assert_eq!(figures(Reader::Metric, &lines(FIGURES_MAX)).len(), FIGURES_MAX);
-    assert_eq!(read(Reader::Metric, &lines(FIGURES_MAX + 1)), Err(ReadError::TooMany));
+    assert_eq!(read(Reader::Metric, COMMAND, &lines(FIGURES_MAX + 1)), Err(ReadError::TooMany));
     assert_eq!(names(&figures(Reader::Metric, &format!("METRIC {}=1\nMETRIC x=1", "y".repeat(201)))), ["x"]);
+}
+
+#[test]
+fn x5_a_figure_has_one_value_in_a_run() {
+    let told = |reader: Reader, command: &str, text: &str| match read(reader, command, text) {
+        Err(error) => error.to_string(),
+        Ok(metrics) => panic!("{reader:?} takes one of two values: {metrics:?}\n{text}"),
+    };
+    let criterion = "a  time: [1 ms 2 ms 3 ms]\na  time: [1 ms 1.5 ms 3 ms]\n";
+    let hyperfine = "{\"results\":[{\"command\":\"x\",\"mean\":1.5}]}";
+    let within = "{\"results\":[{\"command\":\"x\",\"mean\":1.5,\"mean\":0.5}]}";
+    let evidence = evidence().to_json().expect("JSON");
+    let quicker = evidence.replace("2.5", "0.5");
+    assert_ne!(evidence, quicker);
+    for (reader, text, name, first, second) in [
+        (Reader::Metric, "METRIC t=12.5\nMETRIC rows=1\nMETRIC t=1e-3\n", "t", "12.5", "1e-3"),
+        (Reader::Metric, "METRIC t=12.5\nMETRIC t=12.5\n", "t", "12.5", "12.5"),
+        (Reader::Metric, "METRIC t=none\nMETRIC t=12.5\n", "t", "none", "12.5"),
+        (Reader::Metric, "METRIC t=12.5\nMETRIC t=NaN\n", "t", "12.5", "NaN"),
+        (Reader::Criterion, criterion, "a", "0.002", "0.0015"),
+        (
+            Reader::Hyperfine,
+            &format!("{hyperfine}\n{}", hyperfine.replace("1.5", "0.5")),
+            "x/mean",
+            "1.5",
+            "0.5",
+        ),
+        (Reader::Hyperfine, within, "mean", "1.5", "0.5"),
+        (Reader::Evidence, &format!("{evidence}\n{quicker}"), "fork", "2.5", "0.5"),
+    ] {
+        let told = told(reader, COMMAND, text);
+        assert!(told.contains(&format!("`{name}`")), "{told}");
+        assert!(told.contains(&format!("{first} and {second}")), "{told}");
+    }
+    // Behind what only looks like documents, too many to look behind.
+    let hidden = format!("{hyperfine}\n{}{}", "{ no JSON\n".repeat(101), hyperfine.replace("1.5", "0.5"));
+    assert!(told(Reader::Hyperfine, COMMAND, &hidden).contains("more than 100 lines"));
+}
+
+#[test]
+fn x5_go_prints_as_many_lines_as_it_was_asked_for() {
+    let line = |value: &str| format!("BenchmarkA-2 \t10\t{value} ns/op\n");
+    let two = line("8") + &line("2");
+    for command in
+        ["go test -bench .", "go test -bench . -count=1", "sh bench.sh", "go test -count 3 -bench ."]
+    {
+        let told = read(Reader::Go, command, &two).expect_err("another line is no better figure").to_string();
+        assert!(told.contains("`BenchmarkA-2/ns/op` (8, 2)") && told.contains("-count"), "{told}");
+    }
+    for command in ["go test -bench . -count 2", "go test -count=1 -test.count=2", "(go test --count=2)"] {
+        assert_eq!(read(Reader::Go, command, &two).expect("figures")["BenchmarkA/ns/op"], 5.0, "{command}");
+    }
+    let twice = "BenchmarkA-2 \t10\t8 ns/op\t2 ns/op\n";
+    assert!(matches!(read(Reader::Go, "go test", twice), Err(ReadError::Count { found: 2, wanted: 1, .. })));
 }

@@ -114,3 +114,111 @@ fn a_glob_that_does_not_parse_is_named() {
     }
     assert!(Rules::new(&spec(&[&"a".repeat(1_001)], &[]), "lab").is_err());
 }
+
+/// What a spec says nothing of.
+fn silent(command: &str, more: &str) -> Rules {
+    let text = format!(
+        "name = 's'\n[measure]\ncommand = \"{command}\"\n{more}\n[primary]\nmetric = 'm'\ndirection = 'lower'\n"
+    );
+    Rules::new(&Spec::parse(&text, Path::new("experiment.toml")).expect("a spec"), "lab").expect("globs")
+}
+
+#[test]
+fn x5_what_measures_and_builds_is_off_limits_where_a_spec_does_not_say() {
+    let bad = [
+        "benches/speed.rs",
+        "crates/core/benches/deep/speed.rs",
+        "tests/all.rs",
+        "src/__tests__/a.js",
+        "bench.sh",
+        "tools/bench_rows.py",
+        "test_rows.py",
+        "rows_test.go",
+        "rows.bench.ts",
+        "rows.test.js",
+        "rows.spec.ts",
+        "testdata/rows.json",
+        "Cargo.toml",
+        "crates/core/Cargo.toml",
+        "Cargo.lock",
+        "build.rs",
+        ".cargo/config.toml",
+        "rust-toolchain.toml",
+        "Makefile",
+        "src/makefile",
+        "rules.mk",
+        "CMakeLists.txt",
+        "configure",
+        "pyproject.toml",
+        "setup.py",
+        "requirements-dev.txt",
+        "conftest.py",
+        "poetry.lock",
+        "package.json",
+        "web/package-lock.json",
+        "vite.config.mjs",
+        "tsconfig.build.json",
+        "go.mod",
+        "go.sum",
+        ".github/workflows/ci.yml",
+        ".gitlab-ci.yml",
+        ".gitignore",
+        "src/.gitattributes",
+    ];
+    let good = [
+        "src/main.rs",
+        "src/attest.rs",
+        "src/latest.py",
+        "src/spec/read.rs",
+        "words.c",
+        "include/words.h",
+        "pkg/rows/rows.go",
+        "lib/index.js",
+        "app.py",
+        "README.md",
+        "src/contest/a.go",
+    ];
+    for rules in [silent("cargo bench", ""), rules_of_template("cargo bench")] {
+        assert_eq!(refused(&rules, &bad), bad);
+        assert_eq!(refused(&rules, &good), Vec::<String>::new());
+    }
+    // Who names a list has that list, and who allows a folder does not allow what measures in it.
+    assert_eq!(refused(&rules(&[], &[]), &bad), Vec::<String>::new());
+    let allowed = silent("cargo bench", "[scope]\nallow = ['src/**', 'Cargo.toml']");
+    assert_eq!(
+        refused(&allowed, &["src/a.rs", "src/tests/a.rs", "Cargo.toml"]),
+        ["src/tests/a.rs", "Cargo.toml"]
+    );
+}
+
+fn rules_of_template(command: &str) -> Rules {
+    let text = Spec::template("rows", command, "ms", Direction::Lower);
+    Rules::new(&Spec::parse(&text, Path::new("experiment.toml")).expect("the template"), "lab")
+        .expect("globs")
+}
+
+#[test]
+fn x5_what_the_commands_run_is_off_limits_too() {
+    for (command, scripts) in [
+        ("sh measure.sh {scale}", &["measure.sh"][..]),
+        ("./tools/measure {scale}", &["tools/measure"]),
+        ("N=1 exec python3 -u tools/rows.py 5.5", &["tools/rows.py"]),
+        ("bash tools/measure", &["tools/measure"]),
+        ("make -s && time ./words | awk -f sums.awk", &["words", "sums.awk"]),
+        ("go test ./store -bench . -run ^$", &[]),
+        ("cargo bench -p core -- --exact rows", &[]),
+        ("/usr/bin/env python ../other/x.py", &[]),
+    ] {
+        let scaled = "[[scale]]\nname = 'a'\nvalue = '1'";
+        for rules in [silent(command, scaled), rules_of_template(command)] {
+            let files =
+                ["measure.sh", "tools/measure", "tools/rows.py", "words", "sums.awk", "store/a.go", "5.5"];
+            assert_eq!(refused(&rules, &files), scripts, "{command}");
+        }
+    }
+    // Unless it is the program itself, and allowed by its name.
+    let own = silent("sh count.sh && sh sums.sh", "[scope]\nallow = ['count.sh', '**/*.sh']");
+    assert_eq!(refused(&own, &["count.sh", "sums.sh"]), ["sums.sh"]);
+    let checked = silent("./a", "build = 'sh make.sh'\n[[check]]\nname = 'c'\ncommand = 'node check.js'");
+    assert_eq!(refused(&checked, &["make.sh", "check.js"]), ["make.sh", "check.js"]);
+}

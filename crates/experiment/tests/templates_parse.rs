@@ -16,7 +16,9 @@ fn a_template_is_a_spec_of_defaults() {
         (spec.measure.reader, spec.budget.clone(), spec.stop.clone()),
         (Reader::Metric, Budget::default(), Stop::default())
     );
-    assert_eq!(spec.scope, Scope::default());
+    assert_eq!(spec.scope.allow, Scope::default().allow);
+    let scripts = &spec.scope.off_limits[Scope::default().off_limits.len()..];
+    assert_eq!(scripts, ["bench.sh"]);
     // Written down or not, the defaults are the same.
     let short = "name = 'rows-1'\n[measure]\ncommand = './bench.sh'\n\
                  [primary]\nmetric = 'write_ms'\ndirection = 'lower'";

@@ -22,11 +22,11 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
             let own = if is_indented { title } else { before };
             own.clone_into(&mut name);
             if !name.is_empty() {
-                figures.put_new(&name, Some(seconds))?;
+                figures.put_number(&name, Some(seconds))?;
             }
         } else if let Some((_, numbers)) = labelled(line, "thrpt:") {
             if let (Some(rate), false) = (estimate(numbers, a_second), name.is_empty()) {
-                figures.put_new(&format!("{name}/thrpt"), Some(rate))?;
+                figures.put_number(&format!("{name}/thrpt"), Some(rate))?;
             }
         }
         // A name that is too long for one line stands alone on the line before.

@@ -1,12 +1,18 @@
 //! Our own evidence documents.
 
-use super::{object, Figures, ReadError};
+use super::{objects, Figures, ReadError};
 use crate::spec::Reader;
 use duramen_measure::evidence::{Evidence, Verdict, SCHEMA_ID};
 
 pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
+    for value in objects(Reader::Evidence, "schema", text)? {
+        document(value, figures)?;
+    }
+    Ok(())
+}
+
+fn document(value: serde_json::Value, figures: &mut Figures) -> Result<(), ReadError> {
     let malformed = |what: String| ReadError::Malformed { reader: Reader::Evidence, what };
-    let value = object(Reader::Evidence, "schema", text)?;
     // The schema's name first: to a document of another version, "unknown field" would explain less.
     match value.get("schema").and_then(serde_json::Value::as_str) {
         Some(SCHEMA_ID) => {}
@@ -28,7 +34,7 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
         if one.count == 0 {
             continue;
         }
-        figures.put_new(&one.name, Some(one.mean))?;
+        figures.put_number(&one.name, Some(one.mean))?;
         if one.count > 1 {
             for (part, value) in [
                 ("min", one.min),
@@ -38,7 +44,7 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
                 ("p99", one.p99),
                 ("max", one.max),
             ] {
-                figures.put_new(&format!("{}/{part}", one.name), Some(value))?;
+                figures.put_number(&format!("{}/{part}", one.name), Some(value))?;
             }
         }
     }

@@ -8,7 +8,11 @@
 use super::{Figures, ReadError};
 use std::collections::BTreeMap;
 
-pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
+/// The values that an error shows.
+const VALUES_SHOWN: usize = 5;
+
+pub(super) fn read(command: &str, text: &str, figures: &mut Figures) -> Result<(), ReadError> {
+    let wanted = count(command);
     // By benchmark: the package, and the values of each unit.
     let mut benchmarks: BTreeMap<&str, (&str, BTreeMap<&str, Vec<f64>>)> = BTreeMap::new();
     let mut package = "";
@@ -24,7 +28,8 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
         let Some((name, values)) = result(line) else { continue };
         let (of, units) = benchmarks.entry(name).or_insert_with(|| (package, BTreeMap::new()));
         if *of != package {
-            return Err(ReadError::Duplicate { name: name.to_owned() });
+            let (first, second) = (format!("that of {of}"), format!("that of {package}"));
+            return Err(ReadError::Duplicate { name: name.to_owned(), first, second });
         }
         for (value, unit) in values {
             units.entry(unit).or_default().push(value);
@@ -41,10 +46,15 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
         // `size-200`), or is the name of another (`-cpu 1,2`).
         let alias = short[base].len() == 1 && !benchmarks.contains_key(base);
         for (unit, values) in units {
+            if values.len() != wanted {
+                let shown: Vec<String> = values.iter().take(VALUES_SHOWN).map(f64::to_string).collect();
+                let (name, values) = (format!("{name}/{unit}"), shown.join(", "));
+                return Err(ReadError::Count { name, found: units[unit].len(), wanted, values });
+            }
             let mean = values.iter().sum::<f64>() / values.len() as f64;
-            figures.put(&format!("{name}/{unit}"), Some(mean))?;
+            figures.put_number(&format!("{name}/{unit}"), Some(mean))?;
             if alias {
-                figures.put(&format!("{base}/{unit}"), Some(mean))?;
+                figures.put_number(&format!("{base}/{unit}"), Some(mean))?;
             }
         }
     }
@@ -61,6 +71,23 @@ fn result(line: &str) -> Option<(&str, Vec<(f64, &str)>)> {
         values.push((value.parse().ok()?, unit));
     }
     (!values.is_empty()).then_some((name, values))
+}
+
+/// How often a command asks Go to run each benchmark: `-count N` (the last one counts, as for Go), or once.
+fn count(command: &str) -> usize {
+    let words: Vec<&str> =
+        command.split_whitespace().map(|word| word.trim_matches(|c| "'\"();&|".contains(c))).collect();
+    let flag = |word: &str| {
+        let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
+        let rest = name.strip_prefix("test.").unwrap_or(name).strip_prefix("count")?;
+        Some(rest.strip_prefix('=').unwrap_or(rest).to_owned())
+    };
+    let number = |at: usize| {
+        let value = flag(words[at])?;
+        let value = if value.is_empty() { (*words.get(at + 1)?).to_owned() } else { value };
+        value.parse().ok().filter(|count| *count > 0)
+    };
+    (0..words.len()).rev().find_map(number).unwrap_or(1)
 }
 
 /// A name without the `-N` that Go adds where `GOMAXPROCS` is not 1.

@@ -1,6 +1,6 @@
 //! The document of hyperfine's `--export-json`.
 
-use super::{object, Figures, ReadError};
+use super::{objects, Figures, ReadError};
 use crate::spec::Reader;
 use serde::Deserialize;
 
@@ -27,10 +27,14 @@ struct Outcome {
 }
 
 pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
-    let document: Document = serde_json::from_value(object(Reader::Hyperfine, "results", text)?)
-        .map_err(|error| ReadError::Malformed { reader: Reader::Hyperfine, what: error.to_string() })?;
-    let alone = document.results.len() == 1;
-    for outcome in &document.results {
+    let mut results = Vec::new();
+    for value in objects(Reader::Hyperfine, "results", text)? {
+        let document: Document = serde_json::from_value(value)
+            .map_err(|error| ReadError::Malformed { reader: Reader::Hyperfine, what: error.to_string() })?;
+        results.extend(document.results);
+    }
+    let alone = results.len() == 1;
+    for outcome in &results {
         // With `--ignore-failure` hyperfine itself succeeds.
         if let Some(code) = outcome.exit_codes.iter().find(|code| **code != Some(0)) {
             let how = code.map_or_else(|| "by a signal".to_owned(), |code| format!("with the status {code}"));
@@ -45,9 +49,9 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
             ("min", outcome.min),
             ("max", outcome.max),
         ] {
-            figures.put_new(&format!("{}/{figure}", outcome.command), value)?;
+            figures.put_number(&format!("{}/{figure}", outcome.command), value)?;
             if alone {
-                figures.put(figure, value)?;
+                figures.put_number(figure, value)?;
             }
         }
     }

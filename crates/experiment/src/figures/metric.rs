@@ -11,7 +11,7 @@ pub(super) fn read(text: &str, figures: &mut Figures) -> Result<(), ReadError> {
         let Some((name, value)) = rest.trim().split_once('=') else { continue };
         let one_word = !value.is_empty() && !value.contains(char::is_whitespace);
         if one_word && !name.is_empty() && name.chars().all(is_of_name) {
-            figures.put(name, value.parse().ok())?;
+            figures.put(name, value.parse().ok(), value)?;
         }
     }
     Ok(())

@@ -2,7 +2,9 @@
 
 use super::snapshot::Index;
 use super::{lossy, GitError, Repository};
-use std::path::Path;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
 impl Repository {
     /// The change of a commit (against its first parent) as a commit on another one.
@@ -78,6 +80,17 @@ impl Repository {
         let (from, to) = (self.resolve(from)?, self.resolve(to)?);
         let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", &from, &to];
         Ok(self.call("compare two commits").args(args).run()?.items().map(lossy).collect())
+    }
+
+    /// The paths of the files of a commit.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub(crate) fn files(&self, commit: &str) -> Result<Vec<PathBuf>, GitError> {
+        let commit = self.resolve(commit)?;
+        let args = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", &commit];
+        let list = self.call("list a commit").args(args).run()?;
+        Ok(list.items().map(|item| PathBuf::from(OsString::from_vec(item.to_vec()))).collect())
     }
 
     /// The difference between two commits, as a patch. What is not UTF-8 is replaced.

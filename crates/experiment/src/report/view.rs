@@ -325,6 +325,6 @@ fn row(segment: &Segment, facts: &Facts, known: &Try) -> Row {
         checks: known.checks.clone(),
         samples: samples().count(),
         steal: samples().map(|sample| sample.steal).fold(0.0, f64::max),
-        failure: samples().find_map(|sample| sample.failure.clone()),
+        failure: samples().find_map(|sample| sample.failure.clone().or_else(|| sample.invalid.clone())),
     }
 }

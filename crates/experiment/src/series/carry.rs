@@ -89,8 +89,8 @@ impl Series<'_> {
             return Ok(Judgement { verdict: Verdict::Invalid, reason, ..first });
         }
         self.say(&format!("it seems to help: {}", first.reason));
-        if let Some(failed) = self.check(spec, open, &sides)? {
-            return Ok(Judgement { verdict: Verdict::ChecksFailed, reason: failed, ..first });
+        if let Some((verdict, reason)) = self.check(spec, open, &sides)? {
+            return Ok(Judgement { verdict, reason, ..first });
         }
         self.confirm(current, open, &first)
     }
@@ -127,8 +127,13 @@ impl Series<'_> {
         Ok((!told.is_empty()).then(|| format!("changed while it was built or run: {}", named(&told))))
     }
 
-    /// Runs the checks that the log lacks. Returns how the first one failed, if one did.
-    fn check(&mut self, spec: &Spec, open: &Try, sides: &Sides) -> Result<Option<String>, SeriesError> {
+    /// Runs the checks that the log lacks. Returns how the first one failed, if one did, or what one changed.
+    fn check(
+        &mut self,
+        spec: &Spec,
+        open: &Try,
+        sides: &Sides,
+    ) -> Result<Option<(Verdict, String)>, SeriesError> {
         let mut known = open.checks.clone();
         for check in &spec.checks {
             if known.iter().any(|known| !known.passed) {
@@ -142,6 +147,9 @@ impl Series<'_> {
             // A check may change the worktree: the next measurement builds it again.
             self.forget(CANDIDATE)?;
             let ran = self.command(&check.command, &sides.candidate, check.timeout_s, None, Vec::new())?;
+            if let Some(why) = self.guard(None)? {
+                return Ok(Some((Verdict::Invalid, format!("check {}: {why}", check.name))));
+            }
             let failed = failure(&ran, check.timeout_s);
             let checked = crate::state::Checked {
                 check: check.name.clone(),
@@ -157,7 +165,8 @@ impl Series<'_> {
             known.push(checked);
         }
         let failed = known.iter().find(|known| !known.passed);
-        Ok(failed.map(|failed| format!("check {}: {}", failed.check, failed.detail)))
+        let told = |failed: &crate::state::Checked| format!("check {}: {}", failed.check, failed.detail);
+        Ok(failed.map(|failed| (Verdict::ChecksFailed, told(failed))))
     }
 
     /// Writes down how a try ended, and moves the head if it is kept.

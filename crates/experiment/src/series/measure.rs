@@ -33,6 +33,8 @@ struct Once {
     steal: f64,
     pinned: Option<Vec<usize>>,
     failure: Option<String>,
+    /// Why its figures count for nothing.
+    invalid: Option<String>,
 }
 
 impl Series<'_> {
@@ -56,7 +58,9 @@ impl Series<'_> {
         if !taken.is_empty() && !missing.is_empty() {
             self.say(&format!("going on after {} of {} runs", taken.len(), plan.len().max(taken.len())));
         }
-        self.warm_up(spec, scales, sides, &missing)?;
+        if let Some(bad) = self.warm_up(spec, scales, sides, &missing)? {
+            return Ok((taken, Some(bad)));
+        }
         while !missing.is_empty() {
             if let Some(bad) = self.take_runs(current, purpose, scales, sides, &missing)? {
                 return Ok((self.taken(purpose), Some(bad)));
@@ -96,6 +100,7 @@ impl Series<'_> {
                 steal: once.steal,
                 pinned: once.pinned,
                 failure: once.failure,
+                invalid: once.invalid,
             };
             let figure = sample.metrics.get(&spec.primary.metric).copied();
             let found = bad(spec, scales, &sample);
@@ -133,7 +138,7 @@ impl Series<'_> {
             self.is_cancelled()?;
             self.say(&format!("first run at scale {}", scale.name));
             let once = self.once(spec, dir, &scale.value)?;
-            let why = once.failure.or_else(|| insane(spec, &scale.value, &once.metrics));
+            let why = once.failure.or(once.invalid).or_else(|| insane(spec, &scale.value, &once.metrics));
             if let Some(why) = why {
                 return Ok(Some(Bad { side: Side::Base, scale: scale.name.clone(), why }));
             }
@@ -141,27 +146,37 @@ impl Series<'_> {
         Ok(None)
     }
 
-    /// The runs that are thrown away. A resumed command takes them again: its caches are cold.
+    /// The runs that are thrown away. A resumed command takes them again: its caches are cold. Their figures are, and not
+    /// what they change.
     fn warm_up(
         &self,
         spec: &Spec,
         scales: &[Scale],
         sides: &Sides,
         missing: &[Run],
-    ) -> Result<(), SeriesError> {
+    ) -> Result<Option<Bad>, SeriesError> {
+        let first = missing.first().map_or_else(String::new, |run| run.scale.clone());
+        // One side was built after the other.
+        if let Some(why) = self.guard(None)? {
+            let why = format!("when it was built, {why}");
+            return Ok(Some(Bad { side: Side::Candidate, scale: first, why }));
+        }
         for scale in scales.iter().filter(|scale| missing.iter().any(|run| run.scale == scale.name)) {
-            for dir in [&sides.base, &sides.candidate] {
+            for (side, dir) in [(Side::Base, &sides.base), (Side::Candidate, &sides.candidate)] {
                 for _ in 0..spec.measure.warmups {
                     self.is_cancelled()?;
                     let once = self.once(spec, dir, &scale.value)?;
+                    if let Some(why) = once.invalid {
+                        return Ok(Some(Bad { side, scale: scale.name.clone(), why }));
+                    }
                     if once.failure.is_some() {
                         // It will fail again, and then as a sample.
-                        return Ok(());
+                        return Ok(None);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn once(&self, spec: &Spec, dir: &Path, scale: &str) -> Result<Once, SeriesError> {
@@ -185,6 +200,7 @@ impl Series<'_> {
             output_limit: run::OUTPUT_LIMIT,
         };
         let ran = run::run(&job, self.options.cancelled);
+        let changed = self.guard(Some(dir))?;
         if matches!(ran.ended, Ended::Cancelled) {
             return Err(SeriesError::Cancelled);
         }
@@ -194,15 +210,25 @@ impl Series<'_> {
             steal: finite(ran.steal),
             pinned: ran.pinned.clone(),
             failure: failure(&ran, spec.measure.timeout_s),
+            invalid: changed,
         };
-        if once.failure.is_some() {
+        if once.failure.is_some() || once.invalid.is_some() {
             return Ok(once);
         }
         let text = match &file {
-            None => ran.stdout.clone(),
+            None if ran.stdout_omitted > 0 && needs_figures(spec) => Err(format!(
+                "it printed more than {} bytes, of which the first are not kept, and a figure may have been among them: \
+                 print less, or write the figures to a file (`measure.file`)",
+                run::OUTPUT_LIMIT
+            )),
+            None => Ok(ran.stdout.clone()),
             Some(file) => read_figures(file),
         };
-        match figures::read(spec.measure.reader, &text) {
+        let text = match text {
+            Ok(text) => text,
+            Err(why) => return Ok(Once { invalid: Some(why), ..once }),
+        };
+        match figures::read(spec.measure.reader, &spec.measure.command, &text) {
             Ok(metrics) => once.metrics = metrics,
             // Where the time of the whole command decides, nothing needs to be printed.
             Err(ReadError::Nothing { .. }) => {}
@@ -210,14 +236,15 @@ impl Series<'_> {
                 once.failure = Some(error.to_string());
                 return Ok(once);
             }
-            Err(error) => {
-                self.say(&format!("the figures cannot be read: {error}"));
-                return Ok(once);
-            }
+            Err(error) => return Ok(Once { invalid: Some(error.to_string()), ..once }),
         }
         for (name, figure) in [(figures::WALL, ran.wall.as_secs_f64()), (figures::CPU, ran.cpu.as_secs_f64())]
         {
-            once.metrics.entry(name.to_owned()).or_insert(figure);
+            if let Some(printed) = once.metrics.insert(name.to_owned(), figure) {
+                let (first, second) = (printed.to_string(), format!("{figure} of the whole command"));
+                let error = ReadError::Duplicate { name: name.to_owned(), first, second };
+                return Ok(Once { invalid: Some(error.to_string()), metrics: Metrics::new(), ..once });
+            }
         }
         // JSON has no such numbers: what is infinite or no number counts as missing.
         once.metrics.retain(|name, figure| {
@@ -237,7 +264,8 @@ impl Series<'_> {
 fn bad(spec: &Spec, scales: &[Scale], sample: &Sample) -> Option<Bad> {
     let value =
         scales.iter().find(|scale| scale.name == sample.scale).map_or("", |scale| scale.value.as_str());
-    let why = sample.failure.clone().or_else(|| insane(spec, value, &sample.metrics))?;
+    let told = sample.failure.clone().or_else(|| sample.invalid.clone());
+    let why = told.or_else(|| insane(spec, value, &sample.metrics))?;
     Some(Bad { side: sample.side, scale: sample.scale.clone(), why })
 }
 
@@ -245,19 +273,35 @@ fn insane(spec: &Spec, scale: &str, metrics: &Metrics) -> Option<String> {
     figures::sane(spec, scale, metrics).err().map(|insane| insane.to_string())
 }
 
+/// Whether a spec names figures that have to be printed.
+fn needs_figures(spec: &Spec) -> bool {
+    let others =
+        spec.secondaries.iter().map(|it| &it.metric).chain(spec.sentinels.iter().map(|it| &it.metric));
+    let is_ours = |name: &String| [figures::WALL, figures::CPU].contains(&name.as_str());
+    !spec.invariants.is_empty() || !others.chain([&spec.primary.metric]).all(is_ours)
+}
+
 /// What a file of figures holds. One that is not there, or is no plain file, holds none, and that is what is
 /// told then.
-fn read_figures(path: &Path) -> String {
+///
+/// # Errors
+/// When it is longer than [`FILE_LIMIT`].
+fn read_figures(path: &Path) -> Result<String, String> {
     // A pipe, of all things, would never end.
     if !fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {
-        return String::new();
+        return Ok(String::new());
     }
     let mut bytes = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(FILE_LIMIT).read_to_end(&mut bytes));
+    let read = fs::File::open(path).and_then(|file| file.take(FILE_LIMIT + 1).read_to_end(&mut bytes));
     if read.is_err() {
-        return String::new();
+        return Ok(String::new());
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    if bytes.len() as u64 > FILE_LIMIT {
+        return Err(format!(
+            "its file of figures is longer than {FILE_LIMIT} bytes: write fewer figures into it"
+        ));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn finite(figure: f64) -> f64 {

@@ -1,7 +1,8 @@
 //! Worktrees with a build in them.
 
-use super::{error::fail, short, Series, SeriesError};
+use super::{error::fail, guard, short, Series, SeriesError};
 use crate::{
+    outputs::Outputs,
     run::{self, Ended, Job, Ran},
     spec::Spec,
 };
@@ -29,15 +30,27 @@ const QUOTED_CHARACTERS: usize = 800;
 /// No deadline is later than this.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Says that a worktree holds the build of a commit. Lies beside it, so that nothing in it can forge it.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+/// Says that a worktree holds the build of a commit. Lies beside it, so that nothing in it is taken for it.
+#[derive(Debug, Serialize, Deserialize)]
 struct Built {
-    /// Where the worktree is. Empty in what is wanted.
+    /// Where the worktree is.
     path: PathBuf,
     commit: String,
     build: Option<String>,
     /// For what a fresh worktree was made.
     fresh: Option<String>,
+    /// Whether it has to be built again, with what is there as a cache: the build failed, or something else was run there.
+    is_stale: bool,
+    /// What the build made, and the files of the commit (X13).
+    outputs: Outputs,
+}
+
+impl Built {
+    fn is_of(&self, commit: &str, spec: &Spec, fresh: Option<&str>) -> bool {
+        !self.is_stale
+            && (self.commit.as_str(), &self.build, self.fresh.as_deref())
+                == (commit, &spec.measure.build, fresh)
+    }
 }
 
 /// The two folders that are compared.
@@ -47,8 +60,9 @@ pub(super) struct Sides {
 }
 
 impl Series<'_> {
-    /// A worktree with a commit built in it, or why it does not build. One that holds just that is taken as
-    /// it is. With `fresh` it is made without caches, once for each such word.
+    /// A worktree with a commit built in it, or why it does not build. One that holds just that, and is what it was
+    /// when it was built, is taken as it is. One that is not what it was, or of which nothing is known, is made anew
+    /// without caches. With `fresh` it is made without caches in any case, once for each such word.
     pub(super) fn place(
         &self,
         name: &str,
@@ -56,36 +70,79 @@ impl Series<'_> {
         spec: &Spec,
         fresh: Option<&str>,
     ) -> Result<Result<PathBuf, String>, SeriesError> {
-        let mut wanted = Built {
-            path: PathBuf::new(),
-            commit: commit.to_owned(),
-            build: spec.measure.build.clone(),
-            fresh: fresh.map(str::to_owned),
-        };
         let (folder, mark) = (self.work.join(name), self.mark(name));
-        if let Some(built) = read_mark(&mark) {
-            wanted.path.clone_from(&built.path);
-            if wanted == built && built.path.exists() {
-                return Ok(Ok(built.path));
-            }
+        let known = read_mark(&mark).filter(|built| built.path.exists());
+        let is_whole = match &known {
+            Some(built) => self.is_whole(&built.path, &built.outputs, spec)?,
+            None => false,
+        };
+        if let Some(built) = known.as_ref().filter(|built| is_whole && built.is_of(commit, spec, fresh)) {
+            self.watch(name, &built.path, &built.outputs, spec)?;
+            return Ok(Ok(built.path.clone()));
         }
-        self.forget(name)?;
+        if known.is_some() && !is_whole {
+            self.say(&format!("{name} is not as it was built: making it anew"));
+        }
+        let caches = known.filter(|_| is_whole && fresh.is_none()).map(|built| built.outputs);
+        // What is there is in nobody's hands until it is built: after a kill it is made anew.
+        self.unmark(name)?;
         fs::create_dir_all(&self.work).map_err(fail("make the folder", &self.work))?;
-        let path = self.repository.worktree(&folder, commit, fresh.is_some())?.path;
+        let path = self.repository.worktree(&folder, commit, caches.is_none())?.path;
+        let scratch = guard::scratch(spec)?;
+        let before = guard::look(&path, &scratch)?;
+        let mut why = None;
         if let Some(build) = &spec.measure.build {
             self.say(&format!("building {} in {name}", short(commit)));
             let ran = self.command(build, &path, spec.measure.build_timeout_s, None, Vec::new())?;
-            if let Some(why) = failure(&ran, spec.measure.build_timeout_s) {
-                return Ok(Err(why));
-            }
+            why = failure(&ran, spec.measure.build_timeout_s);
         }
-        wanted.path.clone_from(&path);
-        write_mark(&mark, &wanted)?;
+        let after = guard::look(&path, &scratch)?;
+        let files = guard::names(&self.repository.files(commit)?);
+        let outputs = Outputs::of(&path, &before, &after, &caches.unwrap_or_default(), &files)
+            .map_err(fail("read what was built in", &path))?;
+        let built = Built {
+            path: path.clone(),
+            commit: commit.to_owned(),
+            build: spec.measure.build.clone(),
+            fresh: fresh.map(str::to_owned),
+            is_stale: why.is_some(),
+            outputs,
+        };
+        write_mark(&mark, &built)?;
+        if let Some(why) = why {
+            return Ok(Err(why));
+        }
+        self.watch(name, &path, &built.outputs, spec)?;
         Ok(Ok(path))
     }
 
-    /// The next [`place`](Self::place) of this name is built again.
+    /// The next [`place`](Self::place) of this name is built again. What is there serves as a cache if it is what it
+    /// was then.
     pub(super) fn forget(&self, name: &str) -> Result<(), SeriesError> {
+        let mark = self.mark(name);
+        if let Some(mut built) = read_mark(&mark) {
+            self.unwatch(name);
+            built.is_stale = true;
+            write_mark(&mark, &built)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what was run in a worktree that was forgotten for harmless: it serves as a cache as it is now.
+    pub(super) fn accept(&self, name: &str, spec: &Spec) -> Result<(), SeriesError> {
+        let mark = self.mark(name);
+        if let Some(mut built) = read_mark(&mark) {
+            let now = guard::look(&built.path, &guard::scratch(spec)?)?;
+            let again = built.outputs.again(&built.path, &now);
+            built.outputs = again.map_err(fail("read what was built in", &built.path))?;
+            write_mark(&mark, &built)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing is known of what is there any more.
+    fn unmark(&self, name: &str) -> Result<(), SeriesError> {
+        self.unwatch(name);
         let mark = self.mark(name);
         match fs::remove_file(&mark) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(fail("remove", &mark)(error)),
@@ -96,7 +153,7 @@ impl Series<'_> {
     /// Removes worktrees that are not kept.
     pub(super) fn clear(&self, names: &[&str]) -> Result<(), SeriesError> {
         for name in names {
-            self.forget(name)?;
+            self.unmark(name)?;
             let folder = self.work.join(name);
             if folder.exists() {
                 self.repository.remove_worktree(&folder)?;

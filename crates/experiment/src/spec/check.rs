@@ -40,14 +40,16 @@ pub(super) fn check(spec: &Spec, source: &Source<'_>) -> Result<(), SpecError> {
     scales(&check, spec)?;
     commands_that_must_succeed(&check, spec)?;
     invariants(&check, spec)?;
-    for (key, what_for, globs) in
-        [("allow", Use::Allow, &spec.scope.allow), ("off_limits", Use::Forbid, &spec.scope.off_limits)]
-    {
-        check.entries(&[Key("scope"), Key(key)], globs.len())?;
+    for (table, key, what_for, globs) in [
+        ("measure", "scratch", Use::Forbid, &spec.measure.scratch),
+        ("scope", "allow", Use::Allow, &spec.scope.allow),
+        ("scope", "off_limits", Use::Forbid, &spec.scope.off_limits),
+    ] {
+        check.entries(&[Key(table), Key(key)], globs.len())?;
         for (index, glob) in globs.iter().enumerate() {
             if let Err(why) = scope::compile(glob, what_for) {
                 let message = format!("the glob `{glob}` is wrong: {why}");
-                return Err(source.wrong(&[Key("scope"), Key(key), Entry(index)], &message));
+                return Err(source.wrong(&[Key(table), Key(key), Entry(index)], &message));
             }
         }
     }

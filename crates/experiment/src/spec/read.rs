@@ -1,6 +1,6 @@
 //! From text to a spec, with the place of everything that is wrong.
 
-use super::{check, Spec, SpecError};
+use super::{check, guarded, Spec, SpecError};
 use std::fs;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -47,8 +47,18 @@ impl Spec {
             return Err(source.wrong_at(0, &format!("a spec has at most {BYTES_MAX} bytes")));
         }
         let tree = DeTable::parse(text).map_err(|error| source.toml_error(&error))?;
-        let spec: Self = toml::from_str(text).map_err(|error| source.toml_error(&error))?;
-        source.tree = Some(tree.into_inner());
+        let mut spec: Self = toml::from_str(text).map_err(|error| source.toml_error(&error))?;
+        let tree = tree.into_inner();
+        let scope = tree.get("scope").map(Spanned::get_ref);
+        if !scope
+            .is_some_and(|scope| matches!(scope, DeValue::Table(scope) if scope.contains_key("off_limits")))
+        {
+            // A script that is allowed by its name is what the series is about.
+            let scripts = guarded::scripts(&spec).into_iter().filter(|file| !spec.scope.allow.contains(file));
+            let scripts: Vec<String> = scripts.collect();
+            spec.scope.off_limits.extend(scripts);
+        }
+        source.tree = Some(tree);
         check::check(&spec, &source)?;
         Ok(spec)
     }

@@ -1,6 +1,6 @@
 //! The spec that `init` writes.
 
-use super::{Budget, Check, Direction, Measure, Primary, Reader, Spec, Stop};
+use super::{guarded, Budget, Check, Direction, Measure, Primary, Reader, Spec, Stop, OFF_LIMITS};
 use toml::Value;
 
 impl Spec {
@@ -28,15 +28,19 @@ name = {name}
 # scale, which is in the environment as SCALE too.
 command = {command}
 # How figures are read:
-#   metric     lines `METRIC name=value`; the last of a name counts
+#   metric     lines `METRIC name=value`
 #   criterion  what criterion prints: the estimate in seconds under the benchmark's name
 #   go         what `go test -bench` prints: `NAME/UNIT`, such as `BenchmarkWrite/ns/op`
 #   hyperfine  the document of `--export-json`: `COMMAND/mean`, or just `mean` for one command; in seconds
 #   evidence   a document of the schema duramen.evidence/1: the means under their names, `NAME/p99` and so on
-# Beside them there are `wall_s` and `cpu_s` of the whole command.
+# Beside them there are `wall_s` and `cpu_s` of the whole command. A figure has one value in a run, or the run is
+# invalid; only with `go test -count N` in the command they are averaged.
 reader = "{reader}"
 # Read the figures from this file of the worktree, and not from what is printed.
 #file = "figures.json"
+# Globs of files of the worktree that a run may change: else a run that changes what was there after the build is
+# invalid. Runs may add files; in the folder of the other side they may do nothing.
+scratch = []
 # Runs of base and candidate alternate in quads: ABBA or BAAB, drawn at random. A try takes four runs a quad
 # and scale.
 quads = {quads}
@@ -96,12 +100,14 @@ max_regression_percent = {max_regression:?}
 #timeout_s = {check_timeout:?}
 
 # Which files a try may change, as globs from the root of the repository: `*` stays within a folder, `**` does
-# not, and `src` is a folder with all that is in it. This file and its folder are always off limits. The
-# benchmark should be too.
+# not, and `src` is a folder with all that is in it. This file and its folder are always off limits.
 [scope]
-# Nothing here: every file.
+# Nothing here: every file that is not off limits.
 allow = []
-off_limits = []
+# What measures and checks, and what decides how it is built: a try that changes it is no faster program. Take away
+# what a try may change here; add what else the benchmark reads.
+off_limits = [
+{off_limits}]
 
 [budget]
 # Tries of a segment. The more there may be, the more sure each has to be: each is judged at 0.05 / tries.
@@ -131,6 +137,7 @@ rebaseline_keeps = {rebaseline_keeps}
             min_effect = Primary::min_effect_percent(),
             max_regression = Primary::max_regression_percent(),
             check_timeout = Check::timeout_s(),
+            off_limits = off_limits(command),
             tries = budget.tries,
             hours = budget.hours,
             proposer_timeout = budget.proposer_timeout_s,
@@ -139,6 +146,21 @@ rebaseline_keeps = {rebaseline_keeps}
             rebaseline_keeps = stop.rebaseline_keeps,
         )
     }
+}
+
+/// The default of a spec with this command, a line each.
+fn off_limits(command: &str) -> String {
+    let (mut lines, mut last) = (String::new(), "");
+    let scripts = guarded::of_command(command);
+    let scripts = scripts.iter().map(|script| ("what the command runs", script.as_str()));
+    for (what_for, glob) in OFF_LIMITS.into_iter().chain(scripts) {
+        if !what_for.is_empty() && what_for != last {
+            lines.push_str(&format!("    # {what_for}\n"));
+            last = what_for;
+        }
+        lines.push_str(&format!("    {},\n", quoted(glob)));
+    }
+    lines
 }
 
 /// A text as TOML writes it.

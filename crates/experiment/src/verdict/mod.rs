@@ -210,12 +210,19 @@ fn bad_samples(spec: &Spec, samples: &[Sample], scales: &[Scale]) -> Option<(Ver
         with_scale.filter_map(|s| Some((s, scales.iter().find(|scale| scale.name == s.scale)?)))
     };
     let failure = |side| known(side).find_map(|(sample, _)| sample.failure.as_deref());
+    let invalid = |side| known(side).find_map(|(sample, _)| sample.invalid.as_deref());
     let insane = |side| known(side).find_map(|(s, scale)| sane(spec, &scale.value, &s.metrics).err());
     if let Some(why) = failure(Side::Base) {
         return Some((Verdict::Invalid, format!("the base fails, so the candidate cannot be judged: {why}")));
     }
     if let Some(why) = failure(Side::Candidate) {
         return Some((Verdict::Crash, why.to_owned()));
+    }
+    if let Some(why) = invalid(Side::Candidate) {
+        return Some((Verdict::Invalid, format!("of a run of the candidate: {why}")));
+    }
+    if let Some(why) = invalid(Side::Base) {
+        return Some((Verdict::Invalid, format!("of a run of the base: {why}")));
     }
     if let Some(why) = insane(Side::Candidate) {
         return Some((Verdict::Invalid, why.to_string()));

@@ -21,7 +21,7 @@ pub(super) struct Quad {
 pub(super) fn whole(samples: &[Sample], metric: &str, scale: &str) -> BTreeMap<u32, Quad> {
     let mut taken = BTreeSet::new();
     let mut sides: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.scale == scale && sample.failure.is_none()) {
+    for sample in samples.iter().filter(|sample| sample.scale == scale && sample.has_figures()) {
         if !taken.insert((sample.quad, sample.place)) {
             continue;
         }

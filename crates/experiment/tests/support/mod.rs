@@ -58,6 +58,7 @@ pub(crate) fn sample(purpose: Purpose, quad: u32, place: u32, value: f64) -> Eve
         steal: 0.0,
         pinned: Some(vec![1]),
         failure: None,
+        invalid: None,
     })
 }
 
