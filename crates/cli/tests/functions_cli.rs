@@ -8,6 +8,8 @@ mod common;
 mod instances;
 #[path = "functions_cli/lists.rs"]
 mod lists;
+#[path = "functions_cli/readme.rs"]
+mod readme;
 #[path = "functions_cli/refusals.rs"]
 mod refusals;
 #[path = "functions_cli/shell.rs"]

@@ -15,6 +15,8 @@ mod packs;
 mod pairs;
 #[path = "store_cli/place.rs"]
 mod place;
+#[path = "store_cli/readme.rs"]
+mod readme;
 #[path = "store_cli/shell.rs"]
 mod shell;
 #[path = "store_cli/vectors.rs"]

@@ -21,7 +21,8 @@ use std::{
 
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
-    /// The file to read: a pack of a graph, or a .c1z file of any version; its content says which
+    /// The file to read: a pack of a graph, or a .c1z file of version 1, or of version 3 with tables in the row format or
+    /// logs (columnar ones are refused); its content says which
     from: PathBuf,
     /// The file to write
     to: PathBuf,
