@@ -34,7 +34,7 @@ impl Policy {
 
     /// The database role that holders of such a branch are.
     #[must_use]
-    pub fn role(self) -> &'static str {
+    pub const fn role(self) -> &'static str {
         match self {
             Policy::ReadOnly => "duramen_read",
             Policy::ReadWrite => "duramen_write",
@@ -436,7 +436,8 @@ pub struct ColdBranch {
 pub struct SourceFingerprint {
     /// When it was taken.
     pub taken_at: Timestamp,
-    /// How: `server`, or `files` for origins that do not run.
+    /// How: `server-binary`, or `files` for origins that do not run. `server` in manifests of 0.1, whose hashes are
+    /// others.
     pub method: String,
     /// The write position (WAL insert location) before the contents were read; empty for files.
     pub write_position: String,
@@ -444,7 +445,11 @@ pub struct SourceFingerprint {
     pub rows_written: Option<u64>,
     /// Content by `database.schema.table` (or file): number of rows (or bytes) and a hash.
     pub contents: BTreeMap<String, ContentHash>,
-    /// One hash over all of `contents`.
+    /// What is not in `contents`, because reading it would run code of the source's users or is refused: databases,
+    /// `database.schema.table`, or `database.schema.table.column`, and why.
+    #[serde(default)]
+    pub left_out: BTreeMap<String, String>,
+    /// One hash over all of `contents`, and the names in `left_out`.
     pub content_hash: String,
 }
 
@@ -460,6 +465,8 @@ pub struct ContentHash {
 /// The comparison of two fingerprints of the same source.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SourceComparison {
+    /// Whether the two can be compared: they were taken in the same way, and the source was read both times.
+    pub comparable: bool,
     /// Whether contents and row statistics are the same.
     pub unchanged: bool,
     /// What differs.

@@ -356,7 +356,9 @@ impl Engine {
     pub async fn fingerprint_source(&self, name: &str) -> Result<SourceFingerprint, EngineError> {
         let record = self.record(name)?;
         let sample = self.shared.new_sample_server(name)?;
-        origin_server::fingerprint(&record.origin, &sample).await
+        let imported = manifest::Manifest::load(&self.shared.workshop.home, name, record.generation);
+        let login_triggers = imported.ok().and_then(|manifest| manifest.login_triggers);
+        origin_server::fingerprint(&record.origin, &sample, login_triggers.as_deref()).await
     }
 
     /// Forgets a source and deletes its snapshots. Refused while branches of it are leased.

@@ -330,13 +330,16 @@ async fn evidence(context: &Context, name: &str) -> Outcome {
             ("policy", found.branch.policy.to_string()),
             ("snapshot", if intact { "unchanged" } else { "CHANGED" }.to_owned()),
             ("digest", found.snapshot_digest_now.clone()),
-            ("live source", if found.source.unchanged { "unchanged" } else { "changed" }.to_owned()),
+            ("live source", live_source(&found).to_owned()),
             ("content", found.source_now.content_hash.clone()),
             ("write position", position(&found)),
             ("events", found.events.len().to_string()),
         ]));
         for difference in &found.source.differences {
             output::line(format_args!("  {difference}"));
+        }
+        for (name, why) in &found.source_now.left_out {
+            output::line(format_args!("  left out: {name}: {why}"));
         }
         if !found.events.is_empty() {
             output::line("");
@@ -346,6 +349,15 @@ async fn evidence(context: &Context, name: &str) -> Outcome {
         }
     }
     Ok(if intact { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn live_source(evidence: &BranchEvidence) -> &'static str {
+    match (evidence.source.comparable, evidence.source.unchanged, evidence.source_now.left_out.is_empty()) {
+        (false, ..) => "not comparable",
+        (_, false, _) => "changed",
+        (_, true, true) => "unchanged",
+        (_, true, false) => "unchanged, but for what is left out",
+    }
 }
 
 fn position(evidence: &BranchEvidence) -> String {

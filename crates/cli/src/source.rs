@@ -369,6 +369,10 @@ async fn fingerprint(context: &Context, name: &str) -> Outcome {
     let rows = print.contents.iter();
     let rows = rows.map(|(name, content)| [name.clone(), content.count.to_string(), content.hash.clone()]);
     output::print(format_args!("\n{}", output::table(["CONTENT", "COUNT", "HASH"], rows)));
+    if !print.left_out.is_empty() {
+        let rows = print.left_out.iter().map(|(name, why)| [name.clone(), why.clone()]);
+        output::print(format_args!("\n{}", output::table(["LEFT OUT", "WHY"], rows)));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,13 +8,13 @@ use crate::{
 };
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
     os::unix::{
         fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
         process::CommandExt,
     },
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Child, Output, Stdio},
     time::Duration,
 };
 
@@ -189,6 +189,28 @@ impl Cluster {
         self.run_with_env(program, arguments, stdin, &[])
     }
 
+    /// Runs a program of the installation as the server user until it prints something, and ends it then.
+    ///
+    /// # Errors
+    /// What the program printed to its standard error, if it ended without anything else.
+    pub fn run_until_output(
+        &self,
+        program: &str,
+        arguments: &[String],
+        env: &[(String, String)],
+    ) -> Result<(), ClusterError> {
+        let mut child = self.begin(program, arguments, Stdio::null(), env)?;
+        let run = |source| ClusterError::Run { program: program.to_owned(), source };
+        let printed = child.stdout.as_mut().map_or(Ok(0), |pipe| pipe.read(&mut [0_u8; 1])).map_err(run);
+        if matches!(printed, Ok(0)) {
+            return finished(program, &child.wait_with_output().map_err(run)?).map(drop);
+        }
+        // It may have ended by itself; what counts is that it is gone.
+        let _ = child.kill();
+        child.wait().map_err(run)?;
+        printed.map(drop)
+    }
+
     /// As [`Cluster::run`], with environment variables (secrets go there, not into the arguments, which every
     /// user of the machine can read).
     ///
@@ -201,6 +223,23 @@ impl Cluster {
         stdin: Option<&str>,
         env: &[(String, String)],
     ) -> Result<String, ClusterError> {
+        let stdin_pipe = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+        let mut child = self.begin(program, arguments, stdin_pipe, env)?;
+        if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
+            // A program that ends early closes its input; its exit status tells why.
+            let _ = pipe.write_all(text.as_bytes());
+        }
+        let run = |source| ClusterError::Run { program: program.to_owned(), source };
+        finished(program, &child.wait_with_output().map_err(run)?)
+    }
+
+    fn begin(
+        &self,
+        program: &str,
+        arguments: &[String],
+        stdin: Stdio,
+        env: &[(String, String)],
+    ) -> Result<Child, ClusterError> {
         let path = self.installation.program(program);
         let run = |source| ClusterError::Run { program: path.display().to_string(), source };
         // `initdb` and single-user servers make shared memory too, and may be killed.
@@ -210,33 +249,16 @@ impl Cluster {
             // As a server does: who looks for processes that work on the directory finds this one too.
             command.current_dir(&self.data_dir);
         }
-        let mut child = command
+        command
             .args(arguments)
             .env("LC_ALL", "C")
             .env_remove("PGDATA")
             .envs(env.iter().map(|(name, value)| (name, value)))
-            .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(run)?;
-        if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
-            // A program that ends early closes its input; its exit status tells why.
-            let _ = pipe.write_all(text.as_bytes());
-        }
-        let output = child.wait_with_output().map_err(run)?;
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() {
-            return Ok(printed);
-        }
-        let text = if complaints.trim().is_empty() { printed } else { complaints };
-        let lines: Vec<&str> = text.trim().lines().collect();
-        Err(ClusterError::Failed {
-            program: program.to_owned(),
-            status: output.status.to_string(),
-            output: lines[lines.len().saturating_sub(8)..].join("\n"),
-        })
+            .map_err(run)
     }
 
     /// Runs SQL in single-user mode as the bootstrap superuser, whatever it is called. The server must be
@@ -345,6 +367,22 @@ impl Cluster {
 fn directory_list(dirs: &[&Path]) -> String {
     let quoted = dirs.iter().map(|dir| format!("\"{}\"", dir.display().to_string().replace('"', "\"\"")));
     quoted.collect::<Vec<_>>().join(",")
+}
+
+/// What a program printed, or the end of its complaints if it failed.
+fn finished(program: &str, output: &Output) -> Result<String, ClusterError> {
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() {
+        return Ok(printed);
+    }
+    let text = if complaints.trim().is_empty() { printed } else { complaints };
+    let lines: Vec<&str> = text.trim().lines().collect();
+    Err(ClusterError::Failed {
+        program: program.to_owned(),
+        status: output.status.to_string(),
+        output: lines[lines.len().saturating_sub(8)..].join("\n"),
+    })
 }
 
 /// Gives the calling thread, and so the server that it starts next, an IPC namespace of its own.

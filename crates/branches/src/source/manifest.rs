@@ -46,6 +46,9 @@ pub(crate) struct Manifest {
     /// Puts back the sequences that the warm-up moves.
     pub(crate) restore_sequences: Option<String>,
     pub(crate) source_at_import: SourceFingerprint,
+    /// The databases of the origin that had login triggers; not known in manifests of 0.1.
+    #[serde(default)]
+    pub(crate) login_triggers: Option<Vec<String>>,
 }
 
 impl SourceRecord {

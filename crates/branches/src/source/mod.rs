@@ -1,5 +1,7 @@
 //! Sources: where branches' data come from, and the snapshots made of them.
 
+pub(crate) mod connection;
+pub(crate) mod contents;
 pub(crate) mod digest;
 pub(crate) mod fingerprint;
 pub(crate) mod flights;

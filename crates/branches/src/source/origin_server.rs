@@ -1,6 +1,6 @@
 //! The servers that a source's data come from: those of others, and the sample's own.
 
-use super::{fingerprint, flights};
+use super::{connection, fingerprint, flights};
 use crate::{
     error::{EngineError, Kind},
     home::Home,
@@ -10,7 +10,7 @@ use duramen_postgres::{
     Cluster, Installation, Postmaster, Secret, ServerUser, Settings, StopMode, SOCKET_PORT,
 };
 use std::{fs, num::NonZeroU32, path::Path, path::PathBuf, str::FromStr, time::Duration};
-use tokio_postgres::Config;
+use tokio_postgres::{Client, Config};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -72,6 +72,12 @@ impl SampleServer {
 
     pub(crate) fn exists(&self) -> bool {
         self.cluster.data_dir().join("PG_VERSION").exists()
+    }
+
+    /// A session as its superuser in one of its databases.
+    pub(crate) async fn connect(&self, database: &str) -> Result<Client, EngineError> {
+        let major = self.cluster.installation().version.major;
+        connection::own(&local(&self.socket_dir, OWNER, &self.secret, database), major).await
     }
 
     pub(crate) fn config(&self) -> Config {
@@ -146,16 +152,17 @@ pub(crate) fn start_failed(error: &duramen_postgres::StartError) -> EngineError 
     EngineError::new(Kind::Failed, "server_failed", error.to_string())
 }
 
-/// The present state of a source's origin.
+/// The present state of a source's origin. `login_triggers` are the databases that are known to have some.
 pub(crate) async fn fingerprint(
     origin: &Origin,
     sample: &SampleServer,
+    login_triggers: Option<&[String]>,
 ) -> Result<SourceFingerprint, EngineError> {
     match origin {
-        Origin::Server { url } => fingerprint::of_server(&parse_url(url)?).await,
+        Origin::Server { url } => fingerprint::of_server(&parse_url(url)?, login_triggers).await,
         Origin::Flights { .. } => {
             sample.ensure_running()?;
-            fingerprint::of_server(&sample.config()).await
+            fingerprint::of_server(&sample.config(), login_triggers).await
         }
         Origin::DataDirectory { path } | Origin::Script { path } => fingerprint::of_files(Path::new(path)),
     }

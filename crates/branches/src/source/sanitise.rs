@@ -1,18 +1,25 @@
 //! Making a snapshot harmless: no branch of it can reach out, or do what its policy forbids.
 //!
-//! The SQL lies beside this file: roles of branches, then what concerns the whole cluster, then each database.
+//! The SQL lies beside this file: roles of branches, then what concerns the whole cluster, then each database. Nothing
+//! that a user of the source wrote runs in it; what calls code of theirs comes after it, as a role that may no more than
+//! the holder of a branch.
 
-use super::fingerprint::{connect, read_error};
+use super::{
+    connection::{self, LOGIN_TRIGGERS_SINCE},
+    fingerprint::read_error,
+};
 use crate::{
     error::{EngineError, Kind},
-    model::Sanitised,
+    model::{Policy, Sanitised},
 };
-use duramen_postgres::{quote_literal, Installation, Settings};
-use std::{fs, path::Path};
+use duramen_postgres::{quote_identifier, quote_literal, Installation, Secret, Settings};
+use std::{fs, num::NonZeroU32, path::Path};
 use tokio_postgres::{Client, Config};
 
-/// The superuser of snapshots. Only the operating-system users that own the files can be it (`pg_ident.conf`).
+/// The superuser of snapshots. Only the daemon knows its secret.
 pub(crate) const ADMIN: &str = "duramen_admin";
+/// As whom an import runs what was written in the source, once it is harmless: the holder with the most rights.
+pub(crate) const HOLDER: &str = Policy::Ddl.role();
 
 /// Settings of the origin that change what SQL means, and are kept. All others are left behind.
 const CARRIED: &[&str] = &[
@@ -98,48 +105,193 @@ fn sanitised(kind: &str, object: &str, action: &str) -> Sanitised {
     Sanitised { kind: kind.to_owned(), object: object.to_owned(), action: action.to_owned() }
 }
 
+/// Makes the administrator, in single-user mode: no settings of databases or roles and no event triggers are in force
+/// there. One that the source had under this name is taken over, without the settings that it had.
+pub(crate) fn make_admin(secret: &Secret) -> String {
+    format!(
+        "set search_path = pg_catalog, pg_temp;\n\
+         create role duramen_admin;\n\
+         alter role duramen_admin superuser login password '{}' valid until 'infinity' connection limit -1;\n\
+         delete from pg_catalog.pg_db_role_setting where setrole = (select oid from pg_catalog.pg_authid where rolname = 'duramen_admin');\n",
+        secret.verifier(NonZeroU32::MIN)
+    )
+}
+
+/// The databases of a running copy that have login triggers.
+pub(crate) async fn login_triggers(server: &Config, major: u32) -> Result<Vec<String>, EngineError> {
+    if major < LOGIN_TRIGGERS_SINCE {
+        return Ok(Vec::new());
+    }
+    let client = connection::own(server, major).await?;
+    let rows = client
+        .query("select datname::text from pg_catalog.pg_database where dathasloginevt order by 1", &[])
+        .await
+        .map_err(|error| read_error(&error))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
 /// Sanitises every database of a running snapshot-to-be.
-pub(crate) async fn run(server: &Config) -> Result<Vec<Sanitised>, EngineError> {
+pub(crate) async fn run(server: &Config, major: u32) -> Result<Vec<Sanitised>, EngineError> {
     let mut report = Vec::new();
-    let databases = databases(server).await?;
+    let maintain = if major >= LOGIN_TRIGGERS_SINCE { ", maintain" } else { "" };
+    let databases = databases(server, major).await?;
     for (index, database) in databases.iter().enumerate() {
         let mut config = server.clone();
         config.dbname(database);
-        let client = connect(&config).await?;
+        let client = connection::own(&config, major).await?;
+        let fail = |error: tokio_postgres::Error| failed(database, &error);
+        let stilled = still_event_triggers(&client, major).await.map_err(fail)?;
         client
             .batch_execute("create temporary table report (kind text, object text, action text)")
             .await
-            .map_err(|error| failed(database, &error))?;
+            .map_err(fail)?;
         roll_back_prepared(&client, database, &mut report).await?;
         if index == 0 {
             let cluster = [include_str!("branch_roles.sql"), include_str!("cluster_sanitise.sql")];
-            client.batch_execute(&cluster.concat()).await.map_err(|error| failed(database, &error))?;
+            client.batch_execute(&cluster.concat()).await.map_err(fail)?;
         }
-        client
-            .batch_execute(include_str!("database_sanitise.sql"))
-            .await
-            .map_err(|error| failed(database, &error))?;
+        let sql = include_str!("database_sanitise.sql").replace("{maintain}", maintain);
+        client.batch_execute(&sql).await.map_err(fail)?;
         let rows = client
             .query("select distinct kind, object, action from pg_temp.report order by 1, 2, 3", &[])
             .await
-            .map_err(|error| failed(database, &error))?;
+            .map_err(fail)?;
         report.extend(rows.iter().map(|row| Sanitised {
             kind: row.get(0),
             object: row.get(1),
             action: row.get(2),
         }));
+        release_event_triggers(&client, major, &stilled, &mut report).await.map_err(fail)?;
+    }
+    if major >= LOGIN_TRIGGERS_SINCE {
+        // Of those who may be the administrator of a branch nobody shall run the source's event triggers as superuser.
+        let quiet = format!(
+            "update pg_catalog.pg_database set dathasloginevt = false where dathasloginevt; \
+             alter role {ADMIN} set event_triggers = off"
+        );
+        let client = connection::own(server, major).await?;
+        client.batch_execute(&quiet).await.map_err(|error| read_error(&error))?;
     }
     Ok(report)
 }
 
-/// The databases that can be connected to, template databases included (what is granted there is inherited).
-pub(crate) async fn databases(server: &Config) -> Result<Vec<String>, EngineError> {
-    let client = connect(server).await?;
+/// Disables the event triggers of a database, and returns what brings each back to what it was. Event triggers do not
+/// fire for statements about event triggers. From 17 on the session and its server have them off.
+async fn still_event_triggers(client: &Client, major: u32) -> Result<Vec<String>, tokio_postgres::Error> {
+    if major >= LOGIN_TRIGGERS_SINCE {
+        return Ok(Vec::new());
+    }
     let rows = client
-        .query("select datname::text from pg_database where datallowconn order by datistemplate, 1", &[])
+        .query(
+            "select evtname::text, case evtenabled when 'R' then 'enable replica' when 'A' then 'enable always' else 'enable' end \
+             from pg_catalog.pg_event_trigger where evtenabled <> 'D' order by 1",
+            &[],
+        )
+        .await?;
+    let mut back = Vec::with_capacity(rows.len());
+    for row in rows {
+        let name = quote_identifier(row.get(0));
+        client.batch_execute(&format!("alter event trigger {name} disable")).await?;
+        back.push(format!("alter event trigger {name} {}", row.get::<_, &str>(1)));
+    }
+    Ok(back)
+}
+
+/// Event triggers act in branches as they did in the source, with the rights of whoever gives the command. Those that
+/// run at login do not: a branch's logins are not the source's, and one that writes would keep `read-only` out.
+async fn release_event_triggers(
+    client: &Client,
+    major: u32,
+    stilled: &[String],
+    report: &mut Vec<Sanitised>,
+) -> Result<(), tokio_postgres::Error> {
+    for statement in stilled {
+        client.batch_execute(statement).await?;
+    }
+    if major < LOGIN_TRIGGERS_SINCE {
+        return Ok(());
+    }
+    let rows = client
+        .query(
+            "select evtname::text from pg_catalog.pg_event_trigger where evtevent = 'login' and evtenabled <> 'D' order by 1",
+            &[],
+        )
+        .await?;
+    for row in rows {
+        let name: &str = row.get(0);
+        client.batch_execute(&format!("alter event trigger {} disable", quote_identifier(name))).await?;
+        report.push(sanitised("event trigger", name, "disabled (ran at login)"));
+    }
+    Ok(())
+}
+
+/// Disables scheduled jobs, in a session as the holder of a branch: the table, its triggers and rules are the source's.
+/// What may not be written, such as that of an extension, is left: nothing runs jobs in a branch.
+pub(crate) async fn disable_jobs(holder: &Config) -> Vec<Sanitised> {
+    let mut report = Vec::new();
+    let Ok(holder) = connection::as_holder(holder).await else {
+        // A database that lets in superusers alone lets in nobody who could run them by hand.
+        return report;
+    };
+    for (table, flag) in [("cron.job", "active"), ("pgagent.pga_job", "jobenabled")] {
+        let found = format!("select pg_catalog.to_regclass('{table}') is not null");
+        let found = holder.query_one(&found, &[]).await;
+        if !found.is_ok_and(|row| row.get(0)) {
+            continue;
+        }
+        let update = format!("update {table} set {flag} = false where {flag}");
+        let action = match holder.batch_execute(&update).await {
+            Ok(()) => "disabled",
+            Err(_) => "left as they are: nothing runs them in a branch",
+        };
+        report.push(sanitised("scheduled jobs", table, action));
+    }
+    report
+}
+
+/// The databases that can be connected to, template databases included (what is granted there is inherited).
+pub(crate) async fn databases(server: &Config, major: u32) -> Result<Vec<String>, EngineError> {
+    let client = connection::own(server, major).await?;
+    let rows = client
+        .query(
+            "select datname::text from pg_catalog.pg_database where datallowconn order by datistemplate, 1",
+            &[],
+        )
         .await
         .map_err(|error| read_error(&error))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Clears and freezes every table of a database and gathers statistics, one table at a time if one of them cannot be:
+/// the index expressions of tables run, with their owners' rights and none of the administrator's.
+pub(crate) async fn vacuum(
+    database: &Config,
+    major: u32,
+    report: &mut Vec<Sanitised>,
+) -> Result<(), EngineError> {
+    let client = connection::own(database, major).await?;
+    let fail = |error: tokio_postgres::Error| read_error(&error);
+    if client.batch_execute("vacuum (freeze, analyze)").await.is_ok() {
+        return Ok(());
+    }
+    client.batch_execute("vacuum (freeze)").await.map_err(fail)?;
+    let tables = client
+        .query(
+            "select n.nspname::text, c.relname::text from pg_catalog.pg_class c \
+             join pg_catalog.pg_namespace n on n.oid = c.relnamespace \
+             where c.relkind in ('r', 'p', 'm') and c.relpersistence <> 't' order by 1, 2",
+            &[],
+        )
+        .await
+        .map_err(fail)?;
+    for row in tables {
+        let table = format!("{}.{}", quote_identifier(row.get(0)), quote_identifier(row.get(1)));
+        if let Err(error) = client.batch_execute(&format!("analyze {table}")).await {
+            let Some(refusal) = error.as_db_error() else { return Err(fail(error)) };
+            report.push(sanitised("statistics", &table, &format!("not gathered: {}", refusal.message())));
+        }
+    }
+    Ok(())
 }
 
 /// A transaction that the origin had prepared would keep its locks in every branch for ever.
@@ -149,7 +301,10 @@ async fn roll_back_prepared(
     report: &mut Vec<Sanitised>,
 ) -> Result<(), EngineError> {
     let rows = client
-        .query("select gid from pg_prepared_xacts where database = current_database()", &[])
+        .query(
+            "select gid from pg_catalog.pg_prepared_xacts where database = pg_catalog.current_database()",
+            &[],
+        )
         .await
         .map_err(|error| failed(database, &error))?;
     for row in rows {

@@ -22,6 +22,9 @@ pub fn compare_fingerprints(before: &SourceFingerprint, after: &SourceFingerprin
     }
     let added = after.contents.keys().filter(|name| !before.contents.contains_key(*name));
     differences.extend(added.map(|name| format!("{name} is new")));
+    if let Some((name, why)) = after.left_out.first_key_value().filter(|_| after.contents.is_empty()) {
+        differences.push(format!("nothing was read ({name}: {why})"));
+    }
     if differences.is_empty() && before.content_hash != after.content_hash {
         differences.push("the hash over all contents differs".to_owned());
     }

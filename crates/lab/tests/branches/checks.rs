@@ -17,8 +17,19 @@ fn fingerprint(position: &str, rows_written: Option<u64>, tables: &[(&str, u64, 
         write_position: position.to_owned(),
         rows_written,
         contents,
+        left_out: std::collections::BTreeMap::new(),
         content_hash,
     }
+}
+
+/// A source that could not be read looks the same before and after.
+#[test]
+fn a_source_that_was_not_read_is_not_unchanged() {
+    let mut source = fingerprint("", None, &[]);
+    source.left_out.insert("everything".to_owned(), "a login trigger may run there".to_owned());
+    let (unchanged, detail) = compare_fingerprints(&source, &source);
+    assert!(!unchanged);
+    assert!(detail.contains("a login trigger may run there"), "{detail}");
 }
 
 #[test]

@@ -1,0 +1,123 @@
+//! Sessions of ours on servers with data of others: what they are told at connect, before anything there can act.
+//!
+//! Who may create objects in a database may also set a search path for it (`ALTER DATABASE`, `ALTER ROLE`), and a name
+//! or an operator in SQL of ours would then be his. So every session begins with the options below. They travel in the
+//! startup packet, which wins over settings of databases and roles, whoever made them (`PGC_S_CLIENT` stands above
+//! `PGC_S_DATABASE` and `PGC_S_USER`), and over the server's own; a later `RESET` comes back to them.
+//!
+//! What this search path leaves: names are looked for in `pg_catalog`, and tables and types after that in the session's
+//! own temporary schema, which begins empty; functions and operators are never looked for there. In `pg_catalog` only a
+//! superuser, or who was let in by one, creates anything. What is created there can still be a better match than the
+//! built-in function if its argument types fit better. Statements that run as the administrator therefore pass each
+//! function and each operator exactly the types it declares (`quote_ident(x::text)`), and use no cast that goes by
+//! input and output functions, for which another could be declared. What they cannot be safe from is a source whose
+//! superuser has rewritten rows of the system catalogue itself.
+//!
+//! Event triggers are off: from PostgreSQL 17 on one may run at login, before any statement could prevent it.
+
+use super::fingerprint::unreachable_source;
+use crate::error::EngineError;
+use std::time::Duration;
+use tokio_postgres::{error::SqlState, Client, Config, NoTls};
+
+/// The first major version that has login triggers, and the setting that turns event triggers off.
+pub(crate) const LOGIN_TRIGGERS_SINCE: u32 = 17;
+
+/// For every session; each can be set by any role.
+const PINNED: &[(&str, &str)] = &[
+    ("search_path", "pg_catalog,pg_temp"),
+    ("role", "none"),
+    ("local_preload_libraries", ""),
+    // Policies raise an error instead of being run.
+    ("row_security", "off"),
+    ("statement_timeout", "0"),
+    ("idle_session_timeout", "0"),
+];
+/// For sessions on an origin.
+const READING: &[(&str, &str)] = &[("default_transaction_read_only", "on")];
+/// For sessions of superusers on servers of our own.
+const OWN: &[(&str, &str)] = &[
+    ("session_preload_libraries", ""),
+    ("dynamic_library_path", "$libdir"),
+    ("default_transaction_read_only", "off"),
+    ("default_table_access_method", "heap"),
+    ("default_tablespace", ""),
+    ("temp_tablespaces", ""),
+    ("session_replication_role", "origin"),
+    ("lock_timeout", "0"),
+    ("idle_in_transaction_session_timeout", "0"),
+];
+/// From [`LOGIN_TRIGGERS_SINCE`] on: only superusers may set it, and roles that were granted the right.
+const QUIET: &[(&str, &str)] = &[("event_triggers", "off")];
+
+/// A session as superuser on a server that this program started, or on the sample's.
+pub(crate) async fn own(config: &Config, major: u32) -> Result<Client, EngineError> {
+    let quiet = if major >= LOGIN_TRIGGERS_SINCE { QUIET } else { &[] };
+    open(&with_options(config, &[PINNED, OWN, quiet])).await.map_err(|error| unreachable_source(&error))
+}
+
+/// A session as the holder of a branch will have it, with the search path that his statements are written for. Only
+/// for roles that may no more than he.
+pub(crate) async fn as_holder(config: &Config) -> Result<Client, EngineError> {
+    open(config).await.map_err(|error| unreachable_source(&error))
+}
+
+/// How it is known that no login trigger fires in sessions on an origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quiet {
+    /// This role may turn event triggers off.
+    Off,
+    /// The server is too old to have any.
+    Old,
+    /// Somebody looked.
+    Known,
+}
+
+/// A first session on an origin, in which no login trigger can fire; `None` if the origin may have some, and does not
+/// let this role turn them off. Nothing has run there then.
+pub(crate) async fn enter_origin(config: &Config) -> Result<Option<(Client, Quiet)>, EngineError> {
+    match open(&with_options(config, &[PINNED, READING, QUIET])).await {
+        Ok(client) => Ok(Some((client, Quiet::Off))),
+        // It does not know the setting.
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => {
+            origin(config, Quiet::Old).await.map(|client| Some((client, Quiet::Old)))
+        }
+        // The same code refuses a database to a role: there the message names no setting, in no language.
+        Err(error)
+            if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
+                && error.as_db_error().is_some_and(|refusal| refusal.message().contains(QUIET[0].0)) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(unreachable_source(&error)),
+    }
+}
+
+/// A session on an origin of which is known why no login trigger fires in it.
+pub(crate) async fn origin(config: &Config, quiet: Quiet) -> Result<Client, EngineError> {
+    let off = if quiet == Quiet::Off { QUIET } else { &[] };
+    open(&with_options(config, &[PINNED, READING, off])).await.map_err(|error| unreachable_source(&error))
+}
+
+/// The database that a session will be in.
+pub(crate) fn database(config: &Config) -> &str {
+    config.get_dbname().or_else(|| config.get_user()).unwrap_or_default()
+}
+
+fn with_options(config: &Config, groups: &[&[(&str, &str)]]) -> Config {
+    let ours = groups.iter().copied().flatten().map(|(name, value)| format!(" -c {name}={value}"));
+    let mut options = config.get_options().unwrap_or_default().to_owned();
+    options.extend(ours);
+    let mut config = config.clone();
+    config.options(options);
+    config
+}
+
+/// Connects, and drives the connection in the background.
+async fn open(config: &Config) -> Result<Client, tokio_postgres::Error> {
+    let mut config = config.clone();
+    config.connect_timeout(Duration::from_secs(10)).application_name("duramen");
+    let (client, connection) = config.connect(NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
