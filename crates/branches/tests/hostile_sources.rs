@@ -259,6 +259,7 @@ async fn import_and_branch(home: &Home, engine: &Arc<Engine>, major: u32) {
         source.sanitised.iter().any(|entry| entry.kind == kind && entry.object.contains(object))
     };
     assert!(reported("scheduled jobs", "cron.job"), "{:?}", source.sanitised);
+    assert!(reported("table", "of_plpgsql"), "{:?}", source.sanitised);
     assert_eq!(reported("event trigger", "l"), login, "{:?}", source.sanitised);
 
     // A live source whose login trigger cannot be turned off is not connected to.
@@ -345,6 +346,91 @@ async fn nothing_that_users_of_a_source_wrote_runs_as_somebody_else() {
         import_and_branch(&home, &engine, major).await;
     }
     engine.close().await.expect("close");
+}
+
+/// Bypass: rows of an extension's tables say what it does, and orafce's say which files of the host it opens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_belongs_to_extensions_is_written_under_no_policy() {
+    let home = Home::new();
+    let engine = home.open().await;
+    for major in majors(&home) {
+        let origin = Hostile::start(&home, major).await;
+        origin
+            .run(
+                "boss",
+                "alter default privileges for role boss grant all on tables to public;;
+                 create table dirs (id serial, dir text);; insert into dirs (dir) values ('/tmp');;
+                 create view writable as select dir from dirs;; create sequence counter;;
+                 alter extension plpgsql add table dirs;; alter extension plpgsql add view writable;;
+                 alter extension plpgsql add sequence counter;;
+                 grant all on dirs, writable to app with grant option;; grant all on sequence counter, dirs_id_seq to app;;
+                 grant insert (dir) on dirs to app;; create table app_table (x int);; alter table app_table owner to app;;
+                 create view around as select dir from dirs",
+            )
+            .await;
+        origin.run("app", "grant all on dirs to pg_read_all_stats").await;
+        let name = format!("extended-{major}");
+        let source = add(&engine, &name, origin.origin()).await.expect("the import");
+        settle(&engine).await;
+        for policy in Policy::ALL {
+            let leased = format!("{policy}-{major}");
+            lease_of(&engine, &name, &leased, policy).await;
+            assert_eq!(rows(&engine, &leased, "select dir from dirs").await, json!([["/tmp"]]));
+            let mut refused: Vec<String> = [
+                "insert into dirs (dir) values ('/etc')",
+                "insert into dirs values (7, '/etc')",
+                "insert into writable values ('/etc')",
+                "insert into around values ('/etc')",
+                "update dirs set dir = '/etc'",
+                "delete from dirs",
+                "truncate dirs",
+                "select nextval('counter')",
+                "select setval('dirs_id_seq', 77)",
+                "alter table dirs add column x int",
+                "create trigger t before insert on dirs for each row execute function suppress_redundant_updates_trigger()",
+                "alter extension plpgsql drop table dirs",
+                "set local role duramen_extensions",
+            ]
+            .map(str::to_owned)
+            .into();
+            if policy == Policy::Ddl {
+                refused.push(
+                    "do $$ begin set local role app; insert into dirs values (7, '/etc'); end $$".to_owned(),
+                );
+                refused.push(
+                    "do $$ begin set local role duramen_owner; update dirs set dir = '/etc'; end $$"
+                        .to_owned(),
+                );
+            }
+            for sql in refused {
+                let error = query(&engine, &leased, &sql).await.expect_err(&sql);
+                let code = error.sqlstate.clone().unwrap_or_default();
+                assert!(["42501", "25006"].contains(&code.as_str()), "{major}, {policy}: {sql}: {error}");
+            }
+            engine.destroy(&leased).expect("destroy");
+        }
+        let said = |object: &str| {
+            source
+                .sanitised
+                .iter()
+                .any(|e| e.object.ends_with(object) && e.action.contains("extension plpgsql"))
+        };
+        for object in ["dirs", "writable", "counter", "dirs_id_seq"] {
+            assert!(said(object), "{major}: {object}: {:?}", source.sanitised);
+        }
+        engine.remove_source(&name).await.expect("the source is forgotten");
+    }
+    engine.close().await.expect("close");
+}
+
+async fn lease_of(engine: &Arc<Engine>, source: &str, name: &str, policy: Policy) {
+    let request = duramen_branches::model::CreateBranch {
+        name: Some(name.to_owned()),
+        source: Some(source.to_owned()),
+        policy: Some(policy),
+        ..Default::default()
+    };
+    engine.create(request).await.expect("a lease");
 }
 
 /// A source that may have login triggers is copied before anybody connects to it. Its tablespaces are refused all the

@@ -91,6 +91,7 @@ begin
     left join pg_catalog.pg_extension e on e.oid = d.refobjid
     where p.prokind in ('f', 'p', 'w')
       and (e.extname in ('dblink', 'postgres_fdw', 'http', 'pg_net', 'pg_curl', 'aws_s3', 'aws_lambda', 'adminpack', 'file_fdw', 'pg_background', 'plsh', 'oracle_fdw', 'mysql_fdw')
+           or (e.extname = 'orafce' and n.nspname = 'utl_file')
            or (not l.lanpltrusted and l.lanname not in ('internal', 'c', 'sql') and e.extname is null)
            or (p.pronamespace = 11::pg_catalog.oid
                and p.proname in ('pg_read_file', 'pg_read_binary_file', 'pg_stat_file', 'pg_ls_dir', 'pg_ls_logdir', 'pg_ls_waldir',
@@ -180,6 +181,22 @@ begin
     insert into pg_temp.report values ('foreign table', r.name, 'not readable in branches');
   end loop;
 
+  -- Rights on tables that would be given by themselves: to the public, and to anybody on what superusers make, as
+  -- extensions are even when others create them.
+  for r in
+    select distinct pg_catalog.quote_ident(o.rolname::pg_catalog.text) as owner,
+      case when n.oid is null then '' else ' in schema ' || pg_catalog.quote_ident(n.nspname::pg_catalog.text) end as place,
+      case f.defaclobjtype when 'r' then 'tables' else 'sequences' end as kind,
+      case when a.grantee = 0::pg_catalog.oid then 'public' else pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)::pg_catalog.text) end as grantee
+    from pg_catalog.pg_default_acl f
+    join pg_catalog.pg_authid o on o.oid = f.defaclrole
+    left join pg_catalog.pg_namespace n on n.oid = f.defaclnamespace
+    cross join pg_catalog.aclexplode(f.defaclacl) a
+    where a.grantee <> f.defaclrole and f.defaclobjtype in ('r', 'S') and (o.rolsuper or a.grantee = 0::pg_catalog.oid)
+  loop
+    execute 'alter default privileges for role ' || r.owner || r.place || ' revoke all on ' || r.kind || ' from ' || r.grantee || ' cascade';
+  end loop;
+
   -- Rights of the branch roles.
   execute 'revoke all on database ' || here || ' from public';
   execute 'grant connect on database ' || here || ' to duramen_read, duramen_write, duramen_ddl';
@@ -195,14 +212,16 @@ begin
     execute 'grant create on schema ' || r.name || ' to duramen_ddl';
   end loop;
   for r in
-    select c.oid, c.relkind,
+    select c.oid, c.relkind, x.extname::pg_catalog.text as extension,
       pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(c.relname::pg_catalog.text) as name
     from pg_catalog.pg_class c
     join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    left join pg_temp.of_extensions x on x.oid = c.oid
     where c.relkind in ('r', 'p', 'v', 'm', 'S') and c.oid >= 16384::pg_catalog.oid and c.relpersistence <> 't'
   loop
     -- What the public may write, read-only could write too, whoever allowed it. What it may read stays: views of
-    -- other owners read by it.
+    -- other owners read by it. What belongs to extensions nobody may write: rows there steer what they do, such as
+    -- which of the host's files they open.
     writing := case when r.relkind = 'S' then 'usage, update'
       else 'insert, update, delete, truncate, references, trigger{maintain}' end;
     object := case when r.relkind = 'S' then 'sequence ' else 'table ' end || r.name;
@@ -217,7 +236,21 @@ begin
       execute 'revoke grant option for ' || writing || ' on ' || object || ' from ' || grantee || ' cascade';
     end loop;
     execute 'revoke ' || writing || ' on ' || object || ' from public cascade';
-    if r.relkind = 'S' then
+    if r.extension is not null then
+      for grantee in
+        select pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)::pg_catalog.text)
+          from pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a
+          where c.oid = r.oid and a.grantee <> 0::pg_catalog.oid and a.grantee <> c.relowner
+        union select pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)::pg_catalog.text)
+          from pg_catalog.pg_class c, pg_catalog.pg_attribute t, pg_catalog.aclexplode(t.attacl) a
+          where c.oid = r.oid and t.attrelid = c.oid and a.grantee <> 0::pg_catalog.oid and a.grantee <> c.relowner
+      loop
+        execute 'revoke ' || writing || ' on ' || object || ' from ' || grantee || ' cascade';
+      end loop;
+      execute 'grant select on ' || object || ' to duramen_read, duramen_write, duramen_ddl';
+      insert into pg_temp.report values (case when r.relkind = 'S' then 'sequence' else 'table' end, r.name,
+        'not writable in branches (extension ' || r.extension || ')');
+    elsif r.relkind = 'S' then
       execute 'grant select on sequence ' || r.name || ' to duramen_read, duramen_write, duramen_ddl';
       execute 'grant usage, update on sequence ' || r.name || ' to duramen_write, duramen_ddl';
     else
