@@ -581,16 +581,15 @@ END $$;
 -- Whether a durable function is one plain statement, and not what functions and operators of this schema return. Most
 -- are.
 CREATE OR REPLACE FUNCTION df._is_statement(fut text) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT ascii(ltrim(fut, E' \t\r\n')) NOT IN (0, 79, 123) $$;
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN ascii(ltrim(fut, E' \t\r\n')) NOT IN (0, 79, 123);
 
 -- The graph of one plain statement.
 CREATE OR REPLACE FUNCTION df._statement_graph(statement text) RETURNS json
-LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT ('[{"type":"SQL","query":' || to_json(statement)::text || '}]')::json
-$$;
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN ('[{"type":"SQL","query":' || to_json(statement)::text || '}]')::json;
 
 -- The graph of a durable function.
 CREATE OR REPLACE FUNCTION df._flatten(fut text) RETURNS json
-LANGUAGE sql AS $$
-    SELECT CASE WHEN df._is_statement(fut) THEN df._statement_graph(fut) ELSE df._flatten_envelope(fut) END
-$$;
+LANGUAGE sql
+RETURN CASE WHEN df._is_statement(fut) THEN df._statement_graph(fut) ELSE df._flatten_envelope(fut) END;

@@ -154,11 +154,14 @@ DECLARE
         'truncate|grant|revoke|refresh|copy|vacuum|analyze|reindex|cluster|comment|notify|lock|set|show)\M';
     fut text := input;
 BEGIN
-    IF btrim(input) ~ '^[0-9a-f]{8}$' THEN
-        RETURN df._explain_instance(btrim(input));
+    -- Under the caller's search path, which the expression needs; so whatever else is named here is named in full.
+    IF df._seq(pg_catalog.btrim(input)) IS NOT NULL THEN
+        RETURN df._explain_instance(pg_catalog.btrim(input));
     END IF;
-    IF input !~ '^\s*\{' AND input !~* statement AND input ~ '~>|\|=>|\?>|!>|@>|\mdf\.' THEN
-        EXECUTE 'SELECT (' || regexp_replace(input, ';\s*$', '') || E'\n)::text' INTO fut;
+    IF input OPERATOR(pg_catalog.!~) '^\s*\{' AND input OPERATOR(pg_catalog.!~*) statement
+        AND input OPERATOR(pg_catalog.~) '~>|\|=>|\?>|!>|@>|\mdf\.'
+    THEN
+        EXECUTE pg_catalog.concat('SELECT (', pg_catalog.regexp_replace(input, ';\s*$', ''), E'\n)::text') INTO fut;
         IF fut IS NULL THEN
             RAISE EXCEPTION 'df.explain: the expression gives NULL, not a durable function: %', input
                 USING ERRCODE = 'invalid_parameter_value';

@@ -2,10 +2,9 @@
 
 -- The status of an instance, from its row in `_done` and whether it has one in `_work`.
 CREATE OR REPLACE FUNCTION df._status_name(done "char", working boolean) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT CASE done WHEN 'c' THEN 'completed' WHEN 'f' THEN 'failed' WHEN 'x' THEN 'cancelled'
-        ELSE CASE WHEN working THEN 'running' ELSE 'pending' END END
-$$;
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE done WHEN 'c' THEN 'completed' WHEN 'f' THEN 'failed' WHEN 'x' THEN 'cancelled'
+        ELSE CASE WHEN working THEN 'running' ELSE 'pending' END END;
 
 -- The database that this schema belongs to.
 CREATE OR REPLACE FUNCTION df.target_database() RETURNS text
@@ -63,7 +62,8 @@ $$;
 CREATE OR REPLACE FUNCTION df._nodes(seq bigint, graph json, state json, done "char", output json, ended_at timestamptz)
 RETURNS TABLE (index int, id text, node_type text, query text, result_name text, left_index int, right_index int,
     condition_index int, extra_indexes int[], status text, result json, at timestamptz, path text)
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE
+BEGIN ATOMIC
     SELECT n.index, df._node_id(seq, n.index), n.node ->> 'type',
         CASE
             WHEN n.condition IS NOT NULL THEN '{"condition_node":"' || df._node_id(seq, n.condition) || '"'
@@ -89,8 +89,8 @@ LANGUAGE sql STABLE AS $$
         FROM json_array_elements(graph) WITH ORDINALITY AS g(node, place)
     ) n
     LEFT JOIN df._cells(state) c ON c.index = n.index
-    ORDER BY n.index
-$$;
+    ORDER BY n.index;
+END;
 
 CREATE OR REPLACE VIEW df.nodes WITH (security_invoker = true) AS
 SELECT n.id,

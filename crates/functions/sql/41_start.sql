@@ -1,6 +1,15 @@
 -- Starting instances. One start is one row in `_ready`; everything else is done only when it is asked for, because ten
 -- thousand of these run a second.
 
+-- The id of the instance that this session has started last.
+CREATE OR REPLACE FUNCTION df._last_id() RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    number bigint := currval('df._instance_seq'::regclass);
+BEGIN
+    RETURN df._id(number);
+END $$;
+
 -- Refuses a label that the indexes cannot hold.
 CREATE OR REPLACE FUNCTION df._label_fits(label text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -57,13 +66,17 @@ LANGUAGE plpgsql AS $$
 BEGIN
     -- What most starts are costs one condition, one row and one id: every expression is made ready anew in each
     -- transaction, and that is most of what a start costs. The first start of a role in a session goes the long way.
-    -- (A plain statement, and no white space before it; df._is_statement in fewer words.)
-    IF current_setting('df.may_start', true) = current_user AND ascii(fut) NOT IN (0, 9, 10, 13, 32, 79, 123)
-        AND transaction_mode = 'caller' AND (label IS NULL OR octet_length(label) <= 1000) AND database IS NULL
-        AND idempotency_key IS NULL AND pg_sequence_last_value('df._vars_used'::regclass) IS NULL
+    -- (A plain statement, and no white space before it; df._is_statement in fewer words.) A search path of the function's
+    -- own would cost, too: whatever is named here is named in full.
+    IF pg_catalog.current_setting('df.may_start', true) OPERATOR(pg_catalog.=) current_user
+        AND pg_catalog.ascii(fut) OPERATOR(pg_catalog.<>) ALL ('{0,9,10,13,32,79,123}'::pg_catalog.int4[])
+        AND transaction_mode OPERATOR(pg_catalog.=) 'caller'
+        AND (label IS NULL OR pg_catalog.octet_length(label) OPERATOR(pg_catalog.<=) 1000) AND database IS NULL
+        AND idempotency_key IS NULL AND pg_catalog.pg_sequence_last_value('df._vars_used'::pg_catalog.regclass) IS NULL
     THEN
         INSERT INTO df._ready (label, statement, input) VALUES (start.label, fut, start.input);
-        RETURN df._id(currval('df._instance_seq'::regclass));
+        RETURN CASE WHEN pg_catalog.currval('df._instance_seq'::pg_catalog.regclass) OPERATOR(pg_catalog.<=) 4294967295
+            THEN df._short_id(pg_catalog.currval('df._instance_seq'::pg_catalog.regclass)) ELSE df._last_id() END;
     END IF;
     RETURN df._start(fut, label, database, transaction_mode, input, idempotency_key);
 END $$;
@@ -102,7 +115,7 @@ BEGIN
     INSERT INTO df._ready (label, database, graph, vars, input)
     VALUES (_start.label, _start.database, df._flatten(fut),
         (SELECT json_object_agg(v.name, v.value) FROM df.vars v WHERE v.owner = me), _start.input);
-    RETURN df._id(currval('df._instance_seq'::regclass));
+    RETURN df._last_id();
 END $$;
 
 -- Starts unless the role has started with this key before.

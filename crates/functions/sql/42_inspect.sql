@@ -1,4 +1,5 @@
--- Looking at instances: status, result, lists, nodes, figures. Everything here runs with the caller's rights.
+-- Looking at instances: status, result, lists, nodes, figures. Everything here runs with the caller's rights. What is
+-- called most has no search path of its own, which costs, and names its operators in full instead.
 --
 -- Generic plans are forced where numbers are looked up one by one: with several partitions a plan for one number seems
 -- cheaper than one for any, and the server would make it anew with every call, which costs more than the lookup.
@@ -35,12 +36,13 @@ LANGUAGE plpgsql STABLE STRICT ROWS 1 SET plan_cache_mode = force_generic_plan A
 BEGIN
     RETURN QUERY
     SELECT i.seq, i.submitted_by, i.created_at, i.label, i.database, i.graph, i.id, NULL::xid
-    FROM df._instance i WHERE i.seq = number;
+    FROM df._instance i WHERE i.seq OPERATOR(pg_catalog.=) number;
     IF NOT FOUND THEN
         RETURN QUERY
         SELECT r.seq, r.submitted_by, r.created_at, r.label, r.database,
             coalesce(r.graph, df._statement_graph(r.statement), '[]'), df._id(r.seq), r.xmin
-        FROM df._ready r WHERE r.submitted_by = ANY (df._seen_submitters()) AND r.seq = number;
+        FROM df._ready r
+        WHERE r.submitted_by OPERATOR(pg_catalog.=) ANY (df._seen_submitters()) AND r.seq OPERATOR(pg_catalog.=) number;
     END IF;
 END $$;
 
@@ -50,8 +52,8 @@ DECLARE
     number bigint := df._seq(instance_id);
 BEGIN
     RETURN (
-        SELECT df._status_name((SELECT d.status FROM df._done d WHERE d.seq = number),
-            EXISTS (SELECT FROM df._work w WHERE w.seq = number))
+        SELECT df._status_name((SELECT d.status FROM df._done d WHERE d.seq OPERATOR(pg_catalog.=) number),
+            EXISTS (SELECT FROM df._work w WHERE w.seq OPERATOR(pg_catalog.=) number))
         FROM df._known(number));
 END $$;
 
@@ -61,14 +63,14 @@ LANGUAGE plpgsql STABLE STRICT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     number bigint := df._seq(instance_id);
 BEGIN
-    RETURN (SELECT d.output::text FROM df._done d WHERE d.seq = number AND d.status = 'c');
+    RETURN (SELECT d.output::text FROM df._done d
+        WHERE d.seq OPERATOR(pg_catalog.=) number AND d.status OPERATOR(pg_catalog.=) 'c'::"char");
 END $$;
 
 -- What a list shows as output: the JSON of a result, or the text of a failure or a reason.
 CREATE OR REPLACE FUNCTION df._output_text(status "char", output json) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT CASE WHEN status = 'c' THEN output::text ELSE output #>> '{}' END
-$$;
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN status = 'c' THEN output::text ELSE output #>> '{}' END;
 
 -- What the columns function_name say: there is one function, which interprets graphs.
 CREATE OR REPLACE FUNCTION df._function_name() RETURNS text
@@ -317,7 +319,7 @@ BEGIN
     IF after_cursor IS NOT NULL THEN
         BEGIN
             place := regexp_match(convert_from(decode(after_cursor, 'hex'), 'UTF8'),
-                '^v1\|([0-9T:.Z-]+)\|([0-9a-f]{8})$');
+                '^v1\|([0-9T:.Z-]+)\|([0-9a-f]{8}|[0-9a-f]{16})$');
             before := place[1]::timestamptz;
             after_id := place[2];
         EXCEPTION WHEN data_exception THEN

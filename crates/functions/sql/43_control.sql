@@ -15,7 +15,8 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION df._ended(status text) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT status IN ('completed', 'failed', 'cancelled') $$;
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN status IN ('completed', 'failed', 'cancelled');
 
 -- Sends a signal. It is kept until the instance waits for it; an instance that has ended takes no notice.
 CREATE OR REPLACE FUNCTION df.signal(instance_id text, signal_name text, signal_data text DEFAULT '{}') RETURNS text

@@ -6,13 +6,14 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT * FROM (VALUES
         ('USAGE ON SCHEMA df'),
         ('SELECT ON df.instances, df.nodes, df._started, df._meta, df._instance, df._done, df._execution, df._ready, '
-            'df._work, df._inbox, df._activity, df._key, df._request, df._asleep'),
+            'df._work, df._inbox, df._activity, df._key, df._request, df._asleep, '
+            'df._instance_seq'),
         ('INSERT (label, database, graph, statement, vars, input, wake) ON df._ready'),
         ('INSERT (seq, submitted_by, kind, name, data) ON df._inbox'),
         ('INSERT (submitted_by, key, seq) ON df._key'),
         ('INSERT (submitted_by, action, arguments) ON df._request'),
         ('SELECT, INSERT, UPDATE, DELETE ON df.vars'),
-        ('USAGE ON SEQUENCE df._instance_seq, df._vars_used')
+        ('USAGE ON SEQUENCE df._vars_used')
     ) AS r(clause)
 $$;
 

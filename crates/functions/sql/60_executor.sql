@@ -175,26 +175,18 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     role_name name := (SELECT r.rolname FROM pg_roles r WHERE r.oid = submitter);
     signature text := format('df_run.%I(text[], boolean[], text[], double precision, bigint, boolean)', 'r' || submitter);
-    superuser boolean := (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user);
+    lend boolean;
 BEGIN
     IF role_name IS NULL THEN
         RETURN false;
     END IF;
-    IF EXISTS (SELECT FROM pg_proc p
-               WHERE p.pronamespace = 'df_run'::regnamespace AND p.proname = 'r' || submitter
-                 AND p.proowner = submitter AND p.prosecdef
-                 AND p.proconfig = ARRAY['search_path=pg_catalog, pg_temp']
-                 AND p.prosrc = df_run.executor_source(submitter)) THEN
+    IF df_run.has_executor(submitter, signature) THEN
         RETURN true;
     END IF;
     -- Two workers may meet the same new role at once. Submitters have no right on this table, and so no way to hold
     -- the lock.
     LOCK TABLE df_run.mutex IN ACCESS EXCLUSIVE MODE;
-    IF EXISTS (SELECT FROM pg_proc p
-               WHERE p.pronamespace = 'df_run'::regnamespace AND p.proname = 'r' || submitter
-                 AND p.proowner = submitter AND p.prosecdef
-                 AND p.proconfig = ARRAY['search_path=pg_catalog, pg_temp']
-                 AND p.prosrc = df_run.executor_source(submitter)) THEN
+    IF df_run.has_executor(submitter, signature) THEN
         RETURN true;
     END IF;
     EXECUTE format('DROP FUNCTION IF EXISTS %s', signature);
@@ -204,20 +196,36 @@ BEGIN
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L',
         'r' || submitter, df_run.executor_source(submitter));
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);
-    -- The new owner must be able to create in the schema, for the length of this transaction, which nobody else sees.
-    IF NOT superuser THEN
+    -- The new owner must be able to create in the schema, for the length of this transaction, which nobody else sees. A
+    -- superuser asks nobody, and who has the rights of the schema's owner has this one, and is to keep it: what is taken
+    -- back would be the owner's own.
+    SELECT NOT r.rolsuper AND NOT pg_has_role(submitter, n.nspowner, 'USAGE') INTO lend
+    FROM pg_roles r, pg_namespace n WHERE r.rolname = current_user AND n.nspname = 'df_run';
+    IF lend THEN
         EXECUTE format('GRANT USAGE, CREATE ON SCHEMA df_run TO %I', role_name);
     END IF;
     EXECUTE format('ALTER FUNCTION %s OWNER TO %I', signature, role_name);
-    IF NOT superuser THEN
+    IF lend THEN
         EXECUTE format('REVOKE USAGE, CREATE ON SCHEMA df_run FROM %I', role_name);
     END IF;
     RETURN true;
 END $$;
+
+-- Whether the function of this signature is the executor of the role, as this version makes it.
+CREATE OR REPLACE FUNCTION df_run.has_executor(submitter oid, signature text) RETURNS boolean
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM pg_proc p
+        WHERE p.oid = to_regprocedure(signature) AND p.proowner = submitter AND p.prosecdef
+          AND p.proconfig = ARRAY['search_path=pg_catalog, pg_temp']
+          AND p.prosrc = df_run.executor_source(submitter))
+$$;
+REVOKE ALL ON FUNCTION df_run.has_executor(oid, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df_run.ensure_executor(oid) FROM PUBLIC;
 
--- Steps in another database of the server: what ran there is marked there, in the transaction of the step, so that a
--- second attempt finds the result instead of running it again.
+-- Steps in another database of the server: how a step ended there is marked there, in the transaction of the step, so
+-- that a second attempt finds the end instead of running it again. Once the end is recorded where the instance is, the
+-- mark of a step that was attempted once goes. That of any other stays, without the end: an attempt that was given up
+-- long ago, and begins only now, finds it and does nothing.
 CREATE TABLE IF NOT EXISTS df_run.marker (
     installation uuid NOT NULL,
     activity bigint NOT NULL,
@@ -225,3 +233,8 @@ CREATE TABLE IF NOT EXISTS df_run.marker (
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (installation, activity)
 );
+ALTER TABLE df_run.marker ADD COLUMN IF NOT EXISTS attempt int, ADD COLUMN IF NOT EXISTS failure json;
+
+-- The number tells a worker whether what it finds in another database is of its own version.
+COMMENT ON SCHEMA df_run IS
+    'durable functions, version 2: one executor a submitting role; no role but the worker has any right here';

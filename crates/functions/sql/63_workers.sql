@@ -1,17 +1,27 @@
 -- Workers: who lives, who is dead, who does which activity, who sleeps.
 
+-- Marks a worker as alive, which it is under a name that it has been given once: an epoch that was buried never comes
+-- back. False: it was.
+CREATE OR REPLACE FUNCTION df._is_alive(epoch uuid) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE df._worker_epoch e SET last_seen_at = clock_timestamp() WHERE e.epoch_id = epoch;
+    RETURN FOUND;
+END $$;
+REVOKE ALL ON FUNCTION df._is_alive(uuid) FROM PUBLIC;
+
 -- Marks a worker as alive and buries the dead: their sessions are ended, so that their locks go, and their activities
--- are given back. So are activities that this worker has taken and does not run: `held` are those that it does.
--- Returns what an idle worker wants to know. Its own `alive` is false when others have buried it.
-CREATE OR REPLACE FUNCTION df._heartbeat(epoch uuid, dead_after interval, held_seqs bigint[], held_cells text[])
+-- are given back. So are activities that this worker has taken and does not run: `held` are those that it does, by
+-- their numbers and attempts. Returns what an idle worker wants to know. Its own `alive` is false when others have buried
+-- it.
+CREATE OR REPLACE FUNCTION df._heartbeat(epoch uuid, dead_after interval, held_numbers bigint[], held_attempts int[])
 RETURNS TABLE (alive boolean, due_in_s double precision, waiting boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     dead uuid[];
 BEGIN
-    UPDATE df._worker_epoch e SET last_seen_at = clock_timestamp() WHERE e.epoch_id = epoch;
-    alive := FOUND;
+    alive := df._is_alive(epoch);
     SELECT array_agg(b.epoch_id) INTO dead FROM (
         SELECT e.epoch_id FROM df._worker_epoch e
         WHERE e.last_seen_at < clock_timestamp() - dead_after AND e.epoch_id <> epoch FOR UPDATE SKIP LOCKED) b;
@@ -21,8 +31,8 @@ BEGIN
     UPDATE df._activity a SET owner = NULL, taken_at = NULL
     WHERE a.owner IS NOT NULL AND a.taken_at < clock_timestamp() - interval '10 seconds'
       AND CASE WHEN a.owner = epoch
-          THEN NOT EXISTS (SELECT FROM unnest(held_seqs, held_cells) AS h(seq, cell)
-                           WHERE h.seq = a.seq AND h.cell = a.cell)
+          THEN NOT EXISTS (SELECT FROM unnest(held_numbers, held_attempts) AS h(number, attempt)
+                           WHERE h.number = a.number AND h.attempt = a.attempt)
           ELSE NOT EXISTS (SELECT FROM df._worker_epoch e WHERE e.epoch_id = a.owner) END;
     due_in_s := df._due_in_s();
     waiting := EXISTS (SELECT FROM df._ready)
@@ -48,7 +58,7 @@ BEGIN
 END $$;
 
 -- Takes activities that nobody has, the oldest instance first.
-CREATE OR REPLACE FUNCTION df._take_activities(epoch uuid, many int)
+CREATE OR REPLACE FUNCTION df._take(epoch uuid, many int)
 RETURNS TABLE (seq bigint, cell text, number bigint, attempt int, submitted_by oid, role_name text, kind text, payload text,
     database text)
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -63,9 +73,10 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
         i.database
 $$;
 
--- Ends an activity: true if it was still this worker's, and then the instance is locked and returned for the turn
--- that follows; no row if not, and then nothing of it may be committed.
-CREATE OR REPLACE FUNCTION df._end_activity(epoch uuid, of bigint, at_cell text)
+-- Ends an activity: if it was still this attempt's, the instance is locked and returned for the turn that follows; no row
+-- if not, and then nothing of it may be committed. A loop uses a cell again, and a worker may take again what it had
+-- taken before: only number and attempt together say which attempt of which activity it is.
+CREATE OR REPLACE FUNCTION df._end_activity(epoch uuid, of bigint, at_cell text, its_number bigint, its_attempt int)
 RETURNS TABLE (label text, database text, graph text, vars text, input text, created_at timestamptz,
     started_at timestamptz, parent bigint, parent_cell text, state text, mail text, at timestamptz)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -76,7 +87,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    DELETE FROM df._activity a WHERE a.seq = of AND a.cell = at_cell AND a.owner = epoch;
+    DELETE FROM df._activity a WHERE a.seq = of AND a.cell = at_cell AND a.owner = epoch AND a.number = its_number
+        AND a.attempt = its_attempt;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -103,9 +115,9 @@ BEGIN
     RETURN CASE WHEN asleep THEN df._due_in_s() END;
 END $$;
 
-REVOKE ALL ON FUNCTION df._heartbeat(uuid, interval, bigint[], text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._heartbeat(uuid, interval, bigint[], int[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._bury(uuid) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._take_activities(uuid, int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._end_activity(uuid, bigint, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._take(uuid, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._end_activity(uuid, bigint, text, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._give_back(uuid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._set_asleep(boolean) FROM PUBLIC;

@@ -69,6 +69,24 @@ pub fn is_bare(text: &str) -> bool {
     }
 }
 
+/// Whether a statement that refuses transactions acts on more than the database that it runs in: on the whole server, on
+/// another database, or on another server.
+///
+/// ```
+/// use duramen_functions::bare::is_outside;
+/// assert!(is_outside("CREATE DATABASE archive"));
+/// assert!(!is_outside("VACUUM orders"));
+/// ```
+pub fn is_outside(text: &str) -> bool {
+    let mut words = Words { rest: text };
+    let mut next = || words.next().unwrap_or_default();
+    match next().as_str() {
+        "create" | "drop" => ["database", "tablespace", "subscription"].contains(&next().as_str()),
+        "alter" => ["system", "database"].contains(&next().as_str()),
+        _ => false,
+    }
+}
+
 /// Whether parsing the statement can run nobody's code. Literals of user-defined types could, so there are none, but in
 /// statements whose literals are options.
 ///

@@ -38,6 +38,12 @@ pub enum ConnectError {
         /// Host and database.
         target: String,
     },
+    /// What answers is another copy of the database than the one that the worker began with.
+    #[error("{target} is another copy of the database than the one that this worker began with, and nothing is run there: decide with `duramen fn adopt`, and start a worker anew")]
+    Copy {
+        /// Host and database.
+        target: String,
+    },
     /// TLS could not be set up.
     #[error("TLS cannot be used: {0}")]
     Tls(String),

@@ -4,24 +4,33 @@
 //! migrations; functions, views, triggers and operators are made anew by every installation. All of it happens in one
 //! transaction, under a lock, with instances in flight: workers see the old schema or the new one.
 
+mod adopt;
+pub(crate) mod trust;
+
 use tokio_postgres::{error::SqlState, types::Type, Client};
 
 use crate::connect::{with_sources, ConnectError, Target};
 
+pub use adopt::{adopt, Adopted, External};
+
 /// The version of the tables that this library works with.
-pub const SCHEMA_VERSION: i32 = 1;
+pub const SCHEMA_VERSION: i32 = 2;
 
 /// The oldest server that has what the schema uses, as `server_version_num`: views with the rights of the caller.
 const OLDEST_SERVER: i32 = 150_000;
 
 /// Tables, one entry a version, in order.
-const MIGRATIONS: [&str; 1] = [include_str!("../sql/20_tables.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("../sql/20_tables.sql"), include_str!("../sql/21_tables.sql")];
 
 /// Before the tables: what they use.
-const BEFORE: [&str; 2] = [include_str!("../sql/00_schema.sql"), include_str!("../sql/10_ids.sql")];
+const BEFORE: [&str; 3] = [
+    include_str!("../sql/00_schema.sql"),
+    include_str!("../sql/10_ids.sql"),
+    include_str!("../sql/11_identity.sql"),
+];
 
 /// After the tables: everything that is replaced by every installation.
-const AFTER: [&str; 16] = [
+const AFTER: [&str; 18] = [
     include_str!("../sql/30_dsl.sql"),
     include_str!("../sql/31_operators.sql"),
     include_str!("../sql/32_cron.sql"),
@@ -37,7 +46,10 @@ const AFTER: [&str; 16] = [
     include_str!("../sql/62_wake.sql"),
     include_str!("../sql/63_workers.sql"),
     include_str!("../sql/64_retention.sql"),
+    include_str!("../sql/65_copies.sql"),
     VERSION,
+    // Last, because it looks at all of them.
+    include_str!("../sql/70_paths.sql"),
 ];
 
 /// What SQL is told of the program that installed the schema.
@@ -49,6 +61,13 @@ const VERSION: &str = concat!(
     " (schema ' || coalesce((SELECT m.schema_version::text FROM df._meta m), 'unknown') || ')'
      $$"
 );
+
+/// The schemas, unless they are there. Whose they are is looked at behind this, so that nobody can come in between.
+const SCHEMAS: &str = "CREATE SCHEMA IF NOT EXISTS df; CREATE SCHEMA IF NOT EXISTS df_run";
+
+/// What a session begins with that uses the schema as somebody with rights: the database's owner chooses the search path
+/// of others.
+const GUARD: [(&str, &str); 1] = [("search_path", "pg_catalog, pg_temp")];
 
 /// What an installation has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +116,24 @@ pub enum SchemaError {
         /// Its version.
         found: i32,
     },
+    /// Somebody else made the schemas, or something in them, and would have this session run what he likes.
+    #[error("{target} has {what}, which belongs to {owner}: {role} would run whatever {owner} has put there; if {owner} installed durable functions, connect as {owner} (a member of it does with `?options=-c%20role%3D{owner}`), else have it dropped")]
+    Foreign {
+        /// Host and database.
+        target: String,
+        /// What is not to be trusted.
+        what: String,
+        /// Whose it is.
+        owner: String,
+        /// The role that connected.
+        role: String,
+    },
+    /// The instances were begun in another copy of the database: it is a branch, a clone, or was restored.
+    #[error("{target} is a copy of the database in which its instances were begun, and to run them here would repeat what they do outside of it: decide with `duramen fn adopt URL --external=skip|stub|run`")]
+    Copy {
+        /// Host and database.
+        target: String,
+    },
     /// The role may not do what it must.
     #[error("role {role} may not {what} in {target}: {hint}")]
     Rights {
@@ -124,7 +161,7 @@ pub enum SchemaError {
 /// # Errors
 /// [`SchemaError`]; then the database is as it was.
 pub async fn install(url: &str) -> Result<Installed, SchemaError> {
-    let target = Target::parse(url)?.application_name("duramen fn install");
+    let target = Target::parse(url)?.application_name("duramen fn install").settings(GUARD);
     let mut client = target.connect().await?;
     let server = |error: tokio_postgres::Error| SchemaError::Server {
         target: target.describe(),
@@ -132,12 +169,7 @@ pub async fn install(url: &str) -> Result<Installed, SchemaError> {
     };
     check_server(&client, &target).await?;
     let transaction = client.transaction().await.map_err(server)?;
-    // Two installations at once would trip over each other's tables.
-    transaction.batch_execute("SELECT pg_advisory_xact_lock(6579571, 0)").await.map_err(server)?;
-    let from = version(transaction.client(), &target).await?;
-    if from.is_some_and(|found| found > SCHEMA_VERSION) {
-        return Err(SchemaError::Newer { target: target.describe(), found: from.unwrap_or_default() });
-    }
+    trust::lock(transaction.client()).await.map_err(server)?;
     let run = |sql: &'static str| {
         let (transaction, target) = (&transaction, &target);
         async move {
@@ -156,6 +188,13 @@ pub async fn install(url: &str) -> Result<Installed, SchemaError> {
         }
     };
     run("SET LOCAL client_min_messages = warning; SET LOCAL check_function_bodies = off").await?;
+    run(SCHEMAS).await?;
+    trust::require(transaction.client(), &target).await?;
+    run(trust::MEND).await?;
+    let from = version(transaction.client(), &target).await?;
+    if from.is_some_and(|found| found > SCHEMA_VERSION) {
+        return Err(SchemaError::Newer { target: target.describe(), found: from.unwrap_or_default() });
+    }
     for sql in BEFORE {
         run(sql).await?;
     }
@@ -170,7 +209,7 @@ pub async fn install(url: &str) -> Result<Installed, SchemaError> {
         transaction.query_typed_one("SELECT df._operators_schema()", &[]).await.map_err(server)?.get(0);
     transaction
         .query_typed(
-            "INSERT INTO df._meta (schema_version, operators_in) VALUES ($1, $2)
+            "INSERT INTO df._meta (schema_version, operators_in, identity) VALUES ($1, $2, df._identity())
              ON CONFLICT (singleton) DO UPDATE SET schema_version = $1, operators_in = $2",
             &[(&SCHEMA_VERSION, Type::INT4), (&operators_in, Type::TEXT)],
         )
@@ -180,12 +219,20 @@ pub async fn install(url: &str) -> Result<Installed, SchemaError> {
     Ok(Installed { from, to: SCHEMA_VERSION, operators_in })
 }
 
-/// Says whether a worker of this program can work on the database.
+/// Says whether a worker of this program can work on the database, and returns the identity of this copy of it.
 ///
 /// # Errors
 /// [`SchemaError`]: the reason why not.
-pub async fn check(client: &Client, target: &Target) -> Result<(), SchemaError> {
+pub(crate) async fn check(client: &Client, target: &Target) -> Result<String, SchemaError> {
+    check_parts(client, target).await?;
+    adopt::require(client, target).await
+}
+
+/// Whether the schema is there, is to be trusted, and is of this program's version.
+async fn check_parts(client: &Client, target: &Target) -> Result<(), SchemaError> {
     check_server(client, target).await?;
+    // Before anything of it is read: a table may be a view that calls functions.
+    trust::require(client, target).await?;
     match version(client, target).await? {
         None => Err(SchemaError::Missing { target: target.describe() }),
         Some(found) if found > SCHEMA_VERSION => Err(SchemaError::Newer { target: target.describe(), found }),

@@ -148,6 +148,8 @@ async fn a_row_cannot_be_signed_with_anothers_name() {
         ("DELETE FROM df._done".to_owned(), "permission denied"),
         ("TRUNCATE df._inbox".to_owned(), "permission denied"),
         ("SELECT setval('df._instance_seq', 1)".to_owned(), "permission denied"),
+        ("SELECT nextval('df._instance_seq')".to_owned(), "permission denied"),
+        ("INSERT INTO df._ready (seq, statement) VALUES (7, 'SELECT 1')".to_owned(), "permission denied"),
         ("SELECT setval('df._asleep', 1)".to_owned(), "permission denied"),
         ("SELECT * FROM df._worker_epoch".to_owned(), "permission denied"),
         ("SELECT * FROM df._instance_0".to_owned(), "permission denied"),

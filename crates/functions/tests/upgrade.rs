@@ -9,8 +9,8 @@ mod common;
 #[path = "common/worker.rs"]
 mod worker;
 
-use common::{one, rows, Server, OWNER};
-use duramen_functions::schema::{self, SCHEMA_VERSION};
+use common::{one, refusal, rows, Server, OWNER};
+use duramen_functions::schema::{self, External, SCHEMA_VERSION};
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 use tokio_postgres::Client;
 use worker::{ended, eventually, execute, start, TestWorker, SOON};
@@ -121,6 +121,47 @@ async fn write_the_dump() {
     fs::write(dump_of(SCHEMA_VERSION), lines.join("\n") + "\n").unwrap();
 }
 
+/// Numbers go on behind those that were given, and past 2^32, from where on ids have sixteen digits (F-17).
+async fn numbers_go_on(owner: &Client, client: &Client, url: &str, worker: TestWorker) {
+    let clash = "SELECT count(*) FROM df._instance i JOIN df._instance j ON i.id = j.id AND i.seq <> j.seq";
+    let next = start(client, "'SELECT 1'").await;
+    assert_eq!(next.len(), 8);
+    ended(client, &next, SOON).await.completed();
+    worker.kill();
+    execute(owner, &["SELECT setval('df._instance_seq', 4294967294)"]).await;
+    // The housekeeping that a worker begins with makes the partitions.
+    let _worker = TestWorker::start_at(url, 4).await;
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        let short = one(client, "SELECT df.start('SELECT 7 AS n')").await.unwrap();
+        let long =
+            one(client, "SELECT df.start(df.seq('SELECT 1', df.wait_for_signal('go')))").await.unwrap();
+        let call = one(client, "SELECT df.start(df.call('SELECT 2'), 'long')").await.unwrap();
+        execute(client, &[&format!("SELECT df.signal('{long}', 'go')")]).await;
+        let output = ended(client, &short, SOON).await.completed();
+        assert_eq!(output, r#"{"rows":[{"n":7}],"row_count":1}"#);
+        for id in [&long, &call] {
+            ended(client, id, SOON).await.completed();
+        }
+        ids.extend([short, long, call]);
+    }
+    assert_eq!(ids.iter().filter(|id| id.len() == 8).count(), 1, "{ids:?}");
+    for id in &ids {
+        let shown = format!("SELECT count(*) FROM df.instance_nodes('{id}') WHERE status = 'completed'");
+        assert_ne!(one(client, &shown).await.as_deref(), Some("0"), "{id}");
+        let same = format!("SELECT df._id(df._seq('{id}'))");
+        assert_eq!(one(client, &same).await.as_deref(), Some(id.as_str()));
+        let drawn = one(client, &format!("SELECT df.explain('{id}')")).await.unwrap();
+        assert!(drawn.contains(id.as_str()), "{drawn}");
+    }
+    let page = "SELECT next_cursor FROM df.list_instances(NULL, 3, NULL, NULL) LIMIT 1";
+    let cursor = one(client, page).await.unwrap();
+    let rest = format!("SELECT count(*) FROM df.list_instances(NULL, 1000, NULL, '{cursor}')");
+    let all = "SELECT count(*) - 3 FROM df.instances";
+    assert_eq!(one(client, &rest).await, one(client, all).await);
+    assert_eq!(one(owner, clash).await.as_deref(), Some("0"));
+}
+
 /// Upgrades migrate in place, and neither lose nor double anything (F-1, F-2, F-10).
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_in_flight_go_on_after_an_upgrade() {
@@ -170,7 +211,14 @@ async fn instances_in_flight_go_on_after_an_upgrade() {
         let result = one(&client, &format!("SELECT df.result('{done}')")).await;
         assert_eq!(result.as_deref(), Some(r#"{"rows":[{"n":7}],"row_count":1}"#));
 
-        let _worker = TestWorker::start_at(&url, 4).await;
+        // Version 1 did not know which copy it was, and takes what it finds itself in for its own; later ones see that they
+        // were restored (F-16).
+        let adopted = schema::adopt(&url, External::Run).await.unwrap();
+        assert_eq!(adopted.instances.is_some(), version > 1);
+        // Nobody can use up numbers any more, whoever could (F-17).
+        let said = refusal(&client, "SELECT nextval('df._instance_seq')").await;
+        assert!(said.contains("permission denied"), "{said}");
+        let worker = TestWorker::start_at(&url, 4).await;
         for label in ["signal", "joined", "variable"] {
             let id = id_of(&client, label).await;
             execute(&client, &[&format!("SELECT df.signal('{id}', 'go')")]).await;
@@ -200,5 +248,6 @@ async fn instances_in_flight_go_on_after_an_upgrade() {
         assert_eq!(found, ENTRIES, "version {version}: every effect once");
         let once = one(&client, "SELECT df.start('SELECT 1', idempotency_key => 'once')").await;
         assert_eq!(once, Some(id_of(&client, "pending").await), "keys are kept");
+        numbers_go_on(&owner, &client, &url, worker).await;
     }
 }

@@ -7,6 +7,8 @@
 mod common;
 #[path = "worker_faults/control.rs"]
 mod control;
+#[path = "worker_faults/cut_off.rs"]
+mod cut_off;
 #[path = "worker_faults/deaths.rs"]
 mod deaths;
 #[path = "worker_faults/fencing.rs"]
@@ -15,6 +17,8 @@ mod fencing;
 mod housekeeping;
 #[path = "worker_faults/neighbours.rs"]
 mod neighbours;
+#[path = "common/proxy.rs"]
+mod proxy;
 #[path = "worker_faults/timers.rs"]
 mod timers;
 #[path = "common/worker.rs"]

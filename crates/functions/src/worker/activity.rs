@@ -9,21 +9,18 @@ use std::time::Duration;
 use duramen_measure::clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio_postgres::{
-    error::SqlState,
-    types::{ToSql, Type},
-    Client, Row,
-};
+use tokio_postgres::{error::SqlState, types::Type, Client, Row};
 use tracing::Instrument;
 
 use super::control::drains;
+use super::elsewhere;
 use super::executors;
 use super::instance::{Claimed, Instance};
 use super::metrics::add;
 use super::session::{Place, Purpose, Session};
 use super::shared::{Running, Shared};
 use super::steps::{self, ExecutorError};
-use super::turn::{Payload, Turn, TurnError, COMMIT};
+use super::turn::{Payload, Turn, TurnError};
 use crate::http;
 use crate::interpret::{Cell, Failure};
 use crate::json::Json;
@@ -34,21 +31,23 @@ const ATTEMPTS_MAX: i32 = 20;
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 /// How often a result is offered again when its instance is locked for a moment.
 const SETTLE_TRIES: u32 = 50;
+/// The code of the failure of a step that an adopted copy does not run: prohibited SQL statement attempted.
+const SKIPPED: &str = "2F003";
 
-type Outcome = Result<Json, Failure>;
+pub(super) type Outcome = Result<Json, Failure>;
 
-/// What `df._take_activities` returns.
-struct Activity {
+/// What `df._take` returns.
+pub(super) struct Activity {
     seq: i64,
     cell: String,
-    number: i64,
-    attempt: i32,
+    pub(super) number: i64,
+    pub(super) attempt: i32,
     kind: String,
     payload: Result<Payload, String>,
     /// The submitter, in the database that has the schema.
     home: Place,
     /// The database that the step runs in.
-    database: String,
+    pub(super) database: String,
     /// Under which it was taken.
     epoch: String,
 }
@@ -73,8 +72,13 @@ impl Activity {
         }
     }
 
+    /// Whether it is a SQL step in another database, whose end is marked there.
+    fn is_elsewhere(&self) -> bool {
+        self.kind == "sql" && self.database != self.home.database
+    }
+
     /// The submitter, in the database that the step runs in.
-    fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Place {
         Place { database: self.database.clone(), ..self.home.clone() }
     }
 }
@@ -108,10 +112,14 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
                 break;
             }
             for activity in taken {
+                if activity.epoch != *shared.epoch.lock() {
+                    // The answer was so long under way that this worker was believed dead: it is others'.
+                    continue;
+                }
                 let Some(permit) = permits.split(1) else {
                     unreachable!("no more are taken than there are permits")
                 };
-                let state = Running::default();
+                let state = Running::new(activity.number, activity.attempt);
                 shared.started(activity.seq, &activity.cell, state.clone());
                 let span = tracing::debug_span!(
                     "activity",
@@ -127,14 +135,14 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
 
 async fn take(shared: &Shared, client: &mut Option<Client>, many: u32) -> Result<Vec<Activity>, TurnError> {
     if client.as_ref().is_none_or(Client::is_closed) {
-        *client = Some(shared.guarded().connect().await?);
+        *client = Some(shared.home().await?);
     }
     let Some(client) = client else { return Ok(Vec::new()) };
     let epoch = shared.epoch.lock().clone();
     let many = i32::try_from(many).unwrap_or(i32::MAX);
     let rows = client
         .query_typed(
-            "SELECT * FROM df._take_activities($1::text::uuid, $2)",
+            "SELECT * FROM df._take($1::text::uuid, $2)",
             &[(&epoch, Type::TEXT), (&many, Type::INT4)],
         )
         .await?;
@@ -143,7 +151,7 @@ async fn take(shared: &Shared, client: &mut Option<Client>, many: u32) -> Result
 }
 
 async fn run(shared: Arc<Shared>, activity: Activity, state: Running, permit: OwnedSemaphorePermit) {
-    let held = Held { shared: &shared, seq: activity.seq, cell: &activity.cell };
+    let held = Held { shared: &shared, seq: activity.seq, cell: &activity.cell, state: &state };
     shared.metrics.running_activities.fetch_add(1, Ordering::Relaxed);
     add(&shared.metrics.activities_total, 1);
     let result = tokio::select! {
@@ -167,11 +175,12 @@ struct Held<'a> {
     shared: &'a Shared,
     seq: i64,
     cell: &'a str,
+    state: &'a Running,
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.shared.ended(self.seq, self.cell);
+        self.shared.ended(self.seq, self.cell, self.state);
         self.shared.metrics.running_activities.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -184,8 +193,14 @@ async fn release(shared: &Shared, activity: &Activity) {
             .client
             .execute_typed(
                 "UPDATE df._activity SET owner = NULL, taken_at = NULL
-                 WHERE seq = $1 AND cell = $2 AND owner = $3::text::uuid",
-                &[(&activity.seq, Type::INT8), (&activity.cell, Type::TEXT), (&activity.epoch, Type::TEXT)],
+                 WHERE seq = $1 AND cell = $2 AND owner = $3::text::uuid AND number = $4 AND attempt = $5",
+                &[
+                    (&activity.seq, Type::INT8),
+                    (&activity.cell, Type::TEXT),
+                    (&activity.epoch, Type::TEXT),
+                    (&activity.number, Type::INT8),
+                    (&activity.attempt, Type::INT4),
+                ],
             )
             .await?;
         shared.sessions.give_back(session);
@@ -199,7 +214,16 @@ async fn release(shared: &Shared, activity: &Activity) {
 async fn perform(shared: &Arc<Shared>, activity: &Activity, state: &Running) -> Result<(), TurnError> {
     if activity.attempt > ATTEMPTS_MAX {
         let message = format!("the session of this step was lost {ATTEMPTS_MAX} times while it ran");
-        return settle(shared, activity, state, Err(Failure { message, sqlstate: None })).await.map(drop);
+        let failure = Failure { message, sqlstate: None };
+        return if activity.is_elsewhere() {
+            elsewhere::fail(shared, activity, state, failure).await
+        } else {
+            settle(shared, activity, state, Err(failure)).await.map(drop)
+        };
+    }
+    if let Some(result) = outside(shared, activity).await? {
+        // No attempt has run here, nor will one.
+        return settle(shared, activity, state, result).await.map(drop);
     }
     let result = match (&activity.payload, activity.kind.as_str()) {
         (Err(message), _) => Err(Failure { message: message.clone(), sqlstate: None }),
@@ -211,17 +235,40 @@ async fn perform(shared: &Arc<Shared>, activity: &Activity, state: &Running) -> 
         (Ok(Payload::Sql { sql }), _) if activity.database == activity.home.database => {
             return here(shared, activity, sql, state).await;
         }
-        (Ok(Payload::Sql { sql }), _) => match executors::ensure_elsewhere(shared, &activity.place()).await {
-            Ok(installation) => return elsewhere(shared, activity, sql, state, &installation).await,
-            Err(TurnError::Elsewhere(message)) => Err(refused(message)),
-            Err(TurnError::Server(error)) => Err(failure_of(&error).ok_or(error)?),
-            Err(error) => return Err(error),
-        },
+        (Ok(Payload::Sql { sql }), _) => return elsewhere::run(shared, activity, sql, state).await,
     };
     settle(shared, activity, state, result).await.map(drop)
 }
 
-fn refused(message: String) -> Failure {
+/// How a step ends that would reach outside the database and may not, because its instance was begun in another copy of
+/// it; `None`: it runs.
+async fn outside(shared: &Arc<Shared>, activity: &Activity) -> Result<Option<Outcome>, TurnError> {
+    let reaches_out = match &activity.payload {
+        Ok(Payload::Http { .. }) => true,
+        Ok(Payload::Sql { sql }) => {
+            activity.database != activity.home.database
+                || (activity.kind == "bare" && crate::bare::is_outside(sql))
+        }
+        Err(_) => false,
+    };
+    if !reaches_out || !shared.has_adopted {
+        return Ok(None);
+    }
+    let home = shared.home().await?;
+    let rule: Option<String> =
+        home.query_typed_one("SELECT df._external($1)", &[(&activity.seq, Type::INT8)]).await?.get(0);
+    Ok(rule.map(|rule| match rule.as_str() {
+        "stub" => Ok(Json::null()),
+        _ => Err(Failure {
+            message: "this step would reach outside the database, and was skipped: its instance was begun in another \
+                copy of it, and this copy was adopted with --external=skip"
+                .to_owned(),
+            sqlstate: Some(SKIPPED.to_owned()),
+        }),
+    }))
+}
+
+pub(super) fn refused(message: String) -> Failure {
     Failure { message, sqlstate: Some("42501".to_owned()) }
 }
 
@@ -274,7 +321,7 @@ async fn here(
 }
 
 /// What became of a step that ran alone.
-enum Ran {
+pub(super) enum Ran {
     /// It has a result or a failure, and the transaction goes on.
     Settled(Outcome),
     /// It failed, and took the transaction with it.
@@ -282,7 +329,12 @@ enum Ran {
 }
 
 /// Runs the step in the transaction that is open on the session.
-async fn alone(shared: &Shared, session: &Session, sql: &str, state: &Running) -> Result<Ran, TurnError> {
+pub(super) async fn alone(
+    shared: &Shared,
+    session: &Session,
+    sql: &str,
+    state: &Running,
+) -> Result<Ran, TurnError> {
     state.begins(session.cancel_token(), session.pid).await;
     let began = clock::now();
     let ran = steps::run_alone(session, sql).await;
@@ -300,7 +352,7 @@ async fn alone(shared: &Shared, session: &Session, sql: &str, state: &Running) -
 
 /// A refusal of the server that is the step's own failure; `None`: the session is gone, and the step may be tried
 /// again.
-fn failure_of(error: &tokio_postgres::Error) -> Option<Failure> {
+pub(super) fn failure_of(error: &tokio_postgres::Error) -> Option<Failure> {
     let of_server = error.as_db_error()?;
     const LOST: [SqlState; 4] = [
         SqlState::ADMIN_SHUTDOWN,
@@ -332,8 +384,14 @@ async fn end(
     } else {
         client
             .query_typed_opt(
-                "SELECT * FROM df._end_activity($1::text::uuid, $2, $3)",
-                &[(&activity.epoch, Type::TEXT), (&activity.seq, Type::INT8), (&activity.cell, Type::TEXT)],
+                "SELECT * FROM df._end_activity($1::text::uuid, $2, $3, $4, $5)",
+                &[
+                    (&activity.epoch, Type::TEXT),
+                    (&activity.seq, Type::INT8),
+                    (&activity.cell, Type::TEXT),
+                    (&activity.number, Type::INT8),
+                    (&activity.attempt, Type::INT4),
+                ],
             )
             .await?
     };
@@ -354,7 +412,7 @@ async fn end(
 }
 
 /// Records the end of an activity that left nothing in a transaction. False: it is not ours any more.
-async fn settle(
+pub(super) async fn settle(
     shared: &Arc<Shared>,
     activity: &Activity,
     state: &Running,
@@ -382,70 +440,6 @@ async fn settle(
     Ok(recorded)
 }
 
-/// A SQL step in another database: its effect and a mark with its result are one transaction there; the record here
-/// follows. The mark comes first: whoever tries the step at the same time waits for it, and finds it.
-async fn elsewhere(
-    shared: &Arc<Shared>,
-    activity: &Activity,
-    sql: &str,
-    state: &Running,
-    installation: &str,
-) -> Result<(), TurnError> {
-    let session = shared.sessions.get(&activity.place(), Purpose::Alone).await?;
-    let client = &session.client;
-    let key: [(&(dyn ToSql + Sync), Type); 2] = [(&installation, Type::TEXT), (&activity.number, Type::INT8)];
-    client.batch_execute("BEGIN").await?;
-    let marked = client
-        .execute_typed(
-            "INSERT INTO df_run.marker (installation, activity) VALUES ($1::text::uuid, $2) ON CONFLICT DO NOTHING",
-            &key,
-        )
-        .await?;
-    let result = if marked == 0 {
-        let mark = client
-            .query_typed_one(
-                "SELECT outcome::text FROM df_run.marker WHERE installation = $1::text::uuid AND activity = $2",
-                &key,
-            )
-            .await?;
-        client.batch_execute("ROLLBACK").await?;
-        Ok(Json::from_valid(mark.get::<_, String>(0)))
-    } else {
-        match alone(shared, &session, sql, state).await? {
-            Ran::Settled(Ok(value)) => {
-                let text = value.text();
-                let parameters: [(&(dyn ToSql + Sync), Type); 3] =
-                    [(&installation, Type::TEXT), (&activity.number, Type::INT8), (&text, Type::TEXT)];
-                let written = client.execute_typed(
-                    "UPDATE df_run.marker SET outcome = $3::text::json
-                     WHERE installation = $1::text::uuid AND activity = $2",
-                    &parameters,
-                );
-                let (written, committed) = tokio::join!(biased; written, client.batch_execute(COMMIT));
-                match written.map(drop).and(committed) {
-                    Ok(()) => Ok(value),
-                    Err(error) => Err(failure_of(&error).ok_or(error)?),
-                }
-            }
-            Ran::Settled(Err(failure)) | Ran::Aborted(failure) => Err(failure),
-        }
-    };
-    // Who settles may need a session, too. What a failed step left open goes with this one.
-    drop(session);
-    if settle(shared, activity, state, result).await? {
-        // The mark has served. If this fails, it stays: it is small.
-        if let Ok(client) = shared.guarded().database(&activity.database).connect().await {
-            let _ = client
-                .execute_typed(
-                    "DELETE FROM df_run.marker WHERE installation = $1::text::uuid AND activity = $2",
-                    &key,
-                )
-                .await;
-        }
-    }
-    Ok(())
-}
-
 /// A statement that refuses transactions: at least once, under the submitter's role, in a session of its own. Being
 /// one statement of a known kind, and without literals, whose types could run code, it cannot change the role.
 async fn bare(
@@ -458,7 +452,7 @@ async fn bare(
         let message = "a statement outside of transactions may not have string literals in a step".to_owned();
         return Ok(Err(refused(message)));
     }
-    let home = shared.guarded().connect().await?;
+    let home = shared.home().await?;
     executors::may_connect(&home, &activity.place()).await?;
     let client = shared.guarded().database(&activity.database).connect().await?;
     let pid = client.query_typed_one("SELECT pg_backend_pid()", &[]).await?.get(0);

@@ -15,6 +15,7 @@ use duramen_measure::clock;
 use super::metrics::add;
 use super::shared::Shared;
 use super::turn::TurnError;
+use crate::connect::ConnectError;
 use crate::http::HttpPolicy;
 
 /// How often a worker says that it lives and looks whether something was missed.
@@ -30,19 +31,52 @@ const RECONNECT: Duration = Duration::from_millis(250);
 
 /// Registers the worker and opens the connection that hears.
 pub(crate) async fn join(shared: &Shared) -> Result<(Client, UnboundedReceiver<Notification>), TurnError> {
-    let (client, notifications) = shared.guarded().connect_listening().await?;
+    let target = shared.guarded();
+    let (client, notifications) = target.connect_listening().await?;
+    shared.sessions.is_home(&client, &target).await?;
     let epoch = shared.epoch.lock().clone();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    // A name is registered once. Under one that was buried nobody may come back: what was taken under it is others'.
     client
         .execute_typed(
-            "INSERT INTO df._worker_epoch (epoch_id, host) VALUES ($1::text::uuid, $2)
-             ON CONFLICT (epoch_id) DO UPDATE SET last_seen_at = clock_timestamp()",
+            "INSERT INTO df._worker_epoch (epoch_id, host) VALUES ($1::text::uuid, $2)",
             &[(&epoch, Type::TEXT), (&host, Type::TEXT)],
         )
         .await?;
-    client.batch_execute("LISTEN df_wake; LISTEN df_stop").await?;
-    read_settings(shared, &client).await?;
+    listen(shared, &client).await?;
     Ok((client, notifications))
+}
+
+/// Opens the connection that hears anew: under the name that the worker has if it is still believed to live, or else under
+/// another one.
+async fn join_again(shared: &Arc<Shared>) -> Result<(Client, UnboundedReceiver<Notification>), TurnError> {
+    let target = shared.guarded();
+    let (client, notifications) = target.connect_listening().await?;
+    shared.sessions.is_home(&client, &target).await?;
+    let epoch = shared.epoch.lock().clone();
+    let alive: bool =
+        client.query_typed_one("SELECT df._is_alive($1::text::uuid)", &[(&epoch, Type::TEXT)]).await?.get(0);
+    if alive {
+        listen(shared, &client).await?;
+        return Ok((client, notifications));
+    }
+    buried(shared);
+    shared.sessions.restart(shared.guarded());
+    join(shared).await
+}
+
+/// Others believed us dead and have given our activities away. What we still run of them will be refused.
+fn buried(shared: &Arc<Shared>) {
+    add(&shared.metrics.buried_total, 1);
+    let epoch = super::new_epoch();
+    tracing::warn!(%epoch, "this worker was believed dead; it goes on under a new name");
+    *shared.epoch.lock() = epoch;
+    shared.stop_all();
+}
+
+async fn listen(shared: &Shared, client: &Client) -> Result<(), TurnError> {
+    client.batch_execute("LISTEN df_wake; LISTEN df_stop").await?;
+    read_settings(shared, client).await
 }
 
 /// Does the housekeeping now and then, on a connection of its own.
@@ -51,7 +85,7 @@ pub(crate) async fn maintain(shared: Arc<Shared>) {
     loop {
         let housekeeping = async {
             let target = shared.guarded().settings([("lock_timeout", MAINTENANCE_LOCK_TIMEOUT)]);
-            let client = target.connect().await?;
+            let client = shared.sessions.at_home(&target).await?;
             client.query_typed("SELECT df._maintain()", &[]).await?;
             read_settings(&shared, &client).await
         };
@@ -101,8 +135,11 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut connection: (Client, Unbounde
                     return;
                 }
                 shared.sessions.restart(shared.guarded());
-                match join(&shared).await {
+                match join_again(&shared).await {
                     Ok(connection) => break connection,
+                    Err(error @ TurnError::Connect(ConnectError::Copy { .. })) => {
+                        tracing::warn!(%error, "not here");
+                    }
                     Err(error) => tracing::debug!(%error, "not yet"),
                 }
             };
@@ -140,19 +177,24 @@ async fn hear(shared: &Arc<Shared>, client: &Client, notification: &Notification
         "df_stop" => {
             let Some((seq, cell)) = notification.payload().split_once(' ') else { return Ok(()) };
             let Ok(seq) = seq.parse::<i64>() else { return Ok(()) };
-            if !shared.holds(seq, cell) {
-                return Ok(());
-            }
+            let Some(running) = shared.running_at(seq, cell) else { return Ok(()) };
             // Anybody can notify: what is believed is the row.
             let epoch = shared.epoch.lock().clone();
             let still_wanted = client
                 .query_typed_opt(
-                    "SELECT FROM df._activity WHERE seq = $1 AND cell = $2 AND owner = $3::text::uuid",
-                    &[(&seq, Type::INT8), (&cell, Type::TEXT), (&epoch, Type::TEXT)],
+                    "SELECT FROM df._activity WHERE seq = $1 AND cell = $2 AND owner = $3::text::uuid
+                     AND number = $4 AND attempt = $5",
+                    &[
+                        (&seq, Type::INT8),
+                        (&cell, Type::TEXT),
+                        (&epoch, Type::TEXT),
+                        (&running.number, Type::INT8),
+                        (&running.attempt, Type::INT4),
+                    ],
                 )
                 .await?;
             if still_wanted.is_none() {
-                shared.stop(seq, cell);
+                shared.end(running);
             }
         }
         _ => {}
@@ -170,12 +212,12 @@ enum Pulse {
 async fn heartbeat(shared: &Arc<Shared>, client: &Client) -> Result<Pulse, TurnError> {
     add(&shared.metrics.heartbeats_total, 1);
     let epoch = shared.epoch.lock().clone();
-    let (seqs, cells) = shared.held();
+    let (numbers, attempts) = shared.held();
     let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
         (&epoch, Type::TEXT),
         (&DEAD_AFTER, Type::TEXT),
-        (&seqs, Type::INT8_ARRAY),
-        (&cells, Type::TEXT_ARRAY),
+        (&numbers, Type::INT8_ARRAY),
+        (&attempts, Type::INT4_ARRAY),
     ];
     let beat = client.query_typed_one(
         "SELECT alive, due_in_s, waiting FROM df._heartbeat($1::text::uuid, $2::text::interval, $3, $4)",
@@ -185,12 +227,7 @@ async fn heartbeat(shared: &Arc<Shared>, client: &Client) -> Result<Pulse, TurnE
     let Ok(row) = tokio::time::timeout(HEARTBEAT * 2, beat).await else { return Ok(Pulse::Lost) };
     let row = row?;
     if !row.get::<_, bool>("alive") {
-        // Others believed us dead and have given our activities away. What we still run of them will be refused.
-        add(&shared.metrics.buried_total, 1);
-        let epoch = super::new_epoch();
-        tracing::warn!(%epoch, "this worker was believed dead; it goes on under a new name");
-        *shared.epoch.lock() = epoch;
-        shared.stop_all();
+        // It joins again, and finds the same.
         return Ok(Pulse::Lost);
     }
     shared.due(seconds(row.get("due_in_s")));

@@ -6,35 +6,26 @@ use super::session::Place;
 use super::shared::Shared;
 use super::turn::TurnError;
 use crate::interpret::Failure;
+use crate::schema::trust::{self, Foreign};
 
 /// What another database needs before a step can run there.
-const ELSEWHERE: &str = concat!(
-    "CREATE SCHEMA df_run; REVOKE ALL ON SCHEMA df_run FROM PUBLIC;\n",
-    include_str!("../../sql/60_executor.sql")
-);
+const ELSEWHERE: &str =
+    concat!("REVOKE ALL ON SCHEMA df_run FROM PUBLIC;\n", include_str!("../../sql/60_executor.sql"));
 
-/// Whether `df_run` is there, and if so, whether all of it is the worker's own or a superuser's. Whoever else had made it
-/// would have the worker run code of his.
-const STANDING: &str = "
-    SELECT n.oid IS NOT NULL,
-        bool_and(coalesce(r.rolsuper OR r.rolname = current_user, n.oid IS NULL))
-    FROM (SELECT) one
-    LEFT JOIN pg_namespace n ON n.nspname = 'df_run'
-    LEFT JOIN (
-        SELECT oid AS namespace, nspowner AS owner FROM pg_namespace
-        UNION ALL SELECT relnamespace, relowner FROM pg_class
-        UNION ALL SELECT pronamespace, proowner FROM pg_proc WHERE proname !~ '^r[0-9]+$'
-        UNION ALL SELECT typnamespace, typowner FROM pg_type
-    ) o ON o.namespace = n.oid
-    LEFT JOIN pg_roles r ON r.oid = o.owner
-    GROUP BY n.oid";
+/// The version of what [`ELSEWHERE`] makes, which stands in the comment of the schema.
+const VERSION: i32 = 2;
+
+/// The version of `df_run` in a database; NULL: it is not there; 1, if it does not say.
+const FOUND: &str = "SELECT (SELECT coalesce(
+        substring(obj_description(n.oid, 'pg_namespace') FROM '^durable functions, version ([0-9]{1,8}):')::int, 1)
+    FROM pg_namespace n WHERE n.nspname = 'df_run')";
 
 /// Makes the executor of a role in the database that has the schema. False: there is no such role any more.
 pub(crate) async fn ensure(shared: &Shared, place: &Place) -> Result<bool, TurnError> {
     if shared.executors.lock().contains(&place.role) {
         return Ok(true);
     }
-    let client = shared.guarded().connect().await?;
+    let client = shared.home().await?;
     let exists = make(&client, place.role).await?;
     if exists {
         shared.executors.lock().insert(place.role);
@@ -50,24 +41,70 @@ async fn make(client: &Client, role: u32) -> Result<bool, TurnError> {
 /// Makes the executor of a role in another database, if the role may connect there; returns the name under which steps
 /// of this installation are marked there.
 pub(crate) async fn ensure_elsewhere(shared: &Shared, place: &Place) -> Result<String, TurnError> {
-    let home = shared.guarded().connect().await?;
+    let home = shared.home().await?;
     may_connect(&home, place).await?;
-    let installation: String =
-        home.query_typed_one("SELECT installation::text FROM df._meta", &[]).await?.get(0);
     let client = shared.guarded().database(&place.database).connect().await?;
-    let standing = client.query_typed_one(STANDING, &[]).await?;
-    if !standing.get::<_, bool>(1) {
-        return Err(TurnError::Elsewhere(format!(
-            "the schema df_run of database {} was made by somebody else than the worker's role: drop it there",
-            place.database
-        )));
-    }
-    if !standing.get::<_, bool>(0) {
+    match standing(&client).await? {
+        Standing::Foreign(what) => {
+            return Err(TurnError::Elsewhere(format!(
+                "database {} has {what}, made by somebody else than the worker's role: drop the schema df_run there",
+                place.database
+            )));
+        }
         // Two workers may try at once; one of them fails and tries again.
-        client.batch_execute(&format!("BEGIN; {ELSEWHERE}; COMMIT")).await?;
+        Standing::Missing => {
+            client.batch_execute(&format!("BEGIN; CREATE SCHEMA df_run; {ELSEWHERE}; COMMIT")).await?;
+        }
+        Standing::Ours => {}
     }
     make(&client, place.role).await?;
-    Ok(installation)
+    installation(&home).await
+}
+
+/// The name under which steps of this installation are marked in another database; `None`: nothing can run there.
+pub(crate) async fn standing_elsewhere(shared: &Shared, database: &str) -> Result<Option<String>, TurnError> {
+    let home = shared.home().await?;
+    let exists = home
+        .query_typed_opt(
+            "SELECT FROM pg_database d WHERE d.datname = $1 AND d.datallowconn AND NOT d.datistemplate",
+            &[(&database, Type::TEXT)],
+        )
+        .await?;
+    if exists.is_none() {
+        return Ok(None);
+    }
+    let client = shared.guarded().database(database).connect().await?;
+    match standing(&client).await? {
+        Standing::Ours => installation(&home).await.map(Some),
+        Standing::Missing | Standing::Foreign(_) => Ok(None),
+    }
+}
+
+async fn installation(home: &Client) -> Result<String, TurnError> {
+    Ok(home.query_typed_one("SELECT installation::text FROM df._meta", &[]).await?.get(0))
+}
+
+/// What another database has of what steps need there.
+enum Standing {
+    Missing,
+    /// All of it, of this version or a newer one.
+    Ours,
+    /// Something of somebody else's, who would have the worker run code of his.
+    Foreign(String),
+}
+
+/// Looks whose the schema `df_run` is, and brings it up to date if it is the worker's own.
+async fn standing(client: &Client) -> Result<Standing, TurnError> {
+    if let Some(Foreign { what, .. }) = trust::foreign(client, &["df_run"]).await? {
+        return Ok(Standing::Foreign(what));
+    }
+    let Some(found) = client.query_typed_one(FOUND, &[]).await?.get::<_, Option<i32>>(0) else {
+        return Ok(Standing::Missing);
+    };
+    if found < VERSION {
+        client.batch_execute(&format!("BEGIN; {}; {ELSEWHERE}; COMMIT", trust::MEND)).await?;
+    }
+    Ok(Standing::Ours)
 }
 
 /// Whether the submitter may connect to the database of its step: it may have named it by hand, or lost the right.

@@ -226,16 +226,26 @@ impl Letter {
 ///
 /// ```
 /// assert_eq!(duramen_functions::worker::id(1), "49735a1d");
+/// assert_eq!(duramen_functions::worker::id((1 << 32) + 1), "0000000149735a1d");
 /// ```
 #[must_use]
 pub fn id(seq: i64) -> String {
     const MASK: i64 = 0xffff_ffff;
-    format!("{:08x}", (1_232_296_477 * seq) & MASK)
+    let low = (1_232_296_477 * (seq & MASK)) & MASK;
+    match seq >> 32 {
+        0 => format!("{low:08x}"),
+        high => format!("{high:08x}{low:08x}"),
+    }
 }
 
 /// The number behind a public id: the same as `df._seq`.
 pub(crate) fn seq(id: &str) -> Option<i64> {
     const MASK: i64 = 0xffff_ffff;
-    let number = i64::from(u32::from_str_radix(id, 16).ok().filter(|_| id.len() == 8)?);
-    Some((1_887_975_477 * number) & MASK)
+    let digits = |part: &str| u32::from_str_radix(part, 16).ok().map(i64::from);
+    let (high, low) = match id.len() {
+        8 => (0, digits(id)?),
+        16 => (digits(id.get(..8)?).filter(|high| (1..1 << 30).contains(high))?, digits(id.get(8..)?)?),
+        _ => return None,
+    };
+    Some((high << 32) | ((1_887_975_477 * low) & MASK))
 }

@@ -303,8 +303,8 @@ impl Lane {
     async fn scout(&mut self) -> Result<&Client, TurnError> {
         if self.scout.as_ref().is_none_or(Client::is_closed) {
             // Whether somebody sleeps is not worth a flush.
-            self.scout =
-                Some(self.shared.guarded().settings([("synchronous_commit", "off")]).connect().await?);
+            let target = self.shared.guarded().settings([("synchronous_commit", "off")]);
+            self.scout = Some(self.shared.sessions.at_home(&target).await?);
         }
         match &self.scout {
             Some(scout) => Ok(scout),

@@ -5,6 +5,7 @@
 
 mod activity;
 mod control;
+mod elsewhere;
 mod executors;
 mod instance;
 mod lanes;
@@ -102,9 +103,10 @@ impl Worker {
     pub async fn start(options: Options) -> Result<Self, WorkerError> {
         let epoch = new_epoch();
         let target = session::guarded(Target::parse(&options.url)?, &epoch);
-        check(&target).await?;
-        let sessions = Sessions::new(target.clone(), LANES + options.connections, options.connections);
-        let shared = Arc::new(Shared::new(target.clone(), sessions, epoch));
+        let Checked { identity, has_adopted } = check(&target).await?;
+        let sessions =
+            Sessions::new(target.clone(), identity, LANES + options.connections, options.connections);
+        let shared = Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted));
         let connection = control::join(&shared)
             .await
             .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;
@@ -140,7 +142,7 @@ impl Worker {
         };
         let in_time = tokio::time::timeout(patience, waited).await.is_ok();
         let farewell = async {
-            let client = self.shared.guarded().connect().await.ok()?;
+            let client = self.shared.home().await.ok()?;
             let epoch = self.shared.epoch.lock().clone();
             let key: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] = [(&epoch, Type::TEXT)];
             client.query_typed("SELECT df._give_back($1::text::uuid)", &key).await.ok()?;
@@ -180,7 +182,7 @@ where
 }
 
 /// A name for a worker's time: a random UUID (version 4).
-fn new_epoch() -> String {
+pub(crate) fn new_epoch() -> String {
     let mut bytes = duramen_measure::entropy::random_bytes::<16>();
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
@@ -188,19 +190,31 @@ fn new_epoch() -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
+/// What a worker learns of the database before it begins.
+struct Checked {
+    identity: String,
+    has_adopted: bool,
+}
+
 /// Whether a worker can work there.
-async fn check(target: &Target) -> Result<(), WorkerError> {
+async fn check(target: &Target) -> Result<Checked, WorkerError> {
     let client = target.connect().await?;
-    schema::check(&client, target).await?;
+    let server = |error: tokio_postgres::Error| WorkerError::Server {
+        target: target.describe(),
+        cause: with_sources(&error),
+    };
+    let identity = schema::check(&client, target).await?;
+    client.batch_execute(schema::trust::MEND).await.map_err(server)?;
     let row = client
         .query_typed_one(
             "SELECT current_user::text, current_setting('lc_messages'),
-                    pg_has_role(current_user, c.relowner, 'USAGE'), current_setting('server_encoding')
+                    pg_has_role(current_user, c.relowner, 'USAGE'), current_setting('server_encoding'),
+                    EXISTS (SELECT FROM df._meta m WHERE m.external IS NOT NULL)
              FROM pg_class c WHERE c.oid = 'df._ready'::regclass",
             &[],
         )
         .await
-        .map_err(|error| WorkerError::Server { target: target.describe(), cause: with_sources(&error) })?;
+        .map_err(server)?;
     let role: String = row.get(0);
     let language: String = row.get(1);
     let english = language.is_empty()
@@ -222,5 +236,5 @@ async fn check(target: &Target) -> Result<(), WorkerError> {
     if !english {
         return Err(WorkerError::Language { found: language, role });
     }
-    Ok(())
+    Ok(Checked { identity, has_adopted: row.get(4) })
 }

@@ -91,6 +91,8 @@ struct Idle {
 /// The pool. It bounds how many sessions of a purpose are in use at once, and how many are idle.
 pub(crate) struct Sessions {
     target: Mutex<Target>,
+    /// Of the copy of the database that the worker began with.
+    identity: String,
     idle: Mutex<HashMap<(Place, Purpose), Vec<Idle>>>,
     idle_max: usize,
     turns: Arc<Semaphore>,
@@ -98,9 +100,10 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    pub(crate) fn new(target: Target, turns: usize, alone: usize) -> Self {
+    pub(crate) fn new(target: Target, identity: String, turns: usize, alone: usize) -> Self {
         Self {
             target: Mutex::new(target),
+            identity,
             idle: Mutex::default(),
             idle_max: turns + alone,
             turns: Arc::new(Semaphore::new(turns)),
@@ -166,13 +169,36 @@ impl Sessions {
         }
     }
 
+    /// Connects to the database that has the schema, unless what answers there is another copy of it by now: the server
+    /// may have been replaced by a branch or by a restored one while the worker lived.
+    pub(crate) async fn at_home(&self, target: &Target) -> Result<Client, ConnectError> {
+        let client = target.connect().await?;
+        self.is_home(&client, target).await?;
+        Ok(client)
+    }
+
+    /// Whether a new session is in the copy of the database that the worker began with.
+    pub(crate) async fn is_home(&self, client: &Client, target: &Target) -> Result<(), ConnectError> {
+        let refused = |error: tokio_postgres::Error| ConnectError::Refused {
+            target: target.describe(),
+            cause: crate::connect::with_sources(&error),
+        };
+        let found: Option<String> =
+            client.query_typed_one("SELECT df._identity()", &[]).await.map_err(refused)?.get(0);
+        if found.as_deref() != Some(self.identity.as_str()) {
+            return Err(ConnectError::Copy { target: target.describe() });
+        }
+        Ok(())
+    }
+
     async fn open(&self, place: &Place, purpose: Purpose) -> Result<Idle, ConnectError> {
-        let mut here =
-            self.target.lock().clone().database(&place.database).settings([("df.in_workflow", "true")]);
+        let target = self.target.lock().clone();
+        let is_home = target.database_name() == place.database;
+        let mut here = target.database(&place.database).settings([("df.in_workflow", "true")]);
         if purpose == Purpose::Turn {
             here = here.settings([("lock_timeout", TURN_LOCK_TIMEOUT_MS)]);
         }
-        let client = here.connect().await?;
+        let client = if is_home { self.at_home(&here).await? } else { here.connect().await? };
         let refused = |error: tokio_postgres::Error| ConnectError::Refused {
             target: here.describe(),
             cause: crate::connect::with_sources(&error),

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{watch, Notify};
-use tokio_postgres::CancelToken;
+use tokio_postgres::{CancelToken, Client};
 
 use duramen_measure::clock;
 
 use super::metrics::{add, Metrics};
 use super::session::{Place, Sessions};
 use super::turn::Report;
-use crate::connect::Target;
+use crate::connect::{ConnectError, Target};
 use crate::http::HttpPolicy;
 
 /// A step that takes so long does not belong in a turn.
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     /// The worker's name in the database: anew after it was buried.
     pub(crate) epoch: Mutex<String>,
+    /// Some instances here were begun in another copy of the database, whose steps that reach outside do not run.
+    pub(crate) has_adopted: bool,
     pub(crate) metrics: Metrics,
     /// There may be instances for a turn: the leader looks, and sees when the next timer is due.
     pub(crate) lead: Notify,
@@ -64,6 +66,9 @@ pub(crate) struct Shared {
 /// An activity that runs here.
 #[derive(Clone, Default)]
 pub(crate) struct Running {
+    /// Which activity it is, and which attempt of it.
+    pub(crate) number: i64,
+    pub(crate) attempt: i32,
     /// The statement that can be cancelled, and the process that runs it. The lock is held while a cancel request is
     /// under way, so that it does not hit what the session does next.
     statement: Arc<tokio::sync::Mutex<Option<(CancelToken, i32)>>>,
@@ -73,6 +78,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    pub(crate) fn new(number: i64, attempt: i32) -> Self {
+        Self { number, attempt, ..Self::default() }
+    }
+
     /// A statement begins.
     pub(crate) async fn begins(&self, token: CancelToken, pid: i32) {
         *self.statement.lock().await = Some((token, pid));
@@ -117,9 +126,10 @@ const ONE_BY_ONE: Duration = Duration::from_secs(5);
 const STRIKES_MAX: u32 = 3;
 
 impl Shared {
-    pub(crate) fn new(target: Target, sessions: Sessions, epoch: String) -> Self {
+    pub(crate) fn new(target: Target, sessions: Sessions, epoch: String, has_adopted: bool) -> Self {
         Self {
             target,
+            has_adopted,
             sessions,
             epoch: Mutex::new(epoch),
             metrics: Metrics::default(),
@@ -144,6 +154,11 @@ impl Shared {
     /// Where the worker's sessions connect to under its present name.
     pub(crate) fn guarded(&self) -> Target {
         self.target.clone().application_name(&format!("duramen fn {}", self.epoch.lock()))
+    }
+
+    /// A session of the worker's own in the database that has the schema.
+    pub(crate) async fn home(&self) -> Result<Client, ConnectError> {
+        self.sessions.at_home(&self.guarded()).await
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -285,22 +300,31 @@ impl Shared {
         Some(format!("what this instance has come to cannot be written down: {reason}"))
     }
 
-    pub(crate) fn started(&self, seq: i64, cell: &str, running: Running) {
-        self.running.lock().insert((seq, cell.to_owned()), running);
+    /// An attempt begins. One that holds its place is older, and nobody's any more: it is stopped.
+    pub(crate) fn started(self: &Arc<Self>, seq: i64, cell: &str, running: Running) {
+        let older = self.running.lock().insert((seq, cell.to_owned()), running);
+        if let Some(older) = older {
+            self.end(older);
+        }
     }
 
-    pub(crate) fn ended(&self, seq: i64, cell: &str) {
-        self.running.lock().remove(&(seq, cell.to_owned()));
+    /// An attempt is over. Its place may be a later one's by now.
+    pub(crate) fn ended(&self, seq: i64, cell: &str, which: &Running) {
+        let mut running = self.running.lock();
+        let key = (seq, cell.to_owned());
+        if running.get(&key).is_some_and(|there| Arc::ptr_eq(&there.stop, &which.stop)) {
+            running.remove(&key);
+        }
     }
 
-    /// The activities that run here.
-    pub(crate) fn held(&self) -> (Vec<i64>, Vec<String>) {
-        self.running.lock().keys().cloned().unzip()
+    /// The activities that run here: their numbers and attempts.
+    pub(crate) fn held(&self) -> (Vec<i64>, Vec<i32>) {
+        self.running.lock().values().map(|running| (running.number, running.attempt)).unzip()
     }
 
-    /// Whether an activity runs here.
-    pub(crate) fn holds(&self, seq: i64, cell: &str) -> bool {
-        self.running.lock().contains_key(&(seq, cell.to_owned()))
+    /// What runs here in this place.
+    pub(crate) fn running_at(&self, seq: i64, cell: &str) -> Option<Running> {
+        self.running.lock().get(&(seq, cell.to_owned())).cloned()
     }
 
     /// Stops an activity if it runs here. Its row must be gone, or given back: what it reports is not recorded.
@@ -319,7 +343,8 @@ impl Shared {
         }
     }
 
-    fn end(self: &Arc<Self>, running: Running) {
+    /// Stops an attempt whose row is gone, or another's.
+    pub(crate) fn end(self: &Arc<Self>, running: Running) {
         let shared = Arc::clone(self);
         running.unwanted.store(true, Ordering::Relaxed);
         tokio::spawn(async move {

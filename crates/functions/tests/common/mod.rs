@@ -15,6 +15,7 @@
 //! `DURAMEN_TEST_PG=15` chooses the newest installed server of that major version, if there is one.
 #![allow(dead_code, reason = "each test binary uses its own part of this module")]
 
+use duramen_functions::schema::{self, External};
 use duramen_measure::entropy::token;
 use duramen_postgres::{
     quote_identifier, Cluster, Installation, Postmaster, ServerUser, Settings, StopMode, SOCKET_PORT,
@@ -70,9 +71,22 @@ impl Server {
 
     /// As [`Server::start`], with settings that win over the usual ones.
     pub(crate) fn start_with(overrides: &[(&str, &str)]) -> Server {
+        Server::start_on(installation(), overrides)
+    }
+
+    /// A server that the `pg_dump` of the path can read: of its own version.
+    pub(crate) fn start_for_pg_dump() -> Server {
+        let version = Command::new("pg_dump").arg("--version").output().expect("pg_dump is in the path");
+        let version = String::from_utf8(version.stdout).expect("its version");
+        let major = version.split_whitespace().nth(2).and_then(|version| version.split('.').next());
+        let major = major.and_then(|major| major.parse().ok()).expect("a major version");
+        let home = Installation::default_home();
+        Server::start_on(Installation::choose(&home, Some(major)).expect("a server of its version"), &[])
+    }
+
+    fn start_on(installation: Installation, overrides: &[(&str, &str)]) -> Server {
         let dir = tempfile::Builder::new().prefix("df-").tempdir().expect("a scratch directory");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
-        let installation = installation();
         let user = ServerUser::current().expect("a user for the server");
         let mut settings = Settings::minimal(installation.version.major);
         for (name, value) in [
@@ -134,6 +148,46 @@ impl Server {
         running.guardian.kill().expect("the guardian can be ended");
         running.guardian.wait().expect("and collected");
         *running = Running::start(&self.cluster, &self.settings, &self.root);
+    }
+
+    /// Ends the server and starts it again, with settings that win over those it had.
+    pub(crate) fn restart_with(&self, overrides: &[(&str, &str)]) {
+        let mut running = self.running.lock().expect("no test failed in here");
+        self.stop(&mut running);
+        *running = Running::start(&self.cluster, &self.settings_with(overrides), &self.root);
+    }
+
+    /// A copy of the stopped server, file by file, started with settings of its own. This one runs on.
+    pub(crate) fn copy_with(&self, overrides: &[(&str, &str)]) -> Server {
+        let mut running = self.running.lock().expect("no test failed in here");
+        self.stop(&mut running);
+        let dir = tempfile::Builder::new().prefix("df-").tempdir().expect("a scratch directory");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+        let user = ServerUser::current().expect("a user for the server");
+        let root = dir.keep();
+        user.own(&root).expect("the server makes its socket there");
+        let copied =
+            Command::new("cp").arg("-a").arg(self.cluster.data_dir()).arg(root.join("data")).status();
+        assert!(copied.expect("cp").success(), "the data directory is copied");
+        *running = Running::start(&self.cluster, &self.settings, &self.root);
+        let cluster = Cluster::new(self.cluster.installation().clone(), root.join("data"), user);
+        let settings = self.settings_with(overrides);
+        let copy = Running::start(&cluster, &settings, &root);
+        Server { cluster, settings, root, running: Mutex::new(copy) }
+    }
+
+    fn settings_with(&self, overrides: &[(&str, &str)]) -> Settings {
+        let mut settings = self.settings.clone();
+        for (name, value) in overrides {
+            settings.set(name, value);
+        }
+        settings
+    }
+
+    fn stop(&self, running: &mut Running) {
+        running.postmaster.stop(StopMode::Fast, PATIENCE).expect("the server stops");
+        running.guardian.kill().expect("the guardian can be ended");
+        running.guardian.wait().expect("and collected");
     }
 
     /// The end of the server's log.
@@ -210,7 +264,7 @@ pub(crate) async fn server() -> &'static Server {
                 .batch_execute(&format!("CREATE DATABASE {TEMPLATE} TEMPLATE template0"))
                 .await
                 .expect("the template");
-            duramen_functions::schema::install(&server.url(OWNER, TEMPLATE)).await.expect("the schema");
+            schema::install(&server.url(OWNER, TEMPLATE)).await.expect("the schema");
             server
         })
         .await
@@ -223,13 +277,17 @@ pub(crate) async fn database() -> Database<'static> {
 
 impl Server {
     async fn database_from_template(&self) -> Database<'_> {
-        Database { server: self, name: self.create_database(TEMPLATE).await }
+        let name = self.create_database(TEMPLATE).await;
+        // It is a copy, and workers would say so.
+        let adopted = schema::adopt(&self.url(OWNER, &name), External::Run).await;
+        adopted.expect("the copy of the template is adopted");
+        Database { server: self, name }
     }
 
     /// A new database with the schema installed, on a server that a test started for itself.
     pub(crate) async fn database(&self) -> Database<'_> {
         let name = self.create_database("template0").await;
-        duramen_functions::schema::install(&self.url(OWNER, &name)).await.expect("the schema");
+        schema::install(&self.url(OWNER, &name)).await.expect("the schema");
         Database { server: self, name }
     }
 }

@@ -39,6 +39,24 @@ async fn plain_sql_costs_no_call() {
     assert!(output.contains("to_json") && !output.contains("df._flatten("), "not inlined: {output}");
 }
 
+/// What starts, claims and lists call for every row is put in the place of the call: a call costs more than all of it.
+#[tokio::test]
+async fn what_is_called_for_every_row_costs_no_call() {
+    let (_database, client) = session().await;
+    for call in [
+        "df._id(n)",
+        "df._seq(n::text)",
+        "df._node_id(n, 1)",
+        "df._statement_graph(n::text)",
+        "df._status_name('c', n > 1)",
+    ] {
+        let plan = format!("EXPLAIN (VERBOSE) SELECT {call} FROM generate_series(1::bigint, 2) AS n");
+        let lines = rows(&client, &plan).await;
+        let output = lines.into_iter().flatten().flatten().collect::<Vec<_>>().join("\n");
+        assert!(!output.contains("df._"), "not inlined: {output}");
+    }
+}
+
 #[tokio::test]
 async fn graphs_are_numbered_from_the_root() {
     let (_database, client) = session().await;
