@@ -1,5 +1,6 @@
 //! Durable functions in a PostgreSQL: `duramen fn ...`. One verb, or one family of verbs, a file.
 
+mod adopt;
 mod control;
 mod desk;
 mod ending;
@@ -41,6 +42,9 @@ enum Verb {
     /// Put the schema df into a database, or bring it up to date
     #[command(after_help = install::EXAMPLES)]
     Install(install::Install),
+    /// Make a copy's instances its own: a branch, a clone or a restored dump runs none before
+    #[command(after_help = adopt::EXAMPLES)]
+    Adopt(adopt::Adopt),
     /// Run the functions of a database in the foreground
     #[command(after_help = worker::EXAMPLES)]
     Worker(worker::Work),
@@ -90,6 +94,7 @@ pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
     let desk = |url: Option<&String>| Desk::new(context, &place, url);
     match verb {
         Verb::Install(install) => context.wait(install::run(&desk(install.url.as_ref())?)),
+        Verb::Adopt(adopt) => context.wait(adopt::run(&desk(adopt.url.as_ref())?, &adopt)),
         Verb::Worker(work) => context.wait_on_all_cores(worker::run(&desk(work.url.as_ref())?, &work)),
         Verb::Start(start) => context.wait(start::run(&desk(None)?, start)),
         Verb::Status(id) => context.wait(ending::status(&desk(None)?, &id)),

@@ -4,6 +4,7 @@ use crate::{
     common::{self, one},
     shell::{said, text, Shell},
 };
+use duramen_functions::schema::SCHEMA_VERSION;
 use std::net::TcpListener;
 
 #[test]
@@ -12,6 +13,7 @@ fn without_a_database_nothing_is_tried() {
     for arguments in [
         &["install"][..],
         &["worker"],
+        &["adopt", "--external=skip"],
         &["start", "SELECT 1"],
         &["status", "1a2b3c4d"],
         &["list"],
@@ -28,7 +30,7 @@ fn without_a_database_nothing_is_tried() {
 #[test]
 fn bad_usage_exits_with_2() {
     let shell = Shell::new("postgres://nobody@localhost:1/nothing");
-    let bad: [&[&str]; 15] = [
+    let bad: [&[&str]; 17] = [
         &[],
         &["start"],
         &["start", "SELECT 1", "--timeout", "5s"],
@@ -38,6 +40,8 @@ fn bad_usage_exits_with_2() {
         &["worker", "--connections", "many"],
         &["worker", "--metrics", "9464"],
         &["worker", "--metrics", "0.0.0.0:9464"],
+        &["adopt"],
+        &["adopt", "--external=maybe"],
         &["list", "--status", "done"],
         &["list", "--limit", "0"],
         &["list", "--limit", "5", "--all"],
@@ -93,10 +97,11 @@ async fn a_database_without_the_schema_is_told_to_install_it() {
     // The URL stands where it is read best.
     let nowhere = Shell::nowhere();
     let printed = nowhere.ok(&["install", &url]);
-    assert!(printed.contains(&format!("{name} has version 1 of the schema df")), "{printed}");
+    assert!(printed.contains(&format!("{name} has version {SCHEMA_VERSION} of the schema df")), "{printed}");
     assert!(printed.contains("the operators are in pg_catalog"), "{printed}");
     let again = nowhere.json(&["install", "--url", &url]);
-    assert_eq!((&again["from"], &again["to"]), (&serde_json::json!(1), &serde_json::json!(1)));
+    let version = serde_json::json!(SCHEMA_VERSION);
+    assert_eq!((&again["from"], &again["to"]), (&version, &version));
     assert_eq!(again["operators_in"], "pg_catalog");
     assert_eq!(
         nowhere.ok(&["--url", &url, "list"]),

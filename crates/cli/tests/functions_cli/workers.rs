@@ -102,3 +102,24 @@ async fn a_second_signal_stops_at_once_and_loses_nothing() {
     let result = shell.ok(&["await", &id, "--timeout", "60s"]);
     assert!(result.contains("slept"), "{result}");
 }
+
+/// A copy of a database, here made by the server itself: a worker is refused until somebody has decided.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_adopted_before_a_worker_runs_it() {
+    let server = common::server().await;
+    let original = server.database().await;
+    let name = format!("{}_copy", original.name());
+    let admin = server.connect(common::OWNER, "postgres").await;
+    admin.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE {}", original.name())).await.unwrap();
+    let copy = Shell::new(&server.url(common::OWNER, &name));
+    let error = copy.fails(1, &["worker"]);
+    assert!(error.contains("duramen fn adopt URL --external=skip|stub|run"), "{error}");
+    let said = copy.ok(&["adopt", "--external=stub"]);
+    assert!(said.contains("has adopted 0 instances") && said.contains("stub"), "{said}");
+    let again = copy.json(&["adopt", "--external=run"]);
+    assert_eq!((&again["adopted"], &again["external"]), (&false.into(), &serde_json::Value::Null), "{again}");
+    drop(copy.worker(&[]));
+    let said = Shell::new(&original.url()).ok(&["adopt", "--external", "skip"]);
+    assert!(said.contains("nothing to adopt"), "{said}");
+    admin.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)")).await.unwrap();
+}
