@@ -10,17 +10,17 @@ use crate::{
         sanitise::ADMIN,
     },
 };
-use duramen_measure::entropy;
+use duramen_measure::{clock, entropy};
 use duramen_postgres::{
-    volume, Canceller, Cluster, Guard, Outcome, Postmaster, Secret, ServerUser, Session, SessionError,
-    Settings, Statement, StopMode,
+    end_processes, processes_below, volume, Canceller, Cluster, Guard, Outcome, Postmaster, Secret,
+    ServerUser, Session, SessionError, Settings, Statement, StopMode,
 };
 use std::{
     fs,
     num::NonZeroU32,
     path::{Path, PathBuf},
     sync::{
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         Arc, Mutex, PoisonError,
     },
     time::Duration,
@@ -51,6 +51,8 @@ const WARM_DDL: &str = "create schema duramen_warm create table t (id bigint, na
 /// The places that a branch needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Workshop {
+    /// How often writes were found to be lost: what was made before the last time is not given out after it.
+    pub(crate) losses: Arc<AtomicU64>,
     pub(crate) home: Home,
     pub(crate) store: Arc<volume::Store>,
     pub(crate) user: ServerUser,
@@ -104,8 +106,10 @@ struct Secrets {
     holder: Secret,
     /// What the holder's role has in the snapshot.
     first: Secret,
-    /// Of its superuser.
+    /// Of its superuser, from when an administrator has asked for it on.
     admin: Secret,
+    /// The same until then, as in the snapshot.
+    first_admin: Secret,
 }
 
 /// A branch with its server and session.
@@ -115,6 +119,8 @@ pub(crate) struct Branch {
     pub(crate) policy: Policy,
     /// Name of its directory below `volumes/branches`.
     pub(crate) volume: String,
+    /// How often writes had been lost when it was made.
+    pub(crate) losses: u64,
     /// Name of its socket directory.
     pub(crate) socket: String,
     socket_dir: PathBuf,
@@ -147,8 +153,10 @@ impl Branch {
             secrets: Secrets {
                 holder: workshop.home.branch_secret(&volume),
                 first: workshop.home.first_secret(&generation.source),
-                admin: workshop.home.admin_secret(&generation.source),
+                admin: workshop.home.branch_admin_secret(&volume),
+                first_admin: workshop.home.admin_secret(&generation.source),
             },
+            losses: workshop.losses.load(Ordering::Acquire),
             socket_dir,
             socket,
             volume,
@@ -177,6 +185,15 @@ impl Branch {
             ));
         }
         if slot.as_mut().is_some_and(Postmaster::is_running) {
+            return Ok(());
+        }
+        if let Some(server) = Postmaster::adopt(self.cluster.data_dir()) {
+            // An earlier daemon was killed while it started this one.
+            let begin = clock::now();
+            while !server.is_ready() && begin.elapsed() < START_LIMIT {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            *slot = Some(server);
             return Ok(());
         }
         let mut settings = self.generation.server_settings(self.policy, self.cluster.data_dir());
@@ -242,14 +259,34 @@ impl Branch {
         let opened = match self.log_in(self.policy.role(), &self.secrets.holder).await {
             // A role can always change its own password, and a holder is that role.
             Err(SessionError::Server(error)) if error.code == WRONG_SECRET => {
-                let mut admin =
-                    self.log_in(ADMIN, &self.secrets.admin).await.map_err(|error| session_failed(&error))?;
+                let mut admin = self.administer().await?;
                 admin.simple(&self.give_secret()).await.map_err(|error| session_failed(&error))?;
                 self.log_in(self.policy.role(), &self.secrets.holder).await
             }
             opened => opened,
         };
         opened.map_err(|error| session_failed(&error))
+    }
+
+    /// A session as the branch's superuser.
+    async fn administer(&self) -> Result<Session, EngineError> {
+        let session = match self.log_in(ADMIN, &self.secrets.first_admin).await {
+            Err(SessionError::Server(error)) if error.code == WRONG_SECRET => {
+                self.log_in(ADMIN, &self.secrets.admin).await
+            }
+            session => session,
+        };
+        session.map_err(|error| session_failed(&error))
+    }
+
+    /// The URL by which an administrator of the machine enters the branch as its superuser. It opens this branch alone:
+    /// until it is asked for, no secret that was ever shown does.
+    pub(crate) async fn admin_url(&self) -> Result<String, EngineError> {
+        tokio::task::block_in_place(|| self.start())?;
+        let verifier = self.secrets.admin.verifier(HOLDER_ITERATIONS);
+        let statement = format!("begin read write; alter role {ADMIN} password '{verifier}'; commit");
+        self.administer().await?.simple(&statement).await.map_err(|error| session_failed(&error))?;
+        Ok(self.url_of(&self.socket_dir.join(ADMIN_DIR), ADMIN, &self.secrets.admin))
     }
 
     /// Logs in through the socket that the daemon alone can reach.
@@ -281,10 +318,13 @@ impl Branch {
         }
         self.stop();
         let mut statements = String::new();
-        for (role, secret) in [(ADMIN, &self.secrets.admin), (self.policy.role(), &self.secrets.first)] {
-            let verifier = secret.verifier(NonZeroU32::MIN);
-            statements += &format!("alter role {role} password '{verifier}';\n");
+        for (role, secret, iterations) in [
+            (ADMIN, &self.secrets.first_admin, NonZeroU32::MIN),
+            (self.policy.role(), &self.secrets.holder, HOLDER_ITERATIONS),
+        ] {
+            statements += &format!("alter role {role} password '{}';\n", secret.verifier(iterations));
         }
+        statements += &format!("alter role {} set log_min_messages = fatal;\n", self.policy.role());
         let settings = Settings::minimal(self.generation.installation.version.major);
         self.cluster.single_user("template1", &statements, &settings).map_err(|error| fail(&error))?;
         // Last, because it says that the rest was done.
@@ -351,17 +391,27 @@ impl Branch {
     /// Ends the server at once, for good. Blocks.
     pub(crate) fn kill(&self) {
         self.retired.store(true, Ordering::Release);
-        if let Some(mut server) = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            server.kill();
+        match self.postmaster.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(mut server) => server.kill(),
+            None => self.end_orphans(),
         }
+    }
+
+    /// Ends what a server that is gone may have left in the directory.
+    fn end_orphans(&self) {
+        let dir = self.cluster.data_dir();
+        end_processes(&processes_below(dir), dir);
     }
 
     /// Stops the server with a checkpoint, so that its data come back with the next start. Blocks.
     pub(crate) fn stop(&self) {
         if let Some(mut server) = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            if server.stop(StopMode::Fast, START_LIMIT).is_err() {
+            // One that is gone already has ended without its backends.
+            if !server.is_running() || server.stop(StopMode::Fast, START_LIMIT).is_err() {
                 server.kill();
             }
+        } else {
+            self.end_orphans();
         }
     }
 
@@ -377,11 +427,6 @@ impl Branch {
     /// The connection URL of the branch with its secret, for drivers on this machine.
     pub(crate) fn url(&self) -> String {
         self.url_of(&self.socket_dir, self.policy.role(), &self.secrets.holder)
-    }
-
-    /// The URL by which an administrator of the machine enters the branch as its superuser.
-    pub(crate) fn admin_url(&self) -> String {
-        self.url_of(&self.socket_dir.join(ADMIN_DIR), ADMIN, &self.secrets.admin)
     }
 
     fn url_of(&self, socket_dir: &Path, role: &str, secret: &Secret) -> String {

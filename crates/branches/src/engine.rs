@@ -14,6 +14,7 @@ use crate::{
     source::manifest::SourceRecord,
     watch::Marker,
 };
+use duramen_measure::clock;
 use duramen_postgres::{end_processes, processes_below, volume, ServerUser};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -30,6 +31,8 @@ use std::{
 const VOLUME_SIZE_MAX: u64 = 32 << 30;
 /// How often ending imports is tried.
 const IMPORT_TRIES: u32 = 100;
+/// How long closing waits for resets that run.
+const RESET_LIMIT: Duration = Duration::from_secs(30);
 /// How often unmounting is tried while processes end.
 const UNMOUNT_TRIES: u32 = 50;
 
@@ -256,7 +259,8 @@ impl Engine {
                 return;
             }
             let imports = imports.clone();
-            let _ = tokio::task::spawn_blocking(move || end_processes(&processes_below(&imports))).await;
+            let _ = tokio::task::spawn_blocking(move || end_processes(&processes_below(&imports), &imports))
+                .await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         tracing::warn!("an import could not be ended; the next start sweeps what it leaves");
@@ -264,6 +268,11 @@ impl Engine {
 }
 
 fn close(shared: &Shared) -> Result<(), EngineError> {
+    // What a reset makes after this is looked at would be nobody's. New ones are refused by now.
+    let begin = clock::now();
+    while shared.state().leases.values().any(|lease| lease.resetting) && begin.elapsed() < RESET_LIMIT {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let (going, leased, sources) = {
         let mut state = shared.state();
         let sources: Vec<String> = state.sources.keys().cloned().collect();
@@ -356,5 +365,5 @@ pub(crate) fn workshop(options: &OpenOptions) -> Result<Workshop, EngineError> {
         .map_err(|error| EngineError::new(Kind::Failed, "no_volumes", error.to_string()))?;
     // Mounting put another directory in its place.
     home::make_dir(&store.root, Passage::Servers, &user)?;
-    Ok(Workshop { home, store: Arc::new(store), user })
+    Ok(Workshop { losses: Arc::default(), home, store: Arc::new(store), user })
 }

@@ -61,6 +61,7 @@ impl Home {
     /// server user can reach it.
     pub(crate) fn open(root: &Path, user: &ServerUser) -> Result<Home, EngineError> {
         fs::create_dir_all(root).map_err(|error| io_error("make the home directory", root, &error))?;
+        refuse_foreign(root)?;
         let root =
             fs::canonicalize(root).map_err(|error| io_error("find the home directory", root, &error))?;
         for (name, passage) in DIRECTORIES {
@@ -113,6 +114,11 @@ impl Home {
     /// The secret of the administrator of a source's servers: its origin, if that is ours, its imports, its branches.
     pub(crate) fn admin_secret(&self, source: &str) -> Secret {
         Secret::derived(&self.key.0, &format!("administrator of source {source}"))
+    }
+
+    /// The secret of a branch's superuser once an administrator has asked for it: it opens that branch alone.
+    pub(crate) fn branch_admin_secret(&self, volume: &str) -> Secret {
+        Secret::derived(&self.key.0, &format!("administrator of volume {volume}"))
     }
 
     /// The secret by which a branch that is new is entered for the first time, to be given its own.
@@ -172,7 +178,7 @@ fn private_files(root: &Path) -> Vec<PathBuf> {
     let beside = in_dir(root.to_owned()).filter(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("leases.")
-            || ["daemon.lock", "key", "lost-writes", "volumes.btrfs"].contains(&&*name)
+            || ["daemon.lock", "daemon.log", "key", "lost-writes", "volumes.btrfs"].contains(&&*name)
     });
     let files = ["logs", "audit", "origins"].into_iter().flat_map(|name| in_dir(root.join(name)));
     files
@@ -212,6 +218,21 @@ pub fn exposed(root: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+/// Refuses to take a directory for a home that is somebody else's or everybody's: its mode is about to be changed, and
+/// its owner could put other files in the place of ours.
+fn refuse_foreign(root: &Path) -> Result<(), EngineError> {
+    use std::os::unix::fs::MetadataExt;
+    let found = fs::metadata(root).map_err(|error| io_error("inspect", root, &error))?;
+    if found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o1000 == 0 {
+        return Ok(());
+    }
+    Err(EngineError::new(
+        Kind::Failed,
+        "foreign_directory",
+        format!("{} does not belong to the user who runs the daemon, or is shared by all; choose a directory of your own as --home", root.display()),
+    ))
 }
 
 /// Makes a directory, or takes one that is there, and lets in whom `passage` says. Where a stranger could have made it

@@ -1,10 +1,15 @@
 //! The lease journal: what has been promised to whom, so that a restarted daemon can keep it.
 //!
 //! Each line is a lease as it became, or the id of one that ended; the last line of an id counts. A line is handed
-//! to the operating system before the caller is answered. The file is rewritten when it is opened; if a line of it
-//! cannot be read, the file as it was is kept beside it.
+//! to the operating system before the caller is answered, with a sum over its text, because a flipped bit in a name is
+//! as bad as one that breaks the line. The file is rewritten when it is opened; if a line of it is damaged, the file as
+//! it was is kept beside it, and rewritten only when what it may have named is safe ([`Journal::rewrite`]).
 
-use crate::{error::EngineError, home::io_error, home::replace_file, model::Policy};
+use crate::{
+    error::EngineError,
+    home::{io_error, private, replace_file},
+    model::Policy,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -15,6 +20,8 @@ use std::{
     sync::Mutex,
 };
 
+/// Length of a line's sum.
+const SUM_LEN: usize = 16;
 /// How many damaged journals are kept beside the journal.
 const DAMAGED_MAX: u32 = 100;
 
@@ -39,6 +46,9 @@ pub(crate) struct LeaseRecord {
     /// Why its data may not be what it acknowledged, if that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
+    /// Whether its server's role may not have the branch's own secret yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) unentered: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -79,7 +89,7 @@ impl Journal {
         };
         let mut is_damaged = false;
         for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-            match serde_json::from_slice(line) {
+            match read_line(line) {
                 Ok(Line::Lease(lease)) => drop(leases.insert(lease.id.clone(), lease)),
                 Ok(Line::End(id)) => drop(leases.remove(&id)),
                 // A write that was cut short: it was not acknowledged.
@@ -87,21 +97,38 @@ impl Journal {
                     tracing::warn!("the torn last line of the lease journal is left out");
                 }
                 Err(error) => {
-                    tracing::error!(line = number + 1, %error, "a line of the lease journal is damaged");
+                    tracing::error!(line = number + 1, error, "a line of the lease journal is damaged");
                     is_damaged = true;
                 }
             }
         }
         let damaged = is_damaged.then(|| keep_damaged(path, &bytes)).transpose().map_err(fail)?;
-        let leases: Vec<LeaseRecord> = leases.into_values().collect();
+        let mut leases: Vec<LeaseRecord> = leases.into_values().collect();
+        let mut file = private(fs::OpenOptions::new().append(true)).open(path).map_err(fail)?;
+        if !bytes.is_empty() && !bytes.ends_with(b"\n") {
+            file.write_all(b"\n").map_err(fail)?;
+        }
+        let journal = Journal { path: path.to_owned(), file: Mutex::new((file, None)) };
+        if damaged.is_some() {
+            // The damaged line may have protected any of them, or moved its end.
+            leases.iter_mut().for_each(|lease| lease.protected = true);
+        } else {
+            journal.rewrite(&leases)?;
+        }
+        Ok(Opened { journal, leases, damaged })
+    }
+
+    /// Replaces the file by one that holds these leases and nothing else.
+    pub(crate) fn rewrite(&self, leases: &[LeaseRecord]) -> Result<(), EngineError> {
+        let fail = |error: std::io::Error| io_error("rewrite the lease journal", &self.path, &error);
         let mut rewritten = Vec::new();
-        for lease in &leases {
+        for lease in leases {
             rewritten.extend_from_slice(to_line(&Line::Lease(lease.clone())).as_bytes());
         }
-        replace_file(path, &rewritten).map_err(fail)?;
-        let file = fs::OpenOptions::new().append(true).open(path).map_err(fail)?;
-        let journal = Journal { path: path.to_owned(), file: Mutex::new((file, None)) };
-        Ok(Opened { journal, leases, damaged })
+        let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        replace_file(&self.path, &rewritten).map_err(fail)?;
+        file.0 = fs::OpenOptions::new().append(true).open(&self.path).map_err(fail)?;
+        Ok(())
     }
 
     pub(crate) fn put(&self, lease: &LeaseRecord) -> Result<(), EngineError> {
@@ -130,7 +157,7 @@ impl Journal {
 fn keep_damaged(path: &Path, bytes: &[u8]) -> std::io::Result<PathBuf> {
     let copy = (1..=DAMAGED_MAX)
         .map(|number| path.with_extension(format!("damaged-{number}.jsonl")))
-        .find(|copy| !copy.exists())
+        .find(|copy| !copy.exists() || fs::read(copy).is_ok_and(|kept| kept == bytes))
         .ok_or_else(|| std::io::Error::other("too many damaged journals are kept; move them away"))?;
     replace_file(&copy, bytes)?;
     Ok(copy)
@@ -138,7 +165,28 @@ fn keep_damaged(path: &Path, bytes: &[u8]) -> std::io::Result<PathBuf> {
 
 fn to_line(line: &Line) -> String {
     // Strings, numbers and times: this cannot fail.
-    serde_json::to_string(line).unwrap_or_default() + "\n"
+    let text = serde_json::to_string(line).unwrap_or_default();
+    format!("{text} {}\n", sum(text.as_bytes()))
+}
+
+/// The first 64 bits of a text's BLAKE3 hash, in hexadecimal.
+fn sum(text: &[u8]) -> String {
+    blake3::hash(text).to_hex()[..SUM_LEN].to_owned()
+}
+
+/// A line with its sum, or without one as version 0.1 wrote them.
+fn read_line(line: &[u8]) -> Result<Line, String> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let text = match line.len().checked_sub(SUM_LEN + 1).map(|at| line.split_at(at)) {
+        Some((text, rest)) if text.ends_with(b"}") && rest.starts_with(b" ") => {
+            if sum(text).as_bytes() != &rest[1..] {
+                return Err("its sum is another".to_owned());
+            }
+            text
+        }
+        _ => line,
+    };
+    serde_json::from_slice(text).map_err(|error| error.to_string())
 }
 
 /// The id of the machine's current boot.

@@ -11,7 +11,10 @@ use crate::{
 use duramen_measure::{clock, entropy};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{atomic::Ordering, Arc},
+    time::Duration,
+};
 
 /// How long a lease lasts, and how long a create waits, unless the caller says otherwise.
 const TTL_DEFAULT_S: i64 = 3600;
@@ -103,6 +106,16 @@ impl Engine {
         expires_at: Timestamp,
         created_at: Timestamp,
     ) -> Result<LeaseRecord, EngineError> {
+        if !state.pools.is_current(&branch) {
+            // It was handed over in the moment in which its source changed, or writes were lost.
+            let source = branch.generation.source.clone();
+            state.pools.doomed.push_back((branch, false));
+            return Err(EngineError::new(
+                Kind::Unavailable,
+                "source_changed",
+                format!("source {source} changed while the branch was handed over; create it again"),
+            ));
+        }
         let id = format!("b-{}", entropy::token(16));
         let name = name.unwrap_or_else(|| id.clone());
         let record = LeaseRecord {
@@ -119,6 +132,7 @@ impl Engine {
             protected: false,
             boot: self.shared.boot.clone(),
             problem: None,
+            unentered: false,
         };
         // A promise that cannot be written down is not made. Under the lock, so that the journal's lines are in the
         // order of what happened.
@@ -172,13 +186,20 @@ impl Engine {
     }
 
     /// The URL by which an administrator of this machine enters a branch as its superuser, through a socket that only
-    /// the daemon's user and root can reach. What is done so is not in the audit log, and no policy holds it.
+    /// the daemon's user and root can reach. That it was asked for is in the audit log; what is done so is not, and no
+    /// policy holds it.
     ///
     /// # Errors
-    /// When there is none of that name.
-    pub fn administrator_url(&self, name: &str) -> Result<AdministratorUrl, EngineError> {
-        let state = self.shared.state();
-        find(&state, name).map(|lease| AdministratorUrl { url: lease.branch.admin_url() })
+    /// When there is none of that name, or its server does not start.
+    pub async fn administrator_url(&self, name: &str) -> Result<AdministratorUrl, EngineError> {
+        let (id, branch) = {
+            let state = self.shared.state();
+            let lease = find(&state, name)?;
+            (lease.record.id.clone(), Arc::clone(&lease.branch))
+        };
+        let url = branch.admin_url().await?;
+        self.shared.audit("administrator_admitted", json!({ "branch": id, "name": name }))?;
+        Ok(AdministratorUrl { url })
     }
 
     /// Moves the end of a lease.
@@ -279,6 +300,7 @@ impl Engine {
         let shared = Arc::clone(&self.shared);
         let replaced = tokio::task::spawn_blocking({
             let (name, id) = (name.to_owned(), id.clone());
+            let old = Arc::clone(&old);
             move || replace(&shared, &name, &id, &old)
         })
         .await
@@ -294,8 +316,15 @@ impl Engine {
         let lease = held(&mut state, name, &id)?;
         lease.resetting = false;
         let failure = problem.or(replaced.err());
-        lease.problem =
-            failure.as_ref().map(|error| error.message.clone()).or_else(|| lease.record.problem.clone());
+        if !Arc::ptr_eq(&lease.branch, &old) {
+            // A reset that ended before it changed anything says nothing of the branch.
+            lease.problem =
+                failure.as_ref().map(|error| error.message.clone()).or_else(|| lease.record.problem.clone());
+        }
+        if failure.is_none() {
+            lease.record.unentered = false;
+            self.shared.journal.put(&lease.record)?;
+        }
         let view = view(lease);
         drop(state);
         self.shared.audit("reset", json!({ "branch": id, "name": name, "failed": failure.is_some() }))?;
@@ -322,9 +351,11 @@ fn replace(
     ));
     {
         let mut state = shared.state();
+        let stale = branch.losses != state.pools.losses || shared.closing.load(Ordering::Acquire);
         let lease = match held(&mut state, name, id) {
-            Ok(lease) => lease,
-            Err(error) => {
+            Ok(lease) if !stale => lease,
+            other => {
+                let error = other.err().unwrap_or_else(|| interrupted(name));
                 drop(state);
                 workshop.delete_volume(&branch.volume);
                 return Err(error);
@@ -333,6 +364,7 @@ fn replace(
         let mut record = lease.record.clone();
         branch.volume.clone_into(&mut record.volume);
         record.problem = None;
+        record.unentered = true;
         // From here on a restarted daemon serves the new volume.
         if let Err(error) = shared.journal.put(&record) {
             drop(state);
@@ -464,6 +496,14 @@ fn find_mut<'a>(state: &'a mut State, name: &str) -> Result<&'a mut Lease, Engin
 /// The lease `id`, which was `name` when the operation began: by now the name may stand for another one.
 fn held<'a>(state: &'a mut State, name: &str, id: &str) -> Result<&'a mut Lease, EngineError> {
     state.leases.get_mut(name).filter(|lease| lease.record.id == id).ok_or_else(|| destroyed_meanwhile(name))
+}
+
+fn interrupted(name: &str) -> EngineError {
+    EngineError::new(
+        Kind::Unavailable,
+        "interrupted",
+        format!("the reset of branch {name} was given up, and the branch is as it was: the daemon stops, or the volume store lost writes; try again"),
+    )
 }
 
 fn destroyed_meanwhile(name: &str) -> EngineError {

@@ -186,12 +186,17 @@ fn make_cold(shared: &Arc<Shared>, generation: &Arc<Generation>, missing: u32) {
     if let Err(error) = generation.check(&shared.workshop.store) {
         failures.add(error);
     } else {
+        let losses = shared.workshop.losses.load(Ordering::Acquire);
         let clones = parallel(CLONE_THREADS, (0..missing).collect(), |_| {
             failures.keep(shared.workshop.clone_snapshot(generation))
         });
         let mut state = shared.state();
         for volume in clones.into_iter().flatten() {
             let clone = ColdClone { generation: Arc::clone(generation), volume };
+            if state.pools.losses != losses {
+                state.pools.doomed_clones.push_back(clone);
+                continue;
+            }
             state.pools.cold.entry(generation.source.clone()).or_default().push(clone);
         }
     }

@@ -53,6 +53,8 @@ pub(crate) struct Pools {
     pub(crate) doomed_clones: VecDeque<ColdClone>,
     /// Sources whose pool could not be filled, with the reason; cleared by success or a change of the source.
     pub(crate) broken: HashMap<String, String>,
+    /// How often writes were lost: a branch that was made before the last time has to go.
+    pub(crate) losses: u64,
 }
 
 /// What a pool lacks.
@@ -91,11 +93,17 @@ impl Pools {
         }
     }
 
+    /// Whether a branch may be given out: of the current generation and settings, and made since writes were last lost.
+    pub(crate) fn is_current(&self, branch: &Branch) -> bool {
+        let current = self.generations.get(&branch.generation.source);
+        branch.losses == self.losses
+            && current.is_some_and(|generation| Arc::ptr_eq(generation, &branch.generation))
+    }
+
     /// Gives a hot branch to the create that waits longest, else to the pool. A branch of a generation or of
     /// settings that are no longer current is doomed instead.
     pub(crate) fn offer(&mut self, mut branch: Arc<Branch>) {
-        let current = self.generations.get(&branch.generation.source);
-        if !current.is_some_and(|generation| Arc::ptr_eq(generation, &branch.generation)) {
+        if !self.is_current(&branch) {
             self.doomed.push_back((branch, false));
             return;
         }

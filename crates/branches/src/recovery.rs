@@ -69,12 +69,13 @@ pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Res
     }
     if let Some(copy) = &damaged {
         let moved = quarantine(&workshop, &kept)?;
+        journal.rewrite(&kept)?;
         tracing::error!(volumes = moved, journal = %copy.display(), "the lease journal is damaged");
         audit.append("journal_damaged", json!({ "kept_as": copy, "quarantined": moved }))?;
     }
     state.warnings.extend(quarantine_warning(&workshop)?);
     sweep(&workshop, &kept)?;
-    let leases = parallel(2, kept, |record| adopt(&workshop, &state, record, &boot));
+    let leases = parallel(2, kept, |record| adopt(&workshop, &state, record, &boot, &runtime));
     for lease in leases {
         let lease = lease?;
         journal.put(&lease.record)?;
@@ -122,6 +123,7 @@ fn adopt(
     state: &State,
     mut record: LeaseRecord,
     boot: &str,
+    runtime: &tokio::runtime::Handle,
 ) -> Result<Lease, EngineError> {
     let settings =
         state.sources.get(&record.source).map(|source| source.settings.clone()).unwrap_or_default();
@@ -147,7 +149,15 @@ fn adopt(
         branch.kill();
         record.problem.clone()
     } else {
-        secured.and_then(|()| branch.start()).err().map(|error| error.message)
+        let entered = secured.and_then(|()| branch.start()).and_then(|()| {
+            if record.unentered {
+                // The daemon was killed in the middle of a reset: until a session has been there, its URL is refused.
+                runtime.block_on(branch.connect(false))?;
+                record.unentered = false;
+            }
+            Ok(())
+        });
+        entered.err().map(|error| error.message)
     };
     boot.clone_into(&mut record.boot);
     Ok(Lease { record, branch, problem, resetting: false })
@@ -169,7 +179,7 @@ fn quarantine(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<usize, Engine
                 server.kill();
             }
         }
-        end_processes(&processes_below(&volume));
+        end_processes(&processes_below(&volume), &volume);
         let target = dir.join(&name);
         fs::rename(&volume, &target).map_err(|error| io_error("put into quarantine", &volume, &error))?;
         moved += 1;
@@ -217,7 +227,7 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<(), EngineError> {
         })
         .chain(processes_below(&workshop.store.root.join("imports")))
         .collect();
-    end_processes(&orphans);
+    end_processes(&orphans, &workshop.store.root);
 
     let mut stale = Vec::new();
     for name in entries(&branches)? {
@@ -265,7 +275,7 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<(), EngineError> {
         let source = name.strip_suffix(".log").unwrap_or(&name).to_owned();
         if !generations.contains_key(&source) {
             let path = workshop.home.origins().join(&name);
-            end_processes(&processes_below(&path));
+            end_processes(&processes_below(&path), &path);
             let _ = fs::remove_dir_all(&path);
             let _ = fs::remove_file(&path);
         }

@@ -411,7 +411,11 @@ impl Engine {
     /// # Errors
     /// Unknown branch, or a source that cannot be reached.
     pub async fn evidence(&self, name: &str) -> Result<BranchEvidence, EngineError> {
-        let branch = self.branch(name)?;
+        let mut branch = self.branch(name)?;
+        // Evidence is kept and passed on; the way in is not.
+        if let Some(end) = branch.url.find("&password=") {
+            branch.url.truncate(end);
+        }
         let home = &self.shared.workshop.home;
         let manifest = manifest::Manifest::load(home, &branch.source, branch.generation)?;
         let source_now = self.fingerprint_source(&branch.source).await?;

@@ -13,7 +13,7 @@ use std::{
     fs, io,
     os::unix::fs::FileExt,
     path::Path,
-    sync::Arc,
+    sync::{atomic::Ordering, Arc},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -130,7 +130,7 @@ impl Shared {
 
     fn way_on(&self) -> String {
         format!(
-            "make room on the disk that holds {}, restart the daemon if its volume store is read-only, then reset or destroy the branches that failed",
+            "make room on the disk that holds {}, restart the daemon if its volume store is read-only, reset or destroy the branches that failed, and check the sources (`duramen source verify`)",
             self.workshop.home.root().display()
         )
     }
@@ -139,13 +139,14 @@ impl Shared {
     /// as it is for whoever wants to look at it; what is ready goes.
     fn fail_branches(&self, what: &str) {
         let problem = format!("{what}, and the branch may lack what it acknowledged; {}", self.way_on());
-        tracing::error!("{problem}");
         // First, and without needing a block of a disk that may be full.
         let mut written = self.marker.set(&problem);
         let mut stopped = Vec::new();
         let drained;
         {
             let mut state = self.state();
+            // What is being made, or handed over, right now is refused when it arrives.
+            state.pools.losses = self.workshop.losses.fetch_add(1, Ordering::AcqRel) + 1;
             for lease in state.leases.values_mut().filter(|lease| lease.record.problem.is_none()) {
                 lease.record.problem = Some(problem.clone());
                 lease.problem = Some(problem.clone());
@@ -162,8 +163,13 @@ impl Shared {
         }
         let failed = stopped.len();
         if failed == 0 && !drained {
+            // Nobody is concerned who has not been told.
+            if written.is_ok() && self.marker.clear().is_ok() {
+                self.workshop.store.told();
+            }
             return;
         }
+        tracing::error!("{problem}");
         parallel(4, stopped, |branch| {
             branch.retire();
             branch.kill();

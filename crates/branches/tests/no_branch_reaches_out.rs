@@ -158,7 +158,7 @@ fn says_nothing_of_the_origin(what: &str, home: &Home, text: &str) {
 }
 
 async fn administrator(engine: &Engine, branch: &BranchView, database: &str) -> Client {
-    let url = engine.administrator_url(&branch.name).expect("the branch").url;
+    let url = engine.administrator_url(&branch.name).await.expect("the branch").url;
     let mut config = Config::from_str(&url).expect("a URL");
     config.dbname(database);
     let (client, connection) = config.connect(NoTls).await.expect("the administrator's way in");

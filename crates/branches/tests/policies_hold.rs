@@ -322,7 +322,7 @@ fn text(sql: &str) -> QueryRequest {
 
 /// A connection as the branch's administrator.
 async fn administrator(engine: &Engine, branch: &BranchView) -> Client {
-    let url = engine.administrator_url(&branch.name).expect("the branch").url;
+    let url = engine.administrator_url(&branch.name).await.expect("the branch").url;
     connect(&url.parse().expect("a URL")).await.expect("the administrator's way in")
 }
 

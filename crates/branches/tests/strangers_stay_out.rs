@@ -6,7 +6,7 @@ mod support;
 
 use duramen_branches::{
     exposed,
-    model::{Origin, Policy},
+    model::{CreateBranch, Origin, Policy, ProtectBranch},
     Engine,
 };
 use duramen_postgres::{processes_below, volume::Choice};
@@ -111,7 +111,7 @@ async fn a_branch_is_entered_with_its_secret_or_not_at_all() {
         wrong.user(user).password(secret(&other.url));
         assert!(connects(&wrong).await.is_err(), "{user} enters with another branch's secret");
     }
-    let admin = engine.administrator_url("one").expect("the branch").url;
+    let admin = engine.administrator_url("one").await.expect("the branch").url;
     assert_eq!(connects(&config(&admin)).await.as_deref(), Ok("duramen_admin"));
     assert_ne!(secret(&admin), secret(&one.url));
     let mut by_secret_of_holder = config(&admin);
@@ -174,7 +174,7 @@ async fn a_branch_of_version_0_1_is_secured_and_keeps_its_data() {
     home.add_script(&engine, "create table t as select 1 as x;", pool(&[(Policy::ReadWrite, 1)])).await;
     let before = lease(&engine, "b", Policy::ReadWrite).await;
     query(&engine, "b", "insert into t values (2)").await.expect("an insert");
-    let admin = engine.administrator_url("b").expect("the branch").url;
+    let admin = engine.administrator_url("b").await.expect("the branch").url;
     let (client, connection) = tokio_postgres::connect(&admin, NoTls).await.expect("the administrator");
     tokio::spawn(connection);
     client
@@ -201,8 +201,11 @@ async fn a_branch_of_version_0_1_is_secured_and_keeps_its_data() {
     let mut without = view.url.parse::<Config>().expect("a URL");
     without.password("none");
     assert_eq!(connects(&without).await, Err("28P01".to_owned()));
-    assert_eq!(rows(&engine, "b", "select x from t order by 1").await, json!([[1], [2]]));
     assert_eq!(connects(&view.url.parse().expect("a URL")).await.as_deref(), Ok("duramen_write"));
+    assert_eq!(rows(&engine, "b", "select x from t order by 1").await, json!([[1], [2]]));
+    // It cannot be reset, since no branch is made of its snapshot; that does not make it a failed one.
+    assert_eq!(engine.reset("b").await.expect_err("no snapshot").code, "snapshot_outdated");
+    assert_eq!(rows(&engine, "b", "select x from t order by 1").await, json!([[1], [2]]));
     let problem = engine.status().pool_error.expect("its source is not branched any more");
     assert!(problem.contains("duramen source refresh app"), "{problem}");
     engine.refresh_source("app", |_, _| {}).await.expect("a refresh");
@@ -221,6 +224,9 @@ async fn what_a_damaged_journal_may_own_is_kept() {
         lease(&engine, name, Policy::ReadWrite).await;
         query(&engine, name, "insert into t values (7)").await.expect("an insert");
     }
+    let soon = CreateBranch { name: Some("guarded".to_owned()), ttl_s: Some(1), ..CreateBranch::default() };
+    engine.create(soon).await.expect("a lease");
+    engine.protect("guarded", ProtectBranch { protected: true }).expect("protect");
     engine.close().await.expect("close");
     let journal = home.path().join("leases.jsonl");
     let mut bytes = fs::read(&journal).expect("the journal");
@@ -228,9 +234,21 @@ async fn what_a_damaged_journal_may_own_is_kept() {
     for at in positions(&bytes, b"\"damaged\"") {
         bytes[at + 1] = 0xff;
     }
+    // Of the protected one only what protects it, and by a bit that leaves the line readable.
+    for at in positions(&bytes, b"\"protected\":true") {
+        let line = bytes[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let volume = line + positions(&bytes[line..at], b"\"volume\":\"v-")[0] + 12;
+        bytes[volume] ^= 1;
+    }
     fs::write(&journal, &bytes).expect("the journal");
 
     let engine = home.open().await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert_eq!(
+        rows(&engine, "guarded", "select count(*) from t").await,
+        json!([[0]]),
+        "its time is over, but not it"
+    );
     assert_eq!(rows(&engine, "whole", "select x from t").await, json!([[7]]));
     assert!(engine.branch("damaged").is_err());
     let said = engine.status().warnings.join("\n");

@@ -48,6 +48,9 @@ pub enum ClusterError {
         /// The operating system's answer.
         source: std::io::Error,
     },
+    /// A server, or what is left of one, works in the directory.
+    #[error(transparent)]
+    Occupied(Box<StartError>),
     /// The directory is not a data directory.
     #[error("{path} is not a PostgreSQL data directory: {reason}")]
     NotADataDirectory {
@@ -171,9 +174,14 @@ impl Cluster {
     pub fn write_file(&self, name: &str, text: &str) -> Result<(), ClusterError> {
         let path = self.data_dir.join(name);
         let io = |source| ClusterError::Io { path: path.display().to_string(), source };
-        fs::write(&path, text).map_err(io)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(io)?;
-        self.user.own(&path).map_err(io)
+        // The directory belongs to the servers' user, who may have put a link there to a file that is not his.
+        let fresh = self.data_dir.join(format!("{name}.duramen-new"));
+        let _ = fs::remove_file(&fresh);
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh).map_err(io)?;
+        file.write_all(text.as_bytes()).map_err(io)?;
+        self.user.own_file(&file).map_err(io)?;
+        fs::rename(&fresh, &path).map_err(io)
     }
 
     /// Runs a program of the installation as the server user, to its end.
@@ -273,6 +281,7 @@ impl Cluster {
         sql: &str,
         settings: &Settings,
     ) -> Result<String, ClusterError> {
+        vacate(&self.data_dir).map_err(|error| ClusterError::Occupied(Box::new(error)))?;
         let mut arguments = vec!["--single".to_owned(), "-D".to_owned(), self.data_dir.display().to_string()];
         arguments.extend(settings.to_arguments());
         arguments.push(database.to_owned());
@@ -343,6 +352,8 @@ impl Cluster {
         let child = self
             .user
             .command(&program)
+            // From its first moment on: by it the server is found while it has no pid file yet.
+            .current_dir(&self.data_dir)
             .arg("-D")
             .arg(&self.data_dir)
             .arg("-k")

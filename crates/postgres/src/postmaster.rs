@@ -147,6 +147,12 @@ impl Postmaster {
         same.then(|| Postmaster { pid, data_dir: data_dir.to_owned(), child: None })
     }
 
+    /// Whether it accepts connections, as its pid file says.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        read_pid_file(&self.data_dir).is_some_and(|(pid, ready)| pid == self.pid && ready)
+    }
+
     /// The process id of the postmaster.
     #[must_use]
     pub fn pid(&self) -> u32 {
@@ -224,9 +230,11 @@ impl Postmaster {
             return;
         }
         // It does not listen, or has left processes behind that no longer have a postmaster.
-        self.signal(Signal::KILL);
+        if self.is_running() {
+            self.signal(Signal::KILL);
+        }
         let dir = fs::canonicalize(&self.data_dir).unwrap_or_else(|_| self.data_dir.clone());
-        end_processes(&processes_below(&dir));
+        end_processes(&processes_below(&dir), &dir);
         let _ = self.wait_gone(Duration::from_secs(5));
     }
 
@@ -277,18 +285,20 @@ pub(crate) fn vacate(data_dir: &Path) -> Result<(), StartError> {
     }
     let dir = fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
     let pids = processes_below(&dir);
-    if end_processes(&pids) {
+    if end_processes(&pids, &dir) {
         return Ok(());
     }
     Err(occupied(processes_below(&dir)))
 }
 
-/// Ends processes of servers: asked to stop at once first, so that they remove their shared memory, then by force.
-/// Whether all of them are gone.
-pub fn end_processes(pids: &[u32]) -> bool {
-    let alive = || pids.iter().any(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok());
+/// Ends processes of servers that work below `dir`: asked to stop at once first, so that they remove their shared
+/// memory, then by force. Whether all of them are gone. A process id that has come to stand for another process
+/// meanwhile is left alone.
+pub fn end_processes(pids: &[u32], dir: &Path) -> bool {
+    let works = |pid: u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
+    let alive = || pids.iter().any(|pid| works(*pid));
     for (signal, limit) in [(Signal::QUIT, QUIT_LIMIT), (Signal::KILL, KILL_LIMIT)] {
-        for pid in pids.iter().copied().filter_map(pid_of) {
+        for pid in pids.iter().copied().filter(|pid| works(*pid)).filter_map(pid_of) {
             let _ = kill_process(pid, signal);
         }
         let started = clock::now();

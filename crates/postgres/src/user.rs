@@ -1,6 +1,11 @@
 //! Which operating-system user runs the servers. PostgreSQL refuses to run as root.
 
-use std::{os::unix::fs::chown, os::unix::process::CommandExt, path::Path, process::Command};
+use std::{
+    os::unix::fs::{fchown, lchown},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::Command,
+};
 
 /// The system group whose members may hold branches, if the machine has it.
 pub const GROUP: &str = "duramen";
@@ -101,7 +106,18 @@ impl ServerUser {
     /// The operating system's answer to `chown`.
     pub fn own(&self, path: &Path) -> std::io::Result<()> {
         if self.switch {
-            chown(path, Some(self.uid), Some(self.gid))?;
+            lchown(path, Some(self.uid), Some(self.gid))?;
+        }
+        Ok(())
+    }
+
+    /// As [`ServerUser::own`], for a file that is open.
+    ///
+    /// # Errors
+    /// The operating system's answer to `fchown`.
+    pub fn own_file(&self, file: &std::fs::File) -> std::io::Result<()> {
+        if self.switch {
+            fchown(file, Some(self.uid), Some(self.gid))?;
         }
         Ok(())
     }
@@ -114,7 +130,7 @@ impl ServerUser {
     pub fn let_through(&self, dir: &Path) -> std::io::Result<()> {
         use std::os::unix::fs::PermissionsExt;
         if self.switch {
-            chown(dir, None, Some(self.gid))?;
+            lchown(dir, None, Some(self.gid))?;
         }
         let mode = if self.switch { 0o710 } else { 0o700 };
         std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode))

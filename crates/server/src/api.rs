@@ -1,7 +1,7 @@
 //! The routes: which request calls what of the engine.
 
 use crate::{
-    caller::{Caller, Peer},
+    caller::Caller,
     import,
     listener::BODY_MAX,
     reply::{self, json, Refusal, Reply},
@@ -50,7 +50,7 @@ impl Api {
         let Some(("v1", words)) = words.split_first().map(|(version, words)| (*version, words)) else {
             return Err(call.unknown());
         };
-        let caller = head.extensions.get::<Peer>().and_then(|peer| Caller::of(*peer));
+        let caller = head.extensions.get::<Caller>();
         if !caller.is_some_and(|caller| caller.may(method, words)) {
             return Err(call.not_allowed());
         }
@@ -72,7 +72,9 @@ impl Api {
             (&Method::POST, ["branches", name, "protect"]) => {
                 json(&engine.protect(name, call.read(body).await?)?)
             }
-            (&Method::GET, ["branches", name, "administrator-url"]) => json(&engine.administrator_url(name)?),
+            (&Method::GET, ["branches", name, "administrator-url"]) => {
+                json(&engine.administrator_url(name).await?)
+            }
             (&Method::GET, ["branches", name, "evidence"]) => json(&engine.evidence(name).await?),
             (&Method::GET, ["status"]) => json(&engine.status()),
             (&Method::POST, ["audit", "verify"]) => json(&engine.verify_audit().await?),

@@ -8,11 +8,11 @@ use hyper::Method;
 use nix::unistd::{getgrouplist, Gid, Group, Uid, User};
 use std::{ffi::CString, io, os::unix::fs::chown, path::Path};
 
-/// The user at the other end of a connection, as it is put into a request's extensions.
+/// The user at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer(pub(crate) u32);
 
-/// What a peer may do.
+/// What a peer may do, as it is put into the extensions of its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// Everything.
@@ -24,11 +24,16 @@ pub(crate) enum Caller {
 impl Caller {
     /// What the user at the other end may do; `None` for a stranger. A process that only runs with the group (a server
     /// does, to pass where members pass) is none of its members.
-    pub(crate) fn of(peer: Peer) -> Option<Caller> {
+    pub(crate) async fn of(peer: Peer) -> Option<Caller> {
         let uid = Uid::from_raw(peer.0);
         if uid.is_root() || uid == Uid::effective() {
             return Some(Caller::Owner);
         }
+        // The user database may be on the network, and slow.
+        tokio::task::spawn_blocking(move || Caller::among_members(uid)).await.ok().flatten()
+    }
+
+    fn among_members(uid: Uid) -> Option<Caller> {
         let group = group()?;
         let user = User::from_uid(uid).ok().flatten()?;
         if user.name == GROUP {
@@ -42,7 +47,8 @@ impl Caller {
     pub(crate) fn may(self, method: &Method, words: &[&str]) -> bool {
         match (self, words) {
             (Caller::Owner, _) => true,
-            (Caller::Member, ["branches", _, "administrator-url"]) => false,
+            // Evidence reads all of the source, with the daemon's rights there.
+            (Caller::Member, ["branches", _, "administrator-url" | "evidence"]) => false,
             (Caller::Member, ["branches", ..]) => true,
             (Caller::Member, ["status"] | ["sources"] | ["sources", _]) => method == Method::GET,
             (Caller::Member, _) => false,
@@ -75,6 +81,7 @@ mod tests {
         assert!(member(Method::GET, &["sources"]));
         for (method, words) in [
             (Method::GET, &["branches", "b", "administrator-url"][..]),
+            (Method::GET, &["branches", "b", "evidence"]),
             (Method::POST, &["sources"]),
             (Method::POST, &["sources", "s", "refresh"]),
             (Method::DELETE, &["sources", "s"]),
@@ -87,10 +94,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn strangers_are_nobody() {
+    #[tokio::test]
+    async fn strangers_are_nobody() {
         let own = nix::unistd::Uid::effective().as_raw();
-        assert_eq!(Caller::of(Peer(own)), Some(Caller::Owner));
-        assert_eq!(Caller::of(Peer(65534)), None);
+        assert_eq!(Caller::of(Peer(own)).await, Some(Caller::Owner));
+        assert_eq!(Caller::of(Peer(65534)).await, None);
     }
 }

@@ -1,6 +1,9 @@
 //! HTTP/1.1 over a unix socket: connections, limits, draining. Knows no route.
 
-use crate::{caller::Peer, reply::Reply};
+use crate::{
+    caller::{Caller, Peer},
+    reply::Reply,
+};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::{
@@ -138,10 +141,13 @@ where
     H: Fn(Request<Incoming>) -> F,
     F: Future<Output = Response<Reply>>,
 {
-    let peer = stream.peer_cred().ok().map(|peer| Peer(peer.uid()));
+    let caller = match stream.peer_cred() {
+        Ok(peer) => Caller::of(Peer(peer.uid())).await,
+        Err(_) => None,
+    };
     let service = service_fn(move |mut request: Request<Incoming>| {
-        if let Some(peer) = peer {
-            request.extensions_mut().insert(peer);
+        if let Some(caller) = caller {
+            request.extensions_mut().insert(caller);
         }
         let response = handler(request);
         async move { Ok::<_, Infallible>(response.await) }

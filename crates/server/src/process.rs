@@ -8,7 +8,7 @@ use rustix::process::{kill_process, Pid, Signal};
 use std::{
     fs::File,
     io::{self, Read, Seek, SeekFrom},
-    os::unix::process::CommandExt,
+    os::unix::{fs::OpenOptionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -102,7 +102,7 @@ impl Daemon {
     /// [`DaemonError`]; no process is left.
     pub async fn spawn(exe: &Path, home: &Path, args: &[String], log: &Path) -> Result<Daemon, DaemonError> {
         let start = || -> io::Result<Child> {
-            let out = File::options().create(true).append(true).open(log)?;
+            let out = File::options().create(true).append(true).mode(0o600).open(log)?;
             let err = out.try_clone()?;
             Command::new(exe)
                 .arg("--home")

@@ -12,8 +12,5 @@ begin
     execute 'alter role ' || pg_catalog.quote_ident(name)
       || ' nosuperuser nocreatedb nocreaterole noreplication bypassrls '
       || case when name in ('duramen_owner', 'duramen_extensions') then 'nologin' else 'login' end || ' password null valid until ''infinity'' connection limit -1';
-    -- RAISE LOG in a loop, or the plans that debug_print_plan writes, would fill the disk that holds the server's log.
-    -- A setting that only superusers change, so no holder lifts it; what the server itself says stays.
-    execute 'alter role ' || pg_catalog.quote_ident(name) || ' set log_min_messages = fatal';
   end loop;
 end $$;

@@ -77,6 +77,12 @@ begin
     end loop;
   end loop;
 
+  -- RAISE LOG in a loop, or the plans that debug_print_plan writes, would fill the disk that holds the server's log. A
+  -- setting that only superusers change, so no holder lifts it; what the server itself says stays.
+  alter role duramen_read set log_min_messages = fatal;
+  alter role duramen_write set log_min_messages = fatal;
+  alter role duramen_ddl set log_min_messages = fatal;
+
   -- What is not connected to below is not made harmless: its owner could open it again.
   for r in
     select datname::pg_catalog.text as datname from pg_catalog.pg_database where not datallowconn and datname <> 'template0'

@@ -421,6 +421,16 @@ impl Importer<'_> {
         draft.kept = true;
         self.store.volumes.freeze(&snapshot).map_err(|error| import_failed(&error))?;
 
+        // The digest was taken of what is in memory; what lies on the disk must be the same.
+        let flushed = self.store.flush().map_err(|error| error.to_string());
+        if let Some(lost) = flushed.err().or_else(|| self.store.lost_writes()) {
+            let _ = self.store.volumes.delete(&snapshot);
+            return Err(EngineError::new(
+                Kind::Failed,
+                "writes_lost",
+                format!("the snapshot could not be written to the disk: {lost}; make room below the volume store and try again"),
+            ));
+        }
         let manifest = Manifest {
             format: Manifest::FORMAT,
             generation: record.generation,

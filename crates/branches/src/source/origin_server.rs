@@ -9,7 +9,15 @@ use crate::{
 use duramen_postgres::{
     Cluster, Installation, Postmaster, Secret, ServerUser, Settings, StopMode, SOCKET_PORT,
 };
-use std::{fs, num::NonZeroU32, path::Path, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    fs,
+    num::NonZeroU32,
+    path::Path,
+    path::PathBuf,
+    str::FromStr,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 use tokio_postgres::{Client, Config};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -110,8 +118,11 @@ impl SampleServer {
         self.cluster.write_file("pg_hba.conf", SAMPLE_RULES).map_err(|error| import_failed(&error))
     }
 
-    /// Starts the server unless it runs.
+    /// Starts the server unless it runs. Blocks.
     pub(crate) fn ensure_running(&self) -> Result<(), EngineError> {
+        // Two readers at once would start it twice.
+        static STARTING: Mutex<()> = Mutex::new(());
+        let _one = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = fs::read_to_string(self.cluster.data_dir().join("pg_hba.conf")).unwrap_or_default();
         if rules != SAMPLE_RULES {
             // Version 0.1 let its own system users in as superuser without a secret.

@@ -20,6 +20,7 @@ fn lease(id: &str, protected: bool) -> LeaseRecord {
         protected,
         boot: "boot".to_owned(),
         problem: None,
+        unentered: false,
     }
 }
 
@@ -58,12 +59,17 @@ fn a_damaged_line_keeps_the_journal_as_it_was() {
     }
     drop(journal);
     let mut bytes = fs::read(&path).unwrap();
+    // One that no longer reads, and one whose lease would have lost its protection.
     let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 5;
     bytes[second] = 0xff;
     fs::write(&path, &bytes).unwrap();
-    let Opened { leases, damaged, .. } = Journal::open(&path).unwrap();
+    let Opened { journal, leases, damaged } = Journal::open(&path).unwrap();
     assert_eq!(leases.iter().map(|lease| lease.id.as_str()).collect::<Vec<_>>(), ["a", "c"]);
     assert_eq!(fs::read(damaged.expect("a copy")).unwrap(), bytes);
+    // Until what it may have named is safe, it stays as it is: the daemon may be killed before.
+    let again = Journal::open(&path).unwrap();
+    assert_eq!((again.leases, again.damaged), (leases.clone(), Some(path.with_extension("damaged-1.jsonl"))));
+    journal.rewrite(&leases).unwrap();
     let Opened { leases, damaged, .. } = Journal::open(&path).unwrap();
     assert_eq!((leases.len(), damaged), (2, None), "told once");
 }

@@ -61,6 +61,15 @@ impl Loopback {
         self.run_mount()
     }
 
+    /// Has a mount that an earlier daemon left keep to the rules of this one. Best effort: it is in use.
+    pub(super) fn take_over(&self) {
+        self.allocate_rest();
+        self.refuse_discards();
+        if let Err(error) = run("mount", &["-o", "remount,nodiscard", &path(&self.mount_point)]) {
+            tracing::warn!(error, "the volume store that is mounted may discard blocks");
+        }
+    }
+
     /// Bytes of the file that have no blocks on the disk below: what is written there may find none, and what the
     /// branches wrote is then lost without an error for them.
     pub(super) fn unallocated(&self) -> u64 {

@@ -285,6 +285,7 @@ pub fn open(home: &Path, choice: Choice, size: u64) -> Result<Store, VolumeError
     };
     let loopback = loopback::Loopback::at(home, &root);
     if loopback.is_mounted() {
+        loopback.take_over();
         return Ok(store(Box::new(btrfs::Btrfs), loopback.describe("already mounted"), Some(loopback)));
     }
     if choice == Choice::Copy {
