@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -20,9 +21,29 @@ pub(crate) enum LockError {
     Io(&'static str, io::Error),
 }
 
+/// A file that is locked as long as this is there.
+#[derive(Debug)]
+pub(crate) struct LockedFile(File);
+
+impl Deref for LockedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // Closing the file would not do: a process that is just being started holds a copy of it until it runs its
+        // own program, and the lock with it.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// Opens the file of a name for reading and writing, making it if there is none, and locks it against every other
 /// writer. What is in it stays. A link under the name is not followed.
-pub(crate) fn open_locked(path: &Path) -> Result<File, LockError> {
+pub(crate) fn open_locked(path: &Path) -> Result<LockedFile, LockError> {
     lock_named(path, open)
 }
 
@@ -32,7 +53,7 @@ fn open(path: &Path) -> io::Result<File> {
     options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
 }
 
-fn lock_named(path: &Path, mut open: impl FnMut(&Path) -> io::Result<File>) -> Result<File, LockError> {
+fn lock_named(path: &Path, mut open: impl FnMut(&Path) -> io::Result<File>) -> Result<LockedFile, LockError> {
     let failed = |doing| move |error| LockError::Io(doing, error);
     for _ in 0..ATTEMPTS {
         let file = open(path).map_err(failed("make"))?;
@@ -41,6 +62,7 @@ fn lock_named(path: &Path, mut open: impl FnMut(&Path) -> io::Result<File>) -> R
             Err(Errno::WOULDBLOCK) => return Err(LockError::Held),
             Err(error) => return Err(LockError::Io("lock", error.into())),
         }
+        let file = LockedFile(file);
         // Between opening and locking, the one who held the lock may have given this very file another name, or removed
         // it. Then the lock is on a file that is nobody's to write.
         let seen = file.metadata().map_err(failed("look at"))?;
@@ -66,7 +88,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, target) = (dir.path().join("a.part"), dir.path().join("a"));
         let mut holder = Some(open_locked(&path).unwrap());
-        holder.as_mut().unwrap().write_all(b"complete").unwrap();
+        (&**holder.as_ref().unwrap()).write_all(b"complete").unwrap();
         let mut opened = 0;
         let file = lock_named(&path, |path| {
             opened += 1;
@@ -104,6 +126,25 @@ mod tests {
     #[test]
     fn a_file_that_was_removed_meanwhile_is_not_taken() {
         taken_away(|path, _| fs::remove_file(path).unwrap());
+    }
+
+    /// A process that is just being started holds a copy of every open file until it runs its own program.
+    #[test]
+    fn a_lock_is_free_at_once_beside_processes_that_start() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.part");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    assert!(std::process::Command::new("/bin/true").status().unwrap().success());
+                }
+            });
+            let refused = (0..2000).filter(|_| open_locked(&path).is_err()).count();
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(refused, 0, "of 2,000 tries");
+        });
     }
 
     #[test]

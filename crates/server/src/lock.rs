@@ -84,7 +84,7 @@ impl HomeLock {
         make_home(home).map_err(failed("make the home directory", home))?;
         let path = lock_path(home);
         let begin = clock::now();
-        let mut file = loop {
+        let file = loop {
             let file = File::options()
                 .create(true)
                 .truncate(false)
@@ -105,10 +105,12 @@ impl HomeLock {
                 Err(error) => return Err(failed("lock", &path)(error.into())),
             }
         };
+        let lock = HomeLock { file };
+        let mut file = &lock.file;
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
             .map_err(failed("write to", &path))?;
-        Ok(HomeLock { file })
+        Ok(lock)
     }
 
     /// The process id of the daemon that serves a home, as its lock file says; `None` when none does.
@@ -118,8 +120,10 @@ impl HomeLock {
         let file = File::open(&path).ok()?;
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Err(Errno::WOULDBLOCK) => Some(written_pid(&path)),
-            // Closing the file gives the lock back.
-            _ => None,
+            _ => {
+                release(&file);
+                None
+            }
         }
     }
 }
@@ -128,7 +132,14 @@ impl Drop for HomeLock {
     fn drop(&mut self) {
         // Best effort: a stale id in a file that nobody has locked misleads no program.
         let _ = self.file.set_len(0);
+        release(&self.file);
     }
+}
+
+/// Gives a lock back. Closing the file would not do: a process that is just being started holds a copy of it until it
+/// runs its own program, and the lock with it.
+fn release(file: &File) {
+    let _ = flock(file, FlockOperation::Unlock);
 }
 
 fn written_pid(path: &Path) -> String {

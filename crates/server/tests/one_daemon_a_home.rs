@@ -40,6 +40,29 @@ fn a_home_that_cannot_be_made_is_an_error_with_a_next_step() {
     assert!(error.to_string().contains("choose a --home"), "{error}");
 }
 
+/// A process that is just being started holds a copy of every open file until it runs its own program.
+#[test]
+fn a_home_is_free_at_once_beside_processes_that_start() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let home = tempfile::tempdir().unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                assert!(std::process::Command::new("/bin/true").status().unwrap().success());
+            }
+        });
+        let mut held = 0;
+        for _ in 0..2000 {
+            drop(HomeLock::acquire(home.path()).unwrap());
+            // Whoever looks takes the lock for a moment, too.
+            held += u32::from(HomeLock::holder(home.path()).is_some());
+        }
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(held, 0, "of 2,000 looks");
+    });
+}
+
 #[tokio::test]
 async fn a_stale_socket_is_replaced_and_only_its_owner_may_connect() {
     let home = tempfile::tempdir().unwrap();

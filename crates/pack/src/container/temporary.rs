@@ -9,14 +9,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::PackError;
-use crate::lock::{open_locked, LockError};
+use crate::lock::{open_locked, LockError, LockedFile};
 
 /// A file under a temporary name, locked. It is removed unless it is put in its place.
 #[derive(Debug)]
 pub(crate) struct Temporary {
     target: PathBuf,
     path: PathBuf,
-    file: File,
+    file: LockedFile,
     placed: bool,
 }
 

@@ -16,7 +16,7 @@ use super::details;
 use super::error::{io_error, GraphError};
 use super::model::Sync;
 use super::tail::{Table, Tail, TailRow};
-use crate::lock::{open_locked, LockError};
+use crate::lock::{open_locked, LockError, LockedFile};
 
 const MAGIC: &[u8; 8] = b"DGJOURN1";
 /// Magic, id, digest of the graph that it belongs to, and a hash of these.
@@ -92,7 +92,7 @@ impl GrantFrame<'_> {
 
 /// The file, locked, and where the next frame goes.
 pub(crate) struct Journal {
-    file: File,
+    file: LockedFile,
     path: PathBuf,
     id: [u8; 16],
     at: u64,

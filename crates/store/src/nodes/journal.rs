@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fjall::{AbstractTree, Keyspace};
+use rustix::fs::{flock, FlockOperation};
 
 /// Journal bytes that are left alone: reading the deletions of a checkpoint of 900 KB took 40 ms.
 const SHORT_BYTES: u64 = 32 << 10;
@@ -68,7 +69,14 @@ impl Drop for JournalTrim {
 fn cut(path: &Path, seen: &Seen) -> Result<()> {
     // The engine's own lock: since it was let go, another process may have opened the store and written.
     let lock = File::options().read(true).write(true).open(path.join("lock"))?;
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+    let done = cut_locked(path, seen);
+    // Closing the file would not do: a process that is just being started holds a copy of it.
+    flock(&lock, FlockOperation::Unlock)?;
+    done
+}
+
+fn cut_locked(path: &Path, seen: &Seen) -> Result<()> {
     if look(path)? != *seen {
         return Ok(());
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::ops::Deref;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -221,7 +222,27 @@ pub struct RestoreFile {
     path: PathBuf,
     record: Record,
     /// Holds the lock.
-    file: File,
+    file: Locked,
+}
+
+/// A file that is locked as long as this is there.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Deref for Locked {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Closing the file would not do: a process that is just being started holds a copy of it until it runs its
+        // own program, and the lock with it.
+        let _ = self.0.unlock();
+    }
 }
 
 impl RestoreFile {
@@ -285,6 +306,7 @@ impl RestoreFile {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
             }
+            let file = Locked(file);
             // Each change is a new file under the old name: the lock counts only on the last one.
             let ours = file.metadata().map_err(failed("read", path))?;
             let there = fs::metadata(path).map_err(failed("read", path))?;
@@ -336,21 +358,22 @@ impl RestoreFile {
 }
 
 /// Writes a new file, locks it, flushes it, and puts it in the place of the old one. The name is never without a lock.
-fn write(path: &Path, record: &Record) -> io::Result<File> {
+fn write(path: &Path, record: &Record) -> io::Result<Locked> {
     let new = unfinished(path);
     let put = || {
         match fs::remove_file(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&new)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&new)?;
         file.try_lock().map_err(|error| match error {
             TryLockError::Error(error) => error,
             TryLockError::WouldBlock => io::Error::other("a new file is locked already"),
         })?;
+        let file = Locked(file);
         let mut text = serde_json::to_vec_pretty(record)?;
         text.push(b'\n');
-        file.write_all(&text)?;
+        (&*file).write_all(&text)?;
         file.sync_all()?;
         fs::rename(&new, path)?;
         sync_folder(path)?;
@@ -383,7 +406,9 @@ fn sweep(folder: &Path) {
         let is_first = path.extension().is_some_and(|extension| extension == "tmp")
             && !path.with_extension("json").exists();
         // What cannot be removed now is removed by a later run.
-        if is_first && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+        let Ok(file) = File::open(&path) else { continue };
+        if is_first && file.try_lock().is_ok() {
+            let _locked = Locked(file);
             let _ = fs::remove_file(&path);
         }
     }
@@ -405,4 +430,30 @@ fn read(file: &File) -> io::Result<Record> {
 fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ReplicationError {
     let path = path.to_owned();
     move |source| ReplicationError::Folder { doing, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Record, RestoreFile};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A process that is just being started holds a copy of every open file until it runs its own program.
+    #[test]
+    fn a_file_can_be_taken_over_at_once_beside_processes_that_start() {
+        let home = tempfile::tempdir().unwrap();
+        let file = RestoreFile::create(home.path(), Record::of_our_own()).unwrap();
+        let path = file.path().to_owned();
+        drop(file);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    assert!(std::process::Command::new("/bin/true").status().unwrap().success());
+                }
+            });
+            let busy = (0..2000).filter(|_| RestoreFile::take_over(&path).unwrap().is_none()).count();
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(busy, 0, "of 2,000 tries");
+        });
+    }
 }
