@@ -43,7 +43,7 @@ fn the_first_branch_packs_are_read() {
     assert_eq!(main.kv().get("key 0500").unwrap(), Some(Value::Int(500)));
     assert_eq!(main.kv().get("bytes").unwrap(), Some(Value::Bytes(vec![0, 1, 254, 255])));
     assert_eq!(main.space("other").unwrap().kv().get("key").unwrap(), Some("in another space".into()));
-    assert_eq!(main.state().read("cell").unwrap().unwrap().version, 2);
+    assert_eq!(main.state().read("cell").unwrap().unwrap().value, "second".into());
     assert_eq!(main.events().verify().unwrap().first_bad, None);
     assert_eq!(main.events().len().unwrap(), 1);
     assert_eq!(main.json().get("doc", "a[1]").unwrap().unwrap().to_string(), "2");

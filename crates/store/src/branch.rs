@@ -1,6 +1,6 @@
 //! A branch: its state in memory, and the handle that programs hold.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use duramen_tree::{Forest, NodeId, StoredRoot, Tree};
@@ -82,18 +82,31 @@ pub(crate) struct BranchState {
     pub(crate) name: String,
     slot: RwLock<Slot>,
     pub(crate) meta: Mutex<Meta>,
+    /// The version of the last reset: no cell has a version below it. Changed with the slot only, under its lock.
+    floor: AtomicU64,
     deleted: AtomicBool,
 }
 
 /// The tree of a branch while nobody changes it.
-pub(crate) struct TreeGuard<'b>(RwLockReadGuard<'b, Slot>);
+pub(crate) struct TreeGuard<'b> {
+    slot: RwLockReadGuard<'b, Slot>,
+    floor: u64,
+}
+
+impl TreeGuard<'_> {
+    /// No cell of the branch has a version below this.
+    #[inline]
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+}
 
 impl std::ops::Deref for TreeGuard<'_> {
     type Target = Tree;
 
     #[inline]
     fn deref(&self) -> &Tree {
-        match &*self.0 {
+        match &*self.slot {
             Slot::Open(tree) => tree,
             Slot::Stored(_) => unreachable!("a guard is made of an open tree"),
         }
@@ -102,7 +115,25 @@ impl std::ops::Deref for TreeGuard<'_> {
 
 impl BranchState {
     pub(crate) fn new(id: u64, name: String, slot: Slot, meta: Meta) -> Self {
-        Self { id, name, slot: RwLock::new(slot), meta: Mutex::new(meta), deleted: AtomicBool::new(false) }
+        let (floor, deleted) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { id, name, slot: RwLock::new(slot), meta: Mutex::new(meta), floor, deleted }
+    }
+
+    pub(crate) fn with_floor(self, floor: u64) -> Self {
+        self.floor.store(floor, Ordering::Release);
+        self
+    }
+
+    /// No cell of the branch has a version below this.
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor.load(Ordering::Acquire)
+    }
+
+    /// Gives the branch another tree, whose cells have been others' until `version`. Returns the one that it had.
+    pub(crate) fn replace(&self, slot: Slot, version: u64) -> Slot {
+        let mut held = self.slot.write();
+        self.floor.store(version, Ordering::Release);
+        std::mem::replace(&mut *held, slot)
     }
 
     /// The tree for reading.
@@ -110,12 +141,12 @@ impl BranchState {
     pub(crate) fn tree(&self, forest: &Forest) -> Result<TreeGuard<'_>, StoreError> {
         let guard = self.slot.read();
         if matches!(&*guard, Slot::Open(_)) {
-            return Ok(TreeGuard(guard));
+            return Ok(TreeGuard { slot: guard, floor: self.floor() });
         }
         drop(guard);
         let mut guard = self.slot.write();
         guard.tree(forest)?;
-        Ok(TreeGuard(RwLockWriteGuard::downgrade(guard)))
+        Ok(TreeGuard { slot: RwLockWriteGuard::downgrade(guard), floor: self.floor() })
     }
 
     /// The trees of the branch and its bases that are in memory.
@@ -237,11 +268,15 @@ impl Scope for Branch {
     /// The version of the commit's last write.
     type Written = u64;
 
+    fn written(version: u64) -> u64 {
+        version
+    }
+
     fn peek<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
         let tree = self.state.tree(&self.engine.forest)?;
         // A deleted branch is marked before its tree is taken away.
         self.state.check_alive()?;
-        read(&crate::engine::Reader { forest: &self.engine.forest, tree: &tree })
+        read(&crate::engine::Reader { forest: &self.engine.forest, tree: &tree, floor: tree.floor() })
     }
 
     fn read<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {

@@ -56,7 +56,8 @@ impl Engine {
         let mut writer = self.writer.lock();
         self.check_poison()?;
         let (op, result) = decide(&self.registry.read())?;
-        self.apply_branch_op(&mut writer, &op)?;
+        let next = writer.version + 1;
+        self.apply_branch_op(&mut writer, &op, next)?;
         let body = postcard::to_extend(&op, vec![record::BRANCH]);
         let body =
             body.map_err(|error| StoreError::Damaged(format!("a record cannot be written: {error}")))?;
@@ -68,7 +69,13 @@ impl Engine {
         Ok(result)
     }
 
-    pub(crate) fn apply_branch_op(&self, writer: &mut Writer, op: &BranchOp) -> Result<(), StoreError> {
+    /// `version` is that of the record which tells of it.
+    pub(crate) fn apply_branch_op(
+        &self,
+        writer: &mut Writer,
+        op: &BranchOp,
+        version: u64,
+    ) -> Result<(), StoreError> {
         let mut registry = self.registry.write();
         match op {
             BranchOp::Create { id, name, created_ms } => {
@@ -91,10 +98,12 @@ impl Engine {
                     base_mark: mark,
                     merge_base: None,
                 };
-                registry.add(BranchState::new(*id, name.clone(), slot, meta));
+                // What is seen of a cell in the fork is what was seen in the source.
+                let fork = BranchState::new(*id, name.clone(), slot, meta).with_floor(source.floor());
+                registry.add(fork);
             }
             BranchOp::Delete { id } => self.bury(&mut registry, writer, *id)?,
-            BranchOp::Reset { id } => self.reset(&mut registry, writer, *id)?,
+            BranchOp::Reset { id } => self.reset(&mut registry, writer, *id, version)?,
             BranchOp::Set { id, expires_ms, protected } => {
                 let branch = registry.get(*id)?;
                 let mut meta = branch.meta.lock();
@@ -125,7 +134,13 @@ impl Engine {
         Ok(())
     }
 
-    fn reset(&self, registry: &mut Registry, writer: &mut Writer, id: u64) -> Result<(), StoreError> {
+    fn reset(
+        &self,
+        registry: &mut Registry,
+        writer: &mut Writer,
+        id: u64,
+        version: u64,
+    ) -> Result<(), StoreError> {
         let branch = registry.get(id)?;
         let mut meta = branch.meta.lock();
         let no_parent = || StoreError::NoParent { name: branch.name.clone() };
@@ -137,7 +152,7 @@ impl Engine {
         registry.hand_over_children(id, &Heritage { parent: meta.parent, parent_mark, base, base_mark });
         let fresh = parent.share();
         let mark = self.node_mark();
-        let dead = std::mem::replace(&mut *branch.slot_mut(), fresh.share());
+        let dead = branch.replace(fresh.share(), version);
         self.lay_to_rest(writer, Grave { slot: dead, low: meta.fork_mark, high });
         meta.fork_mark = mark;
         meta.origin_mark = mark;

@@ -12,7 +12,7 @@ use parking_lot::MutexGuard;
 use crate::branch::{BranchState, Slot};
 use crate::engine::{Engine, Writer};
 use crate::error::StoreError;
-use crate::manifest::{BranchRecord, Manifest, RootRecord};
+use crate::manifest::{BranchMore, BranchRecord, Manifest, More, RootRecord};
 
 /// Nodes are given to the node store in batches of about this many bytes.
 const BATCH_BYTES: usize = 16 << 20;
@@ -52,11 +52,14 @@ struct Captured {
     base: Option<Slot>,
     merge_base: Option<Slot>,
     record: BranchRecord,
+    more: BranchMore,
 }
 
 /// Everything as it was when the checkpoint began.
 struct Capture {
     mark: NodeId,
+    /// The segment in which the log goes on.
+    segment: u64,
     version: u64,
     next_branch: u64,
     branches: Vec<Captured>,
@@ -138,8 +141,10 @@ impl Engine {
     fn capture(&self, writer: &mut Writer) -> Result<Capture, StoreError> {
         // After an error, a branch may hold half a commit.
         self.check_poison()?;
+        let mut segment = 0;
         if let Some(log) = &self.log {
             log.rotate().map_err(|error| self.poisoned_by(error))?;
+            segment = log.segment();
         }
         let epoch = std::mem::replace(&mut *self.epoch.lock(), Arc::new(()));
         let mark_before = self.forest.mark();
@@ -186,6 +191,7 @@ impl Engine {
                     base_mark: meta.base_mark,
                     merge_base: None,
                 },
+                more: BranchMore { floor: branch.floor() },
             });
         }
         branches.sort_by_key(|branch| branch.state.id);
@@ -193,6 +199,7 @@ impl Engine {
         garbage.free.push_back((epoch, free));
         Ok(Capture {
             mark,
+            segment,
             version: *version,
             next_branch: registry.next_id,
             branches,
@@ -250,7 +257,9 @@ impl Engine {
             free: capture.free.iter().flat_map(|(_, ids)| ids.iter().copied()).collect(),
             candidates: capture.candidates.iter().copied().collect(),
         };
-        self.forest.store().commit(&manifest.encode()?, &deleted)?;
+        let branches = capture.branches.iter().map(|branch| branch.more).collect();
+        let more = More { segment: capture.segment, branches };
+        self.forest.store().commit(&manifest.encode(&more)?, &deleted)?;
         let Capture { free, candidates, kept, .. } = capture;
         Ok(Garbage { graves: Vec::new(), free, candidates, kept })
     }

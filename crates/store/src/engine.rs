@@ -16,6 +16,7 @@ use crate::branch::{BranchState, Slot};
 use crate::checkpoint::{Garbage, Grave};
 use crate::durability::Durability;
 use crate::error::StoreError;
+use crate::folder::FolderLock;
 use crate::log::Log;
 use crate::names::did_you_mean;
 use crate::options::Options;
@@ -92,14 +93,15 @@ pub(crate) struct Engine {
     pub(crate) checkpoints: AtomicU64,
     pub(crate) poison: OnceLock<String>,
     pub(crate) created_ms: i64,
-    /// The lock on the store's folder; let go of when the engine is dropped.
-    pub(crate) _lock: Option<std::fs::File>,
+    /// The lock on the store's folder. It is the last field, because it is let go of when all else is closed.
+    pub(crate) _lock: Option<FolderLock>,
 }
 
 /// A tree for reading, with nothing over it.
 pub(crate) struct Reader<'t> {
     pub(crate) forest: &'t Forest,
     pub(crate) tree: &'t Tree,
+    pub(crate) floor: u64,
 }
 
 impl View for Reader<'_> {
@@ -135,12 +137,17 @@ impl View for Reader<'_> {
     fn written(&self, _range: &KeyRange<'_>, _show: &mut WriteVisitor<'_>) -> Result<(), StoreError> {
         Ok(())
     }
+
+    fn floor(&self) -> u64 {
+        self.floor
+    }
 }
 
 /// A commit that is being put together, over the branch as it is.
 pub(crate) struct Draft<'t> {
     pub(crate) forest: &'t Forest,
     pub(crate) tree: &'t Tree,
+    pub(crate) floor: u64,
     pub(crate) batch: &'t mut Batch,
 }
 
@@ -177,6 +184,10 @@ impl View for Draft<'_> {
 
     fn written(&self, range: &KeyRange<'_>, show: &mut WriteVisitor<'_>) -> Result<(), StoreError> {
         self.overlay().written(range, show)
+    }
+
+    fn floor(&self) -> u64 {
+        self.floor
     }
 }
 
@@ -301,7 +312,8 @@ impl Engine {
         });
         let result = {
             let tree = branch.tree(&self.forest)?;
-            write(&mut Draft { forest: &self.forest, tree: &tree, batch: &mut writer_ref.batch })?
+            let floor = tree.floor();
+            write(&mut Draft { forest: &self.forest, tree: &tree, floor, batch: &mut writer_ref.batch })?
         };
         let version = self.apply_batch(writer_ref, branch)?;
         drop(writer);

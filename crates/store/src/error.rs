@@ -119,6 +119,14 @@ pub enum StoreError {
     /// A vector is not allowed.
     #[error(transparent)]
     Vector(#[from] VectorError),
+    /// The folder holds something that is no store. Nothing in it was touched.
+    #[error("{} is no store: it holds {found:?}; nothing in it was touched: name an empty folder, or that of a store", path.display())]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// The name of something in it.
+        found: String,
+    },
     /// A cell is not at the version that was expected.
     #[error("cell {key:?} is at version {actual:?}, not {expected:?}; read it again and retry")]
     VersionConflict {

@@ -45,6 +45,7 @@ mod engine;
 mod error;
 pub mod event;
 mod exchange;
+mod folder;
 pub mod json;
 mod keys;
 pub mod kv;

@@ -12,7 +12,10 @@ use crate::error::StoreError;
 const MAGIC: &[u8; 8] = b"DuramenS";
 
 /// The format that is written. Later ones are refused, earlier ones are read for ever.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
+
+/// The last format that does not name the segment of the log, nor the floors of branches.
+const FORMAT_WITHOUT_SEGMENT: u32 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RootRecord {
@@ -51,6 +54,22 @@ pub(crate) struct BranchRecord {
     pub(crate) merge_base: Option<RootRecord>,
 }
 
+/// What format 2 says of a branch beyond that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BranchMore {
+    /// No cell of the branch has a version below this.
+    pub(crate) floor: u64,
+}
+
+/// What format 2 says beyond format 1, behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct More {
+    /// The segment in which the log goes on.
+    pub(crate) segment: u64,
+    /// As many as there are branches, in their order.
+    pub(crate) branches: Vec<BranchMore>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     /// The last version that the trees hold: the log goes on after it.
@@ -67,10 +86,11 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    pub(crate) fn encode(&self) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn encode(&self, more: &More) -> Result<Vec<u8>, StoreError> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
         let bytes = postcard::to_extend(self, bytes);
+        let bytes = bytes.and_then(|bytes| postcard::to_extend(more, bytes));
         let mut bytes =
             bytes.map_err(|error| StoreError::Damaged(format!("the manifest cannot be written: {error}")))?;
         let sum = xxhash_rust::xxh3::xxh3_64(&bytes);
@@ -78,7 +98,8 @@ impl Manifest {
         Ok(bytes)
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+    /// Reads a manifest, and what it says beyond format 1 if it is of a later one.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, Option<More>), StoreError> {
         let damaged = |reason: &str| StoreError::Damaged(format!("its manifest {reason}"));
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("does not begin as one"))?;
         let (format, _) = rest.split_first_chunk::<4>().ok_or_else(|| damaged("is cut off"))?;
@@ -92,6 +113,15 @@ impl Manifest {
             return Err(damaged("has a wrong checksum"));
         }
         let body = before.get(MAGIC.len() + 4..).ok_or_else(|| damaged("is cut off"))?;
-        postcard::from_bytes(body).map_err(|error| damaged(&format!("cannot be read: {error}")))
+        let unreadable = |error| damaged(&format!("cannot be read: {error}"));
+        let (manifest, rest): (Self, _) = postcard::take_from_bytes(body).map_err(unreadable)?;
+        if format <= FORMAT_WITHOUT_SEGMENT {
+            return Ok((manifest, None));
+        }
+        let more: More = postcard::from_bytes(rest).map_err(unreadable)?;
+        if more.branches.len() != manifest.branches.len() {
+            return Err(damaged("describes more branches or fewer than it names"));
+        }
+        Ok((manifest, Some(more)))
     }
 }

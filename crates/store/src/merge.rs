@@ -198,7 +198,9 @@ impl Store {
             let mut report = plan.report;
             {
                 let tree = target.tree(&engine.forest)?;
-                let mut draft = Draft { forest: &engine.forest, tree: &tree, batch: &mut writer.batch };
+                let floor = tree.floor();
+                let mut draft =
+                    Draft { forest: &engine.forest, tree: &tree, floor, batch: &mut writer.batch };
                 write(&mut draft, plan.writes, &plan.events)?;
             }
             let noted = whole && !report.conflicts.is_empty();

@@ -20,6 +20,9 @@ pub struct Options {
     pub durability: Durability,
     /// Open for reading only: nothing is written, not even a log.
     pub read_only: bool,
+    /// Open for reading only, and only what the last checkpoint holds, whatever became of the log: what can be saved
+    /// of a store whose log is lost.
+    pub checkpoint_only: bool,
     /// Bytes of memory for nodes. What was written since the last checkpoint may go beyond it for a moment.
     pub memory_bytes: usize,
     /// A checkpoint begins in the background when the log since the last one has this many bytes.
@@ -36,6 +39,7 @@ impl Default for Options {
         Self {
             durability: Durability::Buffered,
             read_only: false,
+            checkpoint_only: false,
             memory_bytes: quarter_of_memory(),
             checkpoint_log_bytes: 128 << 20,
             segment_bytes: 16 << 20,

@@ -1,7 +1,6 @@
 //! Opening: the lock, the manifest, then the log after it.
 
-use std::fs::File;
-use std::io::Write;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -17,43 +16,73 @@ use crate::checkpoint::Garbage;
 use crate::engine::{apply, record, Engine, Registry, Requests, Writer};
 use crate::error::StoreError;
 use crate::exchange::StoredBranch;
-use crate::log::{FileDirectory, Log, LogDirectory, LogError, LogOptions};
-use crate::manifest::Manifest;
+use crate::folder::{self, FolderLock, Found};
+use crate::log::{FileDirectory, Log, LogDirectory, LogError, LogFile, LogOptions, Needed, Position};
+use crate::manifest::{Manifest, More};
 use crate::names::DEFAULT_BRANCH;
 use crate::nodes::FjallNodeStore;
 use crate::options::Options;
 
-/// The file that says which process has the store.
-const LOCK_FILE: &str = "lock";
-
-pub(crate) fn open(path: &Path, options: Options) -> Result<Engine, StoreError> {
-    if options.read_only && !path.join(LOCK_FILE).exists() {
-        return Err(StoreError::StoreNotFound { path: path.to_owned() });
-    }
-    std::fs::create_dir_all(path).map_err(StoreError::io("make the folder", path))?;
-    let lock = lock(path)?;
-    let (nodes, log) = (path.join("nodes"), path.join("log"));
-    let nodes: Arc<dyn NodeStore> = Arc::new(FjallNodeStore::open(&nodes, options.read_only)?);
-    let log: Arc<dyn LogDirectory> = if options.read_only {
-        Arc::new(FileDirectory::open_read_only(&log).map_err(StoreError::io("open the log", &log))?)
-    } else {
-        std::fs::create_dir_all(&log).map_err(StoreError::io("make the folder", &log))?;
-        Arc::new(FileDirectory::open(&log).map_err(StoreError::io("open the log", &log))?)
-    };
-    assemble(nodes, log, options, Some(path), Some(lock))
+/// What a store is put together from.
+pub(crate) struct Parts<'p> {
+    pub(crate) nodes: Arc<dyn NodeStore>,
+    pub(crate) log: Arc<dyn LogDirectory>,
+    pub(crate) path: Option<&'p Path>,
+    pub(crate) lock: Option<FolderLock>,
+    /// Whether to see that all nodes of the manifest are there before anything is written.
+    pub(crate) check_nodes: bool,
 }
 
-fn lock(path: &Path) -> Result<File, StoreError> {
-    let file = path.join(LOCK_FILE);
-    let open = File::options().read(true).write(true).create(true).truncate(false).open(&file);
-    let mut lock = open.map_err(StoreError::io("open the lock", &file))?;
-    if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
-        let pid = std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
-        return Err(StoreError::Locked { path: path.to_owned(), pid });
+pub(crate) fn open(path: &Path, options: Options) -> Result<Engine, StoreError> {
+    let options = Options { read_only: options.read_only || options.checkpoint_only, ..options };
+    let found = folder::look(path).map_err(StoreError::io("look into", path))?;
+    match &found {
+        Found::Store => {}
+        Found::Foreign(found) => {
+            return Err(StoreError::Foreign { path: path.to_owned(), found: found.clone() })
+        }
+        Found::Nothing if options.read_only => {
+            return Err(StoreError::StoreNotFound { path: path.to_owned() })
+        }
+        Found::Nothing => folder::make(path).map_err(StoreError::io("make the folder", path))?,
     }
-    let told = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
-    told.map_err(StoreError::io("write the lock", &file))?;
-    Ok(lock)
+    let lock = FolderLock::take(path, options.read_only)?;
+    if found == Found::Nothing {
+        // By the lock, the rest is known to be ours if this does not come to its end.
+        folder::sync(path).map_err(StoreError::io("make durable", path))?;
+    }
+    let nodes = FjallNodeStore::open(&path.join(folder::NODES_FOLDER), options.read_only)?;
+    let check_nodes = nodes.was_torn();
+    let nodes: Arc<dyn NodeStore> = Arc::new(nodes);
+    let log = open_log(&path.join(folder::LOG_FOLDER), &*nodes, &options)?;
+    assemble(Parts { nodes, log, path: Some(path), lock, check_nodes }, options)
+}
+
+fn open_log(
+    path: &Path,
+    nodes: &dyn NodeStore,
+    options: &Options,
+) -> Result<Arc<dyn LogDirectory>, StoreError> {
+    let failed = || StoreError::io("open the log", path);
+    if !path.is_dir() {
+        let manifest = nodes.manifest()?;
+        if options.checkpoint_only && manifest.is_some() {
+            return Ok(Arc::new(NoLog));
+        }
+        if let Some(manifest) = manifest {
+            let (Manifest { version: after, .. }, _) = Manifest::decode(&manifest)?;
+            return Err(LogError::Missing { file: "the folder".to_owned(), after }.into());
+        }
+        // There is no manifest yet, so nothing was ever acknowledged.
+        if options.read_only {
+            return Err(StoreError::StoreNotFound { path: path.parent().unwrap_or(path).to_owned() });
+        }
+        folder::make(path).map_err(StoreError::io("make the folder", path))?;
+    }
+    if options.read_only {
+        return Ok(Arc::new(FileDirectory::open_read_only(path).map_err(failed())?));
+    }
+    Ok(Arc::new(FileDirectory::open(path).map_err(failed())?))
 }
 
 pub(crate) fn memory() -> Engine {
@@ -101,6 +130,31 @@ impl NodeStore for Nowhere {
     }
 }
 
+/// Where a store that is read without its log would have it.
+struct NoLog;
+
+impl LogDirectory for NoLog {
+    fn list(&self) -> std::io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn create(&self, _name: &str, _size: u64) -> std::io::Result<Arc<dyn LogFile>> {
+        Err(std::io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn open(&self, _name: &str) -> std::io::Result<Arc<dyn LogFile>> {
+        Err(std::io::ErrorKind::NotFound.into())
+    }
+
+    fn rename(&self, _from: &str, _to: &str) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn remove(&self, _name: &str) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}
+
 /// What a manifest gives.
 struct Start {
     registry: Registry,
@@ -135,16 +189,17 @@ fn engine(options: Options, forest: Forest, start: Start) -> Engine {
 }
 
 /// Puts an engine together from its parts, and redoes the log.
-pub(crate) fn assemble(
-    nodes: Arc<dyn NodeStore>,
-    log: Arc<dyn LogDirectory>,
-    options: Options,
-    path: Option<&Path>,
-    lock: Option<File>,
-) -> Result<Engine, StoreError> {
-    let read_only = options.read_only;
+pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, StoreError> {
+    let Parts { nodes, log, path, lock, check_nodes } = parts;
+    let (read_only, checkpoint_only) = (options.read_only, options.checkpoint_only);
+    let mut needed = Needed::Nothing;
     let (mut engine, is_new) = match nodes.manifest()? {
-        Some(bytes) => (from_manifest(nodes, &Manifest::decode(&bytes)?, options)?, false),
+        Some(bytes) => {
+            let (manifest, more) = Manifest::decode(&bytes)?;
+            // Whoever wrote format 1 had a segment, too, and did not say which.
+            needed = more.as_ref().map_or(Needed::Any, |more| Needed::Segment(more.segment));
+            (from_manifest(nodes, &manifest, more.as_ref(), options)?, false)
+        }
         None if read_only => {
             return Err(StoreError::StoreNotFound { path: path.unwrap_or(Path::new("")).into() })
         }
@@ -161,7 +216,10 @@ pub(crate) fn assemble(
     };
     engine.path = path.map(Path::to_owned);
     engine._lock = lock;
-    let after = engine.writer.get_mut().version;
+    if check_nodes {
+        engine.check_nodes()?;
+    }
+    let position = Position { after: engine.writer.get_mut().version, needed };
     let mut parts = Vec::new();
     let mut failed = None;
     let mut replay = |first: u64, count: u32, body: &[u8]| {
@@ -171,12 +229,14 @@ pub(crate) fn assemble(
             LogError::Replay { first, source: text.into() }
         })
     };
-    let opened = if read_only {
-        Log::read(&*log, after, &mut replay).map(|_| None)
+    let opened = if checkpoint_only {
+        Ok(None)
+    } else if read_only {
+        Log::read_at(&*log, position, &mut replay).map(|_| None)
     } else {
         let log_options =
             LogOptions { segment_bytes: engine.options.segment_bytes, sync_every: engine.options.sync_every };
-        Log::open(log, log_options, after, &mut replay).map(Some)
+        Log::open_at(log, log_options, position, &mut replay).map(Some)
     };
     if let Some(error) = failed {
         return Err(error);
@@ -214,8 +274,10 @@ pub(crate) fn read_only(
 fn from_manifest(
     nodes: Arc<dyn NodeStore>,
     manifest: &Manifest,
+    more: Option<&More>,
     options: Options,
 ) -> Result<Engine, StoreError> {
+    let floors = more.map(|more| more.branches.as_slice()).unwrap_or_default();
     if !options.read_only {
         let leftovers = nodes.delete_from(manifest.next_node)?;
         if leftovers > 0 {
@@ -224,7 +286,7 @@ fn from_manifest(
     }
     let forest = Forest::new(nodes, manifest.next_node, options.memory_bytes);
     let mut registry = Registry::default();
-    for branch in &manifest.branches {
+    for (index, branch) in manifest.branches.iter().enumerate() {
         let meta = Meta {
             created_ms: branch.created_ms,
             expires_ms: branch.expires_ms,
@@ -238,12 +300,36 @@ fn from_manifest(
             merge_base: branch.merge_base.map(|root| Slot::Stored(root.into())),
         };
         let slot = Slot::Stored(branch.root.into());
-        registry.add(BranchState::new(branch.id, branch.name.clone(), slot, meta));
+        let floor = floors.get(index).map_or(0, |more| more.floor);
+        registry.add(BranchState::new(branch.id, branch.name.clone(), slot, meta).with_floor(floor));
     }
     registry.next_id = registry.next_id.max(manifest.next_branch);
     let garbage = Garbage::recovered(manifest);
     let (version, created_ms) = (manifest.version, manifest.created_ms);
     Ok(engine(options, forest, Start { registry, version, garbage, created_ms }))
+}
+
+impl Engine {
+    /// Sees that all nodes of the manifest are there.
+    fn check_nodes(&self) -> Result<(), StoreError> {
+        let mut reached = HashSet::new();
+        for branch in self.registry.read().by_id.values() {
+            branch.slot_mut().tree(&self.forest)?.mark_reached(&self.forest, &mut reached)?;
+            let mut meta = branch.meta.lock();
+            let meta = &mut *meta;
+            for slot in [meta.base.as_mut(), meta.merge_base.as_mut()].into_iter().flatten() {
+                slot.tree(&self.forest)?.mark_reached(&self.forest, &mut reached)?;
+            }
+        }
+        for id in reached {
+            if self.forest.store().get(id)?.is_none() {
+                return Err(StoreError::Damaged(format!(
+                    "its manifest refers to node {id}, which is not there"
+                )));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Does again what a record of the log says.
@@ -284,7 +370,7 @@ fn redo(engine: &Engine, first: u64, count: u32, body: &[u8], parts: &mut Vec<u8
         }
         record::BRANCH => {
             let op: BranchOp = postcard::from_bytes(rest).map_err(|_| damaged())?;
-            engine.apply_branch_op(&mut writer, &op)?;
+            engine.apply_branch_op(&mut writer, &op, first)?;
         }
         record::RESERVE => {}
         _ => return Err(damaged()),

@@ -45,6 +45,9 @@ pub trait View {
 
     /// Shows what the reader itself wrote in a range and did not commit: key and value, none for a deletion.
     fn written(&self, range: &KeyRange<'_>, show: &mut WriteVisitor<'_>) -> Result<(), StoreError>;
+
+    /// No cell has a version below this, whenever it was written.
+    fn floor(&self) -> u64;
 }
 
 /// Writing: what is written is seen by the reads of the same edit at once, and by others when it is committed.
@@ -69,6 +72,10 @@ pub trait Edit: View {
 pub trait Scope: Sized {
     /// What a write returns beside its result: the version of the commit where it is known at once.
     type Written;
+
+    /// What a write returns that found what it was to write, of this version.
+    #[doc(hidden)]
+    fn written(version: u64) -> Self::Written;
 
     /// Reads briefly and runs no code of the program's: writers of the branch wait meanwhile.
     #[doc(hidden)]

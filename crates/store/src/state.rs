@@ -1,4 +1,9 @@
-//! State cells: values with a counter of their own, for compare-and-swap.
+//! State cells: values with a version, for compare-and-swap.
+//!
+//! The version of a cell is that of the commit that wrote it, or that of the branch's last reset if this came later. So
+//! in one branch, no version of a cell ever comes again, and none goes back, whatever happens to the branch (S14). What
+//! lies before the value is the count of its writes: it was the version once, and is what tells changes of equal values
+//! apart in a merge.
 
 use crate::error::StoreError;
 use crate::keys::{self, Primitive};
@@ -12,7 +17,8 @@ use crate::value::{check_encoded, Encode, Value};
 pub struct Cell {
     /// What it holds.
     pub value: Value,
-    /// 1 after it was made, and one more with every write.
+    /// The version of the write that made it what it is, or of the branch's last reset if that came later: in one
+    /// branch, none comes again. 0 in a transaction that wrote the cell itself: it is known after the commit.
     pub version: u64,
 }
 
@@ -23,10 +29,10 @@ pub struct Cell {
 /// let store = Store::memory();
 /// let main = store.branch("main")?;
 /// let cells = main.state();
-/// assert_eq!(cells.init("leader", "alice")?, 1);
-/// assert_eq!(cells.init("leader", "bob")?, 1); // it is there already, and stays as it is
-/// assert_eq!(cells.cas("leader", Some(1), "bob")?, 2);
-/// assert!(matches!(cells.cas("leader", Some(1), "carol"), Err(StoreError::VersionConflict { .. })));
+/// let made = cells.init("leader", "alice")?;
+/// assert_eq!(cells.init("leader", "bob")?, made); // it is there already, and stays as it is
+/// assert!(cells.cas("leader", Some(made), "bob")? > made);
+/// assert!(matches!(cells.cas("leader", Some(made), "carol"), Err(StoreError::VersionConflict { .. })));
 /// # Ok::<(), StoreError>(())
 /// ```
 #[derive(Debug)]
@@ -34,24 +40,36 @@ pub struct Cells<'s, S> {
     space: Space<'s, S>,
 }
 
-/// `version u64`, then the value.
-fn encode_cell(version: u64, value: &impl Encode) -> impl FnMut(&mut Vec<u8>) + '_ {
+/// `writes u64`, then the value.
+fn encode_cell(writes: u64, value: &impl Encode) -> impl FnMut(&mut Vec<u8>) + '_ {
     move |out| {
-        out.extend_from_slice(&version.to_le_bytes());
+        out.extend_from_slice(&writes.to_le_bytes());
         value.encode(out);
     }
 }
 
-fn version_of(bytes: &[u8]) -> Result<(u64, &[u8]), StoreError> {
-    let (version, value) =
+fn writes_of(bytes: &[u8]) -> Result<(u64, &[u8]), StoreError> {
+    let (writes, value) =
         bytes.split_first_chunk::<8>().ok_or_else(|| StoreError::Damaged("a cell is cut off".into()))?;
-    Ok((u64::from_le_bytes(*version), value))
+    Ok((u64::from_le_bytes(*writes), value))
 }
 
-fn current<V: View + ?Sized>(view: &V, key: &[u8]) -> Result<Option<u64>, StoreError> {
-    let mut version = None;
-    view.get(key, &mut |_, bytes| version = Some(version_of(bytes).map(|(version, _)| version)))?;
-    version.transpose()
+/// The version of a cell, of that of its entry.
+fn version_of<V: View + ?Sized>(view: &V, entry: u64) -> u64 {
+    // What a transaction wrote itself has none yet.
+    if entry == 0 {
+        return 0;
+    }
+    entry.max(view.floor())
+}
+
+/// The version of a cell and how often it was written, if it is there.
+fn current<V: View + ?Sized>(view: &V, key: &[u8]) -> Result<Option<(u64, u64)>, StoreError> {
+    let mut found = None;
+    view.get(key, &mut |entry, bytes| {
+        found = Some(writes_of(bytes).map(|(writes, _)| (version_of(view, entry), writes)));
+    })?;
+    found.transpose()
 }
 
 impl<'s, S: Scope> Cells<'s, S> {
@@ -64,55 +82,58 @@ impl<'s, S: Scope> Cells<'s, S> {
         Ok(keys::key(Primitive::State, self.space.name(), key.as_bytes()))
     }
 
-    fn write<R>(
+    /// Writes a cell unless `keep` says that it stays as it is, by its version.
+    fn write(
         &self,
         key: &str,
         value: &impl Encode,
-        decide: impl FnOnce(Option<u64>, &mut dyn FnMut(u64) -> Result<(), StoreError>) -> Result<R, StoreError>,
-    ) -> Result<R, StoreError> {
+        keep: impl FnOnce(Option<u64>) -> Result<bool, StoreError>,
+    ) -> Result<S::Written, StoreError> {
         let at = self.key(key)?;
         check_encoded(value)?;
-        let (result, _) = self.space.scope().write(|edit: &mut dyn Edit| {
+        let (kept, written) = self.space.scope().write(|edit: &mut dyn Edit| {
             let now = current(edit, &at)?;
-            decide(now, &mut |version| edit.put(&at, &mut encode_cell(version, value)))
+            let version = now.map(|(version, _)| version);
+            if keep(version)? {
+                return Ok(version);
+            }
+            let writes = now.map_or(0, |(_, writes)| writes).saturating_add(1);
+            edit.put(&at, &mut encode_cell(writes, value))?;
+            Ok(None)
         })?;
-        Ok(result)
+        Ok(kept.map_or(written, S::written))
     }
 
-    /// Makes a cell if there is none. Returns its version: 1 if it was made now, and that of the one that is there
-    /// otherwise, which stays as it is.
+    /// Makes a cell if there is none. Returns its version: that of this write if it was made now, and that of the one
+    /// that is there otherwise, which stays as it is. In a transaction, versions are known after the commit.
     ///
     /// # Errors
     /// When key or value break a limit, or nothing can be written.
-    pub fn init(&self, key: &str, value: impl Encode) -> Result<u64, StoreError> {
-        self.write(key, &value, |now, put| match now {
-            Some(version) => Ok(version),
-            None => put(1).map(|()| 1),
-        })
+    pub fn init(&self, key: &str, value: impl Encode) -> Result<S::Written, StoreError> {
+        self.write(key, &value, |now| Ok(now.is_some()))
     }
 
     /// Sets a cell, whatever it holds. Returns its new version.
     ///
     /// # Errors
     /// When key or value break a limit, or nothing can be written.
-    pub fn set(&self, key: &str, value: impl Encode) -> Result<u64, StoreError> {
-        self.write(key, &value, |now, put| {
-            let version = now.unwrap_or(0) + 1;
-            put(version).map(|()| version)
-        })
+    pub fn set(&self, key: &str, value: impl Encode) -> Result<S::Written, StoreError> {
+        self.write(key, &value, |_| Ok(false))
     }
 
     /// Sets a cell if it has the version that is expected; none means that it must not exist. Returns its new version.
     ///
     /// # Errors
     /// [`StoreError::VersionConflict`] when it has another version: nothing is written.
-    pub fn cas(&self, key: &str, expected: Option<u64>, value: impl Encode) -> Result<u64, StoreError> {
-        self.write(key, &value, |actual, put| {
-            if actual != expected {
-                return Err(StoreError::VersionConflict { key: key.to_owned(), expected, actual });
-            }
-            let version = actual.unwrap_or(0) + 1;
-            put(version).map(|()| version)
+    pub fn cas(
+        &self,
+        key: &str,
+        expected: Option<u64>,
+        value: impl Encode,
+    ) -> Result<S::Written, StoreError> {
+        self.write(key, &value, |actual| match actual == expected {
+            true => Ok(false),
+            false => Err(StoreError::VersionConflict { key: key.to_owned(), expected, actual }),
         })
     }
 
@@ -124,10 +145,11 @@ impl<'s, S: Scope> Cells<'s, S> {
         let at = self.key(key)?;
         self.space.scope().peek(|view| {
             let mut found = None;
-            view.get(&at, &mut |_, bytes| {
+            view.get(&at, &mut |entry, bytes| {
+                let version = version_of(view, entry);
                 found = Some(
-                    version_of(bytes)
-                        .and_then(|(version, value)| Ok(Cell { value: Value::decode(value)?, version })),
+                    writes_of(bytes)
+                        .and_then(|(_, value)| Ok(Cell { value: Value::decode(value)?, version })),
                 );
             })?;
             found.transpose()
@@ -169,9 +191,9 @@ impl<'s, S: Scope> Cells<'s, S> {
 
 /// A cell as people read it.
 pub(crate) fn shown_value(bytes: &[u8]) -> Option<serde_json::Value> {
-    let (version, value) = version_of(bytes).ok()?;
+    let (writes, value) = writes_of(bytes).ok()?;
     let value = Value::decode(value).ok()?.to_json().ok()?;
-    Some(serde_json::json!({ "version": version, "value": value }))
+    Some(serde_json::json!({ "writes": writes, "value": value }))
 }
 
 /// The bytes of the cell that follows another.
@@ -180,9 +202,9 @@ pub(crate) fn encode_next(
     value: &serde_json::Value,
     out: &mut Vec<u8>,
 ) -> Result<(), StoreError> {
-    let version = now.map(version_of).transpose()?.map_or(0, |(version, _)| version) + 1;
+    let writes = now.map(writes_of).transpose()?.map_or(0, |(writes, _)| writes).saturating_add(1);
     let value = Value::from_json(value)?;
     check_encoded(&value)?;
-    encode_cell(version, &value)(out);
+    encode_cell(writes, &value)(out);
     Ok(())
 }

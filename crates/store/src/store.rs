@@ -14,9 +14,11 @@ use crate::branches::{check_unprotected, BranchOp};
 use crate::durability::Durability;
 use crate::engine::{Engine, Reader};
 use crate::error::StoreError;
+use crate::folder::Found;
 use crate::log::{LogCounters, LogDirectory};
 use crate::names::DEFAULT_BRANCH;
 use crate::options::Options;
+use crate::recovery::Parts;
 use crate::scope::{Edit, Scope, View};
 
 /// Why a closed store takes no more writes.
@@ -120,10 +122,26 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Locked`] when another process has it open, [`StoreError::Damaged`] and
-    /// [`StoreError::FromTheFuture`] when it cannot be trusted, [`StoreError::StoreNotFound`] when it is to be read only
-    /// and is not there.
+    /// [`StoreError::FromTheFuture`] when it cannot be trusted, [`LogError::Missing`](crate::log::LogError::Missing)
+    /// when files of its log are not there, [`StoreError::StoreNotFound`] when it is to be read only and is not there,
+    /// [`StoreError::Foreign`] when the folder holds something else. Nothing in such a folder is touched.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
         Self::start(crate::recovery::open(path.as_ref(), options)?)
+    }
+
+    /// Whether a folder holds a store, whatever its state; if not, it is empty or not there. Nothing is opened or
+    /// changed.
+    ///
+    /// # Errors
+    /// [`StoreError::Foreign`] when it holds something else; when it cannot be read.
+    pub fn is_in(path: impl AsRef<Path>) -> Result<bool, StoreError> {
+        let path = path.as_ref();
+        let found = crate::folder::look(path).map_err(StoreError::io("look into", path))?;
+        match found {
+            Found::Store => Ok(true),
+            Found::Nothing => Ok(false),
+            Found::Foreign(found) => Err(StoreError::Foreign { path: path.to_owned(), found }),
+        }
     }
 
     /// A new store in memory: nothing is written anywhere, and all is gone when it is dropped.
@@ -145,7 +163,8 @@ impl Store {
         log: Arc<dyn LogDirectory>,
         options: Options,
     ) -> Result<Self, StoreError> {
-        Self::start(crate::recovery::assemble(nodes, log, options, None, None)?)
+        let parts = Parts { nodes, log, path: None, lock: None, check_nodes: false };
+        Self::start(crate::recovery::assemble(parts, options)?)
     }
 
     pub(crate) fn start(engine: Engine) -> Result<Self, StoreError> {
@@ -463,6 +482,7 @@ fn expiry(ttl: Duration) -> Result<i64, StoreError> {
 pub struct Snapshot {
     engine: Arc<Engine>,
     tree: Tree,
+    floor: u64,
     /// Keeps the nodes of this moment from being deleted.
     _epoch: Arc<()>,
 }
@@ -470,18 +490,24 @@ pub struct Snapshot {
 impl Snapshot {
     pub(crate) fn take(engine: &Arc<Engine>, state: &BranchState) -> Result<Self, StoreError> {
         let epoch = engine.epoch.lock().clone();
-        let tree = state.tree(&engine.forest)?.clone();
+        let guard = state.tree(&engine.forest)?;
+        let (tree, floor) = (guard.clone(), guard.floor());
+        drop(guard);
         // A deleted branch is marked before its tree is taken away.
         state.check_alive()?;
-        Ok(Self { engine: engine.clone(), tree, _epoch: epoch })
+        Ok(Self { engine: engine.clone(), tree, floor, _epoch: epoch })
     }
 
     pub(crate) fn of(engine: &Arc<Engine>, epoch: Arc<()>, tree: Tree) -> Self {
-        Self { engine: engine.clone(), tree, _epoch: epoch }
+        Self { engine: engine.clone(), tree, floor: 0, _epoch: epoch }
     }
 
     pub(crate) fn tree(&self) -> &Tree {
         &self.tree
+    }
+
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -498,8 +524,10 @@ impl std::fmt::Debug for Snapshot {
 impl Scope for Snapshot {
     type Written = ();
 
+    fn written(_version: u64) {}
+
     fn peek<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
-        read(&Reader { forest: &self.engine.forest, tree: self.tree() })
+        read(&Reader { forest: &self.engine.forest, tree: self.tree(), floor: self.floor })
     }
 
     fn read<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {

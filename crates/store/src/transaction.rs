@@ -10,7 +10,7 @@ use crate::batch::Batch;
 use crate::branch::Branch;
 use crate::engine::{record, splice_over};
 use crate::error::StoreError;
-use crate::keys;
+use crate::keys::{self, Primitive};
 use crate::scope::{Edit, Overlay, RowVisitor, Scope, View, WriteVisitor};
 use crate::store::Snapshot;
 
@@ -79,12 +79,17 @@ impl Transaction {
         if !batch.is_empty() {
             let now = state.tree(&engine.forest)?;
             let then = self.snapshot.tree();
-            if !now.same(then) {
+            // A reset gives cells other versions, and leaves other entries theirs.
+            let floors = (now.floor(), self.snapshot.floor());
+            if !now.same(then) || floors.0 != floors.1 {
                 let depends = self.depends.into_inner();
                 for key in batch.iter().map(|op| op.key()).chain(depends.iter().map(Vec::as_slice)) {
-                    let version =
-                        |tree: &duramen_tree::Tree| tree.get(&engine.forest, key, |entry| entry.version);
-                    if version(&now)? != version(then)? {
+                    let is_cell = key.first() == Some(&(Primitive::State as u8));
+                    let version = |tree: &duramen_tree::Tree, floor: u64| {
+                        let floor = if is_cell { floor } else { 0 };
+                        tree.get(&engine.forest, key, |entry| entry.version.max(floor))
+                    };
+                    if version(&now, floors.0)? != version(then, floors.1)? {
                         return Err(StoreError::TransactionConflict { key: keys::shown(key) });
                     }
                 }
@@ -149,6 +154,10 @@ impl View for Work<'_> {
     fn written(&self, range: &KeyRange<'_>, show: &mut WriteVisitor<'_>) -> Result<(), StoreError> {
         self.0.overlay(|overlay| overlay.written(range, show))
     }
+
+    fn floor(&self) -> u64 {
+        self.0.snapshot.floor()
+    }
 }
 
 impl Edit for Work<'_> {
@@ -176,6 +185,8 @@ impl Edit for Work<'_> {
 impl Scope for Transaction {
     /// The version is known when the transaction is committed.
     type Written = ();
+
+    fn written(_version: u64) {}
 
     fn peek<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
         read(&Work(self))

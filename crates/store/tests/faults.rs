@@ -530,3 +530,124 @@ fn handles_outlive_a_close_and_a_drop() {
     let store = Store::open(dir.path(), options()).unwrap();
     assert_eq!(store.branch("main").unwrap().kv().get("a").unwrap(), Some(4.into()));
 }
+
+/// A process that is just being started holds a copy of every open file until it runs its own program.
+#[test]
+fn a_store_can_be_opened_again_at_once_beside_processes_that_start() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let dir = tempfile::tempdir().unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                assert!(Command::new("/bin/true").status().unwrap().success());
+            }
+        });
+        let mut refused = Vec::new();
+        for number in 0..200 {
+            match Store::open(dir.path(), options()) {
+                Ok(store) => drop(store.branch("main").unwrap().kv().put("n", number).unwrap()),
+                Err(error) => refused.push(error.to_string()),
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(refused.is_empty(), "{} of 200: {}", refused.len(), refused[0]);
+    });
+}
+
+/// Everything in a folder, by its name.
+fn everything(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(std::iter::once((path.clone(), Vec::new())).chain(everything(&path))),
+            false => found.push((path.clone(), std::fs::read(path).unwrap())),
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn a_folder_with_something_else_is_refused_and_not_touched() {
+    let folders: [&[(&str, &str)]; 8] = [
+        &[("lock", "of another program")],
+        &[("lock", "1234\n")],
+        &[("lock", ""), ("notes", "mine")],
+        &[("notes", "mine")],
+        &[("nodes.new/a", "mine")],
+        &[("nodes.new/a", "mine"), ("lock", "1234")],
+        &[("log/a", "mine")],
+        &[("nodes/version", "1.2"), ("lock", "")],
+    ];
+    for files in folders {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let file = dir.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+        let before = everything(dir.path());
+        for read_only in [true, false] {
+            let error = Store::open(dir.path(), Options { read_only, ..options() }).unwrap_err();
+            assert!(matches!(error, StoreError::Foreign { .. }), "{files:?}: {error}");
+            assert!(error.to_string().contains("name an empty folder"), "{error}");
+            assert_eq!(everything(dir.path()), before);
+        }
+        assert!(matches!(Store::is_in(dir.path()), Err(StoreError::Foreign { .. })));
+    }
+    // What was left when the making of a store was cut off is no obstacle.
+    for (lock, nodes) in [("", false), ("77 duramen store\n", true), ("\0\0\0\0", true)] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("lock"), lock).unwrap();
+        if nodes {
+            std::fs::create_dir_all(dir.path().join("nodes.new/keyspaces")).unwrap();
+        }
+        Store::open(dir.path(), options()).unwrap().close().unwrap();
+        assert!(Store::is_in(dir.path()).unwrap());
+    }
+}
+
+#[test]
+fn a_log_of_which_files_are_missing_is_refused_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let before = store_with_log(&path);
+    let files = segments(&path);
+    assert!(files.len() > 2, "{files:?}");
+    let aside = dir.path().join("aside");
+    let refused = |what: &str, files: &[PathBuf]| {
+        let there = everything(&path.join("nodes"));
+        for read_only in [false, true] {
+            let error = Store::open(&path, Options { read_only, ..options() }).unwrap_err();
+            let text = error.to_string();
+            match files.is_empty() {
+                true => assert!(text.contains("is missing") && text.contains(what), "{what}: {text}"),
+                false => assert!(matches!(error, StoreError::Log(_)), "{what}: {text}"),
+            }
+        }
+        assert_eq!(everything(&path.join("nodes")).len(), there.len());
+        // What the checkpoint has can be read.
+        let saved = Options { checkpoint_only: true, ..options() };
+        let store = Store::open(&path, saved).unwrap();
+        assert_eq!(pairs(&store.branch("main").unwrap()), []);
+        assert!(matches!(store.branch("main").unwrap().kv().put("a", 1), Err(StoreError::ReadOnly)));
+    };
+    // The whole folder, then all that is in it, then single files: the first, one in the middle, the newest.
+    std::fs::rename(path.join("log"), &aside).unwrap();
+    refused("the folder", &[]);
+    std::fs::create_dir(path.join("log")).unwrap();
+    refused(files[0].file_name().unwrap().to_str().unwrap(), &[]);
+    std::fs::remove_dir(path.join("log")).unwrap();
+    std::fs::rename(&aside, path.join("log")).unwrap();
+    for (index, file) in files.iter().enumerate() {
+        std::fs::rename(file, &aside).unwrap();
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let is_named = index == 0 || index + 1 == files.len();
+        refused(name, if is_named { &[] } else { &files });
+        std::fs::rename(&aside, file).unwrap();
+    }
+    let store = Store::open(&path, options()).unwrap();
+    assert_eq!(pairs(&store.branch("main").unwrap()), before);
+}

@@ -1,8 +1,12 @@
 //! Merges of branches: what goes over by itself, what is a conflict, who decides, and what a later merge starts from.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+use std::process::Command;
+
 use duramen_store::event::Direction;
-use duramen_store::{MergeOptions, Part, Primitive, Resolution, Scope, Store, StoreError, Strategy, Value};
+use duramen_store::{
+    MergeOptions, Options, Part, Primitive, Resolution, Scope, Store, StoreError, Strategy, Value,
+};
 use serde_json::json;
 
 fn forked() -> Store {
@@ -95,7 +99,121 @@ fn a_resolver_decides_key_by_key() {
     assert_eq!(value("key 0003"), None);
     assert_eq!(value("key 0004"), Some("both".into()));
     let cell = main.state().read("cell").unwrap().unwrap();
-    assert_eq!((cell.value, cell.version), (Value::from("both"), 3));
+    assert_eq!((cell.value, Some(cell.version)), (Value::from("both"), report.version));
+}
+
+/// Whatever happens to a branch, whoever read a cell earlier finds another version of it, if it was written (S14).
+#[test]
+fn versions_of_a_cell_never_come_again() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    let cells = main.state();
+    let mut seen = std::collections::BTreeSet::new();
+    let mut fresh = |branch: &duramen_store::Branch, why: &str| {
+        let version = branch.state().read("cell").unwrap().unwrap().version;
+        assert!(seen.last().is_none_or(|last| *last < version), "{why}: {version} after {seen:?}");
+        seen.insert(version);
+        for stale in seen.iter().filter(|stale| **stale != version) {
+            let result = branch.state().cas("cell", Some(*stale), "stale");
+            assert!(matches!(result, Err(StoreError::VersionConflict { .. })), "{why}: {result:?}");
+        }
+        version
+    };
+    cells.init("cell", 10).unwrap();
+    fresh(&main, "made");
+    cells.delete("cell").unwrap();
+    assert!(matches!(cells.cas("cell", Some(1), 0), Err(StoreError::VersionConflict { actual: None, .. })));
+    cells.init("cell", 10).unwrap();
+    fresh(&main, "made again");
+    cells.delete("cell").unwrap();
+    cells.cas("cell", None, 10).unwrap();
+    fresh(&main, "made by cas");
+    // The side writes it once, main often; then main becomes as the side is.
+    let side = store.fork("main", "side").unwrap();
+    side.state().set("cell", 3).unwrap();
+    for value in 0..5 {
+        cells.set("cell", value).unwrap();
+    }
+    fresh(&main, "set");
+    let theirs = || MergeOptions { strategy: Strategy::Theirs, ..MergeOptions::default() };
+    let part =
+        || MergeOptions { part: Part { space: Some("default".to_owned()), ..Part::default() }, ..theirs() };
+    for _ in 0..2 {
+        // A merge of a part notes nothing, so the second takes the very same value again.
+        store.merge("side", "main", part()).unwrap();
+        assert_eq!(cells.read("cell").unwrap().unwrap().value, 3.into());
+        fresh(&main, "merged in part");
+        cells.set("cell", 11).unwrap();
+        fresh(&main, "set after a merge");
+    }
+    store.merge("side", "main", theirs()).unwrap();
+    fresh(&main, "merged");
+    // A transaction that began before the cell was deleted and made again gives it a version of its own.
+    let transaction = main.begin().unwrap();
+    transaction.state().set("other", 1).unwrap();
+    cells.init("other", 0).unwrap();
+    let first = cells.read("other").unwrap().unwrap().version;
+    cells.delete("other").unwrap();
+    transaction.commit().unwrap();
+    assert!(cells.read("other").unwrap().unwrap().version > first);
+
+    // A reset takes back what was written, and no version.
+    let (mut seen_aside, mut last) = (Vec::new(), 0);
+    let mut aside = |why: &str| {
+        let version = side.state().read("cell").unwrap().unwrap().version;
+        assert!(version > last, "{why}: {version} after {last}");
+        last = version;
+        for stale in &seen_aside {
+            assert!(side.state().cas("cell", Some(*stale), "stale").is_err(), "{why}: {stale}");
+        }
+        seen_aside.push(version);
+    };
+    aside("as it was");
+    let transaction = side.begin().unwrap();
+    let then = transaction.state().read("cell").unwrap().unwrap().version;
+    transaction.state().cas("cell", Some(then), "late").unwrap();
+    assert_eq!(transaction.state().read("cell").unwrap().unwrap().version, 0, "it is not known yet");
+    store.reset_branch("side").unwrap();
+    assert!(matches!(transaction.commit(), Err(StoreError::TransactionConflict { .. })));
+    aside("reset");
+    store.reset_branch("side").unwrap();
+    aside("reset again");
+    let snapshot = side.snapshot().unwrap();
+    let fork = store.fork("side", "fork").unwrap();
+    let version = side.state().read("cell").unwrap().unwrap().version;
+    assert_eq!(snapshot.state().read("cell").unwrap().unwrap().version, version);
+    assert_eq!(fork.state().read("cell").unwrap().unwrap().version, version);
+    side.state().cas("cell", Some(version), "on").unwrap();
+    aside("set after a reset");
+}
+
+/// The same after the store was opened anew, from its log and from a checkpoint.
+#[test]
+fn versions_of_a_cell_never_come_again_after_an_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut reset = None;
+    for round in 0..4 {
+        let store = Store::open(dir.path(), Options::default()).unwrap();
+        if round == 0 {
+            store.branch("main").unwrap().state().init("cell", 1).unwrap();
+            store.fork("main", "side").unwrap().state().set("cell", 2).unwrap();
+            store.reset_branch("side").unwrap();
+        }
+        let version = store.branch("side").unwrap().state().read("cell").unwrap().unwrap().version;
+        assert_eq!(*reset.get_or_insert(version), version);
+        assert!(version > store.branch("main").unwrap().state().read("cell").unwrap().unwrap().version);
+        if round == 1 {
+            store.checkpoint().unwrap();
+        }
+        if round == 0 {
+            // As a process that is killed.
+            let left = dir.path().with_extension("left");
+            assert!(Command::new("cp").arg("-r").args([dir.path(), &left]).status().unwrap().success());
+            drop(store);
+            std::fs::remove_dir_all(dir.path()).unwrap();
+            std::fs::rename(left, dir.path()).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -31,6 +31,9 @@ pub(crate) struct Place {
     /// Refuse to write anything
     #[arg(long, global = true)]
     read_only: bool,
+    /// Read only what the last checkpoint holds, whatever became of the log: what can be saved when it is lost
+    #[arg(long, global = true)]
+    checkpoint_only: bool,
     /// Print what the command cost, on the standard error
     #[arg(long, global = true)]
     counters: bool,
@@ -72,9 +75,11 @@ impl Desk {
     }
 
     pub(crate) fn refuse_if_read_only(&self) -> Result<(), Failure> {
-        match self.place.read_only {
-            true => Err(Failure::Usage("this command writes; leave --read-only out".to_owned())),
-            false => Ok(()),
+        let given =
+            [(self.place.read_only, "--read-only"), (self.place.checkpoint_only, "--checkpoint-only")];
+        match given.into_iter().find(|(is_given, _)| *is_given) {
+            Some((_, option)) => Err(Failure::Usage(format!("this command writes; leave {option} out"))),
+            None => Ok(()),
         }
     }
 
@@ -96,10 +101,10 @@ impl Desk {
     /// Refuses a store that is not there: only the first write of data makes one, and a wrong `--at` must not.
     pub(crate) fn needs_store(&self) -> Result<(), Failure> {
         self.refuse_if_pack()?;
-        if self.path.join("lock").exists() {
-            return Ok(());
+        match Store::is_in(&self.path)? {
+            true => Ok(()),
+            false => Err(StoreError::StoreNotFound { path: self.path.clone() }.into()),
         }
-        Err(StoreError::StoreNotFound { path: self.path.clone() }.into())
     }
 
     /// As [`read`](Self::read), in the space of the branch that is meant.
@@ -126,7 +131,8 @@ impl Desk {
 
     fn with(&self, read_only: bool, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
         let durability = self.place.durability.unwrap_or_default();
-        let options = Options { durability, read_only, ..Options::default() };
+        let checkpoint_only = self.place.checkpoint_only;
+        let options = Options { durability, read_only, checkpoint_only, ..Options::default() };
         let store = match self.is_pack() {
             true => BranchPack::open(&self.path)?.store(options)?,
             false => Store::open(&self.path, options)?,

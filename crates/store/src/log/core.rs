@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::directory::LogFile;
 use super::error::LogError;
 use super::format::{
-    encode_record, SegmentHeader, BODY_BYTES_MAX, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
+    encode_goes_on, encode_record, SegmentHeader, BODY_BYTES_MAX, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
 };
 use super::group::Turns;
 use super::pool::Pool;
@@ -56,6 +56,8 @@ struct Pending {
 /// The segment that is being written.
 pub(crate) struct Writer {
     number: u64,
+    salt: u64,
+    size: u64,
     pub(crate) file: Arc<dyn LogFile>,
     /// Where the bytes end that have been written.
     end: u64,
@@ -133,7 +135,8 @@ impl Core {
             turn: 0,
         };
         let buffer = Vec::with_capacity(64 << 10);
-        let writer = Writer { number: plan.header.number, file, end: tail, buffer, asked: false };
+        let SegmentHeader { number, salt, .. } = plan.header;
+        let writer = Writer { number, salt, size: plan.size, file, end: tail, buffer, asked: false };
         Ok(Self {
             segment_bytes,
             pool,
@@ -174,7 +177,8 @@ impl Core {
             Some(last) if count > 0 && last < u64::MAX => last,
             _ => return Err(LogError::Versions { count, last: before }),
         };
-        if pending.offset + (pending.bytes.len() + size) as u64 > pending.plan.size {
+        // Room is left for the mark of the end.
+        if pending.offset + (pending.bytes.len() + size + RECORD_HEADER_BYTES) as u64 > pending.plan.size {
             self.seal(&mut pending, size as u64);
         }
         let salt = pending.plan.header.salt;
@@ -191,7 +195,8 @@ impl Core {
     /// Ends the segment of the pending records; the next one has room for a record of `size` bytes.
     #[cold]
     fn seal(&self, pending: &mut Pending, size: u64) {
-        let needed = (SEGMENT_HEADER_BYTES as u64 + size).next_multiple_of(SEGMENT_UNIT);
+        let marks = (SEGMENT_HEADER_BYTES + RECORD_HEADER_BYTES) as u64;
+        let needed = (marks + size).next_multiple_of(SEGMENT_UNIT);
         let header = new_header(pending.plan.header.number + 1, pending.last + 1);
         let plan = Plan { header, size: self.segment_bytes.max(needed) };
         let chunk = Chunk {
@@ -271,9 +276,17 @@ impl Core {
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.syncs.fetch_add(1, Ordering::Relaxed);
         let file = open_segment(&self.pool, plan)?;
+        // Only now, so that the mark never promises what is not there. Nothing waits for it: it is for whoever misses
+        // the next segment later.
+        if writer.end + RECORD_HEADER_BYTES as u64 <= writer.size {
+            let mut mark = Vec::new();
+            encode_goes_on(&mut mark, writer.salt, plan.header.first);
+            let done = writer.file.write_at(writer.end, &mark);
+            done.map_err(|source| LogError::io("write", segment_name(writer.number))(source))?;
+        }
         let bytes = writer.end - SEGMENT_HEADER_BYTES as u64;
         self.closed.lock().push_back(Closed { number: writer.number, last: plan.header.first - 1, bytes });
-        writer.number = plan.header.number;
+        (writer.number, writer.salt, writer.size) = (plan.header.number, plan.header.salt, plan.size);
         writer.file = file;
         writer.end = SEGMENT_HEADER_BYTES as u64;
         writer.asked = false;
@@ -315,6 +328,11 @@ impl Core {
     /// The number of the segment and its file, for a sync without the lock.
     pub(crate) fn current(writer: &Writer) -> (u64, Arc<dyn LogFile>) {
         (writer.number, writer.file.clone())
+    }
+
+    /// The segment to which the next record goes, if it fits.
+    pub(crate) fn segment(&self) -> u64 {
+        self.pending.lock().plan.header.number
     }
 
     /// Ends the current segment, unless there is nothing in it.

@@ -28,6 +28,16 @@ pub enum LogError {
         /// What was found.
         reason: String,
     },
+    /// A file of the log is not there. Nothing was changed.
+    #[error(
+        "{file} of the log is missing, and with it what was written after version {after}: put it back into the store's folder, or restore a copy of the store; what the last checkpoint holds can be read without it (`Options::checkpoint_only`, or `--checkpoint-only`)"
+    )]
+    Missing {
+        /// The name of the file or folder.
+        file: String,
+        /// The last version that is there without it.
+        after: u64,
+    },
     /// A later version of this program wrote the log.
     #[error(
         "log segment {segment} has format version {version}, and this program knows up to {known}: it is from the future; open the store with the program that wrote it, or a later one"

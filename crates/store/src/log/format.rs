@@ -43,7 +43,7 @@ pub enum HeaderError {
 pub struct Record<'a> {
     /// The first version of the record.
     pub first: u64,
-    /// How many versions it takes. Zero only in the mark of a clean end, which is no commit.
+    /// How many versions it takes. Zero only in the mark of an end, which is no commit.
     pub count: u32,
     /// How many versions before `first` the last one stood that was known to be durable when this was written.
     pub durable_gap: u32,
@@ -62,9 +62,14 @@ impl Record<'_> {
         durable(self.first, self.durable_gap)
     }
 
-    /// Whether this is the mark of a clean end rather than a commit: `first` is then the next version.
+    /// Whether this is the mark of an end rather than a commit: `first` is then the next version.
     pub fn is_end(&self) -> bool {
         self.count == 0
+    }
+
+    /// Whether this is the mark of an end that says that another segment follows.
+    pub fn goes_on(&self) -> bool {
+        self.is_end() && self.durable_gap == GAP_UNKNOWN
     }
 }
 
@@ -143,9 +148,19 @@ pub fn decode_record(bytes: &[u8], salt: u64) -> Option<Record<'_>> {
 /// The body must be at most [`BODY_BYTES_MAX`] long. A `count` of zero with an empty body is the mark of a clean end.
 #[inline]
 pub fn encode_record(bytes: &mut Vec<u8>, salt: u64, first: u64, count: u32, durable: u64, body: &[u8]) {
+    let gap = u32::try_from(first.saturating_sub(durable)).unwrap_or(GAP_UNKNOWN);
+    encode(bytes, salt, first, count, gap, body);
+}
+
+/// Adds to `bytes` the mark that a segment goes on with version `first` in the next one.
+pub(crate) fn encode_goes_on(bytes: &mut Vec<u8>, salt: u64, first: u64) {
+    encode(bytes, salt, first, 0, GAP_UNKNOWN, &[]);
+}
+
+#[inline]
+fn encode(bytes: &mut Vec<u8>, salt: u64, first: u64, count: u32, gap: u32, body: &[u8]) {
     let start = bytes.len();
     let size = RECORD_HEADER_BYTES + body.len();
-    let gap = u32::try_from(first.saturating_sub(durable)).unwrap_or(GAP_UNKNOWN);
     let mut header = [0; RECORD_HEADER_BYTES];
     // Under the salt, which nobody knows, no value that a program stores looks like a header.
     header[..4].copy_from_slice(&(size as u32 ^ salt as u32).to_le_bytes());

@@ -38,7 +38,8 @@ pub use format::{
     decode_record, encode_record, HeaderError, Record, SegmentHeader, BODY_BYTES_MAX, FORMAT_VERSION,
     RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
 };
-pub use recover::Replay;
+pub(crate) use recover::is_segment_name;
+pub use recover::{Needed, Position, Replay};
 
 use self::core::Core;
 use crate::durability::Durability;
@@ -128,8 +129,21 @@ impl Log {
         after: u64,
         replay: &mut Replay<'_>,
     ) -> Result<Self, LogError> {
+        Self::open_at(dir, options, Position { after, needed: Needed::Nothing }, replay)
+    }
+
+    /// Opens the log like [`open`](Self::open), of which something must be there.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open), and [`LogError::Missing`].
+    pub fn open_at(
+        dir: Arc<dyn LogDirectory>,
+        options: LogOptions,
+        position: Position,
+        replay: &mut Replay<'_>,
+    ) -> Result<Self, LogError> {
         let segment_bytes = options.segment_bytes.max(SEGMENT_BYTES_MIN);
-        let found = recover::recover(&*dir, after, replay, true)?;
+        let found = recover::recover(&*dir, position, replay, true)?;
         let pool = Pool::new(dir, segment_bytes, &found.spares)?;
         let core = Arc::new(Core::new(pool, segment_bytes, found)?);
         let threads = Threads::start(&core, options.sync_every)?;
@@ -142,7 +156,19 @@ impl Log {
     /// # Errors
     /// Those of [`open`](Self::open).
     pub fn read(dir: &dyn LogDirectory, after: u64, replay: &mut Replay<'_>) -> Result<u64, LogError> {
-        recover::recover(dir, after, replay, false).map(|found| found.last)
+        Self::read_at(dir, Position { after, needed: Needed::Nothing }, replay)
+    }
+
+    /// Replays the log like [`read`](Self::read), of which something must be there.
+    ///
+    /// # Errors
+    /// Those of [`open_at`](Self::open_at).
+    pub fn read_at(
+        dir: &dyn LogDirectory,
+        position: Position,
+        replay: &mut Replay<'_>,
+    ) -> Result<u64, LogError> {
+        recover::recover(dir, position, replay, false).map(|found| found.last)
     }
 
     /// Appends a record that takes `count` versions, and returns the first of them. It stands in memory only until
@@ -232,6 +258,11 @@ impl Log {
     /// [`LogError::Io`] or [`LogError::Poisoned`].
     pub fn rotate(&self) -> Result<(), LogError> {
         self.core.rotate()
+    }
+
+    /// The number of the segment to which the next record goes, unless it is too large for what is left of it.
+    pub fn segment(&self) -> u64 {
+        self.core.segment()
     }
 
     /// Frees the segments that hold no version after `version`, which a durable checkpoint holds. Some are kept as

@@ -14,6 +14,31 @@ const SPARE_PREFIX: &str = "spare-";
 /// Takes the records at replay, in order: first version, count of versions, body.
 pub type Replay<'a> = dyn FnMut(u64, u32, &[u8]) -> Result<(), LogError> + 'a;
 
+/// Where a log goes on, as the checkpoint before says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The last version that the checkpoint holds.
+    pub after: u64,
+    /// What must be there.
+    pub needed: Needed,
+}
+
+/// What must be there of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    /// Nothing: the log may be new.
+    Nothing,
+    /// A segment, whichever.
+    Any,
+    /// The segment with this number.
+    Segment(u64),
+}
+
+/// Whether a file has the name of a segment.
+pub(crate) fn is_segment_name(name: &str) -> bool {
+    number(name, SEGMENT_PREFIX).is_some()
+}
+
 /// The name of the segment with this number.
 pub(crate) fn segment_name(number: u64) -> String {
     format!("{SEGMENT_PREFIX}{number:016x}")
@@ -63,14 +88,15 @@ struct Segment {
     header: SegmentHeader,
 }
 
-/// Reads the log in `dir` and replays what comes after version `after`. With `repair` the tail is made fit for more
+/// Reads the log in `dir` and replays what comes after a position. With `repair` the tail is made fit for more
 /// records, and what was replayed is durable on return; without, nothing is written.
 pub(crate) fn recover(
     dir: &dyn LogDirectory,
-    after: u64,
+    position: Position,
     replay: &mut Replay<'_>,
     repair: bool,
 ) -> Result<Recovered, LogError> {
+    let Position { after, needed } = position;
     let names = dir.list().map_err(LogError::io("list", "."))?;
     let spares = numbers(&names, SPARE_PREFIX);
     let segments = open_segments(dir, &numbers(&names, SEGMENT_PREFIX))?;
@@ -82,6 +108,17 @@ pub(crate) fn recover(
         next_number: segments.last().map_or(1, |segment| segment.number + 1),
         spares,
     };
+    let missing = match needed {
+        Needed::Nothing => None,
+        Needed::Any => segments.is_empty().then(|| format!("{SEGMENT_PREFIX}*")),
+        Needed::Segment(number) => {
+            let is_there = segments.iter().any(|segment| segment.number == number);
+            (!is_there).then(|| segment_name(number))
+        }
+    };
+    if let Some(file) = missing {
+        return Err(LogError::Missing { file, after });
+    }
     let Some(oldest) = segments.first() else { return Ok(found) };
     let Some(start) = segments.iter().rposition(|segment| segment.header.first <= after.saturating_add(1))
     else {
@@ -128,6 +165,10 @@ fn read_segment(
         }
         if record.is_end() {
             clean = true;
+            if record.goes_on() && following.is_none() {
+                let (file, after) = (segment_name(segment.number + 1), next - 1);
+                return Err(LogError::Missing { file, after });
+            }
             break;
         }
         next += u64::from(record.count);
@@ -225,12 +266,13 @@ fn open_segments(dir: &dyn LogDirectory, numbers: &[u64]) -> Result<Vec<Segment>
 
 /// The numbers in the names that begin with `prefix`, in order. Other names are none of the log's.
 fn numbers(names: &[String], prefix: &str) -> Vec<u64> {
-    let number = |name: &String| {
-        let digits = name.strip_prefix(prefix)?;
-        let number = u64::from_str_radix(digits, 16).ok()?;
-        (format!("{number:016x}") == digits && number < u64::MAX).then_some(number)
-    };
-    let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| number(name, prefix)).collect();
     numbers.sort_unstable();
     numbers
+}
+
+fn number(name: &str, prefix: &str) -> Option<u64> {
+    let digits = name.strip_prefix(prefix)?;
+    let number = u64::from_str_radix(digits, 16).ok()?;
+    (format!("{number:016x}") == digits && number < u64::MAX).then_some(number)
 }

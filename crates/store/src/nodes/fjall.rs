@@ -19,6 +19,7 @@ use duramen_tree::{NodeId, NodeStore, NodeStoreError, NodeStoreStats};
 
 use super::journal::JournalTrim;
 use super::reclaim::Reclaimer;
+use super::torn;
 
 /// The keyspace of the nodes: the id in eight bytes, big endian, to the encoded node.
 const NODES: &str = "nodes";
@@ -82,6 +83,7 @@ pub struct FjallNodeStore {
     journal: JournalTrim,
     path: PathBuf,
     read_only: bool,
+    was_torn: bool,
 }
 
 /// What only one writer at a time may touch.
@@ -113,6 +115,7 @@ impl FjallNodeStore {
             }
             create(path)?;
         }
+        let was_torn = mend(path)?;
         let (db, nodes, meta) = open_database(path, read_only)?;
         let reclaimer = (!read_only).then(|| Reclaimer::start(db.clone(), nodes.clone())).transpose()?;
         Ok(Self {
@@ -125,7 +128,14 @@ impl FjallNodeStore {
             journal: JournalTrim::new(path),
             path: path.to_path_buf(),
             read_only,
+            was_torn,
         })
+    }
+
+    /// Whether a batch that a power cut tore was cut off when the store was opened. What was committed is there; who
+    /// wants to be sure that no disk lied looks for every node.
+    pub fn was_torn(&self) -> bool {
+        self.was_torn
     }
 
     /// Runs one write under the writer's lock, and remembers its error for all that come after it.
@@ -248,8 +258,6 @@ impl NodeStore for FjallNodeStore {
             let waiting = self.pending.write().split_off(&first);
             writer.pending_bytes -= waiting.values().map(|node| node.len()).sum::<usize>();
             let mut count = waiting.len() as u64;
-            // Not flushed: leftovers that come back after a power failure are deleted by the next opening, and a node
-            // that is put under a deleted id replaces it.
             let mut batch = self.db.batch();
             for entry in self.nodes.range(first.to_be_bytes()..) {
                 batch.remove(&self.nodes, entry.key().map_err(|error| self.failure(error))?);
@@ -262,6 +270,10 @@ impl NodeStore for FjallNodeStore {
                 }
             }
             batch.commit().map_err(|error| self.failure(error))?;
+            if count > 0 {
+                // Flushed, so that the batch of a commit is the only one that a power cut can tear.
+                self.db.persist(PersistMode::SyncAll).map_err(|error| self.failure(error))?;
+            }
             Ok(count)
         })
     }
@@ -278,6 +290,18 @@ impl Drop for FjallNodeStore {
             self.journal.prepare([&self.nodes, &self.meta]);
         }
     }
+}
+
+/// Cuts a torn batch off the end of the engine's journal, and returns whether there was one.
+fn mend(path: &Path) -> Result<bool, NodeStoreError> {
+    let cut = torn::cut(path)?.map_err(|damage| {
+        let torn::Damage { journal, at, reason } = damage;
+        NodeStoreError::Damaged(format!("{} at byte {at}: {reason}", journal.display()))
+    })?;
+    if cut > 0 {
+        tracing::info!(cut, "a commit of nodes had not come to its end; it is cut off the journal");
+    }
+    Ok(cut > 0)
 }
 
 /// Makes the store beside its place and moves it there whole: the engine cannot open a folder that it was killed in
@@ -303,11 +327,26 @@ fn create(path: &Path) -> Result<(), NodeStoreError> {
         db.keyspace(NODES, node_options).map_err(failure)?;
         db.persist(PersistMode::SyncAll).map_err(failure)?;
     }
+    // The engine leaves it to the file system to keep the names of what it made.
+    sync_all(&draft)?;
     std::fs::rename(&draft, path)?;
     if let Some(parent) = std::path::absolute(path)?.parent() {
         std::fs::File::open(parent)?.sync_all()?;
     }
     Ok(())
+}
+
+/// Makes a folder durable with all that is in it.
+fn sync_all(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_all(&entry.path())?;
+        } else {
+            std::fs::File::open(entry.path())?.sync_all()?;
+        }
+    }
+    std::fs::File::open(folder)?.sync_all()
 }
 
 fn open_database(path: &Path, read_only: bool) -> Result<(Database, Keyspace, Keyspace), NodeStoreError> {

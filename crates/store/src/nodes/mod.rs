@@ -3,5 +3,6 @@
 mod fjall;
 mod journal;
 mod reclaim;
+mod torn;
 
 pub use self::fjall::FjallNodeStore;

@@ -257,7 +257,10 @@ impl Runner {
 
     /// One more operation of a commit, which is number `index` in it.
     fn set(&self, branch: u64, place: Place, index: u64, cell: u64, value: u32) -> Effect {
-        Effect::Set { branch, place, entry: Entry { version: self.version + 1 + index, cell, value } }
+        let version = self.version + 1 + index;
+        // The version of a cell is that of its write.
+        let cell = if place.0 == 1 { version } else { cell };
+        Effect::Set { branch, place, entry: Entry { version, cell, value } }
     }
 
     fn try_step(&mut self, step: &Step) -> Result<(), Failure> {
@@ -372,13 +375,13 @@ impl Runner {
         let space = self.ok(branch.space(SPACES[place.1 as usize]))?;
         let (cells, key) = (space.state(), self.key(place));
         let now = self.shadow.data(id).get(&place).map(|entry| entry.cell);
-        let next = now.unwrap_or(0) + 1;
+        let next = self.version + 1;
         let (result, right, effects) = match step.kind {
             Kind::CellInit => {
-                let effects = if now.is_none() { vec![self.set(id, place, 0, 1, n[3])] } else { vec![] };
-                (cells.init(key, value(n[3])), now.unwrap_or(1), effects)
+                let effects = if now.is_none() { vec![self.set(id, place, 0, 0, n[3])] } else { vec![] };
+                (cells.init(key, value(n[3])), now.unwrap_or(next), effects)
             }
-            Kind::CellSet => (cells.set(key, value(n[3])), next, vec![self.set(id, place, 0, next, n[3])]),
+            Kind::CellSet => (cells.set(key, value(n[3])), next, vec![self.set(id, place, 0, 0, n[3])]),
             Kind::CellCas => {
                 // Mostly what is there, sometimes what was there, or nothing.
                 let expected = match n[5] {
@@ -394,7 +397,7 @@ impl Runner {
                         |error| matches!(error, StoreError::VersionConflict { actual, .. } if *actual == now),
                     );
                 }
-                (result, next, vec![self.set(id, place, 0, next, n[3])])
+                (result, next, vec![self.set(id, place, 0, 0, n[3])])
             }
             _ => {
                 let effects: Vec<_> = now.iter().map(|_| Effect::Remove { branch: id, place }).collect();
@@ -521,7 +524,7 @@ impl Runner {
                 if twig.is_some_and(|twig| twig.parent.is_none()) {
                     return self.refused(result, |error| matches!(error, StoreError::NoParent { .. }));
                 }
-                (result, Effect::Reset { branch })
+                (result, Effect::Reset { branch, version: self.version + 1 })
             }
             (_, None) => return self.refused(store.protect_branch(text, true), not_found),
             (_, Some(branch)) => {
@@ -582,10 +585,10 @@ impl Runner {
                     true
                 }),
                 Kind::TxCellSet => {
-                    let cell = now.map_or(1, |now| now.cell + 1);
-                    space.state().set(key, value(n[3])).map(|told| {
-                        work.writes.push((place, Some(Entry { version: 0, cell, value: n[3] })));
-                        told == cell
+                    // Its version is known after the commit.
+                    space.state().set(key, value(n[3])).map(|()| {
+                        work.writes.push((place, Some(Entry { version: 0, cell: 0, value: n[3] })));
+                        true
                     })
                 }
                 _ => space.kv().delete(key).map(|existed| {
@@ -618,7 +621,9 @@ impl Runner {
         let Some(twig) = self.shadow.twigs.get(&work.branch) else {
             return self.refused(result, |error| matches!(error, StoreError::BranchNotFound { .. }));
         };
-        let version = |data: &Data, place: Place| data.get(&place).map(|entry| entry.version);
+        let version = |data: &Data, place: Place| {
+            data.get(&place).map(|entry| if place.0 == 1 { entry.cell } else { entry.version })
+        };
         let has_changed = |at: Place| version(&twig.data, at) != version(&work.then, at);
         let is_late = work.writes.iter().any(|&(at, _)| {
             // An event that others had appended before must still be there.

@@ -12,7 +12,7 @@ pub(crate) type Place = (u8, u8, u32);
 pub(crate) struct Entry {
     /// The version of the write.
     pub(crate) version: u64,
-    /// The counter of a cell; the small part of a document, and one more; 0 for others.
+    /// The version of a cell, 0 where it is not known yet; the small part of a document, and one more; 0 for others.
     pub(crate) cell: u64,
     /// The number of the value, of the event, or of the large part of a document.
     pub(crate) value: u32,
@@ -62,7 +62,7 @@ pub(crate) enum Effect {
     Create { name: usize },
     Fork { source: u64, name: usize },
     Delete { branch: u64 },
-    Reset { branch: u64 },
+    Reset { branch: u64, version: u64 },
     Protect { branch: u64, protected: bool },
 }
 
@@ -71,12 +71,14 @@ pub(crate) enum Effect {
 pub(crate) struct Shadow {
     pub(crate) twigs: BTreeMap<u64, Twig>,
     next: u64,
+    /// The highest version that each cell of each branch ever had: none comes again (S14).
+    highest: BTreeMap<(u64, Place), u64>,
 }
 
 impl Default for Shadow {
     fn default() -> Self {
         let main = Twig { name: 0, parent: None, protected: false, data: Rc::default() };
-        Self { twigs: BTreeMap::from([(0, main)]), next: 1 }
+        Self { twigs: BTreeMap::from([(0, main)]), next: 1, highest: BTreeMap::new() }
     }
 }
 
@@ -105,9 +107,17 @@ impl Shadow {
         }
     }
 
+    fn note_cell(&mut self, branch: u64, place: Place, entry: Entry) {
+        if place.0 == 1 {
+            let before = self.highest.insert((branch, place), entry.cell);
+            assert!(before.is_none_or(|before| before < entry.cell), "{place:?}: {before:?} comes again");
+        }
+    }
+
     pub(crate) fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Set { branch, place, entry } => {
+                self.note_cell(branch, place, entry);
                 Rc::make_mut(&mut self.twig(branch).data).insert(place, entry);
             }
             Effect::Remove { branch, place } => {
@@ -122,9 +132,14 @@ impl Shadow {
                 let dead = self.twigs.remove(&branch).expect("a branch that is deleted is there");
                 self.hand_over_children(branch, dead.parent);
             }
-            Effect::Reset { branch } => {
+            Effect::Reset { branch, version } => {
                 let parent = self.twig(branch).parent.expect("a branch that is reset has a parent");
-                self.twig(branch).data = self.data(parent).clone();
+                let mut data = (**self.data(parent)).clone();
+                for (place, entry) in data.iter_mut().filter(|(place, _)| place.0 == 1) {
+                    entry.cell = version;
+                    self.note_cell(branch, *place, *entry);
+                }
+                self.twig(branch).data = Rc::new(data);
                 self.hand_over_children(branch, Some(parent));
             }
             Effect::Protect { branch, protected } => self.twig(branch).protected = protected,

@@ -139,14 +139,24 @@ fn a_closed_segment_is_never_cut() {
         change(&copy);
         read(&copy, 0).map(|(last, _)| last)
     };
-    // The last record of the first segment, whose bytes end where its zeros begin.
+    // The last record of the first segment, before the mark that another follows, which ends where the zeros begin.
     let flipped = spoil(&|copy| {
+        copy.with(&names[0], |bytes| {
+            let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+            bytes[end - RECORD_HEADER_BYTES] ^= 1;
+        });
+    });
+    assert!(matches!(flipped, Err(LogError::Damaged { segment: 1, .. })), "L5: {flipped:?}");
+    // The mark alone may be torn: it was never waited for.
+    let unmarked = spoil(&|copy| {
         copy.with(&names[0], |bytes| {
             let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
             bytes[end] ^= 1;
         });
     });
-    assert!(matches!(flipped, Err(LogError::Damaged { segment: 1, .. })), "L5: {flipped:?}");
+    assert!(unmarked.is_ok(), "{unmarked:?}");
+    let newest = spoil(&|copy| copy.remove(&names[2]).unwrap());
+    assert!(matches!(&newest, Err(LogError::Missing { file, .. }) if *file == names[2]), "L13: {newest:?}");
     let missing = spoil(&|copy| copy.remove(&names[1]).unwrap());
     assert!(matches!(missing, Err(LogError::Damaged { segment: 2, .. })), "L5: {missing:?}");
     let oldest = spoil(&|copy| copy.remove(&names[0]).unwrap());

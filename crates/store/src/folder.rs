@@ -1,0 +1,181 @@
+//! The folder of a store: whose it is, and the lock on it.
+//!
+//! Nothing in a folder is written or made before it is known to hold a store, or nothing.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::{flock, FlockOperation, OFlags};
+
+use crate::error::StoreError;
+
+/// The file that says which process has the store.
+pub(crate) const LOCK_FILE: &str = "lock";
+/// Where the nodes lie, and where they are made before they get that name.
+pub(crate) const NODES_FOLDER: &str = "nodes";
+pub(crate) const NEW_NODES_FOLDER: &str = "nodes.new";
+/// Where the log lies.
+pub(crate) const LOG_FOLDER: &str = "log";
+/// What stands behind the pid in the lock file: by it, a folder is known in which a store was being made.
+const LOCK_MARK: &str = "duramen store";
+/// A lock file is not longer than this, in bytes.
+const LOCK_BYTES_MAX: usize = 64;
+
+/// What a folder holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A store, or what is left of one.
+    Store,
+    /// Nothing, or what was left when the making of a store was cut off.
+    Nothing,
+    /// Something else: the name of a part of it.
+    Foreign(String),
+}
+
+/// Looks what a folder holds, and changes nothing.
+pub(crate) fn look(path: &Path) -> io::Result<Found> {
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) => return Err(error),
+    };
+    if holds_nodes(&path.join(NODES_FOLDER))? || holds_segments(&path.join(LOG_FOLDER))? {
+        return Ok(Found::Store);
+    }
+    for entry in entries {
+        let name = entry?.file_name();
+        let at = path.join(&name);
+        let is_ours = match name.to_str() {
+            Some(LOCK_FILE) => is_lock(&at)?,
+            Some(NODES_FOLDER | LOG_FOLDER) => at.is_dir() && std::fs::read_dir(&at)?.next().is_none(),
+            // Only beside a lock of ours, whose name is durable before: it will be removed.
+            Some(NEW_NODES_FOLDER) => at.is_dir() && is_lock(&path.join(LOCK_FILE))?,
+            // The root of a file system.
+            Some("lost+found") => true,
+            _ => false,
+        };
+        if !is_ours {
+            return Ok(Found::Foreign(name.to_string_lossy().into_owned()));
+        }
+    }
+    Ok(Found::Nothing)
+}
+
+/// Whether the engine of the nodes has finished making its folder, whatever became of it since.
+fn holds_nodes(path: &Path) -> io::Result<bool> {
+    let mut magic = [0; 3];
+    match File::open(path.join("version")).and_then(|mut file| file.read_exact(&mut magic)) {
+        Ok(()) => Ok(magic == *b"FJL"),
+        Err(error) if is_none(&error) => path.join("keyspaces").try_exists(),
+        Err(error) => Err(error),
+    }
+}
+
+fn holds_segments(path: &Path) -> io::Result<bool> {
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if is_none(&error) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        if crate::log::is_segment_name(&entry?.file_name().to_string_lossy()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_none(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::UnexpectedEof)
+}
+
+/// Whether a lock file is empty, or one that this crate wrote.
+fn is_lock(path: &Path) -> io::Result<bool> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Ok(false),
+        Err(error) if is_none(&error) => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    let text = lock_text(path)?;
+    // After a power cut it may hold zeros only.
+    Ok(text.trim_end_matches('\0').is_empty() || text.trim_end().ends_with(LOCK_MARK))
+}
+
+fn lock_text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LOCK_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8(bytes).unwrap_or_else(|_| "?".to_owned()))
+}
+
+/// The lock on a store's folder, held as long as this is there.
+pub(crate) struct FolderLock {
+    file: File,
+    writes: bool,
+}
+
+impl FolderLock {
+    /// Locks a folder against every other process. Whoever only reads writes nothing into the lock file, and makes
+    /// none: where there is none, the lock of the nodes has to do.
+    pub(crate) fn take(path: &Path, read_only: bool) -> Result<Option<Self>, StoreError> {
+        let name = path.join(LOCK_FILE);
+        let mut options = File::options();
+        options.read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+        if !read_only {
+            options.write(true).create(true).truncate(false);
+        }
+        let file = match options.open(&name) {
+            Err(error) if read_only && error.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(StoreError::io("open the lock", &name))?,
+        };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let text = lock_text(&name).unwrap_or_default();
+            let pid = text.split_whitespace().next().and_then(|pid| pid.parse().ok());
+            return Err(StoreError::Locked { path: path.to_owned(), pid });
+        }
+        let lock = Self { file, writes: !read_only };
+        if lock.writes {
+            let mut file = &lock.file;
+            let told = file
+                .set_len(0)
+                .and_then(|()| file.write_all(format!("{} {LOCK_MARK}\n", std::process::id()).as_bytes()));
+            told.map_err(StoreError::io("write the lock", &name))?;
+        }
+        Ok(Some(lock))
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        if self.writes {
+            // Best effort: a stale pid in a file that nobody has locked misleads no program.
+            let _ = self.file.set_len(0);
+        }
+        // Closing the file would not do: a process that is just being started holds a copy of it until it runs its
+        // own program, and the lock with it.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Makes a folder, with those above it that are missing, and makes their names durable.
+pub(crate) fn make(path: &Path) -> io::Result<()> {
+    let path = std::path::absolute(path)?;
+    let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.is_dir()).collect();
+    for folder in missing.into_iter().rev() {
+        match std::fs::create_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => {}
+            made => made?,
+        }
+        if let Some(above) = folder.parent() {
+            sync(above)?;
+        }
+    }
+    Ok(())
+}
