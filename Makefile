@@ -68,8 +68,9 @@ peers: ## the same work on the store and on redb, fjall, LMDB, SQLite and RocksD
 	cd benches/peers && ROCKSDB_LIB_DIR=$$(dirname $$(ldconfig -p | awk '/librocksdb.so$$/ { print $$NF; exit }')) \
 		ROCKSDB_INCLUDE_DIR=/usr/include $(CARGO) run --release --features rocksdb -- --json $(abspath $(OUT))/peers.json
 
-soak: ## ten million steps of the store against its model
+soak: ## ten million steps of the store against its model, and 20,000 power cuts
 	DURAMEN_SOAK_STEPS=$(or $(STEPS),10000000) $(CARGO) test --release -p duramen-store --test model -- --nocapture soak
+	DURAMEN_SOAK_IMAGES=$(or $(IMAGES),20000) $(CARGO) test --release -p duramen-store --test power_cuts -- --nocapture soak
 
 fmt: ## format the sources
 	$(CARGO) fmt

@@ -188,13 +188,13 @@ fn a_cell_changes_only_from_the_version_that_is_expected() {
     assert!(error.contains("is at version 2, and none was expected"), "{error}");
     let error = shell.fails(1, &["state", "cas", "nobody", "carol", "--expect", "3"]);
     assert!(error.contains("is not there"), "{error}");
-    assert_eq!(shell.ok(&["state", "cas", "term", "1", "--absent", "--type", "int"]), "set, version 1\n");
+    assert_eq!(shell.ok(&["state", "cas", "term", "1", "--absent", "--type", "int"]), "set, version 3\n");
     assert_eq!(shell.ok(&["state", "get", "leader"]), "bob\n");
     assert_eq!(
         shell.json(&["state", "get", "leader"]),
         json!({ "key": "leader", "value": "bob", "version": 2 })
     );
-    assert_eq!(shell.json(&["state", "set", "leader", "dan"]), json!({ "key": "leader", "version": 3 }));
+    assert_eq!(shell.json(&["state", "set", "leader", "dan"]), json!({ "key": "leader", "version": 4 }));
     assert_eq!(shell.ok(&["state", "list"]), "leader\nterm\n");
     assert_eq!(shell.ok(&["state", "count", "--prefix", "t"]), "1\n");
     assert_eq!(shell.ok(&["state", "delete", "term"]), "deleted\n");

@@ -334,7 +334,7 @@ impl Disk {
             }
         }
         // How much of what was not flushed is there: all, nothing, or each page as it comes.
-        let luck = [0.0, 0.5, 0.9, 1.0][rng.usize(..4)];
+        let luck = [0.0, 0.5, 0.9, 0.97, 1.0][rng.usize(..5)];
         self.put(0, &folders, rng, luck, into);
     }
 
