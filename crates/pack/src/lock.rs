@@ -141,9 +141,9 @@ mod tests {
                     assert!(std::process::Command::new("/bin/true").status().unwrap().success());
                 }
             });
-            let refused = (0..2000).filter(|_| open_locked(&path).is_err()).count();
+            let refused = (0..50_000).filter(|_| open_locked(&path).is_err()).count();
             done.store(true, Ordering::Relaxed);
-            assert_eq!(refused, 0, "of 2,000 tries");
+            assert_eq!(refused, 0, "of 50,000 tries");
         });
     }
 

@@ -451,9 +451,9 @@ mod tests {
                     assert!(std::process::Command::new("/bin/true").status().unwrap().success());
                 }
             });
-            let busy = (0..2000).filter(|_| RestoreFile::take_over(&path).unwrap().is_none()).count();
+            let busy = (0..20_000).filter(|_| RestoreFile::take_over(&path).unwrap().is_none()).count();
             done.store(true, Ordering::Relaxed);
-            assert_eq!(busy, 0, "of 2,000 tries");
+            assert_eq!(busy, 0, "of 20,000 tries");
         });
     }
 }
