@@ -105,6 +105,9 @@ struct Node {
     durable: BTreeMap<String, usize>,
 }
 
+/// Sets a name in a folder, or removes it, and returns what had it.
+type SetName<'s> = dyn FnMut(usize, &str, Option<usize>) -> Option<usize> + 's;
+
 /// A change of names that is not durable yet.
 #[derive(Clone)]
 struct Change {
@@ -119,7 +122,7 @@ impl Change {
     }
 
     /// Makes the change, whatever became of others before it.
-    fn apply(&self, names: &mut dyn FnMut(usize, &str, Option<usize>) -> Option<usize>) {
+    fn apply(&self, names: &mut SetName<'_>) {
         if let Some((folder, name)) = &self.removed {
             let was = names(*folder, name, None);
             if let Some(other) = was.filter(|was| *was != self.node) {
