@@ -112,7 +112,13 @@ pub(crate) fn recover(
         Needed::Nothing => None,
         Needed::Any => segments.is_empty().then(|| format!("{SEGMENT_PREFIX}*")),
         Needed::Segment(number) => {
-            let is_there = segments.iter().any(|segment| segment.number == number);
+            // A record that was too large for it leaves it empty, and it may be released: then the next one begins
+            // where it began.
+            let next = after.saturating_add(1);
+            let is_it = |segment: &Segment| {
+                segment.number == number || (segment.number > number && segment.header.first == next)
+            };
+            let is_there = segments.iter().any(is_it);
             (!is_there).then(|| segment_name(number))
         }
     };

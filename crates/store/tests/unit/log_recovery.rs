@@ -174,6 +174,28 @@ fn a_closed_segment_is_never_cut() {
     assert!(other.is_ok(), "a file of another name is none of the log's: {other:?}");
 }
 
+/// A segment that a checkpoint named, and that a large record left empty, is released without being missed (L13).
+#[test]
+fn an_empty_segment_that_was_released_is_not_missed() {
+    let dir = MemoryDirectory::default();
+    let (log, _) = open(&dir, 0).unwrap();
+    let first = log.append(1, b"before").unwrap();
+    log.wait(first, Durability::Strict).unwrap();
+    log.rotate().unwrap();
+    let segment = log.segment();
+    let large = log.append(1, &[7; 100_000]).unwrap();
+    log.wait(large, Durability::Strict).unwrap();
+    log.release(first).unwrap();
+    assert!(!dir.names("log-").contains(&super::recover::segment_name(segment)));
+    let copy = dir.after_kill();
+    let read = |needed| {
+        let position = Position { after: first, needed };
+        Log::read_at(&copy, position, &mut |_, _, _| Ok(()))
+    };
+    assert_eq!(read(Needed::Segment(segment)).unwrap(), large);
+    assert!(matches!(read(Needed::Segment(segment + 2)), Err(LogError::Missing { .. })));
+}
+
 #[test]
 fn no_bytes_make_the_reader_panic() {
     let seed = entropy::seed();
