@@ -17,7 +17,6 @@ use serde_json::{json, Value};
 use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    str::FromStr,
     sync::Arc,
     time::Duration,
 };
@@ -312,7 +311,7 @@ async fn import_and_branch(home: &Home, engine: &Arc<Engine>, major: u32) {
             policy: Some(policy),
             ..Default::default()
         };
-        let branch = engine.create(request).await.expect("a lease");
+        engine.create(request).await.expect("a lease");
         let count = rows(engine, &leased, "select pg_catalog.count(*) from public.orders").await;
         assert_eq!(count, json!([[500]]), "{major}");
         let active = "select pg_catalog.count(*) from cron.job where active";
@@ -324,9 +323,8 @@ async fn import_and_branch(home: &Home, engine: &Arc<Engine>, major: u32) {
         }
         // From 17 on nobody who is the administrator of a branch runs into them.
         if login && policy == Policy::Ddl {
-            let mut config = Config::from_str(&branch.url).expect("a URL");
-            config.user("duramen_admin");
-            let (admin, connection) = config.connect(NoTls).await.expect("the administrator");
+            let url = engine.administrator_url(&leased).await.expect("the administrator's URL").url;
+            let (admin, connection) = tokio_postgres::connect(&url, NoTls).await.expect("the administrator");
             tokio::spawn(connection);
             admin.batch_execute("create table public.made_by_the_administrator (x int)").await.expect("DDL");
         }
