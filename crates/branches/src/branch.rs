@@ -244,7 +244,11 @@ impl Branch {
     async fn first_session(&self) -> Result<Session, EngineError> {
         let first = async {
             let mut session = self.log_in(self.policy.role(), &self.secrets.first).await?;
-            session.simple(&self.give_secret()).await?;
+            let verifier = self.secrets.holder.verifier(HOLDER_ITERATIONS);
+            let statement = format!(
+                "begin read write; select pg_catalog.duramen_give_secret('{verifier}'::pg_catalog.text); commit"
+            );
+            session.simple(&statement).await?;
             Ok(session)
         };
         match first.await {
@@ -283,9 +287,11 @@ impl Branch {
     /// until it is asked for, no secret that was ever shown does.
     pub(crate) async fn admin_url(&self) -> Result<String, EngineError> {
         tokio::task::block_in_place(|| self.start())?;
-        let verifier = self.secrets.admin.verifier(HOLDER_ITERATIONS);
-        let statement = format!("begin read write; alter role {ADMIN} password '{verifier}'; commit");
-        self.administer().await?.simple(&statement).await.map_err(|error| session_failed(&error))?;
+        if self.log_in(ADMIN, &self.secrets.admin).await.is_err() {
+            let verifier = self.secrets.admin.verifier(HOLDER_ITERATIONS);
+            let statement = format!("begin read write; alter role {ADMIN} password '{verifier}'; commit");
+            self.administer().await?.simple(&statement).await.map_err(|error| session_failed(&error))?;
+        }
         Ok(self.url_of(&self.socket_dir.join(ADMIN_DIR), ADMIN, &self.secrets.admin))
     }
 
@@ -297,7 +303,7 @@ impl Branch {
             .inspect(yield_to_daemon)
     }
 
-    /// The statement that makes the branch's secret that of its holders' role, under every policy.
+    /// The statement by which an administrator makes the branch's secret that of its holders' role.
     fn give_secret(&self) -> String {
         format!(
             "begin read write; alter role {} password '{}'; commit",

@@ -20,11 +20,11 @@ use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     path::PathBuf,
     sync::{
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         Arc, Mutex, MutexGuard, PoisonError,
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A loop-backed volume store takes at most this much, unless it is told otherwise.
@@ -92,6 +92,9 @@ pub(crate) struct Shared {
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) journal: Journal,
     pub(crate) marker: Marker,
+    pub(crate) opened: Instant,
+    /// When creates last looked for lost writes, in milliseconds after `opened`.
+    pub(crate) looked_ms: AtomicU64,
     pub(crate) audit: Audit,
     pub(crate) activity: Activity,
     pub(crate) burst: Burst,
@@ -171,6 +174,8 @@ impl Engine {
             runtime,
             journal,
             marker,
+            opened: clock::now(),
+            looked_ms: AtomicU64::new(0),
             audit,
             activity: Activity::new(),
             burst: Burst::new(),

@@ -42,7 +42,7 @@ impl Engine {
         if let Some(name) = &request.name {
             names::check("branch", name)?;
         }
-        if shared.workshop.store.lost_writes().is_some() {
+        if shared.writes_are_due() && shared.workshop.store.lost_writes().is_some() {
             tokio::task::block_in_place(|| shared.check_writes())?;
         }
         let limit = request.wait_ms.map_or(WAIT_DEFAULT, Duration::from_millis).min(WAIT_MAX);

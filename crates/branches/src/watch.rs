@@ -20,6 +20,8 @@ use std::{
 
 /// How often counters and logs are looked at.
 const EVERY: Duration = Duration::from_secs(1);
+/// How long it counts for leases that nothing was lost.
+const FRESH_MS: u64 = 100;
 /// How often the volume store is flushed to hear of what was lost; as often as it commits by itself.
 const FLUSH_EVERY: Duration = Duration::from_secs(300);
 /// The same while blocks are missing below the store, so that writes can be lost for lack of them.
@@ -118,6 +120,15 @@ impl Marker {
 }
 
 impl Shared {
+    /// Whether it is time to look for lost writes again before a lease is given. A hundred creates at once would wait for
+    /// each other in the file system; what is lost in these milliseconds could as well be lost after the lease.
+    pub(crate) fn writes_are_due(&self) -> bool {
+        let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let looked = self.looked_ms.load(Ordering::Relaxed);
+        now.saturating_sub(looked) >= FRESH_MS
+            && self.looked_ms.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
     /// Looks whether the volume store lost writes. If so, every branch is `failed` from now on.
     ///
     /// # Errors

@@ -114,6 +114,16 @@ async fn a_branch_is_entered_with_its_secret_or_not_at_all() {
     let admin = engine.administrator_url("one").await.expect("the branch").url;
     assert_eq!(connects(&config(&admin)).await.as_deref(), Ok("duramen_admin"));
     assert_ne!(secret(&admin), secret(&one.url));
+    // By what sets the secret of a new branch, a holder changes nothing but his own, and that to a verifier.
+    for attempt in [
+        "select pg_catalog.duramen_give_secret('')",
+        "select pg_catalog.duramen_give_secret('mine')",
+        "select pg_catalog.duramen_give_secret(null)",
+    ] {
+        let _ = query(&engine, "one", attempt).await;
+    }
+    assert_eq!(connects(&config(&one.url)).await.as_deref(), Ok("duramen_write"));
+    assert_eq!(connects(&config(&admin)).await.as_deref(), Ok("duramen_admin"));
     let mut by_secret_of_holder = config(&admin);
     by_secret_of_holder.password(secret(&one.url));
     assert_eq!(connects(&by_secret_of_holder).await, Err("28P01".to_owned()));

@@ -364,11 +364,11 @@ impl Importer<'_> {
 
         self.say("making the copy harmless");
         sanitised.extend(sanitise::run(&admin, major).await?);
-        let first = self.give_first_secrets(record, &admin, major).await?;
         let databases = sanitise::databases(&admin, major).await?;
         let (database, database_oid) = serving_database(&admin, major, &database).await?;
         let mut admin_there = admin.clone();
         admin_there.dbname(&database);
+        let first = self.give_first_secrets(record, &admin_there, major).await?;
         // From here on, code of the source may run, as its holders will run it.
         for name in &databases {
             sanitised.extend(sanitise::disable_jobs(&local(&draft.socket_dir, HOLDER, &first, name)).await);

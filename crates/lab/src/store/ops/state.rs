@@ -64,11 +64,11 @@ pub(crate) fn cas(slice: &mut Slice<'_>) -> Result<(), StoreError> {
         let (key, value) = (Key::of(rng.u64(0..cells)), pool.value(&mut rng, VALUE_BYTES));
         let expected = state.read(key.as_str())?.map(|cell| cell.version);
         let version = slice.time(|| state.cas(key.as_str(), expected, value))?;
-        wrong += u64::from(Some(version) != expected.map(|version| version + 1));
+        wrong += u64::from(expected.is_none_or(|before| version <= before));
     }
     slice.end();
     let refused = state.cas(Key::of(0).as_str(), Some(u64::MAX), 1);
     slice.expect(refused.is_err(), || "a cell was swapped although it had another version".to_owned());
-    slice.expect(wrong == 0, || format!("{wrong} swaps did not count on by one"));
+    slice.expect(wrong == 0, || format!("{wrong} swaps did not give a later version"));
     Ok(())
 }
