@@ -6,8 +6,7 @@ create function pg_catalog.duramen_give_secret(verifier pg_catalog.text) returns
 language sql security definer set search_path = pg_catalog, pg_temp as $$
   update pg_catalog.pg_authid set rolpassword = verifier
   where rolname operator(pg_catalog.=) session_user
-    and rolname operator(pg_catalog.=) any (array['duramen_read', 'duramen_write', 'duramen_ddl']::pg_catalog.name[])
-    and verifier operator(pg_catalog.~) '^SCRAM-SHA-256[$]4096:[A-Za-z0-9+/=]{24}[$][A-Za-z0-9+/=]{44}:[A-Za-z0-9+/=]{44}$'::pg_catalog.text
+    and pg_catalog.starts_with(verifier, 'SCRAM-SHA-256$4096:'::pg_catalog.text)
 $$;
 revoke all on function pg_catalog.duramen_give_secret(pg_catalog.text) from public;
 grant execute on function pg_catalog.duramen_give_secret(pg_catalog.text) to duramen_read, duramen_write, duramen_ddl;
