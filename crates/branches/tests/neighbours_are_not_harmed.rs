@@ -8,7 +8,7 @@ use duramen_branches::model::Policy;
 use serde_json::json;
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -88,21 +88,26 @@ async fn a_log_stays_small() {
     engine.close().await.expect("close");
 }
 
-/// A file system in memory, for one test.
-struct SmallDisk(PathBuf);
+/// A file system in memory, for one test. Made before the home that lies in it, so that the home goes first.
+struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    fn at(dir: PathBuf, megabytes: u32) -> SmallDisk {
-        fs::create_dir(&dir).expect("a folder");
+    fn new(megabytes: u32) -> SmallDisk {
+        let dir = tempfile::Builder::new().prefix("dm-disk-").tempdir().expect("a scratch directory");
         let options = format!("size={megabytes}m,mode=0755");
-        run("mount", &["-t", "tmpfs", "-o", &options, "none", &dir.display().to_string()]);
+        run("mount", &["-t", "tmpfs", "-o", &options, "none", &dir.path().display().to_string()]);
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
         SmallDisk(dir)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).output();
+        let _ = Command::new("umount").arg("--lazy").arg(self.path()).output();
     }
 }
 
@@ -136,9 +141,9 @@ async fn a_full_disk_below_the_store_loses_nothing_unnoticed() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
+    let disk = SmallDisk::new(1200);
     let mut home = Home::new();
-    let disk = SmallDisk::at(home.beside("disk"), 1200);
-    home.options.home = disk.0.join("home");
+    home.options.home = disk.path().join("home");
     home.options.volume_size = Some(800 << 20);
     let engine = home.open().await;
     home.add_script(&engine, "create table t (x text);", pool(&[(Policy::ReadWrite, 1)])).await;
@@ -156,7 +161,7 @@ async fn a_full_disk_below_the_store_loses_nothing_unnoticed() {
     assert_eq!(allocated(&file).0, allocated(&file).1, "nothing gave blocks back");
 
     // The rest of the disk is full, and a branch goes on writing: nothing is lost.
-    let filler = disk.0.join("filler");
+    let filler = disk.path().join("filler");
     let _ = Command::new("dd").args(["if=/dev/zero", "bs=1M", &format!("of={}", filler.display())]).output();
     let fill = "insert into t select repeat(md5(i::text), 100) from generate_series(1, 20000) i";
     query(&engine, "b", fill).await.expect("rows");
@@ -211,9 +216,9 @@ async fn a_store_that_would_fill_the_disk_is_not_made() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
+    let disk = SmallDisk::new(700);
     let mut home = Home::with_volumes(duramen_postgres::volume::Choice::Btrfs);
-    let disk = SmallDisk::at(home.beside("disk"), 700);
-    home.options.home = disk.0.join("home");
+    home.options.home = disk.path().join("home");
     home.options.volume_size = Some(600 << 20);
     let error = duramen_branches::Engine::open(home.options.clone()).await.expect_err("no room");
     assert!(error.message.contains("would fill the disk"), "{error}");
