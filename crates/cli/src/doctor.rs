@@ -207,7 +207,7 @@ fn private(home: &Path) -> Line {
         Some(first) => {
             let detail =
                 format!("others can read or enter {} paths, such as {}", exposed.len(), first.display());
-            let fix = format!("duramen --home {} serve (mends it when it starts)", home.display());
+            let fix = format!("duramen --home {} serve (closes them when it starts)", home.display());
             Line::degraded(WHAT, detail, fix)
         }
     }

@@ -57,7 +57,7 @@ pub fn autoresearch(text: &str, file: &str) -> Result<Vec<Event>, ImportError> {
         if line.len() > LINE_BYTES_MAX {
             return Err(wrong(format!("it is longer than {LINE_BYTES_MAX} bytes")));
         }
-        let row = object(line).map_err(|error| wrong(format!("it is no JSON object ({error})")))?;
+        let row = object(line).map_err(|error| wrong(format!("it is not a JSON object ({error})")))?;
         match row.get("type").and_then(Value::as_str) {
             Some("config") => {
                 let name = row.get("metricName").and_then(Value::as_str).map(str::trim);

@@ -99,14 +99,14 @@ fn x5_a_row_has_one_value_of_a_figure() {
 #[test]
 fn what_is_no_log_is_refused_with_its_line() {
     let cases = [
-        ("{\"status\":\"keep\",\"metric\":1}\nplain text\n", 2, "no JSON object"),
-        ("[1,2]\n", 1, "no JSON object"),
-        ("{\"status\":\"keep\",\"metric\":1e999}\n", 1, "no JSON object"),
+        ("{\"status\":\"keep\",\"metric\":1}\nplain text\n", 2, "not a JSON object"),
+        ("[1,2]\n", 1, "not a JSON object"),
+        ("{\"status\":\"keep\",\"metric\":1e999}\n", 1, "not a JSON object"),
         ("{\"run\":1,\"metric\":1}\n", 1, "no `status`"),
         ("\n\n{\"status\":\"keep\",\"metric\":\"fast\"}\n", 3, "no number"),
         ("{\"status\":\"keep\",\"metric\":1,\"metrics\":[1]}\n", 1, "no object"),
         ("{\"status\":\"keep\",\"metric\":1}{}\n", 1, "something follows"),
-        ("{\"status\":\"keep\",\"metric\":1}\n{\"status\":\"keep\",\"met", 2, "no JSON object"),
+        ("{\"status\":\"keep\",\"metric\":1}\n{\"status\":\"keep\",\"met", 2, "not a JSON object"),
     ];
     for (text, wanted_line, wanted) in cases {
         match autoresearch(text, "log.jsonl") {

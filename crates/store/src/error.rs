@@ -119,8 +119,8 @@ pub enum StoreError {
     /// A vector is not allowed.
     #[error(transparent)]
     Vector(#[from] VectorError),
-    /// The folder holds something that is no store. Nothing in it was touched.
-    #[error("{} is no store: it holds {found:?}; nothing in it was touched: name an empty folder, or that of a store", path.display())]
+    /// The folder holds something other than a store. Nothing in it was touched.
+    #[error("{} is not a store: it holds {found:?}; nothing in it was changed; name an empty folder or an existing store", path.display())]
     Foreign {
         /// The folder.
         path: PathBuf,

@@ -7,7 +7,7 @@ use std::fmt;
 /// The first JSON value of a text, and how many bytes of it that took.
 ///
 /// # Errors
-/// When it is no JSON, or an object in it has a key twice; the error names both values.
+/// When the text is not JSON, or an object in it repeats a key; the error names both values.
 pub(crate) fn strict(text: &str) -> (Result<Value, serde_json::Error>, usize) {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Strict>();
     let first = values.next();

@@ -115,7 +115,7 @@ impl FjallNodeStore {
             }
             create(path)?;
         }
-        let was_torn = mend(path)?;
+        let was_torn = cut_torn_journal(path)?;
         let (db, nodes, meta) = open_database(path, read_only)?;
         let reclaimer = (!read_only).then(|| Reclaimer::start(db.clone(), nodes.clone())).transpose()?;
         Ok(Self {
@@ -293,7 +293,7 @@ impl Drop for FjallNodeStore {
 }
 
 /// Cuts a torn batch off the end of the engine's journal, and returns whether there was one.
-fn mend(path: &Path) -> Result<bool, NodeStoreError> {
+fn cut_torn_journal(path: &Path) -> Result<bool, NodeStoreError> {
     let cut = torn::cut(path)?.map_err(|damage| {
         let torn::Damage { journal, at, reason } = damage;
         NodeStoreError::Damaged(format!("{} at byte {at}: {reason}", journal.display()))
