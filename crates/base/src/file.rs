@@ -1,0 +1,163 @@
+//! Replacing a file so that a crash leaves the old one or the new one, whole.
+
+use crate::entropy;
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Writes under another name in the same folder, syncs, renames, and syncs the folder, without which the new name
+/// may be lost although its content was kept (fsync(2), notes). The file has exactly the permissions `mode`.
+///
+/// # Errors
+/// The operating system's answer. Before the new name is given, the old file is untouched; an error of the folder's sync
+/// comes after.
+///
+/// # Examples
+/// ```
+/// let dir = tempfile::tempdir()?;
+/// let path = dir.path().join("state.json");
+/// duramen_base::file::replace(&path, b"{}", 0o600)?;
+/// assert_eq!(std::fs::read(&path)?, b"{}");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    replace_with(path, bytes, mode, |_| Ok(()))
+}
+
+/// As [`replace`]; the new file is prepared, for instance given to another user, before it has the name.
+///
+/// # Errors
+/// As [`replace`], and those of `prepare`.
+pub fn replace_with(
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    prepare: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    place(path, bytes, mode, prepare, |fresh| fs::rename(fresh, path))
+}
+
+/// As [`replace`], but what has the name already stays as it is.
+///
+/// # Errors
+/// [`io::ErrorKind::AlreadyExists`] if something has the name, else as [`replace`].
+pub fn create(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    place(
+        path,
+        bytes,
+        mode,
+        |_| Ok(()),
+        |fresh| {
+            fs::hard_link(fresh, path)?;
+            fs::remove_file(fresh)
+        },
+    )
+}
+
+/// Makes the names in the folder of a file durable.
+///
+/// # Errors
+/// The operating system's answer.
+pub fn sync_folder_of(path: &Path) -> io::Result<()> {
+    sync_folder(folder_of(path))
+}
+
+/// Makes the names in a folder durable.
+///
+/// # Errors
+/// The operating system's answer.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn place(
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    prepare: impl FnOnce(&File) -> io::Result<()>,
+    name: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let fresh = fresh_name(path)?;
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+        file.write_all(bytes)?;
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        prepare(&file)?;
+        file.sync_all()
+    };
+    write().and_then(|()| name(&fresh)).inspect_err(|_| {
+        let _ = fs::remove_file(&fresh);
+    })?;
+    sync_folder_of(path)
+}
+
+/// A hidden name beside the file that no other writer chooses.
+fn fresh_name(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut fresh = OsString::from(".");
+    fresh.push(name);
+    fresh.push(format!(".{}", entropy::token(8)));
+    Ok(path.with_file_name(fresh))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<OsString> {
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn a_file_is_replaced_with_its_mode_and_nothing_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        for (text, mode) in [("one", 0o644), ("two", 0o600)] {
+            replace(&path, text.as_bytes(), mode).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+        }
+        assert_eq!(names(dir.path()), ["a"]);
+    }
+
+    #[test]
+    fn what_has_the_name_is_not_replaced_by_create() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        create(&path, b"one", 0o600).unwrap();
+        assert_eq!(create(&path, b"two", 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(names(dir.path()), ["a"]);
+    }
+
+    #[test]
+    fn an_error_leaves_the_old_file_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("folder");
+        fs::create_dir_all(path.join("full")).unwrap();
+        assert!(replace(&path, b"text", 0o600).is_err());
+        assert!(replace(&dir.path().join("missing/a"), b"text", 0o600).is_err());
+        assert!(replace(Path::new("/"), b"text", 0o600).is_err());
+        assert_eq!(names(dir.path()), ["folder"]);
+    }
+
+    /// A link is replaced as a name, and what it points to stays.
+    #[test]
+    fn links_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, target) = (dir.path().join("a"), dir.path().join("target"));
+        fs::write(&target, "kept").unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        replace(&path, b"text", 0o600).unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "kept");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    }
+}
