@@ -1,17 +1,17 @@
 //! Loading many sorted pairs at once: a tree is built beside the branch's and takes its place, durable.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use duramen_tree::{BulkBuilder, KeyRange, Tree, TreeError};
 
-use crate::branch::{Branch, Slot};
-use crate::checkpoint::Grave;
-use crate::engine::{record, Engine};
+use crate::branch::Branch;
+use crate::engine::{CheckpointGuard, Engine};
 use crate::error::StoreError;
+use crate::garbage::Tombstone;
 use crate::keys::{self, Primitive};
 use crate::names::{check_key, check_space};
-use crate::store::Snapshot;
+use crate::record;
+use crate::snapshot::Snapshot;
 use crate::value::{check_encoded, Encode};
 
 /// Versions that a load takes at a time. What it does not use is left out for good.
@@ -20,7 +20,7 @@ pub(crate) const VERSIONS: u32 = 1 << 20;
 impl Branch {
     /// Loads pairs in the order of their keys into a space, replacing those that are there; all of them or none.
     /// They are durable when it returns, whatever the level, without having gone through the log. It is meant for an
-    /// empty branch: what the branch holds is written again. Other writers wait while the result is put in place.
+    /// empty branch: what the branch holds is rewritten. Other writers wait while the result is put in place.
     /// While it runs there is no checkpoint, so `pairs` must not ask for one.
     ///
     /// ```
@@ -42,22 +42,23 @@ impl Branch {
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64, StoreError> {
         check_space(space)?;
-        self.engine.check_writable()?;
-        let _guard = self.engine.lock_checkpoints()?;
+        let engine = self.engine();
+        engine.check_writable()?;
+        let guard = engine.lock_checkpoints()?;
         // What others wrote is stored first, so that little is left to do while they wait at the end.
-        self.engine.checkpoint_locked(false)?;
+        engine.checkpoint_locked(&guard, false)?;
         let snapshot = self.snapshot()?;
-        let mut builder = BulkBuilder::new(&self.engine.forest);
-        let mut load = Load { engine: &self.engine, space, next: 0, end: 0, rows: 0 };
+        let mut builder = BulkBuilder::new(engine.forest());
+        let mut load = Load { engine, space, next: 0, end: 0, rows: 0 };
         match load.run(&mut builder, &snapshot, pairs.into_iter()) {
             Ok(()) => {
                 let rows = load.rows;
-                let tree = builder.finish().map_err(|error| self.engine.poisoned_by(error))?;
-                self.engine.install(self, snapshot, tree)?;
+                let tree = builder.finish().map_err(|error| engine.poison(error))?;
+                engine.install(&guard, self, snapshot, tree)?;
                 Ok(rows)
             }
             Err(error) => {
-                self.engine.give_up_nodes(builder.abandon());
+                engine.free_nodes(builder.abandon());
                 Err(error)
             }
         }
@@ -87,7 +88,7 @@ impl Load<'_> {
         let mut pending = self.take(&mut pairs, &prefix, &mut key, &mut value)?;
         let mut failed = None;
         if !old.tree().is_empty() {
-            old.tree().scan(&self.engine.forest, &KeyRange::all(), |entry| {
+            old.tree().scan(self.engine.forest(), &KeyRange::all(), |entry| {
                 while pending && key.as_slice() < entry.key {
                     let step = self.push(builder, &key, &value).and_then(|()| {
                         pending = self.take(&mut pairs, &prefix, &mut key, &mut value)?;
@@ -156,48 +157,43 @@ impl Load<'_> {
 impl Engine {
     /// Takes versions that no other write will have. Returns the first that is not taken.
     pub(crate) fn reserve_versions(&self, count: u32) -> Result<u64, StoreError> {
-        let mut writer = self.writer.lock();
+        let mut writer = self.lock_writer();
         self.check_poison()?;
-        let mut version = writer.version;
-        self.append(&mut version, &[record::RESERVE], count)?;
-        writer.version = version;
-        Ok(version + 1)
+        self.append(&mut writer, &[record::RESERVE], count)?;
+        Ok(writer.version() + 1)
     }
 
     /// Puts a loaded tree in the place of a branch's, and makes it durable before anybody can build on it.
-    pub(crate) fn install(&self, branch: &Branch, snapshot: Snapshot, tree: Tree) -> Result<(), StoreError> {
-        let mut writer = self.writer.lock();
+    pub(crate) fn install(
+        &self,
+        guard: &CheckpointGuard<'_>,
+        branch: &Branch,
+        snapshot: Snapshot,
+        tree: Tree,
+    ) -> Result<(), StoreError> {
+        let mut writer = self.lock_writer();
         let state = &branch.state;
         let unchanged =
-            state.check_alive().and_then(|()| Ok(state.tree(&self.forest)?.same(snapshot.tree())));
-        if let Err(error) = unchanged.and_then(|same| {
-            let key = format!("branch {}", state.name);
-            if same {
-                Ok(())
-            } else {
-                Err(StoreError::TransactionConflict { key })
-            }
-        }) {
+            state.check_alive().and_then(|()| Ok(state.tree(self.forest())?.same(snapshot.tree())));
+        let refused = match unchanged {
+            Ok(true) => None,
+            Ok(false) => Some(StoreError::TransactionConflict { key: format!("branch {}", state.name()) }),
+            Err(error) => Some(error),
+        };
+        if let Some(error) = refused {
             drop(writer);
-            let mut ids = Vec::new();
-            tree.ids_from(&self.forest, 0, &mut |id| ids.push(id))?;
-            self.give_up_nodes(ids);
+            self.free_tree(&tree)?;
             return Err(error);
         }
         drop(snapshot);
         // What a base or a child may hold is not this branch's alone to give back.
         let (low, origin) = {
-            let meta = state.meta.lock();
+            let meta = state.meta();
             (meta.fork_mark, meta.origin_mark)
         };
-        let high = self.registry.read().children_mark(state.id).max(origin);
-        let old = std::mem::replace(&mut *state.slot_mut(), Slot::Open(tree));
-        self.lay_to_rest(&mut writer, Grave { slot: old, low, high });
-        self.checkpoint_within(&mut writer)
-    }
-
-    /// Has nodes deleted that were stored for nothing.
-    pub(crate) fn give_up_nodes(&self, ids: Vec<duramen_tree::NodeId>) {
-        self.writer.lock().garbage.free.push_back((Arc::new(()), ids));
+        let high = self.registry().children_mark(state.id()).max(origin);
+        let slot = state.replace(tree, &writer);
+        self.retire(&mut writer, Tombstone { slot, low, high });
+        self.checkpoint_within(guard, &mut writer)
     }
 }

@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use duramen_tree::{Change, KeyRange, Tree};
 use serde::Serialize;
 
+use crate::display::{display_key, display_value};
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::keys::{self, Primitive};
 use crate::kv::end_of;
 use crate::names::check_space;
-use crate::shown::{shown_key, shown_value};
 use crate::store::Store;
 
 /// Where a range of a tree begins, and where it ends if it does.
@@ -97,17 +97,17 @@ impl RawChange<'_> {
     }
 
     /// The key as people read it; none for what a primitive keeps for itself, such as an index.
-    pub fn shown_key(&self) -> Option<String> {
-        shown_key(self.primitive, self.key)
+    pub fn display_key(&self) -> Option<String> {
+        display_key(self.primitive, self.key)
     }
 
     /// The difference as people read it; none for what a primitive keeps for itself.
     pub fn entry(&self) -> Option<DiffEntry> {
-        let value = |bytes: Option<&[u8]>| bytes.map(|bytes| shown_value(self.primitive, bytes));
+        let value = |bytes: Option<&[u8]>| bytes.map(|bytes| display_value(self.primitive, bytes));
         Some(DiffEntry {
             primitive: self.primitive,
             space: self.space.to_owned(),
-            key: self.shown_key()?,
+            key: self.display_key()?,
             change: self.kind(),
             left: value(self.left),
             right: value(self.right),
@@ -160,7 +160,7 @@ pub(crate) fn collect(
 ) -> Result<Diff, StoreError> {
     let mut diff = Diff::default();
     differ(&mut |change| {
-        if change.shown_key().is_none() {
+        if change.display_key().is_none() {
             return ControlFlow::Continue(());
         }
         match change.kind() {
@@ -238,10 +238,10 @@ pub(crate) fn diff_trees(
             stopped = flow.is_break();
             flow
         };
-        if engine.gave_versions() {
-            left.diff(&engine.forest, right, &range, visit)?;
+        if engine.has_unique_versions() {
+            left.diff(engine.forest(), right, &range, visit)?;
         } else {
-            left.diff_by_value(&engine.forest, right, &range, visit)?;
+            left.diff_by_value(engine.forest(), right, &range, visit)?;
         }
         if stopped {
             break;

@@ -51,7 +51,7 @@ impl fmt::Display for Durability {
 
 /// A text that names no level of durability.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no level of durability: use memory, buffered or strict")]
+#[error("{0:?} is not a level of durability: use memory, buffered or strict")]
 pub struct UnknownDurability(pub String);
 
 impl FromStr for Durability {

@@ -176,7 +176,7 @@ pub enum StoreError {
     },
     /// After a failed write nothing more is written.
     #[error(
-        "the store takes no more writes since an error: {first}; close it, mend the cause, and open it again"
+        "the store takes no more writes since an error: {first}; close it, fix the cause, and open it again"
     )]
     Poisoned {
         /// The first error.

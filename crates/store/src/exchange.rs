@@ -3,41 +3,29 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use duramen_measure::clock;
-use duramen_tree::{BulkBuilder, KeyRange, NodeCopy, NodeId, NodeStore, StoredRoot, Tree, TreeError};
+use duramen_base::clock;
+use duramen_tree::{BulkBuilder, KeyRange, NodeStore, Tree};
 
-use crate::branch::{BranchState, Meta, Slot};
+use crate::access::Access;
+use crate::branch_state::{BranchState, Meta};
 use crate::bulk::VERSIONS;
 use crate::diff::{collect, diff_trees, Diff, Part, RawChange};
-use crate::engine::Engine;
+use crate::engine::{CheckpointGuard, Engine};
 use crate::error::StoreError;
 use crate::keys;
 use crate::names::check_space;
 use crate::options::Options;
-use crate::scope::Scope;
-use crate::store::{Snapshot, Store};
+use crate::slot::Slot;
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+use crate::stored_branch::StoredBranch;
 
 /// Rows of another store that are compared at a time, at most, and their bytes.
 const PAGE_ROWS: usize = 1024;
 const PAGE_BYTES: usize = 1 << 20;
 
-/// Rows between two calls that tell of progress.
-const TOLD_ROWS: u64 = 1 << 14;
-
-/// A branch whose nodes were copied to a place outside of any store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredBranch {
-    /// What it is called.
-    pub name: String,
-    /// Where its tree begins in that place.
-    pub root: StoredRoot,
-    /// An id above those of all its nodes.
-    pub next_node: NodeId,
-    /// The last version that it has.
-    pub version: u64,
-    /// When it was copied, in milliseconds since 1970 (UTC).
-    pub created_ms: i64,
-}
+/// Rows between two reports of progress.
+const PROGRESS_ROWS: u64 = 1 << 14;
 
 impl Store {
     /// Opens branches for reading where their nodes lie, without a folder: everything that reads works on them, and
@@ -55,7 +43,7 @@ impl Store {
 
     /// Makes a branch that has everything that a snapshot of any store has, all of it or nothing. A branch of that name
     /// may be there if it is empty. It is durable when this returns, whatever the level; what is written meanwhile takes
-    /// no memory but a path of nodes. `progress` is told how many entries are done. Returns the number of entries.
+    /// no memory but a path of nodes. `progress` is given the number of entries that are done. Returns the number of entries.
     ///
     /// ```
     /// use duramen_store::{Scope, Store};
@@ -75,25 +63,25 @@ impl Store {
         from: &Snapshot,
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64, StoreError> {
-        let engine = self.shared();
+        let engine = self.engine();
         engine.check_writable()?;
-        let _guard = engine.lock_checkpoints()?;
+        let guard = engine.lock_checkpoints()?;
         let empty = self.check_free_or_empty(name)?;
         // What others wrote is stored first, so that little is left to do while they wait at the end.
-        engine.checkpoint_locked(false)?;
-        let mut builder = BulkBuilder::new(&engine.forest);
+        engine.checkpoint_locked(&guard, false)?;
+        let mut builder = BulkBuilder::new(engine.forest());
         match fill(engine, &mut builder, from, progress) {
             Ok(rows) => {
-                let tree = builder.finish().map_err(|error| engine.poisoned_by(error))?;
+                let tree = builder.finish().map_err(|error| engine.poison(error))?;
                 match empty {
-                    Some(old) => engine.install(&self.branch(name)?, old, tree)?,
-                    None => engine.install_new(name, tree)?,
+                    Some(old) => engine.install(&guard, &self.branch(name)?, old, tree)?,
+                    None => engine.install_new(&guard, name, tree)?,
                 }
                 progress(rows);
                 Ok(rows)
             }
             Err(error) => {
-                engine.give_up_nodes(builder.abandon());
+                engine.free_nodes(builder.abandon());
                 Err(error)
             }
         }
@@ -101,15 +89,15 @@ impl Store {
 
     /// The empty branch of that name as it is now, if there is one.
     fn check_free_or_empty(&self, name: &str) -> Result<Option<Snapshot>, StoreError> {
-        let found = self.shared().registry.read().check_free(name);
-        if !matches!(found, Err(StoreError::BranchExists { .. })) {
-            return found.map(|()| None);
+        let engine = self.engine();
+        if !engine.registry().has(name) {
+            return engine.registry().check_free(name).map(|()| None);
         }
         let old = self.branch(name)?.snapshot()?;
         if old.tree().is_empty() {
             return Ok(Some(old));
         }
-        found.map(|()| None)
+        Err(StoreError::BranchExists { name: name.to_owned() })
     }
 }
 
@@ -134,7 +122,7 @@ fn fill(
         builder.push(key, next, value)?;
         next += 1;
         rows += 1;
-        if rows.is_multiple_of(TOLD_ROWS) {
+        if rows.is_multiple_of(PROGRESS_ROWS) {
             progress(rows);
         }
         Ok(())
@@ -153,54 +141,26 @@ fn fill(
 
 impl Engine {
     /// Puts a tree that was built into the registry, as a branch of its own, and makes both durable in one step: no log
-    /// tells of the branch before the manifest has it.
-    fn install_new(&self, name: &str, tree: Tree) -> Result<(), StoreError> {
-        let mut writer = self.writer.lock();
-        let taken = self.check_poison().and_then(|()| self.registry.read().check_free(name));
-        if let Err(error) = taken {
+    /// has a record of the branch before the manifest has it.
+    fn install_new(&self, guard: &CheckpointGuard<'_>, name: &str, tree: Tree) -> Result<(), StoreError> {
+        let mut writer = self.lock_writer();
+        let free = self.check_poison().and_then(|()| self.registry().check_free(name));
+        if let Err(error) = free {
             drop(writer);
-            let mut ids = Vec::new();
-            tree.ids_from(&self.forest, 0, &mut |id| ids.push(id))?;
-            self.give_up_nodes(ids);
+            self.free_tree(&tree)?;
             return Err(error);
         }
         {
-            let mut registry = self.registry.write();
-            let id = registry.next_id;
+            let mut registry = self.registry_mut(&writer);
+            let id = registry.next_id();
             let meta = Meta::root(clock::unix_ms());
             registry.add(BranchState::new(id, name.to_owned(), Slot::Open(tree), meta));
         }
-        self.checkpoint_within(&mut writer)
+        self.checkpoint_within(guard, &mut writer)
     }
 }
 
 impl Snapshot {
-    /// Entries in it. Events count twice, because they are indexed by type, and collections have one of their own.
-    pub fn entries(&self) -> u64 {
-        self.tree().len()
-    }
-
-    /// Bytes of all its keys and values.
-    pub fn bytes(&self) -> u64 {
-        self.tree().bytes()
-    }
-
-    /// The version of the last write in its store when this is asked.
-    pub fn version(&self) -> u64 {
-        self.engine().last_version()
-    }
-
-    /// Copies its nodes to another place: see [`Tree::copy_nodes`]. The store goes on meanwhile.
-    ///
-    /// # Errors
-    /// When a node cannot be read or is damaged, and what `copy` returned.
-    pub fn copy_nodes<E: From<TreeError>>(
-        &self,
-        copy: &mut dyn NodeCopy<Error = E>,
-    ) -> Result<StoredRoot, E> {
-        self.tree().copy_nodes(&self.engine().forest, copy)
-    }
-
     /// What differs between two snapshots, the first `limit` of it with values. Of one store, it costs what was written
     /// to either since they parted; of different stores, all of both is read.
     ///

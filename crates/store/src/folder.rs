@@ -7,7 +7,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::{flock, FlockOperation, OFlags};
+use duramen_base::lock::{FileLock, LockError};
+use rustix::fs::OFlags;
 
 use crate::error::StoreError;
 
@@ -112,7 +113,7 @@ fn lock_text(path: &Path) -> io::Result<String> {
 
 /// The lock on a store's folder, held as long as this is there.
 pub(crate) struct FolderLock {
-    file: File,
+    file: FileLock,
     writes: bool,
 }
 
@@ -130,18 +131,21 @@ impl FolderLock {
             Err(error) if read_only && error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(StoreError::io("open the lock", &name))?,
         };
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let text = lock_text(&name).unwrap_or_default();
-            let pid = text.split_whitespace().next().and_then(|pid| pid.parse().ok());
-            return Err(StoreError::Locked { path: path.to_owned(), pid });
-        }
+        let file = FileLock::exclusive(file).map_err(|error| match error {
+            LockError::Held => {
+                let text = lock_text(&name).unwrap_or_default();
+                let pid = text.split_whitespace().next().and_then(|pid| pid.parse().ok());
+                StoreError::Locked { path: path.to_owned(), pid }
+            }
+            LockError::Io(_, error) => StoreError::io("lock", &name)(error),
+        })?;
         let lock = Self { file, writes: !read_only };
         if lock.writes {
-            let mut file = &lock.file;
-            let told = file
+            let mut file = &*lock.file;
+            let written = file
                 .set_len(0)
                 .and_then(|()| file.write_all(format!("{} {LOCK_MARK}\n", std::process::id()).as_bytes()));
-            told.map_err(StoreError::io("write the lock", &name))?;
+            written.map_err(StoreError::io("write the lock", &name))?;
         }
         Ok(Some(lock))
     }
@@ -153,16 +157,10 @@ impl Drop for FolderLock {
             // Best effort: a stale pid in a file that nobody has locked misleads no program.
             let _ = self.file.set_len(0);
         }
-        // Closing the file would not do: a process that is just being started holds a copy of it until it runs its
-        // own program, and the lock with it.
-        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
-/// Makes the names in a folder durable.
-pub(crate) fn sync(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
+pub(crate) use duramen_base::file::sync_folder as sync;
 
 /// Makes a folder, with those above it that are missing, and makes their names durable.
 pub(crate) fn make(path: &Path) -> io::Result<()> {

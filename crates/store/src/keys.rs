@@ -57,7 +57,7 @@ impl std::str::FromStr for Primitive {
         Self::ALL
             .into_iter()
             .find(|primitive| primitive.name() == text)
-            .ok_or_else(|| format!("{text:?} is no kind of data: use kv, state, event, json or vector"))
+            .ok_or_else(|| format!("{text:?} is not a kind of data: use kv, state, event, json or vector"))
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn split(key: &[u8]) -> Option<(Primitive, &str, &[u8])> {
 }
 
 /// A key of the tree as messages show it: `kv default/user:1`.
-pub(crate) fn shown(key: &[u8]) -> String {
+pub(crate) fn display(key: &[u8]) -> String {
     match split(key) {
         Some((primitive, space, rest)) => format!("{primitive} {space}/{}", rest.escape_ascii()),
         None => key.escape_ascii().to_string(),

@@ -4,10 +4,10 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 
 use duramen_tree::KeyRange;
 
+use crate::access::{Access, Space};
 use crate::error::StoreError;
 use crate::keys::{self, Primitive};
 use crate::names::check_key;
-use crate::scope::{Scope, Space};
 use crate::value::{check_encoded, Encode, Value, ValueRef};
 
 /// A key with its value.
@@ -42,7 +42,7 @@ pub struct Kv<'s, S> {
     space: Space<'s, S>,
 }
 
-impl<'s, S: Scope> Kv<'s, S> {
+impl<'s, S: Access> Kv<'s, S> {
     pub(crate) fn new(space: Space<'s, S>) -> Self {
         Self { space }
     }
@@ -214,7 +214,7 @@ impl<'s, S: Scope> Kv<'s, S> {
                 match (key, ValueRef::decode(value)) {
                     (Ok(key), Ok(value)) => row(key, value),
                     (Err(_), _) => {
-                        failed = Some(StoreError::Damaged("a key is no text".into()));
+                        failed = Some(StoreError::Damaged("a key is not text".into()));
                         ControlFlow::Break(())
                     }
                     (_, Err(error)) => {
@@ -293,7 +293,7 @@ pub(crate) fn end_of(prefix: &[u8]) -> Vec<u8> {
     KeyRange::end_of_prefix(prefix).unwrap_or_else(|| vec![u8::MAX])
 }
 
-pub(crate) fn list_keys<S: Scope>(
+pub(crate) fn list_keys<S: Access>(
     space: &Space<'_, S>,
     primitive: Primitive,
     prefix: &str,
@@ -323,12 +323,12 @@ pub(crate) fn list_keys<S: Scope>(
         })
     })?;
     if damaged {
-        return Err(StoreError::Damaged("a key is no text".into()));
+        return Err(StoreError::Damaged("a key is not text".into()));
     }
     Ok(Page { items, next })
 }
 
-pub(crate) fn count_keys<S: Scope>(
+pub(crate) fn count_keys<S: Access>(
     space: &Space<'_, S>,
     primitive: Primitive,
     prefix: &str,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 
 use crate::branches::BranchOp;
 use crate::durability::Durability;
@@ -30,19 +30,10 @@ fn run(weak: &Weak<Engine>) {
     let mut naps = 0_u32;
     loop {
         let Some(engine) = weak.upgrade() else { return };
-        let (checkpoint, trash) = {
-            let mut requests = engine.requests.lock();
-            if !requests.stop && !requests.checkpoint && requests.trash.is_empty() {
-                engine.wake.wait_for(&mut requests, NAP);
-            }
-            if requests.stop {
-                return;
-            }
-            (std::mem::take(&mut requests.checkpoint), std::mem::take(&mut requests.trash))
-        };
-        drop(trash);
-        let excess = engine.forest.excess() > 0;
-        if checkpoint {
+        let Some(asked) = engine.requests().wait(NAP) else { return };
+        drop(asked.trash);
+        let excess = engine.forest().excess() > 0;
+        if asked.checkpoint {
             checkpoint_or_warn(&engine);
         }
         if excess {
@@ -57,9 +48,8 @@ fn run(weak: &Weak<Engine>) {
 
 fn checkpoint_or_warn(engine: &Engine) {
     if engine.check_writable().is_ok() {
-        match engine.try_checkpoint() {
-            Ok(_) => {}
-            Err(error) => tracing::error!(%error, "a checkpoint failed"),
+        if let Err(error) = engine.try_checkpoint() {
+            log::error!("a checkpoint failed: {error}");
         }
     }
 }
@@ -69,7 +59,7 @@ fn make_room(engine: &Engine) {
     for round in 0..3 {
         // The first pass clears the marks of what was read, the second takes what was not read since.
         evict_pass(engine);
-        if engine.forest.excess() == 0 {
+        if engine.forest().excess() == 0 {
             return;
         }
         if round == 1 {
@@ -79,14 +69,14 @@ fn make_room(engine: &Engine) {
 }
 
 fn evict_pass(engine: &Engine) {
-    let branches: Vec<_> = engine.registry.read().by_id.values().cloned().collect();
+    let branches: Vec<_> = engine.registry().iter().cloned().collect();
     for tree in branches.iter().flat_map(|branch| branch.open_trees()) {
         let mut from = Vec::new();
         loop {
-            if engine.forest.excess() == 0 {
+            if engine.forest().excess() == 0 {
                 return;
             }
-            let (_, next) = tree.evict(&engine.forest, &from, EVICT_LOOKS);
+            let (_, next) = tree.evict(engine.forest(), &from, EVICT_LOOKS);
             match next {
                 Some(next) if next > from => from = next,
                 _ => break,
@@ -100,18 +90,17 @@ fn expire(engine: &Engine) {
         return;
     }
     let now = clock::unix_ms();
-    let branches: Vec<_> = engine.registry.read().by_id.values().cloned().collect();
+    let branches: Vec<_> = engine.registry().iter().cloned().collect();
     for branch in branches.into_iter().filter(|branch| branch.has_expired(now)) {
-        let deleted = engine.change_branches(Durability::Buffered, |registry| {
-            let state = registry.get(branch.id)?;
-            if !state.has_expired(now) {
-                return Err(StoreError::BranchExists { name: state.name.clone() });
-            }
-            Ok((BranchOp::Delete { id: state.id }, ()))
+        let deleted = engine.change_branches_if(Durability::Buffered, |registry| {
+            // It may have been deleted, or given more time, since it was looked at.
+            let state = registry.find(branch.id()).filter(|state| state.has_expired(now));
+            Ok(state.map(|state| BranchOp::Delete { id: state.id() }))
         });
         match deleted {
-            Ok(()) => tracing::info!(branch = branch.name, "a branch came to the end of its time"),
-            Err(error) => tracing::warn!(branch = branch.name, %error, "an expired branch stays"),
+            Ok(false) => {}
+            Ok(true) => log::info!("a branch came to the end of its time: branch {}", branch.name()),
+            Err(error) => log::warn!("an expired branch stays: branch {}, {error}", branch.name()),
         }
     }
 }

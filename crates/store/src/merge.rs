@@ -10,17 +10,23 @@ use std::ops::ControlFlow;
 use duramen_tree::{KeyRange, MergeItem, Tree};
 use serde::Serialize;
 
-use crate::branch::{BranchState, Slot};
+use crate::access::{Access, Edit};
+use crate::branch_state::BranchState;
 use crate::diff::Part;
-use crate::engine::{record, Draft, Engine, Registry};
+use crate::display::{display_key, display_value};
+use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::event;
 use crate::json::{three_way, Json, ThreeWay};
 use crate::keys::{self, Primitive};
-use crate::shown::{shown_key, shown_value};
+use crate::overlay::Draft;
+use crate::record;
+use crate::slot::Slot;
+use crate::snapshot::Snapshot;
 use crate::state;
-use crate::store::{Snapshot, Store};
+use crate::store::Store;
 use crate::value::{check_encoded, Encode, Value};
+use crate::writer::Writer;
 
 /// How often a merge is computed anew because one of its branches was written meanwhile. The last time, writers wait,
 /// unless a resolver is asked: that is the program's code, and may want to write.
@@ -151,15 +157,15 @@ impl Store {
         target: &str,
         mut options: MergeOptions<'_>,
     ) -> Result<MergeReport, StoreError> {
-        let engine = self.shared();
+        let engine = self.engine();
         let (source, target) = (self.branch(source)?.state, self.branch(target)?.state);
-        if source.id == target.id {
+        if source.id() == target.id() {
             let reason = "a branch cannot be merged into itself".to_owned();
             return Err(StoreError::InvalidInput { what: "a merge", reason });
         }
         for attempt in 1..=ATTEMPTS {
             let hold = attempt == ATTEMPTS && options.resolver.is_none() && !options.dry_run;
-            let mut held = hold.then(|| engine.writer.lock());
+            let mut held = hold.then(|| engine.lock_writer());
             let trees = engine.merge_trees(&source, &target)?;
             let plan = plan(engine, &trees, &mut options)?;
             if options.dry_run {
@@ -176,48 +182,44 @@ impl Store {
             }
             let mut writer = match held.take() {
                 Some(writer) => writer,
-                None => engine.writer.lock(),
+                None => engine.lock_writer(),
             };
             source.check_alive()?;
             target.check_alive()?;
-            let unchanged = source.tree(&engine.forest)?.same(trees.theirs.tree())
-                && target.tree(&engine.forest)?.same(trees.ours.tree());
+            let unchanged = source.tree(engine.forest())?.same(trees.theirs.tree())
+                && target.tree(engine.forest())?.same(trees.ours.tree());
             if !unchanged {
                 continue;
             }
             let whole = options.part.is_all();
-            writer.batch.begin(|header| {
-                if whole {
-                    header.push(record::MERGE);
-                    header.extend_from_slice(&source.id.to_le_bytes());
-                } else {
-                    header.push(record::WRITES);
-                }
-                header.extend_from_slice(&target.id.to_le_bytes());
-            });
+            if whole {
+                writer.batch_mut().begin(|header| record::merge_header(header, source.id(), target.id()));
+            } else {
+                writer.begin_writes(target.id());
+            }
             let mut report = plan.report;
             {
-                let tree = target.tree(&engine.forest)?;
+                let tree = target.tree(engine.forest())?;
                 let floor = tree.floor();
-                let mut draft =
-                    Draft { forest: &engine.forest, tree: &tree, floor, batch: &mut writer.batch };
+                let (forest, batch) = (engine.forest(), writer.batch_mut());
+                let mut draft = Draft { forest, tree: &tree, floor, batch };
                 write(&mut draft, plan.writes, &plan.events)?;
             }
             let noted = whole && !report.conflicts.is_empty();
-            if writer.batch.is_empty() && !noted {
+            if writer.batch().is_empty() && !noted {
                 return Ok(report);
             }
-            let version = if writer.batch.is_empty() {
+            let version = if writer.batch().is_empty() {
                 // Conflicts that were decided for ours leave nothing to write, but are decided.
                 engine.log_empty(&mut writer)?
             } else {
                 engine.apply_batch(&mut writer, &target)?
             };
             if whole {
-                engine.note_merge(source.id, target.id)?;
+                engine.note_merge(&writer, source.id(), target.id())?;
             }
             drop(writer);
-            engine.settle(version, engine.options.durability)?;
+            engine.wait_durable(version, engine.options().durability)?;
             report.version = Some(version);
             return Ok(report);
         }
@@ -230,7 +232,6 @@ fn write(
     writes: Vec<RawWrite>,
     events: &[(String, event::Event)],
 ) -> Result<(), StoreError> {
-    use crate::scope::Edit as _;
     for (key, value) in writes {
         match value {
             Some(value) => edit.put(&key, &mut |out| out.extend_from_slice(&value))?,
@@ -238,7 +239,7 @@ fn write(
         }
     }
     for (space, event) in events {
-        event::append_again(edit, space, event)?;
+        event::append_resequenced(edit, space, event)?;
     }
     Ok(())
 }
@@ -251,7 +252,7 @@ fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Resul
     let mut failed = None;
     for (start, end) in options.part.ranges()? {
         let range = KeyRange::new(&start, end.as_deref());
-        ours.merge_items(&engine.forest, base, theirs, &range, |item| {
+        ours.merge_items(engine.forest(), base, theirs, &range, |item| {
             let Some((primitive, space, rest)) = keys::split(item.key) else {
                 return ControlFlow::Continue(());
             };
@@ -316,15 +317,15 @@ fn decide(
             ThreeWay::Conflicts(places) => paths = places,
         }
     }
-    let shown =
-        |entry: Option<duramen_tree::Entry<'_>>| entry.map(|entry| shown_value(primitive, entry.value));
+    let display =
+        |entry: Option<duramen_tree::Entry<'_>>| entry.map(|entry| display_value(primitive, entry.value));
     let mut conflict = Conflict {
         primitive,
         space: space.to_owned(),
-        key: shown_key(primitive, rest).unwrap_or_else(|| rest.escape_ascii().to_string()),
-        base: shown(item.base),
-        ours: shown(item.ours),
-        theirs: shown(item.theirs),
+        key: display_key(primitive, rest).unwrap_or_else(|| rest.escape_ascii().to_string()),
+        base: display(item.base),
+        ours: display(item.ours),
+        theirs: display(item.theirs),
         paths,
         resolved: true,
     };
@@ -384,7 +385,6 @@ fn merge_log(
     options: &mut MergeOptions<'_>,
     plan: &mut Plan,
 ) -> Result<(), StoreError> {
-    use crate::scope::Scope as _;
     let parted = trees.base.peek(|view| event::length(view, space))?;
     let ours = trees.ours.peek(|view| event::entries_from(view, space, parted))?;
     if ours.is_empty() {
@@ -397,16 +397,17 @@ fn merge_log(
         plan.events.extend(theirs.into_iter().map(|event| (space.to_owned(), event)));
         return Ok(());
     }
-    let shown = |events: &[event::Event]| {
-        Some(events.iter().map(|event| event.payload.to_value().unwrap_or_default()).collect())
+    let payloads = |events: &[event::Event]| -> Result<_, StoreError> {
+        let values = events.iter().map(|event| event.payload.to_value());
+        Ok(Some(values.collect::<Result<_, _>>()?))
     };
     let mut conflict = Conflict {
         primitive: Primitive::Event,
         space: space.to_owned(),
         key: parted.to_string(),
         base: None,
-        ours: shown(&ours),
-        theirs: shown(&theirs),
+        ours: payloads(&ours)?,
+        theirs: payloads(&theirs)?,
         paths: Vec::new(),
         resolved: true,
     };
@@ -436,10 +437,10 @@ impl Engine {
         source: &BranchState,
         target: &BranchState,
     ) -> Result<Trees, StoreError> {
-        let epoch = self.epoch.lock().clone();
+        let pin = self.pin();
         let base = self.merge_base(source, target)?;
         Ok(Trees {
-            base: Snapshot::of(self, epoch, base),
+            base: Snapshot::of_tree(self, pin, base),
             ours: Snapshot::take(self, target)?,
             theirs: Snapshot::take(self, source)?,
         })
@@ -447,66 +448,53 @@ impl Engine {
 
     /// What both branches had alike, as late as is known.
     fn merge_base(&self, a: &BranchState, b: &BranchState) -> Result<Tree, StoreError> {
-        let registry = self.registry.read();
+        let registry = self.registry();
         for (child, parent) in [(a, b), (b, a)] {
-            let mut meta = child.meta.lock();
-            if meta.parent == Some(parent.id) {
+            let mut meta = child.meta();
+            if meta.parent == Some(parent.id()) {
                 let meta = &mut *meta;
                 let slot = meta.merge_base.as_mut().or(meta.base.as_mut());
                 return slot.map_or_else(
-                    || Ok(Tree::new(&self.forest)),
-                    |slot| Ok(slot.tree(&self.forest)?.clone()),
+                    || Ok(Tree::new(self.forest())),
+                    |slot| Ok(slot.tree(self.forest())?.clone()),
                 );
             }
         }
-        let (up_a, up_b) = (registry.ancestry(a.id), registry.ancestry(b.id));
+        let (up_a, up_b) = (registry.ancestry(a.id()), registry.ancestry(b.id()));
         let Some(common) = up_a.iter().find(|id| up_b.contains(id)) else {
-            return Ok(Tree::new(&self.forest));
+            return Ok(Tree::new(self.forest()));
         };
         // On each side, the branch that was forked from the common ancestor; the earlier of both forks counts.
         let fork = |up: &[u64]| {
             let at = up.iter().position(|id| id == common)?;
-            let child = registry.get(*up.get(at.checked_sub(1)?)?).ok()?;
-            let mut meta = child.meta.lock();
+            let child = registry.find(*up.get(at.checked_sub(1)?)?)?;
+            let mut meta = child.meta();
             let mark = meta.base_mark;
-            let tree = meta.base.as_mut().map(|slot| slot.tree(&self.forest).map(|tree| tree.clone()));
+            let tree = meta.base.as_mut().map(|slot| slot.tree(self.forest()).map(|tree| tree.clone()));
             Some((mark, tree?))
         };
         let earliest = [fork(&up_a), fork(&up_b)].into_iter().flatten().min_by_key(|(mark, _)| *mark);
-        earliest.map_or_else(|| Ok(Tree::new(&self.forest)), |(_, tree)| tree)
+        earliest.map_or_else(|| Ok(Tree::new(self.forest())), |(_, tree)| tree)
     }
 
-    /// Remembers what source and target have alike from now on. Only the holder of the writer's lock may ask.
-    pub(crate) fn note_merge(&self, source: u64, target: u64) -> Result<(), StoreError> {
-        let registry = self.registry.read();
+    /// Remembers what source and target have alike from now on.
+    pub(crate) fn note_merge(&self, _writer: &Writer, source: u64, target: u64) -> Result<(), StoreError> {
+        let registry = self.registry();
         let (source, target) = (registry.get(source)?, registry.get(target)?);
         let alike: Slot = source.share();
         let mark = self.node_mark();
-        let mut meta = source.meta.lock();
-        if meta.parent == Some(target.id) {
+        let mut meta = source.meta();
+        if meta.parent == Some(target.id()) {
             meta.merge_base = Some(alike);
             meta.origin_mark = mark;
             return Ok(());
         }
         drop(meta);
-        let mut meta = target.meta.lock();
-        if meta.parent == Some(source.id) {
+        let mut meta = target.meta();
+        if meta.parent == Some(source.id()) {
             meta.merge_base = Some(alike);
             meta.parent_mark = mark;
         }
         Ok(())
-    }
-}
-
-impl Registry {
-    /// A branch and its ancestors that are still there.
-    fn ancestry(&self, id: u64) -> Vec<u64> {
-        let mut up = vec![id];
-        let mut at = id;
-        while let Some(parent) = self.by_id.get(&at).and_then(|branch| branch.meta.lock().parent) {
-            up.push(parent);
-            at = parent;
-        }
-        up
     }
 }

@@ -21,8 +21,8 @@ pub const SPACE_NAME_BYTES_MAX: usize = 64;
 pub const LABEL_BYTES_MAX: usize = 256;
 
 fn refuse(what: &'static str, name: &str, reason: &'static str) -> Result<(), StoreError> {
-    let shown: String = name.chars().take(64).collect();
-    Err(StoreError::InvalidName { what, name: shown, reason })
+    let name = name.chars().take(64).collect();
+    Err(StoreError::InvalidName { what, name, reason })
 }
 
 /// Letters, digits and `._/-`, beginning with a letter or digit.
@@ -75,14 +75,4 @@ pub(crate) fn check_label(what: &'static str, name: &str) -> Result<(), StoreErr
         return refuse(what, name, "it has a NUL in it");
     }
     Ok(())
-}
-
-/// The name that was probably meant: the nearest of at most 100 known ones.
-pub(crate) fn did_you_mean<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
-    known
-        .take(100)
-        .map(|other| (strsim::jaro_winkler(name, other), other))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, other)| other.to_owned())
 }

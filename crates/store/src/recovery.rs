@@ -2,26 +2,26 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_tree::{Forest, NodeId, NodeStore, NodeStoreError, NodeStoreStats, Tree};
-use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::batch::Batch;
-use crate::branch::{BranchState, Meta, Slot};
+use crate::branch_state::{BranchState, Meta};
 use crate::branches::BranchOp;
-use crate::checkpoint::Garbage;
-use crate::engine::{apply, record, Engine, Registry, Requests, Writer};
+use crate::engine::{Backing, Engine, Start};
 use crate::error::StoreError;
-use crate::exchange::StoredBranch;
 use crate::folder::{self, FolderLock, Found};
+use crate::garbage::Garbage;
 use crate::log::{FileDirectory, Log, LogDirectory, LogError, LogFile, LogOptions, Needed, Position};
 use crate::manifest::{Manifest, More};
 use crate::names::DEFAULT_BRANCH;
 use crate::nodes::FjallNodeStore;
 use crate::options::Options;
+use crate::record::{self, apply};
+use crate::registry::Registry;
+use crate::slot::Slot;
+use crate::stored_branch::StoredBranch;
 
 /// What a store is put together from.
 pub(crate) struct Parts<'p> {
@@ -88,13 +88,8 @@ fn open_log(
 pub(crate) fn memory() -> Engine {
     let options = Options { memory_bytes: usize::MAX / 2, ..Options::default() };
     let forest = Forest::new(Arc::new(Nowhere), 1, options.memory_bytes);
-    let mut registry = Registry::default();
-    let slot = Slot::Open(Tree::new(&forest));
-    let created_ms = clock::unix_ms();
-    registry.add(BranchState::new(0, DEFAULT_BRANCH.to_owned(), slot, Meta::root(created_ms)));
-    let garbage = Garbage::default();
-    let engine = engine(options, forest, Start { registry, version: 0, garbage, created_ms });
-    Engine { in_memory: true, ..engine }
+    let start = new_store(&forest);
+    Engine::new(options, forest, Backing::Memory, start)
 }
 
 /// Where a store in memory keeps its nodes: all of them are in its trees, and none is ever read back.
@@ -155,37 +150,13 @@ impl LogDirectory for NoLog {
     }
 }
 
-/// What a manifest gives.
-struct Start {
-    registry: Registry,
-    version: u64,
-    garbage: Garbage,
-    created_ms: i64,
-}
-
-fn engine(options: Options, forest: Forest, start: Start) -> Engine {
-    Engine {
-        path: None,
-        in_memory: false,
-        foreign: false,
-        options,
-        forest,
-        log: None,
-        writer: Mutex::new(Writer {
-            batch: Batch::default(),
-            version: start.version,
-            garbage: start.garbage,
-        }),
-        registry: RwLock::new(start.registry),
-        checkpointing: Mutex::new(()),
-        requests: Mutex::new(Requests::default()),
-        wake: Condvar::new(),
-        epoch: Mutex::new(Arc::new(())),
-        checkpoints: AtomicU64::new(0),
-        poison: OnceLock::new(),
-        created_ms: start.created_ms,
-        _lock: None,
-    }
+/// What a new store begins with: the branch that every store has.
+fn new_store(forest: &Forest) -> Start {
+    let mut registry = Registry::default();
+    let slot = Slot::Open(Tree::new(forest));
+    let created_ms = clock::unix_ms();
+    registry.add(BranchState::new(0, DEFAULT_BRANCH.to_owned(), slot, Meta::root(created_ms)));
+    Start { registry, version: 0, garbage: Garbage::default(), created_ms }
 }
 
 /// Puts an engine together from its parts, and redoes the log.
@@ -193,12 +164,14 @@ pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, Sto
     let Parts { nodes, log, path, lock, check_nodes } = parts;
     let (read_only, checkpoint_only) = (options.read_only, options.checkpoint_only);
     let mut needed = Needed::Nothing;
-    let (mut engine, is_new) = match nodes.manifest()? {
+    let manifest = nodes.manifest()?;
+    let is_new = manifest.is_none();
+    let (forest, start) = match manifest {
         Some(bytes) => {
             let (manifest, more) = Manifest::decode(&bytes)?;
             // Whoever wrote format 1 had a segment, too, and did not say which.
             needed = more.as_ref().map_or(Needed::Any, |more| Needed::Segment(more.segment));
-            (from_manifest(nodes, &manifest, more.as_ref(), options)?, false)
+            from_manifest(nodes, &manifest, more.as_ref(), &options)?
         }
         None if read_only => {
             return Err(StoreError::StoreNotFound { path: path.unwrap_or(Path::new("")).into() })
@@ -206,20 +179,16 @@ pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, Sto
         None => {
             nodes.delete_from(0)?;
             let forest = Forest::new(nodes, 1, options.memory_bytes);
-            let mut registry = Registry::default();
-            let slot = Slot::Open(Tree::new(&forest));
-            let created_ms = clock::unix_ms();
-            registry.add(BranchState::new(0, DEFAULT_BRANCH.to_owned(), slot, Meta::root(created_ms)));
-            let garbage = Garbage::default();
-            (engine(options, forest, Start { registry, version: 0, garbage, created_ms }), true)
+            let start = new_store(&forest);
+            (forest, start)
         }
     };
-    engine.path = path.map(Path::to_owned);
-    engine._lock = lock;
+    let position = Position { after: start.version, needed };
+    let backing = Backing::Stored { path: path.map(Path::to_owned), _lock: lock };
+    let mut engine = Engine::new(options, forest, backing, start);
     if check_nodes {
         engine.check_nodes()?;
     }
-    let position = Position { after: engine.writer.get_mut().version, needed };
     let mut parts = Vec::new();
     let mut failed = None;
     let mut replay = |first: u64, count: u32, body: &[u8]| {
@@ -234,14 +203,16 @@ pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, Sto
     } else if read_only {
         Log::read_at(&*log, position, &mut replay).map(|_| None)
     } else {
-        let log_options =
-            LogOptions { segment_bytes: engine.options.segment_bytes, sync_every: engine.options.sync_every };
+        let Options { segment_bytes, sync_every, .. } = *engine.options();
+        let log_options = LogOptions { segment_bytes, sync_every };
         Log::open_at(log, log_options, position, &mut replay).map(Some)
     };
     if let Some(error) = failed {
         return Err(error);
     }
-    engine.log = opened?;
+    if let Some(log) = opened? {
+        engine.attach_log(log);
+    }
     if is_new {
         // From here on there is a manifest, so that nodes without one are never taken for a new store.
         engine.checkpoint(false)?;
@@ -249,7 +220,7 @@ pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, Sto
     Ok(engine)
 }
 
-/// Puts an engine for reading together, of branches whose nodes lie outside of any store.
+/// Builds a read-only engine over branches whose nodes are kept outside a store, for example in a pack.
 pub(crate) fn read_only(
     nodes: Arc<dyn NodeStore>,
     branches: &[StoredBranch],
@@ -267,21 +238,20 @@ pub(crate) fn read_only(
     let version = branches.iter().map(|branch| branch.version).max().unwrap_or(0);
     let created_ms = branches.iter().map(|branch| branch.created_ms).max().unwrap_or(0);
     let options = Options { read_only: true, ..options };
-    let engine = engine(options, forest, Start { registry, version, garbage, created_ms });
-    Ok(Engine { foreign: true, ..engine })
+    Ok(Engine::new(options, forest, Backing::Copies, Start { registry, version, garbage, created_ms }))
 }
 
 fn from_manifest(
     nodes: Arc<dyn NodeStore>,
     manifest: &Manifest,
     more: Option<&More>,
-    options: Options,
-) -> Result<Engine, StoreError> {
+    options: &Options,
+) -> Result<(Forest, Start), StoreError> {
     let floors = more.map(|more| more.branches.as_slice()).unwrap_or_default();
     if !options.read_only {
         let leftovers = nodes.delete_from(manifest.next_node)?;
         if leftovers > 0 {
-            tracing::info!(leftovers, "a checkpoint had not come to its end; its nodes are deleted");
+            log::info!("a checkpoint had not come to its end; its nodes are deleted: leftovers {leftovers}");
         }
     }
     let forest = Forest::new(nodes, manifest.next_node, options.memory_bytes);
@@ -303,26 +273,26 @@ fn from_manifest(
         let floor = floors.get(index).map_or(0, |more| more.floor);
         registry.add(BranchState::new(branch.id, branch.name.clone(), slot, meta).with_floor(floor));
     }
-    registry.next_id = registry.next_id.max(manifest.next_branch);
+    registry.reserve_ids(manifest.next_branch);
     let garbage = Garbage::recovered(manifest);
     let (version, created_ms) = (manifest.version, manifest.created_ms);
-    Ok(engine(options, forest, Start { registry, version, garbage, created_ms }))
+    Ok((forest, Start { registry, version, garbage, created_ms }))
 }
 
 impl Engine {
     /// Sees that all nodes of the manifest are there.
     fn check_nodes(&self) -> Result<(), StoreError> {
         let mut reached = HashSet::new();
-        for branch in self.registry.read().by_id.values() {
-            branch.slot_mut().tree(&self.forest)?.mark_reached(&self.forest, &mut reached)?;
-            let mut meta = branch.meta.lock();
+        for branch in self.registry().iter() {
+            branch.tree(self.forest())?.mark_reached(self.forest(), &mut reached)?;
+            let mut meta = branch.meta();
             let meta = &mut *meta;
             for slot in [meta.base.as_mut(), meta.merge_base.as_mut()].into_iter().flatten() {
-                slot.tree(&self.forest)?.mark_reached(&self.forest, &mut reached)?;
+                slot.tree(self.forest())?.mark_reached(self.forest(), &mut reached)?;
             }
         }
         for id in reached {
-            if self.forest.store().get(id)?.is_none() {
+            if self.forest().store().get(id)?.is_none() {
                 return Err(StoreError::Damaged(format!(
                     "its manifest refers to node {id}, which is not there"
                 )));
@@ -332,11 +302,11 @@ impl Engine {
     }
 }
 
-/// Does again what a record of the log says.
+/// Redoes a record of the log.
 fn redo(engine: &Engine, first: u64, count: u32, body: &[u8], parts: &mut Vec<u8>) -> Result<(), StoreError> {
     let damaged = || StoreError::Damaged("a record of the log cannot be read".into());
-    let mut writer = engine.writer.lock();
-    writer.version = first + u64::from(count) - 1;
+    let mut writer = engine.lock_writer();
+    writer.advance_to(first + u64::from(count) - 1);
     let (kind, rest) = body.split_first().ok_or_else(damaged)?;
     let number =
         |bytes: &[u8]| bytes.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)).ok_or_else(damaged);
@@ -354,19 +324,19 @@ fn redo(engine: &Engine, first: u64, count: u32, body: &[u8], parts: &mut Vec<u8
             return redo(engine, first, count, &whole, parts);
         }
         record::WRITES => {
-            let branch = engine.registry.read().get(number(rest)?)?;
-            let mut slot = branch.slot_mut();
-            apply(slot.tree(&engine.forest)?, &engine.forest, first, &rest[8..])?;
+            let branch = engine.registry().get(number(rest)?)?;
+            let mut slot = branch.slot_mut(&writer);
+            apply(slot.tree(engine.forest())?, engine.forest(), first, &rest[8..])?;
         }
         record::MERGE => {
             let (source, rest) = (number(rest)?, &rest[8..]);
             let (target, rest) = (number(rest)?, &rest[8..]);
-            let branch = engine.registry.read().get(target)?;
+            let branch = engine.registry().get(target)?;
             {
-                let mut slot = branch.slot_mut();
-                apply(slot.tree(&engine.forest)?, &engine.forest, first, rest)?;
+                let mut slot = branch.slot_mut(&writer);
+                apply(slot.tree(engine.forest())?, engine.forest(), first, rest)?;
             }
-            engine.note_merge(source, target)?;
+            engine.note_merge(&writer, source, target)?;
         }
         record::BRANCH => {
             let op: BranchOp = postcard::from_bytes(rest).map_err(|_| damaged())?;

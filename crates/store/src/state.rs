@@ -1,15 +1,15 @@
 //! State cells: values with a version, for compare-and-swap.
 //!
 //! The version of a cell is that of the commit that wrote it, or that of the branch's last reset if this came later. So
-//! in one branch, no version of a cell ever comes again, and none goes back, whatever happens to the branch (S14). What
-//! lies before the value is the count of its writes: it was the version once, and is what tells changes of equal values
-//! apart in a merge.
+//! in one branch, no version of a cell is ever reused, and none goes back, whatever happens to the branch (S14). What
+//! lies before the value is the count of its writes: it was the version once, and is what distinguishes changes of equal values
+//! in a merge.
 
+use crate::access::{Access, Edit, Space, View};
 use crate::error::StoreError;
 use crate::keys::{self, Primitive};
 use crate::kv::{count_keys, list_keys, Page};
 use crate::names::check_key;
-use crate::scope::{Edit, Scope, Space, View};
 use crate::value::{check_encoded, Encode, Value};
 
 /// A cell as it was read: its value, and its version for the next [`Cells::cas`].
@@ -18,7 +18,7 @@ pub struct Cell {
     /// What it holds.
     pub value: Value,
     /// The version of the write that made it what it is, or of the branch's last reset if that came later: in one
-    /// branch, none comes again. 0 in a transaction that wrote the cell itself: it is known after the commit.
+    /// branch, none is reused. 0 in a transaction that wrote the cell itself: it is known after the commit.
     pub version: u64,
 }
 
@@ -72,7 +72,7 @@ fn current<V: View + ?Sized>(view: &V, key: &[u8]) -> Result<Option<(u64, u64)>,
     found.transpose()
 }
 
-impl<'s, S: Scope> Cells<'s, S> {
+impl<'s, S: Access> Cells<'s, S> {
     pub(crate) fn new(space: Space<'s, S>) -> Self {
         Self { space }
     }
@@ -190,7 +190,7 @@ impl<'s, S: Scope> Cells<'s, S> {
 }
 
 /// A cell as people read it.
-pub(crate) fn shown_value(bytes: &[u8]) -> Option<serde_json::Value> {
+pub(crate) fn display_value(bytes: &[u8]) -> Option<serde_json::Value> {
     let (writes, value) = writes_of(bytes).ok()?;
     let value = Value::decode(value).ok()?.to_json().ok()?;
     Some(serde_json::json!({ "writes": writes, "value": value }))

@@ -1,28 +1,25 @@
-//! The store: open, branch, diff, close; and snapshots of branches.
+//! The store: opening and closing it, its branches, and what is known of it.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use duramen_measure::clock;
-use duramen_tree::{ForestStats, NodeStore, Tree};
-use parking_lot::Mutex;
+use duramen_base::clock;
+use duramen_tree::{ForestStats, NodeStore};
 
-use crate::branch::{Branch, BranchState};
-use crate::branches::{check_unprotected, BranchOp};
+use crate::branch::Branch;
+use crate::branch_state::BranchState;
+use crate::branches::BranchOp;
 use crate::durability::Durability;
-use crate::engine::{Engine, Reader};
+use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::folder::Found;
 use crate::log::{LogCounters, LogDirectory};
 use crate::names::DEFAULT_BRANCH;
+use crate::open_store::OpenStore;
 use crate::options::Options;
 use crate::recovery::Parts;
-use crate::scope::{Edit, Scope, View};
-
-/// Why a closed store takes no more writes.
-const CLOSED: &str = "it was closed";
+use crate::snapshot::Snapshot;
 
 /// The longest time to live of a branch, in seconds: ten years.
 pub const TTL_S_MAX: u64 = 315_360_000;
@@ -46,13 +43,7 @@ pub const TTL_S_MAX: u64 = 315_360_000;
 /// ```
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
-}
-
-/// What ends when the last handle on the store and on its branches goes: the maintenance thread, then the log.
-pub(crate) struct Inner {
-    engine: Arc<Engine>,
-    maintenance: Mutex<Option<JoinHandle<()>>>,
+    open: Arc<OpenStore>,
 }
 
 /// What is known of a branch.
@@ -168,13 +159,11 @@ impl Store {
     }
 
     pub(crate) fn start(engine: Engine) -> Result<Self, StoreError> {
-        let engine = Arc::new(engine);
-        let maintenance = crate::maintenance::start(&engine)?;
-        Ok(Self { inner: Arc::new(Inner { engine, maintenance: Mutex::new(Some(maintenance)) }) })
+        Ok(Self { open: Arc::new(OpenStore::start(engine)?) })
     }
 
-    fn engine(&self) -> &Arc<Engine> {
-        &self.inner.engine
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        self.open.engine()
     }
 
     /// A handle on a branch: what others call switching to it. It reads and writes nothing.
@@ -182,21 +171,19 @@ impl Store {
     /// # Errors
     /// When there is no such branch, with the name that was probably meant.
     pub fn branch(&self, name: &str) -> Result<Branch, StoreError> {
-        let state = self.engine().find(name)?;
-        if state.meta.lock().expires_ms.is_some_and(|at| at <= clock::unix_ms()) {
+        let state = self.engine().registry().named(name)?;
+        if state.has_expired(clock::unix_ms()) {
             return Err(StoreError::BranchNotFound { name: name.to_owned(), hint: None });
         }
         Ok(self.handle_on(state))
     }
 
     fn handle_on(&self, state: Arc<BranchState>) -> Branch {
-        let engine = self.engine().clone();
-        let durability = engine.options.durability;
-        Branch { engine, state, durability, _store: self.inner.clone() }
+        Branch { open: self.open.clone(), state, durability: self.durability() }
     }
 
     fn handle(&self, id: u64) -> Result<Branch, StoreError> {
-        let state = self.engine().registry.read().get(id)?;
+        let state = self.engine().registry().get(id)?;
         Ok(self.handle_on(state))
     }
 
@@ -208,7 +195,7 @@ impl Store {
         let created_ms = clock::unix_ms();
         let id = self.engine().change_branches(self.durability(), |registry| {
             registry.check_free(name)?;
-            let id = registry.next_id;
+            let id = registry.next_id();
             Ok((BranchOp::Create { id, name: name.to_owned(), created_ms }, id))
         })?;
         self.handle(id)
@@ -235,7 +222,7 @@ impl Store {
         let created_ms = clock::unix_ms();
         let id = self.engine().change_branches(self.durability(), |registry| {
             registry.check_free(name)?;
-            let (id, source) = (registry.next_id, registry.named(source)?.id);
+            let (id, source) = (registry.next_id(), registry.named(source)?.id());
             Ok((BranchOp::Fork { id, source, name: name.to_owned(), created_ms, expires_ms }, id))
         })?;
         self.handle(id)
@@ -249,8 +236,8 @@ impl Store {
     pub fn delete_branch(&self, name: &str) -> Result<(), StoreError> {
         self.engine().change_branches(self.durability(), |registry| {
             let branch = registry.named(name)?;
-            check_unprotected(&branch)?;
-            Ok((BranchOp::Delete { id: branch.id }, ()))
+            branch.check_unprotected()?;
+            Ok((BranchOp::Delete { id: branch.id() }, ()))
         })
     }
 
@@ -262,11 +249,11 @@ impl Store {
     pub fn reset_branch(&self, name: &str) -> Result<(), StoreError> {
         self.engine().change_branches(self.durability(), |registry| {
             let branch = registry.named(name)?;
-            check_unprotected(&branch)?;
-            if branch.meta.lock().parent.is_none() {
+            branch.check_unprotected()?;
+            if branch.meta().parent.is_none() {
                 return Err(StoreError::NoParent { name: name.to_owned() });
             }
-            Ok((BranchOp::Reset { id: branch.id }, ()))
+            Ok((BranchOp::Reset { id: branch.id() }, ()))
         })
     }
 
@@ -277,8 +264,8 @@ impl Store {
     pub fn protect_branch(&self, name: &str, protected: bool) -> Result<(), StoreError> {
         self.engine().change_branches(self.durability(), |registry| {
             let branch = registry.named(name)?;
-            let expires_ms = branch.meta.lock().expires_ms.filter(|_| !protected);
-            Ok((BranchOp::Set { id: branch.id, expires_ms, protected }, ()))
+            let expires_ms = branch.meta().expires_ms.filter(|_| !protected);
+            Ok((BranchOp::Set { id: branch.id(), expires_ms, protected }, ()))
         })
     }
 
@@ -291,10 +278,10 @@ impl Store {
         self.engine().change_branches(self.durability(), |registry| {
             let branch = registry.named(name)?;
             if ttl.is_some() {
-                check_unprotected(&branch)?;
+                branch.check_unprotected()?;
             }
-            let protected = branch.meta.lock().protected;
-            Ok((BranchOp::Set { id: branch.id, expires_ms, protected }, ()))
+            let protected = branch.meta().protected;
+            Ok((BranchOp::Set { id: branch.id(), expires_ms, protected }, ()))
         })
     }
 
@@ -303,7 +290,7 @@ impl Store {
     /// # Errors
     /// When a branch cannot be read.
     pub fn branches(&self, sizes: bool) -> Result<Vec<BranchInfo>, StoreError> {
-        let states: Vec<_> = self.engine().registry.read().by_id.values().cloned().collect();
+        let states: Vec<_> = self.engine().registry().iter().cloned().collect();
         let now = clock::unix_ms();
         let alive = states.into_iter().filter(|state| !state.has_expired(now));
         let mut infos = alive.map(|state| self.info_of(&state, sizes)).collect::<Result<Vec<_>, _>>()?;
@@ -323,20 +310,20 @@ impl Store {
         let engine = self.engine();
         let snapshot = Snapshot::take(engine, state)?;
         let (created_ms, expires_ms, protected, parent, fork_mark) = {
-            let meta = state.meta.lock();
+            let meta = state.meta();
             (meta.created_ms, meta.expires_ms, meta.protected, meta.parent, meta.fork_mark)
         };
-        let parent_name = parent.and_then(|id| Some(engine.registry.read().by_id.get(&id)?.name.clone()));
+        let parent_name = parent.and_then(|id| Some(engine.registry().find(id)?.name().to_owned()));
         let own_bytes = match (sizes, parent) {
-            (true, Some(_)) => Some(snapshot.tree().bytes_from(&engine.forest, fork_mark)?),
+            (true, Some(_)) => Some(snapshot.tree().bytes_from(engine.forest(), fork_mark)?),
             _ => None,
         };
         Ok(BranchInfo {
-            name: state.name.clone(),
+            name: state.name().to_owned(),
             parent: parent_name,
             created_ms,
             expires_ms,
-            protected: protected || state.name == DEFAULT_BRANCH,
+            protected: protected || state.name() == DEFAULT_BRANCH,
             entries: snapshot.tree().len(),
             bytes: snapshot.tree().bytes(),
             own_bytes,
@@ -345,7 +332,7 @@ impl Store {
 
     /// The level at which commits are acknowledged.
     pub fn durability(&self) -> Durability {
-        self.engine().options.durability
+        self.engine().options().durability
     }
 
     /// Makes everything that was acknowledged durable, whatever its level.
@@ -354,7 +341,7 @@ impl Store {
     /// When it cannot be written.
     pub fn sync(&self) -> Result<(), StoreError> {
         let version = self.engine().last_version();
-        self.engine().settle(version, Durability::Strict)
+        self.engine().wait_durable(version, Durability::Strict)
     }
 
     /// Makes a checkpoint now: stores what changed, and releases the log before it.
@@ -378,16 +365,15 @@ impl Store {
     /// Counts since the store was opened.
     pub fn counters(&self) -> Counters {
         let engine = self.engine();
-        let log = engine.log.as_ref().map(|log| log.counters()).unwrap_or_default();
-        let LogCounters { appends, writes, syncs, bytes, sync_nanos, .. } = log;
-        let forest: ForestStats = engine.forest.stats();
+        let LogCounters { appends, writes, syncs, bytes, sync_nanos, .. } = engine.log_counters();
+        let forest: ForestStats = engine.forest().stats();
         Counters {
             log_appends: appends,
             log_writes: writes,
             log_syncs: syncs,
             log_bytes: bytes,
             log_sync_ns: sync_nanos,
-            checkpoints: engine.checkpoints.load(std::sync::atomic::Ordering::Relaxed),
+            checkpoints: engine.checkpoints(),
             node_reads: forest.node_reads,
             cache_hits: forest.cache_hits,
             node_copies: forest.node_copies,
@@ -399,11 +385,11 @@ impl Store {
     pub fn info(&self) -> StoreInfo {
         let engine = self.engine();
         StoreInfo {
-            created_ms: engine.created_ms,
+            created_ms: engine.created_ms(),
             version: engine.last_version(),
-            branches: engine.registry.read().by_id.len() as u64,
-            node_bytes: if engine.path.is_some() { engine.forest.store().stats().bytes } else { 0 },
-            durability: engine.options.durability,
+            branches: engine.registry().len() as u64,
+            node_bytes: if engine.path().is_some() { engine.forest().store().stats().bytes } else { 0 },
+            durability: engine.options().durability,
         }
     }
 
@@ -413,60 +399,13 @@ impl Store {
     /// # Errors
     /// When it cannot be written; what was acknowledged is then in the log, as its level says.
     pub fn close(&self) -> Result<(), StoreError> {
-        self.inner.stop();
-        let engine = self.engine();
-        let is_closed = engine.poison.get().is_some_and(|first| first == CLOSED);
-        if engine.options.read_only || engine.log.is_none() || is_closed {
-            return Ok(());
-        }
-        engine.checkpoint(false)?;
-        let writer = engine.writer.lock();
-        if let Some(log) = &engine.log {
-            log.close()?;
-        }
-        engine.poison.get_or_init(|| CLOSED.to_owned());
-        drop(writer);
-        Ok(())
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Engine> {
-        self.engine()
+        self.open.close()
     }
 }
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("path", &self.engine().path).finish()
-    }
-}
-
-impl Inner {
-    fn stop(&self) {
-        let Some(thread) = self.maintenance.lock().take() else { return };
-        {
-            let mut requests = self.engine.requests.lock();
-            requests.stop = true;
-            self.engine.wake.notify_all();
-        }
-        if thread.join().is_err() {
-            tracing::error!("the maintenance thread of the store panicked");
-        }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.stop();
-        // Best effort, for a fast next opening: whoever wants to know calls `close`.
-        if self.engine.check_writable().is_ok() {
-            if let Err(error) = self.engine.checkpoint(false) {
-                tracing::warn!(%error, "the store was dropped without its last checkpoint; the log has it all");
-            } else if let Some(log) = &self.engine.log {
-                if let Err(error) = log.close() {
-                    tracing::warn!(%error, "the log of the store was dropped without an end");
-                }
-            }
-        }
+        f.debug_struct("Store").field("path", &self.engine().path()).finish()
     }
 }
 
@@ -476,68 +415,4 @@ fn expiry(ttl: Duration) -> Result<i64, StoreError> {
         return Err(StoreError::InvalidInput { what: "a time to live", reason });
     }
     Ok(clock::unix_ms() + ttl.as_millis().max(1) as i64)
-}
-
-/// A branch as it was at one moment.
-pub struct Snapshot {
-    engine: Arc<Engine>,
-    tree: Tree,
-    floor: u64,
-    /// Keeps the nodes of this moment from being deleted.
-    _epoch: Arc<()>,
-}
-
-impl Snapshot {
-    pub(crate) fn take(engine: &Arc<Engine>, state: &BranchState) -> Result<Self, StoreError> {
-        let epoch = engine.epoch.lock().clone();
-        let guard = state.tree(&engine.forest)?;
-        let (tree, floor) = (guard.clone(), guard.floor());
-        drop(guard);
-        // A deleted branch is marked before its tree is taken away.
-        state.check_alive()?;
-        Ok(Self { engine: engine.clone(), tree, floor, _epoch: epoch })
-    }
-
-    pub(crate) fn of(engine: &Arc<Engine>, epoch: Arc<()>, tree: Tree) -> Self {
-        Self { engine: engine.clone(), tree, floor: 0, _epoch: epoch }
-    }
-
-    pub(crate) fn tree(&self) -> &Tree {
-        &self.tree
-    }
-
-    pub(crate) fn floor(&self) -> u64 {
-        self.floor
-    }
-
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-}
-
-impl std::fmt::Debug for Snapshot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Snapshot").field("tree", self.tree()).finish()
-    }
-}
-
-impl Scope for Snapshot {
-    type Written = ();
-
-    fn written(_version: u64) {}
-
-    fn peek<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
-        read(&Reader { forest: &self.engine.forest, tree: self.tree(), floor: self.floor })
-    }
-
-    fn read<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
-        self.peek(read)
-    }
-
-    fn write<R>(
-        &self,
-        _write: impl FnOnce(&mut dyn Edit) -> Result<R, StoreError>,
-    ) -> Result<(R, ()), StoreError> {
-        Err(StoreError::ReadOnly)
-    }
 }

@@ -6,13 +6,14 @@ use std::ops::ControlFlow;
 
 use duramen_tree::{KeyRange, LeafView, RunView};
 
+use crate::access::{Access, Edit, RowVisitor, View, WriteVisitor};
 use crate::batch::Batch;
 use crate::branch::Branch;
-use crate::engine::{record, splice_over};
 use crate::error::StoreError;
 use crate::keys::{self, Primitive};
-use crate::scope::{Edit, Overlay, RowVisitor, Scope, View, WriteVisitor};
-use crate::store::Snapshot;
+use crate::overlay::{splice_over, Overlay};
+use crate::record;
+use crate::snapshot::Snapshot;
 
 /// How often [`Branch::transact`] runs its work, at most.
 pub const ATTEMPTS_MAX: u32 = 10;
@@ -21,7 +22,7 @@ pub const ATTEMPTS_MAX: u32 = 10;
 ///
 /// It reads the branch as it was at the beginning (snapshot isolation), with its own writes. It commits only if
 /// nobody else has meanwhile changed a key that it writes. What it reads and does not write may have changed by then;
-/// put it again unchanged to be sure that it did not. What a write cannot do without is looked after: an appended event
+/// put it unchanged to be sure that it did not. What a write cannot do without is looked after: an appended event
 /// depends on the one before it, a vector on its collection.
 ///
 /// ```
@@ -50,10 +51,7 @@ impl Transaction {
     pub(crate) fn begin(branch: &Branch) -> Result<Self, StoreError> {
         let snapshot = branch.snapshot()?;
         let mut batch = Batch::default();
-        batch.begin(|header| {
-            header.push(record::WRITES);
-            header.extend_from_slice(&branch.state.id.to_le_bytes());
-        });
+        batch.begin(|header| record::writes_header(header, branch.state.id()));
         let depends = RefCell::default();
         Ok(Self { branch: branch.clone(), snapshot, batch: RefCell::new(batch), depends })
     }
@@ -69,15 +67,15 @@ impl Transaction {
     /// # Errors
     /// [`StoreError::TransactionConflict`] when another commit changed a key first: nothing is written.
     pub fn commit(self) -> Result<u64, StoreError> {
-        let engine = &self.branch.engine;
+        let engine = self.branch.engine();
         let state = &self.branch.state;
         engine.check_writable()?;
         engine.throttle()?;
         let batch = self.batch.into_inner();
-        let mut writer = engine.writer.lock();
+        let mut writer = engine.lock_writer();
         state.check_alive()?;
         if !batch.is_empty() {
-            let now = state.tree(&engine.forest)?;
+            let now = state.tree(engine.forest())?;
             let then = self.snapshot.tree();
             // A reset gives cells other versions, and leaves other entries theirs.
             let floors = (now.floor(), self.snapshot.floor());
@@ -87,19 +85,19 @@ impl Transaction {
                     let is_cell = key.first() == Some(&(Primitive::State as u8));
                     let version = |tree: &duramen_tree::Tree, floor: u64| {
                         let floor = if is_cell { floor } else { 0 };
-                        tree.get(&engine.forest, key, |entry| entry.version.max(floor))
+                        tree.get(engine.forest(), key, |entry| entry.version.max(floor))
                     };
                     if version(&now, floors.0)? != version(then, floors.1)? {
-                        return Err(StoreError::TransactionConflict { key: keys::shown(key) });
+                        return Err(StoreError::TransactionConflict { key: keys::display(key) });
                     }
                 }
             }
         }
         // The writer's own batch is a spare: it is begun anew by whoever comes next.
-        writer.batch = batch;
+        writer.take_batch(batch);
         let version = engine.apply_batch(&mut writer, state)?;
         drop(writer);
-        engine.settle(version, self.branch.durability)?;
+        engine.wait_durable(version, self.branch.durability)?;
         Ok(version)
     }
 
@@ -112,7 +110,7 @@ impl Transaction {
 
     fn overlay<R>(&self, read: impl FnOnce(&Overlay<'_>) -> R) -> R {
         let batch = self.batch.borrow();
-        read(&Overlay { forest: &self.branch.engine.forest, tree: self.snapshot.tree(), batch: &batch })
+        read(&Overlay { forest: self.branch.engine().forest(), tree: self.snapshot.tree(), batch: &batch })
     }
 }
 
@@ -182,7 +180,7 @@ impl Edit for Work<'_> {
     }
 }
 
-impl Scope for Transaction {
+impl Access for Transaction {
     /// The version is known when the transaction is committed.
     type Written = ();
 
@@ -200,7 +198,7 @@ impl Scope for Transaction {
         &self,
         write: impl FnOnce(&mut dyn Edit) -> Result<R, StoreError>,
     ) -> Result<(R, ()), StoreError> {
-        self.branch.engine.check_writable()?;
+        self.branch.engine().check_writable()?;
         let before = self.batch.borrow().len();
         let result = write(&mut Work(self));
         if result.is_err() {
@@ -211,19 +209,32 @@ impl Scope for Transaction {
     }
 }
 
-/// See [`Branch::transact`].
-pub(crate) fn transact<R>(
-    branch: &Branch,
-    mut work: impl FnMut(&Transaction) -> Result<R, StoreError>,
-) -> Result<R, StoreError> {
-    for _ in 0..ATTEMPTS_MAX {
-        let transaction = Transaction::begin(branch)?;
-        let result = work(&transaction)?;
-        match transaction.commit() {
-            Ok(_) => return Ok(result),
-            Err(StoreError::TransactionConflict { .. }) => {}
-            Err(error) => return Err(error),
-        }
+impl Branch {
+    /// Begins a transaction. Usually [`transact`](Self::transact) is what you want.
+    ///
+    /// # Errors
+    /// When the branch was deleted or cannot be read.
+    pub fn begin(&self) -> Result<Transaction, StoreError> {
+        Transaction::begin(self)
     }
-    Err(StoreError::RetriesExhausted { attempts: ATTEMPTS_MAX })
+
+    /// Runs `work` in a transaction and commits it; retries it when another commit was first, at most ten times.
+    ///
+    /// # Errors
+    /// What `work` returned, and nothing is committed then; [`StoreError::RetriesExhausted`] when it lost each time.
+    pub fn transact<R>(
+        &self,
+        mut work: impl FnMut(&Transaction) -> Result<R, StoreError>,
+    ) -> Result<R, StoreError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let transaction = self.begin()?;
+            let result = work(&transaction)?;
+            match transaction.commit() {
+                Ok(_) => return Ok(result),
+                Err(StoreError::TransactionConflict { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(StoreError::RetriesExhausted { attempts: ATTEMPTS_MAX })
+    }
 }

@@ -170,7 +170,7 @@ impl<'f> BulkBuilder<'f> {
         let node = Arc::new(Node::new(self.forest, body));
         let missing = TreeError::Damaged { id: node.id, reason: "a child was not stored before it" };
         let bytes = codec::encode(&node.body, &|child| child.stored()).ok_or(missing)?;
-        let sum = Checksum::of(&bytes);
+        let sum = Checksum::compute(&bytes);
         let id = node.id;
         node.sum.get_or_init(|| sum);
         self.batch_bytes += bytes.len();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use duramen_base::varint::{self, put as put_varint, VarintError};
+
 use crate::children::Children;
 use crate::error::DecodeError;
 use crate::node::{Body, Checksum, Child, Inner, Leaf, Link};
@@ -12,14 +14,6 @@ pub const FORMAT: u8 = 1;
 
 /// The highest level that is believed: with two children a node, 40 levels hold more than any disk.
 const LEVEL_MAX: u8 = 40;
-
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
 
 /// The bytes of a node. Children must be stored: `link_of` gives their ids and checksums.
 pub(crate) fn encode(body: &Body, link_of: &dyn Fn(&Child) -> Option<(u64, Checksum)>) -> Option<Vec<u8>> {
@@ -96,18 +90,13 @@ impl<'a> Reader<'a> {
     }
 
     fn varint(&mut self) -> Result<u64, DecodeError> {
-        let mut value = 0_u64;
-        for shift in (0..70).step_by(7) {
-            let byte = self.byte()?;
-            if shift == 63 && byte > 1 {
-                return Err(DecodeError("a number is too large"));
-            }
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(DecodeError("a number is too long"))
+        let mut at = 0;
+        let value = varint::get(self.0, &mut at).map_err(|error| match error {
+            VarintError::Short => DecodeError("it ends too early"),
+            VarintError::Large => DecodeError("a number is too large"),
+        })?;
+        self.0 = &self.0[at..];
+        Ok(value)
     }
 
     /// A length or count, which cannot be above the bytes that are left.

@@ -106,7 +106,7 @@ fn copy_body<E: From<TreeError>>(
         Some(bytes) => bytes,
         None => encode(body, id, children.iter().map(|(origin, _)| *origin))?,
     };
-    let origin = stored.unwrap_or_else(|| (id, Checksum::of(&as_it_is)));
+    let origin = stored.unwrap_or_else(|| (id, Checksum::compute(&as_it_is)));
     if stored.is_none() {
         if let Some(known) = copy.known(origin)? {
             return Ok((origin, known));
@@ -117,7 +117,7 @@ fn copy_body<E: From<TreeError>>(
         Body::Inner(_) => encode(body, id, children.iter().map(|(_, copy)| *copy))?,
     };
     let kept = copy.keep(origin, level, &copied)?;
-    Ok((origin, (kept, Checksum::of(&copied))))
+    Ok((origin, (kept, Checksum::compute(&copied))))
 }
 
 /// The bytes of a node whose children are `links`, in their order.

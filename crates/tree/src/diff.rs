@@ -235,7 +235,7 @@ struct Frame {
     next: usize,
 }
 
-/// Goes over a tree in order, and opens a subtree only when it is told to.
+/// Goes over a tree in order, and opens a subtree only when asked to.
 struct Walker<'f> {
     forest: &'f Forest,
     root: Arc<Node>,
@@ -269,7 +269,7 @@ impl<'f> Walker<'f> {
                 None => break,
             }
         }
-        self.settle();
+        self.pop_exhausted();
         Ok(())
     }
 
@@ -313,7 +313,7 @@ impl<'f> Walker<'f> {
         };
         self.started = true;
         self.frames.push(Frame { node, next: 0 });
-        self.settle();
+        self.pop_exhausted();
         Ok(())
     }
 
@@ -322,11 +322,11 @@ impl<'f> Walker<'f> {
             Some(frame) => frame.next += 1,
             None => self.started = true,
         }
-        self.settle();
+        self.pop_exhausted();
     }
 
-    /// Leaves nodes that are used up.
-    fn settle(&mut self) {
+    /// Leaves nodes whose parts were all passed.
+    fn pop_exhausted(&mut self) {
         while let Some(frame) = self.frames.last() {
             let len = match &frame.node.body {
                 Body::Leaf(leaf) => leaf.records.len(),
@@ -355,7 +355,7 @@ impl<'f> Walker<'f> {
             Some(frame) => frame.next += count,
             None => self.started = true,
         }
-        self.settle();
+        self.pop_exhausted();
     }
 }
 

@@ -116,7 +116,7 @@ impl Forest {
         &self.store
     }
 
-    /// The id that the next node will get. Ids are never used again, also not after a restart.
+    /// The id that the next node will get. Ids are never reused, not even after a restart.
     pub fn next_id(&self) -> NodeId {
         self.next_id.load(Ordering::Acquire)
     }
@@ -189,7 +189,7 @@ impl Forest {
         let bytes = self.store.get(id)?.ok_or(TreeError::Damaged { id, reason: "it is missing" })?;
         self.meter.reads.fetch_add(1, Ordering::Relaxed);
         self.meter.read_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        if Checksum::of(&bytes) != sum {
+        if Checksum::compute(&bytes) != sum {
             return Err(TreeError::Damaged { id, reason: "its checksum is not that of its parent" });
         }
         Ok(bytes)

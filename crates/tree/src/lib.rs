@@ -2,7 +2,7 @@
 //!
 //! A [`Tree`] is a root; cloning it is a snapshot or a fork, and costs a pointer. Nodes are shared until one of the
 //! trees writes, and copied once per epoch: as long as nobody else holds a node, it is changed in place. What two trees
-//! share is told by the identity of nodes, so [`Tree::diff`] and [`Tree::merge_items`] cost what was written since
+//! share is found by the identity of nodes, so [`Tree::diff`] and [`Tree::merge_items`] cost what was written since
 //! they parted.
 //!
 //! | type | what it is for |

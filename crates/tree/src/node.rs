@@ -18,7 +18,7 @@ pub struct Checksum(pub [u8; 16]);
 
 impl Checksum {
     /// The checksum of encoded bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn compute(bytes: &[u8]) -> Self {
         Self(xxhash_rust::xxh3::xxh3_128(bytes).to_le_bytes())
     }
 }

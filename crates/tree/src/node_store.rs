@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// The number of a node. Numbers grow with time and are never used again, so a store may take them as appends.
+/// The number of a node. Numbers grow with time and are never reused, so a store may take them as appends.
 pub type NodeId = u64;
 
 /// Why a node store could not do what it was asked.
@@ -71,7 +71,7 @@ pub trait NodeStore: Send + Sync {
     /// When the storage below cannot be read or written.
     fn delete_from(&self, first: NodeId) -> Result<u64, NodeStoreError>;
 
-    /// Whether nodes can be kept at all: if not, trees need not tell which they stopped using.
+    /// Whether nodes can be kept at all: if not, trees need not report which they stopped using.
     fn keeps(&self) -> bool {
         true
     }

@@ -42,7 +42,7 @@ fn persist_in(
     }
     let bytes = codec::encode(&node.body, &Child::stored)
         .ok_or(TreeError::Damaged { id: node.id, reason: "a child was not stored before it" })?;
-    let sum = Checksum::of(&bytes);
+    let sum = Checksum::compute(&bytes);
     sink(node.id, bytes)?;
     Ok(*node.sum.get_or_init(|| sum))
 }

@@ -10,10 +10,10 @@ use crate::tree::{StoredRoot, Tree};
 
 impl Tree {
     /// Shows the ids of the nodes with an id of `bound` or above. Below such a bound that is at or above the id of the
-    /// first node made after the tree was last shared, what is shown belongs to this tree alone. Costs what it shows.
+    /// first node made after the tree was last shared, what is passed to `show` belongs to this tree alone. Costs what it shows.
     ///
     /// # Errors
-    /// When a node cannot be read or is damaged; some ids were shown by then.
+    /// When a node cannot be read or is damaged; `show` has been called for some ids by then.
     pub fn ids_from(
         &self,
         forest: &Forest,

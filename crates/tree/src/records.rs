@@ -22,7 +22,7 @@ struct Prefix {
 }
 
 impl Prefix {
-    fn of(bytes: &[u8]) -> Self {
+    fn new(bytes: &[u8]) -> Self {
         let len = bytes.len().min(PREFIX_MAX);
         let mut prefix = Self { len: len as u8, bytes: [0; PREFIX_MAX] };
         prefix.bytes[..len].copy_from_slice(&bytes[..len]);
@@ -80,7 +80,7 @@ impl Clone for Records {
 
 impl Default for Records {
     fn default() -> Self {
-        Self { prefix: Prefix::of(&[]), heads: Vec::new(), offsets: Vec::new(), heap: Vec::new(), dead: 0 }
+        Self { prefix: Prefix::new(&[]), heads: Vec::new(), offsets: Vec::new(), heap: Vec::new(), dead: 0 }
     }
 }
 
@@ -189,7 +189,7 @@ impl Records {
     /// Makes the shared prefix fit a key that comes in.
     fn admit(&mut self, key: &[u8]) {
         if self.len() == 0 {
-            self.prefix = Prefix::of(key);
+            self.prefix = Prefix::new(key);
         } else if !key.starts_with(self.prefix.as_slice()) {
             let len = common_prefix(self.prefix.as_slice(), key);
             self.set_prefix(len);
@@ -198,7 +198,7 @@ impl Records {
 
     fn set_prefix(&mut self, len: usize) {
         let first = self.key(0);
-        self.prefix = Prefix::of(&first[..len.min(first.len())]);
+        self.prefix = Prefix::new(&first[..len.min(first.len())]);
         let len = self.prefix.len();
         for index in 0..self.len() {
             self.heads[index] = head_of(&self.key(index)[len..]);

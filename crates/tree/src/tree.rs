@@ -305,7 +305,7 @@ impl RunView<'_> {
 
     /// What a reader derived from this run before, or what `derive` makes of it now. It is kept as long as no leaf of
     /// the run changes, is shared by all trees that share the run, and must depend on nothing but its entries: if it
-    /// is about those in a range only, it must tell which, for whoever finds it. What has no place is not kept: a run
+    /// is about those in a range only, it must say which, for whoever finds it. What has no place is not kept: a run
     /// keeps one such thing, and the only leaf of a small tree none.
     ///
     /// # Errors

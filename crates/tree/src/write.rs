@@ -92,7 +92,7 @@ impl Tree {
             let only = match &self.root.body {
                 Body::Inner(inner) if inner.children.len() == 1 => match inner.children.get(0).get(forest) {
                     Ok(only) => only,
-                    // A root with one child is right, if tall: the next write tries again.
+                    // A root with one child is right, if tall: the next write retries.
                     Err(_) => return Ok(true),
                 },
                 Body::Inner(inner) if inner.children.len() == 0 => {
@@ -233,7 +233,7 @@ fn remove_in(slot: &mut Arc<Node>, edit: &mut Edit<'_>, key: &[u8]) -> Result<()
         Body::Inner(inner) => {
             let at = inner.child_of(key);
             remove_in(inner.children.get_mut(at).get_mut(forest)?, edit, key)?;
-            settle(inner, edit, at);
+            rebalance(inner, edit, at);
         }
     }
     node.recharge();
@@ -259,7 +259,7 @@ fn is_hollow(node: &Node) -> bool {
 }
 
 /// Takes an empty child away, and joins a sparse one with a neighbour.
-fn settle(inner: &mut Inner, edit: &mut Edit<'_>, at: usize) {
+fn rebalance(inner: &mut Inner, edit: &mut Edit<'_>, at: usize) {
     let Ok(child) = inner.children.get_mut(at).get_mut(edit.forest) else { return };
     if is_hollow(child) {
         // It was made writable on the way down, so its number was never stored.
@@ -297,7 +297,7 @@ fn settle(inner: &mut Inner, edit: &mut Edit<'_>, at: usize) {
 fn join(inner: &mut Inner, edit: &mut Edit<'_>, left: usize, mut right: Child, between: &[u8]) {
     let forest = edit.forest;
     let (Ok(left), Ok(right)) = (inner.children.get_mut(left).get_mut(forest), right.get_mut(forest)) else {
-        return;
+        unreachable!("both were loaded when their fullness was looked at");
     };
     let left = writable(left, edit);
     // Copied or not, the right one is taken apart: as a tree's own it needs no number of its own.

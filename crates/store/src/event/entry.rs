@@ -7,6 +7,11 @@
 //!
 //! Numbers in values and in what is hashed are little-endian. The hash before the first is all zeros.
 
+use std::ops::ControlFlow;
+
+use duramen_tree::KeyRange;
+
+use crate::access::View;
 use crate::error::StoreError;
 use crate::json::Json;
 use crate::keys::{self, KeyBuf, Primitive};
@@ -106,7 +111,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn of(space: &str) -> Self {
+    pub(crate) fn new(space: &str) -> Self {
         Self { prefix: keys::prefix(Primitive::Event, space) }
     }
 
@@ -173,12 +178,12 @@ pub(crate) fn part_of(rest: &[u8]) -> Option<EventPart<'_>> {
 
 /// The keys that an event takes in the tree.
 pub(crate) fn keys_of(space: &str, event: &Event) -> [KeyBuf; 2] {
-    let keys = Keys::of(space);
+    let keys = Keys::new(space);
     [keys.entry(event.seq), keys.index_entry(&event.event_type, event.seq)]
 }
 
 fn damaged(key: &[u8]) -> StoreError {
-    StoreError::Damaged(format!("{} is no key of an event log", keys::shown(key)))
+    StoreError::Damaged(format!("{} is not a key of an event log", keys::display(key)))
 }
 
 /// The number with which every key of a log ends.
@@ -193,4 +198,20 @@ pub(super) fn decode_index(key: &[u8]) -> Result<(&str, u64), StoreError> {
         Some(EventPart::Index { event_type, seq }) => Ok((event_type, seq)),
         _ => Err(damaged(key)),
     }
+}
+
+/// Goes through a range until `row` fails or breaks off.
+pub(super) fn scan<V: View + ?Sized>(
+    view: &V,
+    range: &KeyRange<'_>,
+    mut row: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StoreError>,
+) -> Result<(), StoreError> {
+    let mut failed = None;
+    view.scan(range, &mut |key, _, value| {
+        row(key, value).unwrap_or_else(|error| {
+            failed = Some(error);
+            ControlFlow::Break(())
+        })
+    })?;
+    failed.map_or(Ok(()), Err)
 }

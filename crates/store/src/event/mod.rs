@@ -13,19 +13,19 @@ mod verify;
 
 use std::ops::{Bound, ControlFlow, Range, RangeBounds};
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_tree::KeyRange;
 
+use crate::access::{Access, Space, View};
 use crate::error::StoreError;
 use crate::json::ToJson;
 use crate::names::check_label;
-use crate::scope::{Scope, Space, View};
 
 pub use entry::Event;
-use entry::{decode_index, decode_seq, Keys};
+use entry::{decode_index, decode_seq, scan, Keys};
 pub(crate) use entry::{keys_of, part_of, EventPart};
 use tail::Tail;
-pub(crate) use tail::{append_again, length};
+pub(crate) use tail::{append_resequenced, length};
 pub use verify::{BadEvent, EventReport};
 
 /// In which order events are read.
@@ -116,19 +116,19 @@ fn numbers(range: impl RangeBounds<u64>) -> Option<(u64, Option<u64>)> {
     end.is_none_or(|end| start < end).then_some((start, end))
 }
 
-impl<'s, S: Scope> Events<'s, S> {
+impl<'s, S: Access> Events<'s, S> {
     pub(crate) fn new(space: Space<'s, S>) -> Self {
         Self { space }
     }
 
     fn keys(&self) -> Keys {
-        Keys::of(self.space.name())
+        Keys::new(self.space.name())
     }
 
     /// Appends an event. Returns its number.
     ///
     /// # Errors
-    /// When the type is empty, has a NUL or more than 256 bytes; when the payload is no JSON object or breaks a limit
+    /// When the type is empty, has a NUL or more than 256 bytes; when the payload is not a JSON object or breaks a limit
     /// of documents; when nothing can be written.
     pub fn append(&self, event_type: &str, payload: impl ToJson) -> Result<u64, StoreError> {
         check_type(event_type)?;
@@ -136,7 +136,7 @@ impl<'s, S: Scope> Events<'s, S> {
         check_payload(payload.as_str())?;
         let (seq, _) = self.space.scope().write(|edit| {
             // The time is taken where no other append can come between, so that it runs with the numbers.
-            Tail::of(edit, self.keys())?.push(edit, event_type, payload.as_str(), clock::unix_ms())
+            Tail::find(edit, self.keys())?.push(edit, event_type, payload.as_str(), clock::unix_ms())
         })?;
         Ok(seq)
     }
@@ -158,7 +158,7 @@ impl<'s, S: Scope> Events<'s, S> {
             payloads.push(payload);
         }
         let (numbers, _) = self.space.scope().write(|edit| {
-            let mut tail = Tail::of(edit, self.keys())?;
+            let mut tail = Tail::find(edit, self.keys())?;
             let first = tail.next();
             let at_ms = clock::unix_ms();
             for ((event_type, _), payload) in events.iter().zip(&payloads) {
@@ -289,20 +289,20 @@ impl<'s, S: Scope> Events<'s, S> {
     /// event in the index of its type. It stops at the first event that is not.
     ///
     /// # Errors
-    /// When the store cannot be read. An event that is damaged is no error, but in the report.
+    /// When the store cannot be read. An event that is damaged is not an error, but in the report.
     pub fn verify(&self) -> Result<EventReport, StoreError> {
         let keys = self.keys();
         self.space.scope().read(|view| verify::verify(view, &keys))
     }
 }
 
-/// Events whose numbers are above or equal to `seq`: those that a merge appends again.
+/// Events whose numbers are above or equal to `seq`: those that a merge may resequence.
 pub(crate) fn entries_from<V: View + ?Sized>(
     view: &V,
     space: &str,
     seq: u64,
 ) -> Result<Vec<Event>, StoreError> {
-    let (start, end) = Keys::of(space).entries(seq, None);
+    let (start, end) = Keys::new(space).entries(seq, None);
     Ok(entries(view, &KeyRange::new(&start, Some(&end)), usize::MAX)?.events)
 }
 
@@ -310,22 +310,6 @@ fn event_at<V: View + ?Sized>(view: &V, key: &[u8], seq: u64) -> Result<Option<E
     let mut found = None;
     view.get(key, &mut |_, bytes| found = Some(Event::decode(seq, bytes)))?;
     found.transpose()
-}
-
-/// Goes through a range until `row` fails or breaks off.
-fn scan<V: View + ?Sized>(
-    view: &V,
-    range: &KeyRange<'_>,
-    mut row: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StoreError>,
-) -> Result<(), StoreError> {
-    let mut failed = None;
-    view.scan(range, &mut |key, _, value| {
-        row(key, value).unwrap_or_else(|error| {
-            failed = Some(error);
-            ControlFlow::Break(())
-        })
-    })?;
-    failed.map_or(Ok(()), Err)
 }
 
 /// The events of a range of entries.

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use duramen_tree::KeyRange;
 
 use super::entry::{chain, decode_seq, Event, Hash, Keys, Stored, NO_HASH};
+use crate::access::{Edit, View};
 use crate::error::StoreError;
-use crate::scope::{Edit, View};
 
 /// Where the next event goes, and the hash that it follows.
 pub(super) struct Tail {
@@ -23,7 +23,7 @@ impl Tail {
     /// A scan of a transaction sorts all that it wrote, which would make each append dearer than the one before. So
     /// the committed end is looked up, and what was appended behind it is searched: a log has no gaps, and no commit
     /// both appends to a log and shortens it.
-    pub(super) fn of<V: View + ?Sized>(view: &V, keys: Keys) -> Result<Self, StoreError> {
+    pub(super) fn find<V: View + ?Sized>(view: &V, keys: Keys) -> Result<Self, StoreError> {
         let (committed, mut hash) = committed(view, &keys)?;
         let mut next = committed;
         let there = |seq: u64| -> Result<Option<Hash>, StoreError> {
@@ -95,11 +95,11 @@ fn committed<V: View + ?Sized>(view: &V, keys: &Keys) -> Result<(u64, Hash), Sto
 
 /// The number of events in a log.
 pub(crate) fn length<V: View + ?Sized>(view: &V, space: &str) -> Result<u64, StoreError> {
-    Ok(Tail::of(view, Keys::of(space))?.next)
+    Ok(Tail::find(view, Keys::new(space))?.next)
 }
 
 /// Appends an event of another log, with a number and a hash of its own here. Returns the number.
-pub(crate) fn append_again(edit: &mut dyn Edit, space: &str, event: &Event) -> Result<u64, StoreError> {
-    let mut tail = Tail::of(edit, Keys::of(space))?;
+pub(crate) fn append_resequenced(edit: &mut dyn Edit, space: &str, event: &Event) -> Result<u64, StoreError> {
+    let mut tail = Tail::find(edit, Keys::new(space))?;
     tail.push(edit, &event.event_type, event.payload.as_str(), event.at_ms)
 }

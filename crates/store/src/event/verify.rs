@@ -4,10 +4,9 @@ use std::ops::ControlFlow;
 
 use duramen_tree::KeyRange;
 
-use super::entry::{chain, decode_seq, Keys, Stored, NO_HASH};
-use super::scan;
+use super::entry::{chain, decode_seq, scan, Keys, Stored, NO_HASH};
+use crate::access::View;
 use crate::error::StoreError;
-use crate::scope::View;
 
 /// So many events are read before their places in the index are looked up.
 const CHUNK: usize = 1024;

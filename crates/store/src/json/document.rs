@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::canonical::canonical;
 use super::error::JsonError;
 use super::path::Path;
-use super::text::{locate, to_text};
+use super::text::{locate, to_text, NewValue};
 
 /// A JSON value as its text, which is parsed only where it is asked for.
 ///
@@ -72,27 +72,11 @@ impl Json {
         let part = self.0.get(range.clone()).ok_or(JsonError::Corrupt { position: range.start })?;
         Ok(Some(Json(part.into())))
     }
+}
 
-    /// How many arrays and objects stand inside one another.
-    pub(super) fn levels(&self) -> usize {
-        let (mut level, mut deepest) = (0_usize, 0);
-        let mut bytes = self.0.bytes();
-        let mut in_text = false;
-        while let Some(byte) = bytes.next() {
-            match byte {
-                b'"' => in_text = !in_text,
-                b'\\' if in_text => {
-                    bytes.next();
-                }
-                b'{' | b'[' if !in_text => {
-                    level += 1;
-                    deepest = deepest.max(level);
-                }
-                b'}' | b']' if !in_text => level = level.saturating_sub(1),
-                _ => {}
-            }
-        }
-        deepest
+impl<'a> From<&'a Json> for NewValue<'a> {
+    fn from(text: &'a Json) -> Self {
+        NewValue::Text(text.as_str())
     }
 }
 

@@ -9,11 +9,11 @@ use super::error::JsonError;
 use super::merge::merge_patch;
 use super::path::{Path, PathError};
 use super::text::{self, Splice};
+use crate::access::{Access, Edit, Space};
 use crate::error::StoreError;
 use crate::keys::{self, KeyBuf, Primitive};
 use crate::kv::{count_keys, list_keys, Page};
 use crate::names::check_key;
-use crate::scope::{Edit, Scope, Space};
 
 /// What can be stored as JSON: a [`Json`], which is checked already, or a [`serde_json::Value`].
 pub trait ToJson {
@@ -47,7 +47,7 @@ pub trait ToPath {
     /// It as a path.
     ///
     /// # Errors
-    /// When the text is no path.
+    /// When the text is not a path.
     fn to_path(&self) -> Result<Cow<'_, Path>, PathError>;
 }
 
@@ -102,7 +102,7 @@ pub struct Documents<'s, S> {
     space: Space<'s, S>,
 }
 
-impl<'s, S: Scope> Documents<'s, S> {
+impl<'s, S: Access> Documents<'s, S> {
     pub(crate) fn new(space: Space<'s, S>) -> Self {
         Self { space }
     }

@@ -43,7 +43,7 @@ fn patch_into(
     check_level(depth)?;
     let mut list = List::open(b'{', out);
     let mut seen = HashSet::new();
-    let parts = target.and_then(|(text, at)| Some((text, Parts::of(text, at)?)));
+    let parts = target.and_then(|(text, at)| Some((text, Parts::begin_at(text, at)?)));
     if let Some((text, mut parts)) = parts.filter(|(_, parts)| parts.is_object()) {
         while let Some(part) = parts.next_part()? {
             let key = key_text(part.raw_key, part.start)?;
@@ -120,7 +120,7 @@ impl Merge {
         if is_object(ours) && is_object(theirs) && base.is_none_or(is_object) {
             return self.object(base, ours, theirs, out);
         }
-        // The same members in another order are no change.
+        // The same members in another order are not a change.
         if same(ours, theirs) || base.is_some_and(|base| same(base, theirs)) {
             out.extend_from_slice(ours);
         } else if base.is_some_and(|base| same(base, ours)) {
@@ -139,8 +139,8 @@ impl Merge {
         out: &mut Vec<u8>,
     ) -> Result<(), JsonError> {
         check_level(self.place.len())?;
-        let base = base.map_or_else(|| Ok(Members::default()), Members::of)?;
-        let (ours, theirs) = (Members::of(ours)?, Members::of(theirs)?);
+        let base = base.map_or_else(|| Ok(Members::default()), Members::parse)?;
+        let (ours, theirs) = (Members::parse(ours)?, Members::parse(theirs)?);
         let mut list = List::open(b'{', out);
         for (key, ours) in &ours.in_order {
             self.place.push(Segment::Key(key.clone()));
@@ -199,9 +199,9 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn of(text: &'a [u8]) -> Result<Members<'a>, JsonError> {
+    fn parse(text: &'a [u8]) -> Result<Members<'a>, JsonError> {
         let mut members = Members { text, ..Members::default() };
-        let mut parts = Parts::of(text, 0).ok_or(JsonError::Corrupt { position: 0 })?;
+        let mut parts = Parts::begin_at(text, 0).ok_or(JsonError::Corrupt { position: 0 })?;
         while let Some(part) = parts.next_part()? {
             let key = key_text(part.raw_key, part.start)?.into_owned();
             members.in_order.push((key.clone(), &text[part.value.clone()]));

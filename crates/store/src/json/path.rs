@@ -10,7 +10,7 @@ pub const MAX_PATH_SEGMENTS: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Segment {
     /// The member of an object with this key. On an array, a key that is written like an index (`0`, `12`) is that
-    /// index, because JSON pointers do not tell the two apart; `-` is the place after the last element.
+    /// index, because JSON pointers do not distinguish the two; `-` is the place after the last element.
     Key(String),
     /// The element of an array at this index, counted from 0.
     Index(usize),
@@ -34,7 +34,7 @@ pub enum Segment {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path(Vec<Segment>);
 
-/// Why a text is no path. Positions are offsets in the text, in bytes.
+/// Why a text is not a path. Positions are offsets in the text, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {

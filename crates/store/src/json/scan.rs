@@ -35,7 +35,7 @@ impl<'a> RawKey<'a> {
         self.text().is_some_and(|text| text == key)
     }
 
-    /// The key without escapes, unless it is no text.
+    /// The key without escapes, unless it is not text.
     pub(super) fn text(&self) -> Option<Cow<'a, str>> {
         if !self.escaped {
             return std::str::from_utf8(self.bytes).ok().map(Cow::Borrowed);
@@ -59,7 +59,7 @@ pub(super) struct Parts<'a> {
 impl<'a> Parts<'a> {
     /// The parts of what begins at `position`, or nothing if that is a scalar.
     #[inline]
-    pub(super) fn of(text: &'a [u8], position: usize) -> Option<Parts<'a>> {
+    pub(super) fn begin_at(text: &'a [u8], position: usize) -> Option<Parts<'a>> {
         let object = match text.get(position) {
             Some(b'{') => true,
             Some(b'[') => false,
@@ -98,7 +98,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Steps over the value that begins at `value`, as [`Parts::head`] has told, and tells where it ends.
+    /// Steps over the value that begins at `value`, where [`Parts::head`] found it, and returns where it ends.
     #[inline]
     pub(super) fn step_over(&mut self, value: usize) -> Result<usize, JsonError> {
         let end = value_end(self.text, value)?;
@@ -185,7 +185,7 @@ fn container_end(text: &[u8], start: usize) -> Result<usize, JsonError> {
     let mut inside_before = 0;
     let mut at = start;
     while let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
-        let marks = Marks::of(block);
+        let marks = Marks::find(block);
         if marks.escaped {
             let mut inside = inside_before != 0;
             if let Some(end) = singly(text, &mut at, BLOCK, &mut inside, &mut depth) {
@@ -215,7 +215,7 @@ fn container_end(text: &[u8], start: usize) -> Result<usize, JsonError> {
     singly(text, &mut at, BLOCK, &mut inside, &mut depth).ok_or(JsonError::Corrupt { position: text.len() })
 }
 
-/// Goes through `len` bytes from `at`, one more if the last is a backslash, and tells where the outermost bracket ends.
+/// Goes through `len` bytes from `at`, one more if the last is a backslash, and returns where the outermost bracket ends.
 fn singly(text: &[u8], at: &mut usize, len: usize, inside: &mut bool, depth: &mut usize) -> Option<usize> {
     let end = *at + len;
     while *at < end {
@@ -249,9 +249,9 @@ struct Marks {
 impl Marks {
     /// The loops over single bytes are written so that the compiler makes vector instructions of them.
     #[inline]
-    fn of(block: &[u8; BLOCK]) -> Marks {
+    fn find(block: &[u8; BLOCK]) -> Marks {
         let quotes = block.map(|byte| u8::from(byte == b'"'));
-        // The bit tells square brackets from braces; no other byte becomes a brace by it.
+        // The bit distinguishes square brackets from braces; no other byte becomes a brace by it.
         let brackets = block.map(|byte| u8::from(byte | 0x20 == b'{') | u8::from(byte | 0x20 == b'}'));
         let escaped = block.iter().fold(0, |any, byte| any | u8::from(*byte == b'\\')) != 0;
         Marks { quotes: one_bit_each(&quotes), brackets: one_bit_each(&brackets), escaped }

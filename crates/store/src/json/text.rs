@@ -1,14 +1,13 @@
 //! Reading and changing a document in its stored text, by byte ranges.
 //!
 //! A stored text is canonical: without white space, as `serde_json` writes it, keys in the order in which they came,
-//! none twice. A change at a path is a [`Splice`]; the rest of the text is neither parsed nor written again.
+//! none twice. A change at a path is a [`Splice`]; the rest of the text is neither parsed nor rewritten.
 
 use std::io::{self, Write};
 use std::ops::Range;
 
 use serde_json::Value;
 
-use super::document::Json;
 use super::error::JsonError;
 use super::path::{key_as_index, Path, Place, Segment};
 use super::scan::{kind, Parts};
@@ -49,18 +48,12 @@ pub(crate) enum NewValue<'a> {
     /// A parsed value.
     Value(&'a Value),
     /// A text that is canonical already.
-    Text(&'a Json),
+    Text(&'a str),
 }
 
 impl<'a> From<&'a Value> for NewValue<'a> {
     fn from(value: &'a Value) -> Self {
         NewValue::Value(value)
-    }
-}
-
-impl<'a> From<&'a Json> for NewValue<'a> {
-    fn from(text: &'a Json) -> Self {
-        NewValue::Text(text)
     }
 }
 
@@ -109,7 +102,7 @@ fn walk(text: &[u8], path: &Path) -> Result<Target, JsonError> {
     let mut parent = None;
     for (segment, step) in segments.iter().enumerate() {
         let blocked = |expected| Target::Blocked { segment, found: kind(text, value), expected };
-        let Some(mut parts) = Parts::of(text, value) else {
+        let Some(mut parts) = Parts::begin_at(text, value) else {
             return Ok(match step {
                 Segment::Key(_) => blocked("an object"),
                 Segment::Index(_) => blocked("an array"),
@@ -354,19 +347,41 @@ fn check_depth(new: &NewValue<'_>, depth: usize) -> Result<(), JsonError> {
     }
     match new {
         NewValue::Value(value) => validate_shape(value, depth),
-        // At the root, where it has been checked already, nothing is gained by counting again.
-        NewValue::Text(json) if depth > 0 && json.levels() + depth > MAX_DOCUMENT_DEPTH => {
+        // At the root, where it has been checked already, nothing is gained by another count.
+        NewValue::Text(text) if depth > 0 && levels(text) + depth > MAX_DOCUMENT_DEPTH => {
             Err(JsonError::TooDeep { max: MAX_DOCUMENT_DEPTH })
         }
         NewValue::Text(_) => Ok(()),
     }
 }
 
+/// How many arrays and objects stand inside one another in a canonical text.
+fn levels(text: &str) -> usize {
+    let (mut level, mut deepest) = (0_usize, 0);
+    let mut bytes = text.bytes();
+    let mut in_text = false;
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_text = !in_text,
+            b'\\' if in_text => {
+                bytes.next();
+            }
+            b'{' | b'[' if !in_text => {
+                level += 1;
+                deepest = deepest.max(level);
+            }
+            b'}' | b']' if !in_text => level = level.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
 fn write_new(new: &NewValue<'_>, out: &mut Vec<u8>) -> Result<(), JsonError> {
     match new {
         NewValue::Value(value) => write_value(value, out),
-        NewValue::Text(json) => {
-            out.extend_from_slice(json.as_str().as_bytes());
+        NewValue::Text(text) => {
+            out.extend_from_slice(text.as_bytes());
             Ok(())
         }
     }

@@ -1,11 +1,10 @@
 //! The two threads of a log: one makes durable what grows old, one makes files ready.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use parking_lot::{Condvar, Mutex};
 
 use super::core::Core;
@@ -31,7 +30,7 @@ impl Threads {
         let shared = core.clone();
         threads.spawn("log-sync", move || sync_old(&shared, &stop, sync_every))?;
         let shared = core.clone();
-        threads.spawn("log-files", move || shared.pool.run())?;
+        threads.spawn("log-files", move || shared.pool().run())?;
         Ok(threads)
     }
 
@@ -46,7 +45,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         *self.stop.stopped.lock() = true;
         self.stop.wake.notify_all();
-        self.core.pool.stop();
+        self.core.pool().stop();
         for handle in self.handles.drain(..) {
             // A thread that panicked has said so itself.
             handle.join().ok();
@@ -58,7 +57,7 @@ impl Drop for Threads {
 /// Where every commit is strict there is none, so this never syncs for nothing.
 fn sync_old(core: &Core, stop: &Stop, every: Duration) {
     let pause = (every / 2).max(Duration::from_millis(1));
-    let mut mark = core.last.load(Ordering::Acquire);
+    let mut mark = core.last();
     let mut stopped = stop.stopped.lock();
     let mut due = clock::now() + pause;
     while !*stopped {
@@ -67,11 +66,11 @@ fn sync_old(core: &Core, stop: &Stop, every: Duration) {
         }
         parking_lot::MutexGuard::unlocked(&mut stopped, || {
             due = clock::now() + pause;
-            if core.durable.load(Ordering::Acquire) < mark {
+            if !core.is_durable(mark) {
                 // An error poisons the log, and whoever writes next hears of it.
-                core.wait_durable(core.last.load(Ordering::Acquire)).ok();
+                core.wait_durable(core.last()).ok();
             }
-            mark = core.last.load(Ordering::Acquire);
+            mark = core.last();
         });
     }
 }

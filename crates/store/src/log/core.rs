@@ -1,21 +1,25 @@
 //! The state of an open log: the buffer, the current segment, and how far the records have come.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::Arc;
 
-use duramen_measure::{clock, entropy};
-use parking_lot::Mutex;
+use duramen_base::entropy;
 
 use super::directory::LogFile;
 use super::error::LogError;
 use super::format::{
     encode_goes_on, encode_record, SegmentHeader, BODY_BYTES_MAX, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
 };
-use super::group::Turns;
+use super::group::{Claim, Turns};
 use super::pool::Pool;
 use super::recover::{segment_name, Closed, Recovered};
+use crate::sync::{clock, Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 
+/// The size of the first segment of a log at most, in bytes, so that a small store is made fast.
+const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
+/// From here on a commit that promises nothing hands the buffer over, in bytes.
+pub(super) const BUFFER_BYTES: usize = 256 << 10;
+/// From here on such a commit waits for whoever is writing, so that the buffer cannot grow without end.
+const BUFFER_BYTES_MAX: usize = 8 << 20;
 /// A buffer that has grown beyond this is given back after it was written, in bytes.
 const BUFFER_KEPT_MAX: usize = 4 << 20;
 /// The sizes of segments are multiples of this, in bytes.
@@ -47,10 +51,7 @@ struct Pending {
     last: u64,
     appends: u64,
     closed: bool,
-    /// What the sync that began last covers.
-    claimed: u64,
-    /// How many syncs of groups began.
-    turn: u64,
+    claim: Claim,
 }
 
 /// The segment that is being written.
@@ -58,7 +59,7 @@ pub(crate) struct Writer {
     number: u64,
     salt: u64,
     size: u64,
-    pub(crate) file: Arc<dyn LogFile>,
+    file: Arc<dyn LogFile>,
     /// Where the bytes end that have been written.
     end: u64,
     /// The other buffer: empty between writes.
@@ -66,30 +67,37 @@ pub(crate) struct Writer {
     asked: bool,
 }
 
+/// Why a log takes no more records.
+enum Stopped {
+    Closed,
+    /// The text of the first error.
+    Failed(String),
+}
+
 /// The part of a log that its threads share.
 pub(crate) struct Core {
-    pub(crate) segment_bytes: u64,
-    pub(crate) pool: Pool,
-    /// Taken before `pending` where both are.
-    pub(crate) writer: Mutex<Writer>,
+    segment_bytes: u64,
+    pool: Pool,
+    writer: Mutex<Writer>,
     pending: Mutex<Pending>,
-    pub(crate) closed: Mutex<VecDeque<Closed>>,
-    pub(crate) pending_bytes: AtomicUsize,
-    pub(crate) last: AtomicU64,
-    pub(crate) written: AtomicU64,
-    pub(crate) durable: AtomicU64,
+    closed: Mutex<VecDeque<Closed>>,
+    releasing: Mutex<()>,
+    pending_bytes: AtomicUsize,
+    last: AtomicU64,
+    written: AtomicU64,
+    durable: AtomicU64,
     /// The bytes of all records in the log, with those that were found in it and those since released.
     bytes: AtomicU64,
     bytes_found: u64,
-    pub(crate) released: AtomicU64,
+    released: AtomicU64,
     writes: AtomicU64,
     syncs: AtomicU64,
     sync_nanos: AtomicU64,
-    /// One sync at a time, so that an error which the disk tells only once cannot pass by unseen.
+    /// One sync at a time, so that an error which the disk reports only once cannot pass by unseen.
     syncing: Mutex<()>,
     is_poisoned: AtomicBool,
-    poison: Mutex<Option<String>>,
-    pub(crate) turns: Turns,
+    stopped: Mutex<Option<Stopped>>,
+    turns: Turns,
 }
 
 /// What a log has done since it was opened. See [`Log::counters`](super::Log::counters).
@@ -116,7 +124,7 @@ impl Core {
             }
             None => {
                 // A small store should not have to wait for, nor pay for, a large segment.
-                let size = segment_bytes.min(super::FIRST_SEGMENT_BYTES);
+                let size = segment_bytes.min(FIRST_SEGMENT_BYTES);
                 let plan = Plan { header: new_header(found.next_number, found.last + 1), size };
                 let file = open_segment(&pool, &plan)?;
                 (plan, file, SEGMENT_HEADER_BYTES as u64)
@@ -131,8 +139,7 @@ impl Core {
             last,
             appends: 0,
             closed: false,
-            claimed: last,
-            turn: 0,
+            claim: Claim::new(last),
         };
         let buffer = Vec::with_capacity(64 << 10);
         let SegmentHeader { number, salt, .. } = plan.header;
@@ -143,6 +150,7 @@ impl Core {
             writer: Mutex::new(writer),
             pending: Mutex::new(pending),
             closed: Mutex::new(found.closed),
+            releasing: Mutex::new(()),
             pending_bytes: AtomicUsize::new(0),
             last: AtomicU64::new(last),
             written: AtomicU64::new(last),
@@ -155,9 +163,41 @@ impl Core {
             sync_nanos: AtomicU64::new(0),
             syncing: Mutex::new(()),
             is_poisoned: AtomicBool::new(false),
-            poison: Mutex::new(None),
+            stopped: Mutex::new(None),
             turns: Turns::default(),
         })
+    }
+
+    /// The last version that was appended.
+    #[inline]
+    pub(crate) fn last(&self) -> u64 {
+        self.last.load(Ordering::Acquire)
+    }
+
+    /// The last version that the operating system has.
+    #[inline]
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// The last version that is durable.
+    #[inline]
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn is_durable(&self, last: u64) -> bool {
+        self.durable() >= last
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The right to write to the current segment. Taken before `pending` where both are.
+    pub(crate) fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock()
     }
 
     #[inline]
@@ -166,7 +206,7 @@ impl Core {
             return Err(LogError::TooLarge { bytes: body.len(), max: BODY_BYTES_MAX });
         }
         let size = RECORD_HEADER_BYTES + body.len();
-        let durable = self.durable.load(Ordering::Acquire);
+        let durable = self.durable();
         let mut pending = self.pending.lock();
         if self.is_poisoned.load(Ordering::Relaxed) || pending.closed {
             return Err(self.refusal());
@@ -208,6 +248,40 @@ impl Core {
         pending.sealed.push(chunk);
     }
 
+    /// Waits until the operating system has the record that ends at `last`.
+    #[inline]
+    pub(crate) fn wait_written(&self, last: u64) -> Result<(), LogError> {
+        if self.written() >= last {
+            return Ok(());
+        }
+        let mut writer = self.writer.lock();
+        if self.written() >= last {
+            return Ok(());
+        }
+        self.flush(&mut writer, false).map(drop)
+    }
+
+    /// Hands what is pending to the operating system if it has grown large: if nobody is writing, or else if there is
+    /// so much that somebody must.
+    #[inline]
+    pub(crate) fn relieve(&self) -> Result<(), LogError> {
+        let pending = self.pending_bytes.load(Ordering::Relaxed);
+        if pending > BUFFER_BYTES {
+            return self.flush_large(pending);
+        }
+        self.check()
+    }
+
+    #[cold]
+    fn flush_large(&self, pending: usize) -> Result<(), LogError> {
+        let full = pending > BUFFER_BYTES_MAX;
+        let writer = if full { Some(self.writer.lock()) } else { self.writer.try_lock() };
+        match writer {
+            Some(mut writer) => self.flush(&mut writer, false).map(drop),
+            None => self.check(),
+        }
+    }
+
     /// Hands all that is pending to the operating system. With `claim`, also begins the turn of a group, of which a
     /// sync follows. Returns the last version that was handed over.
     pub(crate) fn flush(&self, writer: &mut Writer, claim: bool) -> Result<u64, LogError> {
@@ -221,8 +295,7 @@ impl Core {
         pending.offset += writer.buffer.len() as u64;
         self.pending_bytes.store(0, Ordering::Relaxed);
         if claim {
-            pending.claimed = last;
-            pending.turn += 1;
+            pending.claim.begin(last);
         }
         drop(pending);
         let bytes = std::mem::take(&mut writer.buffer);
@@ -272,7 +345,7 @@ impl Core {
         if writer.number == plan.header.number {
             return Ok(());
         }
-        self.sync_file(&writer.file, writer.number, self.written.load(Ordering::Acquire))?;
+        self.sync_file(&writer.file, writer.number, self.written())?;
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.syncs.fetch_add(1, Ordering::Relaxed);
         let file = open_segment(&self.pool, plan)?;
@@ -298,7 +371,7 @@ impl Core {
     pub(crate) fn sync_file(&self, file: &Arc<dyn LogFile>, number: u64, upto: u64) -> Result<(), LogError> {
         let turn = self.syncing.lock();
         self.check()?;
-        if self.durable.load(Ordering::Acquire) >= upto {
+        if self.is_durable(upto) {
             return Ok(());
         }
         let begin = clock::now();
@@ -312,7 +385,7 @@ impl Core {
                 Ok(())
             }
             Err(error) => {
-                // Before the lock is given back: who comes next might be told that all is well.
+                // Before the lock is given back: who comes next might take it that all is well.
                 let error = self.poison(LogError::io("sync", segment_name(number))(error));
                 drop(turn);
                 Err(error)
@@ -346,6 +419,19 @@ impl Core {
         self.flush(&mut writer, false).map(drop)
     }
 
+    /// Frees the segments that hold no version after `version`, one caller at a time.
+    pub(crate) fn release(&self, version: u64) -> Result<(), LogError> {
+        let _turn = self.releasing.lock();
+        loop {
+            self.check()?;
+            let oldest = self.closed.lock().front().copied();
+            let Some(oldest) = oldest.filter(|oldest| oldest.last <= version) else { return Ok(()) };
+            self.pool.recycle(oldest.number).map_err(|error| self.poison(error))?;
+            self.closed.lock().pop_front();
+            self.released.fetch_add(oldest.bytes, Ordering::Relaxed);
+        }
+    }
+
     /// Takes no more records, makes all durable, and marks the clean end, so that the next opening need not search.
     pub(crate) fn close(&self) -> Result<(), LogError> {
         let mut writer = self.writer.lock();
@@ -366,15 +452,17 @@ impl Core {
             writer.end = end;
             done.map_err(|error| self.poison(error))?;
         }
-        self.poison(LogError::Poisoned { first: "it was closed".to_owned() });
+        self.stop(|| Stopped::Closed);
         Ok(())
     }
 
-    /// Whether the sync that began last covers the record that ends at `last`, and the turn of the one that will.
-    pub(crate) fn turn_of(&self, last: u64) -> (bool, u64) {
-        let pending = self.pending.lock();
-        let covered = last <= pending.claimed;
-        (covered, if covered { pending.turn } else { pending.turn + 1 })
+    /// What the sync that began last covers.
+    pub(crate) fn claim(&self) -> Claim {
+        self.pending.lock().claim
+    }
+
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     pub(crate) fn counters(&self) -> LogCounters {
@@ -404,8 +492,12 @@ impl Core {
 
     #[cold]
     fn refusal(&self) -> LogError {
-        let first = self.poison.lock().clone();
-        LogError::Poisoned { first: first.unwrap_or_else(|| "it is being closed".to_owned()) }
+        let first = match &*self.stopped.lock() {
+            Some(Stopped::Failed(first)) => first.clone(),
+            Some(Stopped::Closed) => "it was closed".to_owned(),
+            None => "it is being closed".to_owned(),
+        };
+        LogError::Poisoned { first }
     }
 
     pub(crate) fn poisoned(&self) -> Option<LogError> {
@@ -415,17 +507,18 @@ impl Core {
     /// Keeps the error if it is the first, wakes all who wait, and gives it back.
     #[cold]
     pub(crate) fn poison(&self, error: LogError) -> LogError {
-        let mut first = self.poison.lock();
-        if first.is_none() {
-            *first = Some(match &error {
-                LogError::Poisoned { first } => first.clone(),
-                error => error.to_string(),
-            });
-        }
-        self.is_poisoned.store(true, Ordering::Release);
-        drop(first);
-        self.turns.wake_all();
+        self.stop(|| match &error {
+            LogError::Poisoned { first } => Stopped::Failed(first.clone()),
+            error => Stopped::Failed(error.to_string()),
+        });
         error
+    }
+
+    /// Takes no more records, for the first reason that is given, and wakes all who wait.
+    fn stop(&self, reason: impl FnOnce() -> Stopped) {
+        self.stopped.lock().get_or_insert_with(reason);
+        self.is_poisoned.store(true, Ordering::Release);
+        self.turns.wake_all();
     }
 }
 

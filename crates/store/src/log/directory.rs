@@ -47,7 +47,7 @@ pub trait LogFile: Send + Sync {
     /// Its length in bytes.
     ///
     /// # Errors
-    /// The operating system does not tell.
+    /// The operating system cannot say.
     fn size(&self) -> io::Result<u64>;
 
     /// Reads from `offset` on as much as is there, up to the length of `buffer`: less only at the end of the file.
@@ -100,7 +100,7 @@ impl LogDirectory for FileDirectory {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
-            // A name that is no UTF-8 is none of ours.
+            // A name that is not UTF-8 is none of ours.
             names.extend(entry?.file_name().into_string().ok());
         }
         Ok(names)

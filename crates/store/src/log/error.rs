@@ -7,7 +7,7 @@ use std::io;
 #[non_exhaustive]
 pub enum LogError {
     /// The operating system refused something. The log takes no more records until it is opened again.
-    #[error("cannot {action} {file}: {source}; the log takes no more records: free space or mend the disk, then reopen the store")]
+    #[error("cannot {action} {file}: {source}; the log takes no more records: free space or fix the disk, then reopen the store")]
     Io {
         /// What was tried.
         action: &'static str,

@@ -32,7 +32,7 @@ pub struct SegmentHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderError {
-    /// It is no header, or a changed one.
+    /// It is not a header, or a changed one.
     Invalid,
     /// It has a later format version than [`FORMAT_VERSION`].
     FromTheFuture(u32),
@@ -43,7 +43,7 @@ pub enum HeaderError {
 pub struct Record<'a> {
     /// The first version of the record.
     pub first: u64,
-    /// How many versions it takes. Zero only in the mark of an end, which is no commit.
+    /// How many versions it takes. Zero only in the mark of an end, which is not a commit.
     pub count: u32,
     /// How many versions before `first` the last one stood that was known to be durable when this was written.
     pub durable_gap: u32,
@@ -191,7 +191,7 @@ impl SegmentHeader {
     /// Reads the header at the start of `bytes`.
     ///
     /// # Errors
-    /// The bytes are no header of a segment, a changed one, or one of a later format version.
+    /// The bytes are not a header of a segment, a changed one, or one of a later format version.
     pub fn decode(bytes: &[u8]) -> Result<Self, HeaderError> {
         let field = |at| u64_at(bytes, at).ok_or(HeaderError::Invalid);
         if bytes.get(..8) != Some(&MAGIC) {

@@ -3,23 +3,47 @@
 //! Two words are waited on. Turns have numbers, and who waits for turn `n` waits on word `n % 2`: so the end of a turn
 //! wakes those whom it served with one call, and of those whom the next one will serve only one, as its leader.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use duramen_measure::clock;
-use rustix::thread::futex;
-
-use super::core::Core;
-use super::error::LogError;
+use crate::sync::{clock, yield_now, AtomicBool, AtomicU32, AtomicU64, Futex, Ordering};
 
 /// The longest time that a leader waits for others to join, whatever a sync takes.
 const GATHER_MAX: Duration = Duration::from_micros(200);
+
+/// What the sync that began last covers, and its number. Kept under the lock of what is appended.
+#[derive(Clone, Copy)]
+pub(crate) struct Claim {
+    upto: u64,
+    turn: u64,
+}
+
+impl Claim {
+    /// Nothing was appended after version `last`.
+    pub(crate) fn new(last: u64) -> Self {
+        Self { upto: last, turn: 0 }
+    }
+
+    /// Begins a turn that covers all that was appended: up to version `last`.
+    pub(crate) fn begin(&mut self, last: u64) {
+        self.upto = last;
+        self.turn += 1;
+    }
+
+    /// The number of the turn that began last.
+    pub(crate) fn turn(self) -> u64 {
+        self.turn
+    }
+
+    fn covers(self, last: u64) -> bool {
+        last <= self.upto
+    }
+}
 
 /// Each stands in cache lines of its own, because others spin on one while one is written.
 #[derive(Default)]
 #[repr(align(128))]
 struct Word {
-    tick: AtomicU32,
+    tick: Futex,
     sleepers: AtomicU32,
 }
 
@@ -27,21 +51,24 @@ impl Word {
     /// Sleeps until the tick is another one. May return earlier.
     fn sleep(&self, tick: u32) {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
-        // An error means that the tick has changed, or that a signal came: the caller looks again in any case.
-        futex::wait(&self.tick, futex::Flags::PRIVATE, tick, None).ok();
+        self.tick.wait(tick);
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn wake(&self, count: u32) {
-        self.tick.fetch_add(1, Ordering::SeqCst);
+        self.tick.increment();
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            futex::wake(&self.tick, futex::Flags::PRIVATE, count).ok();
+            self.tick.wake(count);
         }
     }
 }
 
-/// Every sleeper: the kernel takes the count as a signed number.
-const ALL: u32 = i32::MAX as u32;
+/// A place in a turn: where to sleep until it is over, and since when.
+pub(crate) struct Ticket {
+    turn: u64,
+    tick: u32,
+    covered: bool,
+}
 
 /// Whose turn it is.
 #[derive(Default)]
@@ -57,15 +84,43 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
+    fn word(&self, turn: u64) -> &Word {
+        &self.words[turn as usize % 2]
+    }
+
+    /// Counts somebody who comes to wait for a sync.
+    pub(crate) fn arrive(&self) {
+        self.arrivals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A place in the turn that makes version `last` durable. Whatever ends after this changes the tick: who looks
+    /// whether to wait after taking a ticket, and before sleeping on it, misses no wake-up.
+    pub(crate) fn ticket(&self, claim: Claim, last: u64) -> Ticket {
+        let covered = claim.covers(last);
+        let turn = if covered { claim.turn } else { claim.turn + 1 };
+        Ticket { turn, tick: self.word(turn).tick.load(), covered }
+    }
+
+    /// Whether the holder of the ticket is to lead its turn: nobody does, and the sync that began last does not cover
+    /// its record.
+    pub(crate) fn try_lead(&self, ticket: &Ticket) -> bool {
+        !ticket.covered && !self.leading.swap(true, Ordering::SeqCst)
+    }
+
+    /// Sleeps until the turn is over, or a leader is needed. May return earlier.
+    pub(crate) fn sleep(&self, ticket: &Ticket) {
+        self.word(ticket.turn).sleep(ticket.tick);
+    }
+
     pub(crate) fn wake_all(&self) {
         for word in &self.words {
-            word.wake(ALL);
+            word.wake(Futex::ALL);
         }
     }
 
     /// Waits a little for those who were in the last groups: they are likely to come right away, and what they bring
     /// would otherwise wait for a whole sync.
-    fn gather(&self) {
+    pub(crate) fn gather(&self) {
         let before = self.groups.iter().map(|group| group.load(Ordering::Relaxed)).max().unwrap_or(0);
         let seen = self.seen.load(Ordering::Relaxed);
         let here = || self.arrivals.load(Ordering::Relaxed).wrapping_sub(seen);
@@ -76,70 +131,22 @@ impl Turns {
         let begin = clock::now();
         while here() < before && begin.elapsed() < limit {
             // Gives the processor to those who are waited for.
-            std::thread::yield_now();
+            yield_now();
         }
     }
 
     /// Remembers how many came for this turn.
-    fn begin(&self, turn: u64) {
+    pub(crate) fn begin(&self, turn: u64) {
         let arrivals = self.arrivals.load(Ordering::Relaxed);
         let seen = self.seen.swap(arrivals, Ordering::Relaxed);
         self.groups[turn as usize % 2].store(arrivals.wrapping_sub(seen), Ordering::Relaxed);
     }
 
-    /// Ends a turn: wakes whom it served, and one of those who wait for the next.
-    fn end(&self, turn: u64) {
-        self.words[turn as usize % 2].wake(ALL);
+    /// Ends a turn whose sync took this long: wakes whom it served, and one of those who wait for the next.
+    pub(crate) fn end(&self, turn: u64, sync_time: Duration) {
+        self.sync_nanos.store(sync_time.as_nanos() as u64, Ordering::Relaxed);
+        self.word(turn).wake(Futex::ALL);
         self.leading.store(false, Ordering::SeqCst);
-        self.words[(turn + 1) as usize % 2].wake(1);
-    }
-}
-
-impl Core {
-    /// Waits until the record that ends at `last` is durable, and leads a group if nobody does.
-    pub(crate) fn wait_durable(&self, last: u64) -> Result<(), LogError> {
-        let is_durable = || self.durable.load(Ordering::Acquire) >= last;
-        if is_durable() {
-            return Ok(());
-        }
-        let turns = &self.turns;
-        turns.arrivals.fetch_add(1, Ordering::Relaxed);
-        loop {
-            let (covered, turn) = self.turn_of(last);
-            let word = &turns.words[turn as usize % 2];
-            // Read before the last look: whatever ends after it changes the tick, so no wake-up is missed.
-            let tick = word.tick.load(Ordering::SeqCst);
-            if is_durable() {
-                return Ok(());
-            }
-            self.check()?;
-            if !covered && !turns.leading.swap(true, Ordering::SeqCst) {
-                self.lead()?;
-            } else {
-                word.sleep(tick);
-            }
-            if is_durable() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn lead(&self) -> Result<(), LogError> {
-        let turns = &self.turns;
-        turns.gather();
-        let mut writer = self.writer.lock();
-        let claim = self.flush(&mut writer, true);
-        let (number, file) = Self::current(&writer);
-        drop(writer);
-        let (_, turn) = self.turn_of(0);
-        turns.begin(turn);
-        let before = clock::now();
-        let done = claim.and_then(|upto| self.sync_file(&file, number, upto));
-        turns.sync_nanos.store(before.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        turns.end(turn);
-        if done.is_err() {
-            turns.wake_all();
-        }
-        done
+        self.word(turn + 1).wake(1);
     }
 }

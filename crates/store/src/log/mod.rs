@@ -12,10 +12,12 @@
 //! | `recover` | reading a log: replay, the torn tail, damage |
 //! | `pool` | spare files, made ahead or recycled |
 //! | `core` | the buffer and the current segment |
-//! | `group` | group commit |
+//! | `group` | whose turn it is in group commit |
+//! | `commit` | waiting for a commit to be durable |
 //! | `background` | the threads of a log |
 
 mod background;
+mod commit;
 mod core;
 mod directory;
 mod error;
@@ -25,11 +27,8 @@ mod pool;
 mod recover;
 mod scan;
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 pub use self::core::LogCounters;
 pub use directory::{FileDirectory, LogDirectory, LogFile};
@@ -46,12 +45,6 @@ use crate::durability::Durability;
 use background::Threads;
 use pool::Pool;
 
-/// The size of the first segment of a log at most, in bytes, so that a small store is made fast.
-const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
-/// From here on a commit that promises nothing hands the buffer over, in bytes.
-const BUFFER_BYTES: usize = 256 << 10;
-/// From here on such a commit waits for whoever is writing, so that the buffer cannot grow without end.
-const BUFFER_BYTES_MAX: usize = 8 << 20;
 /// The least size of a segment, in bytes.
 const SEGMENT_BYTES_MIN: u64 = 4096;
 
@@ -100,7 +93,6 @@ impl Default for LogOptions {
 /// ```
 pub struct Log {
     core: Arc<Core>,
-    releasing: Mutex<()>,
     /// Dropped after the rest of the log was handed over.
     _threads: Threads,
 }
@@ -147,7 +139,7 @@ impl Log {
         let pool = Pool::new(dir, segment_bytes, &found.spares)?;
         let core = Arc::new(Core::new(pool, segment_bytes, found)?);
         let threads = Threads::start(&core, options.sync_every)?;
-        Ok(Self { core, releasing: Mutex::new(()), _threads: threads })
+        Ok(Self { core, _threads: threads })
     }
 
     /// Replays the records after version `after` like [`open`](Self::open), and writes nothing. Returns the last
@@ -194,52 +186,28 @@ impl Log {
     pub fn wait(&self, last: u64, durability: Durability) -> Result<(), LogError> {
         let last = last.min(self.last());
         match durability {
-            Durability::Memory => {
-                if self.core.pending_bytes.load(Ordering::Relaxed) > BUFFER_BYTES {
-                    return self.relieve();
-                }
-                self.core.check()
-            }
-            Durability::Buffered => {
-                if self.written() >= last {
-                    return Ok(());
-                }
-                let mut writer = self.core.writer.lock();
-                if self.written() >= last {
-                    return Ok(());
-                }
-                self.core.flush(&mut writer, false).map(drop)
-            }
+            Durability::Memory => self.core.relieve(),
+            Durability::Buffered => self.core.wait_written(last),
             Durability::Strict => self.core.wait_durable(last),
-        }
-    }
-
-    #[cold]
-    fn relieve(&self) -> Result<(), LogError> {
-        let full = self.core.pending_bytes.load(Ordering::Relaxed) > BUFFER_BYTES_MAX;
-        let writer = if full { Some(self.core.writer.lock()) } else { self.core.writer.try_lock() };
-        match writer {
-            Some(mut writer) => self.core.flush(&mut writer, false).map(drop),
-            None => self.core.check(),
         }
     }
 
     /// The last version that was appended.
     #[inline]
     pub fn last(&self) -> u64 {
-        self.core.last.load(Ordering::Acquire)
+        self.core.last()
     }
 
     /// The last version that the operating system has.
     #[inline]
     pub fn written(&self) -> u64 {
-        self.core.written.load(Ordering::Acquire)
+        self.core.written()
     }
 
     /// The last version that is durable.
     #[inline]
     pub fn durable(&self) -> u64 {
-        self.core.durable.load(Ordering::Acquire)
+        self.core.durable()
     }
 
     /// Makes durable all that was appended before the call.
@@ -266,20 +234,12 @@ impl Log {
     }
 
     /// Frees the segments that hold no version after `version`, which a durable checkpoint holds. Some are kept as
-    /// spare files and used again, the others are removed.
+    /// spare files and reused, the others are removed.
     ///
     /// # Errors
     /// [`LogError::Io`] or [`LogError::Poisoned`].
     pub fn release(&self, version: u64) -> Result<(), LogError> {
-        let _turn = self.releasing.lock();
-        loop {
-            self.core.check()?;
-            let oldest = self.core.closed.lock().front().copied();
-            let Some(oldest) = oldest.filter(|oldest| oldest.last <= version) else { return Ok(()) };
-            self.core.pool.recycle(oldest.number).map_err(|error| self.core.poison(error))?;
-            self.core.closed.lock().pop_front();
-            self.core.released.fetch_add(oldest.bytes, Ordering::Relaxed);
-        }
+        self.core.release(version)
     }
 
     /// The bytes of the records in the log that were not released, with those that were found at opening: how much
@@ -316,7 +276,7 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         if self.core.poisoned().is_none() {
-            let mut writer = self.core.writer.lock();
+            let mut writer = self.core.lock_writer();
             // Who wants to know whether it worked calls `sync` or `close`.
             self.core.flush(&mut writer, false).ok();
         }

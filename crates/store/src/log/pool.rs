@@ -1,13 +1,9 @@
 //! Files that wait to become segments, so that no commit waits for one to be filled with zeros.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
-
-use parking_lot::{Condvar, Mutex};
-
 use super::directory::{LogDirectory, LogFile};
 use super::error::LogError;
 use super::recover::{segment_name, spare_name};
+use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering};
 
 /// How many spare files are kept.
 const SPARES_MAX: usize = 2;
@@ -83,7 +79,7 @@ impl Pool {
                 continue;
             }
             drop(state);
-            // A failure here costs nothing yet: whoever needs the file tries again, and tells.
+            // A failure here costs nothing yet: whoever needs the file tries once more, and reports it.
             let made = self.create(self.size);
             state = self.state.lock();
             state.wanted = false;

@@ -1,4 +1,4 @@
-//! What stands in a log: its records are replayed, its torn tail is cut, and damage is told from it.
+//! What stands in a log: its records are replayed, its torn tail is cut, and damage is distinguished from it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -54,7 +54,7 @@ impl Walk {
         Ok(record)
     }
 
-    /// Has `len` bytes from the offset on in the window, or all that are left, and tells where in it they begin.
+    /// Has `len` bytes from the offset on in the window, or all that are left, and returns where in it they begin.
     fn fill(&mut self, len: u64) -> io::Result<usize> {
         let left = self.size.saturating_sub(self.offset);
         let at = (self.offset - self.base) as usize;
@@ -84,7 +84,7 @@ pub(crate) enum Later {
     Nothing,
     /// A record at this place in the bytes says so of this version.
     Durable { at: usize, version: u64 },
-    /// The bytes look like too many records to tell in reasonable time.
+    /// The bytes look like too many records to decide in reasonable time.
     TooMany,
 }
 

@@ -53,7 +53,7 @@ const STALE_PART: f32 = 0.33;
 /// (at most 32 MiB) or in files that do not count yet, until [`commit`](NodeStore::commit).
 ///
 /// After an error of a write the store refuses every further write with that first error: what reached the disk is
-/// not known any more, and flushing again would not tell.
+/// not known any more, and another flush would not say.
 ///
 /// ```
 /// use duramen_store::nodes::FjallNodeStore;
@@ -299,7 +299,7 @@ fn cut_torn_journal(path: &Path) -> Result<bool, NodeStoreError> {
         NodeStoreError::Damaged(format!("{} at byte {at}: {reason}", journal.display()))
     })?;
     if cut > 0 {
-        tracing::info!(cut, "a commit of nodes had not come to its end; it is cut off the journal");
+        log::info!("a commit of nodes had not come to its end; {cut} bytes are cut off the journal");
     }
     Ok(cut > 0)
 }
@@ -416,7 +416,7 @@ fn convert(path: &Path, error: fjall::Error) -> NodeStoreError {
             io(ErrorKind::WouldBlock, "another process has the node store open".to_string())
         }
         fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error)) => match error.kind() {
-            // Files of the engine that end early, are gone, or hold nonsense: the disk did as it was told.
+            // Files of the engine that end early, are gone, or hold nonsense: the disk did as it was asked.
             ErrorKind::UnexpectedEof | ErrorKind::InvalidData | ErrorKind::NotFound => {
                 damaged(error.to_string())
             }

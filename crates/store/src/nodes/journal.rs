@@ -12,8 +12,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use duramen_base::lock::FileLock;
 use fjall::{AbstractTree, Keyspace};
-use rustix::fs::{flock, FlockOperation};
 
 /// Journal bytes that are left alone: reading the deletions of a checkpoint of 900 KB took 40 ms.
 const SHORT_BYTES: u64 = 32 << 10;
@@ -48,7 +48,7 @@ impl JournalTrim {
         };
         for _ in 0..WAITS {
             if keyspaces.iter().all(flushed) {
-                // Looked at again: the flush itself may have begun a new journal.
+                // Looked at once more: the flush itself may have begun a new journal.
                 self.needless = look(&self.path).ok();
                 return;
             }
@@ -61,7 +61,7 @@ impl Drop for JournalTrim {
     fn drop(&mut self) {
         let Some(seen) = self.needless.take() else { return };
         if let Err(error) = cut(&self.path, &seen) {
-            tracing::warn!(%error, "the journal of the node store was left long; its next opening is slower");
+            log::warn!("the journal of the node store was left long; its next opening is slower: {error}");
         }
     }
 }
@@ -69,11 +69,8 @@ impl Drop for JournalTrim {
 fn cut(path: &Path, seen: &Seen) -> Result<()> {
     // The engine's own lock: since it was let go, another process may have opened the store and written.
     let lock = File::options().read(true).write(true).open(path.join("lock"))?;
-    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-    let done = cut_locked(path, seen);
-    // Closing the file would not do: a process that is just being started holds a copy of it.
-    flock(&lock, FlockOperation::Unlock)?;
-    done
+    let _lock = FileLock::exclusive(lock).map_err(std::io::Error::other)?;
+    cut_locked(path, seen)
 }
 
 fn cut_locked(path: &Path, seen: &Seen) -> Result<()> {

@@ -3,7 +3,7 @@
 //! A delete is a mark in the engine's memory at first. The space comes back when the mark has met its node in a merge
 //! of the keys, when the value files that became mostly dead are rewritten, and when the last version of the file
 //! list that names the old files is forgotten. Left alone, the engine is one or two checkpoints late with each of
-//! the three, which is whole copies of the data when all of it is replaced; so it is told when to do them.
+//! the three, which is whole copies of the data when all of it is replaced; so it is asked for them.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::Arc;
@@ -60,9 +60,7 @@ impl Reclaimer {
     /// Asks for one pass. Returns at once.
     pub(crate) fn wake(&self) {
         if let Some(Err(TrySendError::Disconnected(()))) = self.wake.as_ref().map(|wake| wake.try_send(())) {
-            tracing::warn!(
-                "the thread that reclaims the space of deleted nodes has ended; space is freed later"
-            );
+            log::warn!("the thread that reclaims the space of deleted nodes has ended; space is freed later");
         }
     }
 }
@@ -74,7 +72,7 @@ impl Drop for Reclaimer {
         self.stop.changed.notify_all();
         self.wake = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::warn!("the thread that reclaims the space of deleted nodes panicked");
+            log::warn!("the thread that reclaims the space of deleted nodes panicked");
         }
     }
 }
@@ -82,8 +80,8 @@ impl Drop for Reclaimer {
 fn serve(db: &Database, nodes: &Keyspace, calls: &Receiver<()>, stop: &Stop) {
     while calls.recv().is_ok() {
         if let Err(error) = reclaim(db, nodes, stop) {
-            // Nothing is lost: deletes stay as marks, and the next call tries again.
-            tracing::warn!(%error, "reclaiming the space of deleted nodes failed");
+            // Nothing is lost: deletes stay as marks, and the next call retries.
+            log::warn!("reclaiming the space of deleted nodes failed: {error}");
         }
     }
 }
@@ -96,7 +94,7 @@ fn reclaim(db: &Database, nodes: &Keyspace, stop: &Stop) -> fjall::Result<()> {
             return Ok(());
         }
     }
-    // The old file list holds the old files open; it is let go at the end, outside of the engine's locks, because
+    // The old file list holds the old files open; it is let go at the end, without the engine's locks, because
     // unlinking large files takes milliseconds and readers would wait for it.
     let before = nodes.tree.current_version();
     merge(db, nodes, stop)?;

@@ -19,7 +19,8 @@ use std::io::{Error as IoError, ErrorKind, Result};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{flock, seek, FlockOperation, SeekFrom};
+use duramen_base::lock::{FileLock, LockError};
+use rustix::fs::{seek, SeekFrom};
 
 const START: u8 = 1;
 const ITEM: u8 = 2;
@@ -43,15 +44,17 @@ pub(crate) struct Damage {
 
 /// Cuts a torn last batch off the newest journal in the engine's folder. Returns how many bytes were cut.
 pub(crate) fn cut(path: &Path) -> Result<std::result::Result<u64, Damage>> {
-    let Ok(lock) = File::options().read(true).write(true).open(path.join("lock")) else { return Ok(Ok(0)) };
-    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        // Somebody has it open, which the engine will find out too.
-        return Ok(Ok(0));
+    let lock = match File::options().read(true).write(true).open(path.join("lock")) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(0)),
+        Err(error) => return Err(error),
+    };
+    match FileLock::exclusive(lock) {
+        Ok(_lock) => cut_locked(path),
+        // The engine will find out, too.
+        Err(LockError::Held) => Ok(Ok(0)),
+        Err(LockError::Io(_, error)) => Err(error),
     }
-    let done = cut_locked(path);
-    // Closing the file would not do: a process that is just being started holds a copy of it.
-    flock(&lock, FlockOperation::Unlock)?;
-    done
 }
 
 fn cut_locked(path: &Path) -> Result<std::result::Result<u64, Damage>> {

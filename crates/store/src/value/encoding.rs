@@ -5,7 +5,10 @@
 //! their body in four bytes, so that a reader can step over them, and their count; members stand in the order of
 //! their keys. There is one way to write each value, so equal bytes mean the same value.
 
-use super::{Value, ValueError, MAX_ELEMENTS, MAX_ENCODED_BYTES, MAX_NESTING, MAX_STRING_BYTES};
+use duramen_base::varint;
+
+use super::error::{ValueError, MAX_ELEMENTS, MAX_ENCODED_BYTES, MAX_NESTING, MAX_STRING_BYTES};
+use super::owned::Value;
 
 pub(super) const NULL: u8 = 0;
 pub(super) const FALSE: u8 = 1;
@@ -151,7 +154,7 @@ scalar! {
     bool: value, out => out.push(if value { TRUE } else { FALSE });
     i64: value, out => {
         out.push(INT);
-        write_varint(((value << 1) ^ (value >> 63)) as u64, out);
+        varint::put(out, ((value << 1) ^ (value >> 63)) as u64);
     };
     i32: value, out => i64::from(value).encode(out);
     u32: value, out => i64::from(value).encode(out);
@@ -164,12 +167,12 @@ scalar! {
 /// Checks a value that stands inside `depth` arrays and objects, and adds its encoded length to `len`.
 pub(super) fn check(value: &Value, len: &mut usize, depth: usize) -> Result<(), ValueError> {
     let mut run = |what, bytes: usize| {
-        *len += varint_len(bytes as u64) + bytes;
+        *len += varint::len(bytes as u64) + bytes;
         check_length(what, bytes)
     };
     match value {
         Value::Null | Value::Bool(_) => {}
-        Value::Int(value) => *len += varint_len(((value << 1) ^ (value >> 63)) as u64),
+        Value::Int(value) => *len += varint::len(((value << 1) ^ (value >> 63)) as u64),
         Value::Float(_) => *len += 8,
         Value::String(value) => run("string", value.len())?,
         Value::Bytes(value) => run("byte string", value.len())?,
@@ -182,7 +185,7 @@ pub(super) fn check(value: &Value, len: &mut usize, depth: usize) -> Result<(), 
         Value::Object(members) => {
             *len += check_list("object", members.len(), depth)?;
             for (key, member) in members {
-                *len += varint_len(key.len() as u64) + key.len();
+                *len += varint::len(key.len() as u64) + key.len();
                 check_length("key", key.len())?;
                 check(member, len, depth + 1)?;
             }
@@ -195,7 +198,7 @@ pub(super) fn check(value: &Value, len: &mut usize, depth: usize) -> Result<(), 
     Ok(())
 }
 
-/// Checks an array or object and tells how many bytes stand before its parts, without the tag.
+/// Checks an array or object and returns how many bytes stand before its parts, without the tag.
 fn check_list(what: &'static str, count: usize, depth: usize) -> Result<usize, ValueError> {
     if depth >= MAX_NESTING {
         return Err(ValueError::TooDeep { max: MAX_NESTING });
@@ -203,7 +206,7 @@ fn check_list(what: &'static str, count: usize, depth: usize) -> Result<usize, V
     if count > MAX_ELEMENTS {
         return Err(ValueError::TooManyElements { what, count, max: MAX_ELEMENTS });
     }
-    Ok(4 + varint_len(count as u64))
+    Ok(4 + varint::len(count as u64))
 }
 
 fn check_length(what: &'static str, len: usize) -> Result<(), ValueError> {
@@ -229,7 +232,7 @@ fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Object(members) => {
             let body = open(OBJECT, members.len(), out);
             for (key, member) in members {
-                write_varint(key.len() as u64, out);
+                varint::put(out, key.len() as u64);
                 out.extend_from_slice(key.as_bytes());
                 write(member, out);
             }
@@ -243,7 +246,7 @@ fn open(tag: u8, count: usize, out: &mut Vec<u8>) -> usize {
     out.push(tag);
     out.extend_from_slice(&[0; 4]);
     let body = out.len();
-    write_varint(count as u64, out);
+    varint::put(out, count as u64);
     body
 }
 
@@ -256,20 +259,8 @@ fn close(body: usize, out: &mut [u8]) {
 fn write_run(tag: u8, bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 6);
     out.push(tag);
-    write_varint(bytes.len() as u64, out);
+    varint::put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
-}
-
-fn write_varint(mut number: u64, out: &mut Vec<u8>) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn varint_len(number: u64) -> usize {
-    (70 - (number | 1).leading_zeros() as usize) / 7
 }
 
 mod sealed {

@@ -3,11 +3,11 @@
 //! JSON has no byte strings: they become `{"$bytes": "<padded base64>"}`. An object of one member whose key is already
 //! `$bytes`, with any number of `$` before it, gets one more `$` on the way to JSON and loses it on the way back.
 
-use base64::engine::general_purpose::STANDARD;
-use base64::Engine;
 use serde_json::Value as Json;
 
-use super::{Value, ValueError, MAX_NESTING};
+use super::base64;
+use super::error::{ValueError, MAX_NESTING};
+use super::owned::Value;
 
 impl Value {
     /// The value as JSON.
@@ -65,7 +65,7 @@ fn to_json(value: &Value, depth: usize) -> Result<Json, ValueError> {
             .map(Json::Number)
             .ok_or(ValueError::NotFinite { number: *value })?,
         Value::String(value) => Json::String(value.clone()),
-        Value::Bytes(value) => one_member("$bytes", Json::String(STANDARD.encode(value))),
+        Value::Bytes(value) => one_member("$bytes", Json::String(base64::encode(value))),
         Value::Array(_) | Value::Object(_) if depth >= MAX_NESTING => {
             return Err(ValueError::TooDeep { max: MAX_NESTING });
         }
@@ -121,7 +121,7 @@ fn from_json(json: &Json, depth: usize) -> Result<Value, ValueError> {
 fn bytes(member: &Json) -> Result<Value, ValueError> {
     let refused = |reason: String| ValueError::BadBytes { reason };
     let text = member.as_str().ok_or_else(|| refused("it holds no text".to_owned()))?;
-    STANDARD.decode(text).map(Value::Bytes).map_err(|error| refused(error.to_string()))
+    base64::decode(text).map(Value::Bytes).map_err(refused)
 }
 
 /// Whether a key is `$bytes`, with any number of `$` before it.

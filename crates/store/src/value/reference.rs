@@ -1,7 +1,10 @@
 //! Reading values in place.
 
+use duramen_base::varint::{self, VarintError};
+
 use super::encoding::{ARRAY, BYTES, FALSE, FLOAT, INT, NULL, OBJECT, STRING, TRUE};
-use super::{Value, ValueError, MAX_ELEMENTS, MAX_ENCODED_BYTES, MAX_NESTING, MAX_STRING_BYTES};
+use super::error::{ValueError, MAX_ELEMENTS, MAX_ENCODED_BYTES, MAX_NESTING, MAX_STRING_BYTES};
+use super::owned::Value;
 
 /// A value that borrows from the bytes it was read from.
 ///
@@ -300,22 +303,18 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn varint(&mut self) -> Result<u64, ValueError> {
-        let mut number = 0;
-        for shift in (0..70).step_by(7) {
-            let [byte] = self.fixed()?;
-            let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
-                return self.corrupt("a number has more than 64 bits");
-            }
-            number |= bits << shift;
-            if byte < 0x80 {
-                if byte == 0 && shift > 0 {
-                    return self.corrupt("a number is longer than it needs to be");
-                }
-                return Ok(number);
-            }
+        let mut len = 0;
+        let number = match varint::get(self.bytes, &mut len) {
+            Ok(number) => number,
+            Err(VarintError::Short) => return self.corrupt("the bytes end too early"),
+            Err(VarintError::Large) => return self.corrupt("a number has more than 64 bits"),
+        };
+        if len > varint::len(number) {
+            return self.corrupt("a number is longer than it needs to be");
         }
-        self.corrupt("a number has more than 64 bits")
+        self.bytes = &self.bytes[len..];
+        self.position += len;
+        Ok(number)
     }
 
     #[inline]

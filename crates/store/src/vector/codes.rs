@@ -17,9 +17,9 @@ use duramen_tree::{KeyRange, LeafView, RunView};
 use super::metric::Metric;
 use super::quantise::Block;
 use super::row::{decode_row, Row};
+use crate::access::View;
 use crate::error::StoreError;
 use crate::keys::{self, KeyBuf};
-use crate::scope::View;
 
 /// Which rows are coded, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct Coding<'r> {
 
 impl Coding<'_> {
     /// Whether what a leaf or a run keeps is about these rows, coded in this way: leaves of two collections lie side
-    /// by side, and a collection may have been dropped and made again with another metric.
+    /// by side, and a collection may have been dropped and recreated with another metric.
     fn fits(&self, start: &[u8], block: &Block) -> bool {
         block.metric() == self.metric && block.dimension() == self.dimension && *start == *self.range.start
     }
@@ -66,15 +66,15 @@ impl Part {
         show: impl FnOnce(&[u8], &[u8]) -> Result<R, StoreError>,
     ) -> Result<R, StoreError> {
         let (start, at) = self.locate(row);
-        let (mut show, mut shown) = (Some(show), None);
+        let (mut show, mut result) = (Some(show), None);
         view.leaves(&KeyRange::new(start, coding.range.end), &mut |leaf| {
             if at < leaf.len() {
                 let entry = leaf.entry(at);
-                shown = show.take().map(|show| show(entry.key, entry.value));
+                result = show.take().map(|show| show(entry.key, entry.value));
             }
             ControlFlow::Break(())
         })?;
-        shown.unwrap_or_else(|| Err(StoreError::Damaged("a leaf has fewer rows than codes".into())))
+        result.unwrap_or_else(|| Err(StoreError::Damaged("a leaf has fewer rows than codes".into())))
     }
 }
 
@@ -170,5 +170,5 @@ pub(super) fn check_row(key: &[u8], row: &Row<'_>, coding: &Coding<'_>) -> Resul
         row.dimension(),
         coding.dimension
     );
-    Err(StoreError::WrongType { what: keys::shown(key), reason })
+    Err(StoreError::WrongType { what: keys::display(key), reason })
 }

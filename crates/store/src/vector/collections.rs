@@ -3,6 +3,7 @@
 //! `prefix, 1, name` is what is known of a collection: `format u8 (1), metric u8, dimension u16`. `prefix, 2, name, 0,
 //! key` is a row of it.
 
+use duramen_base::suggest::closest;
 use std::ops::ControlFlow;
 
 use duramen_tree::KeyRange;
@@ -15,12 +16,12 @@ use super::filter::Filter;
 use super::metric::Metric;
 use super::row::{check_dimension, check_vector, decode_row, encode_row, parse_metadata, VectorError};
 use super::search::Query;
+use crate::access::{Access, Edit, Space, View};
 use crate::error::StoreError;
 use crate::json::{JsonError, MAX_DOCUMENT_DEPTH};
 use crate::keys::{self, KeyBuf, Primitive};
 use crate::kv::{count_keys, end_of, list_keys, Page};
-use crate::names::{check_key, check_label, did_you_mean};
-use crate::scope::{Edit, Scope, Space, View};
+use crate::names::{check_key, check_label};
 
 /// The longest metadata of a vector, in bytes of JSON text.
 pub const METADATA_BYTES_MAX: usize = 1 << 20;
@@ -151,7 +152,7 @@ fn names<V: View + ?Sized>(view: &V, space: &str) -> Result<Vec<String>, StoreEr
         ControlFlow::Continue(())
     })?;
     let names = names.into_iter().collect::<Result<_, _>>();
-    names.map_err(|_| StoreError::Damaged("the name of a collection is no text".into()))
+    names.map_err(|_| StoreError::Damaged("the name of a collection is not text".into()))
 }
 
 fn find_meta<V: View + ?Sized>(view: &V, space: &str, name: &str) -> Result<Option<Meta>, StoreError> {
@@ -165,7 +166,7 @@ fn meta_of<V: View + ?Sized>(view: &V, space: &str, name: &str) -> Result<Meta, 
     match find_meta(view, space, name)? {
         Some(meta) => Ok(meta),
         None => {
-            let hint = did_you_mean(name, names(view, space)?.iter().map(String::as_str));
+            let hint = closest(name, names(view, space)?.iter().map(String::as_str)).map(str::to_owned);
             Err(StoreError::CollectionNotFound { name: name.to_owned(), space: space.to_owned(), hint })
         }
     }
@@ -181,7 +182,7 @@ fn delete_rows(edit: &mut dyn Edit, space: &str, name: &str) -> Result<(), Store
     rows.iter().try_for_each(|key| edit.delete(key))
 }
 
-impl<'s, S: Scope> Vectors<'s, S> {
+impl<'s, S: Access> Vectors<'s, S> {
     pub(crate) fn new(space: Space<'s, S>) -> Self {
         Self { space }
     }
@@ -266,7 +267,7 @@ pub struct Collection<'s, S> {
     name: String,
 }
 
-impl<S: Scope> Collection<'_, S> {
+impl<S: Access> Collection<'_, S> {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -475,7 +476,7 @@ impl<S: Scope> Collection<'_, S> {
             let matches = found.into_iter().map(|found| {
                 let key = String::from_utf8(found.key[prefix.len()..].to_vec());
                 Ok(Match {
-                    key: key.map_err(|_| StoreError::Damaged("a key is no text".into()))?,
+                    key: key.map_err(|_| StoreError::Damaged("a key is not text".into()))?,
                     score: found.score,
                     distance: found.distance,
                     metadata: found.metadata.as_deref().map(parse_metadata).transpose()?,
@@ -486,7 +487,7 @@ impl<S: Scope> Collection<'_, S> {
     }
 }
 
-/// Refuses metadata that could not be read again.
+/// Refuses metadata that could not be read back.
 fn checked(metadata: Option<&Value>) -> Result<Option<&Value>, StoreError> {
     fn check(value: &Value, depth: usize) -> Result<(), JsonError> {
         if depth > MAX_DOCUMENT_DEPTH {

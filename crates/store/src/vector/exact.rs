@@ -7,8 +7,8 @@ use super::codes::{check_row, parts, Coding, Part};
 use super::filter::Filter;
 use super::row::decode_row;
 use super::search::{Hit, Query, Searcher};
+use crate::access::View;
 use crate::error::StoreError;
-use crate::scope::View;
 
 /// A row that was found: the whole key of the tree, and the metadata as stored.
 pub(super) struct Found {

@@ -65,7 +65,7 @@ impl Metric {
     /// The exact value that results are ordered by: the score, but for euclidean the negated square of the distance.
     /// The row is given as it is stored, in little-endian bytes.
     ///
-    /// Never NaN: what is no number (only damaged rows can bring it about) ranks last.
+    /// Never NaN: what is not a number (only damaged rows can bring it about) ranks last.
     pub(super) fn rank(self, query: &[f32], prepared: &Prepared, row: &[[u8; 4]]) -> f64 {
         let rank = match self {
             Metric::Dot => dot(query, row).0,

@@ -262,7 +262,7 @@ impl CodedQuery {
         }
     }
 
-    /// Writes the upper bound of every row's rank (and of the padding) to `scratch`, and tells whether any of them is
+    /// Writes the upper bound of every row's rank (and of the padding) to `scratch`, and returns whether any of them is
     /// above `threshold`. What is NaN, of an infinite bound, counts as above.
     pub(super) fn upper_bounds(&self, block: &Block, threshold: f64, scratch: &mut Scratch) -> bool {
         scratch.products.resize(block.scales.len(), 0);
@@ -274,7 +274,7 @@ impl CodedQuery {
     pub(super) fn bounds(&self, block: &Block, row: usize, scratch: &Scratch) -> Bounds {
         let (near, off) =
             self.estimate(scratch.products[row], block.scales[row], block.residuals[row], block.norms[row]);
-        // NaN, of an infinite bound, is no bound.
+        // NaN, of an infinite bound, is not a bound.
         let or = |value: f64, none: f64| if value.is_nan() { none } else { value };
         Bounds { lower: or(near - off, f64::NEG_INFINITY), upper: or(near + off, f64::INFINITY) }
     }
@@ -348,18 +348,19 @@ impl Pass<'_> {
 }
 
 /// The instruction set that is used.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Simd {
+    /// Only where the processor has it: [`Simd::detect`] is what says so.
     #[cfg(target_arch = "x86_64")]
-    Avx2(pulp::x86::V3),
+    Avx2,
     Portable,
 }
 
 impl Simd {
     fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
-        if let Some(simd) = pulp::x86::V3::try_new() {
-            return Simd::Avx2(simd);
+        if avx2::is_there() {
+            return Simd::Avx2;
         }
         Simd::Portable
     }
@@ -367,48 +368,9 @@ impl Simd {
     fn run(self, pass: Pass<'_>) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Simd::Avx2(simd) => pulp::Simd::vectorize(simd, Avx2Pass(simd, pass)),
+            Simd::Avx2 => avx2::run(pass),
             Simd::Portable => pass.run(Portable),
         }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-struct Avx2Pass<'a>(pulp::x86::V3, Pass<'a>);
-
-#[cfg(target_arch = "x86_64")]
-impl pulp::WithSimd for Avx2Pass<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> bool {
-        let Avx2Pass(simd, pass) = self;
-        pass.run(Avx2(simd))
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-struct Avx2(pulp::x86::V3);
-
-#[cfg(target_arch = "x86_64")]
-impl Products for Avx2 {
-    #[inline(always)]
-    fn products<const N: usize>(&self, groups: [&[[i8; STEP]]; N], pairs: &[[i16; 2]]) -> [[i32; GROUP]; N] {
-        let Self(simd) = self;
-        let mut sums = [[simd.avx._mm256_setzero_si256(); 2]; N];
-        // Bounds are checked here, once.
-        let groups = groups.map(|group| &group[..pairs.len()]);
-        for (step, pair) in pairs.iter().enumerate() {
-            let pair = simd.avx._mm256_set1_epi32(pulp::cast(*pair));
-            for (sums, group) in sums.iter_mut().zip(groups) {
-                let halves: [[i8; STEP / 2]; 2] = pulp::cast(group[step]);
-                for (sum, codes) in sums.iter_mut().zip(halves) {
-                    let codes = simd.avx2._mm256_cvtepi8_epi16(pulp::cast(codes));
-                    *sum = simd.avx2._mm256_add_epi32(*sum, simd.avx2._mm256_madd_epi16(codes, pair));
-                }
-            }
-        }
-        sums.map(pulp::cast)
     }
 }
 
@@ -428,6 +390,9 @@ impl Products for Portable {
         })
     }
 }
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 
 #[cfg(test)]
 #[path = "../../tests/unit/vector_quantise.rs"]

@@ -1,4 +1,4 @@
-use duramen_measure::entropy;
+use duramen_base::entropy;
 
 use super::*;
 

@@ -1,6 +1,7 @@
-use duramen_measure::entropy;
+use duramen_base::entropy;
 use serde_json::json;
 
+use super::super::document::Json;
 use super::super::merge::{merge_patch, three_way, ThreeWay};
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use duramen_measure::entropy;
+use duramen_base::entropy;
 
 use super::memory_directory::MemoryDirectory;
 use super::round_trip_tests::{assert_bodies, body, open, read};

@@ -1,6 +1,6 @@
 //! Torn tails are cut, damage is told, and no bytes do harm.
 
-use duramen_measure::entropy;
+use duramen_base::entropy;
 
 use super::memory_directory::MemoryDirectory;
 use super::round_trip_tests::{assert_bodies, body, open, read, SMALL};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::core::BUFFER_BYTES;
 use super::memory_directory::MemoryDirectory;
 use super::*;
 
@@ -150,7 +151,7 @@ fn released_segments_are_recycled_and_never_replay_what_they_held() {
         assert!(log.bytes_since_release() < 3 * 200, "L11: what is left is {}", log.bytes_since_release());
         log.wait(log.last(), Durability::Buffered).unwrap();
         assert_eq!(dir.names("log-").len(), 1, "L11");
-        assert!(log.core.pool.len() <= 2, "L11");
+        assert!(log.core.pool().len() <= 2, "L11");
         let (last, found) = read(&dir.after_kill(), version).unwrap();
         assert_eq!((last, found.len()), (version + 3, 3), "L6 in round {round}");
         assert_bodies(&found, version + 1);
@@ -164,7 +165,7 @@ fn released_segments_are_recycled_and_never_replay_what_they_held() {
     let (log, found) = open(&dir, released).unwrap();
     assert_eq!(found.len(), 3);
     assert_bodies(&found, released + 1);
-    assert!(log.core.pool.len() <= 2);
+    assert!(log.core.pool().len() <= 2);
 }
 
 #[test]
@@ -213,13 +214,13 @@ fn what_nobody_waits_for_is_durable_after_the_window() {
     for durability in [Durability::Memory, Durability::Buffered] {
         let version = log.append(1, b"soon").unwrap();
         log.wait(version, durability).unwrap();
-        let begin = duramen_measure::clock::now();
+        let begin = duramen_base::clock::now();
         while log.durable() < version {
             // Far more than the window, because the machine may be busy.
             assert!(begin.elapsed() < Duration::from_secs(20), "L9: not durable after {:?}", begin.elapsed());
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(read(&dir.after_power_cut(&mut duramen_measure::entropy::rng(1)), 0).unwrap().0 >= version);
+        assert!(read(&dir.after_power_cut(&mut duramen_base::entropy::rng(1)), 0).unwrap().0 >= version);
     }
     assert_eq!(dir.syncs(), syncs + 2);
     std::thread::sleep(Duration::from_millis(300));
@@ -279,9 +280,5 @@ fn a_closed_log_is_opened_without_a_search_and_goes_on() {
         let error = log.append(1, b"late").unwrap_err();
         assert!(matches!(error, LogError::Poisoned { .. }), "{error}");
     }
-    assert_eq!(
-        read(&dir.after_power_cut(&mut duramen_measure::entropy::rng(2)), 0).unwrap().0,
-        version,
-        "L2"
-    );
+    assert_eq!(read(&dir.after_power_cut(&mut duramen_base::entropy::rng(2)), 0).unwrap().0, version, "L2");
 }

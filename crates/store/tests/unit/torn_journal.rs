@@ -1,9 +1,9 @@
-//! Journals of the engine that a power cut tore, and journals that are damaged, are told apart.
+//! Journals of the engine that a power cut tore, and journals that are damaged, are distinguished.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
 
 use std::path::{Path, PathBuf};
 
-use duramen_measure::entropy;
+use duramen_base::entropy;
 
 use super::{content, cut, whole};
 
@@ -118,4 +118,14 @@ fn a_journal_with_later_ones_is_never_cut() {
     put(&path, &bytes);
     assert!(is_damaged(dir.path()));
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
+}
+
+/// A folder that cannot be looked into is not one without a torn batch.
+#[test]
+fn a_lock_that_cannot_be_opened_is_an_error() {
+    let (dir, ..) = journal(1);
+    let lock = dir.path().join("lock");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    assert!(cut(dir.path()).is_err());
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use duramen_measure::entropy;
+use duramen_base::entropy;
 use serde_json::json;
 
 use super::*;

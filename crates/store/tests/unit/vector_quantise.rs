@@ -165,8 +165,8 @@ fn groups_side_by_side_give_the_sums_of_each_alone() {
     let expected = all.map(|group| Portable.products([group], &pairs)[0]);
     assert_eq!(Portable.products(all, &pairs), expected);
     #[cfg(target_arch = "x86_64")]
-    if let Some(simd) = pulp::x86::V3::try_new() {
-        assert_eq!(Avx2(simd).products(all, &pairs), expected);
-        assert_eq!(all.map(|group| Avx2(simd).products([group], &pairs)[0]), expected);
+    if let Some(avx2) = avx2::Avx2::detect() {
+        assert_eq!(avx2.products(all, &pairs), expected);
+        assert_eq!(all.map(|group| avx2.products([group], &pairs)[0]), expected);
     }
 }

@@ -1,0 +1,69 @@
+//! A commit: put together over the branch as it is, applied, logged, and waited for.
+
+use crate::access::Edit;
+use crate::branch_state::BranchState;
+use crate::durability::Durability;
+use crate::engine::Engine;
+use crate::error::StoreError;
+use crate::overlay::Draft;
+use crate::record;
+use crate::writer::Writer;
+
+impl Engine {
+    /// A commit on a branch: `write` puts it together over the branch as it is, then it is applied, logged, and
+    /// waited for as `durability` asks.
+    #[inline]
+    pub(crate) fn commit<R>(
+        &self,
+        branch: &BranchState,
+        durability: Durability,
+        write: impl FnOnce(&mut dyn Edit) -> Result<R, StoreError>,
+    ) -> Result<(R, u64), StoreError> {
+        self.check_writable()?;
+        self.throttle()?;
+        let mut writer = self.lock_writer();
+        branch.check_alive()?;
+        writer.begin_writes(branch.id());
+        let result = {
+            let tree = branch.tree(self.forest())?;
+            let floor = tree.floor();
+            write(&mut Draft { forest: self.forest(), tree: &tree, floor, batch: writer.batch_mut() })?
+        };
+        let version = self.apply_batch(&mut writer, branch)?;
+        drop(writer);
+        self.wait_durable(version, durability)?;
+        Ok((result, version))
+    }
+
+    /// Applies and logs the batch of the writer. Returns the version of its last operation.
+    pub(crate) fn apply_batch(&self, writer: &mut Writer, branch: &BranchState) -> Result<u64, StoreError> {
+        self.check_poison()?;
+        let count = writer.batch().len();
+        if count == 0 {
+            return Ok(writer.version());
+        }
+        // Parts that come before the record take one version each.
+        let first = writer.version() + 1 + record::parts_before(writer.batch().body().len());
+        let mut slot = branch.slot_mut(writer);
+        let tree = slot.tree(self.forest())?;
+        // A single operation leaves the tree as it was when it fails; several need their nodes at hand first.
+        let single = count == 1;
+        if !single {
+            for op in writer.batch().iter() {
+                tree.prepare(self.forest(), op.key())?;
+            }
+        }
+        if let Err(error) = record::apply(tree, self.forest(), first, writer.batch().operations()) {
+            return Err(if single { error } else { self.poison(error) });
+        }
+        let last = self.append_batch(writer, count as u32)?;
+        debug_assert_eq!(last, first + count as u64 - 1);
+        Ok(last)
+    }
+
+    /// Logs a batch that has no operation.
+    pub(crate) fn log_empty(&self, writer: &mut Writer) -> Result<u64, StoreError> {
+        self.check_poison()?;
+        self.append_batch(writer, 1)
+    }
+}

@@ -1,0 +1,103 @@
+//! A branch as it was at one moment, for reading while others write.
+
+use std::sync::Arc;
+
+use duramen_tree::{NodeCopy, StoredRoot, Tree, TreeError};
+
+use crate::access::{Access, Edit, View};
+use crate::branch_state::BranchState;
+use crate::engine::Engine;
+use crate::error::StoreError;
+use crate::overlay::Reader;
+use crate::reclaim::Pin;
+
+/// A branch as it was at one moment.
+pub struct Snapshot {
+    engine: Arc<Engine>,
+    tree: Tree,
+    floor: u64,
+    /// Keeps the nodes of this moment from being deleted.
+    _pin: Pin,
+}
+
+impl Snapshot {
+    pub(crate) fn take(engine: &Arc<Engine>, state: &BranchState) -> Result<Self, StoreError> {
+        let pin = engine.pin();
+        let guard = state.tree(engine.forest())?;
+        let (tree, floor) = (guard.clone(), guard.floor());
+        drop(guard);
+        // A deleted branch is marked before its tree is taken away.
+        state.check_alive()?;
+        Ok(Self { engine: engine.clone(), tree, floor, _pin: pin })
+    }
+
+    /// A tree that could be reached when `pin` was taken.
+    pub(crate) fn of_tree(engine: &Arc<Engine>, pin: Pin, tree: Tree) -> Self {
+        Self { engine: engine.clone(), tree, floor: 0, _pin: pin }
+    }
+
+    /// Entries in it. Events count twice, because they are indexed by type, and collections have one of their own.
+    pub fn entries(&self) -> u64 {
+        self.tree().len()
+    }
+
+    /// Bytes of all its keys and values.
+    pub fn bytes(&self) -> u64 {
+        self.tree().bytes()
+    }
+
+    /// The version of the last write in its store when this is asked.
+    pub fn version(&self) -> u64 {
+        self.engine().last_version()
+    }
+
+    /// Copies its nodes to another place: see [`Tree::copy_nodes`]. The store goes on meanwhile.
+    ///
+    /// # Errors
+    /// When a node cannot be read or is damaged, and what `copy` returned.
+    pub fn copy_nodes<E: From<TreeError>>(
+        &self,
+        copy: &mut dyn NodeCopy<Error = E>,
+    ) -> Result<StoredRoot, E> {
+        self.tree().copy_nodes(self.engine.forest(), copy)
+    }
+
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("tree", self.tree()).finish()
+    }
+}
+
+impl Access for Snapshot {
+    type Written = ();
+
+    fn written(_version: u64) {}
+
+    fn peek<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
+        read(&Reader { forest: self.engine.forest(), tree: self.tree(), floor: self.floor })
+    }
+
+    fn read<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError> {
+        self.peek(read)
+    }
+
+    fn write<R>(
+        &self,
+        _write: impl FnOnce(&mut dyn Edit) -> Result<R, StoreError>,
+    ) -> Result<(R, ()), StoreError> {
+        Err(StoreError::ReadOnly)
+    }
+}

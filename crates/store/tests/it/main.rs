@@ -1,0 +1,25 @@
+//! The integration tests of this crate, in one program: linking is most of what a test program costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
+
+mod bases_and_garbage;
+mod crash;
+mod crash_log;
+mod crash_nodes;
+mod events;
+mod faults;
+mod faulty;
+mod formats;
+mod hostile_bytes;
+mod imports;
+mod interleavings;
+mod json_documents;
+mod killed;
+mod merging;
+mod model;
+mod node_store_fjall;
+mod power_cuts;
+mod public_api;
+/// What the files under test in `interleavings` take for `crate::sync`.
+#[path = "interleavings/sync.rs"]
+mod sync;
+mod vectors;
