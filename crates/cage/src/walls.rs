@@ -1,0 +1,138 @@
+//! What is left open to a program in a cage.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+/// What a program in a cage may reach. At first: the machine's files, read-only, but an empty `/tmp` and `/run`, and a
+/// `/dev` and `/proc` of its own; no network; no process but its own; the user that calls.
+#[derive(Debug, Clone, Default)]
+pub struct Walls {
+    hidden: Vec<PathBuf>,
+    readable: Vec<PathBuf>,
+    writable: Vec<PathBuf>,
+    user: Option<(u32, u32)>,
+    work_dir: Option<PathBuf>,
+}
+
+impl Walls {
+    /// Walls with no door in them.
+    #[must_use]
+    pub fn new() -> Walls {
+        Walls::default()
+    }
+
+    /// Puts an empty directory where `dir` is.
+    #[must_use]
+    pub fn hide(mut self, dir: impl Into<PathBuf>) -> Walls {
+        self.hidden.push(dir.into());
+        self
+    }
+
+    /// Shows `path`, which may lie in a hidden directory, read-only.
+    #[must_use]
+    pub fn readable(mut self, path: impl Into<PathBuf>) -> Walls {
+        self.readable.push(path.into());
+        self
+    }
+
+    /// Shows `path`, which may lie in a hidden directory, and lets it be written to by whom its mode allows.
+    #[must_use]
+    pub fn writable(mut self, path: impl Into<PathBuf>) -> Walls {
+        self.writable.push(path.into());
+        self
+    }
+
+    /// Runs the program as this user and group, without further groups and rights. Only root can do so.
+    #[must_use]
+    pub fn user(mut self, uid: u32, gid: u32) -> Walls {
+        self.user = Some((uid, gid));
+        self
+    }
+
+    /// The directory in which the program starts; the root directory if it is not said.
+    #[must_use]
+    pub fn work_dir(mut self, dir: impl Into<PathBuf>) -> Walls {
+        self.work_dir = Some(dir.into());
+        self
+    }
+
+    /// The arguments of bubblewrap, up to the program. Later mounts lie over earlier ones, so what is shown comes after
+    /// what is hidden.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments = Arguments(Vec::new());
+        // As the first process of its namespace, so that the kernel ends all others of it when the program ends.
+        arguments.words(&["--unshare-net", "--unshare-pid", "--as-pid-1", "--new-session"]);
+        arguments.words(&["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
+        // What listens on a socket of `/run` would do outside what is refused inside.
+        for shared in ["/dev/shm", "/tmp", "/run"] {
+            arguments.words(&["--perms", "1777", "--tmpfs", shared]);
+        }
+        for dir in &self.hidden {
+            arguments.words(&["--tmpfs"]);
+            arguments.path(dir);
+        }
+        for (how, paths) in [("--ro-bind", &self.readable), ("--bind", &self.writable)] {
+            for path in paths {
+                for dir in self.way_to(path) {
+                    arguments.words(&["--perms", "0755", "--dir"]);
+                    arguments.path(dir);
+                }
+                arguments.words(&[how]);
+                arguments.path(path);
+                arguments.path(path);
+            }
+        }
+        // Root without capabilities cannot undo a mount; who becomes somebody else needs three on the way.
+        arguments.words(&["--cap-drop", "ALL"]);
+        if self.user.is_some() {
+            for needed in ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"] {
+                arguments.words(&["--cap-add", needed]);
+            }
+        }
+        arguments.words(&["--chdir", "/"]);
+        arguments.words(&["--"]);
+        if let Some((uid, gid)) = self.user {
+            let (uid, gid) = (uid.to_string(), gid.to_string());
+            arguments.words(&["setpriv", "--reuid", &uid, "--regid", &gid, "--clear-groups"]);
+            arguments.words(&["--inh-caps=-all", "--bounding-set=-all", "--"]);
+        }
+        if let Some(dir) = &self.work_dir {
+            // Not by bubblewrap, which goes there as root without its rights: the directory may be the user's alone.
+            let mut chdir = OsString::from("--chdir=");
+            chdir.push(dir);
+            arguments.words(&["env"]);
+            arguments.0.extend([chdir, OsString::from("--")]);
+        }
+        arguments.0
+    }
+
+    /// The directories between a hidden one and a path below it, from the outside in. They have to be made, and passed
+    /// through by whoever runs inside; bubblewrap makes them with the mode of the path.
+    fn way_to<'a>(&self, path: &'a Path) -> Vec<&'a Path> {
+        let hidden = |dir: &&Path| {
+            *dir != path
+                && ["/tmp", "/run"]
+                    .into_iter()
+                    .map(Path::new)
+                    .chain(self.hidden.iter().map(PathBuf::as_path))
+                    .any(|hidden| *dir != hidden && dir.starts_with(hidden))
+        };
+        let mut way: Vec<&Path> = path.ancestors().filter(hidden).collect();
+        way.reverse();
+        way
+    }
+}
+
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn words(&mut self, words: &[&str]) {
+        self.0.extend(words.iter().map(OsString::from));
+    }
+
+    fn path(&mut self, path: &Path) {
+        self.0.push(path.as_os_str().to_owned());
+    }
+}
