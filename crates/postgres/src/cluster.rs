@@ -4,17 +4,19 @@ use crate::{
     installation::Installation,
     postmaster::{vacate, LogFile, Postmaster, StartError},
     settings::Settings,
+    shut::Shut,
     user::ServerUser,
 };
+use duramen_base::file;
 use std::{
-    fs,
+    fs::{self, File},
     io::{Read, Write},
     os::unix::{
         fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
         process::CommandExt,
     },
     path::{Path, PathBuf},
-    process::{Child, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     time::Duration,
 };
 
@@ -69,6 +71,7 @@ pub struct Cluster {
     user: ServerUser,
     log: PathBuf,
     private_socket: Option<PathBuf>,
+    shut: Option<Shut>,
 }
 
 impl Cluster {
@@ -77,7 +80,7 @@ impl Cluster {
     pub fn new(installation: Installation, data_dir: impl Into<PathBuf>, user: ServerUser) -> Cluster {
         let data_dir = data_dir.into();
         let log = data_dir.with_extension("log");
-        Cluster { installation, data_dir, user, log, private_socket: None }
+        Cluster { installation, data_dir, user, log, private_socket: None, shut: None }
     }
 
     /// Another data directory with the same programs and the same user.
@@ -96,6 +99,13 @@ impl Cluster {
     #[must_use]
     pub fn with_private_socket(mut self, dir: PathBuf) -> Cluster {
         self.private_socket = Some(dir);
+        self
+    }
+
+    /// Runs the server and all other programs shut in, if this machine has the means.
+    #[must_use]
+    pub fn shut_in(mut self, shut: Option<Shut>) -> Cluster {
+        self.shut = shut;
         self
     }
 
@@ -174,14 +184,9 @@ impl Cluster {
     pub fn write_file(&self, name: &str, text: &str) -> Result<(), ClusterError> {
         let path = self.data_dir.join(name);
         let io = |source| ClusterError::Io { path: path.display().to_string(), source };
-        // The directory belongs to the servers' user, who may have put a link there to a file that is not his.
-        let fresh = self.data_dir.join(format!("{name}.duramen-new"));
-        let _ = fs::remove_file(&fresh);
-        let mut file =
-            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh).map_err(io)?;
-        file.write_all(text.as_bytes()).map_err(io)?;
-        self.user.own_file(&file).map_err(io)?;
-        fs::rename(&fresh, &path).map_err(io)
+        // The directory belongs to the servers' user, who may have put a link there to a file that is not his: links
+        // are replaced, not followed.
+        file::replace_with(&path, text.as_bytes(), 0o600, |fresh| self.user.own_file(fresh)).map_err(io)
     }
 
     /// Runs a program of the installation as the server user, to its end.
@@ -194,7 +199,14 @@ impl Cluster {
         arguments: &[String],
         stdin: Option<&str>,
     ) -> Result<String, ClusterError> {
-        self.run_with_env(program, arguments, stdin, &[])
+        let stdin_pipe = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+        let mut child = self.begin(program, arguments, stdin_pipe, &[])?;
+        if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
+            // A program that ends early closes its input; its exit status tells why.
+            let _ = pipe.write_all(text.as_bytes());
+        }
+        let run = |source| ClusterError::Run { program: program.to_owned(), source };
+        finished(program, &child.wait_with_output().map_err(run)?)
     }
 
     /// Runs a program of the installation as the server user until it prints something, and ends it then.
@@ -219,8 +231,8 @@ impl Cluster {
         printed.map(drop)
     }
 
-    /// As [`Cluster::run`], with environment variables (secrets go there, not into the arguments, which every
-    /// user of the machine can read).
+    /// As [`Cluster::run`], with an open file as the program's input, and with environment variables (secrets go there,
+    /// not into the arguments, which every user of the machine can read).
     ///
     /// # Errors
     /// What the program printed, if it failed.
@@ -228,15 +240,10 @@ impl Cluster {
         &self,
         program: &str,
         arguments: &[String],
-        stdin: Option<&str>,
+        stdin: Option<File>,
         env: &[(String, String)],
     ) -> Result<String, ClusterError> {
-        let stdin_pipe = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-        let mut child = self.begin(program, arguments, stdin_pipe, env)?;
-        if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
-            // A program that ends early closes its input; its exit status tells why.
-            let _ = pipe.write_all(text.as_bytes());
-        }
+        let child = self.begin(program, arguments, stdin.map_or_else(Stdio::null, Stdio::from), env)?;
         let run = |source| ClusterError::Run { program: program.to_owned(), source };
         finished(program, &child.wait_with_output().map_err(run)?)
     }
@@ -252,7 +259,7 @@ impl Cluster {
         let run = |source| ClusterError::Run { program: path.display().to_string(), source };
         // `initdb` and single-user servers make shared memory too, and may be killed.
         own_ipc_namespace();
-        let mut command = self.user.command(&path);
+        let mut command = self.command(&path);
         if self.data_dir.is_dir() {
             // As a server does: who looks for processes that work on the directory finds this one too.
             command.current_dir(&self.data_dir);
@@ -350,7 +357,6 @@ impl Cluster {
         let program = self.installation.program("postgres");
         own_ipc_namespace();
         let child = self
-            .user
             .command(&program)
             // From its first moment on: by it the server is found while it has no pid file yet.
             .current_dir(&self.data_dir)
@@ -370,7 +376,18 @@ impl Cluster {
             .process_group(0)
             .spawn()
             .map_err(|source| StartError::Spawn { program: program.display().to_string(), source })?;
-        Ok(Postmaster::started(child, self.data_dir.clone()))
+        Ok(match self.shut {
+            None => Postmaster::started(child, self.data_dir.clone()),
+            Some(_) => Postmaster::launched(child, self.data_dir.clone()),
+        })
+    }
+
+    /// A command that will run one of the installation's programs as the server's user.
+    fn command(&self, program: &Path) -> Command {
+        let Some(shut) = &self.shut else { return self.user.command(program) };
+        let writable: Vec<&Path> =
+            std::iter::once(&*self.data_dir).chain(self.private_socket.as_deref()).collect();
+        shut.command(program, &self.installation, &self.user, &writable)
     }
 }
 

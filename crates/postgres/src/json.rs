@@ -17,7 +17,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) fn of(oid: u32) -> Kind {
+    pub(crate) fn of_type(oid: u32) -> Kind {
         match Type::from_oid(oid) {
             Some(Type::INT2 | Type::INT4 | Type::INT8 | Type::OID) => Kind::Integer,
             Some(Type::FLOAT4 | Type::FLOAT8) => Kind::Float,

@@ -2,7 +2,8 @@
 //!
 //! This crate finds server binaries ([`Installation`]), runs servers as an unprivileged user
 //! ([`ServerUser`], [`Cluster`], [`Postmaster`]), speaks to them ([`Session`]) and clones their data
-//! directories ([`volume`]). It knows nothing of branches, leases or policies.
+//! directories ([`volume`]). What it starts ends with its process ([`Guardian`], [`Scratch`]). With the feature `connections`
+//! it connects to servers of others by URL (`connection`). It knows nothing of branches, leases or policies.
 //!
 //! ```no_run
 //! use duramen_postgres::{Cluster, Installation, ServerUser, Settings};
@@ -20,22 +21,33 @@
 //! ```
 
 mod cluster;
+#[cfg(feature = "connections")]
+pub mod connection;
+mod guardian;
 mod installation;
 mod json;
+mod page;
 mod postmaster;
+mod scram;
+mod scratch;
 mod secret;
 mod session;
 mod settings;
+mod shut;
 mod standby;
 mod user;
 pub mod volume;
 
 pub use cluster::{Cluster, ClusterError};
+pub use guardian::Guardian;
 pub use installation::{find_packages, Installation, InstallationError, Version, PACKAGES_DIR};
+pub use page::StoredText;
 pub use postmaster::{end_processes, processes_below, LogFile, Postmaster, StartError, StopError, StopMode};
+pub use scratch::{Scratch, ScratchError};
 pub use secret::Secret;
 pub use session::{Canceller, Column, Guard, Outcome, ServerError, Session, SessionError, Statement};
 pub use settings::{quote_identifier, quote_literal, Settings};
+pub use shut::Shut;
 pub use user::{ServerUser, UserError, GROUP};
 
 /// The port number that names the unix socket of every cluster (`.s.PGSQL.5432`). No TCP port is opened.

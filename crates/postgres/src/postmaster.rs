@@ -1,6 +1,6 @@
 //! A running server process: start, readiness, stop.
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use rustix::process::{
     kill_process, setpriority_process, test_kill_process, waitpid, Pid, Signal, WaitOptions,
 };
@@ -128,13 +128,21 @@ impl LogFile {
 pub struct Postmaster {
     pid: u32,
     data_dir: PathBuf,
-    /// Present when this process is its parent and must collect it.
+    /// Present when this process is its parent, or that of the launcher around it, and must collect it.
     child: Option<Child>,
+    /// Whether the child is a launcher around the server, whose process id is not known before its pid file is there.
+    launched: bool,
 }
 
 impl Postmaster {
     pub(crate) fn started(child: Child, data_dir: PathBuf) -> Postmaster {
-        Postmaster { pid: child.id(), data_dir, child: Some(child) }
+        Postmaster { pid: child.id(), data_dir, child: Some(child), launched: false }
+    }
+
+    /// A server within a launcher, which ends when the server does.
+    pub(crate) fn launched(child: Child, data_dir: PathBuf) -> Postmaster {
+        let pid = child.id();
+        Postmaster { pid, data_dir, child: Some(child), launched: true }
     }
 
     /// The server that runs in `data_dir`, if its pid file names a live process whose working directory is
@@ -142,9 +150,12 @@ impl Postmaster {
     #[must_use]
     pub fn adopt(data_dir: &Path) -> Option<Postmaster> {
         let pid = read_pid_file(data_dir)?.0;
-        let cwd = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-        let same = fs::canonicalize(data_dir).is_ok_and(|dir| dir == cwd);
-        same.then(|| Postmaster { pid, data_dir: data_dir.to_owned(), child: None })
+        works_in(pid, data_dir).then(|| Postmaster {
+            pid,
+            data_dir: data_dir.to_owned(),
+            child: None,
+            launched: false,
+        })
     }
 
     /// Whether it accepts connections, as its pid file says.
@@ -190,8 +201,15 @@ impl Postmaster {
         let started = clock::now();
         let data_dir = self.data_dir.display().to_string();
         loop {
-            if read_pid_file(&self.data_dir).is_some_and(|(pid, ready)| pid == self.pid && ready) {
-                return Ok(());
+            if let Some((pid, true)) = read_pid_file(&self.data_dir) {
+                if self.launched {
+                    if let Some(pid) = outer_pid(pid, &self.data_dir) {
+                        self.pid = pid;
+                        return Ok(());
+                    }
+                } else if pid == self.pid {
+                    return Ok(());
+                }
             }
             if let Some(child) = &mut self.child {
                 if let Ok(Some(status)) = child.try_wait() {
@@ -226,7 +244,9 @@ impl Postmaster {
     /// Ends the server at once, with every process that works below its data directory. For directories that
     /// are about to be deleted: nothing is written any more.
     pub fn kill(&mut self) {
-        if self.is_running() && self.stop(StopMode::Immediate, Duration::from_secs(2)).is_ok() {
+        // A launcher whose server is not known yet ends alone.
+        let is_known = !self.launched || self.child.as_ref().is_some_and(|child| child.id() != self.pid);
+        if is_known && self.is_running() && self.stop(StopMode::Immediate, Duration::from_secs(2)).is_ok() {
             return;
         }
         // It does not listen, or has left processes behind that no longer have a postmaster.
@@ -254,6 +274,33 @@ impl Postmaster {
         }
         Ok(())
     }
+}
+
+/// A server in a cage belongs to one task, and ends with it.
+impl Drop for Postmaster {
+    fn drop(&mut self) {
+        if self.launched && self.is_running() {
+            self.kill();
+        }
+    }
+}
+
+/// Whether a process works in that very directory.
+fn works_in(pid: u32, data_dir: &Path) -> bool {
+    let Ok(cwd) = fs::read_link(format!("/proc/{pid}/cwd")) else { return false };
+    fs::canonicalize(data_dir).is_ok_and(|dir| dir == cwd)
+}
+
+/// The process id outside of the server that works in `data_dir` and has the id `inner` within its cage.
+fn outer_pid(inner: u32, data_dir: &Path) -> Option<u32> {
+    let dir = fs::canonicalize(data_dir).ok()?;
+    let inner = inner.to_string();
+    processes_below(&dir).into_iter().find(|pid| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+        let ids: Vec<&str> = ids.split_whitespace().collect();
+        ids.len() > 1 && ids.last() == Some(&inner.as_str())
+    })
 }
 
 fn pid_of(pid: u32) -> Option<Pid> {

@@ -10,13 +10,14 @@
 
 use crate::{
     json::{self, Kind},
+    scram::{Exchange, Refusal},
     secret::Secret,
     SOCKET_PORT,
 };
 use bytes::{Buf, BytesMut};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::{
-    authentication::sasl::{ChannelBinding, ScramSha256, SCRAM_SHA_256},
+    authentication::sasl::SCRAM_SHA_256,
     message::{
         backend::{self, Message},
         frontend,
@@ -33,9 +34,11 @@ use tokio::{
 /// How long a statement may take to end after it was cancelled.
 const GRACE: Duration = Duration::from_secs(5);
 /// How often a cancel request is repeated: one that arrives before the server has begun the statement is lost.
-const CANCEL_AGAIN: Duration = Duration::from_millis(100);
+const CANCEL_EVERY: Duration = Duration::from_millis(100);
 /// SQLSTATE of a cancelled statement.
 const CANCELLED: &str = "57014";
+/// SQLSTATE of a wrong password.
+const WRONG_SECRET: &str = "28P01";
 
 /// One statement and its parameters, which are sent as text.
 #[derive(Debug, Clone, Default)]
@@ -138,6 +141,9 @@ pub enum SessionError {
     /// A statement wanted to read rows from the client; the server failed it and the session goes on.
     #[error("COPY ... FROM STDIN has no rows to read in a query; insert the rows, or use the branch's URL")]
     CopyFromClient,
+    /// The server has a verifier that no secret of ours made; whoever may change the role's password wrote it.
+    #[error("the server asks for more rounds of a password than any verifier of ours has: set the role's password anew")]
+    ForeignVerifier,
     /// The server sent something that this client does not speak.
     #[error("unexpected answer from the server: {0}")]
     Protocol(String),
@@ -147,10 +153,26 @@ pub enum SessionError {
 }
 
 impl SessionError {
+    /// Whether a login failed because the role has another secret by now.
+    #[must_use]
+    pub fn secret_is_wrong(&self) -> bool {
+        match self {
+            SessionError::Server(error) => error.code == WRONG_SECRET,
+            SessionError::ForeignVerifier => true,
+            _ => false,
+        }
+    }
+
     /// Whether the session can be used again.
     #[must_use]
     pub fn session_survives(&self) -> bool {
-        !matches!(self, SessionError::Io(_) | SessionError::Timeout(_) | SessionError::Protocol(_))
+        !matches!(
+            self,
+            SessionError::Io(_)
+                | SessionError::Timeout(_)
+                | SessionError::Protocol(_)
+                | SessionError::ForeignVerifier
+        )
     }
 }
 
@@ -181,16 +203,16 @@ impl Canceller {
     /// Cancels, again and again, until `work`, which awaits the session's statement, ends.
     async fn cancel_until<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
-        let again = async {
+        let cancels = async {
             loop {
                 // A failure means that the server is gone, and then so is the statement.
                 let _ = timeout(Duration::from_secs(1), self.cancel()).await;
-                sleep(CANCEL_AGAIN).await;
+                sleep(CANCEL_EVERY).await;
             }
         };
         tokio::select! {
             output = &mut work => output,
-            () = again => unreachable!("it has no end"),
+            () = cancels => unreachable!("it has no end"),
         }
     }
 }
@@ -274,17 +296,21 @@ impl Session {
             }
             _ => return Err(unexpected("the server did not ask for the secret")),
         }
-        let mut scram = ScramSha256::new(secret.expose().as_bytes(), ChannelBinding::unsupported());
-        frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), &mut self.send)?;
+        let mut scram = Exchange::new();
+        frontend::sasl_initial_response(SCRAM_SHA_256, scram.first().as_bytes(), &mut self.send)?;
         self.flush().await?;
-        match self.login_answer().await? {
-            Message::AuthenticationSaslContinue(body) => scram.update(body.data())?,
+        let last = match self.login_answer().await? {
+            Message::AuthenticationSaslContinue(body) => scram.last(secret, body.data()),
             _ => return Err(unexpected("the login did not go on")),
-        }
-        frontend::sasl_response(scram.message(), &mut self.send)?;
+        };
+        let last = last.map_err(|refusal| match refusal {
+            Refusal::ForeignVerifier => SessionError::ForeignVerifier,
+            Refusal::Malformed(what) => unexpected(what),
+        })?;
+        frontend::sasl_response(last.as_bytes(), &mut self.send)?;
         self.flush().await?;
         match self.login_answer().await? {
-            Message::AuthenticationSaslFinal(body) => scram.finish(body.data())?,
+            Message::AuthenticationSaslFinal(body) if scram.is_proven(body.data()) => {}
             _ => return Err(unexpected("the server did not prove that it knows the secret")),
         }
         match self.login_answer().await? {
@@ -402,7 +428,7 @@ impl Session {
         }
         frontend::sync(&mut self.send);
         self.flush().await?;
-        let (failure, status) = self.settle().await?;
+        let (failure, status) = self.read_to_ready().await?;
         if status != b'I' {
             self.simple("ROLLBACK").await?;
         }
@@ -417,11 +443,11 @@ impl Session {
         self.send.clear();
         frontend::query(sql, &mut self.send)?;
         self.flush().await?;
-        self.settle().await?.0.map_or(Ok(()), |error| Err(error.into()))
+        self.read_to_ready().await?.0.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Reads to the next `ReadyForQuery`: the first error on the way, and the transaction's status.
-    async fn settle(&mut self) -> Result<(Option<ServerError>, u8), SessionError> {
+    async fn read_to_ready(&mut self) -> Result<(Option<ServerError>, u8), SessionError> {
         let mut failure = None;
         loop {
             match self.message().await? {
@@ -489,7 +515,7 @@ impl Collector {
                 self.kinds.clear();
                 let mut fields = body.fields();
                 while let Some(field) = fields.next()? {
-                    self.kinds.push(Kind::of(field.type_oid()));
+                    self.kinds.push(Kind::of_type(field.type_oid()));
                     outcome.columns.push(Column {
                         name: field.name().to_owned(),
                         type_name: json::type_name(field.type_oid()),

@@ -1,5 +1,6 @@
 //! Which operating-system user runs the servers. PostgreSQL refuses to run as root.
 
+use duramen_cage::Walls;
 use std::{
     os::unix::fs::{fchown, lchown},
     os::unix::process::CommandExt,
@@ -100,6 +101,16 @@ impl ServerUser {
         command
     }
 
+    /// Has a program within `walls` run as this user.
+    #[must_use]
+    pub(crate) fn within(&self, walls: Walls) -> Walls {
+        if self.switch {
+            walls.user(self.uid, self.gid)
+        } else {
+            walls
+        }
+    }
+
     /// Gives a file or directory to this user (does nothing when it is ours already).
     ///
     /// # Errors
@@ -139,15 +150,15 @@ impl ServerUser {
     /// Checks that this user can reach `dir`: each directory from the root down lets it through.
     ///
     /// # Errors
-    /// [`UserError::NotTraversable`] names the first directory that does not, and the command that mends it.
+    /// [`UserError::NotTraversable`] names the first directory that does not, and the command that fixes it.
     pub fn check_traversable(&self, dir: &Path) -> Result<(), UserError> {
         use std::os::unix::fs::MetadataExt;
         let mut ancestors: Vec<&Path> = dir.ancestors().filter(|path| !path.as_os_str().is_empty()).collect();
         ancestors.reverse();
         for path in ancestors {
-            let shown = path.display().to_string();
+            let text = path.display().to_string();
             let metadata = std::fs::metadata(path)
-                .map_err(|source| UserError::Inspect { path: shown.clone(), source })?;
+                .map_err(|source| UserError::Inspect { path: text.clone(), source })?;
             let mode = metadata.mode();
             let allowed = if metadata.uid() == self.uid {
                 mode & 0o100 != 0
@@ -159,7 +170,7 @@ impl ServerUser {
             if !allowed {
                 return Err(UserError::NotTraversable {
                     user: self.name.clone(),
-                    path: shown,
+                    path: text,
                     mode: mode & 0o7777,
                     owner: metadata.uid(),
                 });

@@ -1,6 +1,7 @@
 //! A btrfs file system inside a file, mounted over a loop device.
 
 use super::VolumeError;
+use duramen_base::file;
 use rustix::{fs::FallocateFlags, io::Errno};
 use std::{
     fs, io,
@@ -28,6 +29,25 @@ pub(super) struct Loopback {
 impl Loopback {
     pub(super) fn at(home: &Path, mount_point: &Path) -> Loopback {
         Loopback { file: home.join("volumes.btrfs"), mount_point: mount_point.to_owned() }
+    }
+
+    /// Whether the file system was mounted as it was before its last writes, and nobody has
+    /// [acknowledged](Loopback::acknowledge) that yet.
+    pub(super) fn is_set_back(&self) -> bool {
+        self.set_back_marker().exists()
+    }
+
+    /// What was lost is written down elsewhere.
+    pub(super) fn acknowledge(&self) {
+        if let Err(error) = fs::remove_file(self.set_back_marker()) {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::error!(%error, "the volume store goes on to count as one that lost writes");
+            }
+        }
+    }
+
+    fn set_back_marker(&self) -> PathBuf {
+        self.file.with_extension("set-back")
     }
 
     pub(super) fn describe(&self, how: &str) -> String {
@@ -96,12 +116,29 @@ impl Loopback {
         }
     }
 
+    /// Mounts the file. Where the last state of its trees cannot be read, because writes were lost with a crash of the
+    /// machine, one of the states before it is taken, which btrfs keeps: it lacks what was written last.
     fn run_mount(&self) -> Result<(), String> {
         // Sums of data would be looked up at every read and written with every write; PostgreSQL's own page checksums
         // travel with the source, and a snapshot has a digest.
         // Discarding would punch holes into the file, and give away blocks that were allocated for it.
         let options = "loop,nobarrier,noatime,nodatasum,nodiscard,commit=300";
-        run("mount", &["-t", "btrfs", "-o", options, &path(&self.file), &path(&self.mount_point)])?;
+        let mount = |options: &str| {
+            run("mount", &["-t", "btrfs", "-o", options, &path(&self.file), &path(&self.mount_point)])
+        };
+        // Twice, because a device that is still busy is not damage.
+        if let Err(reason) = mount(options).or_else(|_| mount(options)) {
+            // Known before it happens: once it is mounted, nothing about it says that it lacks writes.
+            let marked = file::replace(&self.set_back_marker(), b"", 0o600);
+            marked.map_err(|error| {
+                format!("{reason}; and {} cannot be written: {error}", path(&self.set_back_marker()))
+            })?;
+            if mount(&format!("{options},usebackuproot")).is_err() {
+                self.acknowledge();
+                return Err(reason);
+            }
+            tracing::error!(reason, "the volume store was mounted as it was some time before");
+        }
         self.limit_read_ahead();
         self.refuse_discards();
         Ok(())

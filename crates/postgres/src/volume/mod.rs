@@ -88,17 +88,17 @@ pub enum VolumeError {
         wanted: Kind,
         /// The directory.
         path: String,
-        /// Why, and what would mend it.
+        /// Why, and what would fix it.
         reason: String,
     },
 }
 
 impl VolumeError {
     pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> VolumeError {
-        let shown = path.display().to_string();
+        let text = path.display().to_string();
         match source.raw_os_error() {
-            Some(28 | 122) => VolumeError::DiskFull { doing, path: shown },
-            _ => VolumeError::Io { doing, path: shown, source },
+            Some(28 | 122) => VolumeError::DiskFull { doing, path: text },
+            _ => VolumeError::Io { doing, path: text, source },
         }
     }
 }
@@ -166,8 +166,8 @@ struct Watch {
     root: OwnedFd,
     /// Whose failed writes are counted.
     devices: Vec<u64>,
-    /// Failed writes of the devices that are not to be told again.
-    told: u64,
+    /// Failed writes of the devices that are not to be reported any more.
+    acknowledged: u64,
 }
 
 impl Store {
@@ -185,12 +185,12 @@ impl Store {
     fn watching(mut self) -> Store {
         if self.volumes.kind() == Kind::Btrfs {
             let watch = btrfs::open_dir(&self.root).and_then(|root| {
-                // A file system of ours counts from zero, because what was told is taken off its count. Others have a
+                // A file system of ours counts from zero, because what was acknowledged is taken off its count. Others have a
                 // past that is none of ours.
                 let devices = btrfs::devices(&root)?;
-                let told =
+                let acknowledged =
                     if self.loopback.is_some() { 0 } else { btrfs::failed_writes(&root, &devices, false)? };
-                Ok(Watch { root, devices, told })
+                Ok(Watch { root, devices, acknowledged })
             });
             match watch {
                 Ok(watch) => self.watch = Mutex::new(Some(watch)),
@@ -200,15 +200,22 @@ impl Store {
         self
     }
 
-    /// Whether writes to the store failed after they had been taken, and that has not been [told](Store::told) yet; with
+    /// Whether writes to the store failed after they had been taken, and that has not been [acknowledged](Store::acknowledge_losses) yet; with
     /// fsync off no server ever hears of it. Costs two system calls, and sees what the devices counted and whether the
     /// file system gave up writing. What neither shows (a full disk below the store) [`Store::flush`] finds.
     #[must_use]
     pub fn lost_writes(&self) -> Option<String> {
+        if self.loopback.as_ref().is_some_and(loopback::Loopback::is_set_back) {
+            return Some(
+                "the volume store could be mounted only as it was some time before it was last written"
+                    .to_owned(),
+            );
+        }
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         let watch = watch.as_ref()?;
-        let failed =
-            btrfs::failed_writes(&watch.root, &watch.devices, false).unwrap_or(0).saturating_sub(watch.told);
+        let failed = btrfs::failed_writes(&watch.root, &watch.devices, false)
+            .unwrap_or(0)
+            .saturating_sub(watch.acknowledged);
         if failed > 0 {
             return Some(format!("{failed} writes to the volume store failed"));
         }
@@ -234,11 +241,14 @@ impl Store {
     }
 
     /// Forgets the writes that were lost until now: whoever they concern has been told, and that has been written down.
-    pub fn told(&self) {
+    pub fn acknowledge_losses(&self) {
+        if let Some(loopback) = &self.loopback {
+            loopback.acknowledge();
+        }
         if let Some(watch) = &mut *self.watch.lock().unwrap_or_else(PoisonError::into_inner) {
             let counted = btrfs::failed_writes(&watch.root, &watch.devices, self.loopback.is_some())
-                .unwrap_or(watch.told);
-            watch.told = if self.loopback.is_some() { 0 } else { counted };
+                .unwrap_or(watch.acknowledged);
+            watch.acknowledged = if self.loopback.is_some() { 0 } else { counted };
         }
     }
 
@@ -321,7 +331,7 @@ pub fn open(home: &Path, choice: Choice, size: u64) -> Result<Store, VolumeError
         // Falling back to copies, or making the file anew, would lose every snapshot and branch that it holds.
         Err(reason) if existed => {
             let reason = format!(
-                "{reason}; the volume store {} is there and is not touched: mend what keeps it from being mounted, or run `duramen purge` to begin anew without its snapshots and branches",
+                "{reason}; the volume store {} is there and is not touched: fix what keeps it from being mounted, or run `duramen purge` to begin anew without its snapshots and branches",
                 home.join("volumes.btrfs").display()
             );
             Err(VolumeError::Unsupported { wanted: Kind::Btrfs, path: root.display().to_string(), reason })

@@ -1,0 +1,210 @@
+//! Connections to servers of others, by what their users write: unix sockets, TCP, TLS, passwords. What the servers of
+//! our own are asked goes through [`Session`](crate::Session).
+
+mod tls;
+mod url;
+
+use std::time::Duration;
+
+use futures_util::{future::poll_fn, FutureExt};
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, Config, Notification};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+pub use url::without_password;
+
+/// How long opening a connection may take, name lookup and authentication included.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why no connection came about.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The text is not a connection string.
+    #[error("`{url}` is not a PostgreSQL connection string: {cause}; write postgres://ROLE@HOST:PORT/DATABASE or host=... user=... dbname=...")]
+    Url {
+        /// The text, with its password hidden.
+        url: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The server could not be reached, or refused.
+    #[error("cannot connect to {target}: {cause}")]
+    Refused {
+        /// Host and database.
+        target: String,
+        /// The server's or the network's words.
+        cause: String,
+    },
+    /// The server did not answer in time.
+    #[error("{target} did not answer within {CONNECT_TIMEOUT:?}; is the address right, and the server up?")]
+    Timeout {
+        /// Host and database.
+        target: String,
+    },
+    /// TLS could not be set up.
+    #[error("TLS cannot be used: {0}")]
+    Tls(String),
+}
+
+/// Where to connect: a parsed connection string. Cheap to clone.
+///
+/// ```
+/// # fn main() -> Result<(), duramen_postgres::connection::ConnectError> {
+/// use duramen_postgres::connection::Target;
+/// let target = Target::parse("postgres://app@localhost/shop")?;
+/// assert_eq!(target.describe(), "localhost/shop");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Target {
+    config: Config,
+}
+
+impl Target {
+    /// Reads a URL or a `key=value` string, as libpq writes them.
+    ///
+    /// # Errors
+    /// [`ConnectError::Url`].
+    pub fn parse(url: &str) -> Result<Self, ConnectError> {
+        let config: Config = url.parse().map_err(|error: tokio_postgres::Error| ConnectError::Url {
+            url: without_password(url),
+            cause: with_sources(&error),
+        })?;
+        let mut target = Self { config };
+        if target.config.get_hosts().is_empty() {
+            return Err(ConnectError::Url {
+                url: without_password(url),
+                cause: "it names no host".to_owned(),
+            });
+        }
+        if target.config.get_connect_timeout().is_none() {
+            target.config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        Ok(target)
+    }
+
+    /// The same server, another database.
+    #[must_use]
+    pub fn database(mut self, name: &str) -> Self {
+        self.config.dbname(name);
+        self
+    }
+
+    /// The database's name, which is the role's when none was given.
+    #[must_use]
+    pub fn database_name(&self) -> &str {
+        self.config.get_dbname().or(self.config.get_user()).unwrap_or("postgres")
+    }
+
+    /// The role that connects.
+    #[must_use]
+    pub fn role(&self) -> &str {
+        self.config.get_user().unwrap_or("the current user")
+    }
+
+    /// The name that the server shows for sessions in `pg_stat_activity`.
+    #[must_use]
+    pub fn application_name(mut self, name: &str) -> Self {
+        self.config.application_name(name);
+        self
+    }
+
+    /// Settings that a session has from its beginning, and that `RESET ALL` leads back to.
+    #[must_use]
+    pub fn settings<'a>(mut self, settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut options = self.config.get_options().unwrap_or_default().to_owned();
+        for (name, value) in settings {
+            let escaped = value.replace('\\', "\\\\").replace(' ', "\\ ");
+            options.push_str(&format!(" -c {name}={escaped}"));
+        }
+        self.config.options(options.trim_start());
+        self
+    }
+
+    /// Host and database, for messages; never a password.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let host = match self.config.get_hosts().first() {
+            Some(tokio_postgres::config::Host::Tcp(name)) => name.clone(),
+            Some(tokio_postgres::config::Host::Unix(path)) => path.display().to_string(),
+            None => "localhost".to_owned(),
+        };
+        format!("{host}/{}", self.database_name())
+    }
+
+    /// Opens a connection; what the server notifies it of is dropped.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn connect(&self) -> Result<Client, ConnectError> {
+        Ok(self.connect_listening().await?.0)
+    }
+
+    /// Opens a connection, with the notifications that it gets. The channel closes when the connection does.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn connect_listening(
+        &self,
+    ) -> Result<(Client, mpsc::UnboundedReceiver<Notification>), ConnectError> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let client = self.connect_hearing(move |message| match message {
+            // Nobody may be listening, and then there is nobody to tell.
+            AsyncMessage::Notification(notification) => drop(sender.send(notification)),
+            AsyncMessage::Notice(notice) => tracing::debug!(%notice, "the server says"),
+            _ => {}
+        });
+        Ok((client.await?, receiver))
+    }
+
+    /// Opens a connection and hands over what the server says unasked: notices, warnings, notifications.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn connect_hearing(
+        &self,
+        mut hear: impl FnMut(AsyncMessage) + Send + 'static,
+    ) -> Result<Client, ConnectError> {
+        let refused = |error: tokio_postgres::Error| ConnectError::Refused {
+            target: self.describe(),
+            cause: with_sources(&error),
+        };
+        let opened = tokio::time::timeout(CONNECT_TIMEOUT, self.config.connect(self.tls()?))
+            .await
+            .map_err(|_| ConnectError::Timeout { target: self.describe() })?;
+        let (client, mut connection) = opened.map_err(refused)?;
+        tokio::spawn(
+            async move {
+                while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                    hear(message);
+                }
+            }
+            .boxed(),
+        );
+        Ok(client)
+    }
+
+    /// What cancel requests and connections need for TLS.
+    ///
+    /// # Errors
+    /// [`ConnectError::Tls`].
+    pub fn tls(&self) -> Result<MakeRustlsConnect, ConnectError> {
+        tls::connector(self.config.get_ssl_mode())
+    }
+}
+
+/// An error with everything below it, in one line.
+#[must_use]
+pub fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        source = inner.source();
+    }
+    text
+}
