@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub enum PackError {
     /// The file is something else.
     #[error(
-        "{file} is no pack: {found}; give a file that `duramen pack write` or `duramen store export` made"
+        "{file} is not a pack: {found}; give a file that `duramen pack write` or `duramen store export` made"
     )]
     NotAPack {
         /// Which file.

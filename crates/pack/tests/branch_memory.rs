@@ -1,6 +1,6 @@
 //! Exporting, reading and importing a branch take memory for blocks, whatever the branch holds.
 //!
-//! Each is done by a process of its own, which tells the most memory that it ever had.
+//! Each is done by a process of its own, which prints the most memory that it ever had.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
 
 use std::ops::ControlFlow;

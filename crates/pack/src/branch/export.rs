@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_store::Branch;
 use duramen_tree::{NodeCopy, NodeId, NodeRef};
 
@@ -21,7 +21,7 @@ pub struct ExportOptions {
     /// The level of Zstandard.
     pub level: i32,
     /// Leave out what this pack of an earlier state of the branch has, or of another branch of the same store. A pack
-    /// of another store is no error, but has little or nothing to leave out.
+    /// of another store is not an error, but has little or nothing to leave out.
     pub base: Option<BranchPack>,
 }
 
@@ -50,7 +50,7 @@ pub struct Exported {
 }
 
 /// Writes a branch as it is now, with all spaces and all kinds of data, into a pack at `path`. The store goes on
-/// meanwhile. `progress` is told how many bytes of nodes were written, and about how many there are. It takes memory
+/// meanwhile. `progress` is called with how many bytes of nodes were written, and about how many there are. It takes memory
 /// for a path of nodes, some blocks, and their index.
 ///
 /// # Errors
@@ -154,7 +154,7 @@ impl NodeCopy for Copy<'_> {
 
     fn keep(&mut self, origin: NodeRef, _level: u8, bytes: &[u8]) -> Result<NodeId, BranchPackError> {
         let id = self.blocks.push(&mut self.writer, bytes)?;
-        let sum = duramen_tree::Checksum::of(bytes);
+        let sum = duramen_tree::Checksum::compute(bytes);
         self.sorter.push(origin, (id, sum))?;
         self.done += bytes.len() as u64;
         (self.progress)(self.done, self.all.max(self.done));

@@ -100,8 +100,8 @@ impl PackNodes {
         loop {
             let read = self.block(section, block)?;
             match &read.content {
-                Content::Piece { node: found, len: told, at, range }
-                    if *found == node && *told == len && *at == whole.len() as u64 && !range.is_empty() =>
+                Content::Piece { node: found, len: stated, at, range }
+                    if *found == node && *stated == len && *at == whole.len() as u64 && !range.is_empty() =>
                 {
                     whole.extend_from_slice(read.bytes.get(range.clone()).unwrap_or_default());
                 }

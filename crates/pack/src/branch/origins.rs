@@ -1,5 +1,5 @@
 //! Which node of the store became which node of the pack: sorted by the store's number, so that a later pack against
-//! this one can tell what it need not hold.
+//! this one knows what it need not hold.
 //!
 //! The rows come in the order in which nodes are written, and are sorted in runs that are kept in a file without a
 //! name, so that memory does not grow with the branch.

@@ -65,7 +65,7 @@ impl BranchPack {
     /// Opens a pack. If it is based on another, that one is looked for beside it, under the name that it had.
     ///
     /// # Errors
-    /// When it cannot be read, is no branch pack, or its base is missing or another.
+    /// When it cannot be read, is not a branch pack, or its base is missing or another.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, BranchPackError> {
         Self::open_beside(path.as_ref(), CHAIN_MAX)
     }
@@ -135,7 +135,7 @@ impl BranchPack {
     /// What is known of the branch in a pack, without its base and without decompressing anything.
     ///
     /// # Errors
-    /// When the pack is no branch pack, or its manifest cannot be read.
+    /// When the pack is not a branch pack, or its manifest cannot be read.
     pub fn info_of(pack: &Pack) -> Result<BranchInfo, BranchPackError> {
         Ok(info(&manifest_of(pack)?))
     }
@@ -198,7 +198,7 @@ impl BranchPack {
         Ok(store.branch(&self.inner.manifest.branch)?.snapshot()?)
     }
 
-    /// Makes it a branch of a store: all of it or nothing, durable when this returns. `progress` is told how many
+    /// Makes it a branch of a store: all of it or nothing, durable when this returns. `progress` is called with how many
     /// entries are done, and how many there are. Returns the number of entries.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl BranchPack {
     /// As [`verify`](Self::verify), for a pack whose base is not at hand.
     ///
     /// # Errors
-    /// As there; also when it is no branch pack.
+    /// As there; also when it is not a branch pack.
     pub fn verify_alone(pack: &Pack, progress: Progress<'_>) -> Result<Verified, BranchPackError> {
         manifest_of(pack)?;
         verify(pack, progress)

@@ -14,7 +14,7 @@ fn node(id: u64, mark: u8) -> NodeRef {
 #[test]
 fn runs_of_any_length_make_the_same_section() {
     let dir = tempfile::tempdir().unwrap();
-    let mut rng = duramen_measure::entropy::rng(5);
+    let mut rng = duramen_base::entropy::rng(5);
     let mut ids: Vec<u64> = (0..5000).map(|id| id * 3).collect();
     rng.shuffle(&mut ids);
     let mut digests = Vec::new();

@@ -1,6 +1,6 @@
 //! Numbers and lengths in bytes, taken apart without trusting any of them.
 
-use crate::varint::{self, VarintError};
+use duramen_base::varint::{self, VarintError};
 
 pub(crate) use varint::put as put_varint;
 

@@ -90,7 +90,7 @@ impl std::fmt::Debug for Compressor {
     }
 }
 
-/// Puts the stored form of a block into `out`, whatever that holds, and tells which form it is. What does not become
+/// Puts the stored form of a block into `out`, whatever that holds, and returns which form it is. What does not become
 /// smaller by a thirty-second part is stored as it is, so that reading it costs nothing.
 ///
 /// ```

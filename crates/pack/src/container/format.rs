@@ -77,7 +77,7 @@ fn first<const N: usize>(digest: &[u8; 32]) -> [u8; N] {
     part
 }
 
-/// What the first bytes of a file that is no pack seem to be.
+/// What the first bytes of a file that is not a pack seem to be.
 fn guess(begin: &[u8]) -> &'static str {
     let known: [(&[u8], &str); 7] = [
         (
@@ -291,7 +291,7 @@ impl TableEntry {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Wrong> {
         let name_len = reader.bounded(SECTION_NAME_BYTES_MAX as u64, "holds a name that is too long")?;
         let name = std::str::from_utf8(reader.take(name_len as usize)?);
-        let name = name.map_err(|_| "holds a name that is no text")?.to_owned();
+        let name = name.map_err(|_| "holds a name that is not text")?.to_owned();
         let dictionary =
             match reader.bounded(u64::from(DICTIONARY_BYTES_MAX), "holds a dictionary that is too long")? {
                 0 => None,

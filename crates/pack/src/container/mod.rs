@@ -30,7 +30,7 @@ mod format;
 mod index;
 mod reader;
 mod source;
-pub(crate) mod temporary;
+mod temporary;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -40,5 +40,6 @@ pub use compress::{compress, train_dictionary, Codec, Compressor, SectionOptions
 pub use format::{hex, Kind, FORMAT};
 pub use reader::{Pack, Section, SectionInfo};
 pub use source::{FileSource, RangeRead};
+pub use temporary::Temporary;
 pub use verify::{Inspect, Progress, Verified};
 pub use writer::{PackSummary, PackWriter, SectionId};

@@ -53,6 +53,8 @@ pub struct SectionInfo {
     pub stored_bytes: u64,
     /// Bytes of its block index, which are a part of the stored ones.
     pub index_bytes: u64,
+    /// Where its blocks lie in the file, in bytes from its beginning.
+    pub range: Range<u64>,
 }
 
 /// The parts of a section that stay in memory.
@@ -147,7 +149,7 @@ impl Pack {
     /// Opens a pack file.
     ///
     /// # Errors
-    /// When it cannot be read, is no pack, is newer than this version, is cut off, goes on after its end, or is damaged
+    /// When it cannot be read, is not a pack, is newer than this version, is cut off, goes on after its end, or is damaged
     /// where opening looks.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, PackError> {
         let path = path.as_ref();
@@ -179,7 +181,7 @@ impl Pack {
             return Err(damaged("has a wrong digest"));
         }
         let placed = decode_table(&table, footer.manifest.0).map_err(damaged)?;
-        let infos = placed.iter().map(SectionInfo::of).collect();
+        let infos = placed.iter().map(SectionInfo::new).collect();
         let sections = placed.iter().map(|_| OnceLock::new()).collect();
         let (name, manifest) = (name.to_owned(), OnceLock::new());
         let inner = Inner { name, source, header, footer, root, placed, infos, manifest, sections };
@@ -234,6 +236,18 @@ impl Pack {
         Ok(self.inner.manifest.get_or_init(|| bytes.into()).clone())
     }
 
+    /// Where the manifest lies in the file, in bytes from its beginning.
+    pub fn manifest_range(&self) -> Range<u64> {
+        let (at, len) = self.inner.footer.manifest;
+        at..at + len
+    }
+
+    /// The error of a range of the file that makes no sense although its digests are right: only who knows what the
+    /// blocks mean can say so.
+    pub fn damaged(&self, range: Range<u64>, what: impl Into<String>) -> PackError {
+        self.inner.damaged(range, what)
+    }
+
     /// What is known of the sections, in the order in which they lie in the file. Nothing is read or decompressed.
     pub fn sections(&self) -> &[SectionInfo] {
         &self.inner.infos
@@ -271,7 +285,7 @@ impl std::fmt::Debug for Pack {
 }
 
 impl SectionInfo {
-    fn of(placed: &Placed) -> Self {
+    fn new(placed: &Placed) -> Self {
         let entry = &placed.entry;
         Self {
             name: entry.name.clone(),
@@ -280,6 +294,7 @@ impl SectionInfo {
             raw_bytes: entry.raw_bytes,
             stored_bytes: placed.index.end - placed.dictionary.start,
             index_bytes: entry.index_bytes,
+            range: placed.blocks.clone(),
         }
     }
 }

@@ -28,12 +28,12 @@ impl FileSource {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// There is none, it may not be read, or it is no regular file.
+    /// There is none, it may not be read, or it is not a regular file.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         Ok(Self { size: metadata.len(), file })
     }

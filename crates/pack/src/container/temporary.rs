@@ -9,20 +9,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::PackError;
-use crate::lock::{open_locked, LockError, LockedFile};
+use duramen_base::file;
+use duramen_base::lock::{FileLock, LockError};
 
 /// A file under a temporary name, locked. It is removed unless it is put in its place.
 #[derive(Debug)]
-pub(crate) struct Temporary {
+pub struct Temporary {
     target: PathBuf,
     path: PathBuf,
-    file: LockedFile,
+    file: FileLock,
     placed: bool,
 }
 
 impl Temporary {
     /// Makes the file beside `target`, or takes over what a writer left that is no more.
-    pub(crate) fn create(target: &Path) -> Result<Self, PackError> {
+    ///
+    /// # Errors
+    /// [`PackError::Locked`] when another process writes `target`; when the file cannot be made.
+    pub fn create(target: &Path) -> Result<Self, PackError> {
         let Some(name) = target.file_name() else {
             let error =
                 io::Error::new(io::ErrorKind::InvalidInput, "it does not end with the name of a file");
@@ -36,8 +40,9 @@ impl Temporary {
         hidden.push(name);
         hidden.push(".part");
         let path = target.with_file_name(hidden);
-        let file = open_locked(&path).map_err(|error| match error {
+        let file = FileLock::open(&path).map_err(|error| match error {
             LockError::Held => PackError::Locked { path: target.to_owned() },
+            LockError::Io("open", error) => PackError::io("make", &path)(error),
             LockError::Io(doing, error) => PackError::io(doing, &path)(error),
         })?;
         let temporary = Self { target: target.to_owned(), path, file, placed: false };
@@ -45,25 +50,25 @@ impl Temporary {
         Ok(temporary)
     }
 
-    pub(crate) fn file(&self) -> &File {
+    /// The file, to be written.
+    pub fn file(&self) -> &File {
         &self.file
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where the file is until it is placed.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Makes the file durable, gives it its name, and makes that durable.
-    pub(crate) fn place(mut self) -> Result<(), PackError> {
+    ///
+    /// # Errors
+    /// When one of these fails; after the first two, what was under the name before is there still.
+    pub fn place(mut self) -> Result<(), PackError> {
         self.file.sync_all().map_err(PackError::io("make durable", &self.path))?;
         std::fs::rename(&self.path, &self.target).map_err(PackError::io("give its name to", &self.target))?;
         self.placed = true;
-        let folder = match self.target.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(PackError::io("make durable the folder", folder))
+        file::sync_folder_of(&self.target).map_err(PackError::io("make durable the folder of", &self.target))
     }
 }
 

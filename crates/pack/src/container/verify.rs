@@ -19,10 +19,10 @@ pub struct Verified {
     pub bytes: u64,
 }
 
-/// Told of progress: bytes of the file that are done, and all of them.
+/// Called with progress: bytes of the file that are done, and all of them.
 pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 
-/// Shown each block that is right: the name of its section, its number there, and its content.
+/// Called with each block that is right: the name of its section, its number there, and its content.
 pub type Inspect<'i, E> = &'i mut dyn FnMut(&str, usize, &[u8]) -> Result<(), E>;
 
 impl Pack {
@@ -31,12 +31,12 @@ impl Pack {
     ///
     /// # Errors
     /// The first byte range that is damaged, or what cannot be read. The blocks of a section are found by its index: if
-    /// that is damaged, its range is told, and nothing of the section before it.
+    /// that is damaged, its range is reported, and nothing of the section before it.
     pub fn verify(&self, progress: Progress<'_>) -> Result<Verified, PackError> {
         self.verify_with(progress, &mut |_, _, _| Ok(()))
     }
 
-    /// As [`verify`](Self::verify), and shows each block that is right to `inspect`: the name of its section, its number
+    /// As [`verify`](Self::verify), and calls `inspect` with each block that is right: the name of its section, its number
     /// there, and its content. So a kind of pack checks what its blocks mean without reading them twice.
     ///
     /// # Errors

@@ -126,7 +126,7 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Begins a section, and ends the one before it. Names are told apart by their bytes, and each is used once.
+    /// Begins a section, and ends the one before it. Names differ by their bytes, and each is used once.
     ///
     /// # Errors
     /// When the name is empty, too long or taken, or nothing can be written.

@@ -1,0 +1,274 @@
+//! The rows that logs and tables make up together: for each key the change with the highest number counts.
+//!
+//! Tables are merged as they are walked, a block of each at a time; what logs hold lies in memory.
+
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+use super::cursor::Cursor;
+use super::deletions::RangeDeletions;
+use super::key::{self, family};
+use super::memory::Memory;
+use super::table::Table;
+use crate::c1z::error::{Bad, EXPORT_ADVICE};
+
+/// Key and value.
+type Row<'a> = (&'a [u8], &'a [u8]);
+
+/// What happens to a key, or to the keys from one to before another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Change {
+    Delete = 0,
+    Set = 1,
+    DeleteRange = 15,
+}
+
+impl Change {
+    /// The kind of a deletion that says how much it deletes: the only one with a value.
+    pub(crate) const DELETE_SIZED: u8 = 23;
+
+    /// The change with a number; none for notes, which change nothing.
+    pub(crate) fn of_kind(kind: u8, at: usize) -> Result<Option<Change>, Bad> {
+        match kind {
+            0 | 7 | Change::DELETE_SIZED => Ok(Some(Change::Delete)),
+            1 | 18 => Ok(Some(Change::Set)),
+            3 => Ok(None),
+            15 => Ok(Some(Change::DeleteRange)),
+            2 => Err(Bad::unsupported(at, "merged values", EXPORT_ADVICE)),
+            19..=21 | 24 => Err(Bad::unsupported(at, "keys that stand for ranges", EXPORT_ADVICE)),
+            22 => Err(Bad::unsupported(at, "tables that a log takes in", EXPORT_ADVICE)),
+            other => Err(Bad::new(at, format!("there is no kind {other} of change"))),
+        }
+    }
+
+    /// Where a change stands among changes of the same key: a higher number counts, and of two with one number the
+    /// deletion.
+    #[inline]
+    pub(crate) fn order(self, sequence: u64) -> u64 {
+        sequence << 1 | u64::from(self == Change::Delete)
+    }
+}
+
+/// What is wrong, and in which file of the directory.
+pub(crate) struct Fault {
+    pub(crate) part: String,
+    pub(crate) bad: Bad,
+}
+
+/// The rows of a directory.
+#[derive(Default)]
+pub(crate) struct Tree {
+    /// Tables in runs: within one, the keys of each table are behind those of the table before.
+    pub(crate) runs: Vec<Vec<Table>>,
+    /// What the logs hold.
+    pub(crate) memory: Memory,
+    pub(crate) deletions: RangeDeletions,
+}
+
+/// What a walk has found.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Fault>;
+
+impl Tree {
+    /// Calls `visit` with key and value of each row from the key `from` to before `to`.
+    ///
+    /// Rows come in the order of their keys, unless there are logs only: then in the order in which logs named them.
+    pub(crate) fn each(&self, from: &[u8], to: Option<&[u8]>, visit: Visit<'_>) -> Result<(), Fault> {
+        if self.runs.is_empty() {
+            return self.each_of_memory(from, to, visit);
+        }
+        let mut merge = Merge::new(self, from)?;
+        while let Some((key, value)) = merge.next()? {
+            if to.is_some_and(|to| !is_before(key, to)) {
+                break;
+            }
+            if !is_before(key, from) && visit(key, value)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with key and value of each row that is not a row of a graph, an index or a digest.
+    ///
+    /// Of tables no blocks are read for that which hold nothing else, but the first.
+    pub(crate) fn each_beside_the_graph(&self, visit: Visit<'_>) -> Result<(), Fault> {
+        let mut from = Vec::new();
+        for (first, last) in [
+            (family::RESOURCE_TYPE, family::ASSET),
+            (family::INDEX, family::INDEX),
+            (family::DIGEST, family::DIGEST),
+        ] {
+            self.each(&from, Some(&[key::VERSION, first]), visit)?;
+            from = vec![key::VERSION, last + 1];
+        }
+        self.each(&from, None, visit)
+    }
+
+    /// Whether there is a row of a graph.
+    pub(crate) fn has_graph(&self) -> Result<bool, Fault> {
+        let mut found = false;
+        let (from, to) = ([key::VERSION, family::RESOURCE_TYPE], [key::VERSION, family::ASSET + 1]);
+        self.each(&from, Some(&to), &mut |_, _| {
+            found = true;
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
+    }
+
+    fn each_of_memory(&self, from: &[u8], to: Option<&[u8]>, visit: Visit<'_>) -> Result<(), Fault> {
+        for row in (0..self.memory.len()).filter_map(|number| self.memory.row(number)) {
+            let wanted = !is_before(row.key, from) && to.is_none_or(|to| is_before(row.key, to));
+            let stands = wanted && row.order & 1 == 0 && !self.deletions.hide(row.key, row.order >> 1);
+            if stands && visit(row.key, row.value)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `key` comes before `bound`. Bounds are of some two bytes, too short to be worth a call for each row.
+#[inline]
+fn is_before(key: &[u8], bound: &[u8]) -> bool {
+    for (at, wanted) in bound.iter().enumerate() {
+        match key.get(at) {
+            Some(byte) if byte == wanted => {}
+            Some(byte) => return byte < wanted,
+            None => return true,
+        }
+    }
+    false
+}
+
+/// A sequence of changes in the order of their keys.
+enum Run<'a> {
+    Tables(Box<Cursor<'a>>),
+    Memory { memory: &'a Memory, next: usize },
+}
+
+impl Run<'_> {
+    fn advance(&mut self) -> Result<bool, Fault> {
+        match self {
+            Run::Tables(cursor) => {
+                cursor.advance().map_err(|bad| Fault { part: cursor.part().to_owned(), bad })
+            }
+            Run::Memory { memory, next } => {
+                *next += 1;
+                Ok(*next <= memory.len())
+            }
+        }
+    }
+
+    /// Key, value and order of the change that the run stands on.
+    #[inline]
+    fn row(&self) -> (&[u8], &[u8], u64) {
+        match self {
+            Run::Tables(cursor) => (cursor.key(), cursor.value(), cursor.order()),
+            Run::Memory { memory, next } => {
+                memory.row(*next - 1).map_or((&[], &[], 0), |row| (row.key, row.value, row.order))
+            }
+        }
+    }
+
+    /// Whether its change comes before that of another run: by key, and of one key the newest.
+    fn is_before(&self, other: &Run<'_>) -> bool {
+        let ((key, _, order), (other_key, _, other_order)) = (self.row(), other.row());
+        key.cmp(other_key).then(other_order.cmp(&order)).is_lt()
+    }
+
+    fn out_of_order(&self) -> Fault {
+        let (part, at) = match self {
+            Run::Tables(cursor) => (cursor.part(), cursor.block_at()),
+            Run::Memory { .. } => ("the logs", 0),
+        };
+        let bad = Bad::new(0, "the rows of the tables of a level are out of order");
+        Fault { part: part.to_owned(), bad: Bad { at, ..bad } }
+    }
+}
+
+/// Several runs as one.
+struct Merge<'a> {
+    /// A heap: the run at the front stands on the first change of all.
+    heap: Vec<Run<'a>>,
+    deletions: &'a RangeDeletions,
+    /// Whether a change was met, and the key and the order of the one that was met last.
+    begun: bool,
+    last: Vec<u8>,
+    last_order: u64,
+}
+
+impl<'a> Merge<'a> {
+    /// Stands before the first row that is not before `from`, and perhaps some rows earlier.
+    fn new(tree: &'a Tree, from: &[u8]) -> Result<Merge<'a>, Fault> {
+        let heap = Vec::with_capacity(tree.runs.len() + 1);
+        let mut merge =
+            Merge { heap, deletions: &tree.deletions, begun: false, last: Vec::new(), last_order: 0 };
+        let tables = tree.runs.iter().map(|tables| Run::Tables(Box::new(Cursor::before(tables, from))));
+        let memory = Run::Memory { memory: &tree.memory, next: tree.memory.seek(from) };
+        for mut run in tables.chain([memory]) {
+            if run.advance()? {
+                merge.heap.push(run);
+            }
+        }
+        for at in (0..merge.heap.len() / 2).rev() {
+            merge.sink(at);
+        }
+        Ok(merge)
+    }
+
+    /// Moves the run at `at` back to where it belongs.
+    fn sink(&mut self, mut at: usize) {
+        while 2 * at + 1 < self.heap.len() {
+            let mut first = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if child < self.heap.len() && self.heap[child].is_before(&self.heap[first]) {
+                    first = child;
+                }
+            }
+            if first == at {
+                return;
+            }
+            self.heap.swap(at, first);
+            at = first;
+        }
+    }
+
+    /// The next row; none behind the last one.
+    fn next(&mut self) -> Result<Option<Row<'_>>, Fault> {
+        loop {
+            if self.begun {
+                let Some(first) = self.heap.first_mut() else { return Ok(None) };
+                if !first.advance()? {
+                    self.heap.swap_remove(0);
+                }
+                self.sink(0);
+            }
+            let Some(run) = self.heap.first() else { return Ok(None) };
+            let (key, _, order) = run.row();
+            if self.begun {
+                match key.cmp(self.last.as_slice()) {
+                    // An older change of the same key.
+                    Ordering::Equal if order <= self.last_order => continue,
+                    Ordering::Greater => {}
+                    _ => return Err(run.out_of_order()),
+                }
+            }
+            self.begun = true;
+            self.last.clear();
+            self.last.extend_from_slice(key);
+            self.last_order = order;
+            if order & 1 == 0 && !self.deletions.hide(key, order >> 1) {
+                break;
+            }
+        }
+        Ok(self.heap.first().map(|run| {
+            let (key, value, _) = run.row();
+            (key, value)
+        }))
+    }
+}
+
+#[cfg(test)]
+#[path = "lsm/tests.rs"]
+mod tests;

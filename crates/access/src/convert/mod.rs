@@ -1,0 +1,233 @@
+//! From one format into another, and what did not fit.
+//!
+//! [`copy`] moves rows from any source to any sink. [`Conversion`] does it between files: what the first one is, its
+//! bytes say; which of its syncs fit into the second, and what becomes of the others, is decided here. What is refused is
+//! refused before the new file is begun, and a conversion that fails leaves no part of it behind.
+//!
+//! ```
+//! use duramen_access::convert::{Conversion, Format};
+//! use duramen_access::graph::{GraphStore, SyncKind};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! let (from, to) = (dir.path().join("access.dpack"), dir.path().join("access.c1z"));
+//! let mut store = GraphStore::open(&from)?;
+//! store.start_sync(SyncKind::Full, None)?;
+//! store.end_sync()?;
+//! store.close()?;
+//!
+//! let format = Format::of_name(&to).ok_or("no format has that name")?;
+//! let converted = Conversion { from, to, format, sync: None }.run()?;
+//! assert_eq!((format, converted.copied.syncs), (Format::C1z3, 1));
+//! assert!(converted.losses.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod copy;
+mod error;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+pub use self::copy::{copy, Copied, CopyError};
+pub use self::error::{ConvertError, FileError};
+
+use crate::c1z::{C1z1, C1z1Writer, C1z3, C1z3Writer, ReadOptions, Version, WriteOptions};
+use crate::graph::{journal_of, GraphPack, GraphSink, GraphSource, GraphStore, Loss, Sync, SyncKind};
+
+/// What can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// A pack: any number of syncs.
+    Pack,
+    /// `.c1z`, version 1: any number of syncs.
+    C1z1,
+    /// `.c1z`, version 3: one sync.
+    C1z3,
+}
+
+impl Format {
+    /// What commands and reports call it: `dpack`, `c1z1` or `c1z3`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Pack => "dpack",
+            Format::C1z1 => "c1z1",
+            Format::C1z3 => "c1z3",
+        }
+    }
+
+    /// The format that the name of a file asks for, by its ending: `.dpack`, or `.c1z`, which is version 3.
+    pub fn of_name(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()? {
+            "dpack" => Some(Format::Pack),
+            "c1z" => Some(Format::C1z3),
+            _ => None,
+        }
+    }
+}
+
+/// Which file becomes which.
+#[derive(Clone, Debug)]
+pub struct Conversion {
+    /// The file that is read: a pack of a graph, or a `.c1z` file of either version, whatever its name.
+    pub from: PathBuf,
+    /// The file that is written. A pack must not be there yet; a `.c1z` file that is there is replaced when the new one is
+    /// complete.
+    pub to: PathBuf,
+    /// What it is written as.
+    pub format: Format,
+    /// The id of the sync that is copied. None: all of them, or where one fits the latest full one that has ended, else
+    /// the one that was begun last.
+    pub sync: Option<String>,
+}
+
+/// What a conversion did, and what did not fit.
+#[derive(Clone, Debug)]
+pub struct Converted {
+    /// How many rows are in the new file.
+    pub copied: Copied,
+    /// What is in the old file and not in the new one.
+    pub losses: Vec<Loss>,
+    /// Bytes of the new file.
+    pub file_bytes: u64,
+}
+
+/// The syncs of a file: those that are copied, and those that stay behind.
+struct Choice {
+    copied: Vec<Sync>,
+    left: Vec<Sync>,
+}
+
+impl Conversion {
+    /// Does it.
+    ///
+    /// # Errors
+    /// When the old file cannot be read, would be replaced by the new one, or has nothing to copy; when the new one cannot
+    /// be written, or is a pack that is there already. Nothing is left of it then.
+    pub fn run(&self) -> Result<Converted, ConvertError> {
+        // A target that is its own source would be all that is left of it, with what its format cannot hold gone.
+        let file_of = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        if file_of(&self.to).is_some_and(|to| file_of(&self.from) == Some(to)) {
+            return Err(ConvertError::SameFile { file: self.to.clone() });
+        }
+        let options = ReadOptions { check_rows: true, ..ReadOptions::default() };
+        if is_pack(&self.from)? {
+            return self.write(&GraphPack::open(&self.from)?, &[]);
+        }
+        match Version::detect(&self.from)? {
+            Version::V1 => {
+                let source = C1z1::open(&self.from, &options)?;
+                self.write(&source, source.left_out())
+            }
+            Version::V3 => {
+                let source = C1z3::open(&self.from, &options)?;
+                self.write(&source, source.left_out())
+            }
+        }
+    }
+
+    /// Writes the new file. `left_out` is what of the old one is in no row.
+    fn write<S: GraphSource<Error: Into<FileError>>>(
+        &self,
+        source: &S,
+        left_out: &[Loss],
+    ) -> Result<Converted, ConvertError> {
+        let Choice { copied: syncs, left } =
+            self.choose(source.syncs().map_err(|error| ConvertError::File(error.into()))?)?;
+        let (copied, mut losses) = match self.format {
+            Format::Pack => self.write_pack(source, &syncs)?,
+            Format::C1z1 => {
+                let mut sink = C1z1Writer::create(&self.to, &WriteOptions::default())?;
+                let filled = fill(source, &mut sink, &syncs)?;
+                sink.finish()?;
+                filled
+            }
+            Format::C1z3 => {
+                let mut sink = C1z3Writer::create(&self.to, &WriteOptions::default())?;
+                let filled = fill(source, &mut sink, &syncs)?;
+                sink.finish()?;
+                filled
+            }
+        };
+        losses.extend(left_out.iter().cloned());
+        if let Some(first) = left.first() {
+            losses.push(Loss {
+                row: "sync",
+                what: "syncs that were not copied".to_owned(),
+                rows: left.len() as u64,
+                example: first.id.clone(),
+            });
+        }
+        let file = std::fs::metadata(&self.to).map_err(ConvertError::io("look at", &self.to))?;
+        Ok(Converted { copied, losses, file_bytes: file.len() })
+    }
+
+    fn write_pack<S: GraphSource<Error: Into<FileError>>>(
+        &self,
+        source: &S,
+        syncs: &[Sync],
+    ) -> Result<(Copied, Vec<Loss>), ConvertError> {
+        let journal = journal_of(&self.to);
+        // An empty journal is one that nobody needs.
+        for (file, least) in [(&self.to, 0), (&journal, 1)] {
+            if file.symlink_metadata().is_ok_and(|found| found.len() >= least) {
+                return Err(ConvertError::Exists { file: file.clone() });
+            }
+        }
+        let mut sink = GraphStore::open(&self.to)?;
+        let filled = fill(source, &mut sink, syncs);
+        let filled = filled.and_then(|filled| Ok(sink.close().map(|()| filled)?));
+        if filled.is_err() {
+            // Neither was there before, and a part of a graph is none.
+            let _ = std::fs::remove_file(&self.to);
+            let _ = std::fs::remove_file(&journal);
+        }
+        filled
+    }
+
+    /// Which syncs are copied.
+    fn choose(&self, syncs: Vec<Sync>) -> Result<Choice, ConvertError> {
+        let file = || self.from.clone();
+        let only = match &self.sync {
+            Some(id) if syncs.iter().any(|sync| sync.id == *id) => id.clone(),
+            Some(id) => {
+                let known = syncs.into_iter().map(|sync| sync.id).collect();
+                return Err(ConvertError::NoSuchSync { file: file(), sync: id.clone(), known });
+            }
+            None if self.format == Format::C1z3 => {
+                let full = |sync: &&Sync| sync.kind == SyncKind::Full && sync.ended_at.is_some();
+                // Of two that ended at one time, the greater id.
+                let latest = syncs.iter().filter(full).max_by_key(|sync| (sync.ended_at, &sync.id));
+                let latest = latest.or_else(|| syncs.iter().max_by_key(|sync| (sync.started_at, &sync.id)));
+                latest.ok_or_else(|| ConvertError::NeedsSync { file: file() })?.id.clone()
+            }
+            None if self.format == Format::Pack && syncs.is_empty() => {
+                return Err(ConvertError::NoSync { file: file() });
+            }
+            None => return Ok(Choice { copied: syncs, left: Vec::new() }),
+        };
+        let (copied, left) = syncs.into_iter().partition(|sync| sync.id == only);
+        Ok(Choice { copied, left })
+    }
+}
+
+/// Whether a file is neither of the versions of `.c1z`: what it is then, the reader of packs says.
+fn is_pack(path: &Path) -> Result<bool, ConvertError> {
+    let mut head = Vec::new();
+    let file = File::open(path).and_then(|file| file.take(4).read_to_end(&mut head));
+    file.map_err(ConvertError::io("read", path))?;
+    Ok(!head.starts_with(b"C1Z"))
+}
+
+fn fill<S: GraphSource<Error: Into<FileError>>, T: GraphSink<Error: Into<FileError>>>(
+    source: &S,
+    sink: &mut T,
+    syncs: &[Sync],
+) -> Result<(Copied, Vec<Loss>), ConvertError> {
+    let copied = copy(source, sink, syncs).map_err(|error| match error {
+        CopyError::Read(error) => ConvertError::Read(error.into()),
+        CopyError::Write(error) => ConvertError::Write(error.into()),
+    })?;
+    Ok((copied, sink.losses().to_vec()))
+}

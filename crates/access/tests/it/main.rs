@@ -1,0 +1,13 @@
+//! The integration tests of this crate, in one program: linking is most of what a test program costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
+
+mod c1z_ecosystem;
+mod c1z_equivalence;
+mod c1z_faults;
+mod c1z_hostile;
+mod c1z_model;
+mod c1z_round_trip;
+mod c1z_support;
+mod c1z_writers;
+mod conversions;
+mod graph;
