@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::clock;
-use crate::durable;
 use crate::histogram::LatencyHistogram;
 use crate::host::Host;
+use duramen_base::clock;
+use duramen_base::file;
 
 /// What the field `schema` of every evidence document says.
 pub const SCHEMA_ID: &str = "duramen.evidence/1";
@@ -43,7 +43,7 @@ pub enum EvidenceError {
         source: io::Error,
     },
     /// The file is not an evidence document.
-    #[error("{} is no evidence document: {source}", path.display())]
+    #[error("{} is not an evidence document: {source}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub enum EvidenceError {
         found: String,
     },
     /// A figure is infinite or not a number, which JSON cannot hold.
-    #[error("the figure {name:?} is {value}, which is no finite number")]
+    #[error("the figure {name:?} is {value}, which is not a finite number")]
     NotFinite {
         /// The measurement or finding.
         name: String,
@@ -86,7 +86,7 @@ pub enum EvidenceError {
 /// evidence.check("one sync per commit", true, "1 of 1");
 /// assert_eq!(evidence.finish(), Verdict::Pass);
 ///
-/// let path = dir.join(format!("{}.json", duramen_measure::entropy::token(12)));
+/// let path = dir.join(format!("{}.json", duramen_base::entropy::token(12)));
 /// evidence.write(&path)?;
 /// assert_eq!(Evidence::read(&path)?, evidence);
 /// # std::fs::remove_file(&path)?;
@@ -178,6 +178,18 @@ pub struct Finding {
     pub text: String,
 }
 
+impl Finding {
+    /// What a rule noticed.
+    pub fn new(
+        rule: impl Into<String>,
+        severity: Severity,
+        figure: Option<f64>,
+        text: impl Into<String>,
+    ) -> Self {
+        Self { rule: rule.into(), severity, figure, text: text.into() }
+    }
+}
+
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -241,12 +253,32 @@ impl Evidence {
         figure: Option<f64>,
         text: impl Into<String>,
     ) {
-        self.findings.push(Finding { rule: rule.into(), severity, figure, text: text.into() });
+        self.findings.push(Finding::new(rule, severity, figure, text));
     }
 
     /// The measurement of a name.
     pub fn measurement(&self, name: &str) -> Option<&Measurement> {
         self.measurements.iter().find(|measurement| measurement.name == name)
+    }
+
+    /// The median of a measurement that has values.
+    pub fn median(&self, name: &str) -> Option<f64> {
+        self.measurement(name).filter(|measurement| measurement.count > 0).map(|found| found.p50)
+    }
+
+    /// A setting that is a whole number.
+    pub fn count_set(&self, name: &str) -> Option<u64> {
+        self.config.get(name).and_then(Value::as_u64)
+    }
+
+    /// A setting that is a text.
+    pub fn text_set(&self, name: &str) -> Option<&str> {
+        self.config.get(name).and_then(Value::as_str)
+    }
+
+    /// Whether the measuring program was built with optimisation. A document that does not say is of one that was.
+    pub fn is_optimised(&self) -> bool {
+        self.config.get("optimised").and_then(Value::as_bool).unwrap_or(true)
     }
 
     /// Declares the run invalid: adds a finding of the rule `invalid`, and no check changes the verdict any more.
@@ -289,7 +321,7 @@ impl Evidence {
     /// When a figure is not finite, the verdict contradicts the checks, or the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), EvidenceError> {
         let text = self.to_json()?;
-        durable::replace(path, text.as_bytes()).map_err(|source| EvidenceError::Io {
+        file::replace(path, text.as_bytes(), 0o644).map_err(|source| EvidenceError::Io {
             action: "write",
             path: path.to_owned(),
             source,
@@ -302,7 +334,7 @@ impl Evidence {
     /// Those of [`write`](Self::write), and [`EvidenceError::Io`] of the kind `AlreadyExists`.
     pub fn write_new(&self, path: &Path) -> Result<(), EvidenceError> {
         let text = self.to_json()?;
-        durable::create(path, text.as_bytes()).map_err(|source| EvidenceError::Io {
+        file::create(path, text.as_bytes(), 0o644).map_err(|source| EvidenceError::Io {
             action: "write",
             path: path.to_owned(),
             source,

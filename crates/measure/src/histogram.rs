@@ -152,16 +152,16 @@ impl LatencyHistogram {
 
     /// The figures that an evidence document holds, in milliseconds.
     pub fn summary_ms(&self) -> SummaryMs {
-        let at = |q| crate::clock::ms(self.quantile(q));
+        let at = |q| duramen_base::clock::ms(self.quantile(q));
         SummaryMs {
             count: self.count(),
-            mean: crate::clock::ms(self.mean()),
-            min: crate::clock::ms(self.min()),
+            mean: duramen_base::clock::ms(self.mean()),
+            min: duramen_base::clock::ms(self.min()),
             p50: at(0.50),
             p90: at(0.90),
             p95: at(0.95),
             p99: at(0.99),
-            max: crate::clock::ms(self.max()),
+            max: duramen_base::clock::ms(self.max()),
         }
     }
 

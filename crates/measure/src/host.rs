@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock;
+use duramen_base::clock;
 
 /// How many syncs the fsync floor is the median of, if they fit into [`FLOOR_LIMIT`].
 const FLOOR_SYNCS: usize = 50;

@@ -5,23 +5,21 @@
 //!
 //! | module | what it is for |
 //! | --- | --- |
-//! | [`clock`] | the monotonic clock and the wall clock |
-//! | [`entropy`] | random bytes and names, and seeded generators |
 //! | [`histogram`] | latency histograms that can be merged and kept |
 //! | [`load`] | closed loops and open loops |
 //! | [`host`] | the machine's fingerprint with its fsync floor |
 //! | [`process`] | CPU time and memory of processes |
 //! | [`evidence`] | the evidence document |
-//! | [`report`] | the evidence as a page |
+//! | [`rules`] | what holds for the evidence of every suite |
 //! | [`statistics`] | how sure a difference is |
+//! | [`target`] | what a figure was to reach, and how it stands |
 //!
-//! From a load to its evidence and report:
+//! From a load to its evidence:
 //!
 //! ```
 //! use duramen_measure::evidence::{Evidence, Measurement, Verdict};
 //! use duramen_measure::host::Host;
 //! use duramen_measure::load::closed_loop;
-//! use duramen_measure::report::{Chart, Report};
 //!
 //! let mut evidence = Evidence::new("example", Host::fingerprint(&std::env::temp_dir())?);
 //! evidence.configure("clients", 4);
@@ -34,23 +32,15 @@
 //! evidence.measurements.push(Measurement::scalar("throughput", "1/s", run.throughput_per_s()));
 //! evidence.check("all operations ended", run.samples.len() == 400, format!("{} of 400", run.samples.len()));
 //! assert_eq!(evidence.finish(), Verdict::Pass);
-//!
-//! let page = Report::new("An example")
-//!     .evidence(&evidence)
-//!     .chart(Chart::cdf("Latency of a remainder", "us", [("4 clients", latencies)]))
-//!     .render();
-//! assert!(page.contains("PASS"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![deny(rustdoc::broken_intra_doc_links)]
 
-pub mod clock;
-mod durable;
-pub mod entropy;
 pub mod evidence;
 pub mod histogram;
 pub mod host;
 pub mod load;
 pub mod process;
-pub mod report;
+pub mod rules;
 pub mod statistics;
+pub mod target;

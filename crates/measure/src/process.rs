@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
+use tokio::signal::unix::{signal, SignalKind};
+
 /// The CPU time that a process has used since it began, user and system together.
 ///
 /// Read from the scheduler's count of each thread (`/proc/PID/task/TID/schedstat`), to the nanosecond. The time of
@@ -127,4 +129,18 @@ fn schedstat_running(text: &str) -> Option<Duration> {
 
 fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the kernel's {what} has an unknown form"))
+}
+
+/// Ends when somebody asks this process to end.
+pub async fn interrupted() {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        // Without handlers a signal ends the process, and the guardian of its folder clears up.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
 }

@@ -8,7 +8,7 @@
 //! twice that. The bootstrap alone is too narrow on both sides of a difference of skewed values, and for few values it
 //! reaches for the infinite; fewer than [`FEW`] values cannot be resampled with sense, so theirs is Student's.
 //!
-//! What that holds was found by simulation (`tests/statistics.rs`): two groups of the same distribution, normal or
+//! What that holds was found by simulation (`tests/it/statistics.rs`): two groups of the same distribution, normal or
 //! log-normal, are told to differ in at most 6 of 100 cases at a confidence of 95 %; the interval of a mean covers it in
 //! 94 of 100 for normal values, and in 83 (three values) to 93 (24) for log-normal ones as skewed as exp(N(0, 1)).
 //! Differences of pairs are not skewed when nothing differs, so for them the promise is that of normal values.
@@ -32,7 +32,8 @@ const WIDEST: f64 = 2.0;
 /// An estimate with the interval that holds the true value with the confidence that was asked for.
 ///
 /// ```
-/// use duramen_measure::{entropy, statistics};
+/// use duramen_base::entropy;
+/// use duramen_measure::statistics;
 ///
 /// let slower = [1.1, 0.9, 1.0, 1.2, 0.8, 1.0, 1.1, 0.9];
 /// let added = statistics::mean(&slower, 0.99, &mut entropy::rng(1)).expect("more than one value");
@@ -260,7 +261,7 @@ fn student_tails(t: f64, freedom: u32) -> f64 {
         step += 2;
     }
     let within = if is_odd { FRAC_2_PI * (angle + sine * sum) } else { sine * sum };
-    // What is left of one after so many digits is no probability any more.
+    // What is left of one after so many digits is not a probability any more.
     (1.0 - within).clamp(1e-15, 1.0)
 }
 

@@ -15,14 +15,14 @@ pub const MOST_DOCUMENTS: usize = 200;
 pub const MOST_FILES: usize = 5_000;
 /// How deep folders are looked into.
 const DEEPEST: usize = 8;
-/// A file that is larger than this is no evidence document.
+/// A file that is larger than this is not an evidence document.
 const LARGEST: u64 = 256 << 20;
 
 /// Why documents could not be collected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectError {
-    /// A file that was named is no document.
+    /// A file that was named is not a document.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
     /// A file or folder could not be looked at.
@@ -56,7 +56,7 @@ pub struct Collected {
 /// else lies in folders is left out; other JSON is noted. Links to folders are not followed.
 ///
 /// # Errors
-/// When a named file is no evidence document, something cannot be read, a folder holds too much, or there is nothing.
+/// When a named file is not an evidence document, something cannot be read, a folder holds too much, or there is nothing.
 pub fn collect(paths: &[PathBuf]) -> Result<Collected, CollectError> {
     let mut found = Collected::default();
     let mut documents = Vec::new();

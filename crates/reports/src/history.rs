@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_measure::evidence::{Evidence, EvidenceError};
 
 use crate::settings::digest;
@@ -46,7 +46,7 @@ pub enum HistoryError {
     /// The document could not be written.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
-    /// The suite has a name that is no name of a folder.
+    /// The suite has a name that is not a name of a folder.
     #[error("the suite {0:?} cannot be filed: its name may have letters, digits, - and _ only, 64 at most")]
     Suite(String),
 }

@@ -1,4 +1,4 @@
-//! All evidence in one place: results kept per host with their trends, one page over everything, Markdown.
+//! Everything that draws evidence, and what the suites that bring it have in common.
 //!
 //! Nothing here is judged: verdicts, checks and findings are the suites', and which direction of a figure is better is
 //! told by the caller. What is said of a trend is said by [`duramen_measure::statistics`].
@@ -8,16 +8,24 @@
 //! | [`history`] | evidence kept by machine and suite, bounded |
 //! | [`trends`] | the course of every figure over the runs that are alike, in words |
 //! | [`collect`] | evidence read from files and folders |
+//! | [`diagnosis`] | what the rules of the suites find in documents |
+//! | [`page`] | a page that opens in any browser, with its charts |
 //! | [`site`] | one page over any number of documents |
 //! | [`markdown`] | the same, short, for pull requests |
+//! | [`suite`] | what a suite is, and how it is run |
+//! | [`text`] | evidence for a terminal |
 
 pub mod collect;
+pub mod diagnosis;
 mod document;
 pub mod history;
 pub mod markdown;
+pub mod page;
 mod settings;
 mod shell;
 pub mod site;
+pub mod suite;
+pub mod text;
 pub mod trends;
 
 pub use document::Document;

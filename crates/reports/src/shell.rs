@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use duramen_measure::entropy::SEED_VARIABLE;
+use duramen_base::entropy::SEED_VARIABLE;
 use duramen_measure::evidence::Evidence;
 
 /// The command that makes such a document again, with its seed.
-pub(crate) fn again(evidence: &Evidence) -> String {
+pub(crate) fn reproduce(evidence: &Evidence) -> String {
     let mut words = Vec::new();
     if let Some(seed) = seed(evidence) {
         words.push(format!("{SEED_VARIABLE}={}", quoted(&seed)));

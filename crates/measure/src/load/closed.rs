@@ -8,8 +8,8 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::{Call, LoadError, Sample};
-use crate::clock;
 use crate::histogram::LatencyHistogram;
+use duramen_base::clock;
 
 /// What a closed loop did.
 #[derive(Clone, Debug)]

@@ -10,8 +10,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, Semaphore};
 
 use super::{Call, LoadError, Sample};
-use crate::clock;
 use crate::histogram::LatencyHistogram;
+use duramen_base::clock;
 
 /// How soon the pacing thread notices that nobody wants the run any more.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -72,7 +72,7 @@ enum Outcome<T> {
 /// while its threads are busy, which would be another coordinated omission.
 ///
 /// # Errors
-/// With a rate that is no positive number, with none allowed in flight, or when an operation panicked.
+/// With a rate that is not a positive number, with none allowed in flight, or when an operation panicked.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use duramen_base::words::counted;
 use duramen_measure::evidence::{Evidence, Finding, Severity};
-use duramen_measure::report::counted;
 
-use super::evidence::{again, environment, findings};
+use super::evidence::{environment, findings, reproduce};
 use super::write::{code, folded, join, table, text};
 
 /// How many rows the table of what changed has.
@@ -59,7 +59,7 @@ pub fn comparison(compared: &Comparison, a: &[Evidence], b: &[Evidence]) -> Stri
         warnings(compared),
         folded("How it was compared", &text(&compared.method)),
         environment(&both),
-        again(&both),
+        reproduce(&both),
     ])
 }
 

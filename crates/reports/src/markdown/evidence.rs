@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use crate::page::reason;
+use duramen_base::words::{bytes, counted, number};
 use duramen_measure::evidence::{Evidence, Finding, Severity, Verdict};
-use duramen_measure::report::{bytes, counted, number, reason};
 
 use super::write::{block, code, folded, join, table, text};
 use crate::shell;
@@ -36,7 +37,7 @@ pub fn summary(documents: &[Document], trends: &[Series]) -> String {
         findings("Findings", &newest.iter().flat_map(|evidence| shown(evidence)).collect::<Vec<_>>()),
         changes(trends),
         environment(&all),
-        again(&newest),
+        reproduce(&newest),
     ])
 }
 
@@ -193,10 +194,10 @@ fn span(values: impl Iterator<Item = f64>) -> String {
     }
 }
 
-pub(super) fn again(all: &[&Evidence]) -> String {
+pub(super) fn reproduce(all: &[&Evidence]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for evidence in all {
-        let line = shell::again(evidence);
+        let line = shell::reproduce(evidence);
         if !line.is_empty() && !lines.contains(&line) {
             lines.push(line);
         }

@@ -3,10 +3,12 @@
 //! The verdict comes first; what is long is folded away. Text out of documents is text: it makes no heading, no link, no
 //! mention and no markup.
 
+mod benchmarks;
 mod comparison;
 mod evidence;
 mod write;
 
+pub use benchmarks::benchmarks;
 pub use comparison::{comparison, Changed, Comparison};
 pub use evidence::summary;
 

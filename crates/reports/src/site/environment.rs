@@ -1,7 +1,8 @@
 //! Where it ran, what was set, and how to run it again.
 
+use crate::page::{settings, Report};
+use duramen_base::words::{bytes, counted, number};
 use duramen_measure::evidence::Evidence;
-use duramen_measure::report::{bytes, counted, number, settings, Report};
 
 use super::label;
 use crate::settings::is_chosen;
@@ -56,8 +57,8 @@ pub(super) fn part(documents: &[Document]) -> Report {
     if shown.len() > 1 {
         headers.push("between machines".to_owned());
     }
-    type Told = fn(&Evidence) -> String;
-    let what: [(&str, Told); 5] = [
+    type Field = fn(&Evidence) -> String;
+    let what: [(&str, Field); 5] = [
         ("Processor", |of| of.host.cpu.clone()),
         ("Cores", |of| of.host.cores.to_string()),
         ("Memory", |of| bytes(of.host.memory_bytes)),
@@ -170,10 +171,10 @@ fn told(mut report: Report, documents: &[Document]) -> Report {
 }
 
 /// The commands.
-pub(super) fn again(documents: &[Document]) -> Report {
+pub(super) fn reproduce(documents: &[Document]) -> Report {
     let mut lines: Vec<String> = Vec::new();
     for document in unlike(documents) {
-        let line = shell::again(&document.evidence);
+        let line = shell::reproduce(&document.evidence);
         if !line.is_empty() && !lines.contains(&line) {
             lines.push(line);
         }

@@ -1,8 +1,8 @@
 //! Distributions as curves, and all figures as tables.
 
+use crate::page::{Chart, Report};
 use duramen_measure::evidence::Measurement;
 use duramen_measure::histogram::LatencyHistogram;
-use duramen_measure::report::{Chart, Report};
 
 use super::matrix::place;
 use crate::Document;

@@ -3,8 +3,8 @@
 //! `put/memory` and `put/strict` are a row, as are `put/memory.ops_per_s` and `put/strict.ops_per_s` of another map, and
 //! `latency_ms/S2/on` and `latency_ms/S2/off` of the map `latency_ms`.
 
+use crate::page::{Heat, Report};
 use duramen_measure::evidence::Measurement;
-use duramen_measure::report::{Heat, Report};
 
 use crate::Document;
 
@@ -124,6 +124,9 @@ fn drawn(report: Report, map: &Map<'_>) -> Report {
     let columns = &map.columns[..map.columns.len().min(MOST_COLUMNS)];
     let what = if map.metric.is_empty() { "Figures (medians)" } else { map.metric };
     let mut heat = Heat::new(format!("{what} at {}", in_words(columns)), "figure", columns.iter().copied());
+    if columns.iter().all(|column| column.bytes().all(|byte| byte.is_ascii_digit())) {
+        heat = heat.uncompared();
+    }
     for (name, cells) in map.rows.iter().take(MOST_ROWS) {
         let of =
             |column: &&str| cells.iter().find(|(at, _)| at == column).map(|(_, measurement)| measurement.p50);

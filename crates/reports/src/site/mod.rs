@@ -10,7 +10,8 @@ mod overview;
 mod runs;
 mod timelines;
 
-use duramen_measure::report::{counted, Report};
+use crate::page::Report;
+use duramen_base::words::counted;
 
 use crate::document::in_order;
 use crate::trends::{self, Judge};
@@ -39,7 +40,7 @@ pub fn page(documents: &[Document], history: &[Document], notes: &[String], judg
         report = report.note(format!("{} more suites have no part here.", suites.len() - MOST_SUITES));
     }
     report = report.part("Environment", environment::part(&documents));
-    report = report.part("Run again", environment::again(&documents));
+    report = report.part("Run again", environment::reproduce(&documents));
     report.with_footer(format!(
         "Made by Duramen {} from {}. Nothing on this page is fetched, and nothing runs.",
         env!("CARGO_PKG_VERSION"),

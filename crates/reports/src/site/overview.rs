@@ -1,7 +1,8 @@
 //! What came out: verdicts, findings, checks.
 
+use crate::page::{Item, Report, Tone};
+use duramen_base::words::counted;
 use duramen_measure::evidence::{Evidence, Severity, Verdict};
-use duramen_measure::report::{counted, Item, Report, Tone};
 
 use super::{environment, label};
 use crate::Document;
@@ -84,7 +85,8 @@ pub(super) fn findings(documents: &[Document]) -> Report {
         for document in documents {
             let findings = document.evidence.findings.iter().filter(|finding| is(finding.severity));
             let name = label(document);
-            items.extend(findings.map(|finding| (finding.severity, Item::of_finding(finding).of(&name))));
+            items
+                .extend(findings.map(|finding| (finding.severity, Item::of_finding(finding).in_part(&name))));
         }
         items.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));
         items.into_iter().map(|(_, item)| item).collect::<Vec<_>>()
@@ -111,7 +113,7 @@ pub(super) fn checks(documents: &[Document]) -> Report {
         for document in documents {
             let checks = document.evidence.checks.iter().filter(|check| is(check.passed));
             let name = label(document);
-            items.extend(checks.map(|check| Item::of_check(check).of(&name)));
+            items.extend(checks.map(|check| Item::of_check(check).in_part(&name)));
         }
         items
     };

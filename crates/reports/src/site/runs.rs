@@ -1,6 +1,7 @@
 //! Figures over the runs of a suite as a heat map.
 
-use duramen_measure::report::{counted, Heat, Report};
+use crate::page::{Heat, Report};
+use duramen_base::words::counted;
 
 use crate::{machine_id, Document};
 

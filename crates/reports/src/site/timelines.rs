@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use duramen_measure::report::{Chart, Report};
+use crate::page::{Chart, Report};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -13,9 +13,9 @@ mod text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use duramen_measure::entropy;
+use duramen_base::entropy;
+use duramen_base::words::number;
 use duramen_measure::evidence::Verdict;
-use duramen_measure::report::number;
 use duramen_measure::statistics::{discoveries, Estimate};
 use jiff::Timestamp;
 use serde::Serialize;

@@ -1,6 +1,7 @@
 //! Trends as a part of a page.
 
-use duramen_measure::report::{counted, sparkline, Chart, Report};
+use crate::page::{sparkline, Chart, Report};
+use duramen_base::words::counted;
 
 use super::text::{interval, short, side};
 use super::{Figure, Series, LEAST_RUNS};

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use crate::page::sparkline;
 use comfy_table::{presets, ContentArrangement, Table};
-use duramen_measure::report::{counted, number, sparkline};
+use duramen_base::words::{counted, number};
 
 use super::{Figure, Outcome, Series, LEAST_RUNS};
 
