@@ -9,7 +9,7 @@ use duramen_branches::model::{SourceFingerprint, Status};
 /// Whether the live source is the same, and what was seen in words: contents by hash, rows written by the
 /// server's statistics, and how far the write position moved.
 #[must_use]
-pub fn compare_fingerprints(before: &SourceFingerprint, after: &SourceFingerprint) -> (bool, String) {
+pub(crate) fn compare_fingerprints(before: &SourceFingerprint, after: &SourceFingerprint) -> (bool, String) {
     let mut differences: Vec<String> = Vec::new();
     for (name, content) in &before.contents {
         match after.contents.get(name) {
@@ -71,16 +71,16 @@ fn wal_bytes(text: &str) -> Option<u64> {
 
 /// What a run left behind, in words.
 #[derive(Debug, Clone, Default)]
-pub struct Leftovers(Vec<String>);
+pub(crate) struct Leftovers(Vec<String>);
 
 impl Leftovers {
     /// Adds what was found.
-    pub fn add(&mut self, found: impl IntoIterator<Item = String>) {
+    pub(crate) fn add(&mut self, found: impl IntoIterator<Item = String>) {
         self.0.extend(found);
     }
 
     /// Looks at a settled daemon: it must hold the leases that it held before, and have nothing to delete.
-    pub fn look_at(&mut self, status: &Status, leases_before: u32) {
+    pub(crate) fn look_at(&mut self, status: &Status, leases_before: u32) {
         if status.leases > leases_before {
             self.0.push(format!("{} leases", status.leases - leases_before));
         }
@@ -91,7 +91,7 @@ impl Leftovers {
 
     /// The check's outcome. `looked` says where it was looked.
     #[must_use]
-    pub fn outcome(&self, looked: &str) -> (bool, String) {
+    pub(crate) fn outcome(&self, looked: &str) -> (bool, String) {
         if self.0.is_empty() {
             (true, format!("nothing: {looked}"))
         } else {
@@ -103,7 +103,7 @@ impl Leftovers {
 /// What a stopped daemon left in its home: processes that work below its volumes, file systems mounted there,
 /// and directories of branches.
 #[must_use]
-pub fn left_in_home(home: &Path) -> Vec<String> {
+pub(crate) fn left_in_home(home: &Path) -> Vec<String> {
     let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
     let volumes = home.join("volumes");
     let mut found: Vec<String> =
@@ -131,7 +131,7 @@ fn processes_below(dir: &Path) -> Vec<u32> {
 
 /// The mount points at or below `dir` in the text of a `mountinfo` (proc_pid_mountinfo(5)).
 #[must_use]
-pub fn mounted_below(mountinfo: &str, dir: &Path) -> Vec<String> {
+pub(crate) fn mounted_below(mountinfo: &str, dir: &Path) -> Vec<String> {
     // The table escapes these four characters; the path is written the same way to be compared.
     let escaped = dir.display().to_string().replace('\\', "\\134").replace(' ', "\\040");
     let escaped = escaped.replace('\t', "\\011").replace('\n', "\\012");

@@ -1,17 +1,18 @@
 //! The life of one client: create, first query, second query, write, destroy.
 
+use std::future::Future;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use duramen_measure::clock;
-use duramen_server::client::{ClientError, Connection, Method};
+use duramen_base::clock;
+use duramen_server::client::{ClientError, Connection};
 
 use super::options::Runner;
 use super::reply::{self, Answered, Created, Destroyed};
 use super::wire;
 use super::workload::{Change, Plan, Read};
 
-/// A client waits no longer for one step. That is far beyond any bar: what takes so long is stuck.
+/// A client waits no longer for one step. That is far beyond any target: what takes so long is stuck.
 pub(crate) const STEP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The SQLSTATE of a deadlock.
@@ -80,7 +81,7 @@ pub(crate) struct Lived {
     pub(crate) durable: Option<bool>,
     /// The first thing that went wrong.
     pub(crate) failure: Option<Failure>,
-    /// The path of a branch that may still be there.
+    /// The name of a branch that may still be there.
     pub(crate) leftover: Option<String>,
 }
 
@@ -100,7 +101,7 @@ impl Session {
         }
         // Also after a failure: whether the branch is there is not always known.
         if let Err(failure) = self.destroy(&mut lived).await {
-            lived.leftover = Some(self.plan.destroy_path.clone());
+            lived.leftover = Some(self.plan.name.clone());
             lived.failure = lived.failure.or(Some(failure));
         }
         lived
@@ -122,8 +123,8 @@ impl Session {
     /// Creates the branch and returns its URL, which is copied only where it is needed.
     pub(crate) async fn create(&mut self, lived: &mut Lived) -> Result<String, Failure> {
         const STEP: &str = "create";
-        let body = self.plan.create.clone();
-        let (reply, took) = call(&mut self.connection, STEP, Method::POST, "/v1/branches", body).await?;
+        let request = self.plan.create.clone();
+        let (reply, took) = timed(STEP, self.connection.create_branch_text(request)).await?;
         let created: Created<'_> = reply::read(&reply).map_err(|error| Failure::wrong(STEP, error))?;
         let plan = &self.plan;
         if created.name != plan.name
@@ -165,8 +166,7 @@ impl Session {
     /// Destroys the branch, unless it was never there.
     pub(crate) async fn destroy(&mut self, lived: &mut Lived) -> Result<(), Failure> {
         const STEP: &str = "destroy";
-        let path = &self.plan.destroy_path;
-        let result = call(&mut self.connection, STEP, Method::DELETE, path, Bytes::new()).await;
+        let result = timed(STEP, self.connection.destroy_branch_text(&self.plan.name)).await;
         let (reply, took) = match result {
             // The create failed, and there is nothing to destroy: it is that failure that counts.
             Err(_) if lived.lease.is_none() => return Ok(()),
@@ -189,7 +189,7 @@ async fn query(
     plan: &Plan,
     wanted: &Read,
 ) -> Result<Duration, Failure> {
-    let (reply, took) = call(connection, step, Method::POST, &plan.query_path, wanted.body.clone()).await?;
+    let (reply, took) = timed(step, connection.query_text(&plan.name, wanted.request.clone())).await?;
     let answer: Answered<'_> = reply::read(&reply).map_err(|error| Failure::wrong(step, error))?;
     match answer.results.as_slice() {
         [only] if only.row_count == 1 && reply::same_rows(only.rows.get(), &wanted.expected) => Ok(took),
@@ -204,7 +204,7 @@ async fn write(
     change: &Change,
 ) -> Result<(Duration, Duration), Failure> {
     const STEP: &str = "write";
-    let (reply, took) = call(connection, STEP, Method::POST, &plan.query_path, change.body()).await?;
+    let (reply, took) = timed(STEP, connection.query_text(&plan.name, change.request())).await?;
     let answer: Answered<'_> = reply::read(&reply).map_err(|error| Failure::wrong(STEP, error))?;
     let inserted = answer.results.last().is_some_and(|last| {
         // An event returns its new id; the row of a new schema returns nothing.
@@ -218,16 +218,13 @@ async fn write(
     Ok((took, Duration::from_micros(answer.server_us)))
 }
 
-/// Sends a request and times it, from sending to the whole reply being read.
-async fn call(
-    connection: &mut Connection,
+/// Times a request, from sending to the whole reply being read.
+async fn timed(
     step: &'static str,
-    method: Method,
-    path: &str,
-    body: Bytes,
+    request: impl Future<Output = Result<Bytes, ClientError>>,
 ) -> Result<(Bytes, Duration), Failure> {
     let begin = clock::now();
-    match connection.send(method, path, body).await {
+    match request.await {
         Ok(reply) => Ok((reply, begin.elapsed())),
         Err(error) => Err(Failure::of_client(step, &error)),
     }

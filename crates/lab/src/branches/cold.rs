@@ -5,21 +5,19 @@ use duramen_measure::evidence::Evidence;
 use duramen_server::request::MeasureCold;
 
 use super::control::Control;
-use super::error::LabError;
 use super::figures::note_values;
 use super::options::Options;
-use super::settle::{self, until_settled};
+use super::pool::{self, until_idle};
 use super::source;
+use duramen_reports::suite::SuiteError;
 
 /// Makes one branch without the pool, and throws it away.
-pub(crate) async fn one(control: &mut Control, source: &str, policy: Policy) -> Result<ColdBranch, LabError> {
-    control
-        .post(
-            "make a branch without the pool",
-            "/v1/measure/cold",
-            &MeasureCold { source: source.to_owned(), policy },
-        )
-        .await
+pub(crate) async fn one(
+    control: &mut Control,
+    source: &str,
+    policy: Policy,
+) -> Result<ColdBranch, SuiteError> {
+    control.measure_cold(&MeasureCold { source: source.to_owned(), policy }).await
 }
 
 /// Makes branches without the pool, one after the other, after the pool has been given up: its branches would share
@@ -29,12 +27,12 @@ pub(crate) async fn measure(
     options: &Options,
     evidence: &mut Evidence,
     say: &dyn Fn(&str),
-) -> Result<(), LabError> {
+) -> Result<(), SuiteError> {
     if options.cold == 0 {
         return Ok(());
     }
     source::empty_pool(control, options).await?;
-    until_settled(control, settle::deadline(options.pool_size()), say).await?;
+    until_idle(control, pool::deadline(options.pool_size()), say).await?;
     let mut made = Vec::new();
     // What was made before a failure is measured all the same.
     let mut failed = Ok(());
@@ -64,10 +62,9 @@ pub(crate) async fn idle(
     control: &mut Control,
     options: &Options,
     evidence: &mut Evidence,
-) -> Result<(), LabError> {
+) -> Result<(), SuiteError> {
     let pool = options.pool_size();
-    let path = format!("/v1/sources/{}/idle-pss?sample={pool}", options.source);
-    let bytes: Vec<u64> = control.get("ask for the memory of idle branches", &path).await?;
+    let bytes = control.idle_pss(&options.source, pool).await?;
     let values: Vec<f64> = bytes.iter().map(|&bytes| bytes as f64).collect();
     note_values(evidence, "idle_branch_pss_bytes", "bytes", &values);
     if values.len() == pool as usize {

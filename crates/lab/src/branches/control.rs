@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use duramen_branches::model::{Policy, PoolView, SourceFingerprint, SourceView, Status};
-use duramen_server::client::{Client, ClientError, Connection, Method};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use duramen_branches::model::{
+    AddSource, AuditVerification, ChangeSettings, ColdBranch, Policy, PoolView, SourceFingerprint,
+    SourceView, Status,
+};
+use duramen_server::client::{Client, ClientError, Connection};
+use duramen_server::request::MeasureCold;
+use serde::Deserialize;
 
 use super::client::STEP_DEADLINE;
-use super::error::LabError;
+use duramen_reports::suite::SuiteError;
 
 /// Reading all of a large source takes long; that it ends is the daemon's matter.
 const CONTROL_DEADLINE: Duration = Duration::from_secs(3600);
@@ -35,74 +37,86 @@ impl Control {
     }
 
     /// Another connection, for one of the load's clients.
-    pub(crate) async fn another(&self) -> Result<Connection, LabError> {
-        self.client.connect().await.map_err(LabError::client("connect to the daemon"))
+    pub(crate) async fn another(&self) -> Result<Connection, SuiteError> {
+        self.client.connect().await.map_err(SuiteError::refused("connect to the daemon"))
     }
 
-    /// `GET` of a typed reply.
-    pub(crate) async fn get<T: DeserializeOwned>(
-        &mut self,
-        doing: &'static str,
-        path: &str,
-    ) -> Result<T, LabError> {
-        self.call(doing, Method::GET, path, Bytes::new()).await
-    }
-
-    /// `POST` of a typed body.
-    pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(
-        &mut self,
-        doing: &'static str,
-        path: &str,
-        body: &B,
-    ) -> Result<T, LabError> {
-        self.call(doing, Method::POST, path, encode(doing, body)?).await
-    }
-
-    /// `PATCH` of a typed body.
-    pub(crate) async fn patch<B: Serialize, T: DeserializeOwned>(
-        &mut self,
-        doing: &'static str,
-        path: &str,
-        body: &B,
-    ) -> Result<T, LabError> {
-        self.call(doing, Method::PATCH, path, encode(doing, body)?).await
-    }
-
-    /// A request whose reply is not looked at.
-    pub(crate) async fn delete(&mut self, path: &str) -> Result<(), ClientError> {
-        self.connection.send(Method::DELETE, path, Bytes::new()).await.map(drop)
+    /// Destroys a branch.
+    pub(crate) async fn destroy_branch(&mut self, name: &str) -> Result<(), ClientError> {
+        self.connection.destroy_branch_text(name).await.map(drop)
     }
 
     /// The daemon's status.
-    pub(crate) async fn status(&mut self) -> Result<Status, LabError> {
-        self.get("ask for the status", "/v1/status").await
+    pub(crate) async fn status(&mut self) -> Result<Status, SuiteError> {
+        self.connection.status().await.map_err(SuiteError::refused("ask for the status"))
     }
 
     /// The state of one pool, if there is such a pool.
-    pub(crate) async fn pool(&mut self, source: &str, policy: Policy) -> Result<Option<PoolView>, LabError> {
-        let status: Pools = self.get("ask for the status", "/v1/status").await?;
+    pub(crate) async fn pool(
+        &mut self,
+        source: &str,
+        policy: Policy,
+    ) -> Result<Option<PoolView>, SuiteError> {
+        let doing = "ask for the status";
+        let status = self.connection.status_text().await.map_err(SuiteError::refused(doing))?;
+        let status: Pools = serde_json::from_slice(&status).map_err(|error| {
+            SuiteError::Failed(format!("cannot {doing}: the reply is not understood: {error}"))
+        })?;
         Ok(status.pools.into_iter().find(|pool| pool.source == source && pool.policy == policy))
     }
 
     /// All sources.
-    pub(crate) async fn sources(&mut self) -> Result<Vec<SourceView>, LabError> {
-        self.get("list the sources", "/v1/sources").await
+    pub(crate) async fn sources(&mut self) -> Result<Vec<SourceView>, SuiteError> {
+        self.connection.sources().await.map_err(SuiteError::refused("list the sources"))
     }
 
     /// The live source now.
-    pub(crate) async fn fingerprint(&mut self, source: &str) -> Result<SourceFingerprint, LabError> {
-        let path = format!("/v1/sources/{source}/fingerprint");
-        self.call("fingerprint the source", Method::POST, &path, Bytes::new()).await
+    pub(crate) async fn fingerprint(&mut self, source: &str) -> Result<SourceFingerprint, SuiteError> {
+        self.connection
+            .fingerprint_source(source)
+            .await
+            .map_err(SuiteError::refused("fingerprint the source"))
+    }
+
+    /// Changes how branches of a source run.
+    pub(crate) async fn change_settings(
+        &mut self,
+        source: &str,
+        change: &ChangeSettings,
+    ) -> Result<SourceView, SuiteError> {
+        let changed = self.connection.change_settings(source, change).await;
+        changed.map_err(SuiteError::refused("change the source's settings"))
+    }
+
+    /// Removes a source.
+    pub(crate) async fn remove_source(&mut self, source: &str) -> Result<(), SuiteError> {
+        let removed = self.connection.remove_source(source).await;
+        removed.map(drop).map_err(SuiteError::refused("remove the source that was imported for the run"))
+    }
+
+    /// One branch without the pool.
+    pub(crate) async fn measure_cold(&mut self, request: &MeasureCold) -> Result<ColdBranch, SuiteError> {
+        let measured = self.connection.measure_cold(request).await;
+        measured.map_err(SuiteError::refused("make a branch without the pool"))
+    }
+
+    /// The memory of idle branches, in bytes.
+    pub(crate) async fn idle_pss(&mut self, source: &str, sample: u32) -> Result<Vec<u64>, SuiteError> {
+        let found = self.connection.idle_pss(source, sample).await;
+        found.map_err(SuiteError::refused("ask for the memory of idle branches"))
+    }
+
+    /// Whether the audit log is whole.
+    pub(crate) async fn verify_audit(&mut self) -> Result<AuditVerification, SuiteError> {
+        self.connection.verify_audit().await.map_err(SuiteError::refused("check the audit log"))
     }
 
     /// A long request that reports what it is doing.
-    pub(crate) async fn import<B: Serialize>(
+    pub(crate) async fn import(
         &mut self,
-        body: &B,
+        request: &AddSource,
         say: &dyn Fn(&str),
-    ) -> Result<SourceView, LabError> {
-        let doing = "import the source";
-        let body = encode(doing, body)?;
+    ) -> Result<SourceView, SuiteError> {
         let mut last = String::new();
         let on_progress = |step: &str, _fraction: Option<f64>| {
             // Fractions come many times a second; the lab's lines are for steps.
@@ -111,23 +125,7 @@ impl Control {
                 last = step.to_owned();
             }
         };
-        let reply = self.connection.stream(Method::POST, "/v1/sources", body, on_progress).await;
-        reply.map_err(LabError::client(doing))
+        let imported = self.connection.add_source(request, on_progress).await;
+        imported.map_err(SuiteError::refused("import the source"))
     }
-
-    async fn call<T: DeserializeOwned>(
-        &mut self,
-        doing: &'static str,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> Result<T, LabError> {
-        let reply = self.connection.send(method, path, body).await.map_err(LabError::client(doing))?;
-        serde_json::from_slice(&reply).map_err(|error| LabError::Reply { doing, detail: error.to_string() })
-    }
-}
-
-fn encode<B: Serialize>(doing: &'static str, body: &B) -> Result<Bytes, LabError> {
-    let bytes = serde_json::to_vec(body);
-    bytes.map(Bytes::from).map_err(|error| LabError::Reply { doing, detail: error.to_string() })
 }

@@ -2,12 +2,12 @@
 
 use duramen_branches::model::Status;
 use duramen_measure::evidence::{Evidence, Finding, Severity};
+use duramen_measure::target;
 use serde_json::Value;
 
-use super::bars;
 use super::client::{Failure, Lived};
 use super::options::{Options, Runner, Write};
-use crate::rules::finding;
+use super::targets;
 
 /// What the document says of a daemon that was there before the run.
 pub(crate) const RUNNING_BEFORE: &str = "running before";
@@ -114,12 +114,13 @@ pub(crate) fn note_daemon(options: &Options, status: &Status, evidence: &mut Evi
     evidence.configure("pool_kept", status.pools.iter().find(is_ours).map(|pool| pool.target));
 }
 
-/// Everything that the rules find in a document: the conditions of the run, and missed bars.
-pub(crate) fn of(evidence: &Evidence) -> Vec<Finding> {
+/// Everything that the rules find in a document: the conditions of the run, and missed targets.
+pub(crate) fn find(evidence: &Evidence) -> Vec<Finding> {
     let text = |name: &str| evidence.config.get(name).and_then(Value::as_str);
     let count = |name: &str| evidence.config.get(name).and_then(Value::as_u64);
     let mut found = Vec::new();
-    let mut add = |rule, severity, figure, text: String| found.push(finding(rule, severity, figure, text));
+    let mut add =
+        |rule, severity, figure, text: String| found.push(Finding::new(rule, severity, figure, text));
     if is_unflushed(evidence) && text("write").is_some_and(|write| write != Write::None.name()) {
         let text = "Write figures (write_ms, write_server_ms) were taken with fsync=off: a branch's commits are not \
                     flushed to disk and do not survive a crash of the machine. Measure with --durable for the other row.";
@@ -155,7 +156,7 @@ pub(crate) fn of(evidence: &Evidence) -> Vec<Finding> {
                     connection; first_query_ms is the query alone.";
         add("wire", Severity::Info, None, text.to_owned());
     }
-    found.extend(bars::missed(evidence));
+    found.extend(target::missed(&targets::standings(evidence)));
     found
 }
 

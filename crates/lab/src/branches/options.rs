@@ -7,7 +7,7 @@ use duramen_measure::evidence::Evidence;
 use duramen_postgres::volume::Choice;
 use serde_json::json;
 
-use super::error::LabError;
+use duramen_reports::suite::{Output, SuiteError};
 
 /// What each branch is asked to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -97,14 +97,8 @@ pub struct Options {
     pub cold: u32,
     /// How volumes are cloned, if the daemon is started here.
     pub volumes: Choice,
-    /// Where the evidence goes.
-    pub json: Option<PathBuf>,
-    /// Where the page goes.
-    pub html: Option<PathBuf>,
-    /// Whether to tell what is being done.
-    pub progress: bool,
-    /// The command with its arguments, for the evidence.
-    pub command: Vec<String>,
+    /// What becomes of the evidence.
+    pub output: Output,
 }
 
 impl Options {
@@ -115,8 +109,8 @@ impl Options {
     }
 
     /// Refuses options that cannot be measured with.
-    pub(crate) fn validate(&self) -> Result<(), LabError> {
-        let refuse = |message: &str| Err(LabError::Options(message.to_owned()));
+    pub(crate) fn check(&self) -> Result<(), SuiteError> {
+        let refuse = |message: &str| Err(SuiteError::Options(message.to_owned()));
         if self.rounds == 0 || self.concurrency == 0 {
             return refuse("--rounds and --concurrency must be at least 1");
         }
@@ -136,7 +130,6 @@ impl Options {
         let settings: serde_json::Map<_, _> =
             self.settings.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         evidence.configure("home", self.home.display().to_string());
-        evidence.configure("optimised", !cfg!(debug_assertions));
         evidence.configure("rounds", self.rounds);
         evidence.configure("concurrency", self.concurrency);
         evidence.configure("write", self.write.name());
@@ -188,7 +181,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
         Some((at, 'g' | 'G')) => (&text[..at], 1_000_000_000),
         _ => (text, 1),
     };
-    let wrong = || format!("{text:?} is no count; write it like 336776, 300k or 20M");
+    let wrong = || format!("{text:?} is not a count; write it like 336776, 300k or 20M");
     // `parse` takes a sign, which a count has not.
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(wrong());

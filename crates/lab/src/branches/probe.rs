@@ -3,16 +3,17 @@
 //! The expected answers come from a branch, not from the live source, so that the source is read by nobody
 //! but the fingerprint.
 
-use bytes::Bytes;
-use duramen_measure::entropy;
-use duramen_server::client::{Connection, Method};
+use std::fmt::Display;
+
+use duramen_base::entropy;
+use duramen_server::client::Connection;
 use serde_json::Value;
 
 use super::client::Failure;
-use super::error::LabError;
 use super::options::{Options, Write};
 use super::reply::{integer, read, Answered};
 use super::workload::{airline_read, draw, flight_read, one, plain_read, Plan, Planner};
+use duramen_reports::suite::SuiteError;
 
 /// How many flights are asked for at once.
 const BATCH: usize = 500;
@@ -23,7 +24,7 @@ pub(crate) async fn look(
     options: &Options,
     is_flights: bool,
     seed: u64,
-) -> Result<(Planner, Option<u64>), LabError> {
+) -> Result<(Planner, Option<u64>), SuiteError> {
     let mut planner = Planner {
         run: entropy::token(8),
         source: options.source.clone(),
@@ -34,12 +35,12 @@ pub(crate) async fn look(
         next: 0,
     };
     let plan = planner.plan(options, "probe", 0)?;
-    let created = connection.send(Method::POST, "/v1/branches", plan.create.clone()).await;
-    created.map_err(LabError::client("create a branch to look at the data"))?;
+    let created = connection.create_branch_text(plan.create.clone()).await;
+    created.map_err(SuiteError::refused("create a branch to look at the data"))?;
     let looked = look_in(connection, options, is_flights, &plan, &mut planner).await;
-    let destroyed = connection.send(Method::DELETE, &plan.destroy_path, Bytes::new()).await;
+    let destroyed = connection.destroy_branch_text(&plan.name).await;
     let flights = looked?;
-    destroyed.map_err(LabError::client("destroy the branch that looked at the data"))?;
+    destroyed.map_err(SuiteError::refused("destroy the branch that looked at the data"))?;
     Ok((planner, flights))
 }
 
@@ -49,14 +50,14 @@ async fn look_in(
     is_flights: bool,
     plan: &Plan,
     planner: &mut Planner,
-) -> Result<Option<u64>, LabError> {
+) -> Result<Option<u64>, SuiteError> {
     let mut count = None;
     if is_flights {
         let bounds = "select count(*), min(id), max(id) from flights";
         let rows = ask(connection, plan, bounds).await?;
         let cell = |at: usize| rows.first().and_then(|row| integer(row.get(at)?));
         let (Some(flights), Some(low), Some(high)) = (cell(0), cell(1), cell(2)) else {
-            return Err(LabError::Probe(format!("{:?} has no flights", options.source)));
+            return Err(failed(format!("{:?} has no flights", options.source)));
         };
         count = Some(flights);
         // One for each client of each round, to write an event of, and as many for the burst after them.
@@ -71,46 +72,53 @@ async fn look_in(
             );
             for mut row in ask(connection, plan, &sql).await? {
                 let id = row.first().and_then(integer).and_then(|id| i64::try_from(id).ok());
-                let id = id.ok_or_else(|| LabError::Probe("a flight has no number for an id".to_owned()))?;
+                let id = id.ok_or_else(|| failed("a flight has no number for an id".to_owned()))?;
                 row.remove(0);
                 reads.push(flight_read(id, Value::from(vec![Value::from(row)]).to_string())?);
             }
         }
         if reads.is_empty() {
-            return Err(LabError::Probe(format!("no flight was found by its id in {:?}", options.source)));
+            return Err(failed(format!("no flight was found by its id in {:?}", options.source)));
         }
         planner.rng.shuffle(&mut reads);
         planner.points = reads;
         let mut airlines = Vec::new();
         for row in ask(connection, plan, "select carrier, name from airlines order by carrier").await? {
             let [Value::String(carrier), name] = row.as_slice() else {
-                return Err(LabError::Probe("an airline has no carrier code".to_owned()));
+                return Err(failed("an airline has no carrier code".to_owned()));
             };
             airlines.push(airline_read(carrier.clone(), Value::from(vec![vec![name.clone()]]).to_string())?);
         }
         if airlines.is_empty() {
-            return Err(LabError::Probe(format!("{:?} has no airlines", options.source)));
+            return Err(failed(format!("{:?} has no airlines", options.source)));
         }
         planner.reads = airlines;
     }
     if options.write == Write::Events {
-        let body = planner.event()?.body();
-        let written = connection.send(Method::POST, &plan.query_path, body).await;
-        let refused = |error| LabError::NoEvents {
-            name: options.source.clone(),
-            detail: Failure::of_client("probe", &error).message,
+        let event = planner.event()?.request();
+        let written = connection.query_text(&plan.name, event).await;
+        let refused = |error| {
+            SuiteError::Failed(format!(
+                "the source {:?} cannot take the write `events`: {}. It needs a table events (flight_id bigint, kind \
+                 text, payload jsonb) with a generated id; or choose --write ddl or none",
+                options.source,
+                Failure::of_client("probe", &error).message
+            ))
         };
         written.map_err(refused)?;
     }
     Ok(count)
 }
 
+fn failed(detail: impl Display) -> SuiteError {
+    SuiteError::Failed(format!("the branch that looks at the data before the rounds failed: {detail}"))
+}
+
 /// The rows of one statement.
-async fn ask(connection: &mut Connection, plan: &Plan, sql: &str) -> Result<Vec<Vec<Value>>, LabError> {
-    let body = one(sql, Vec::new())?;
-    let reply = connection.send(Method::POST, &plan.query_path, body).await;
-    let reply = reply.map_err(LabError::client("look at the data in a branch"))?;
-    let answer: Answered<'_> = read(&reply).map_err(LabError::Probe)?;
+async fn ask(connection: &mut Connection, plan: &Plan, sql: &str) -> Result<Vec<Vec<Value>>, SuiteError> {
+    let reply = connection.query_text(&plan.name, one(sql, Vec::new())?).await;
+    let reply = reply.map_err(SuiteError::refused("look at the data in a branch"))?;
+    let answer: Answered<'_> = read(&reply).map_err(failed)?;
     let rows = answer.results.first().map_or("[]", |result| result.rows.get());
-    serde_json::from_str(rows).map_err(|error| LabError::Probe(format!("its rows cannot be read: {error}")))
+    serde_json::from_str(rows).map_err(|error| failed(format!("its rows cannot be read: {error}")))
 }

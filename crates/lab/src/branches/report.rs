@@ -2,12 +2,14 @@
 
 use duramen_measure::evidence::Evidence;
 use duramen_measure::histogram::LatencyHistogram;
-use duramen_measure::report::{Chart, Report};
+use duramen_measure::target::{quantity, Outcome, Standing};
+use duramen_reports::page::{Chart, Report};
+use duramen_reports::suite;
 use serde_json::Value;
 
-use super::bars::{compare, quantity, Outcome, Row};
 use super::rounds::RoundFigures;
-use super::table::bar_cells;
+use super::targets::standings;
+use super::Branches;
 
 /// The steps whose distributions are drawn, with their names for readers.
 const STEPS: [(&str, &str); 6] = [
@@ -20,38 +22,27 @@ const STEPS: [(&str, &str); 6] = [
 ];
 
 /// The page of a run. `rounds` are the figures of its rounds, which the evidence holds only as percentiles.
-#[must_use]
-pub fn page(evidence: &Evidence, rounds: &[RoundFigures]) -> Report {
-    let rows = compare(evidence);
+pub(crate) fn page(evidence: &Evidence, rounds: &[RoundFigures]) -> Report {
     let config = |name: &str| evidence.config.get(name).map_or_else(String::new, plain);
     let unflushed = evidence.findings.iter().any(|finding| finding.rule == "fsync_off");
-    let mut report = Report::new("PostgreSQL branches")
-        .evidence(evidence)
-        .note(format!(
-            "{} rounds of {} clients, released at once; each creates a branch of {}, queries it twice, writes to it \
-             ({}) and destroys it. Latencies are taken at the client, from the request being sent to its answer being \
-             read, on the machine that also runs the branches. Branches are {}; PostgreSQL {}.",
-            config("rounds"),
-            config("concurrency"),
-            config("source"),
-            config("write"),
-            config("volumes"),
-            config("server_version"),
-        ))
-        .heading("Bars");
-    if unflushed {
-        report = report.note("Writes were taken with fsync=off: they are not flushed to disk.");
-    }
-    report = report.table(
-        "Measured and bar",
-        ["Figure", "Measured", "Bar", "Reference", "Outcome"],
-        rows.iter().map(|row| bar_row(row, unflushed)),
+    let mut rows = standings(evidence);
+    let mut note = format!(
+        "{} rounds of {} clients, released at once; each creates a branch of {}, queries it twice, writes to it ({}) and \
+         destroys it. Latencies are taken at the client, from the request being sent to its answer being read, on the \
+         machine that also runs the branches. Branches are {}; PostgreSQL {}.",
+        config("rounds"),
+        config("concurrency"),
+        config("source"),
+        config("write"),
+        config("volumes"),
+        config("server_version"),
     );
-    let missed: Vec<String> =
-        rows.iter().filter(|row| row.outcome == Outcome::Missed).map(Row::sentence).collect();
-    if !missed.is_empty() {
-        report = report.note(missed.join("\n\n"));
+    if unflushed {
+        note.push_str("\n\nWrites were taken with fsync=off: they are not flushed to disk.");
+        let writes = rows.iter_mut().filter(|row| row.name == "write_ms");
+        writes.for_each(|row| row.what.push_str(" (fsync=off)"));
     }
+    let mut report = suite::page(&Branches, "PostgreSQL branches", evidence, note, &rows);
     let latencies: Vec<(String, LatencyHistogram)> = STEPS
         .iter()
         .filter_map(|(name, label)| {
@@ -69,38 +60,29 @@ pub fn page(evidence: &Evidence, rounds: &[RoundFigures]) -> Report {
     let label = |index: usize| format!("round {}", index + 1);
     let walls = rounds.iter().enumerate().map(|(index, round)| (label(index), vec![("wall", round.wall_ms)]));
     let walls = Chart::bars("A round, from the barrier to the last destroy", "ms", walls);
-    let refills = rounds.iter().enumerate().map(|(index, round)| (label(index), phases(round)));
-    let refills = Chart::bars("Refill of the pool by phase", "ms", refills);
-    report.heading("Rounds").chart(with_bar(walls, &rows, "wall_ms")).chart(with_bar(
-        refills,
-        &rows,
-        "refill_ms",
-    ))
+    let refills = rounds.iter().enumerate();
+    let refills =
+        refills.filter_map(|(index, round)| Some((label(index), vec![("refill", round.refill_ms?)])));
+    let refills = Chart::bars("Refill of the pool after the last destroy", "ms", refills);
+    let phases = rounds.iter().enumerate().map(|(index, round)| (label(index), phases(round)));
+    report
+        .heading("Rounds")
+        .chart(with_target(walls, &rows, "wall_ms"))
+        .chart(with_target(refills, &rows, "refill_ms"))
+        .chart(Chart::stacked("The phases of a refill", "ms", phases))
 }
 
 fn phases(round: &RoundFigures) -> Vec<(&'static str, f64)> {
-    let all = [
-        ("clones", round.clone_ms),
-        ("starts", round.start_ms),
-        ("sessions", round.connect_ms),
-        ("refill after the last destroy", round.refill_ms),
-    ];
+    let all = [("clones", round.clone_ms), ("starts", round.start_ms), ("sessions", round.connect_ms)];
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-fn with_bar(chart: Chart, rows: &[Row], measurement: &str) -> Chart {
-    let comparable = |row: &&Row| row.bar.measurement == measurement && row.outcome != Outcome::Unlike;
+fn with_target(chart: Chart, rows: &[Standing], measurement: &str) -> Chart {
+    let comparable = |row: &&Standing| row.name == measurement && row.outcome != Outcome::OtherLoad;
     match rows.iter().find(comparable) {
-        Some(row) => chart.with_bar(format!("bar: {}", quantity(row.bar.limit, row.bar.unit)), row.bar.limit),
+        Some(row) => chart.with_target(format!("target: {}", quantity(row.limit, row.unit)), row.limit),
         None => chart,
     }
-}
-
-fn bar_row(row: &Row, unflushed: bool) -> Vec<String> {
-    let note = if unflushed && row.bar.measurement == "write_ms" { " (fsync=off)" } else { "" };
-    let measured = row.measured.map_or_else(String::new, |value| quantity(value, row.bar.unit));
-    let [bar, reference, outcome] = bar_cells(Some(row));
-    vec![format!("{}{note}", row.bar.measurement), measured, bar, reference, outcome]
 }
 
 /// A text as it is, anything else as JSON.

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
+use duramen_base::clock;
 use duramen_branches::model::RefillReport;
-use duramen_measure::clock;
 use duramen_measure::load::closed_loop_with;
 
 use super::client::{Lived, Session};
 use super::control::Control;
-use super::error::LabError;
 use super::options::Options;
-use super::settle::{self, newer};
+use super::pool::{self, newer};
 use super::workload::Planner;
+use duramen_reports::suite::SuiteError;
 
 /// The figures that there is one of in each round.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct RoundFigures {
+pub(crate) struct RoundFigures {
     /// From the barrier to the answer of the last destroy.
     pub wall_ms: f64,
     /// From the answer of the last destroy until the pool was full again.
@@ -30,7 +30,7 @@ pub struct RoundFigures {
 
 impl RoundFigures {
     /// Takes the phases from what the pool reported of its refills in this round: their sums.
-    pub fn add_reports(&mut self, reports: &[RefillReport]) {
+    pub(crate) fn add_reports(&mut self, reports: &[RefillReport]) {
         if reports.is_empty() {
             return;
         }
@@ -58,7 +58,7 @@ pub(crate) async fn run(
     options: &Options,
     number: u32,
     say: &dyn Fn(&str),
-) -> Result<Round, LabError> {
+) -> Result<Round, SuiteError> {
     let before = control.status().await?.refills;
     let mut sessions = Vec::new();
     for client in 0..options.concurrency {
@@ -75,16 +75,16 @@ pub(crate) async fn run(
     let lived: Vec<Lived> = run.samples.into_iter().map(|sample| sample.output).collect();
     // Without a single destroyed branch there is no moment to count from but this one.
     let last = lived.iter().filter_map(|lived| lived.ended).max().unwrap_or(returned);
-    for path in lived.iter().filter_map(|lived| lived.leftover.as_deref()) {
+    for name in lived.iter().filter_map(|lived| lived.leftover.as_deref()) {
         // A refusal means that it is gone; anything else shows in the check for what was left behind.
-        control.delete(path).await.ok();
+        control.destroy_branch(name).await.ok();
     }
-    let within = settle::deadline(options.pool_size());
-    let refill = settle::until_full(control, &options.source, planner.write.policy(), last, within).await?;
+    let within = pool::deadline(options.pool_size());
+    let refill = pool::until_full(control, &options.source, planner.write.policy(), last, within).await?;
     figures.refill_ms = refill.map(clock::ms);
     let left: Duration = within.saturating_sub(last.elapsed());
     let mut refill_failures = Vec::new();
-    let not_filled = match settle::until_settled(control, left, say).await?.status() {
+    let not_filled = match pool::until_idle(control, left, say).await?.status() {
         Ok(status) => {
             let reports = newer(&before, &status.refills);
             figures.add_reports(reports);

@@ -4,19 +4,18 @@
 //! alike. The figure is what a caller waits for a lease plus what the pool spends on the clone behind it, as
 //! medians.
 
-use bytes::Bytes;
+use duramen_base::{clock, entropy};
 use duramen_branches::model::{CreateBranch, Policy};
 use duramen_measure::evidence::{Evidence, Measurement, Severity};
-use duramen_measure::{clock, entropy};
-use duramen_server::client::Method;
 
 use super::cold;
 use super::control::Control;
-use super::error::LabError;
 use super::figures::note_values;
 use super::options::Options;
-use super::settle::{self, until_settled};
+use super::pool::{self, until_idle};
 use super::source;
+use super::workload::encode;
+use duramen_reports::suite::SuiteError;
 
 const REPEATS: u32 = 20;
 /// Enough that a lease never waits for the pool.
@@ -25,7 +24,7 @@ const RESAMPLES: usize = 2_000;
 
 /// What was measured at one size, in milliseconds.
 #[derive(Debug, Clone, Default)]
-pub struct Costs {
+pub(crate) struct Costs {
     /// Leases at the client.
     pub lease_ms: Vec<f64>,
     /// Clones in the daemon.
@@ -35,21 +34,21 @@ pub struct Costs {
 impl Costs {
     /// The median lease plus the median clone.
     #[must_use]
-    pub fn sum_of_medians(&self) -> f64 {
+    pub(crate) fn sum_of_medians(&self) -> f64 {
         median(&self.lease_ms) + median(&self.clone_ms)
     }
 
     fn resampled(&self, rng: &mut fastrand::Rng) -> Costs {
-        let mut again = |values: &[f64]| -> Vec<f64> {
+        let mut resampled = |values: &[f64]| -> Vec<f64> {
             values.iter().map(|_| values[rng.usize(..values.len())]).collect()
         };
-        Costs { lease_ms: again(&self.lease_ms), clone_ms: again(&self.clone_ms) }
+        Costs { lease_ms: resampled(&self.lease_ms), clone_ms: resampled(&self.clone_ms) }
     }
 }
 
 /// The median: of an even number of values, the mean of the middle two. Zero without values.
 #[must_use]
-pub fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     match (sorted.len(), sorted.len() / 2) {
@@ -62,7 +61,7 @@ pub fn median(values: &[f64]) -> f64 {
 /// The ratio of the larger size's costs to the smaller's, and its 95 % interval by the percentile bootstrap.
 /// `None` without values, or where the smaller size costs nothing.
 #[must_use]
-pub fn ratio(small: &Costs, large: &Costs, rng: &mut fastrand::Rng) -> Option<(f64, f64, f64)> {
+pub(crate) fn ratio(small: &Costs, large: &Costs, rng: &mut fastrand::Rng) -> Option<(f64, f64, f64)> {
     let of = |small: &Costs, large: &Costs| large.sum_of_medians() / small.sum_of_medians();
     let ratio = of(small, large);
     if !ratio.is_finite() {
@@ -87,7 +86,7 @@ pub(crate) async fn measure(
     seed: u64,
     evidence: &mut Evidence,
     say: &dyn Fn(&str),
-) -> Result<(), LabError> {
+) -> Result<(), SuiteError> {
     let [small, large] = options.scale.as_slice() else { return Ok(()) };
     let policy = options.write.policy();
     let mut sizes = Vec::new();
@@ -136,18 +135,18 @@ async fn alternate(
     seed: u64,
     sizes: &mut [(String, Costs)],
     say: &dyn Fn(&str),
-) -> Result<Option<String>, LabError> {
+) -> Result<Option<String>, SuiteError> {
     let mut rng = entropy::rng(seed);
     let mut connection = control.another().await?;
     let run = entropy::token(8);
-    let within = settle::deadline(2 * POOL);
+    let within = pool::deadline(2 * POOL);
     for repeat in 1..=REPEATS {
         say(&format!("comparing two sizes: {repeat} of {REPEATS}"));
         let mut order: Vec<usize> = (0..sizes.len()).collect();
         rng.shuffle(&mut order);
         for at in order {
             let (source, costs) = &mut sizes[at];
-            if let Err(reason) = until_settled(control, within, &|_| {}).await?.status() {
+            if let Err(reason) = until_idle(control, within, &|_| {}).await?.status() {
                 return Ok(Some(reason));
             }
             let name = format!("lab-{run}-s{at}-{repeat}");
@@ -157,15 +156,13 @@ async fn alternate(
                 policy: Some(policy),
                 ..CreateBranch::default()
             };
-            let body = serde_json::to_vec(&create)
-                .map_err(|error| LabError::Reply { doing: "write a request", detail: error.to_string() })?;
+            let request = encode(&create)?;
             let begin = clock::now();
-            let leased = connection.send(Method::POST, "/v1/branches", Bytes::from(body)).await;
+            let leased = connection.create_branch_text(request).await;
             let lease = begin.elapsed();
-            leased.map_err(LabError::client("create a branch"))?;
-            let path = format!("/v1/branches/{name}");
-            control.delete(&path).await.map_err(LabError::client("destroy a branch"))?;
-            if let Err(reason) = until_settled(control, within, &|_| {}).await?.status() {
+            leased.map_err(SuiteError::refused("create a branch"))?;
+            control.destroy_branch(&name).await.map_err(SuiteError::refused("destroy a branch"))?;
+            if let Err(reason) = until_idle(control, within, &|_| {}).await?.status() {
                 return Ok(Some(reason));
             }
             costs.lease_ms.push(clock::ms(lease));

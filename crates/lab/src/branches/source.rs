@@ -8,8 +8,8 @@ use duramen_branches::model::{
 };
 
 use super::control::Control;
-use super::error::LabError;
 use super::options::Options;
+use duramen_reports::suite::SuiteError;
 
 /// The name under which the sample is imported without being asked.
 const SAMPLE: &str = "flights";
@@ -17,8 +17,8 @@ const SAMPLE: &str = "flights";
 /// A source that is ready to be measured.
 pub(crate) struct Prepared {
     pub(crate) view: SourceView,
-    /// How its branches ran before, to be put back.
-    before: SourceSettings,
+    /// How its branches ran before, to be put back; nothing for a source that this run imported.
+    before: Option<SourceSettings>,
 }
 
 impl Prepared {
@@ -27,9 +27,15 @@ impl Prepared {
         self.view.origin == Origin::Flights { rows: None }.kind()
     }
 
+    /// Whether this run imported it.
+    pub(crate) fn is_imported(&self) -> bool {
+        self.before.is_none()
+    }
+
     /// Whether no branch of the pool to be measured was ready before, so that warming all of it can be timed.
     pub(crate) fn was_cold(&self, policy: Policy) -> bool {
-        self.before.pool.hot.get(&policy).copied().unwrap_or(0) == 0
+        let hot = self.before.as_ref().and_then(|before| before.pool.hot.get(&policy));
+        hot.copied().unwrap_or(0) == 0
     }
 }
 
@@ -38,11 +44,11 @@ pub(crate) async fn ensure(
     control: &mut Control,
     options: &Options,
     say: &dyn Fn(&str),
-) -> Result<Prepared, LabError> {
+) -> Result<Prepared, SuiteError> {
     let sources = control.sources().await?;
     let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
     if let Some(view) = sources.into_iter().find(|source| source.name == options.source) {
-        let before = view.settings.clone();
+        let before = Some(view.settings.clone());
         return Ok(Prepared { view, before });
     }
     if options.source != SAMPLE {
@@ -51,12 +57,15 @@ pub(crate) async fn ensure(
         } else {
             format!("known: {}", names.join(", "))
         };
-        return Err(LabError::UnknownSource { name: options.source.clone(), known });
+        return Err(SuiteError::Failed(format!(
+            "there is no source {:?}; {known}. Import one with `duramen source add`, or measure the sample with \
+             --source flights",
+            options.source
+        )));
     }
     say("importing the sample: real flights of one year");
     let view = import_flights(control, SAMPLE, options.rows, say).await?;
-    // What an import by hand would have given it.
-    Ok(Prepared { view, before: SourceSettings::default() })
+    Ok(Prepared { view, before: None })
 }
 
 /// Imports the sample with an empty pool, so that nothing is warmed that will not be measured.
@@ -65,7 +74,7 @@ pub(crate) async fn import_flights(
     name: &str,
     rows: Option<u64>,
     say: &dyn Fn(&str),
-) -> Result<SourceView, LabError> {
+) -> Result<SourceView, SuiteError> {
     let pool = PoolSize { hot: BTreeMap::new(), cold: 0 };
     let request = AddSource {
         name: name.to_owned(),
@@ -77,7 +86,7 @@ pub(crate) async fn import_flights(
 }
 
 /// Makes the pool the one that is measured: of one policy, of the asked size, with nothing in reserve.
-pub(crate) async fn prepare(control: &mut Control, options: &Options) -> Result<SourceView, LabError> {
+pub(crate) async fn prepare(control: &mut Control, options: &Options) -> Result<SourceView, SuiteError> {
     let change = ChangeSettings {
         hot: only(options.write.policy(), options.pool_size()),
         cold: Some(0),
@@ -85,22 +94,22 @@ pub(crate) async fn prepare(control: &mut Control, options: &Options) -> Result<
         durable: Some(options.durable),
         warm: None,
     };
-    change_settings(control, &options.source, &change).await
+    control.change_settings(&options.source, &change).await
 }
 
 /// Empties the source's pools, for what is measured without a pool.
-pub(crate) async fn empty_pool(control: &mut Control, options: &Options) -> Result<SourceView, LabError> {
+pub(crate) async fn empty_pool(control: &mut Control, options: &Options) -> Result<SourceView, SuiteError> {
     let change = ChangeSettings { hot: only(options.write.policy(), 0), ..ChangeSettings::default() };
-    change_settings(control, &options.source, &change).await
+    control.change_settings(&options.source, &change).await
 }
 
-/// Puts back what [`prepare`] changed.
+/// Puts back what [`prepare`] changed, and removes a source that was not there before.
 pub(crate) async fn restore(
     control: &mut Control,
     options: &Options,
     prepared: &Prepared,
-) -> Result<SourceView, LabError> {
-    let before = &prepared.before;
+) -> Result<(), SuiteError> {
+    let Some(before) = &prepared.before else { return control.remove_source(&options.source).await };
     let hot = Policy::ALL.map(|policy| (policy, before.pool.hot.get(&policy).copied().unwrap_or(0)));
     // An empty value removes a setting that was not there.
     let old = |name: &str| before.server.get(name).unwrap_or_default().to_owned();
@@ -111,7 +120,7 @@ pub(crate) async fn restore(
         durable: Some(before.durable),
         warm: None,
     };
-    change_settings(control, &options.source, &change).await
+    control.change_settings(&options.source, &change).await.map(drop)
 }
 
 /// Sizes the pool of a source, and leaves the rest.
@@ -120,20 +129,11 @@ pub(crate) async fn set_pool(
     source: &str,
     policy: Policy,
     size: u32,
-) -> Result<SourceView, LabError> {
+) -> Result<SourceView, SuiteError> {
     let change = ChangeSettings { hot: only(policy, size), cold: Some(0), ..ChangeSettings::default() };
-    change_settings(control, source, &change).await
+    control.change_settings(source, &change).await
 }
 
 fn only(wanted: Policy, size: u32) -> BTreeMap<Policy, u32> {
     Policy::ALL.map(|policy| (policy, if policy == wanted { size } else { 0 })).into()
-}
-
-async fn change_settings(
-    control: &mut Control,
-    source: &str,
-    change: &ChangeSettings,
-) -> Result<SourceView, LabError> {
-    let path = format!("/v1/sources/{source}/settings");
-    control.patch("change the source's settings", &path, change).await
 }

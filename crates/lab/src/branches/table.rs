@@ -1,61 +1,73 @@
 //! The outcome as a table for a terminal.
 
-use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
+use duramen_base::words::number;
 use duramen_measure::evidence::{Evidence, Measurement};
-use serde_json::Value;
+use duramen_measure::target::{quantity, Outcome, Standing};
+use duramen_reports::text::{self, outcome};
 
-use super::bars::{compare, number, quantity, Outcome, Row};
-use crate::text::outcome;
+use super::targets::standings;
 
 const HEADERS: [&str; 9] =
-    ["measurement", "count", "p50", "p95", "p99", "max", "bar", "reference", "verdict"];
+    ["measurement", "count", "p50", "p95", "p99", "max", "target", "reference", "verdict"];
 
-/// The measurements with their bars, what was missed, the checks and the findings, as text for a terminal.
-#[must_use]
-pub fn print_table(evidence: &Evidence) -> String {
-    let rows = compare(evidence);
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(HEADERS);
-    for measurement in &evidence.measurements {
-        let row = rows.iter().find(|row| row.bar.measurement == measurement.name);
-        table.add_row(cells(measurement, row, is_unflushed(evidence, &measurement.name)));
-    }
-    for row in rows.iter().filter(|row| row.outcome == Outcome::NotMeasured) {
-        let mut cells = vec![row.bar.measurement.to_owned(), "0".to_owned()];
+/// The measurements with their targets, what was missed, the checks and the findings, as text for a terminal.
+pub(crate) fn print_table(evidence: &Evidence) -> String {
+    let rows = standings(evidence);
+    let row_of = |name: &str| rows.iter().find(|row| row.name == name);
+    let measured = evidence.measurements.iter().map(|measurement| {
+        let unflushed = is_unflushed(evidence, &measurement.name);
+        cells(measurement, row_of(&measurement.name), unflushed)
+    });
+    let missing = rows.iter().filter(|row| row.outcome == Outcome::NotMeasured).map(|row| {
+        let mut cells = vec![row.name.clone(), "0".to_owned()];
         cells.resize(6, String::new());
-        cells.extend(bar_cells(Some(row)));
-        table.add_row(cells);
-    }
-    for column in 1..6 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("{table}\n\n{}", outcome(evidence))
+        cells.extend(target_cells(Some(row)));
+        cells
+    });
+    format!("{}\n\n{}", text::table(&HEADERS, measured.chain(missing).collect()), outcome(evidence))
+}
+
+/// The measurements beside what the best published reference reached, and the checks: what somebody wants to see who
+/// does not judge this program by its own targets.
+#[must_use]
+pub fn print_figures(evidence: &Evidence) -> String {
+    let rows = standings(evidence);
+    let cell = |measurement: &Measurement| {
+        let Measurement { name, unit, count, p50, p95, max, .. } = measurement;
+        let value = |value: f64| if unit == "ms" { number(value) } else { quantity(value, unit) };
+        let row = rows.iter().find(|row| row.name == *name);
+        let reference = row.and_then(|row| row.reference);
+        let mut cells = vec![name.clone(), count.to_string()];
+        cells.extend([*p50, *p95, *max].map(value));
+        cells.push(reference.map_or_else(String::new, |reached| quantity(reached, unit)));
+        cells
+    };
+    let headers = ["measurement", "count", "p50", "p95", "max", "best published"];
+    let table = text::table(&headers, evidence.measurements.iter().map(cell).collect());
+    format!("{table}\n\n{}", text::checks(evidence))
 }
 
 /// Whether a figure is of writes that were not flushed, which is said beside it.
 fn is_unflushed(evidence: &Evidence, name: &str) -> bool {
     let off = evidence.findings.iter().any(|finding| finding.rule == "fsync_off");
-    let writes = evidence.config.get("write").and_then(Value::as_str).is_some_and(|write| write != "none");
+    let writes = evidence.text_set("write").is_some_and(|write| write != "none");
     off && writes && (name == "write_ms" || name == "write_server_ms")
 }
 
-fn cells(measurement: &Measurement, row: Option<&Row>, unflushed: bool) -> Vec<String> {
+fn cells(measurement: &Measurement, row: Option<&Standing>, unflushed: bool) -> Vec<String> {
     let Measurement { name, unit, count, p50, p95, p99, max, .. } = measurement;
     let label = if unflushed { format!("{name} (fsync=off)") } else { name.clone() };
     let value = |value: f64| if unit == "ms" { number(value) } else { quantity(value, unit) };
     let mut cells = vec![label, count.to_string()];
     cells.extend([*p50, *p95, *p99, *max].map(value));
-    cells.extend(bar_cells(row));
+    cells.extend(target_cells(row));
     cells
 }
 
-/// Bar, reference, verdict.
-pub(crate) fn bar_cells(row: Option<&Row>) -> [String; 3] {
+/// Target, reference, verdict.
+fn target_cells(row: Option<&Standing>) -> [String; 3] {
     let Some(row) = row else { return ["", "", ""].map(str::to_owned) };
-    let bar = format!("{} {}", row.bar.percentile.name(), quantity(row.bar.limit, row.bar.unit));
-    let reference = row.bar.reference.map_or_else(String::new, |value| quantity(value, row.bar.unit));
-    [bar, reference, row.outcome.word().to_owned()]
+    let percentile = row.what.rsplit(", ").next().unwrap_or_default();
+    let target = format!("{percentile} {}", quantity(row.limit, row.unit));
+    [target, row.reference_in_words(), row.outcome.word().to_owned()]
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_measure::histogram::LatencyHistogram;
 use duramen_measure::load::closed_loop_with;
 use tokio_postgres::types::Type;
@@ -10,10 +10,10 @@ use tokio_postgres::NoTls;
 
 use super::client::{Failure, Lived, Session, STEP_DEADLINE};
 use super::control::Control;
-use super::error::LabError;
 use super::options::{Options, Runner};
-use super::settle;
+use super::pool;
 use super::workload::{Change, Key, Plan, Planner, Read, AIRLINE_READ, EVENT_INSERT, PLAIN_READ, POINT_READ};
+use duramen_reports::suite::SuiteError;
 
 /// The burst is of a hundred at once, or fewer if there are fewer clients.
 const BURST_MAX: u32 = 100;
@@ -111,7 +111,7 @@ pub(crate) async fn burst(
     planner: &mut Planner,
     options: &Options,
     say: &dyn Fn(&str),
-) -> Result<Bursts, LabError> {
+) -> Result<Bursts, SuiteError> {
     let clients = options.concurrency.min(BURST_MAX);
     say(&format!("connecting to {clients} branches at once"));
     let mut leased = Vec::new();
@@ -125,7 +125,7 @@ pub(crate) async fn burst(
         }
     }
     // The refill that these leases set off must not run while the connections are timed.
-    settle::until_settled(control, settle::deadline(options.pool_size()), say).await?;
+    pool::until_idle(control, pool::deadline(options.pool_size()), say).await?;
     let mut bursts = Bursts { failures, ..Bursts::default() };
     if leased.is_empty() {
         return Ok(bursts);

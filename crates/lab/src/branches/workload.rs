@@ -3,24 +3,25 @@
 
 use std::collections::HashSet;
 
-use bytes::Bytes;
 use duramen_branches::model::{CreateBranch, QueryRequest, QueryStatement};
+use duramen_server::client::Encoded;
 use serde_json::{json, Value};
 
-use super::error::LabError;
 use super::options::{Options, Write};
+use duramen_reports::suite::SuiteError;
 
 /// The read of one airline by its primary key: the first and the second query. Its pages are few, and warm in a hot
 /// branch.
-pub const AIRLINE_READ: &str = "select name from airlines where carrier = $1";
+pub(crate) const AIRLINE_READ: &str = "select name from airlines where carrier = $1";
 /// The read of one flight by its primary key, of which a hot branch has read another one at most: its pages come from
 /// the volume.
-pub const POINT_READ: &str = "select carrier, flight, origin, dest, dep_delay from flights where id = $1";
+pub(crate) const POINT_READ: &str =
+    "select carrier, flight, origin, dest, dep_delay from flights where id = $1";
 /// The insert of one event.
-pub const EVENT_INSERT: &str =
+pub(crate) const EVENT_INSERT: &str =
     "insert into events (flight_id, kind, payload) values ($1, $2, $3::jsonb) returning id";
 /// A read that any database answers.
-pub const PLAIN_READ: &str = "select 1";
+pub(crate) const PLAIN_READ: &str = "select 1";
 
 /// A branch that the lab lost sight of goes away by itself after so long.
 const TTL_S: i64 = 900;
@@ -29,8 +30,8 @@ const KINDS: [&str; 4] = ["boarding", "departed", "delayed", "arrived"];
 /// A read and its right answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
-    /// The request's body.
-    pub(crate) body: Bytes,
+    /// The request, ready to be sent.
+    pub(crate) request: Encoded<QueryRequest>,
     /// What is read.
     pub(crate) key: Key,
     /// The rows as JSON.
@@ -52,15 +53,15 @@ pub(crate) enum Key {
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     /// One row into `events`.
-    Event { body: Bytes, flight: i64, kind: &'static str, payload: String },
+    Event { request: Encoded<QueryRequest>, flight: i64, kind: &'static str, payload: String },
     /// Several statements in one transaction.
-    Schema { body: Bytes, statements: Vec<String> },
+    Schema { request: Encoded<QueryRequest>, statements: Vec<String> },
 }
 
 impl Change {
-    pub(crate) fn body(&self) -> Bytes {
+    pub(crate) fn request(&self) -> Encoded<QueryRequest> {
         match self {
-            Change::Event { body, .. } | Change::Schema { body, .. } => body.clone(),
+            Change::Event { request, .. } | Change::Schema { request, .. } => request.clone(),
         }
     }
 
@@ -77,9 +78,7 @@ impl Change {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) name: String,
-    pub(crate) create: Bytes,
-    pub(crate) query_path: String,
-    pub(crate) destroy_path: String,
+    pub(crate) create: Encoded<CreateBranch>,
     pub(crate) policy: &'static str,
     pub(crate) reads: [Read; 2],
     /// The read of a flight, for the burst after the rounds.
@@ -105,7 +104,7 @@ pub(crate) struct Planner {
 
 impl Planner {
     /// The plan of one client of one round.
-    pub(crate) fn plan(&mut self, options: &Options, round: &str, client: u32) -> Result<Plan, LabError> {
+    pub(crate) fn plan(&mut self, options: &Options, round: &str, client: u32) -> Result<Plan, SuiteError> {
         let name = format!("lab-{}-{round}-{client}", self.run);
         let policy = self.write.policy();
         let create = CreateBranch {
@@ -122,8 +121,6 @@ impl Planner {
         };
         Ok(Plan {
             create: encode(&create)?,
-            query_path: format!("/v1/branches/{name}/query"),
-            destroy_path: format!("/v1/branches/{name}"),
             policy: policy.name(),
             reads: [self.read(), self.read()],
             point: self.points[self.rng.usize(..self.points.len())].clone(),
@@ -139,53 +136,53 @@ impl Planner {
     }
 
     /// An event of a flight that is in the data.
-    pub(crate) fn event(&mut self) -> Result<Change, LabError> {
+    pub(crate) fn event(&mut self) -> Result<Change, SuiteError> {
         let any = self.rng.usize(..self.points.len());
         let flight = if let Key::Flight(flight) = self.points[any].key { flight } else { 1 };
         let kind = KINDS[self.rng.usize(..KINDS.len())];
         let payload = json!({ "gate": self.rng.u8(1..60), "minutes": self.rng.i16(-20..400) }).to_string();
-        let body = one(EVENT_INSERT, vec![json!(flight), json!(kind), json!(payload)])?;
-        Ok(Change::Event { body, flight, kind, payload })
+        let request = one(EVENT_INSERT, vec![json!(flight), json!(kind), json!(payload)])?;
+        Ok(Change::Event { request, flight, kind, payload })
     }
 }
 
 /// The read of one flight, with its answer.
-pub(crate) fn flight_read(flight: i64, expected: String) -> Result<Read, LabError> {
-    Ok(Read { body: one(POINT_READ, vec![json!(flight)])?, key: Key::Flight(flight), expected })
+pub(crate) fn flight_read(flight: i64, expected: String) -> Result<Read, SuiteError> {
+    Ok(Read { request: one(POINT_READ, vec![json!(flight)])?, key: Key::Flight(flight), expected })
 }
 
 /// The read of one airline, with its answer.
-pub(crate) fn airline_read(carrier: String, expected: String) -> Result<Read, LabError> {
-    Ok(Read { body: one(AIRLINE_READ, vec![json!(carrier)])?, key: Key::Airline(carrier), expected })
+pub(crate) fn airline_read(carrier: String, expected: String) -> Result<Read, SuiteError> {
+    Ok(Read { request: one(AIRLINE_READ, vec![json!(carrier)])?, key: Key::Airline(carrier), expected })
 }
 
 /// The read that any database answers.
-pub(crate) fn plain_read() -> Result<Read, LabError> {
-    Ok(Read { body: one(PLAIN_READ, Vec::new())?, key: Key::Nothing, expected: "[[1]]".to_owned() })
+pub(crate) fn plain_read() -> Result<Read, SuiteError> {
+    Ok(Read { request: one(PLAIN_READ, Vec::new())?, key: Key::Nothing, expected: "[[1]]".to_owned() })
 }
 
-/// The body of a request with one statement.
-pub(crate) fn one(sql: &str, params: Vec<Value>) -> Result<Bytes, LabError> {
+/// A request with one statement.
+pub(crate) fn one(sql: &str, params: Vec<Value>) -> Result<Encoded<QueryRequest>, SuiteError> {
     encode(&QueryRequest { sql: Some(sql.to_owned()), params, ..QueryRequest::default() })
 }
 
 /// A schema with a table, two indexes and a row. The schema is named for the branch only so that a reader of
 /// the server's log can tell; branches do not see each other.
-fn schema(branch: &str) -> Result<Change, LabError> {
+fn schema(branch: &str) -> Result<Change, SuiteError> {
     let statements = schema_statements(branch);
-    let body = encode(&QueryRequest {
+    let request = encode(&QueryRequest {
         statements: statements
             .iter()
             .map(|sql| QueryStatement { sql: sql.clone(), params: Vec::new() })
             .collect(),
         ..QueryRequest::default()
     })?;
-    Ok(Change::Schema { body, statements })
+    Ok(Change::Schema { request, statements })
 }
 
 /// The statements of the write `ddl`.
 #[must_use]
-pub fn schema_statements(branch: &str) -> Vec<String> {
+pub(crate) fn schema_statements(branch: &str) -> Vec<String> {
     let schema = branch.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     vec![
         format!("create schema {schema}"),
@@ -198,7 +195,7 @@ pub fn schema_statements(branch: &str) -> Vec<String> {
 
 /// Draws `count` numbers from `low..=high`, each once if there are enough of them.
 #[must_use]
-pub fn draw(rng: &mut fastrand::Rng, count: usize, low: i64, high: i64) -> Vec<i64> {
+pub(crate) fn draw(rng: &mut fastrand::Rng, count: usize, low: i64, high: i64) -> Vec<i64> {
     let range = u64::try_from(high.saturating_sub(low)).unwrap_or(0).saturating_add(1);
     // Drawing again until a number is new is quick only while at least half of them still are.
     if range < 2 * count as u64 {
@@ -217,7 +214,6 @@ pub fn draw(rng: &mut fastrand::Rng, count: usize, low: i64, high: i64) -> Vec<i
     drawn
 }
 
-fn encode(body: &impl serde::Serialize) -> Result<Bytes, LabError> {
-    let bytes = serde_json::to_vec(body).map(Bytes::from);
-    bytes.map_err(|error| LabError::Reply { doing: "write a request", detail: error.to_string() })
+pub(crate) fn encode<T: serde::Serialize>(request: &T) -> Result<Encoded<T>, SuiteError> {
+    Encoded::new(request).map_err(SuiteError::refused("write a request"))
 }

@@ -153,7 +153,7 @@ impl Comparison {
 /// When a side has no document, the documents are of different suites, or one is invalid as a whole.
 pub fn compare(a: &[Evidence], b: &[Evidence], rng: &mut fastrand::Rng) -> Result<Comparison, CompareError> {
     let suite = suite_of(a, b)?;
-    let basis = Basis::of(a, b);
+    let basis = Basis::new(a, b);
     let (side_a, side_b) = (Side::new("A", a, basis)?, Side::new("B", b, basis)?);
     let mut warnings = meaning::warnings(a, b);
     warnings.extend(basis.warning());

@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{presets, ContentArrangement, Table};
-
 use super::{Comparison, Row, Verdict};
-use crate::replication::table::{short, wrapped, WIDTH};
+use duramen_reports::text::{narrow_table, short, wrapped};
 
 /// A value with its unit.
 #[must_use]
@@ -25,13 +23,10 @@ pub fn print_table(comparison: &Comparison, all: bool) -> String {
     let shown = |row: &&Row| all || is(row, &differs) || row.verdict == Verdict::NoDifference;
     let mut rows: Vec<&Row> = comparison.rows.iter().filter(shown).collect();
     rows.sort_by_key(|row| differs.iter().position(|verdict| *verdict == row.verdict).unwrap_or(3));
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
-    table.set_header(["figure", "A", "B", "B - A with interval", "verdict"]);
-    for row in &rows {
-        table.add_row(cells(row).into_iter().chain([verdict(row)]));
-    }
+    let table = narrow_table(
+        &["figure", "A", "B", "B - A with interval", "verdict"],
+        rows.iter().map(|row| cells(row).into_iter().chain([verdict(row)])),
+    );
     if !rows.is_empty() {
         writeln!(text, "{table}\n").ok();
     }

@@ -19,7 +19,7 @@ pub(super) enum Basis {
 }
 
 impl Basis {
-    pub(super) fn of(a: &[Evidence], b: &[Evidence]) -> Self {
+    pub(super) fn new(a: &[Evidence], b: &[Evidence]) -> Self {
         if a.len() >= 2 && b.len() >= 2 {
             Basis::Runs
         } else {

@@ -5,20 +5,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use duramen_base::clock;
 use duramen_functions::client::{Client, Waiter};
-use duramen_functions::connect::Target;
 use duramen_functions::schema;
-use duramen_measure::clock;
 use duramen_measure::histogram::LatencyHistogram;
+use duramen_postgres::connection::Target;
 use duramen_postgres::ServerUser;
 
-use super::error::FunctionsLabError;
+use super::error::database;
 use super::floor;
 use super::load::Tally;
 use super::options::{Options, Sizes};
 use super::server::{Server, OWNER};
 use super::statements::LAB;
 use super::worker::{log_of, Worker};
+use duramen_reports::suite::SuiteError;
 
 /// The database that is measured.
 pub(crate) const DATABASE: &str = "lab";
@@ -54,20 +55,20 @@ impl<'a> Bench<'a> {
         user: &ServerUser,
         root: &'a Path,
         say: &'a (dyn Fn(&str) + Sync),
-    ) -> Result<Bench<'a>, FunctionsLabError> {
+    ) -> Result<Bench<'a>, SuiteError> {
         say("starting a server");
         let server = Server::make(options, user, root)?;
-        let outside = outside(&server).await?;
-        outside
+        let observer = observer(&server).await?;
+        observer
             .batch_execute(&format!("CREATE ROLE {APP} LOGIN"))
             .await
-            .map_err(FunctionsLabError::database("make the role of the clients"))?;
-        outside
+            .map_err(database("make the role of the clients"))?;
+        observer
             .batch_execute(&format!("CREATE DATABASE {DATABASE} TEMPLATE template0"))
             .await
-            .map_err(FunctionsLabError::database("make the database"))?;
+            .map_err(database("make the database"))?;
         say("installing the schema");
-        schema::install(&server.url(OWNER, DATABASE)).await?;
+        schema::install(&server.url(OWNER, DATABASE)).await.map_err(SuiteError::other)?;
         let mut bench = Bench {
             options,
             sizes: options.sizes(),
@@ -88,9 +89,9 @@ impl<'a> Bench<'a> {
                  GRANT INSERT ON public.ledger TO {APP};"
             ))
             .await
-            .map_err(FunctionsLabError::database("give the clients their rights"))?;
+            .map_err(database("give the clients their rights"))?;
         // What was written to make the cluster is not to be flushed while something is measured.
-        outside.batch_execute("CHECKPOINT").await.map_err(FunctionsLabError::database("checkpoint"))?;
+        observer.batch_execute("CHECKPOINT").await.map_err(database("checkpoint"))?;
         bench.sync_floor()?;
         Ok(bench)
     }
@@ -101,9 +102,9 @@ impl<'a> Bench<'a> {
     }
 
     /// Measures what one sync takes now: a disk has its moods.
-    pub(crate) fn sync_floor(&mut self) -> Result<(), FunctionsLabError> {
+    pub(crate) fn sync_floor(&mut self) -> Result<(), SuiteError> {
         floor::sync_floor(self.root, &mut self.floor)
-            .map_err(FunctionsLabError::folder("measure the fsync floor in", self.root))
+            .map_err(SuiteError::file("measure the fsync floor in", self.root))
     }
 
     /// The connection string of the clients.
@@ -112,33 +113,33 @@ impl<'a> Bench<'a> {
     }
 
     /// A session of the suite in the database that is measured.
-    pub(crate) async fn inside(&self) -> Result<tokio_postgres::Client, FunctionsLabError> {
+    pub(crate) async fn inside(&self) -> Result<tokio_postgres::Client, SuiteError> {
         connect(&self.server.url(OWNER, DATABASE)).await
     }
 
     /// A session of the suite in another database, whose transactions are not counted with those that are measured.
-    pub(crate) async fn outside(&self) -> Result<tokio_postgres::Client, FunctionsLabError> {
-        outside(&self.server).await
+    pub(crate) async fn observer(&self) -> Result<tokio_postgres::Client, SuiteError> {
+        observer(&self.server).await
     }
 
     /// Sessions that start instances.
-    pub(crate) async fn clients(&self, count: usize) -> Result<Vec<Arc<Client>>, FunctionsLabError> {
+    pub(crate) async fn clients(&self, count: usize) -> Result<Vec<Arc<Client>>, SuiteError> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {
             let client = Client::connect(&self.url()).await;
-            clients.push(Arc::new(client.map_err(FunctionsLabError::database("connect a client"))?));
+            clients.push(Arc::new(client.map_err(database("connect a client"))?));
         }
         Ok(clients)
     }
 
     /// The one session that waits for all of them.
-    pub(crate) async fn waiter(&self) -> Result<Arc<Waiter>, FunctionsLabError> {
+    pub(crate) async fn waiter(&self) -> Result<Arc<Waiter>, SuiteError> {
         let waiter = Waiter::connect(&self.url()).await;
-        waiter.map(Arc::new).map_err(FunctionsLabError::database("connect a waiter"))
+        waiter.map(Arc::new).map_err(database("connect a waiter"))
     }
 
     /// Sees to it that the worker runs.
-    pub(crate) async fn worker_up(&mut self) -> Result<(), FunctionsLabError> {
+    pub(crate) async fn worker_up(&mut self) -> Result<(), SuiteError> {
         if !self.worker_runs() {
             let url = self.server.url(OWNER, DATABASE);
             self.worker = Some(Worker::start(self.options, &url, self.root).await?);
@@ -147,7 +148,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Puts the bench in order after a phase that did not come to its end.
-    pub(crate) async fn revive(&mut self) -> Result<(), FunctionsLabError> {
+    pub(crate) async fn revive(&mut self) -> Result<(), SuiteError> {
         self.worker_kill();
         if !self.server.is_running() {
             self.server.start()?;
@@ -161,7 +162,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Lets the worker end what it has begun, and stops it.
-    pub(crate) async fn worker_down(&mut self) -> Result<(), FunctionsLabError> {
+    pub(crate) async fn worker_down(&mut self) -> Result<(), SuiteError> {
         match self.worker.take() {
             Some(worker) => worker.stop().await,
             None => Ok(()),
@@ -185,9 +186,9 @@ impl<'a> Bench<'a> {
     }
 
     /// Waits until every instance that was started has ended, for at most so long.
-    pub(crate) async fn drained(&self, doing: &'static str, most: Duration) -> Result<(), FunctionsLabError> {
+    pub(crate) async fn drained(&self, doing: &'static str, most: Duration) -> Result<(), SuiteError> {
         let inside = self.inside().await?;
-        let look = FunctionsLabError::database("look whether anything is left");
+        let look = database("look whether anything is left");
         let statement = inside
             .prepare("SELECT EXISTS (SELECT FROM df._ready) OR EXISTS (SELECT FROM df._work)")
             .await
@@ -195,7 +196,7 @@ impl<'a> Bench<'a> {
         let begin = clock::now();
         loop {
             let row = inside.query_one(&statement, &[]).await;
-            let row = row.map_err(FunctionsLabError::database("look whether anything is left"))?;
+            let row = row.map_err(database("look whether anything is left"))?;
             if !row.get::<_, bool>(0) {
                 return Ok(());
             }
@@ -206,14 +207,12 @@ impl<'a> Bench<'a> {
                         &[],
                     )
                     .await
-                    .map_err(FunctionsLabError::database("count what is left"))?;
+                    .map_err(database("count what is left"))?;
                 let log = log_of(self.root).tail();
-                return Err(FunctionsLabError::Stuck {
-                    doing,
-                    left: row.get(0),
-                    after_s: most.as_secs_f64(),
-                    log,
-                });
+                let (left, after_s): (i64, f64) = (row.get(0), most.as_secs_f64());
+                return Err(SuiteError::Failed(format!(
+                    "waiting for {doing}: {left} instances had not ended after {after_s:.0} s; the worker says:\n{log}"
+                )));
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -225,7 +224,7 @@ impl<'a> Bench<'a> {
         graph: &str,
         label: &str,
         count: usize,
-    ) -> Result<Vec<String>, FunctionsLabError> {
+    ) -> Result<Vec<String>, SuiteError> {
         let client = self.clients(1).await?.remove(0);
         let mut ids = Vec::with_capacity(count);
         while ids.len() < count {
@@ -234,7 +233,7 @@ impl<'a> Bench<'a> {
                 .raw()
                 .query("SELECT df.start_many($1, label => $2)", &[&graphs, &label])
                 .await
-                .map_err(FunctionsLabError::database("start many instances"))?;
+                .map_err(database("start many instances"))?;
             ids.extend(rows.iter().map(|row| row.get::<_, String>(0)));
         }
         Ok(ids)
@@ -259,13 +258,13 @@ impl<'a> Bench<'a> {
     }
 }
 
-async fn connect(url: &str) -> Result<tokio_postgres::Client, FunctionsLabError> {
+async fn connect(url: &str) -> Result<tokio_postgres::Client, SuiteError> {
     let connected = async { Ok(Target::parse(url)?.application_name(LAB).connect().await?) };
-    connected.await.map_err(|error: duramen_functions::client::ClientError| {
-        FunctionsLabError::database("connect to the server")(error)
-    })
+    connected
+        .await
+        .map_err(|error: duramen_functions::client::ClientError| database("connect to the server")(error))
 }
 
-async fn outside(server: &Server) -> Result<tokio_postgres::Client, FunctionsLabError> {
+async fn observer(server: &Server) -> Result<tokio_postgres::Client, SuiteError> {
     connect(&server.url(OWNER, "postgres")).await
 }

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_measure::evidence::{Evidence, Measurement, Severity};
 use duramen_measure::histogram::LatencyHistogram;
 
 use super::bench::{Bench, DATABASE, TRIVIAL};
 use super::counters::Counters;
-use super::error::FunctionsLabError;
+use super::error::database;
 use super::load::{closed, Expect, Tally, Work};
 use super::statements::{count_statements, length, written_since};
 use super::throughput::note_rung;
 use super::waits::Waits;
+use duramen_reports::suite::SuiteError;
 
 /// The concurrency at which costs are amortised.
 const AMORTISED: usize = 32;
@@ -23,7 +24,7 @@ const LOGGED: Duration = Duration::from_secs(1);
 /// What was started without being waited for has ended within this.
 const DRAIN: Duration = Duration::from_secs(120);
 
-pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), FunctionsLabError> {
+pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), SuiteError> {
     let slice = bench.sizes.slice;
     bench.worker_up().await?;
     bench.say("warming up");
@@ -54,14 +55,14 @@ async fn serial_starts(
     bench: &mut Bench<'_>,
     evidence: &mut Evidence,
     slice: Duration,
-) -> Result<(), FunctionsLabError> {
+) -> Result<(), SuiteError> {
     let client = bench.clients(1).await?.remove(0);
     let mut starts = LatencyHistogram::new();
     let begin = clock::now();
     while begin.elapsed() < slice && starts.count() < STARTS_MAX {
         let start = clock::now();
         let started = client.start(TRIVIAL, None).await;
-        started.map_err(FunctionsLabError::database("start an instance"))?;
+        started.map_err(database("start an instance"))?;
         starts.record(start.elapsed());
     }
     evidence.measurements.push(Measurement::from_histogram("start_ms", &starts));
@@ -74,7 +75,7 @@ async fn count_costs(
     bench: &mut Bench<'_>,
     evidence: &mut Evidence,
     slice: Duration,
-) -> Result<(), FunctionsLabError> {
+) -> Result<(), SuiteError> {
     bench.worker_down().await?;
     let before = Counters::read(bench).await?;
     bench.worker_up().await?;
@@ -105,7 +106,7 @@ async fn count_costs(
 }
 
 /// A closed loop that does not read results, with a look at what the server waits for.
-async fn watched(bench: &mut Bench<'_>, slice: Duration) -> Result<(Tally, Waits), FunctionsLabError> {
+async fn watched(bench: &mut Bench<'_>, slice: Duration) -> Result<(Tally, Waits), SuiteError> {
     let waiter = bench.waiter().await?;
     let clients = bench.clients(AMORTISED).await?;
     let later = Work::new(TRIVIAL, Expect::Later);
@@ -122,7 +123,7 @@ async fn watched(bench: &mut Bench<'_>, slice: Duration) -> Result<(Tally, Waits
 }
 
 /// Reads all results that were left for later, and notes those that are not there.
-async fn read_results(bench: &mut Bench<'_>, tally: &Tally) -> Result<(), FunctionsLabError> {
+async fn read_results(bench: &mut Bench<'_>, tally: &Tally) -> Result<(), SuiteError> {
     let client = bench.clients(1).await?.remove(0);
     let row = client
         .raw()
@@ -132,7 +133,7 @@ async fn read_results(bench: &mut Bench<'_>, tally: &Tally) -> Result<(), Functi
             &[&tally.ids],
         )
         .await
-        .map_err(FunctionsLabError::database("read results"))?;
+        .map_err(database("read results"))?;
     let missing: i64 = row.get(0);
     if missing > 0 {
         bench.note_failure(format!("{missing} of {} results cannot be read", tally.ids.len()));
@@ -145,12 +146,12 @@ async fn count_round_trips(
     bench: &mut Bench<'_>,
     evidence: &mut Evidence,
     how_long: Duration,
-) -> Result<(), FunctionsLabError> {
+) -> Result<(), SuiteError> {
     log_statements(bench, true).await?;
     let waiter = bench.waiter().await?;
     let clients = bench.clients(AMORTISED).await?;
     let log = bench.server.log();
-    let unreadable = |path: &std::path::Path| FunctionsLabError::folder("read the server's log", path);
+    let unreadable = |path: &std::path::Path| SuiteError::file("read the server's log", path);
     let from = length(&log).map_err(unreadable(&log))?;
     let trivial = Work::new(TRIVIAL, Expect::Row);
     let (tally, _) = closed(&clients, &waiter, &trivial, how_long).await;
@@ -180,13 +181,13 @@ async fn count_round_trips(
 
 /// Lets the server log every statement of the measured database, or not, and starts the worker anew, because only new
 /// sessions do as the database says.
-pub(crate) async fn log_statements(bench: &mut Bench<'_>, on: bool) -> Result<(), FunctionsLabError> {
+pub(crate) async fn log_statements(bench: &mut Bench<'_>, on: bool) -> Result<(), SuiteError> {
     bench.worker_down().await?;
     let change = if on { "SET log_statement = 'all'" } else { "RESET log_statement" };
-    let outside = bench.outside().await?;
-    outside
+    let observer = bench.observer().await?;
+    observer
         .batch_execute(&format!("ALTER DATABASE {DATABASE} {change}"))
         .await
-        .map_err(FunctionsLabError::database("change what the server logs"))?;
+        .map_err(database("change what the server logs"))?;
     bench.worker_up().await
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 
 use super::bench::{Bench, DATABASE};
-use super::error::FunctionsLabError;
+use super::error::database;
+use duramen_reports::suite::SuiteError;
 
 /// Sessions have gone, and have told what they counted, within this.
 const GONE: Duration = Duration::from_secs(10);
@@ -24,12 +25,12 @@ pub(crate) struct Counters {
 impl Counters {
     /// Reads them when no session is left in the measured database: a session tells what it counted when it ends, and
     /// else only now and then. The reading session is in another database and is not counted.
-    pub(crate) async fn read(bench: &Bench<'_>) -> Result<Self, FunctionsLabError> {
-        let outside = bench.outside().await?;
-        let failed = || FunctionsLabError::database("read the server's counters");
+    pub(crate) async fn read(bench: &Bench<'_>) -> Result<Self, SuiteError> {
+        let observer = bench.observer().await?;
+        let failed = || database("read the server's counters");
         let begin = clock::now();
         loop {
-            let left = outside
+            let left = observer
                 .query_one(
                     "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'",
                     &[&DATABASE],
@@ -41,7 +42,7 @@ impl Counters {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let row = outside
+        let row = observer
             .query_one(
                 "SELECT xact_commit, xact_rollback, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint
                  FROM pg_stat_database WHERE datname = $1",

@@ -1,11 +1,13 @@
 //! What a reader should know beside the figures, in words: what limits, and what is odd.
 
 use duramen_measure::evidence::{Evidence, Finding, Severity};
+use duramen_measure::target;
 use serde_json::Value;
 
-use super::bars::{self, counted_at, fsync_ms, number};
 use super::options::FULL_SECONDS;
-use crate::rules::finding;
+use super::steadiness;
+use super::targets::{self, counted_at, fsync_ms};
+use duramen_base::words::number;
 
 /// Above this share of all processors, they are what limits.
 const BUSY: f64 = 0.85;
@@ -18,16 +20,17 @@ const SETTLED_MS: f64 = 5_000.0;
 /// A kind of instances takes so many times as long beside others as alone before it is told.
 const BESIDE: f64 = 3.0;
 
-/// Everything that the rules find, the missed bars included.
-pub(crate) fn of(evidence: &Evidence) -> Vec<Finding> {
+/// Everything that the rules find, the missed targets included.
+pub(crate) fn find(evidence: &Evidence) -> Vec<Finding> {
     let mut found = Vec::new();
     what_limits(evidence, &mut found);
     by_part(evidence, &mut found);
     backlog(evidence, &mut found);
     after_kills(evidence, &mut found);
     mixed(evidence, &mut found);
+    steadiness::find(evidence, &mut found);
     conditions(evidence, &mut found);
-    found.extend(bars::missed(evidence));
+    found.extend(target::missed(&targets::standings(evidence)));
     found
 }
 
@@ -65,7 +68,7 @@ fn what_limits(evidence: &Evidence, found: &mut Vec<Finding>) {
             "The processors do not limit: the parts wait for each other or for the disk. Look at the finding `waits`."
         }
     );
-    found.push(finding("what_limits", Severity::Info, Some(used), text));
+    found.push(Finding::new("what_limits", Severity::Info, Some(used), text));
 }
 
 /// Where the time of one instance goes when it is alone.
@@ -83,15 +86,15 @@ fn by_part(evidence: &Evidence, found: &mut Vec<Finding>) {
         number((whole - start).max(0.0)),
         number(fsync)
     );
-    found.push(finding("alone", Severity::Info, Some(whole), text));
+    found.push(Finding::new("alone", Severity::Info, Some(whole), text));
     let counted = counted_at(fsync);
     if counted != LOOKED_AT {
         let text = format!(
-            "One fsync takes {} ms, so the rate of completed instances is held against its bar at concurrency \
+            "One fsync takes {} ms, so the rate of completed instances is held against its target at concurrency \
              {counted}.",
             number(fsync)
         );
-        found.push(finding("slow_sync", Severity::Info, Some(fsync), text));
+        found.push(Finding::new("slow_sync", Severity::Info, Some(fsync), text));
     }
 }
 
@@ -103,7 +106,7 @@ fn backlog(evidence: &Evidence, found: &mut Vec<Finding>) {
              before it begins more, or not at an even pace.",
             half * 100.0
         );
-        found.push(finding("backlog_out_of_step", Severity::Warning, Some(half), text));
+        found.push(Finding::new("backlog_out_of_step", Severity::Warning, Some(half), text));
     }
 }
 
@@ -114,7 +117,7 @@ fn after_kills(evidence: &Evidence, found: &mut Vec<Finding>) {
          only when it is believed dead.",
         number(settled / 1e3)
     );
-    found.push(finding("slow_to_settle", Severity::Info, Some(settled), text));
+    found.push(Finding::new("slow_to_settle", Severity::Info, Some(settled), text));
 }
 
 /// Trivial instances beside other kinds, against as many of them alone.
@@ -129,7 +132,7 @@ fn mixed(evidence: &Evidence, found: &mut Vec<Finding>) {
             number(beside),
             number(alone)
         );
-        found.push(finding("held_up_by_other_kinds", Severity::Warning, Some(beside / alone), text));
+        found.push(Finding::new("held_up_by_other_kinds", Severity::Warning, Some(beside / alone), text));
     }
 }
 
@@ -146,11 +149,11 @@ fn conditions(evidence: &Evidence, found: &mut Vec<Finding>) {
             kills("worker_kills"),
             kills("postgres_kills")
         );
-        found.push(finding("short_run", Severity::Warning, Some(seconds), text));
+        found.push(Finding::new("short_run", Severity::Warning, Some(seconds), text));
     }
     let cores = evidence.host.cores;
     if cores != 2 {
-        let text = format!("The bars are for two cores, and this machine has {cores}.");
-        found.push(finding("other_machine", Severity::Warning, Some(cores as f64), text));
+        let text = format!("The targets are for two cores, and this machine has {cores}.");
+        found.push(Finding::new("other_machine", Severity::Warning, Some(cores as f64), text));
     }
 }

@@ -3,7 +3,7 @@
 
 /// What the ledger, the list of instances and the clients' notes say when all is over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     /// Instances whose start a client was told of.
     pub acknowledged: u64,
     /// Instances that are in the database, also those whose client was cut off before it was told.
@@ -27,19 +27,19 @@ pub struct Ledger {
 impl Ledger {
     /// Everything that was lost: instances that vanished, that did not complete, and effects.
     #[must_use]
-    pub fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.vanished + self.started.saturating_sub(self.completed) + self.lost_effects
     }
 
     /// Everything that was done too often: effects in excess of one, and effects of what was never started.
     #[must_use]
-    pub fn doubled(&self) -> u64 {
+    pub(crate) fn doubled(&self) -> u64 {
         self.doubled_effects + self.strays
     }
 
     /// The kills, in words.
     #[must_use]
-    pub fn kills(&self) -> String {
+    pub(crate) fn kills(&self) -> String {
         format!("{} kills of the worker and {} of the server", self.worker_kills, self.postgres_kills)
     }
 }

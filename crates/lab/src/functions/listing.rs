@@ -3,25 +3,26 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_measure::evidence::{Evidence, Measurement};
 
 use super::bench::{Bench, TRIVIAL};
 use super::checks;
-use super::error::FunctionsLabError;
+use super::error::database;
+use duramen_reports::suite::SuiteError;
 
 const LABEL: &str = "listing";
 const PAGE: i32 = 1_000;
 /// What was listed has ended within this.
 pub(crate) const DRAIN: Duration = Duration::from_secs(300);
 
-pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), FunctionsLabError> {
+pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), SuiteError> {
     bench.worker_up().await?;
     let count = bench.sizes.listing;
     bench.say(&format!("listing {count} instances"));
     let started: HashSet<String> = bench.start_many(TRIVIAL, LABEL, count).await?.into_iter().collect();
     let client = bench.clients(1).await?.remove(0);
-    let failed = || FunctionsLabError::database("list instances");
+    let failed = || database("list instances");
     let statement = client
         .raw()
         .prepare("SELECT instance_id, next_cursor FROM df.list_instances(NULL, $1, $2, $3)")

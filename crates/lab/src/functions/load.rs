@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use duramen_base::clock;
 use duramen_functions::client::{Client, Waiter};
-use duramen_measure::clock;
 use duramen_measure::histogram::LatencyHistogram;
 use tokio::task::JoinSet;
 

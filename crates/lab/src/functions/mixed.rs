@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_measure::evidence::{Evidence, Measurement};
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, TRIVIAL};
-use super::error::FunctionsLabError;
+use super::error::database;
 use super::load::{over_and_over, Book, Expect, Work};
+use duramen_reports::suite::SuiteError;
 
 /// Sessions of each kind.
 const SESSIONS: usize = 4;
@@ -25,7 +26,7 @@ const MADE: [(&str, &str, Expect, Duration); 3] = [
     ("timer", "df.sleep(0.2)", Expect::Any, Duration::from_millis(200)),
 ];
 
-pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), FunctionsLabError> {
+pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), SuiteError> {
     bench.worker_up().await?;
     bench.say("instances of several kinds at once");
     let waiter = bench.waiter().await?;
@@ -33,7 +34,7 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
     let mut kinds = vec![("trivial", Work::new(TRIVIAL, Expect::Row))];
     for (name, sql, expect, least) in MADE {
         let row = maker.raw().query_one(&format!("SELECT {sql}"), &[]).await;
-        let graph: String = row.map_err(FunctionsLabError::database("make a graph"))?.get(0);
+        let graph: String = row.map_err(database("make a graph"))?.get(0);
         kinds.push((name, Work { least, ..Work::new(&graph, expect) }));
     }
     kinds.push(("failing", Work::new("SELECT 1/0", Expect::Failure)));

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use duramen_measure::evidence::Evidence;
 
-use super::error::FunctionsLabError;
+use duramen_reports::suite::{Output, SuiteError};
 
 /// A run of so many seconds a rung, or more, has the full counts: 50 kills, a backlog of 50,000, a list of 100,000.
 pub const FULL_SECONDS: f64 = 5.0;
 
 /// How long the soak lasts when it is asked for by name, in minutes, unless the options say otherwise.
-pub const SOAK_MINUTES: f64 = 10.0;
+pub(crate) const SOAK_MINUTES: f64 = 10.0;
 
 const WORKER_KILLS: f64 = 50.0;
 const POSTGRES_KILLS: f64 = 10.0;
@@ -34,19 +34,22 @@ pub enum Phase {
     Restart,
     /// The same load for long.
     Soak,
+    /// Rates and kills, for a first look: the closed loops and the restarts.
+    Quick,
     /// Everything.
     All,
 }
 
 impl Phase {
     /// All, in the order in which they run.
-    pub const ALL: [Phase; 7] = [
+    pub const ALL: [Phase; 8] = [
         Phase::Calibration,
         Phase::Throughput,
         Phase::Saturation,
         Phase::Mixed,
         Phase::Restart,
         Phase::Soak,
+        Phase::Quick,
         Phase::All,
     ];
 
@@ -60,6 +63,7 @@ impl Phase {
             Phase::Mixed => "mixed",
             Phase::Restart => "restart",
             Phase::Soak => "soak",
+            Phase::Quick => "quick",
             Phase::All => "all",
         }
     }
@@ -73,7 +77,13 @@ impl Phase {
     /// ```
     #[must_use]
     pub fn includes(self, part: Phase) -> bool {
-        self == part || self == Phase::All || (self == Phase::Throughput && part == Phase::Calibration)
+        self == part
+            || match self {
+                Phase::All => true,
+                Phase::Throughput => part == Phase::Calibration,
+                Phase::Quick => matches!(part, Phase::Throughput | Phase::Restart),
+                _ => false,
+            }
     }
 }
 
@@ -107,7 +117,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Whether so many kills of the worker and of the server are those that the bars are for.
+    /// Whether so many kills of the worker and of the server are those that the targets are for.
     #[must_use]
     pub fn are_all_kills(worker: u32, postgres: u32) -> bool {
         f64::from(worker) >= WORKER_KILLS && f64::from(postgres) >= POSTGRES_KILLS
@@ -121,7 +131,7 @@ pub struct Options {
     pub phase: Phase,
     /// How long one rung of load lasts, in seconds. Below [`FULL_SECONDS`] all counts shrink alike.
     pub seconds: f64,
-    /// How long the soak lasts, in minutes. `None`: [`SOAK_MINUTES`] for the phase soak, else a minute or less.
+    /// How long the soak lasts, in minutes. `None`: ten minutes for the phase soak, else a minute or less.
     pub minutes: Option<f64>,
     /// How many connections for long steps the worker gets.
     pub connections: usize,
@@ -133,14 +143,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// The program whose `fn worker URL --connections N` is the worker.
     pub exe: PathBuf,
-    /// Where the evidence goes.
-    pub json: Option<PathBuf>,
-    /// Where the page goes.
-    pub html: Option<PathBuf>,
-    /// Whether to tell what is being done.
-    pub progress: bool,
-    /// The command with its arguments, for the evidence.
-    pub command: Vec<String>,
+    /// What becomes of the evidence.
+    pub output: Output,
 }
 
 impl Options {
@@ -157,10 +161,7 @@ impl Options {
             home: dir.clone(),
             dir,
             exe: exe.into(),
-            json: None,
-            html: None,
-            progress: false,
-            command: Vec::new(),
+            output: Output::default(),
         }
     }
 
@@ -185,8 +186,8 @@ impl Options {
     }
 
     /// Refuses options that cannot be measured with.
-    pub(crate) fn validate(&self) -> Result<(), FunctionsLabError> {
-        let refuse = |message: &str| Err(FunctionsLabError::Options(message.to_owned()));
+    pub(crate) fn check(&self) -> Result<(), SuiteError> {
+        let refuse = |message: &str| Err(SuiteError::Options(message.to_owned()));
         if !(self.seconds >= 0.2 && self.seconds <= 600.0) {
             return refuse("--seconds must be at least 0.2 and at most 600");
         }
@@ -206,7 +207,6 @@ impl Options {
         evidence.configure("seconds", self.seconds);
         evidence.configure("connections", self.connections);
         evidence.configure("dir", self.dir.display().to_string());
-        evidence.configure("optimised", !cfg!(debug_assertions));
         if self.phase.includes(Phase::Restart) {
             evidence.configure("worker_kills", sizes.worker_kills);
             evidence.configure("postgres_kills", sizes.postgres_kills);

@@ -1,32 +1,25 @@
 //! The outcome as a page.
 
+use duramen_base::words::number;
 use duramen_measure::evidence::Evidence;
 use duramen_measure::histogram::LatencyHistogram;
-use duramen_measure::report::{Chart, Report};
+use duramen_reports::page::{Chart, Report};
+use duramen_reports::suite;
 
-use super::bars::{compare, counted_at, fsync_ms, number, Outcome, Row};
-use super::table::{bars, BAR_HEADERS};
+use super::targets::{counted_at, fsync_ms, standings};
+use super::Functions;
 
 /// The page of a run.
-#[must_use]
-pub fn page(evidence: &Evidence) -> Report {
+pub(crate) fn page(evidence: &Evidence) -> Report {
     let floor = fsync_ms(evidence);
-    let mut report = Report::new("Durable functions")
-        .evidence(evidence)
-        .note(format!(
-            "A trivial instance is df.start('SELECT 1') through public SQL, the notification of its end, and its \
-             result read with df.result. PostgreSQL, one worker and the load generator share this machine. \
-             synchronous_commit is on; one fsync of this disk takes {} ms, and what is durable cannot take less.",
-            number(floor)
-        ))
-        .heading("Bars")
-        .table("Measured, bar and reference", BAR_HEADERS, bars(evidence));
-    let rows = compare(evidence);
-    let missed: Vec<String> =
-        rows.iter().filter(|row| row.outcome == Outcome::Missed).map(Row::sentence).collect();
-    if !missed.is_empty() {
-        report = report.note(missed.join("\n\n"));
-    }
+    let note = format!(
+        "A trivial instance is df.start('SELECT 1') through public SQL, the notification of its end, and its result read \
+         with df.result. PostgreSQL, one worker and the load generator share this machine. synchronous_commit is on; one \
+         fsync of this disk takes {} ms, and what is durable cannot take less.",
+        number(floor)
+    );
+    let rows = standings(evidence);
+    let mut report = suite::page(&Functions, "Durable functions", evidence, note, &rows);
     let latencies = distributions(evidence, "end_to_end_ms/c=");
     let rates = scalars(evidence, "completed_per_s/c=");
     if !latencies.is_empty() {
@@ -38,8 +31,8 @@ pub fn page(evidence: &Evidence) -> Report {
     }
     if !rates.is_empty() {
         let mut chart = Chart::bars("Trivial instances completed per second by concurrency", "1/s", rates);
-        if let Some(row) = rows.iter().find(|row| row.concurrency.is_some()) {
-            chart = chart.with_bar(format!("bar at concurrency {}", counted_at(floor)), row.limit);
+        if let Some(row) = rows.iter().find(|row| row.name.starts_with("completed_per_s")) {
+            chart = chart.with_target(format!("target at concurrency {}", counted_at(floor)), row.limit);
         }
         report = report.chart(chart);
     }
@@ -69,7 +62,7 @@ fn distributions(evidence: &Evidence, prefix: &str) -> Vec<(String, LatencyHisto
     drawn.collect()
 }
 
-/// The single figures whose names begin so, as groups of one bar.
+/// The single figures whose names begin so, as groups of one target.
 fn scalars(evidence: &Evidence, prefix: &str) -> Vec<(String, Vec<(&'static str, f64)>)> {
     let found = evidence.measurements.iter().filter_map(|figure| {
         Some((figure.name.strip_prefix(prefix)?.to_owned(), vec![("instances", figure.p50)]))

@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use duramen_base::{clock, entropy};
 use duramen_functions::client::Client;
 use duramen_measure::evidence::{Evidence, Measurement, Severity};
-use duramen_measure::{clock, entropy};
 use tokio::task::JoinSet;
 
 use super::bench::Bench;
 use super::checks;
-use super::error::FunctionsLabError;
+use super::error::database;
 use super::ledger::Ledger;
+use duramen_reports::suite::SuiteError;
 
 /// Sessions that start instances.
 const SESSIONS: usize = 4;
@@ -58,7 +59,7 @@ struct Shared {
     cut_off: AtomicU64,
 }
 
-pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), FunctionsLabError> {
+pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), SuiteError> {
     bench.worker_up().await?;
     let shared = Arc::new(Shared {
         url: bench.url(),
@@ -141,7 +142,7 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
 }
 
 /// Lets the schema make the graphs, with a placeholder for the key.
-async fn make_kinds(bench: &Bench<'_>) -> Result<Vec<Kind>, FunctionsLabError> {
+async fn make_kinds(bench: &Bench<'_>) -> Result<Vec<Kind>, SuiteError> {
     let maker = bench.clients(1).await?.remove(0);
     let mut kinds = Vec::new();
     for (weight, steps, sql) in KINDS {
@@ -152,7 +153,7 @@ async fn make_kinds(bench: &Bench<'_>) -> Result<Vec<Kind>, FunctionsLabError> {
             sql = sql.replace(&format!("slow({step})"), &format!("'{write} FROM pg_sleep(0.15)'"));
         }
         let row = maker.raw().query_one(&format!("SELECT {sql}"), &[]).await;
-        let graph = row.map_err(FunctionsLabError::database("make a graph"))?.get(0);
+        let graph = row.map_err(database("make a graph"))?.get(0);
         kinds.push(Kind { weight, steps, graph });
     }
     Ok(kinds)
@@ -195,13 +196,9 @@ async fn start_over_and_over(shared: Arc<Shared>, mut rng: fastrand::Rng) {
 }
 
 /// Reads what came of it all.
-async fn read(
-    bench: &Bench<'_>,
-    acknowledged: &[String],
-    ledger: &mut Ledger,
-) -> Result<(), FunctionsLabError> {
+async fn read(bench: &Bench<'_>, acknowledged: &[String], ledger: &mut Ledger) -> Result<(), SuiteError> {
     let inside = bench.inside().await?;
-    let failed = || FunctionsLabError::database("read the ledger");
+    let failed = || database("read the ledger");
     let rows = inside
         .query("SELECT id, status FROM df.instances WHERE label LIKE 'ledger/%'", &[])
         .await

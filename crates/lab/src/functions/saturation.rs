@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_measure::evidence::{Evidence, Measurement};
 
 use super::bench::{Bench, TRIVIAL};
 use super::checks;
-use super::error::FunctionsLabError;
+use super::error::database;
 use super::load::{closed, Expect, Work};
+use duramen_reports::suite::SuiteError;
 
 const SLOW: &str = "SELECT pg_sleep(0.1)";
 const SLOW_S: f64 = 0.1;
@@ -16,7 +17,7 @@ const SLOW_S: f64 = 0.1;
 const BESIDE: usize = 4;
 const DRAIN: Duration = Duration::from_secs(300);
 
-pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), FunctionsLabError> {
+pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), SuiteError> {
     bench.worker_up().await?;
     bench.say("slow steps on all connections");
     parallelism(bench, evidence).await?;
@@ -32,7 +33,7 @@ fn rounds(bench: &Bench<'_>) -> usize {
 }
 
 /// How many seconds of sleep pass in one second.
-async fn parallelism(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), FunctionsLabError> {
+async fn parallelism(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), SuiteError> {
     let count = bench.options.connections * rounds(bench);
     let begin = clock::now();
     bench.start_many(SLOW, "slow", count).await?;
@@ -43,7 +44,7 @@ async fn parallelism(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(
 }
 
 /// Trivial instances that come after a queue of slow ones.
-async fn starvation(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), FunctionsLabError> {
+async fn starvation(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), SuiteError> {
     let rounds = rounds(bench);
     let waiter = bench.waiter().await?;
     let clients = bench.clients(BESIDE).await?;
@@ -59,22 +60,21 @@ async fn starvation(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<()
             &[],
         )
         .await
-        .map_err(FunctionsLabError::database("count the queue"))?
+        .map_err(database("count the queue"))?
         .get(0);
     bench.note_failed("beside slow ones", &tally);
     evidence.measurements.push(Measurement::from_histogram("beside_slow_ms", &tally.latencies));
-    let latencies = tally.latencies.summary_ms();
-    evidence.checks.push(checks::no_starvation(tally.completed, latencies.p95, left));
+    evidence.checks.push(checks::no_starvation(tally.completed, left));
     bench.drained("the queue of slow steps", DRAIN).await
 }
 
 /// Many instances that wait when the worker begins.
-async fn backlog(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), FunctionsLabError> {
+async fn backlog(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), SuiteError> {
     bench.worker_down().await?;
     let count = bench.sizes.backlog;
     bench.start_many(TRIVIAL, "backlog", count).await?;
     let inside = bench.inside().await?;
-    let failed = || FunctionsLabError::database("read when the backlog was done");
+    let failed = || database("read when the backlog was done");
     let begin = inside.query_one("SELECT extract(epoch FROM clock_timestamp())::float8", &[]).await;
     let begin: f64 = begin.map_err(failed())?.get(0);
     bench.worker_up().await?;

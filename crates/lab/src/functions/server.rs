@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use duramen_measure::{clock, process};
+use duramen_base::clock;
+use duramen_measure::process;
 use duramen_postgres::{
     processes_below, Cluster, Installation, Postmaster, ServerUser, Settings, SOCKET_PORT,
 };
 use rustix::process::{kill_process, Pid, Signal};
 
-use super::error::FunctionsLabError;
 use super::options::Options;
+use duramen_reports::suite::SuiteError;
 
 /// The bootstrap superuser, as which the schema is installed and the worker connects.
 pub(crate) const OWNER: &str = "postgres";
@@ -33,11 +34,11 @@ pub(crate) struct Server {
 
 impl Server {
     /// Makes the data directory and starts the server.
-    pub(crate) fn make(options: &Options, user: &ServerUser, root: &Path) -> Result<Self, FunctionsLabError> {
-        let installation = Installation::choose(&options.home, options.major)?;
+    pub(crate) fn make(options: &Options, user: &ServerUser, root: &Path) -> Result<Self, SuiteError> {
+        let installation = Installation::choose(&options.home, options.major).map_err(SuiteError::other)?;
         let cluster = Cluster::new(installation, root.join("data"), user.clone());
-        cluster.init(OWNER, true)?;
-        cluster.write_file("pg_hba.conf", "local all all trust\n")?;
+        cluster.init(OWNER, true).map_err(SuiteError::other)?;
+        cluster.write_file("pg_hba.conf", "local all all trust\n").map_err(SuiteError::other)?;
         let mut settings = Settings::new();
         settings
             .set("listen_addresses", "")
@@ -54,8 +55,9 @@ impl Server {
     }
 
     /// Starts it, recovering if need be. Blocks.
-    pub(crate) fn start(&mut self) -> Result<(), FunctionsLabError> {
-        self.postmaster = Some(self.cluster.start(&self.root, &self.settings, START)?);
+    pub(crate) fn start(&mut self) -> Result<(), SuiteError> {
+        let started = self.cluster.start(&self.root, &self.settings, START);
+        self.postmaster = Some(started.map_err(SuiteError::other)?);
         Ok(())
     }
 

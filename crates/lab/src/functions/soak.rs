@@ -3,35 +3,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_measure::evidence::{Evidence, Measurement};
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, TRIVIAL};
-use super::checks::{self, Quarter};
-use super::error::FunctionsLabError;
+use super::error::database;
 use super::load::{closed, over_and_over, Book, Expect, Work};
+use duramen_reports::suite::SuiteError;
 
 /// Sessions with trivial instances.
 const TRIVIALS: usize = 6;
 /// Sessions with instances that sleep for a moment, and so are stored between two turns.
 const SLEEPERS: usize = 2;
 const SLEEPER: &str = "df.seq(df.sleep(0.05), 'SELECT 1')";
-const QUARTERS: u32 = 4;
+pub(super) const QUARTERS: u32 = 4;
 /// How often the tables are looked at.
 const LOOK: Duration = Duration::from_millis(500);
 /// What has warmed up before the first quarter.
 const WARM_UP: Duration = Duration::from_secs(2);
 const DRAIN: Duration = Duration::from_secs(120);
 
-pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), FunctionsLabError> {
+pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), SuiteError> {
     bench.worker_up().await?;
     bench.say("warming up for the soak");
     let waiter = bench.waiter().await?;
     let trivial = Work::new(TRIVIAL, Expect::Row);
     let maker = bench.clients(1).await?.remove(0);
     let row = maker.raw().query_one(&format!("SELECT {SLEEPER}"), &[]).await;
-    let graph: String = row.map_err(FunctionsLabError::database("make a graph"))?.get(0);
+    let graph: String = row.map_err(database("make a graph"))?.get(0);
     let sleeper = Work::new(&graph, Expect::Row);
     let (tally, _) = closed(&bench.clients(TRIVIALS).await?, &waiter, &trivial, WARM_UP).await;
     bench.note_failed("warming up for the soak", &tally);
@@ -57,33 +57,25 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
     bench.drained("the end of the soak", DRAIN).await?;
 
     let quarter_s = whole.as_secs_f64() / f64::from(QUARTERS);
-    let mut quarters = Vec::new();
     for (index, (tally, slow)) in book.read().into_iter().zip(slow_book.read()).enumerate() {
         let number = index + 1;
         bench.note_failed("soak", &tally);
         bench.note_failed("soak, sleeping", &slow);
-        let quarter = Quarter {
-            per_s: (tally.completed + slow.completed) as f64 / quarter_s,
-            p50_ms: tally.latencies.summary_ms().p50,
-            hot_bytes: bytes.get(index).copied().unwrap_or(0.0),
-        };
+        let per_s = (tally.completed + slow.completed) as f64 / quarter_s;
+        let bytes = bytes.get(index).copied().unwrap_or(0.0);
         let note = &mut evidence.measurements;
-        note.push(Measurement::scalar(format!("soak_completed_per_s/q{number}"), "1/s", quarter.per_s));
+        note.push(Measurement::scalar(format!("soak_completed_per_s/q{number}"), "1/s", per_s));
         note.push(Measurement::from_histogram(format!("soak_ms/q{number}"), &tally.latencies));
-        note.push(Measurement::scalar(format!("hot_bytes/q{number}"), "bytes", quarter.hot_bytes));
-        quarters.push(quarter);
-    }
-    if let (Some(first), Some(last)) = (quarters.first(), quarters.last()) {
-        evidence.checks.push(checks::no_drift(first, last));
+        note.push(Measurement::scalar(format!("hot_bytes/q{number}"), "bytes", bytes));
     }
     Ok(())
 }
 
 /// Looks at the size of the hot tables with their indexes while the load runs, and holds a snapshot open for the
 /// second half. Returns the largest size in each quarter.
-async fn watch_tables(bench: &Bench<'_>, whole: Duration) -> Result<Vec<f64>, FunctionsLabError> {
+async fn watch_tables(bench: &Bench<'_>, whole: Duration) -> Result<Vec<f64>, SuiteError> {
     let inside = bench.inside().await?;
-    let failed = || FunctionsLabError::database("look at the hot tables");
+    let failed = || database("look at the hot tables");
     let statement = inside
         .prepare("SELECT pg_total_relation_size('df._ready') + pg_total_relation_size('df._work')")
         .await

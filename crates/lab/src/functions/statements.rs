@@ -13,7 +13,7 @@ const CLIENTS: [&str; 2] = ["duramen fn client", "duramen fn waiter"];
 
 /// How many statements were sent, by whom.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Statements {
+pub(crate) struct Statements {
     /// By clients: those that start instances, and those that wait for them.
     pub clients: u64,
     /// By everybody else but the suite itself: the worker.
@@ -24,17 +24,8 @@ pub struct Statements {
 ///
 /// A statement of the simple protocol counts once, and so does each execution of the extended one; those that are sent
 /// together without waiting for the answers are counted apart. What functions run inside is not counted.
-///
-/// ```
-/// use duramen_lab::functions::count_statements;
-/// let log = "2026-01-01 00:00:00.000 UTC [7] app/duramen fn client LOG:  execute s0: SELECT df.start($1, $2)\n\
-///            2026-01-01 00:00:00.000 UTC [7] app/duramen fn client DETAIL:  Parameters: $1 = 'SELECT 1'\n\
-///            2026-01-01 00:00:00.001 UTC [8] postgres/duramen fn 6ba7b810 LOG:  statement: COMMIT\n";
-/// let counted = count_statements(log);
-/// assert_eq!((counted.clients, counted.worker), (1, 1));
-/// ```
 #[must_use]
-pub fn count_statements(log: &str) -> Statements {
+pub(crate) fn count_statements(log: &str) -> Statements {
     let mut counted = Statements::default();
     for line in log.lines() {
         // A statement of several lines goes on without a prefix, and could contain anything.

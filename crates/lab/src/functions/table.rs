@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use duramen_measure::evidence::{Evidence, Measurement};
 
-use super::bars::{compare, fsync_ms, number, quantity, Row};
-use crate::text::{outcome, table};
+use super::targets::{fsync_ms, standings};
+use duramen_base::words::number;
+use duramen_measure::target::quantity;
+use duramen_reports::text::{outcome, table, targets};
 
-/// The figures, the bars with what the reference reached, the checks and the findings, as text for a terminal.
-#[must_use]
-pub fn print_table(evidence: &Evidence) -> String {
+/// The figures, the targets with what the reference reached, the checks and the findings, as text for a terminal.
+pub(crate) fn print_table(evidence: &Evidence) -> String {
     let mut text = String::new();
     let floor = number(fsync_ms(evidence));
     writeln!(
@@ -21,19 +22,14 @@ pub fn print_table(evidence: &Evidence) -> String {
     )
     .ok();
     writeln!(text, "{}\n", table(&FIGURE_HEADERS, figures(evidence))).ok();
-    let rows = bars(evidence);
-    if !rows.is_empty() {
-        writeln!(text, "{}\n", table(&BAR_HEADERS, rows)).ok();
-    }
+    text.push_str(&targets(&standings(evidence)));
     text.push_str(&outcome(evidence));
     text
 }
 
 const FIGURE_HEADERS: [&str; 7] = ["figure", "count", "p50", "p95", "p99", "max", "fsync"];
-pub(crate) const BAR_HEADERS: [&str; 6] = ["bar", "measured", "limit", "fsync", "reference", "outcome"];
-
 fn word(evidence: &Evidence, name: &str) -> String {
-    evidence.config.get(name).and_then(|value| value.as_str()).unwrap_or("unknown").to_owned()
+    evidence.text_set(name).unwrap_or("unknown").to_owned()
 }
 
 /// Whether a figure is a time that contains a commit.
@@ -59,18 +55,4 @@ fn figures(evidence: &Evidence) -> Vec<Vec<String>> {
         cells
     };
     evidence.measurements.iter().map(row).collect()
-}
-
-pub(crate) fn bars(evidence: &Evidence) -> Vec<Vec<String>> {
-    let row = |row: &Row| {
-        vec![
-            row.what(),
-            quantity(row.measured, row.bar.unit),
-            row.limit_in_words(),
-            row.floor(),
-            row.reference(),
-            row.outcome.word().to_owned(),
-        ]
-    };
-    compare(evidence).iter().map(row).collect()
 }

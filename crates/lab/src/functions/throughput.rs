@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_measure::evidence::{Evidence, Measurement};
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, BATCH, TRIVIAL};
-use super::checks;
-use super::error::FunctionsLabError;
+use super::error::database;
 use super::load::{closed, Expect, Tally, Work};
+use duramen_reports::suite::SuiteError;
 
 /// The concurrencies above one, which the calibration has measured.
 const RUNGS: [usize; 5] = [4, 8, 16, 32, 128];
@@ -22,7 +22,7 @@ const BULK: Duration = Duration::from_secs(1);
 /// A backlog is done within this.
 const DRAIN: Duration = Duration::from_secs(180);
 
-pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), FunctionsLabError> {
+pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> Result<(), SuiteError> {
     bench.worker_up().await?;
     let waiter = bench.waiter().await?;
     let trivial = Work::new(TRIVIAL, Expect::Row);
@@ -49,14 +49,6 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
     let per_s = bulk_starts(bench, slice.min(BULK)).await?;
     evidence.measurements.push(Measurement::scalar("bulk_started_per_s", "1/s", per_s));
     bench.drained("what was started in bulk", DRAIN).await?;
-    let levels: Vec<(usize, f64)> = std::iter::once(1)
-        .chain(RUNGS)
-        .filter_map(|rung| {
-            let figure = evidence.measurement(&format!("end_to_end_ms/c={rung}"))?;
-            (figure.count > 0).then_some((rung, figure.p50))
-        })
-        .collect();
-    evidence.checks.push(checks::no_cliff(&levels));
     Ok(())
 }
 
@@ -87,7 +79,7 @@ fn note_processors(evidence: &mut Evidence, before: [Duration; 3], after: [Durat
 }
 
 /// Starts per second of sessions that wait for nothing, while the worker runs what they start.
-async fn starts(bench: &mut Bench<'_>, slice: Duration) -> Result<f64, FunctionsLabError> {
+async fn starts(bench: &mut Bench<'_>, slice: Duration) -> Result<f64, SuiteError> {
     let sessions = bench.clients(STARTERS).await?;
     let begin = clock::now();
     let mut running = JoinSet::new();
@@ -105,22 +97,20 @@ async fn starts(bench: &mut Bench<'_>, slice: Duration) -> Result<f64, Functions
     while let Some(ended) = running.join_next().await {
         // A session that panicked has shown why.
         let Ok(ended) = ended else { continue };
-        started += ended.map_err(FunctionsLabError::database::<duramen_functions::client::ClientError>(
-            "start instances",
-        ))?;
+        started += ended.map_err(database::<duramen_functions::client::ClientError>("start instances"))?;
     }
     Ok(started as f64 / begin.elapsed().as_secs_f64())
 }
 
 /// Instances per second that one session starts with `df.start_many`, a thousand a call.
-async fn bulk_starts(bench: &mut Bench<'_>, most: Duration) -> Result<f64, FunctionsLabError> {
+async fn bulk_starts(bench: &mut Bench<'_>, most: Duration) -> Result<f64, SuiteError> {
     let client = bench.clients(1).await?.remove(0);
     let graphs = [TRIVIAL; BATCH];
     let mut started = 0;
     let begin = clock::now();
     while begin.elapsed() < most {
         let ids = client.start_many(&graphs).await;
-        started += ids.map_err(FunctionsLabError::database("start many instances"))?.len();
+        started += ids.map_err(database("start many instances"))?.len();
     }
     Ok(started as f64 / begin.elapsed().as_secs_f64())
 }

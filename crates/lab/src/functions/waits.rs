@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::bench::{Bench, DATABASE};
-use super::error::FunctionsLabError;
+use super::error::database;
+use duramen_reports::suite::SuiteError;
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_millis(50);
@@ -19,10 +20,10 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// Looks until it is dropped; what was seen is in `self`.
-    pub(crate) async fn watch(&mut self, bench: &Bench<'_>) -> Result<(), FunctionsLabError> {
-        let outside = bench.outside().await?;
-        let failed = || FunctionsLabError::database("look at the server's sessions");
-        let statement = outside
+    pub(crate) async fn watch(&mut self, bench: &Bench<'_>) -> Result<(), SuiteError> {
+        let observer = bench.observer().await?;
+        let failed = || database("look at the server's sessions");
+        let statement = observer
             .prepare(
                 "SELECT coalesce(wait_event_type || ':' || wait_event, 'CPU'), count(*) FROM pg_stat_activity
                  WHERE datname = $1 AND state = 'active' GROUP BY 1",
@@ -30,7 +31,7 @@ impl Waits {
             .await
             .map_err(failed())?;
         loop {
-            for row in outside.query(&statement, &[&DATABASE]).await.map_err(failed())? {
+            for row in observer.query(&statement, &[&DATABASE]).await.map_err(failed())? {
                 *self.seen.entry(row.get(0)).or_default() += row.get::<_, i64>(1);
             }
             tokio::time::sleep(EVERY).await;

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use duramen_measure::{clock, process};
+use duramen_base::clock;
+use duramen_measure::process;
 use duramen_postgres::LogFile;
 use rustix::process::{kill_process, Pid, Signal};
 use tokio::sync::oneshot;
 
-use super::error::FunctionsLabError;
 use super::options::Options;
+use duramen_reports::suite::SuiteError;
 
 /// What the worker prints when it works.
 const READY: &str = "worker ready";
@@ -29,8 +30,8 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Runs `duramen fn worker URL` and waits until it is ready.
-    pub(crate) async fn start(options: &Options, url: &str, root: &Path) -> Result<Self, FunctionsLabError> {
-        let failed = |detail: String| FunctionsLabError::Worker { doing: "start", detail };
+    pub(crate) async fn start(options: &Options, url: &str, root: &Path) -> Result<Self, SuiteError> {
+        let failed = |detail: String| SuiteError::Failed(format!("cannot start the worker: {detail}"));
         let log = log_of(root);
         let errors = File::options().create(true).append(true).open(&log.0);
         let errors = errors.map_err(|error| failed(format!("{}: {error}", log.0.display())))?;
@@ -75,7 +76,7 @@ impl Worker {
     }
 
     /// Asks it to end, and waits until it has.
-    pub(crate) async fn stop(mut self) -> Result<(), FunctionsLabError> {
+    pub(crate) async fn stop(mut self) -> Result<(), SuiteError> {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             // If it is gone already there is nobody to ask.
             let _ = kill_process(pid, Signal::TERM);
@@ -84,7 +85,7 @@ impl Worker {
         while self.is_running() {
             if begin.elapsed() > STOP {
                 let detail = format!("it was still there {} s after SIGTERM, and was killed", STOP.as_secs());
-                return Err(FunctionsLabError::Worker { doing: "stop", detail });
+                return Err(SuiteError::Failed(format!("cannot stop the worker: {detail}")));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use duramen_pack::c1z::{C1z3, C1z3Writer, C1zError, ReadOptions, WriteOptions};
-use duramen_pack::graph::{GrantRef, GraphSink, GraphSource, Sync, Timestamp};
+use duramen_access::c1z::{C1z3, C1z3Writer, C1zError, ReadOptions, WriteOptions};
+use duramen_access::graph::{GrantRef, GraphSink, GraphSource, Sync, Timestamp};
 
 use super::engine::{Engine, Put, Read};
-use super::error::PacksLabError;
 use super::pack::grant;
 use super::workload::{Workload, SEEN_SECONDS};
+use duramen_reports::suite::Cause;
 
 /// Version 3, with tables of rows: what this project writes.
 pub(crate) struct C1z3Engine;
@@ -27,7 +27,7 @@ impl C1z3Engine {
 }
 
 impl Engine for C1z3Engine {
-    fn write(&self, path: &Path, workload: &Workload) -> Result<(), PacksLabError> {
+    fn write(&self, path: &Path, workload: &Workload) -> Result<(), Cause> {
         let mut writer = C1z3Writer::create(path, &WriteOptions::default())?;
         let seen = Timestamp { seconds: SEEN_SECONDS, nanos: 0 };
         writer.begin_sync(&Sync {
@@ -44,7 +44,7 @@ impl Engine for C1z3Engine {
         Ok(())
     }
 
-    fn read(&self, path: &Path, visit: &mut dyn FnMut(Read<'_>)) -> Result<(), PacksLabError> {
+    fn read(&self, path: &Path, visit: &mut dyn FnMut(Read<'_>)) -> Result<(), Cause> {
         Self::each(path, &mut |grant| {
             visit(Read {
                 id: grant.id,
@@ -59,7 +59,7 @@ impl Engine for C1z3Engine {
         Ok(())
     }
 
-    fn lookup(&self, path: &Path, user: &str) -> Result<usize, PacksLabError> {
+    fn lookup(&self, path: &Path, user: &str) -> Result<usize, Cause> {
         let mut rows = 0;
         Self::each(path, &mut |grant| rows += usize::from(grant.principal == user))?;
         Ok(rows)
@@ -71,7 +71,7 @@ impl Engine for C1z3Engine {
     }
 
     /// Nothing is put into such a file: it is written whole.
-    fn put(&self, _: &Path, _: &[(String, String)], _: &mut dyn FnMut(Put<'_>)) -> Result<(), PacksLabError> {
+    fn put(&self, _: &Path, _: &[(String, String)], _: &mut dyn FnMut(Put<'_>)) -> Result<(), Cause> {
         Ok(())
     }
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use super::error::PacksLabError;
 use super::workload::Workload;
+use duramen_reports::suite::Cause;
 
 /// One grant as an engine read it: all of its fields.
 #[derive(Clone, Copy, Debug)]
-pub struct Read<'a> {
+pub(crate) struct Read<'a> {
     /// The id of the grant.
     pub id: &'a str,
     /// The id of the entitlement.
@@ -26,32 +26,28 @@ pub struct Read<'a> {
 }
 
 /// How many rows are read at once.
-pub const PAGE_ROWS: usize = 10_000;
+pub(crate) const PAGE_ROWS: usize = 10_000;
 
 /// A file format with its engine.
-pub trait Engine {
+pub(crate) trait Engine {
     /// Writes all grants into a new file, durably, and closes it.
-    fn write(&self, path: &Path, workload: &Workload) -> Result<(), PacksLabError>;
+    fn write(&self, path: &Path, workload: &Workload) -> Result<(), Cause>;
     /// Opens the file, reads all grants in pages of [`PAGE_ROWS`] with all their fields, and closes it.
-    fn read(&self, path: &Path, visit: &mut dyn FnMut(Read<'_>)) -> Result<(), PacksLabError>;
+    fn read(&self, path: &Path, visit: &mut dyn FnMut(Read<'_>)) -> Result<(), Cause>;
     /// Opens the file and reads the grants of one user.
-    fn lookup(&self, path: &Path, user: &str) -> Result<usize, PacksLabError>;
+    fn lookup(&self, path: &Path, user: &str) -> Result<usize, Cause>;
     /// How many users are looked up.
     fn lookups(&self) -> usize {
         50
     }
     /// Opens the file and puts grants one by one into what is there, each of which must outlive the process when its
     /// put returns. `timed` is called with each put.
-    fn put(
-        &self,
-        path: &Path,
-        ids: &[(String, String)],
-        timed: &mut dyn FnMut(Put<'_>),
-    ) -> Result<(), PacksLabError>;
+    fn put(&self, path: &Path, ids: &[(String, String)], timed: &mut dyn FnMut(Put<'_>))
+        -> Result<(), Cause>;
 }
 
 /// One put, to be timed.
-pub type Put<'a> = &'a mut dyn FnMut();
+pub(crate) type Put<'a> = &'a mut dyn FnMut();
 
 /// Which engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +61,7 @@ pub enum EngineName {
 }
 
 impl EngineName {
-    /// All engines, in the order in which they are told.
+    /// All engines, in the order in which they are reported.
     pub const ALL: [EngineName; 3] = [EngineName::Pack, EngineName::C1z3, EngineName::Sqlite];
 
     /// Its name on the command line.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use duramen_measure::evidence::Evidence;
 
-use super::error::PacksLabError;
+use duramen_reports::suite::{Output, SuiteError};
 
 /// Everything that is set for a run.
 #[derive(Clone, Debug)]
@@ -17,12 +17,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// The program that is started for each part.
     pub exe: PathBuf,
-    /// Where the evidence goes.
-    pub json: Option<PathBuf>,
-    /// Where the page goes.
-    pub html: Option<PathBuf>,
-    /// The command with its arguments, for the evidence.
-    pub command: Vec<String>,
+    /// What becomes of the evidence.
+    pub output: Output,
 }
 
 impl Options {
@@ -34,14 +30,12 @@ impl Options {
             rounds: 3,
             dir: dir.into(),
             exe: exe.into(),
-            json: None,
-            html: None,
-            command: Vec::new(),
+            output: Output::default(),
         }
     }
 
-    pub(crate) fn validate(&self) -> Result<(), PacksLabError> {
-        let refuse = |message: &str| Err(PacksLabError::Options(message.to_owned()));
+    pub(crate) fn check(&self) -> Result<(), SuiteError> {
+        let refuse = |message: &str| Err(SuiteError::Options(message.to_owned()));
         if self.grants.is_empty() || self.grants.iter().any(|count| !(1..=50_000_000).contains(count)) {
             return refuse("--grants must be from 1 to 50000000");
         }
@@ -56,7 +50,6 @@ impl Options {
         evidence.configure("rounds", self.rounds);
         evidence.configure("workload", "unique");
         evidence.configure("dir", self.dir.display().to_string());
-        evidence.configure("optimised", !cfg!(debug_assertions));
         evidence.configure("sqlite_version", rusqlite::version());
     }
 }

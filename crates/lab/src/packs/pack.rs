@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use duramen_pack::graph::{
+use duramen_access::graph::{
     Grant, GrantRef, GrantScope, GraphPack, GraphStore, PageRequest, ResourceId, SyncKind, Timestamp,
 };
 
 use super::engine::{Engine, Put, Read, PAGE_ROWS};
-use super::error::PacksLabError;
 use super::workload::{Row, Workload, PRINCIPAL_TYPE, RESOURCE, RESOURCE_TYPE, SEEN_SECONDS};
+use duramen_reports::suite::Cause;
 
 /// Access graphs as this project writes them: with the index by principal, journal and digests.
 pub(crate) struct PackEngine;
@@ -31,7 +31,7 @@ pub(crate) fn grant(row: Row<'_>) -> GrantRef<'_> {
 }
 
 impl Engine for PackEngine {
-    fn write(&self, path: &Path, workload: &Workload) -> Result<(), PacksLabError> {
+    fn write(&self, path: &Path, workload: &Workload) -> Result<(), Cause> {
         let mut store = GraphStore::open(path)?;
         store.start_sync(SyncKind::Full, None)?;
         store.put_grants(workload.rows().map(grant))?;
@@ -40,7 +40,7 @@ impl Engine for PackEngine {
         Ok(())
     }
 
-    fn read(&self, path: &Path, visit: &mut dyn FnMut(Read<'_>)) -> Result<(), PacksLabError> {
+    fn read(&self, path: &Path, visit: &mut dyn FnMut(Read<'_>)) -> Result<(), Cause> {
         let view = GraphPack::open(path)?.view(None)?;
         let mut token: Option<String> = None;
         loop {
@@ -64,7 +64,7 @@ impl Engine for PackEngine {
         }
     }
 
-    fn lookup(&self, path: &Path, user: &str) -> Result<usize, PacksLabError> {
+    fn lookup(&self, path: &Path, user: &str) -> Result<usize, Cause> {
         let view = GraphPack::open(path)?.view(None)?;
         let user = ResourceId::new(PRINCIPAL_TYPE, user);
         let mut rows = 0;
@@ -80,7 +80,7 @@ impl Engine for PackEngine {
         path: &Path,
         ids: &[(String, String)],
         timed: &mut dyn FnMut(Put<'_>),
-    ) -> Result<(), PacksLabError> {
+    ) -> Result<(), Cause> {
         let mut store = GraphStore::open(path)?;
         let id = store.syncs().first().map(|sync| sync.id.clone()).unwrap_or_default();
         store.open_sync(&id)?;

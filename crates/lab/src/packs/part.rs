@@ -1,15 +1,15 @@
 //! One engine at one size, in a process of its own.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use duramen_measure::{clock, process};
+use duramen_base::clock;
+use duramen_measure::process;
 use serde::{Deserialize, Serialize};
 
-use super::alloc;
 use super::engine::EngineName;
-use super::error::PacksLabError;
 use super::workload::{Workload, PRINCIPAL_TYPE, RESOURCE, RESOURCE_TYPE, SEEN_SECONDS};
+use duramen_reports::suite::{Cause, SuiteError};
 
 /// How many grants are put one by one.
 const PUTS: usize = 2_000;
@@ -48,7 +48,7 @@ pub struct Figures {
     pub write_ms: Vec<f64>,
     /// The same in processor time.
     pub write_cpu_ms: Vec<f64>,
-    /// Calls of the allocator in the last write; none when they are not counted.
+    /// Calls of the allocator in one write; none when they are not counted, which another process does.
     pub allocs: Option<f64>,
     /// The most memory that the process had after its first write, the rows of the caller included, in bytes.
     pub peak_rss_bytes: f64,
@@ -70,27 +70,55 @@ pub struct Figures {
     pub wrong_lookups: u64,
 }
 
+impl Part {
+    /// A name that no other process of the suite uses.
+    fn file(self, dir: &Path) -> PathBuf {
+        dir.join(format!("{}-{}.{}", self.engine.name(), self.grants, duramen_base::entropy::token(8)))
+    }
+
+    /// How many writes come before those that are measured: below some milliseconds the first one pays for pages and
+    /// code that the others find.
+    fn unmeasured(self) -> usize {
+        usize::from(self.grants <= 100_000)
+    }
+}
+
+/// How many calls of the allocator one write of a part takes. `calls` returns how many there were in this process.
+///
+/// # Errors
+/// When the engine or the file system fails.
+pub fn count_allocations(part: Part, dir: &Path, calls: impl Fn() -> u64) -> Result<u64, SuiteError> {
+    let engine = part.engine.engine();
+    let workload = Workload::new(part.grants);
+    let path = part.file(dir);
+    for _ in 0..part.unmeasured() {
+        engine.write(&path, &workload).map_err(SuiteError::other)?;
+        remove(&path);
+    }
+    let before = calls();
+    engine.write(&path, &workload).map_err(SuiteError::other)?;
+    let counted = calls() - before;
+    remove(&path);
+    Ok(counted)
+}
+
 /// Runs a part in a folder, and removes what it wrote.
 ///
 /// # Errors
 /// When the engine or the file system fails.
-pub fn run_part(part: Part, dir: &Path) -> Result<Figures, PacksLabError> {
+pub fn run_part(part: Part, dir: &Path) -> Result<Figures, SuiteError> {
     let engine = part.engine.engine();
     let workload = Workload::new(part.grants);
-    let path =
-        dir.join(format!("{}-{}.{}", part.engine.name(), part.grants, duramen_measure::entropy::token(8)));
+    let path = part.file(dir);
     let mut figures = Figures::default();
     let repeats = (REPEATED_ROWS / part.grants.max(1)).clamp(1, REPEATS);
-    // Below some milliseconds the first run pays for pages and code that the others find.
-    let unmeasured = usize::from(part.grants <= 100_000);
+    let unmeasured = part.unmeasured();
     for repeat in 0..repeats + unmeasured {
         remove(&path);
-        let calls = alloc::count();
         let (begin, cpu) = (clock::now(), process::self_cpu_time());
-        engine.write(&path, &workload)?;
+        engine.write(&path, &workload).map_err(failed)?;
         let cpu = process::self_cpu_time() - cpu;
         let wall = begin.elapsed();
-        figures.allocs = calls.and_then(|before| alloc::count().map(|after| (after - before) as f64));
         if repeat == 0 {
             figures.peak_rss_bytes = peak_rss()? as f64;
         }
@@ -99,16 +127,24 @@ pub fn run_part(part: Part, dir: &Path) -> Result<Figures, PacksLabError> {
             figures.write_cpu_ms.push(clock::ms(cpu));
         }
     }
-    figures.file_bytes = std::fs::metadata(&path).map_err(PacksLabError::io("look at", &path))?.len() as f64;
+    figures.file_bytes = std::fs::metadata(&path).map_err(SuiteError::file("look at", &path))?.len() as f64;
     check_rows(&*engine, &path, &workload, &mut figures)?;
     for _ in 0..repeats {
         let (begin, cpu) = (clock::now(), process::self_cpu_time());
         let mut bytes = 0;
-        engine.read(&path, &mut |row| {
-            let text =
-                [row.id, row.entitlement, row.resource_type, row.resource, row.principal_type, row.principal];
-            bytes += text.iter().map(|text| text.len()).sum::<usize>() + row.seen_seconds as usize % 2;
-        })?;
+        engine
+            .read(&path, &mut |row| {
+                let text = [
+                    row.id,
+                    row.entitlement,
+                    row.resource_type,
+                    row.resource,
+                    row.principal_type,
+                    row.principal,
+                ];
+                bytes += text.iter().map(|text| text.len()).sum::<usize>() + row.seen_seconds as usize % 2;
+            })
+            .map_err(failed)?;
         std::hint::black_box(bytes);
         figures.read_cpu_ms.push(clock::ms(process::self_cpu_time() - cpu));
         figures.read_ms.push(clock::ms(begin.elapsed()));
@@ -118,7 +154,7 @@ pub fn run_part(part: Part, dir: &Path) -> Result<Figures, PacksLabError> {
         let expected = workload.len().min((user + 1) * 100) - user * 100;
         forget(&path)?;
         let begin = clock::now();
-        let found = engine.lookup(&path, workload.user(user))?;
+        let found = engine.lookup(&path, workload.user(user)).map_err(failed)?;
         figures.lookup_us.push(clock::ms(begin.elapsed()) * 1e3);
         figures.wrong_lookups += u64::from(found != expected);
     }
@@ -128,11 +164,13 @@ pub fn run_part(part: Part, dir: &Path) -> Result<Figures, PacksLabError> {
             (format!("app:github:entitlement-0001:{PRINCIPAL_TYPE}:{user}"), user)
         })
         .collect();
-    engine.put(&path, &ids, &mut |put| {
-        let begin = clock::now();
-        put();
-        figures.put_one_us.push(clock::ms(begin.elapsed()) * 1e3);
-    })?;
+    engine
+        .put(&path, &ids, &mut |put| {
+            let begin = clock::now();
+            put();
+            figures.put_one_us.push(clock::ms(begin.elapsed()) * 1e3);
+        })
+        .map_err(failed)?;
     remove(&path);
     Ok(figures)
 }
@@ -143,19 +181,30 @@ fn check_rows(
     path: &Path,
     workload: &Workload,
     figures: &mut Figures,
-) -> Result<(), PacksLabError> {
+) -> Result<(), SuiteError> {
     let mut seen = vec![false; workload.len()];
-    engine.read(path, &mut |row| {
-        figures.rows_read += 1;
-        let Some(at) = workload.place(row.id) else { return };
-        let written = workload.row(at);
-        let same = (row.entitlement, row.principal) == (written.entitlement, written.user)
-            && (row.resource_type, row.resource) == (RESOURCE_TYPE, RESOURCE)
-            && (row.principal_type, row.seen_seconds) == (PRINCIPAL_TYPE, SEEN_SECONDS);
-        if same && !std::mem::replace(&mut seen[at], true) {
-            figures.rows_equal += 1;
-        }
-    })
+    engine
+        .read(path, &mut |row| {
+            figures.rows_read += 1;
+            let Some(at) = workload.place(row.id) else { return };
+            let written = workload.row(at);
+            let same = (row.entitlement, row.principal) == (written.entitlement, written.user)
+                && (row.resource_type, row.resource) == (RESOURCE_TYPE, RESOURCE)
+                && (row.principal_type, row.seen_seconds) == (PRINCIPAL_TYPE, SEEN_SECONDS);
+            if same && !std::mem::replace(&mut seen[at], true) {
+                figures.rows_equal += 1;
+            }
+        })
+        .map_err(failed)
+}
+
+/// What an engine said; that of SQLite does not say whose it is.
+fn failed(cause: Cause) -> SuiteError {
+    let other = match cause.downcast::<rusqlite::Error>() {
+        Ok(error) => return SuiteError::Failed(format!("SQLite: {error}")),
+        Err(other) => other,
+    };
+    other.downcast::<SuiteError>().map_or_else(SuiteError::Other, |error| *error)
 }
 
 /// Removes a file and what an engine keeps beside it.
@@ -169,16 +218,16 @@ fn remove(path: &Path) {
 }
 
 /// Puts a file out of the cache of the operating system, as far as that obeys.
-fn forget(path: &Path) -> Result<(), PacksLabError> {
-    let file = File::open(path).map_err(PacksLabError::io("open", path))?;
+fn forget(path: &Path) -> Result<(), SuiteError> {
+    let file = File::open(path).map_err(SuiteError::file("open", path))?;
     let forgotten = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
-    forgotten.map_err(|error| PacksLabError::io("forget", path)(error.into()))
+    forgotten.map_err(|error| SuiteError::file("forget", path)(error.into()))
 }
 
 /// The most memory that this process ever had, in bytes.
-fn peak_rss() -> Result<u64, PacksLabError> {
+fn peak_rss() -> Result<u64, SuiteError> {
     let path = Path::new("/proc/self/status");
-    let text = std::fs::read_to_string(path).map_err(PacksLabError::io("read", path))?;
+    let text = std::fs::read_to_string(path).map_err(SuiteError::file("read", path))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     Ok(kib.unwrap_or(0) * 1024)

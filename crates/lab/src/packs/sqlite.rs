@@ -6,8 +6,8 @@ use std::path::Path;
 use rusqlite::{params_from_iter, Connection};
 
 use super::engine::{Engine, Put, Read, PAGE_ROWS};
-use super::error::PacksLabError;
 use super::workload::{Workload, PRINCIPAL_TYPE, RESOURCE, RESOURCE_TYPE, SEEN_SECONDS};
+use duramen_reports::suite::{Cause, SuiteError};
 
 /// One table and two indexes, made after the rows are there. There is no journal while the file is new, no sync before
 /// its end, one transaction, prepared statements of many rows, and a sync of file and folder at the end. Ids are not
@@ -31,7 +31,7 @@ fn insert(rows: usize) -> String {
 }
 
 impl Engine for SqliteEngine {
-    fn write(&self, path: &Path, workload: &Workload) -> Result<(), PacksLabError> {
+    fn write(&self, path: &Path, workload: &Workload) -> Result<(), Cause> {
         let connection = Connection::open(path)?;
         connection.execute_batch(
             "PRAGMA page_size = 8192; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
@@ -55,10 +55,13 @@ impl Engine for SqliteEngine {
         connection.close().map_err(|(_, error)| error)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all());
-        sync(path).and_then(|()| sync(folder)).map_err(PacksLabError::io("make durable", path))
+        sync(path)
+            .and_then(|()| sync(folder))
+            .map_err(SuiteError::file("make durable", path))
+            .map_err(Cause::from)
     }
 
-    fn read(&self, path: &Path, visit: &mut dyn FnMut(Read<'_>)) -> Result<(), PacksLabError> {
+    fn read(&self, path: &Path, visit: &mut dyn FnMut(Read<'_>)) -> Result<(), Cause> {
         let connection = Connection::open(path)?;
         connection.execute_batch("PRAGMA cache_size = -262144; PRAGMA mmap_size = 1073741824;")?;
         let mut page =
@@ -87,7 +90,7 @@ impl Engine for SqliteEngine {
         }
     }
 
-    fn lookup(&self, path: &Path, user: &str) -> Result<usize, PacksLabError> {
+    fn lookup(&self, path: &Path, user: &str) -> Result<usize, Cause> {
         let connection = Connection::open(path)?;
         let mut query =
             connection.prepare("SELECT * FROM grants WHERE principal_type = ? AND principal = ?")?;
@@ -104,7 +107,7 @@ impl Engine for SqliteEngine {
         path: &Path,
         ids: &[(String, String)],
         timed: &mut dyn FnMut(Put<'_>),
-    ) -> Result<(), PacksLabError> {
+    ) -> Result<(), Cause> {
         let connection = Connection::open(path)?;
         // What is committed outlives the process, not the loss of power: the same promise.
         connection.execute_batch(
@@ -137,7 +140,7 @@ fn bind(
     statement: &mut rusqlite::Statement<'_>,
     workload: &Workload,
     rows: std::ops::Range<usize>,
-) -> Result<(), PacksLabError> {
+) -> Result<(), Cause> {
     use rusqlite::types::{ToSqlOutput, ValueRef};
     let text = |text: &'static str| ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()));
     let values = rows.flat_map(|at| {

@@ -4,14 +4,12 @@ use std::fmt::Write as _;
 
 use duramen_measure::evidence::Evidence;
 
-use super::bars::{compare, quantity};
-use crate::text::{outcome, table};
+use super::targets::standings;
+use duramen_measure::target::quantity;
+use duramen_reports::text::{outcome, table, targets};
 
-pub(crate) const BAR_HEADERS: [&str; 5] = ["bar", "measured", "limit", "reference", "outcome"];
-
-/// The figures, the bars, the checks and the findings, as text for a terminal.
-#[must_use]
-pub fn print_table(evidence: &Evidence) -> String {
+/// The figures, the targets, the checks and the findings, as text for a terminal.
+pub(crate) fn print_table(evidence: &Evidence) -> String {
     let mut text = String::from("Access graphs, workload unique; every engine in a process of its own.\n\n");
     let figures = evidence.measurements.iter().map(|figure| {
         let show = |value: f64| quantity(value, &figure.unit);
@@ -24,23 +22,7 @@ pub fn print_table(evidence: &Evidence) -> String {
         ]
     });
     writeln!(text, "{}\n", table(&["figure", "count", "p50", "least", "most"], figures.collect())).ok();
-    let rows = bars(evidence);
-    if !rows.is_empty() {
-        writeln!(text, "{}\n", table(&BAR_HEADERS, rows)).ok();
-    }
+    text.push_str(&targets(&standings(evidence)));
     text.push_str(&outcome(evidence));
     text
-}
-
-pub(crate) fn bars(evidence: &Evidence) -> Vec<Vec<String>> {
-    let row = |row: &super::bars::Row| {
-        vec![
-            row.bar.what.to_owned(),
-            quantity(row.measured, row.bar.unit),
-            row.limit(),
-            row.bar.reference.map_or_else(String::new, |reached| quantity(reached, row.bar.unit)),
-            if row.is_met() { "met" } else { "missed" }.to_owned(),
-        ]
-    };
-    compare(evidence).iter().map(row).collect()
 }

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 /// How many entitlements there are.
-pub const ENTITLEMENTS: usize = 100;
+pub(crate) const ENTITLEMENTS: usize = 100;
 
 /// Grant `i` is of entitlement `i mod 100` on the resource `(app, github)`, and held by user `i div 100`. All text lies
 /// there before anything is timed, as it would in the memory of a caller.
 #[derive(Debug)]
-pub struct Workload {
+pub(crate) struct Workload {
     entitlements: Vec<String>,
     users: Vec<String>,
     ids: String,
@@ -17,7 +17,7 @@ pub struct Workload {
 
 /// One row as a caller has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row<'a> {
+pub(crate) struct Row<'a> {
     /// The id of the grant.
     pub id: &'a str,
     /// The id of the entitlement.
@@ -27,25 +27,18 @@ pub struct Row<'a> {
 }
 
 /// The resource type of the entitlements' resource.
-pub const RESOURCE_TYPE: &str = "app";
+pub(crate) const RESOURCE_TYPE: &str = "app";
 /// The entitlements' resource.
-pub const RESOURCE: &str = "github";
+pub(crate) const RESOURCE: &str = "github";
 /// The type of all principals.
-pub const PRINCIPAL_TYPE: &str = "user";
+pub(crate) const PRINCIPAL_TYPE: &str = "user";
 /// When all rows were seen, in seconds since 1970.
-pub const SEEN_SECONDS: i64 = 1_750_000_000;
+pub(crate) const SEEN_SECONDS: i64 = 1_750_000_000;
 
 impl Workload {
     /// The text of `count` grants.
-    ///
-    /// ```
-    /// let workload = duramen_lab::packs::workload::Workload::new(12_400);
-    /// let row = workload.row(12_342);
-    /// assert_eq!(row.id, "app:github:entitlement-0042:user:user-00000123");
-    /// assert_eq!((row.entitlement, row.user), ("app:github:entitlement-0042", "user-00000123"));
-    /// ```
     #[must_use]
-    pub fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         let entitlements: Vec<String> =
             (0..ENTITLEMENTS).map(|number| format!("app:github:entitlement-{number:04}")).collect();
         let users: Vec<String> =
@@ -62,31 +55,25 @@ impl Workload {
 
     /// How many grants there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
     }
 
     /// How many users there are.
     #[must_use]
-    pub fn users(&self) -> usize {
+    pub(crate) fn users(&self) -> usize {
         self.users.len()
     }
 
     /// The name of a user.
     #[must_use]
-    pub fn user(&self, number: usize) -> &str {
+    pub(crate) fn user(&self, number: usize) -> &str {
         &self.users[number]
     }
 
     /// One grant.
     #[must_use]
-    pub fn row(&self, at: usize) -> Row<'_> {
+    pub(crate) fn row(&self, at: usize) -> Row<'_> {
         let begin = at.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         Row {
             id: &self.ids[begin..self.ends[at] as usize],
@@ -96,13 +83,13 @@ impl Workload {
     }
 
     /// The grants in their order.
-    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         (0..self.len()).map(|at| self.row(at))
     }
 
     /// Where a grant stands, by its id.
     #[must_use]
-    pub fn place(&self, id: &str) -> Option<usize> {
+    pub(crate) fn place(&self, id: &str) -> Option<usize> {
         let entitlement: usize = id.get(23..27)?.parse().ok()?;
         let user: usize = id.get(38..)?.parse().ok()?;
         let at = user.checked_mul(ENTITLEMENTS)?.checked_add(entitlement)?;

@@ -1,6 +1,6 @@
 //! What is written: keys of 16 bytes and random values.
 
-use duramen_measure::entropy;
+use duramen_base::entropy;
 
 /// Bytes of random data that values are cut from. Large enough that a value does not repeat soon.
 const POOL_BYTES: usize = 1 << 20;
@@ -9,7 +9,7 @@ const POOL_BYTES: usize = 1 << 20;
 pub(crate) struct Key([u8; 16]);
 
 impl Key {
-    pub(crate) fn of(mut number: u64) -> Self {
+    pub(crate) fn from_number(mut number: u64) -> Self {
         let mut bytes = *b"k000000000000000";
         for digit in bytes[1..].iter_mut().rev() {
             *digit = b'0' + (number % 10) as u8;

@@ -1,16 +1,24 @@
 //! Rules over the matrix that notice what is odd, in words.
 
 use duramen_measure::evidence::{Evidence, Finding, Severity};
+use duramen_measure::target;
 use duramen_store::Durability;
 
-use super::bars::{self, number};
 use super::checks::is_one_sync;
 use super::matrix::{Cell, Matrix};
 use super::ops::{Kind, Siblings};
 use super::options::{ROWS, VECTORS};
+use super::targets;
+use duramen_base::words::number;
 
 /// An operation that takes so many times the median of its siblings is an outlier.
 const OUTLIER: f64 = 20.0;
+
+/// What a buffered write may take longer than one in memory, in microseconds.
+const BUFFERED_US: f64 = 2.0;
+
+/// Writes that take longer than this in memory are not compared so finely.
+const HEAVY_US: f64 = 50.0;
 
 /// Latencies whose 95th percentile is so many times the median have two modes.
 const TWO_MODES: f64 = 2.0;
@@ -35,7 +43,7 @@ const REAL_SYNC_US: f64 = 20.0;
 
 /// Everything that the rules find.
 #[must_use]
-pub fn of(matrix: &Matrix<'_>) -> Vec<Finding> {
+pub(crate) fn find(matrix: &Matrix<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     read_syncs_or_appends(matrix, &mut found);
     buffered_near_strict(matrix, &mut found);
@@ -49,10 +57,6 @@ pub fn of(matrix: &Matrix<'_>) -> Vec<Finding> {
     found
 }
 
-fn finding(rule: &str, severity: Severity, figure: f64, text: String) -> Finding {
-    Finding { rule: rule.to_owned(), severity, figure: Some(figure), text }
-}
-
 fn read_syncs_or_appends(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
     for cell in matrix.cells.iter().filter(|cell| cell.is(Kind::Read)) {
         let (appends, syncs) = (cell.appends_per_op().unwrap_or(0.0), cell.syncs_per_op().unwrap_or(0.0));
@@ -64,7 +68,12 @@ fn read_syncs_or_appends(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
                 number(appends),
                 number(syncs)
             );
-            found.push(finding("read_syncs_or_appends", Severity::Problem, appends.max(syncs), text));
+            found.push(Finding::new(
+                "read_syncs_or_appends",
+                Severity::Problem,
+                Some(appends.max(syncs)),
+                text,
+            ));
         }
     }
 }
@@ -92,7 +101,31 @@ fn buffered_near_strict(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
                 number(floor),
                 number(buffered.syncs_per_op().unwrap_or(0.0))
             );
-            found.push(finding("buffered_near_strict", Severity::Problem, fast / slow.max(1e-9), text));
+            found.push(Finding::new(
+                "buffered_near_strict",
+                Severity::Problem,
+                Some(fast / slow.max(1e-9)),
+                text,
+            ));
+        }
+    }
+}
+
+/// A buffered write costs a write to the file above one in memory, not a wait for the disk.
+fn buffered_above_memory(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
+    let is_write = |cell: &&Cell<'_>| cell.level == Durability::Buffered && cell.is(Kind::Write);
+    for buffered in matrix.cells.iter().filter(is_write) {
+        let Some(memory) = matrix.cell(buffered.op, Durability::Memory) else { continue };
+        let more = buffered.figure.p50 - memory.figure.p50;
+        if memory.figure.p50 <= HEAVY_US && more > BUFFERED_US {
+            let text = format!(
+                "{} takes {} us, {} us more than in memory. One write to the log's file should cost {BUFFERED_US} us at \
+                 most; on a busy machine it may cost more.",
+                buffered.name(),
+                number(buffered.figure.p50),
+                number(more)
+            );
+            found.push(Finding::new("buffered_above_memory", Severity::Info, Some(more), text));
         }
     }
 }
@@ -107,7 +140,7 @@ fn several_syncs_per_write(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
                 cell.name(),
                 number(syncs)
             );
-            found.push(finding("several_syncs_per_write", Severity::Problem, syncs, text));
+            found.push(Finding::new("several_syncs_per_write", Severity::Problem, Some(syncs), text));
         }
     }
 }
@@ -141,7 +174,7 @@ fn outlier_among_siblings(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
                 others.len(),
                 number(median)
             );
-            found.push(finding("outlier_among_siblings", Severity::Warning, times, text));
+            found.push(Finding::new("outlier_among_siblings", Severity::Warning, Some(times), text));
         }
     }
 }
@@ -161,7 +194,7 @@ fn two_modes(matrix: &Matrix<'_>, found: &mut Vec<Finding>) {
                 number(p95),
                 number(ratio)
             );
-            found.push(finding("two_modes", Severity::Info, ratio, text));
+            found.push(Finding::new("two_modes", Severity::Info, Some(ratio), text));
         }
     }
 }
@@ -204,7 +237,7 @@ impl Growth {
                     number(ratio),
                     unit = self.unit
                 );
-                found.push(finding(self.rule, Severity::Warning, ratio, text));
+                found.push(Finding::new(self.rule, Severity::Warning, Some(ratio), text));
             }
         }
     }
@@ -215,7 +248,7 @@ fn conditions(evidence: &Evidence, found: &mut Vec<Finding>) {
     if let Some(timer) = evidence.measurement("timer") {
         let text =
             format!("Reading the clock takes {} us; every latency includes it once.", number(timer.p50));
-        found.push(finding("timer_overhead", Severity::Info, timer.p50, text));
+        found.push(Finding::new("timer_overhead", Severity::Info, Some(timer.p50), text));
     }
     let other = |name: &str, usual: u64| {
         let set = evidence.config.get(name).and_then(serde_json::Value::as_u64);
@@ -223,21 +256,26 @@ fn conditions(evidence: &Evidence, found: &mut Vec<Finding>) {
     };
     if let Some(rows) = other("rows", ROWS) {
         let text = format!(
-            "The pairs were {rows} instead of {ROWS}: what the names say of 1M holds for that many, and no bar."
+            "The pairs were {rows} instead of {ROWS}: what the names say of 1M holds for that many, and no target."
         );
-        found.push(finding("other_size", Severity::Warning, rows as f64, text));
+        found.push(Finding::new("other_size", Severity::Warning, Some(rows as f64), text));
     }
     if let Some(vectors) = other("vectors", VECTORS) {
         let text = format!("The larger collection had {vectors} vectors instead of {VECTORS}.");
-        found.push(finding("other_size", Severity::Warning, vectors as f64, text));
+        found.push(Finding::new("other_size", Severity::Warning, Some(vectors as f64), text));
     }
 }
 
-/// Everything that can be found in a document: odd costs, the conditions of the run, and missed bars.
+/// Everything that can be found in a document: odd costs, the conditions of the run, and missed targets.
 #[must_use]
-pub fn of_document(evidence: &Evidence) -> Vec<Finding> {
-    let mut found = of(&Matrix::of(evidence));
+pub(crate) fn of_document(evidence: &Evidence) -> Vec<Finding> {
+    let matrix = Matrix::from_evidence(evidence);
+    let mut found = find(&matrix);
+    // What a build without optimisation takes says nothing of microseconds.
+    if evidence.config.get("optimised").and_then(serde_json::Value::as_bool).unwrap_or(true) {
+        buffered_above_memory(&matrix, &mut found);
+    }
     conditions(evidence, &mut found);
-    found.extend(bars::missed(evidence));
+    found.extend(target::missed(&targets::standings(evidence)));
     found
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use duramen_measure::{clock, entropy};
+use duramen_base::{clock, entropy};
 use duramen_store::{Branch, Durability, Options as StoreOptions, Store, StoreError};
 
 use super::data::{Key, Pool};
@@ -122,8 +122,8 @@ impl Level {
         let rows = self.sizes.rows;
         let pool = self.pool.clone();
         let empty = self.store().info().node_bytes;
-        let pairs =
-            (0..rows).map(|row| (LoadedKey(Key::of(row)), pool.value(&mut rng, VALUE_BYTES).to_vec()));
+        let pairs = (0..rows)
+            .map(|row| (LoadedKey(Key::from_number(row)), pool.value(&mut rng, VALUE_BYTES).to_vec()));
         self.main().bulk_load("default", pairs)?;
         self.store().checkpoint()?;
         let node_bytes = self.store().info().node_bytes.saturating_sub(empty);
@@ -132,7 +132,7 @@ impl Level {
 
     /// Waits until nothing is left to be written, so that what is counted next belongs to what is done next. Before
     /// reads a checkpoint is made, because one that begins by itself would be counted as theirs.
-    pub(crate) fn settle(&mut self, before: Kind) -> Result<(), StoreError> {
+    pub(crate) fn quiesce(&mut self, before: Kind) -> Result<(), StoreError> {
         let grown = self.store().counters().log_bytes.saturating_sub(self.logged);
         if grown > LOG_BYTES_MAX || (before == Kind::Read && grown > 0) {
             self.store().checkpoint()?;

@@ -19,7 +19,7 @@ const FIGURES: [&str; 6] = [
 
 /// One operation at one level.
 #[derive(Debug, Clone)]
-pub struct Cell<'e> {
+pub(crate) struct Cell<'e> {
     /// The operation's name, as the document has it before the slash.
     pub op: &'e str,
     /// The level.
@@ -34,13 +34,13 @@ pub struct Cell<'e> {
 impl Cell<'_> {
     /// The measurement's name.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.figure.name
     }
 
     /// What the suite knows of the operation, if it knows it.
     #[must_use]
-    pub fn operation(&self) -> Option<&'static Operation> {
+    pub(crate) fn operation(&self) -> Option<&'static Operation> {
         match self.threads {
             Some(threads) => operation(&format!("{}@{threads}", self.op)),
             None => operation(self.op),
@@ -49,43 +49,43 @@ impl Cell<'_> {
 
     /// Whether the operation is of a kind. One that the suite does not know is of none.
     #[must_use]
-    pub fn is(&self, kind: Kind) -> bool {
+    pub(crate) fn is(&self, kind: Kind) -> bool {
         self.operation().is_some_and(|operation| operation.kind == kind)
     }
 
     /// Whether the figure is a distribution of latencies in microseconds.
     #[must_use]
-    pub fn is_latency(&self) -> bool {
+    pub(crate) fn is_latency(&self) -> bool {
         self.figure.unit == "us" && self.figure.histogram.is_some()
     }
 
     /// Operations per second.
     #[must_use]
-    pub fn ops_per_s(&self) -> Option<f64> {
+    pub(crate) fn ops_per_s(&self) -> Option<f64> {
         self.figures.get(FIGURES[0]).copied()
     }
 
     /// Records appended to the log for each operation.
     #[must_use]
-    pub fn appends_per_op(&self) -> Option<f64> {
+    pub(crate) fn appends_per_op(&self) -> Option<f64> {
         self.figures.get(FIGURES[1]).copied()
     }
 
     /// Syncs of the log for each operation.
     #[must_use]
-    pub fn syncs_per_op(&self) -> Option<f64> {
+    pub(crate) fn syncs_per_op(&self) -> Option<f64> {
         self.figures.get(FIGURES[2]).copied()
     }
 
     /// Bytes appended to the log for each operation.
     #[must_use]
-    pub fn log_bytes_per_op(&self) -> Option<f64> {
+    pub(crate) fn log_bytes_per_op(&self) -> Option<f64> {
         self.figures.get(FIGURES[3]).copied()
     }
 
     /// What one sync took right before the operation was measured, if it waits for one.
     #[must_use]
-    pub fn sync_floor(&self) -> Option<SyncFloor> {
+    pub(crate) fn sync_floor(&self) -> Option<SyncFloor> {
         let p50 = self.figures.get(FIGURES[4]).copied()?;
         Some(SyncFloor { p50, p95: self.figures.get(FIGURES[5]).copied().unwrap_or(p50) })
     }
@@ -93,7 +93,7 @@ impl Cell<'_> {
 
 /// What one sync of the disk took while an operation was measured, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SyncFloor {
+pub(crate) struct SyncFloor {
     /// The median.
     pub p50: f64,
     /// The 95th percentile.
@@ -102,7 +102,7 @@ pub struct SyncFloor {
 
 /// All operations at all levels, in the order of the document.
 #[derive(Debug, Clone)]
-pub struct Matrix<'e> {
+pub(crate) struct Matrix<'e> {
     /// The cells.
     pub cells: Vec<Cell<'e>>,
     /// What one sync takes, in microseconds.
@@ -112,7 +112,7 @@ pub struct Matrix<'e> {
 impl<'e> Matrix<'e> {
     /// Reads the measurements of a document.
     #[must_use]
-    pub fn of(evidence: &'e Evidence) -> Self {
+    pub(crate) fn from_evidence(evidence: &'e Evidence) -> Self {
         let mut cells: Vec<Cell<'e>> = Vec::new();
         for figure in &evidence.measurements {
             let Some((op, at)) = figure.name.split_once('/') else { continue };
@@ -144,13 +144,13 @@ impl<'e> Matrix<'e> {
 
     /// An operation at a level, by one thread.
     #[must_use]
-    pub fn cell(&self, op: &str, level: Durability) -> Option<&Cell<'e>> {
+    pub(crate) fn cell(&self, op: &str, level: Durability) -> Option<&Cell<'e>> {
         self.cells.iter().find(|cell| (cell.op, cell.level, cell.threads) == (op, level, None))
     }
 
     /// The operations in the order of the document, those of several threads apart.
     #[must_use]
-    pub fn operations(&self) -> Vec<(&'e str, Option<u32>)> {
+    pub(crate) fn operations(&self) -> Vec<(&'e str, Option<u32>)> {
         let mut operations = Vec::new();
         for cell in &self.cells {
             if !operations.contains(&(cell.op, cell.threads)) {
@@ -162,7 +162,7 @@ impl<'e> Matrix<'e> {
 
     /// The levels of the document, from the weakest to the strongest.
     #[must_use]
-    pub fn levels(&self) -> Vec<Durability> {
+    pub(crate) fn levels(&self) -> Vec<Durability> {
         let there = |level: &Durability| self.cells.iter().any(|cell| cell.level == *level);
         Durability::ALL.into_iter().filter(there).collect()
     }

@@ -5,67 +5,115 @@
 //! costs the log is counted beside its latency: appends, syncs and bytes do not depend on the machine.
 //!
 //! A run fills the stores (`level`), runs the operations (`ops`, `slice`), notes what was taken (`sample`), reads
-//! it back as a matrix (`matrix`), checks and diagnoses it (`checks`, `findings`), holds it against the bars
-//! (`bars`), and tells (`table`, `report`). [`diagnose`] applies the rules to a document of an earlier run.
+//! it back as a matrix (`matrix`), checks and diagnoses it (`checks`, `findings`), holds it against the targets
+//! (`targets`), and tells (`table`, `report`).
 
-pub mod bars;
-pub mod checks;
+mod checks;
 mod data;
-mod error;
-pub mod findings;
+mod findings;
 mod floor;
 mod level;
-pub mod matrix;
+mod matrix;
+mod measure;
 mod names;
-pub mod ops;
+mod ops;
 mod options;
 mod priority;
 mod report;
 mod sample;
 mod slice;
-mod suite;
 mod table;
+mod targets;
 
+use duramen_base::words::number;
 use duramen_measure::evidence::{Evidence, Finding};
+use duramen_measure::target::Standing;
+use duramen_reports::page::{Report, Tile};
+use duramen_reports::suite::{self, Headline, Lead, Measured, Output, Plan, Say, Suite, SuiteError};
 
-use crate::text;
-
-pub use error::StoreLabError;
 pub use names::matches;
-pub use options::{Options, Sabotage, ROWS, ROWS_MIN, VECTORS};
-pub use report::page;
-pub use table::print_table;
+pub use options::Options;
+#[doc(hidden)]
+pub use options::Sabotage;
 
-/// The name of the suite in its evidence.
-pub const SUITE: &str = "store";
+/// The suite.
+#[derive(Debug)]
+pub struct Store;
 
-/// Runs the suite and writes the documents that `options` names. `say` is told what is being done, if
-/// `options.progress`.
-///
-/// ```no_run
-/// use duramen_lab::store::{print_table, run, Options};
-///
-/// let options = Options { ops: "kv.*".to_owned(), rows: 20_000, seconds: 0.2, ..Options::new("out") };
-/// let evidence = run(&options, &|doing| eprintln!("{doing}"))?;
-/// println!("{}", print_table(&evidence));
-/// # Ok::<(), duramen_lab::store::StoreLabError>(())
-/// ```
-///
-/// # Errors
-/// When the options make no sense, the stores cannot be made and filled, or a document cannot be written. An
-/// operation that fails is no error: it is told, and fails a check.
-pub fn run(options: &Options, say: &dyn Fn(&str)) -> Result<Evidence, StoreLabError> {
-    options.validate()?;
-    let quiet = |_: &str| {};
-    let say: &dyn Fn(&str) = if options.progress { say } else { &quiet };
-    let evidence = suite::measure(options, say)?;
-    let (json, html) = (options.json.as_deref(), options.html.as_deref());
-    text::write::<StoreLabError>(&evidence, json, html, || report::page(&evidence))?;
-    Ok(evidence)
+/// The figures that its page shows in large.
+const LEADS: &[Lead] = &[
+    Lead::p50("branch.fork/memory", "to fork a branch"),
+    Lead::p50("kv.put.100B/memory", "for a put in memory"),
+    Lead::p50("kv.put.100B/strict", "for a durable put"),
+    Lead::p50("kv.get.100B/memory", "for a get"),
+    Lead::p50("branch.diff.1000of1M/memory", "to diff 1,000 changes"),
+    Lead::p50("branch.merge.1000of1M/memory", "to merge 1,000 changes"),
+];
+
+impl Suite for Store {
+    fn name(&self) -> &'static str {
+        "store"
+    }
+
+    fn about(&self) -> &'static str {
+        "Every operation of the embedded store at every level of durability"
+    }
+
+    fn targets(&self, evidence: &Evidence) -> Vec<Standing> {
+        targets::standings(evidence)
+    }
+
+    fn diagnose(&self, evidence: &Evidence) -> Vec<Finding> {
+        findings::of_document(evidence)
+    }
+
+    fn headline(&self, evidence: &Evidence) -> Option<Headline> {
+        let fork = evidence.median("branch.fork/memory")?;
+        let put = evidence.median("kv.put.100B/strict")?;
+        let floor = evidence.median("kv.put.100B/strict.fsync_floor_us");
+        let floor = floor.or_else(|| evidence.median("fsync_floor"))?;
+        let rows = evidence.count_set("rows")?;
+        Some(Headline::new(
+            format!("a fork of {rows} pairs in {} us; a durable put in {} us", number(fork), number(put)),
+            format!("{} us, one fdatasync of this disk", number(floor)),
+        ))
+    }
+
+    fn tiles(&self, evidence: &Evidence) -> Vec<Tile> {
+        suite::tiles(evidence, LEADS, &self.targets(evidence))
+    }
+
+    fn table(&self, evidence: &Evidence) -> String {
+        table::print_table(evidence)
+    }
+
+    fn page(&self, evidence: &Evidence) -> Report {
+        report::page(evidence)
+    }
 }
 
-/// Applies the rules to a document of this suite, whatever findings it has itself.
-#[must_use]
-pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
-    findings::of_document(evidence)
+impl Plan for Options {
+    fn suite(&self) -> &'static dyn Suite {
+        &Store
+    }
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn output_mut(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    fn validate(&self) -> Result<(), SuiteError> {
+        self.check()
+    }
+
+    fn measure(&self, say: Say<'_>) -> Result<Measured, SuiteError> {
+        measure::measure(self, say).map(Measured::from)
+    }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/store/mod.rs"]
+mod tests;

@@ -6,18 +6,18 @@ use std::time::Duration;
 use duramen_measure::evidence::Evidence;
 use duramen_store::Durability;
 
-use super::error::StoreLabError;
 use super::names::matches;
 use super::ops::OPERATIONS;
+use duramen_reports::suite::{Output, SuiteError};
 
 /// Rows of the key-value operations, unless the options say otherwise.
-pub const ROWS: u64 = 1_000_000;
+pub(crate) const ROWS: u64 = 1_000_000;
 
 /// Vectors of the larger collection, unless the options say otherwise.
-pub const VECTORS: u64 = 100_000;
+pub(crate) const VECTORS: u64 = 100_000;
 
 /// The fewest rows that the operations make sense with.
-pub const ROWS_MIN: u64 = 2_000;
+pub(crate) const ROWS_MIN: u64 = 2_000;
 
 /// How often each operation is taken up again at each level, in a random order of the levels.
 pub(crate) const ROUNDS: u32 = 3;
@@ -67,14 +67,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// Whether the threads that wait for the disk get real-time priority.
     pub fifo: bool,
-    /// Where the evidence goes.
-    pub json: Option<PathBuf>,
-    /// Where the page goes.
-    pub html: Option<PathBuf>,
-    /// Whether to tell what is being done.
-    pub progress: bool,
-    /// The command with its arguments, for the evidence.
-    pub command: Vec<String>,
+    /// What becomes of the evidence.
+    pub output: Output,
     #[doc(hidden)]
     pub sabotage: Sabotage,
 }
@@ -91,10 +85,7 @@ impl Options {
             seconds: 1.0,
             dir: dir.into(),
             fifo: false,
-            json: None,
-            html: None,
-            progress: false,
-            command: Vec::new(),
+            output: Output::default(),
             sabotage: Sabotage::None,
         }
     }
@@ -112,8 +103,8 @@ impl Options {
     }
 
     /// Refuses options that cannot be measured with.
-    pub(crate) fn validate(&self) -> Result<(), StoreLabError> {
-        let refuse = |message: String| Err(StoreLabError::Options(message));
+    pub(crate) fn check(&self) -> Result<(), SuiteError> {
+        let refuse = |message: String| Err(SuiteError::Options(message));
         if self.levels.is_empty() {
             return refuse("--durability names no level; use memory, buffered, strict".to_owned());
         }

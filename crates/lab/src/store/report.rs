@@ -1,40 +1,34 @@
 //! The outcome as a page.
 
+use duramen_base::words::number;
 use duramen_measure::evidence::Evidence;
 use duramen_measure::histogram::LatencyHistogram;
-use duramen_measure::report::{Chart, Report};
+use duramen_reports::page::{Chart, Report};
+use duramen_reports::suite;
 use duramen_store::Durability;
 
-use super::bars::{compare, number, Outcome, Row};
 use super::matrix::Matrix;
-use super::table::{bars, costs, latencies, BAR_HEADERS};
+use super::table::{costs, latencies};
+use super::targets::standings;
+use super::Store;
 
 /// The operations whose distributions are drawn at each level.
 const DRAWN: [&str; 6] =
     ["kv.put.100B", "kv.get.100B", "state.set", "event.append", "json.set_path", "branch.fork"];
 
 /// The page of a run.
-#[must_use]
-pub fn page(evidence: &Evidence) -> Report {
-    let matrix = Matrix::of(evidence);
+pub(crate) fn page(evidence: &Evidence) -> Report {
+    let matrix = Matrix::from_evidence(evidence);
     let (latency_headers, latency_rows) = latencies(&matrix);
     let (cost_headers, cost_rows) = costs(&matrix);
-    let mut report = Report::new("The embedded store")
-        .evidence(evidence)
-        .note(format!(
-            "Every operation at every level of durability, in slices that alternate between the levels in a random \
-             order. Memory promises nothing, buffered survives a killed process, strict a power cut. One sync of \
-             this disk takes {} us, reading the clock {} us, which every latency includes.",
-            number(matrix.sync_floor_us),
-            number(evidence.measurement("timer").map_or(0.0, |timer| timer.p50))
-        ))
-        .heading("Bars")
-        .table("Measured and bar", BAR_HEADERS, bars(evidence));
-    let missed: Vec<String> =
-        compare(evidence).iter().filter(|row| row.outcome == Outcome::Missed).map(Row::sentence).collect();
-    if !missed.is_empty() {
-        report = report.note(missed.join("\n\n"));
-    }
+    let note = format!(
+        "Every operation at every level of durability, in slices that alternate between the levels in a random order. \
+         Memory promises nothing, buffered survives a killed process, strict a power cut. One sync of this disk takes {} us, \
+         reading the clock {} us, which every latency includes.",
+        number(matrix.sync_floor_us),
+        number(evidence.measurement("timer").map_or(0.0, |timer| timer.p50))
+    );
+    let mut report = suite::page(&Store, "The embedded store", evidence, note, &standings(evidence));
     report = report
         .heading("Operations")
         .table("Latency in us: p50 / p95 / p99", latency_headers, latency_rows)

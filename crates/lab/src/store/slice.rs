@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_store::{Branch, Counters, Durability, Scope, StoreError};
 
 use super::level::Level;
@@ -39,7 +39,7 @@ impl<'s> Slice<'s> {
 
     /// Ends the preparations.
     pub(crate) fn begin(&mut self) -> Result<(), StoreError> {
-        self.level.settle(self.kind)?;
+        self.level.quiesce(self.kind)?;
         self.before = self.level.store().counters();
         self.begun = Some(clock::now());
         Ok(())

@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 use duramen_measure::evidence::Evidence;
 use duramen_store::Durability;
 
-use super::bars::{compare, number, quantity};
 use super::matrix::{Cell, Matrix};
-use crate::text::{outcome, table};
+use super::targets::standings;
+use duramen_base::words::number;
+use duramen_measure::target::quantity;
+use duramen_reports::text::{outcome, table, targets};
 
-/// The matrix of operations and levels with its costs, the bars, the checks and the findings, as text for a terminal.
-#[must_use]
-pub fn print_table(evidence: &Evidence) -> String {
-    let matrix = Matrix::of(evidence);
+/// The matrix of operations and levels with its costs, the targets, the checks and the findings, as text for a terminal.
+pub(crate) fn print_table(evidence: &Evidence) -> String {
+    let matrix = Matrix::from_evidence(evidence);
     let mut text = String::new();
     writeln!(
         text,
@@ -26,22 +27,9 @@ pub fn print_table(evidence: &Evidence) -> String {
     writeln!(text, "Costs: operations per second, syncs and bytes of the log for each operation.\n").ok();
     let (headers, rows) = costs(&matrix);
     writeln!(text, "{}\n", table(&headers, rows)).ok();
-    let bars = bars(evidence);
-    if !bars.is_empty() {
-        writeln!(text, "{}\n", table(&BAR_HEADERS.map(str::to_owned), bars)).ok();
-    }
+    text.push_str(&targets(&standings(evidence)));
     text.push_str(&outcome(evidence));
     text
-}
-
-pub(crate) const BAR_HEADERS: [&str; 4] = ["bar", "measured", "limit", "outcome"];
-
-pub(crate) fn bars(evidence: &Evidence) -> Vec<Vec<String>> {
-    let row = |row: &super::bars::Row| {
-        let measured = row.measured.map_or_else(String::new, |value| quantity(value, row.bar.unit));
-        vec![row.bar.what.to_owned(), measured, row.limit(), row.word().to_owned()]
-    };
-    compare(evidence).iter().map(row).collect()
 }
 
 fn name_of(op: &str, threads: Option<u32>) -> String {

@@ -53,7 +53,7 @@ pub(crate) fn switch(slice: &mut Slice<'_>) -> Result<(), StoreError> {
 
 pub(crate) fn fork(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let (store, main, aside) = (slice.level.store().clone(), slice.level.main(), slice.level.aside());
-    let key = Key::of(slice.level.sizes.rows / 2);
+    let key = Key::from_number(slice.level.sizes.rows / 2);
     let there = main.kv().get(key.as_str())?;
     let mut wrong = 0_u64;
     slice.begin()?;
@@ -93,7 +93,7 @@ fn changed_fork(slice: &mut Slice<'_>) -> Result<(String, u64), StoreError> {
     let fork = aside.fork(&name)?;
     let rows: BTreeSet<u64> = std::iter::repeat_with(|| rng.u64(0..rows)).take(CHANGED).collect();
     for row in &rows {
-        fork.kv().put(Key::of(*row).as_str(), pool.value(&mut rng, VALUE_BYTES))?;
+        fork.kv().put(Key::from_number(*row).as_str(), pool.value(&mut rng, VALUE_BYTES))?;
     }
     Ok((name, rows.len() as u64))
 }

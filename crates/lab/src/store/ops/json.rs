@@ -50,7 +50,7 @@ fn fill(level: &mut Level) -> Result<(), StoreError> {
     let (mut rng, aside) = (level.rng(), level.aside());
     let many: Vec<Value> = (0..64).map(|_| document(&mut rng)).collect();
     for number in 0..documents(level) {
-        aside.json().set(Key::of(number).as_str(), "$", &many[(number % 64) as usize])?;
+        aside.json().set(Key::from_number(number).as_str(), "$", &many[(number % 64) as usize])?;
     }
     Ok(())
 }
@@ -60,10 +60,10 @@ pub(crate) fn set_root(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let (mut rng, main, count) = (slice.level.rng(), slice.level.main(), documents(slice.level));
     let json = main.json();
     let many: Vec<Value> = (0..64).map(|_| document(&mut rng)).collect();
-    let mut last = (Key::of(0), &Value::Null);
+    let mut last = (Key::from_number(0), &Value::Null);
     slice.begin()?;
     while slice.more() {
-        let (key, document) = (Key::of(rng.u64(0..count)), &many[rng.usize(..64)]);
+        let (key, document) = (Key::from_number(rng.u64(0..count)), &many[rng.usize(..64)]);
         slice.time(|| json.set(key.as_str(), "$", document))?;
         last = (key, document);
     }
@@ -79,10 +79,10 @@ pub(crate) fn set_path(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     fill(slice.level)?;
     let (mut rng, main, count) = (slice.level.rng(), slice.level.main(), documents(slice.level));
     let json = main.json();
-    let mut last = (Key::of(0), Value::Null);
+    let mut last = (Key::from_number(0), Value::Null);
     slice.begin()?;
     while slice.more() {
-        let (key, value) = (Key::of(rng.u64(0..count)), Value::from(rng.u32(10_000..99_999)));
+        let (key, value) = (Key::from_number(rng.u64(0..count)), Value::from(rng.u32(10_000..99_999)));
         slice.time(|| json.set(key.as_str(), PATH, &value))?;
         last = (key, value);
     }
@@ -104,7 +104,7 @@ pub(crate) fn get(slice: &mut Slice<'_>, whole: bool) -> Result<(), StoreError> 
     let mut missing = 0_u64;
     slice.begin()?;
     while slice.more() {
-        let key = Key::of(rng.u64(0..count));
+        let key = Key::from_number(rng.u64(0..count));
         let found = slice.time(|| json.get(key.as_str(), path))?;
         missing += u64::from(found.is_none_or(|found| found.as_str().len() < least));
     }
@@ -120,7 +120,7 @@ pub(crate) fn list(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let mut short = 0_u64;
     slice.begin()?;
     while slice.more() {
-        let key = Key::of(rng.u64(0..count / LISTED) * LISTED);
+        let key = Key::from_number(rng.u64(0..count / LISTED) * LISTED);
         // All keys but for the last two digits.
         let prefix = &key.as_str()[..14];
         let page = slice.time(|| json.list(prefix, None, LISTED as usize))?;

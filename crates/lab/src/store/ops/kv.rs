@@ -62,7 +62,7 @@ fn fill(level: &mut Level, size: Size) -> Result<(), StoreError> {
     let (mut rng, pool, aside) = (level.rng(), level.pool.clone(), level.aside());
     let space = aside.space(size.space())?;
     for row in 0..size.rows(level.sizes.rows) {
-        space.kv().put(Key::of(row).as_str(), pool.value(&mut rng, size.bytes()))?;
+        space.kv().put(Key::from_number(row).as_str(), pool.value(&mut rng, size.bytes()))?;
     }
     Ok(())
 }
@@ -74,10 +74,10 @@ pub(crate) fn put(slice: &mut Slice<'_>, size: Size) -> Result<(), StoreError> {
     let rows = size.rows(slice.level.sizes.rows);
     let space = main.space(size.space())?;
     let kv = space.kv();
-    let mut last = (Key::of(0), None);
+    let mut last = (Key::from_number(0), None);
     slice.begin()?;
     while slice.more() {
-        let (key, value) = (Key::of(rng.u64(0..rows)), pool.value(&mut rng, size.bytes()));
+        let (key, value) = (Key::from_number(rng.u64(0..rows)), pool.value(&mut rng, size.bytes()));
         slice.time(|| kv.put(key.as_str(), value))?;
         last = (key, Some(Value::from(value)));
     }
@@ -99,7 +99,7 @@ pub(crate) fn get(slice: &mut Slice<'_>, size: Size) -> Result<(), StoreError> {
     let mut missing = 0_u64;
     slice.begin()?;
     while slice.more() {
-        let key = Key::of(rng.u64(0..rows) + beyond);
+        let key = Key::from_number(rng.u64(0..rows) + beyond);
         let found = slice.time(|| kv.get(key.as_str()))?;
         missing +=
             u64::from(found.as_ref().and_then(Value::as_bytes).is_none_or(|v| v.len() != size.bytes()));
@@ -118,14 +118,14 @@ pub(crate) fn delete(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let pool = slice.level.pool.clone();
     let mut rng = slice.level.rng();
     for row in 0..count {
-        aside.put(Key::of(first + row).as_str(), pool.value(&mut rng, VALUE_BYTES))?;
+        aside.put(Key::from_number(first + row).as_str(), pool.value(&mut rng, VALUE_BYTES))?;
     }
     let before = kv.count("")?;
     let mut deleted = 0;
     slice.begin()?;
     while slice.more() {
         // In an order that is not that of the keys: a stride that is prime to the count.
-        let key = Key::of(first + (deleted * 7919) % count);
+        let key = Key::from_number(first + (deleted * 7919) % count);
         deleted += u64::from(slice.time(|| kv.delete(key.as_str()))?);
     }
     slice.end();
@@ -142,7 +142,7 @@ pub(crate) fn list_prefix(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let mut short = 0_u64;
     slice.begin()?;
     while slice.more() {
-        let key = Key::of(rng.u64(0..rows / LISTED) * LISTED);
+        let key = Key::from_number(rng.u64(0..rows / LISTED) * LISTED);
         // All keys but for the last two digits.
         let prefix = &key.as_str()[..14];
         let page = slice.time(|| kv.list(prefix, None, LISTED as usize))?;
@@ -159,7 +159,7 @@ pub(crate) fn range100(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let mut short = 0_u64;
     slice.begin()?;
     while slice.more() {
-        let key = Key::of(rng.u64(0..rows - LISTED));
+        let key = Key::from_number(rng.u64(0..rows - LISTED));
         let mut seen = 0_u64;
         slice.time(|| {
             kv.scan(key.as_str().., |key, value| {

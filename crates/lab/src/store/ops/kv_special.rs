@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_measure::histogram::LatencyHistogram;
 use duramen_store::{Branch, Scope, StoreError, Value};
 
@@ -27,7 +27,7 @@ pub(crate) fn put_with_snapshots(slice: &mut Slice<'_>) -> Result<(), StoreError
     let mut number = 0_u64;
     slice.begin()?;
     while slice.more() {
-        let (key, value) = (Key::of(rng.u64(0..rows)), pool.value(&mut rng, VALUE_BYTES));
+        let (key, value) = (Key::from_number(rng.u64(0..rows)), pool.value(&mut rng, VALUE_BYTES));
         slice.time(|| {
             if number.is_multiple_of(SNAPSHOT_EVERY) {
                 held = Some(main.snapshot()?);
@@ -37,7 +37,7 @@ pub(crate) fn put_with_snapshots(slice: &mut Slice<'_>) -> Result<(), StoreError
         number += 1;
     }
     slice.end();
-    let key = Key::of(rng.u64(0..rows));
+    let key = Key::from_number(rng.u64(0..rows));
     if let Some(held) = held {
         let before = held.kv().get(key.as_str())?;
         kv.put(key.as_str(), "another")?;
@@ -69,7 +69,8 @@ pub(crate) fn put_by_threads(slice: &mut Slice<'_>, threads: u64) -> Result<(), 
                 let _ = fifo.then(priority::fifo);
                 let mut met = Met { latencies: LatencyHistogram::fine(), failed: None };
                 while begin.elapsed() < budget && met.failed.is_none() {
-                    let (key, value) = (Key::of(rng.u64(0..rows)), pool.value(&mut rng, VALUE_BYTES));
+                    let (key, value) =
+                        (Key::from_number(rng.u64(0..rows)), pool.value(&mut rng, VALUE_BYTES));
                     let put = clock::now();
                     met.failed = main.kv().put(key.as_str(), value).err();
                     met.latencies.record(put.elapsed());
@@ -101,7 +102,7 @@ pub(crate) fn put_during_checkpoint(slice: &mut Slice<'_>) -> Result<(), StoreEr
     let (store, aside, rows) = (slice.level.store().clone(), slice.level.aside(), slice.level.sizes.rows);
     slice.begin()?;
     for _ in 0..rows / 10 {
-        let key = Key::of(rng.u64(0..rows));
+        let key = Key::from_number(rng.u64(0..rows));
         aside.kv().put(key.as_str(), pool.value(&mut rng, VALUE_BYTES))?;
     }
     let made = store.counters().checkpoints;
@@ -113,7 +114,7 @@ pub(crate) fn put_during_checkpoint(slice: &mut Slice<'_>) -> Result<(), StoreEr
             result
         });
         while !done.load(Ordering::Acquire) {
-            let (key, value) = (Key::of(rng.u64(0..rows)), pool.value(&mut rng, VALUE_BYTES));
+            let (key, value) = (Key::from_number(rng.u64(0..rows)), pool.value(&mut rng, VALUE_BYTES));
             slice.time(|| main.kv().put(key.as_str(), value))?;
         }
         checkpoint.join().expect("a checkpoint does not panic")
@@ -134,8 +135,9 @@ pub(crate) fn bulk_load(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let starts: Vec<u32> = (0..rows).map(|_| rng.u32(..1 << 19)).collect();
     slice.begin()?;
     let before = slice.sample.busy;
-    let pairs =
-        (0..rows).zip(&starts).map(|(row, at)| (LoadedKey(Key::of(row)), pool.at(*at as usize, VALUE_BYTES)));
+    let pairs = (0..rows)
+        .zip(&starts)
+        .map(|(row, at)| (LoadedKey(Key::from_number(row)), pool.at(*at as usize, VALUE_BYTES)));
     let loaded = slice.time(|| branch.bulk_load("default", pairs))?;
     let took = slice.sample.busy - before;
     slice.end();
@@ -155,7 +157,7 @@ pub(crate) fn open(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     slice.sample.busy += took;
     slice.sample.values.push(clock::ms(took));
     // Pages that are read again after opening show that it was not left to the cache.
-    let found = slice.level.main().kv().get(Key::of(0).as_str())?;
+    let found = slice.level.main().kv().get(Key::from_number(0).as_str())?;
     slice.expect(found.is_some(), || "a pair is not there after opening".to_owned());
     Ok(())
 }
@@ -174,7 +176,7 @@ pub(crate) fn get_at_depth(slice: &mut Slice<'_>, depth: usize) -> Result<(), St
     let mut missing = 0_u64;
     slice.begin()?;
     while slice.more() {
-        let key = Key::of(rng.u64(0..rows));
+        let key = Key::from_number(rng.u64(0..rows));
         let found: Option<Value> = slice.time(|| {
             for layer in &above {
                 std::hint::black_box(layer.kv().get(key.as_str())?);
@@ -201,7 +203,7 @@ fn make_depths(level: &mut Level) -> Result<(), StoreError> {
     for depth in 1..=DEPTH {
         branch = branch.fork(&depth_name(depth))?;
         for _ in 0..10 {
-            branch.kv().put(Key::of(rng.u64(0..rows)).as_str(), depth as i64)?;
+            branch.kv().put(Key::from_number(rng.u64(0..rows)).as_str(), depth as i64)?;
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ use super::slice::Slice;
 
 /// What an operation does to the store, which decides what its cost may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// It reads, or changes a handle only: it may neither append to the log nor sync it.
     Read,
     /// It is one commit: at the level strict, one sync.
@@ -25,7 +25,7 @@ pub enum Kind {
 
 /// Operations whose costs should be of the same order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Siblings {
+pub(crate) enum Siblings {
     /// Reads of one thing by its key.
     Reads,
     /// Writes of one thing by its key.
@@ -40,7 +40,7 @@ pub enum Siblings {
 
 /// What the figure of an operation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
+pub(crate) enum Figure {
     /// Its latency, in microseconds.
     Latency,
     /// The 99.9th percentile of the latencies, in microseconds.
@@ -50,7 +50,7 @@ pub enum Figure {
 }
 
 /// An operation that is measured.
-pub struct Operation {
+pub(crate) struct Operation {
     /// Its name, to which the level is added after a slash.
     pub name: &'static str,
     /// What it does to the store.
@@ -111,7 +111,7 @@ const fn threads(name: &'static str, threads: u32, run: Run) -> Operation {
 }
 
 /// All operations, in the order in which they are run and shown.
-pub static OPERATIONS: &[Operation] = &[
+pub(crate) static OPERATIONS: &[Operation] = &[
     write("kv.put.100B", Siblings::Writes, |slice| kv::put(slice, kv::Size::B100)),
     write("kv.put.128B", Siblings::Writes, |slice| kv::put(slice, kv::Size::B128)),
     write("kv.put.1KB", Siblings::Writes, |slice| kv::put(slice, kv::Size::KB1)),
@@ -167,7 +167,7 @@ pub static OPERATIONS: &[Operation] = &[
 
 /// The operation of a measurement's name without its level; `event.append@1000` is found by its beginning.
 #[must_use]
-pub fn operation(name: &str) -> Option<&'static Operation> {
+pub(crate) fn operation(name: &str) -> Option<&'static Operation> {
     let of = |name: &str| OPERATIONS.iter().find(|op| op.name == name);
     of(name).or_else(|| of(name.split_once('@')?.0))
 }

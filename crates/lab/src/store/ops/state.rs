@@ -17,7 +17,7 @@ fn fill(level: &mut Level) -> Result<(), StoreError> {
     }
     let (mut rng, pool, aside) = (level.rng(), level.pool.clone(), level.aside());
     for cell in 0..cells(level) {
-        aside.state().init(Key::of(cell).as_str(), pool.value(&mut rng, VALUE_BYTES))?;
+        aside.state().init(Key::from_number(cell).as_str(), pool.value(&mut rng, VALUE_BYTES))?;
     }
     Ok(())
 }
@@ -26,10 +26,10 @@ pub(crate) fn set(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     fill(slice.level)?;
     let (mut rng, pool, main) = (slice.level.rng(), slice.level.pool.clone(), slice.level.main());
     let (state, cells) = (main.state(), cells(slice.level));
-    let mut last = (Key::of(0), 0);
+    let mut last = (Key::from_number(0), 0);
     slice.begin()?;
     while slice.more() {
-        let (key, value) = (Key::of(rng.u64(0..cells)), pool.value(&mut rng, VALUE_BYTES));
+        let (key, value) = (Key::from_number(rng.u64(0..cells)), pool.value(&mut rng, VALUE_BYTES));
         let version = slice.time(|| state.set(key.as_str(), value))?;
         last = (key, version);
     }
@@ -46,7 +46,7 @@ pub(crate) fn read(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let mut missing = 0_u64;
     slice.begin()?;
     while slice.more() {
-        let key = Key::of(rng.u64(0..cells));
+        let key = Key::from_number(rng.u64(0..cells));
         missing += u64::from(slice.time(|| state.read(key.as_str()))?.is_none());
     }
     slice.end();
@@ -61,13 +61,13 @@ pub(crate) fn cas(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let mut wrong = 0_u64;
     slice.begin()?;
     while slice.more() {
-        let (key, value) = (Key::of(rng.u64(0..cells)), pool.value(&mut rng, VALUE_BYTES));
+        let (key, value) = (Key::from_number(rng.u64(0..cells)), pool.value(&mut rng, VALUE_BYTES));
         let expected = state.read(key.as_str())?.map(|cell| cell.version);
         let version = slice.time(|| state.cas(key.as_str(), expected, value))?;
         wrong += u64::from(expected.is_none_or(|before| version <= before));
     }
     slice.end();
-    let refused = state.cas(Key::of(0).as_str(), Some(u64::MAX), 1);
+    let refused = state.cas(Key::from_number(0).as_str(), Some(u64::MAX), 1);
     slice.expect(refused.is_err(), || "a cell was swapped although it had another version".to_owned());
     slice.expect(wrong == 0, || format!("{wrong} swaps did not give a later version"));
     Ok(())

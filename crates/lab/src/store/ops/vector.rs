@@ -76,7 +76,7 @@ fn fill(level: &mut Level, searched: Searched) -> Result<(), StoreError> {
     let mut made = 0;
     while made < count {
         let upto = count.min(made + BATCH);
-        let row = |row| (Key::of(row).as_str().to_owned(), vector(&mut rng, DIMENSION), None);
+        let row = |row| (Key::from_number(row).as_str().to_owned(), vector(&mut rng, DIMENSION), None);
         let rows: Vec<(String, Vec<f32>, Option<&serde_json::Value>)> = (made..upto).map(row).collect();
         filled.upsert_many(rows)?;
         made = upto;
@@ -85,7 +85,7 @@ fn fill(level: &mut Level, searched: Searched) -> Result<(), StoreError> {
         let fork = aside.fork("searched")?;
         let changed = collection(&fork, name);
         for _ in 0..CHANGED.min(count / 10) {
-            let key = Key::of(rng.u64(0..count));
+            let key = Key::from_number(rng.u64(0..count));
             changed.upsert(key.as_str(), &vector(&mut rng, DIMENSION), None)?;
         }
     }
@@ -98,10 +98,10 @@ pub(crate) fn upsert(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let count = Searched::Small.count(slice.level);
     let small = collection(&main, Searched::Small.collection());
     let vectors: Vec<Vec<f32>> = (0..64).map(|_| vector(&mut rng, DIMENSION)).collect();
-    let mut last = (Key::of(0), 0);
+    let mut last = (Key::from_number(0), 0);
     slice.begin()?;
     while slice.more() {
-        let (key, index) = (Key::of(rng.u64(0..count)), rng.usize(..64));
+        let (key, index) = (Key::from_number(rng.u64(0..count)), rng.usize(..64));
         slice.time(|| small.upsert(key.as_str(), &vectors[index], None))?;
         last = (key, index);
     }
@@ -123,7 +123,7 @@ pub(crate) fn get(slice: &mut Slice<'_>) -> Result<(), StoreError> {
     let mut missing = 0_u64;
     slice.begin()?;
     while slice.more() {
-        let key = Key::of(rng.u64(0..count));
+        let key = Key::from_number(rng.u64(0..count));
         let found = slice.time(|| small.get(key.as_str()))?;
         missing += u64::from(found.is_none_or(|found| found.vector.len() != DIMENSION));
     }
@@ -166,7 +166,7 @@ pub(crate) fn search(slice: &mut Slice<'_>, searched: Searched) -> Result<(), St
 fn recall(rows: &Collection<'_, Branch>, queries: &[Vec<f32>], count: u64) -> Result<f64, StoreError> {
     let mut best: Vec<Vec<(f64, u64)>> = vec![Vec::new(); VERIFIED as usize];
     for row in 0..count {
-        let Some(record) = rows.get(Key::of(row).as_str())? else { continue };
+        let Some(record) = rows.get(Key::from_number(row).as_str())? else { continue };
         for (query, best) in queries.iter().zip(&mut best) {
             best.push((METRIC.score(query, &record.vector), row));
         }
@@ -175,7 +175,7 @@ fn recall(rows: &Collection<'_, Branch>, queries: &[Vec<f32>], count: u64) -> Re
     for (query, best) in queries.iter().zip(&mut best) {
         best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let found = rows.search(query, TOP, &SearchOptions::default())?;
-        let is_best = |key: &str| best[..TOP].iter().any(|(_, row)| Key::of(*row).as_str() == key);
+        let is_best = |key: &str| best[..TOP].iter().any(|(_, row)| Key::from_number(*row).as_str() == key);
         right += found.iter().filter(|found| is_best(&found.key)).count();
     }
     Ok(right as f64 / (VERIFIED as usize * TOP) as f64)

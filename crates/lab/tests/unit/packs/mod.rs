@@ -1,0 +1,4 @@
+//! The suite "packs".
+
+mod targets;
+mod workload;

@@ -1,0 +1,261 @@
+//! A primary and a synchronous standby of our own, in a private folder that goes away with them.
+
+use crate::error::cannot_reach;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use duramen_postgres::connection::Target;
+use duramen_postgres::{
+    volume, Cluster, Installation, Postmaster, ServerUser, Settings, StopMode, SOCKET_PORT,
+};
+
+use duramen_postgres::Scratch;
+
+use super::super::options::Options;
+use super::super::scenario::Node;
+use super::preconditions;
+use super::proxy::Proxy;
+use duramen_reports::suite::SuiteError;
+
+/// The bootstrap superuser.
+const OWNER: &str = "postgres";
+/// What the standby calls itself on the primary.
+pub(super) const STANDBY_NAME: &str = "duramen_standby";
+/// A server is ready, or has stopped, within this.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a run may write to both servers: data, indexes and up to `max_wal_size` of WAL each.
+const SPACE: u64 = 12 << 30;
+/// The same for a quick run.
+const QUICK_SPACE: u64 = 4 << 30;
+
+/// What both servers are set to, beside what a new cluster has. It stands in `postgresql.conf`, where ALTER SYSTEM can
+/// change it. The standby must have as many sessions, slots and senders as the primary.
+const SETTINGS: &[(&str, &str)] = &[
+    // Nobody is to reach the servers but through sockets in the private folder.
+    ("listen_addresses", ""),
+    // Nothing around us is to make commits less durable than they are said to be.
+    ("fsync", "on"),
+    ("full_page_writes", "on"),
+    ("synchronous_commit", "on"),
+    ("synchronous_standby_names", "*"),
+    ("wal_level", "logical"),
+    ("max_wal_senders", "10"),
+    ("max_replication_slots", "10"),
+    ("max_connections", "200"),
+    ("shared_buffers", "256MB"),
+    // The scenarios decide when tables are vacuumed: an autovacuum in between would be a conflict that nobody asked for.
+    ("autovacuum", "off"),
+    // They decide when there are checkpoints, too.
+    ("checkpoint_timeout", "1h"),
+    ("max_wal_size", "4GB"),
+    ("hot_standby", "on"),
+    ("log_recovery_conflict_waits", "on"),
+    // Its timer goes on in standbys and cuts short the pauses in which a startup process waits for snapshots to end.
+    ("log_startup_progress_interval", "0"),
+    // What the primary knows of the standby is no older than this while nothing is written.
+    ("wal_receiver_status_interval", "1s"),
+    // A standby that finds no primary (it is starting too, or the way to it changes) tries again at once, not after 5 s.
+    ("wal_retrieve_retry_interval", "100ms"),
+    ("timezone", "UTC"),
+];
+
+/// One of the two servers.
+struct Server {
+    cluster: Cluster,
+    sockets: PathBuf,
+    postmaster: Mutex<Option<Postmaster>>,
+}
+
+impl Server {
+    fn new(cluster: Cluster, sockets: PathBuf) -> Self {
+        Self { cluster, sockets, postmaster: Mutex::new(None) }
+    }
+
+    /// Starts it, if it does not run, and waits until it takes connections.
+    fn start(&self) -> Result<(), SuiteError> {
+        let mut running = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
+        if !running.as_mut().is_some_and(Postmaster::is_running) {
+            *running = Some(
+                self.cluster.start(&self.sockets, &Settings::new(), PATIENCE).map_err(SuiteError::other)?,
+            );
+        }
+        Ok(())
+    }
+
+    fn stop(&self) -> Result<(), SuiteError> {
+        let mut running = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(postmaster) = running.as_mut() {
+            postmaster.stop(StopMode::Fast, PATIENCE).map_err(|error| SuiteError::Timeout {
+                what: format!("the end of a server of the pair ({error})"),
+                seconds: PATIENCE.as_secs(),
+            })?;
+        }
+        *running = None;
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let running = self.postmaster.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut postmaster) = running.take() {
+            postmaster.kill();
+        }
+    }
+}
+
+/// Both servers. When this is dropped they are ended and deleted; when the process is killed, the guardian of the
+/// folder does it.
+pub(super) struct Own {
+    primary: Server,
+    standby: Server,
+    /// Between them, when round trips are to be added.
+    proxy: Option<Proxy>,
+    // After the servers: whoever is still there when it is dropped is ended by its guardian.
+    _scratch: Scratch,
+}
+
+impl Own {
+    /// Makes and starts both. Blocks.
+    pub(super) fn make(options: &Options) -> Result<Self, SuiteError> {
+        let user = ServerUser::current().map_err(SuiteError::other)?;
+        let installation = Installation::choose(&options.home, options.major).map_err(SuiteError::other)?;
+        if installation.version.major < super::OLDEST {
+            return Err(SuiteError::Preconditions(vec![format!(
+                "PostgreSQL {} is too old: the suite needs {} or newer; choose another one with --major",
+                installation.version,
+                super::OLDEST
+            )]));
+        }
+        let scratch = Scratch::make(&options.dir, "lab-replication", &user).map_err(SuiteError::other)?;
+        has_space(scratch.path(), space(options))?;
+        let sockets = |name| scratch.path().join(name);
+        let cluster = Cluster::new(installation, scratch.path().join("primary"), user);
+        cluster.init(OWNER, true).map_err(SuiteError::other)?;
+        cluster
+            .write_file("pg_hba.conf", "local all all trust\nlocal replication all trust\n")
+            .map_err(SuiteError::other)?;
+        cluster.append_conf(&settings(options).to_conf()).map_err(SuiteError::other)?;
+        let proxy = if options.rtt_ms.iter().any(|rtt| *rtt > 0) {
+            Some(distance(&sockets("x"), &sockets("p"))?)
+        } else {
+            None
+        };
+        let upstream = sockets(if proxy.is_some() { "x" } else { "p" });
+        let standby = cluster.cold_standby(scratch.path().join("standby"), &conninfo(&upstream));
+        let standby = standby.map_err(SuiteError::other)?;
+        let own = Self {
+            primary: Server::new(cluster, sockets("p")),
+            standby: Server::new(standby, sockets("s")),
+            proxy,
+            _scratch: scratch,
+        };
+        thread::scope(|scope| {
+            let primary = scope.spawn(|| own.primary.start());
+            let standby = own.standby.start();
+            match primary.join() {
+                Ok(primary) => primary.and(standby),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })?;
+        Ok(own)
+    }
+
+    /// The major version.
+    pub(super) fn major(&self) -> u32 {
+        self.primary.cluster.installation().version.major
+    }
+
+    /// Where a server listens, in its database `postgres`.
+    pub(super) fn target(&self, node: Node) -> Result<Target, SuiteError> {
+        let address = format!(
+            "host={} port={SOCKET_PORT} user={OWNER} dbname=postgres",
+            quote_value(&self.server(node).sockets.display().to_string())
+        );
+        Target::parse(&address).map_err(cannot_reach(node))
+    }
+
+    /// What lies between the servers.
+    pub(super) fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
+    }
+
+    /// The last lines of a server's log.
+    pub(super) fn log(&self, node: Node) -> String {
+        self.server(node).cluster.log().tail()
+    }
+
+    /// Stops the standby. Blocks.
+    pub(super) fn stop_standby(&self) -> Result<(), SuiteError> {
+        self.standby.stop()
+    }
+
+    /// Starts the standby. Blocks.
+    pub(super) fn start_standby(&self) -> Result<(), SuiteError> {
+        self.standby.start()
+    }
+
+    fn server(&self, node: Node) -> &Server {
+        match node {
+            Node::Primary => &self.primary,
+            Node::Standby => &self.standby,
+        }
+    }
+}
+
+fn settings(options: &Options) -> Settings {
+    let mut settings = Settings::new();
+    for (name, value) in SETTINGS {
+        settings.set(name, value);
+    }
+    for (name, value) in super::wanted(options) {
+        settings.set(name, &value);
+    }
+    settings
+}
+
+/// A proxy with its socket in a folder of its own, to the server whose socket is in the other.
+fn distance(sockets: &Path, upstream: &Path) -> Result<Proxy, SuiteError> {
+    let name = format!(".s.PGSQL.{SOCKET_PORT}");
+    let start = || {
+        fs::create_dir(sockets)?;
+        Proxy::start(&sockets.join(&name), &upstream.join(&name))
+    };
+    start().map_err(|source| SuiteError::File { doing: "put a proxy into", path: sockets.to_owned(), source })
+}
+
+/// How the standby reaches the primary by a socket in a folder.
+fn conninfo(sockets: &Path) -> String {
+    let host = quote_value(&sockets.display().to_string());
+    format!("host={host} port={SOCKET_PORT} user={OWNER} application_name={STANDBY_NAME}")
+}
+
+/// A value of a connection string.
+fn quote_value(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// What a run may write to a file system that both servers are on.
+pub(super) fn space(options: &Options) -> u64 {
+    if options.quick {
+        QUICK_SPACE
+    } else {
+        SPACE
+    }
+}
+
+/// That a run fits into what is free.
+fn has_space(dir: &Path, wanted: u64) -> Result<(), SuiteError> {
+    let free = volume::free_bytes(dir).map_err(|source| SuiteError::File {
+        doing: "ask for the free space of",
+        path: dir.to_owned(),
+        source,
+    })?;
+    if free < wanted {
+        return Err(SuiteError::Preconditions(vec![preconditions::too_little(dir, free, wanted)]));
+    }
+    Ok(())
+}
