@@ -167,6 +167,9 @@ pub enum Event {
     },
 }
 
+/// How many runs an ABBA block has: two of each side.
+pub const RUNS_PER_BLOCK: u32 = 4;
+
 /// One run of the command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -174,9 +177,9 @@ pub struct Sample {
     pub purpose: Purpose,
     /// The name of the scale.
     pub scale: String,
-    /// The quad, from 0.
+    /// The block, from 0.
     pub quad: u32,
-    /// The place within the quad, from 0 to 3.
+    /// The place within the block, from 0 to 3.
     pub place: u32,
     /// Which side was run.
     pub side: Side,
@@ -281,6 +284,6 @@ pub struct Effect {
     pub base: f64,
     /// The mean of the candidate.
     pub candidate: f64,
-    /// How many quads it is from.
+    /// How many blocks it is from.
     pub quads: u32,
 }

@@ -34,7 +34,7 @@ pub const FIGURES_MAX: usize = 1_000;
 const NO_OBJECTS_MAX: usize = 100;
 
 /// How many characters of a value an error shows.
-const SHOWN_CHARS: usize = 40;
+const QUOTED_CHARS: usize = 40;
 
 /// Names that mean something else to those who read our documents as JavaScript objects.
 const DENIED: [&str; 3] = ["__proto__", "constructor", "prototype"];
@@ -151,18 +151,18 @@ pub(crate) fn is_name(name: &str) -> bool {
 #[derive(Default)]
 struct Figures {
     metrics: Metrics,
-    /// As they were printed: also those that are no finite number.
+    /// As they were printed: also those that are not a finite number.
     seen: BTreeMap<String, String>,
 }
 
 impl Figures {
-    /// Takes a figure, as which `text` was printed. What has no fit name is passed over; one that is no finite number is
+    /// Takes a figure, as which `text` was printed. What has no fit name is passed over; one that is not a finite number is
     /// left out.
     fn put(&mut self, name: &str, value: Option<f64>, text: impl fmt::Display) -> Result<(), ReadError> {
         if !is_name(name) {
             return Ok(());
         }
-        let second: String = text.to_string().chars().take(SHOWN_CHARS).collect();
+        let second: String = text.to_string().chars().take(QUOTED_CHARS).collect();
         if let Some(first) = self.seen.get(name).cloned() {
             return Err(ReadError::Duplicate { name: name.to_owned(), first, second });
         }

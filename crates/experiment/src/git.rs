@@ -10,7 +10,6 @@ mod snapshot;
 mod worktree;
 
 pub use error::GitError;
-pub use refs::REFS;
 pub use worktree::Worktree;
 
 use call::{Call, Output};
@@ -39,9 +38,9 @@ impl Repository {
         let dir = dir.canonicalize().map_err(error::io("open", dir))?;
         check_version(&dir)?;
         let ask = |what: &[&str]| Call::new("open the repository", &dir).arg("rev-parse").args(what).any();
-        let bare = ask(&["--is-bare-repository", "--is-inside-work-tree"])?;
-        if bare.code != 0 {
-            let said = bare.said();
+        let answer = ask(&["--is-bare-repository", "--is-inside-work-tree"])?;
+        if answer.code != 0 {
+            let said = answer.said();
             return Err(if said.contains("not a git repository") {
                 GitError::NotARepository { dir }
             } else {
@@ -49,7 +48,7 @@ impl Repository {
             });
         }
         // In the folder `.git` itself there is none either.
-        if bare.line() != "false\ntrue" {
+        if answer.line() != "false\ntrue" {
             return Err(GitError::Bare { dir });
         }
         let path = |what: &str| -> Result<PathBuf, GitError> {

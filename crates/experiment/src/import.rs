@@ -18,14 +18,14 @@ use serde_json::{Map, Value};
 const METRIC: &str = "metric";
 
 /// The longest line, in bytes.
-pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
+const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Why a log could not be imported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// A line is no row of such a log.
-    #[error("{file}:{line}: {what}; nothing was imported: mend or remove the line")]
+    /// A line is not a row of such a log.
+    #[error("{file}:{line}: {what}; nothing was imported: fix or remove the line")]
     Line {
         /// The file, as it was given.
         file: String,
@@ -35,7 +35,7 @@ pub enum ImportError {
         what: String,
     },
     /// There is no result in it.
-    #[error("{file} has no rows of results: it is no log of an autoresearch loop, or an empty one")]
+    #[error("{file} has no rows of results: it is not a log of an autoresearch loop, or an empty one")]
     Empty {
         /// The file, as it was given.
         file: String,
@@ -45,7 +45,7 @@ pub enum ImportError {
 /// The results in a log, as [`Event::Imported`] each, in their order. `file` is what they and errors call it.
 ///
 /// # Errors
-/// When a line is no JSON object, or a result lacks its status or its figure, or there is no result.
+/// When a line is not a JSON object, or a result lacks its status or its figure, or there is no result.
 pub fn autoresearch(text: &str, file: &str) -> Result<Vec<Event>, ImportError> {
     let mut events = Vec::new();
     let mut metric = METRIC.to_owned();
@@ -99,14 +99,14 @@ fn result(row: &Map<String, Value>, metric: &str, run: u64, file: &str) -> Resul
             let named = others.iter().filter(|(name, _)| figures::is_name(name));
             named.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect()
         }
-        Some(_) => return Err("its `metrics` are no object".to_owned()),
+        Some(_) => return Err("its `metrics` are not an object".to_owned()),
     };
     match row.get("metric") {
         // What crashed has none.
         None | Some(Value::Null) => {}
         Some(value) => {
             let value =
-                value.as_f64().ok_or_else(|| format!("its `metric` is {value}, which is no number"))?;
+                value.as_f64().ok_or_else(|| format!("its `metric` is {value}, which is not a number"))?;
             if let Some(other) = metrics.insert(metric.to_owned(), value).filter(|other| *other != value) {
                 return Err(format!(
                     "there are two values of the figure `{metric}`, {value} in `metric` and {other} in `metrics`"

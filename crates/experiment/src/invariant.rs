@@ -37,23 +37,23 @@ enum Comparison {
     AtLeast,
 }
 
-/// Why a text is no condition.
+/// Why a text is not a condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConditionError {
     /// There is no comparison in it.
     #[error(
-        "`{0}` is no condition: write two operands with ==, !=, <, <=, > or >= between them, such as `rows == n`"
+        "`{0}` is not a condition: write two operands with ==, !=, <, <=, > or >= between them, such as `rows == n`"
     )]
     NoComparison(String),
     /// Something stands where a figure, `scale` or a number should.
     #[error(
-        "`{0}` is no operand: give a number, `scale`, or a figure's name, in backquotes if it is not only letters, \
+        "`{0}` is not an operand: give a number, `scale`, or a figure's name, in backquotes if it is not only letters, \
          digits and _.-/%:#"
     )]
     Operand(String),
     /// A number is too great, or `inf` or `nan`.
-    #[error("`{0}` is no finite number; a figure of that name stands in backquotes")]
+    #[error("`{0}` is not a finite number; a figure of that name stands in backquotes")]
     NotFinite(String),
     /// A backquote is not closed.
     #[error("a backquote in `{0}` is not closed")]
@@ -90,12 +90,12 @@ pub enum Broken {
         /// The figure.
         figure: String,
     },
-    /// The figure is infinite, or the scale's value is no number.
-    #[error("`{condition}` cannot be checked: {what} is no finite number")]
+    /// The figure is infinite, or the scale's value is not a number.
+    #[error("`{condition}` cannot be checked: {what} is not a finite number")]
     NoNumber {
         /// The condition.
         condition: String,
-        /// What is no number.
+        /// What is not a number.
         what: String,
     },
 }

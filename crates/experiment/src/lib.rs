@@ -5,7 +5,7 @@
 //!
 //! | module | what it is for |
 //! | --- | --- |
-//! | [`disturbance`] | which quads are taken again, because the machine changed its pace |
+//! | [`disturbance`] | which blocks are retaken, because the machine changed its pace |
 //! | [`event`] | what the log of a series holds |
 //! | [`figures`] | how figures are read from what a command prints, and when they are believed |
 //! | [`git`] | candidates as commits, and worktrees to build them in, with nothing of the user's touched |
@@ -25,6 +25,7 @@ pub mod disturbance;
 pub mod event;
 pub mod figures;
 pub mod git;
+mod glob;
 pub mod import;
 pub mod invariant;
 pub mod log;

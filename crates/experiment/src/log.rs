@@ -7,9 +7,11 @@
 mod line;
 
 use crate::event::Event;
-use duramen_measure::clock;
+use duramen_base::{
+    clock, file,
+    lock::{FileLock, LockError},
+};
 use jiff::Timestamp;
-use rustix::fs::{flock, FlockOperation};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt,
@@ -111,7 +113,7 @@ pub enum LogError {
     },
     /// A line could not be written.
     #[error(
-        "cannot append to the log {}: {source}; what was written before is kept: mend that (is the disk full?) and run \
+        "cannot append to the log {}: {source}; what was written before is kept: fix that (is the disk full?) and run \
          the command again, it goes on from there",
         path.display()
     )]
@@ -122,7 +124,7 @@ pub enum LogError {
         source: io::Error,
     },
     /// An earlier write failed.
-    #[error("the log {} takes no more after a failed write; run the command again once that is mended", path.display())]
+    #[error("the log {} takes no more after a failed write; run the command again once that is fixed", path.display())]
     Ended {
         /// The log.
         path: PathBuf,
@@ -178,20 +180,12 @@ impl fmt::Display for Cut {
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
-    file: File,
+    file: FileLock,
     /// How long the file is as far as it is ours.
     length: u64,
     seq: u64,
     digest: String,
     failed: bool,
-}
-
-impl Drop for Log {
-    fn drop(&mut self) {
-        // Closing the file would not do: a process that is just being started holds a copy of it until it runs its
-        // own program, and the lock with it.
-        let _ = flock(&self.file, FlockOperation::Unlock);
-    }
 }
 
 impl Log {
@@ -207,7 +201,7 @@ impl Log {
                     _ => fail("make", path)(source),
                 }
             })?;
-        lock(&file, path)?;
+        let file = lock(file, path)?;
         file.sync_all().map_err(fail("sync", path))?;
         sync_folder(path)?;
         Ok(Log::new(path, file))
@@ -219,14 +213,14 @@ impl Log {
     /// When there is none, another process has it, a line does not fit, or the system refuses.
     pub fn open(path: &Path) -> Result<(Log, Vec<Entry>, Option<Cut>), LogError> {
         let file = OpenOptions::new().read(true).append(true).open(path).map_err(missing(path))?;
-        lock(&file, path)?;
+        let file = lock(file, path)?;
         let mut log = Log::new(path, file);
-        let found = take(&mut log.file, path)?;
+        let found = take(&log.file, path)?;
         let whole = found.whole;
         let (entries, mut cut) = (found.entries, found.cut);
         if found.lacks_end {
             // The line itself is proven; only its end is missing, as some editors leave it.
-            log.file.write_all(b"\n").map_err(fail("end the last line of", path))?;
+            (&*log.file).write_all(b"\n").map_err(fail("end the last line of", path))?;
             log.file.sync_data().map_err(fail("sync", path))?;
             cut = None;
         } else if cut.is_some() {
@@ -239,7 +233,7 @@ impl Log {
         Ok((log, entries, cut))
     }
 
-    fn new(path: &Path, file: File) -> Log {
+    fn new(path: &Path, file: FileLock) -> Log {
         Log { path: path.to_owned(), file, length: 0, seq: 0, digest: NO_DIGEST.to_owned(), failed: false }
     }
 
@@ -268,7 +262,7 @@ impl Log {
             return Err(self.unwritable(&entry.event, why));
         }
         self.unchanged()?;
-        if let Err(source) = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data()) {
+        if let Err(source) = (&*self.file).write_all(line.as_bytes()).and_then(|()| self.file.sync_data()) {
             self.failed = true;
             // A part of the line may be there. If it cannot be taken back either, the next one to open cuts it off.
             let _ = self.file.set_len(self.length);
@@ -321,8 +315,8 @@ impl Log {
 /// # Errors
 /// When there is none, a line does not fit, or the system refuses.
 pub fn read(path: &Path) -> Result<Vec<Entry>, LogError> {
-    let mut file = File::open(path).map_err(missing(path))?;
-    Ok(take(&mut file, path)?.entries)
+    let file = File::open(path).map_err(missing(path))?;
+    Ok(take(&file, path)?.entries)
 }
 
 /// What a file holds.
@@ -336,7 +330,7 @@ struct Found {
     cut: Option<Cut>,
 }
 
-fn take(file: &mut File, path: &Path) -> Result<Found, LogError> {
+fn take(file: &File, path: &Path) -> Result<Found, LogError> {
     let mut bytes = Vec::new();
     file.take(FILE_LIMIT + 1).read_to_end(&mut bytes).map_err(fail("read", path))?;
     if bytes.len() as u64 > FILE_LIMIT {
@@ -386,20 +380,16 @@ impl Found {
     }
 }
 
-fn lock(file: &File, path: &Path) -> Result<(), LogError> {
-    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
-        rustix::io::Errno::WOULDBLOCK => LogError::Busy { path: path.to_owned() },
-        errno => fail("lock", path)(errno.into()),
+fn lock(file: File, path: &Path) -> Result<FileLock, LogError> {
+    FileLock::exclusive(file).map_err(|error| match error {
+        LockError::Held => LogError::Busy { path: path.to_owned() },
+        LockError::Io(doing, error) => fail(doing, path)(error),
     })
 }
 
 /// Without this a new name may be lost although the file was kept (fsync(2), notes).
 fn sync_folder(path: &Path) -> Result<(), LogError> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(fail("sync the folder of", path))
+    file::sync_folder_of(path).map_err(fail("sync the folder of", path))
 }
 
 fn fail(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError {

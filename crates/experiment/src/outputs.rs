@@ -4,9 +4,9 @@
 //! mode and times are what they were is taken for unchanged, any other is read. Its times can be set back; the time of
 //! its last change of any kind (ctime) cannot, short of setting the clock.
 
-use crate::scope::{self, Use};
+use crate::glob::{self, Use};
 use blake3::Hasher;
-use duramen_measure::clock;
+use duramen_base::clock;
 use globset::{GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    fn of(meta: &Metadata) -> Self {
+    fn new(meta: &Metadata) -> Self {
         let ns = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         Self {
             mode: meta.mode(),
@@ -84,7 +84,7 @@ impl Scratch {
     pub(crate) fn new(globs: &[String], figures: Option<&str>) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
         for glob in globs {
-            for one in scope::compile(glob, Use::Forbid)? {
+            for one in glob::compile(glob, Use::Forbid)? {
                 set.add(one);
             }
         }
@@ -126,7 +126,7 @@ impl Look {
                     continue;
                 }
                 let name = name(&path);
-                look.files.insert(name.clone(), Stat::of(&meta));
+                look.files.insert(name.clone(), Stat::new(&meta));
                 if path.as_os_str() != name.as_str() {
                     look.odd.insert(name, path);
                 }
@@ -155,7 +155,7 @@ impl Outputs {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub(crate) fn of(
+    pub(crate) fn capture(
         tree: &Path,
         before: &Look,
         after: &Look,
@@ -210,7 +210,7 @@ impl Outputs {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub(crate) fn again(&self, tree: &Path, now: &Look) -> io::Result<Self> {
+    pub(crate) fn recapture(&self, tree: &Path, now: &Look) -> io::Result<Self> {
         let mut outputs = BTreeMap::new();
         for name in self.0.keys() {
             if let Some(stat) = now.files.get(name) {

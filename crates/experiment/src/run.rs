@@ -8,7 +8,7 @@ pub(crate) use guardian::Guardian;
 pub use guardian::MARK;
 pub(crate) use pump::{Pump, Stop};
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use machine::{Pinned, Ticks};
 use nix::sys::resource::{getrusage, UsageWho};
 use nix::sys::time::TimeVal;
@@ -178,7 +178,7 @@ fn attempt(job: &Job, cancelled: &dyn Fn() -> bool, ran: &mut Ran) -> io::Result
     let mut child = command.spawn()?;
     ran.pinned = pinned.cpus.clone();
     drop(pinned);
-    let mut pump = match Pump::of(&mut child, job.input.clone(), job.output_limit) {
+    let mut pump = match Pump::start(&mut child, job.input.clone(), job.output_limit) {
         Ok(pump) => pump,
         Err(error) => {
             guardian.end(&child);

@@ -1,16 +1,13 @@
 //! Which files a try may change.
 //!
-//! Globs are relative to the repository's root, with `/` between folders. `*`, `?` and `[a-z]` stay within a
-//! folder, `**` goes through folders, `{a,b}` is either. What puts a folder off limits does so with all that
-//! is in it. What allows a folder does so too if the last part of the glob has no wildcard: `src` allows
-//! everything below, and `src/*` only the files of `src` itself.
+//! How globs are written is in `glob.rs`. What puts a folder off limits does so with all that is in it. What
+//! allows a folder does so too if the last part of the glob has no wildcard: `src` allows everything below,
+//! and `src/*` only the files of `src` itself.
 
+use crate::glob::{self, Use};
 use crate::spec::{Spec, SpecError, FILE};
-use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{GlobSet, GlobSetBuilder};
 use std::fmt;
-
-/// The longest glob, in bytes.
-pub const GLOB_BYTES_MAX: usize = 1_000;
 
 /// The names of a series' own files where its folder is the root of the repository: beside the spec, all that
 /// begin with this.
@@ -58,7 +55,7 @@ pub enum Why {
     OffLimits(String),
     /// No glob of the spec allows it.
     NotAllowed,
-    /// It is no path within a repository.
+    /// It is not a path within a repository.
     NoPath,
 }
 
@@ -69,7 +66,7 @@ impl fmt::Display for Why {
             Self::Figures => f.write_str("figures are read from it, so no try may bring it along"),
             Self::OffLimits(glob) => write!(f, "it is off limits by `{glob}` of `scope.off_limits`"),
             Self::NotAllowed => f.write_str("no glob of `scope.allow` matches it"),
-            Self::NoPath => f.write_str("it is no path within the repository"),
+            Self::NoPath => f.write_str("it is not a path within the repository"),
         }
     }
 }
@@ -146,7 +143,8 @@ fn set(globs: &[String], what_for: Use) -> Result<(GlobSet, Vec<String>), SpecEr
     let mut builder = GlobSetBuilder::new();
     let mut origin = Vec::new();
     for glob in globs {
-        let compiled = compile(glob, what_for).map_err(|why| SpecError::Glob { glob: glob.clone(), why })?;
+        let compiled =
+            glob::compile(glob, what_for).map_err(|why| SpecError::Glob { glob: glob.clone(), why })?;
         for one in compiled {
             builder.add(one);
             origin.push(glob.clone());
@@ -155,46 +153,4 @@ fn set(globs: &[String], what_for: Use) -> Result<(GlobSet, Vec<String>), SpecEr
     let all = || globs.join("`, `");
     let set = builder.build().map_err(|error| SpecError::Glob { glob: all(), why: error.to_string() })?;
     Ok((set, origin))
-}
-
-/// What a glob is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// It says what may be changed.
-    Allow,
-    /// It says what may not.
-    Forbid,
-}
-
-/// The globs that one glob of a spec stands for.
-pub(crate) fn compile(glob: &str, what_for: Use) -> Result<Vec<Glob>, String> {
-    if glob.len() > GLOB_BYTES_MAX {
-        return Err(format!("it is longer than {GLOB_BYTES_MAX} bytes"));
-    }
-    if glob.starts_with('!') {
-        return Err("there is no `!`: `off_limits` is what is taken from `allow`".to_owned());
-    }
-    let path = glob.trim_end_matches('/');
-    if path.is_empty() {
-        return Err("it is empty; `**` is every file".to_owned());
-    }
-    if path.starts_with('/') || path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err("write it relative to the root of the repository, without `.` and `..`".to_owned());
-    }
-    let build = |pattern: &str| {
-        GlobBuilder::new(pattern)
-            .literal_separator(true)
-            .backslash_escape(true)
-            .build()
-            .map_err(|error| error.kind().to_string())
-    };
-    let last = path.rsplit('/').next().unwrap_or(path);
-    let below = format!("{path}/**");
-    if glob.ends_with('/') {
-        Ok(vec![build(&below)?])
-    } else if what_for == Use::Allow && last.contains(['*', '?', '[']) {
-        Ok(vec![build(path)?])
-    } else {
-        Ok(vec![build(path)?, build(&below)?])
-    }
 }

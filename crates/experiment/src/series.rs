@@ -25,7 +25,6 @@ pub use carry::Resumed;
 pub use error::SeriesError;
 pub use note::NewIdea;
 pub use outcome::{Ablated, Baseline, Branch, Ended, Replayed, Stopped};
-pub use propose::{TRY_VARIABLE, WORKTREE_VARIABLE};
 
 use crate::{
     event::Event,
@@ -142,7 +141,7 @@ impl<'a> Series<'a> {
             Err(_) => return Err(SeriesError::Elsewhere { folder, top }),
         };
         let (log, entries, cut) = Log::open(&folder.join(log::FILE_NAME))?;
-        let state = State::of(&entries);
+        let state = State::from_entries(&entries);
         if let Some(cut) = &cut {
             (options.progress)(&cut.to_string());
         }
@@ -235,7 +234,7 @@ impl<'a> Series<'a> {
     }
 
     /// Puts the ref of the head where the log says that the head is; a kill may have come between.
-    fn mend_head(&self, current: &Current) -> Result<(), SeriesError> {
+    fn restore_head(&self, current: &Current) -> Result<(), SeriesError> {
         let name = Self::reference(&current.spec.name, "head");
         if self.repository.resolve(&name).ok().as_deref() != Some(current.head.as_str()) {
             self.repository.set_ref(&name, &current.head)?;

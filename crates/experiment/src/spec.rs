@@ -6,10 +6,7 @@ mod guarded;
 mod read;
 mod template;
 
-pub use check::{
-    BUDGET_HOURS_MAX, BUDGET_TRIES_MAX, COMMAND_BYTES_MAX, ENTRIES_MAX, NAME_CHARS_MAX, PERCENT_MAX,
-    QUADS_MAX, QUADS_MIN, TIMEOUT_S_MAX, WARMUPS_MAX,
-};
+pub(crate) use check::NAME_CHARS_MAX;
 pub use error::SpecError;
 pub use guarded::OFF_LIMITS;
 pub use read::BYTES_MAX;
@@ -100,10 +97,10 @@ pub struct Measure {
     /// to. Runs may add files anywhere; what was there after the build may change only here.
     #[serde(default)]
     pub scratch: Vec<String>,
-    /// Quads of ABBA a try and scale.
+    /// Blocks of ABBA a try and scale.
     #[serde(default = "Measure::quads")]
     pub quads: u32,
-    /// Runs of each side before the first quad that are thrown away.
+    /// Runs of each side before the first block that are thrown away.
     #[serde(default = "Measure::warmups")]
     pub warmups: u32,
     /// Pin the command to one CPU, where the machine has several.

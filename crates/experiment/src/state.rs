@@ -254,7 +254,7 @@ pub struct Stop {
 
 impl State {
     /// The state after these entries.
-    pub fn of(entries: &[Entry]) -> State {
+    pub fn from_entries(entries: &[Entry]) -> State {
         let mut state = State::default();
         for entry in entries {
             state.apply(entry);
@@ -444,7 +444,7 @@ impl Segment {
                 let is_kept = judgement.verdict == Verdict::Keep;
                 ended.judgement = Some(judgement);
                 ended.ended = Some(at);
-                self.settle(number, is_kept, head);
+                self.apply_verdict(number, is_kept, head);
             }
             Event::Overridden { number, verdict, reason, head } => {
                 let decided = self.find(number)?;
@@ -452,7 +452,7 @@ impl Segment {
                     return Err(format!("try {number} was decided by hand before it ended"));
                 }
                 decided.overrides.push(Override { at, verdict, reason });
-                self.settle(number, verdict == Verdict::Keep, head);
+                self.apply_verdict(number, verdict == Verdict::Keep, head);
             }
             Event::Replayed { start, head, judgement } => {
                 let samples = self.finished(|purpose| matches!(purpose, Purpose::Replay(_)));
@@ -469,7 +469,7 @@ impl Segment {
     }
 
     /// Enters or removes a try of the stack.
-    fn settle(&mut self, number: u32, is_kept: bool, head: String) {
+    fn apply_verdict(&mut self, number: u32, is_kept: bool, head: String) {
         let was_kept = self.keeps.iter().any(|kept| kept.number == number);
         match (was_kept, is_kept) {
             (false, true) => {

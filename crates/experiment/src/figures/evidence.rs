@@ -30,7 +30,7 @@ fn document(value: serde_json::Value, figures: &mut Figures) -> Result<(), ReadE
         return Err(ReadError::Failed { what });
     }
     for one in &evidence.measurements {
-        // No values are no figure: all fields are 0 then.
+        // No values are not a figure: all fields are 0 then.
         if one.count == 0 {
             continue;
         }

@@ -9,7 +9,7 @@ use super::{Figures, ReadError};
 use std::collections::BTreeMap;
 
 /// The values that an error shows.
-const VALUES_SHOWN: usize = 5;
+const VALUES_LISTED: usize = 5;
 
 pub(super) fn read(command: &str, text: &str, figures: &mut Figures) -> Result<(), ReadError> {
     let wanted = count(command);
@@ -47,8 +47,8 @@ pub(super) fn read(command: &str, text: &str, figures: &mut Figures) -> Result<(
         let alias = short[base].len() == 1 && !benchmarks.contains_key(base);
         for (unit, values) in units {
             if values.len() != wanted {
-                let shown: Vec<String> = values.iter().take(VALUES_SHOWN).map(f64::to_string).collect();
-                let (name, values) = (format!("{name}/{unit}"), shown.join(", "));
+                let listed: Vec<String> = values.iter().take(VALUES_LISTED).map(f64::to_string).collect();
+                let (name, values) = (format!("{name}/{unit}"), listed.join(", "));
                 return Err(ReadError::Count { name, found: units[unit].len(), wanted, values });
             }
             let mean = values.iter().sum::<f64>() / values.len() as f64;

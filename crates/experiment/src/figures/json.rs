@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for Values {
         let mut values = Map::new();
         while let Some((key, Strict(value))) = object.next_entry::<String, Strict>()? {
             if let Some(first) = values.get(&key) {
-                let (first, second) = (shown(first), shown(&value));
+                let (first, second) = (excerpt(first), excerpt(&value));
                 let what =
                     format!("there are two values of `{key}`, {first} and {second}: it has one value only");
                 return Err(A::Error::custom(what));
@@ -84,6 +84,6 @@ impl<'de> Visitor<'de> for Values {
 }
 
 /// A value as an error shows it.
-fn shown(value: &Value) -> String {
-    value.to_string().chars().take(super::SHOWN_CHARS).collect()
+fn excerpt(value: &Value) -> String {
+    value.to_string().chars().take(super::QUOTED_CHARS).collect()
 }

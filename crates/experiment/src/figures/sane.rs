@@ -5,7 +5,7 @@ use crate::invariant::{Broken, Condition, ConditionError};
 use crate::spec::Spec;
 
 /// The greatest figure that is believed, and one divided by it the least that a primary one may be. What lies
-/// beyond is no measurement in any unit, and would overflow where figures are added.
+/// beyond is not a measurement in any unit, and would overflow where figures are added.
 pub const FIGURE_MAX: f64 = 1e200;
 
 /// The most names of figures that an error lists.

@@ -3,7 +3,7 @@
 use super::error::io;
 use super::GitError;
 use crate::run::{after, reap, Guardian, Pump, Stop};
-use duramen_measure::clock;
+use duramen_base::clock;
 use rustix::process::{kill_process_group, Pid, Signal};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -176,7 +176,7 @@ impl Call {
             .as_ref()
             .map_or_else(|| Some(Pid::from_child(&child)), |guardian| Pid::from_raw(guardian.group()));
         let signal = |signal| group.map(|group| kill_process_group(group, signal));
-        let mut pump = Pump::of(&mut child, self.input, OUTPUT_MAX).map_err(io("run git in", dir))?;
+        let mut pump = Pump::start(&mut child, self.input, OUTPUT_MAX).map_err(io("run git in", dir))?;
         let never = || false;
         let mut stop = pump.until_exit(after(clock::now(), DEADLINE), &never);
         if stop == Stop::TimedOut {

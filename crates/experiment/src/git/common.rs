@@ -8,7 +8,7 @@ impl Repository {
     ///
     /// # Errors
     /// When there is no such commit, or git fails.
-    pub fn merge_base(&self, one: &str, other: &str) -> Result<Option<String>, GitError> {
+    pub(crate) fn merge_base(&self, one: &str, other: &str) -> Result<Option<String>, GitError> {
         let (one, other) = (self.resolve(one)?, self.resolve(other)?);
         let output =
             self.call("find what two commits have in common").args(["merge-base", &one, &other]).any()?;

@@ -3,7 +3,7 @@
 use super::{GitError, Repository};
 
 /// All names that are ours begin with this.
-pub const REFS: &str = "refs/duramen/";
+const REFS: &str = "refs/duramen/";
 /// As the value that a name has now: none, it must not be there.
 const NONE: &str = "";
 

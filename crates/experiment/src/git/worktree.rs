@@ -2,7 +2,7 @@
 
 use super::error::io;
 use super::{bytes, lossy, Call, GitError, Repository};
-use duramen_measure::{clock, entropy};
+use duramen_base::{clock, entropy};
 use std::fs::{self, Metadata, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -61,7 +61,7 @@ impl Repository {
     /// is there is used again: whatever differs is put right, and what git ignores (the caches of builds) stays, unless
     /// it shall be `fresh`. It is at no branch.
     ///
-    /// It is no linked worktree as `git worktree` makes them: those share branches, stash, settings and more with the
+    /// It is not a linked worktree as `git worktree` makes them: those share branches, stash, settings and more with the
     /// user's. It has a git folder of its own, made anew each time, with copies of the refs, and only borrows the objects.
     /// Whatever a command does with git there stays there.
     ///
@@ -71,7 +71,7 @@ impl Repository {
     /// [`GitError::InsideRepository`], [`GitError::Occupied`], or when git fails.
     pub fn worktree(&self, folder: &Path, commit: &str, fresh: bool) -> Result<Worktree, GitError> {
         let commit = self.resolve(commit)?;
-        self.check_outside(folder)?;
+        self.check_not_inside(folder)?;
         fs::create_dir_all(folder).map_err(io("make", folder))?;
         let place = self.place(folder)?;
         check_free(&place)?;
@@ -133,7 +133,7 @@ impl Repository {
 
     fn place(&self, folder: &Path) -> Result<Place, GitError> {
         let folder = folder.canonicalize().map_err(io("find", folder))?;
-        self.check_outside(&folder)?;
+        self.check_not_inside(&folder)?;
         Ok(self.place_at(folder))
     }
 
@@ -150,7 +150,7 @@ impl Repository {
     }
 
     /// Of a folder that need not be there the nearest one above it that is.
-    fn check_outside(&self, folder: &Path) -> Result<(), GitError> {
+    fn check_not_inside(&self, folder: &Path) -> Result<(), GitError> {
         let absolute = std::path::absolute(folder).map_err(io("find", folder))?;
         let real = absolute.ancestors().find_map(|above| above.canonicalize().ok()).unwrap_or_default();
         if [&self.root, &self.common_dir].into_iter().any(|ours| real.starts_with(ours)) {

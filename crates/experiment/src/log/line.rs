@@ -27,7 +27,7 @@ pub(super) enum Wrong {
 pub(super) fn write(entry: &Entry) -> Result<String, String> {
     let mut text = serde_json::to_string(entry).map_err(|error| error.to_string())?;
     match serde_json::from_str::<Entry>(&text) {
-        Ok(again) if again == *entry => {}
+        Ok(reparsed) if reparsed == *entry => {}
         // JSON has no infinity and no NaN.
         _ => return Err("it holds a figure that is infinite or no number".to_owned()),
     }

@@ -5,7 +5,7 @@ use super::{
     words,
 };
 use crate::state::State;
-use duramen_measure::report::Report;
+use duramen_reports::page::Report;
 use std::fmt::Write as _;
 
 /// The report as Markdown, for a pull request or a repository.
@@ -30,8 +30,8 @@ pub fn markdown(state: &State) -> String {
             Part::Chart(_) => Some(()),
             Part::Verbatim { title, text: verbatim } => {
                 let fence = fence(&verbatim);
-                let shown = words::lines(verbatim.trim_end());
-                write!(text, "\n`{title}`:\n\n{fence}toml\n{shown}\n{fence}\n").ok()
+                let lines = words::lines(verbatim.trim_end());
+                write!(text, "\n`{title}`:\n\n{fence}toml\n{lines}\n{fence}\n").ok()
             }
         };
     }

@@ -6,7 +6,7 @@ use super::{
     words,
 };
 use crate::state::{Segment, State, Try};
-use duramen_measure::report::Chart;
+use duramen_reports::page::Chart;
 
 /// A sample during which more of the machine's time than this was stolen is worth a word.
 const STEAL_WORTH_A_WORD: f64 = 0.05;
@@ -59,7 +59,7 @@ pub(super) fn parts(state: &State) -> (String, Vec<Part>) {
 }
 
 fn summary(segment: &Segment) -> String {
-    let facts = Facts::of(segment);
+    let facts = Facts::new(segment);
     let ended = segment.tries.iter().filter(|known| !known.is_open()).count();
     let mut text = format!(
         "{} of {} kept. {} ({}) ",
@@ -86,7 +86,7 @@ fn summary(segment: &Segment) -> String {
 }
 
 fn segment_parts(segment: &Segment, rows: &[&Row], parts: &mut Vec<Part>) {
-    let facts = Facts::of(segment);
+    let facts = Facts::new(segment);
     let noise = match segment.current_noise() {
         Some(noise) => format!("Differences below {:.1} % are within the noise.", noise.floor * 100.0),
         None => "The noise floor was not found.".to_owned(),
@@ -126,7 +126,7 @@ fn segment_parts(segment: &Segment, rows: &[&Row], parts: &mut Vec<Part>) {
 fn chart(segment: &Segment, facts: &Facts) -> Chart {
     let points: Vec<(f64, Change)> = stack::over_tries(segment)
         .into_iter()
-        .map(|(tries, ratio)| (tries as f64, Change::of_ratio(ratio, facts.direction)))
+        .map(|(tries, ratio)| (tries as f64, Change::from_ratio(ratio, facts.direction)))
         .collect();
     let line = |of: fn(&Change) -> f64| points.iter().map(|(x, change)| (*x, 100.0 + of(change))).collect();
     let mut lines: Vec<(&str, Vec<(f64, f64)>)> = vec![
@@ -150,7 +150,7 @@ fn tries(segment: &Segment, facts: &Facts, rows: &[&Row]) -> Part {
     let after = stack::over_tries(segment);
     let cells = rows.iter().enumerate().map(|(index, row)| {
         let stack = after.get(index + 1).filter(|_| row.verdict.is_some());
-        let stack = stack.map(|(_, ratio)| Change::of_ratio(*ratio, facts.direction));
+        let stack = stack.map(|(_, ratio)| Change::from_ratio(*ratio, facts.direction));
         vec![
             row.number.to_string(),
             verdict(row),

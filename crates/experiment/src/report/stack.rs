@@ -16,7 +16,7 @@ pub(super) struct Ratio {
 impl Ratio {
     const ONE: Ratio = Ratio { estimate: 1.0, low: 1.0, high: 1.0 };
 
-    pub(super) fn of(effect: &Effect) -> Ratio {
+    pub(super) fn new(effect: &Effect) -> Ratio {
         Ratio { estimate: 1.0 + effect.share, low: 1.0 + effect.low, high: 1.0 + effect.high }
     }
 
@@ -25,7 +25,7 @@ impl Ratio {
     fn product<'a>(effects: impl Iterator<Item = &'a Effect>) -> Ratio {
         let mut sum = 0.0;
         let (mut below, mut above) = (0.0, 0.0);
-        for ratio in effects.map(Ratio::of) {
+        for ratio in effects.map(Ratio::new) {
             if ratio.low > 0.0 && ratio.high.is_finite() {
                 sum += ratio.estimate.ln();
                 below += (ratio.estimate / ratio.low).ln().powi(2);

@@ -32,11 +32,11 @@ impl std::fmt::Display for Change {
 }
 
 impl Change {
-    pub(super) fn of(effect: &Effect, direction: Direction) -> Change {
-        Change::of_ratio(Ratio::of(effect), direction)
+    pub(super) fn new(effect: &Effect, direction: Direction) -> Change {
+        Change::from_ratio(Ratio::new(effect), direction)
     }
 
-    pub(super) fn of_ratio(ratio: Ratio, direction: Direction) -> Change {
+    pub(super) fn from_ratio(ratio: Ratio, direction: Direction) -> Change {
         let Ratio { estimate, low, high } = ratio;
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
         match direction {
@@ -185,7 +185,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn of(segment: &Segment) -> Facts {
+    pub(super) fn new(segment: &Segment) -> Facts {
         let Ok(spec) = toml::from_str::<Spec>(&segment.spec) else {
             // The figures are still there, and less is better in all of them.
             let (name, metric) = ("series".to_owned(), "the primary figure".to_owned());
@@ -203,11 +203,11 @@ impl Facts {
     }
 
     pub(super) fn change(&self, effect: &Effect) -> Change {
-        Change::of(effect, self.direction)
+        Change::new(effect, self.direction)
     }
 
     fn other(&self, metric: &str, effect: &Effect) -> Change {
-        Change::of(effect, self.others.get(metric).copied().unwrap_or(Direction::Lower))
+        Change::new(effect, self.others.get(metric).copied().unwrap_or(Direction::Lower))
     }
 }
 
@@ -235,7 +235,7 @@ pub fn overview(state: &State) -> Overview {
         oddities: state.oddities.clone(),
     };
     let Some(segment) = state.current() else { return overview };
-    let facts = Facts::of(segment);
+    let facts = Facts::new(segment);
     overview.segment = segment.number;
     overview.began = Some(segment.at);
     overview.start = segment.start.clone();
@@ -279,7 +279,7 @@ pub(super) fn stack_of(segment: &Segment, facts: &Facts) -> Option<Stack> {
     }
     let ratio = stack::now(segment);
     (!segment.keeps.is_empty()).then(|| Stack {
-        change: Change::of_ratio(ratio, facts.direction),
+        change: Change::from_ratio(ratio, facts.direction),
         is_replayed: false,
         verdict: None,
     })
@@ -288,7 +288,7 @@ pub(super) fn stack_of(segment: &Segment, facts: &Facts) -> Option<Stack> {
 /// All tries of all segments.
 pub fn rows(state: &State) -> Vec<Row> {
     let of_segment = |segment: &Segment| {
-        let facts = Facts::of(segment);
+        let facts = Facts::new(segment);
         segment.tries.iter().map(|known| row(segment, &facts, known)).collect::<Vec<_>>()
     };
     state.segments.iter().flat_map(of_segment).collect()

@@ -42,8 +42,8 @@ pub(super) fn percent(value: f64) -> String {
 
 /// `-10.2 % [-12.0, -8.3]`.
 pub(super) fn change(change: &Change) -> String {
-    let bare = |value: f64| percent(value).trim_end_matches(" %").to_owned();
-    format!("{} [{}, {}]", percent(change.percent), bare(change.low), bare(change.high))
+    let number_only = |value: f64| percent(value).trim_end_matches(" %").to_owned();
+    format!("{} [{}, {}]", percent(change.percent), number_only(change.low), number_only(change.high))
 }
 
 /// The beginning of a commit id.
@@ -59,8 +59,8 @@ pub fn line(text: &str) -> String {
 
 /// The same for several lines.
 pub(super) fn lines(text: &str) -> String {
-    let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
-    text.chars().map(shown).collect()
+    let visible = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
+    text.chars().map(visible).collect()
 }
 
 /// `1 try`, `2 tries`.

@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use duramen_measure::{clock, entropy, process};
+use duramen_base::{clock, entropy};
+use duramen_measure::process;
 
 /// Every process of a command has this in its environment, with a value of its own for each run: what left the group
 /// and its parent is found by it.

@@ -8,7 +8,7 @@ use std::io;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use duramen_measure::clock;
+use duramen_base::clock;
 
 /// How often it is asked whether the wait was cancelled.
 const SLICE: Duration = Duration::from_millis(50);
@@ -40,7 +40,7 @@ pub(crate) struct Pump {
 
 impl Pump {
     /// Takes the pipes of a child that was just started. Of each output `limit` bytes are kept.
-    pub(crate) fn of(child: &mut Child, input: Option<Vec<u8>>, limit: usize) -> io::Result<Self> {
+    pub(crate) fn start(child: &mut Child, input: Option<Vec<u8>>, limit: usize) -> io::Result<Self> {
         let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
         let outputs = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
         let stdin = child.stdin.take().map(OwnedFd::from);

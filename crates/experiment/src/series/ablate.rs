@@ -25,7 +25,7 @@ impl Series<'_> {
         if keeps.is_empty() {
             return Err(SeriesError::NothingKept { segment: current.number, doing: "leave out" });
         }
-        self.mend_head(&current)?;
+        self.restore_head(&current)?;
         let stack: Vec<String> = keeps.iter().map(|kept| kept.commit.clone()).collect();
         let mut all = Vec::new();
         for kept in &keeps {

@@ -11,7 +11,8 @@ use crate::{
     spec::{Scale, Spec},
     verdict,
 };
-use duramen_measure::{entropy, host::Host};
+use duramen_base::entropy;
+use duramen_measure::host::Host;
 use std::collections::BTreeMap;
 
 impl Series<'_> {
@@ -101,11 +102,11 @@ impl Series<'_> {
         for caution in self.repository.cautions(start)? {
             self.say(&caution);
         }
-        let (quads, least) = (spec.measure.quads, verdict::least_quads(spec));
-        if quads < least {
+        let (blocks, least) = (spec.measure.quads, verdict::least_blocks(spec));
+        if blocks < least {
             let tries = spec.budget.tries;
             self.say(&format!(
-                "with {quads} quads nothing can ever be kept: {tries} tries ask for {least} or more; raise \
+                "with {blocks} quads nothing can ever be kept: {tries} tries ask for {least} or more; raise \
                  `measure.quads` or lower `budget.tries`"
             ));
         }
@@ -143,7 +144,7 @@ impl Series<'_> {
         current: &Current,
         resumed: bool,
     ) -> Result<Baseline, SeriesError> {
-        self.mend_head(current)?;
+        self.restore_head(current)?;
         let samples = self.noise(current)?;
         let current = self.current()?;
         let noise = current.noise.ok_or(SeriesError::BaselineUnfinished { segment: current.number })?;

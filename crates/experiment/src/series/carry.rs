@@ -64,8 +64,8 @@ impl Series<'_> {
         }
         let violations = Rules::new(spec, &self.inside)?.violations(&files);
         if !violations.is_empty() {
-            let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
-            return Ok(verdict::unmeasured(spec, Verdict::Invalid, named(&told)));
+            let reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            return Ok(verdict::unmeasured(spec, Verdict::Invalid, named(&reasons)));
         }
         let base = self.built_base(&open.base, spec)?;
         let candidate = match self.place(CANDIDATE, &open.candidate, spec, None)? {
@@ -122,9 +122,9 @@ impl Series<'_> {
             _ => sides.base.join(&violation.file).exists(),
         };
         let violations = Rules::new(spec, &self.inside)?.violations(&new);
-        let told: Vec<String> =
+        let reasons: Vec<String> =
             violations.iter().filter(|wrong| is_wrong(wrong)).map(ToString::to_string).collect();
-        Ok((!told.is_empty()).then(|| format!("changed while it was built or run: {}", named(&told))))
+        Ok((!reasons.is_empty()).then(|| format!("changed while it was built or run: {}", named(&reasons))))
     }
 
     /// Runs the checks that the log lacks. Returns how the first one failed, if one did, or what one changed.
@@ -165,8 +165,8 @@ impl Series<'_> {
             known.push(checked);
         }
         let failed = known.iter().find(|known| !known.passed);
-        let told = |failed: &crate::state::Checked| format!("check {}: {}", failed.check, failed.detail);
-        Ok(failed.map(|failed| (Verdict::ChecksFailed, told(failed))))
+        let reasons = |failed: &crate::state::Checked| format!("check {}: {}", failed.check, failed.detail);
+        Ok(failed.map(|failed| (Verdict::ChecksFailed, reasons(failed))))
     }
 
     /// Writes down how a try ended, and moves the head if it is kept.
@@ -180,7 +180,7 @@ impl Series<'_> {
         let head = if is_kept { open.candidate.clone() } else { current.head.clone() };
         let number = open.number;
         self.append(Event::TryEnded { number, judgement: judgement.clone(), head: head.clone() })?;
-        self.mend_head(&self.current()?)?;
+        self.restore_head(&self.current()?)?;
         self.say(&format!("try {number}: {}", judgement.reason));
         Ok(Ended {
             number,

@@ -7,7 +7,7 @@ impl Series<'_> {
     /// are made, or, if one exists already, none.
     ///
     /// # Errors
-    /// When nothing is kept, a branch exists, the prefix is no name of a branch, or git refuses.
+    /// When nothing is kept, a branch exists, the prefix is not a name of a branch, or git refuses.
     pub fn export(&mut self, prefix: &str) -> Result<Vec<Branch>, SeriesError> {
         let current = self.current()?;
         let segment = self.state.current().ok_or(SeriesError::NoBaseline)?;

@@ -25,7 +25,7 @@ impl Series<'_> {
     /// in all others nothing may have. Tells what did. A build that was changed is removed with its whole folder, so
     /// that nothing of it is ever used again.
     pub(super) fn guard(&self, own: Option<&Path>) -> Result<Option<String>, SeriesError> {
-        let mut told = Vec::new();
+        let mut reasons = Vec::new();
         let mut poisoned = Vec::new();
         for (path, watched) in self.watched.borrow_mut().iter_mut() {
             let is_own = own == Some(path.as_path());
@@ -34,21 +34,21 @@ impl Series<'_> {
                 continue;
             }
             let (name, changed) = (&watched.name, named(&changed));
-            told.push(if is_own {
+            reasons.push(if is_own {
                 format!("{changed} of {name}, which was there when it was built")
             } else {
                 format!("{changed} of {name}, where nothing was run")
             });
             poisoned.push(watched.name.clone());
         }
-        if told.is_empty() {
+        if reasons.is_empty() {
             return Ok(None);
         }
         let names: Vec<&str> = poisoned.iter().map(String::as_str).collect();
         self.clear(&names)?;
         self.say(&format!("{} will be built anew: it was changed", names.join(", ")));
-        let told = told.join("; and ");
-        Ok(Some(format!("it changed {told}; what runs may change is named in `measure.scratch`")))
+        let reasons = reasons.join("; and ");
+        Ok(Some(format!("it changed {reasons}; what runs may change is named in `measure.scratch`")))
     }
 
     /// Whether a build is what its mark says, and what it was when this process last looked.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     disturbance,
-    event::{Event, Metrics, Purpose, Sample, Side},
+    event::{Event, Metrics, Purpose, Sample, Side, RUNS_PER_BLOCK},
     figures::{self, ReadError},
     run::{self, Ended, Job},
     schedule::{self, Run},
@@ -40,7 +40,7 @@ struct Once {
 impl Series<'_> {
     /// Takes the samples that are missing (X10), each into the log as soon as it is there (X2). Ends early
     /// with the first one that decides alone. (One of a noise floor decides nothing and is not written down:
-    /// it is taken again.)
+    /// it is retaken.)
     pub(super) fn take(
         &mut self,
         current: &Current,
@@ -82,8 +82,8 @@ impl Series<'_> {
         let spec = &current.spec;
         let is_again = runs.iter().all(|run| run.quad >= spec.measure.quads);
         if is_again {
-            let quads = runs.len().div_ceil(schedule::PLACES as usize);
-            self.say(&format!("the machine was disturbed: taking {quads} quads again"));
+            let blocks = runs.len().div_ceil(RUNS_PER_BLOCK as usize);
+            self.say(&format!("the machine was disturbed: taking {blocks} quads again"));
         }
         for (done, run) in (1..).zip(runs) {
             self.is_cancelled()?;
@@ -114,11 +114,11 @@ impl Series<'_> {
                 self.say(&format!("{side} at scale {}: {}", bad.scale, bad.why));
                 return Ok(Some(bad));
             }
-            if run.place + 1 == schedule::PLACES {
+            if run.place + 1 == RUNS_PER_BLOCK {
                 let taken = self.taken(purpose);
-                let quad: Vec<&Sample> =
+                let block: Vec<&Sample> =
                     taken.iter().filter(|it| (&it.scale, it.quad) == (&run.scale, run.quad)).collect();
-                if let Some((sentinel, share)) = disturbance::shown(spec, &quad) {
+                if let Some((sentinel, share)) = disturbance::disturbing_sentinel(spec, &block) {
                     let percent = share * 100.0;
                     self.say(&format!("{sentinel} moved by {percent:.0} % between runs of the same commit"));
                 }
@@ -281,7 +281,7 @@ fn needs_figures(spec: &Spec) -> bool {
     !spec.invariants.is_empty() || !others.chain([&spec.primary.metric]).all(is_ours)
 }
 
-/// What a file of figures holds. One that is not there, or is no plain file, holds none, and that is what is
+/// What a file of figures holds. One that is not there, or is not a plain file, holds none, and that is what is
 /// told then.
 ///
 /// # Errors

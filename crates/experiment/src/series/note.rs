@@ -26,7 +26,7 @@ impl Series<'_> {
     /// Writes an idea down, or another version of one, and returns its number.
     ///
     /// # Errors
-    /// When the text is empty or too long, the rank is no number, there is no idea of the number that it
+    /// When the text is empty or too long, the rank is not a number, there is no idea of the number that it
     /// replaces, or the log takes no more.
     pub fn idea(&mut self, new: &NewIdea) -> Result<u32, SeriesError> {
         check("the idea", &new.text, "say what to do")?;

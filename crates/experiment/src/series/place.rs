@@ -6,6 +6,7 @@ use crate::{
     run::{self, Ended, Job, Ran},
     spec::Spec,
 };
+use duramen_base::file;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -98,7 +99,7 @@ impl Series<'_> {
         }
         let after = guard::look(&path, &scratch)?;
         let files = guard::names(&self.repository.files(commit)?);
-        let outputs = Outputs::of(&path, &before, &after, &caches.unwrap_or_default(), &files)
+        let outputs = Outputs::capture(&path, &before, &after, &caches.unwrap_or_default(), &files)
             .map_err(fail("read what was built in", &path))?;
         let built = Built {
             path: path.clone(),
@@ -133,8 +134,8 @@ impl Series<'_> {
         let mark = self.mark(name);
         if let Some(mut built) = read_mark(&mark) {
             let now = guard::look(&built.path, &guard::scratch(spec)?)?;
-            let again = built.outputs.again(&built.path, &now);
-            built.outputs = again.map_err(fail("read what was built in", &built.path))?;
+            let recaptured = built.outputs.recapture(&built.path, &now);
+            built.outputs = recaptured.map_err(fail("read what was built in", &built.path))?;
             write_mark(&mark, &built)?;
         }
         Ok(())
@@ -224,10 +225,8 @@ fn read_mark(path: &Path) -> Option<Built> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Through another name, so that a kill leaves no half of it.
 fn write_mark(path: &Path, built: &Built) -> Result<(), SeriesError> {
     let fail = |error: std::io::Error| fail("write", path)(error);
     let text = serde_json::to_vec(built).map_err(|error| fail(error.into()))?;
-    let other = path.with_extension("new");
-    fs::write(&other, text).and_then(|()| fs::rename(&other, path)).map_err(fail)
+    file::replace(path, &text, 0o644).map_err(fail)
 }

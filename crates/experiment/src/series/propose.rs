@@ -12,15 +12,15 @@ use crate::{
     verdict,
 };
 use answer::Answer;
-use duramen_measure::clock;
+use duramen_base::clock;
 use rules::Rule;
 use std::path::Path;
 
 /// The variable that holds the worktree that the proposer may edit, which is its current folder too.
-pub const WORKTREE_VARIABLE: &str = "DURAMEN_WORKTREE";
+const WORKTREE_VARIABLE: &str = "DURAMEN_WORKTREE";
 
 /// The variable that holds the number of the try.
-pub const TRY_VARIABLE: &str = "DURAMEN_TRY";
+const TRY_VARIABLE: &str = "DURAMEN_TRY";
 
 /// Where proposed changes come from, as the log has it.
 const SOURCE: &str = "proposed";
@@ -31,7 +31,7 @@ const NO_HYPOTHESIS: &str = "(the proposer said none)";
 enum Proposed {
     /// A change, with what is said of it.
     Change(Begun, Claim),
-    /// Something that is no try, and why. It counts as one, or it would go on for ever.
+    /// Something that is not a try, and why. It counts as one, or it would go on for ever.
     Nonsense(Begun, Claim, String),
     /// It has nothing more to propose.
     Nothing(String),
@@ -47,7 +47,7 @@ impl Series<'_> {
     ///
     /// # Errors
     /// When there is no baseline or the spec was changed since, the base itself fails, or git or the log
-    /// refuse. That the caller asked to end is no error: it is how the run ended.
+    /// refuse. That the caller asked to end is not an error: it is how the run ended.
     pub fn propose(&mut self, command: &str, max_tries: Option<u32>) -> Result<Stopped, SeriesError> {
         let begin = clock::now();
         self.ready()?;
@@ -81,7 +81,7 @@ impl Series<'_> {
         }
         self.is_cancelled()?;
         let current = self.noise_if_due()?;
-        self.mend_head(&current)?;
+        self.restore_head(&current)?;
         match self.ask(command, &current)? {
             Proposed::Nothing(words) => Ok(Step::Stop(Rule::proposer(words))),
             Proposed::Change(begun, claim) => {
@@ -111,7 +111,7 @@ impl Series<'_> {
         if let Some(why) = failure(&ran, limit) {
             return Ok(nonsense(current, Claim::default(), format!("the proposer failed: {why}")));
         }
-        let answer = match Answer::of(&ran.stdout) {
+        let answer = match Answer::parse(&ran.stdout) {
             Ok(answer) => answer,
             Err(why) => return Ok(nonsense(current, Claim::default(), why)),
         };

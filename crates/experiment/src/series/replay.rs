@@ -24,7 +24,7 @@ impl Series<'_> {
         if start == head {
             return Err(SeriesError::NothingKept { segment: current.number, doing: "replay" });
         }
-        self.mend_head(&current)?;
+        self.restore_head(&current)?;
         let done = self.state.current().map_or(0, |segment| segment.replays.len());
         let number = u32::try_from(done).unwrap_or(u32::MAX).saturating_add(1);
         let purpose = Purpose::Replay(number);

@@ -4,32 +4,32 @@
 
 use super::read::{Source, Step};
 use super::{Spec, SpecError};
+use crate::glob::{self, Use};
 use crate::invariant::Condition;
-use crate::scope::{self, Use};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 use Step::{Entry, Key};
 
 /// The longest name of a series, scale, check or figure, in characters.
-pub const NAME_CHARS_MAX: usize = 200;
+pub(crate) const NAME_CHARS_MAX: usize = 200;
 /// The longest command, in bytes: what a system takes for one argument, with room for `{scale}`.
-pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
+const COMMAND_BYTES_MAX: usize = 64 * 1024;
 /// The most scales, checks, invariants, secondaries, sentinels or globs of a list.
-pub const ENTRIES_MAX: usize = 100;
-/// The fewest quads: one value has no interval.
-pub const QUADS_MIN: u32 = 2;
-/// The most quads.
-pub const QUADS_MAX: u32 = 1_000;
+const ENTRIES_MAX: usize = 100;
+/// The fewest blocks: one value has no interval.
+const BLOCKS_MIN: u32 = 2;
+/// The most blocks.
+const BLOCKS_MAX: u32 = 1_000;
 /// The most warm-up runs.
-pub const WARMUPS_MAX: u32 = 100;
+const WARMUPS_MAX: u32 = 100;
 /// The longest time that a command may be given, in seconds: a week.
-pub const TIMEOUT_S_MAX: f64 = 604_800.0;
+const TIMEOUT_S_MAX: f64 = 604_800.0;
 /// The greatest percentage.
-pub const PERCENT_MAX: f64 = 1_000.0;
+const PERCENT_MAX: f64 = 1_000.0;
 /// The most tries of a segment.
-pub const BUDGET_TRIES_MAX: u32 = 10_000;
+const BUDGET_TRIES_MAX: u32 = 10_000;
 /// The longest run, in hours: a year.
-pub const BUDGET_HOURS_MAX: f64 = 8_760.0;
+const BUDGET_HOURS_MAX: f64 = 8_760.0;
 
 /// Checks what the types do not say.
 pub(super) fn check(spec: &Spec, source: &Source<'_>) -> Result<(), SpecError> {
@@ -47,7 +47,7 @@ pub(super) fn check(spec: &Spec, source: &Source<'_>) -> Result<(), SpecError> {
     ] {
         check.entries(&[Key(table), Key(key)], globs.len())?;
         for (index, glob) in globs.iter().enumerate() {
-            if let Err(why) = scope::compile(glob, what_for) {
+            if let Err(why) = glob::compile(glob, what_for) {
                 let message = format!("the glob `{glob}` is wrong: {why}");
                 return Err(source.wrong(&[Key(table), Key(key), Entry(index)], &message));
             }
@@ -88,7 +88,7 @@ fn measure(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
             return Err(check.wrong(&at("file"), message));
         }
     }
-    check.count(&at("quads"), measure.quads, QUADS_MIN, QUADS_MAX)?;
+    check.count(&at("quads"), measure.quads, BLOCKS_MIN, BLOCKS_MAX)?;
     check.count(&at("warmups"), measure.warmups, 0, WARMUPS_MAX)?;
     check.seconds(&at("timeout_s"), measure.timeout_s)?;
     check.seconds(&at("build_timeout_s"), measure.build_timeout_s)
@@ -273,7 +273,7 @@ impl Checker<'_> {
     fn percent(&self, at: &[Step<'_>], value: f64) -> Result<(), SpecError> {
         // Not a number is in no range.
         self.expect((0.0..=PERCENT_MAX).contains(&value), at, || {
-            format!("{value} is no percentage between 0 and {PERCENT_MAX}")
+            format!("{value} is not a percentage between 0 and {PERCENT_MAX}")
         })
     }
 
@@ -283,7 +283,7 @@ impl Checker<'_> {
 
     fn time(&self, at: &[Step<'_>], unit: &str, value: f64, most: f64) -> Result<(), SpecError> {
         self.expect(value > 0.0 && value <= most, at, || {
-            format!("{value} is no limit: give more than 0 and at most {most} {unit}")
+            format!("{value} is not a limit: give more than 0 and at most {most} {unit}")
         })
     }
 }

@@ -1,7 +1,7 @@
 //! What a try may not change unless its spec says otherwise: what measures, what checks, and what decides how it is built.
 
 use super::Spec;
-use crate::scope::GLOB_BYTES_MAX;
+use crate::glob::GLOB_BYTES_MAX;
 
 /// What is off limits where a spec does not say: globs, and what each is for.
 pub const OFF_LIMITS: [(&str, &str); 12] = [
@@ -50,7 +50,7 @@ pub(super) fn scripts(spec: &Spec) -> Vec<String> {
     found
 }
 
-/// The most files that commands name. More are no scripts.
+/// The most files that commands name. More are not scripts.
 const SCRIPTS_MAX: usize = 50;
 
 /// What the next word of a command is.

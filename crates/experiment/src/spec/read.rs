@@ -22,7 +22,7 @@ impl Spec {
         let limit = BYTES_MAX as u64 + 1;
         fs::File::open(path).map_err(io)?.take(limit).read_to_end(&mut bytes).map_err(io)?;
         if bytes.len() > BYTES_MAX {
-            let advice = format!("it is larger than {BYTES_MAX} bytes, which is no spec");
+            let advice = format!("it is larger than {BYTES_MAX} bytes, which is not a spec");
             return Err(io(io::Error::new(io::ErrorKind::FileTooLarge, advice)));
         }
         match String::from_utf8(bytes) {
@@ -30,7 +30,7 @@ impl Spec {
             Err(wrong) => {
                 let good = wrong.utf8_error().valid_up_to();
                 let before = String::from_utf8_lossy(&wrong.as_bytes()[..good]).into_owned();
-                let message = "this byte is no UTF-8: save the file as UTF-8";
+                let message = "this byte is not UTF-8: save the file as UTF-8";
                 Err(Source { text: &before, file: path, tree: None }.wrong_at(good, message))
             }
         }
@@ -39,7 +39,7 @@ impl Spec {
     /// Parses and checks the text of a spec. `file` is what errors call it.
     ///
     /// # Errors
-    /// When the text is no TOML, has unknown, missing or mistyped fields, or says what cannot be. Each error
+    /// When the text is not TOML, has unknown, missing or mistyped fields, or says what cannot be. Each error
     /// names its line and column.
     pub fn parse(text: &str, file: &Path) -> Result<Self, SpecError> {
         let mut source = Source { text, file, tree: None };

@@ -1,6 +1,6 @@
-//! The effect on a figure, from its quads.
+//! The effect on a figure, from its blocks.
 
-use super::quads::{self, mean, Quad};
+use super::blocks::{self, mean, Block};
 use super::CONFIDENCE;
 use crate::event::{Effect, Sample};
 use crate::spec::{Direction, Scale, Spec};
@@ -8,7 +8,7 @@ use duramen_measure::statistics::Estimate;
 use std::collections::BTreeMap;
 
 /// In how many orders two runs of each of two sides can come. Runs that are alike all through come in any of
-/// them with the same probability, so no number of quads can be more telling than all of their orders are
+/// them with the same probability, so no number of blocks can be more telling than all of their orders are
 /// many.
 const ORDERS: f64 = 6.0;
 
@@ -35,13 +35,13 @@ pub(super) struct Effects {
     pub(super) held_out: Vec<Compared>,
     /// Secondaries and sentinels over all deciding scales and, if there are several scales, at each.
     guards: Vec<Compared>,
-    /// The number of quads that are whole at every scale that was to be run.
+    /// The number of blocks that are whole at every scale that was to be run.
     pub(super) whole: u32,
 }
 
 impl Effects {
     /// `scales` are all that were to be run.
-    pub(super) fn of(spec: &Spec, samples: &[Sample], scales: &[Scale]) -> Self {
+    pub(super) fn estimate(spec: &Spec, samples: &[Sample], scales: &[Scale]) -> Self {
         let all = names(scales);
         let (held_out, deciding): (Vec<Scale>, Vec<Scale>) =
             scales.iter().cloned().partition(|it| it.held_out);
@@ -61,13 +61,13 @@ impl Effects {
             let single = if all.len() > 1 { at_each(metric, direction, &all) } else { Vec::new() };
             pooled.into_iter().chain(single)
         });
-        let quads: Vec<_> = all.iter().map(|name| quads::whole(samples, metric, name)).collect();
+        let blocks: Vec<_> = all.iter().map(|name| blocks::whole(samples, metric, name)).collect();
         Self {
             primary: compare(samples, metric, direction, &deciding),
             scales: at_each(metric, direction, &deciding),
             held_out: at_each(metric, direction, &held_out),
             guards: guards.collect(),
-            whole: in_all(&quads).len() as u32,
+            whole: in_all(&blocks).len() as u32,
         }
     }
 
@@ -91,7 +91,7 @@ pub(super) fn names(scales: &[Scale]) -> Vec<&str> {
     scales.iter().map(|scale| scale.name.as_str()).collect()
 }
 
-/// The effect on a figure over those of `scales` that have it. `None` with fewer than two quads that are
+/// The effect on a figure over those of `scales` that have it. `None` with fewer than two blocks that are
 /// whole at all of these.
 pub(super) fn compare(
     samples: &[Sample],
@@ -103,17 +103,17 @@ pub(super) fn compare(
         let mut of_scale = samples.iter().filter(|sample| sample.scale == ***scale);
         of_scale.any(|sample| sample.metrics.contains_key(metric))
     };
-    let tables: Vec<BTreeMap<u32, Quad>> =
-        scales.iter().filter(has).map(|scale| quads::whole(samples, metric, scale)).collect();
+    let tables: Vec<BTreeMap<u32, Block>> =
+        scales.iter().filter(has).map(|scale| blocks::whole(samples, metric, scale)).collect();
     let numbers = in_all(&tables);
-    let tables: Vec<Vec<Quad>> = tables
+    let tables: Vec<Vec<Block>> = tables
         .iter()
         .map(|table| numbers.iter().filter_map(|number| table.get(number).copied()).collect())
         .collect();
     let is_ratio =
-        tables.iter().flatten().flat_map(|quad| quad.base.iter().chain(&quad.candidate)).all(|v| *v > 0.0);
+        tables.iter().flatten().flat_map(|block| block.base.iter().chain(&block.candidate)).all(|v| *v > 0.0);
     let by_scale: Vec<Vec<f64>> =
-        tables.iter().map(|quads| if is_ratio { ratios(quads) } else { differences(quads) }).collect();
+        tables.iter().map(|blocks| if is_ratio { ratios(blocks) } else { differences(blocks) }).collect();
     let sign = match direction {
         Direction::Lower => 1.0,
         Direction::Higher => -1.0,
@@ -128,40 +128,45 @@ pub(super) fn compare(
         share.clamp(-f64::MAX, f64::MAX)
     };
     let count = numbers.len() as u32;
-    let side = |of: fn(&Quad) -> f64| {
-        mean(&tables.iter().map(|quads| mean(&quads.iter().map(of).collect::<Vec<_>>())).collect::<Vec<_>>())
+    let side = |figure: fn(&Block) -> f64| {
+        mean(
+            &tables
+                .iter()
+                .map(|blocks| mean(&blocks.iter().map(figure).collect::<Vec<_>>()))
+                .collect::<Vec<_>>(),
+        )
     };
     let effect = Effect {
         share: share(interval.estimate),
         low: share(interval.low),
         high: share(interval.high),
         p_value: estimate.p_value().max(least_p_value(count)),
-        base: side(|quad| mean(&quad.base)),
-        candidate: side(|quad| mean(&quad.candidate)),
+        base: side(|block| mean(&block.base)),
+        candidate: side(|block| mean(&block.candidate)),
         quads: count,
     };
     Some(Compared { metric: metric.to_owned(), scale: None, direction, effect, is_ratio })
 }
 
-/// The least p-value that so many quads can have.
-pub(super) fn least_p_value(quads: u32) -> f64 {
-    (2.0 / ORDERS.powf(f64::from(quads))).min(1.0)
+/// The least p-value that so many blocks can have.
+pub(super) fn least_p_value(blocks: u32) -> f64 {
+    (2.0 / ORDERS.powf(f64::from(blocks))).min(1.0)
 }
 
-fn in_all(tables: &[BTreeMap<u32, Quad>]) -> Vec<u32> {
+fn in_all(tables: &[BTreeMap<u32, Block>]) -> Vec<u32> {
     let Some((first, rest)) = tables.split_first() else { return Vec::new() };
     first.keys().copied().filter(|number| rest.iter().all(|table| table.contains_key(number))).collect()
 }
 
-fn ratios(quads: &[Quad]) -> Vec<f64> {
-    quads.iter().map(|quad| mean(&quad.candidate).ln() - mean(&quad.base).ln()).collect()
+fn ratios(blocks: &[Block]) -> Vec<f64> {
+    blocks.iter().map(|block| mean(&block.candidate).ln() - mean(&block.base).ln()).collect()
 }
 
 /// As shares of the base's mean, or where that is zero, of the candidate's.
-fn differences(quads: &[Quad]) -> Vec<f64> {
-    let mean_of = |of: fn(&Quad) -> f64| mean(&quads.iter().map(of).collect::<Vec<_>>()).abs();
-    let (base, candidate) = (mean_of(|quad| mean(&quad.base)), mean_of(|quad| mean(&quad.candidate)));
+fn differences(blocks: &[Block]) -> Vec<f64> {
+    let mean_of = |figure: fn(&Block) -> f64| mean(&blocks.iter().map(figure).collect::<Vec<_>>()).abs();
+    let (base, candidate) = (mean_of(|block| mean(&block.base)), mean_of(|block| mean(&block.candidate)));
     let unit = if base > 0.0 { base } else { candidate };
     let unit = if unit > 0.0 { unit } else { 1.0 };
-    quads.iter().map(|quad| (mean(&quad.candidate) - mean(&quad.base)) / unit).collect()
+    blocks.iter().map(|block| (mean(&block.candidate) - mean(&block.base)) / unit).collect()
 }

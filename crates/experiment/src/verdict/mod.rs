@@ -3,11 +3,11 @@
 //! Nothing is drawn by chance here, so that judging again from the log gives the same to the last bit.
 //!
 //! Every function takes the samples of **one** purpose, in the order of the log, and looks at those of scales
-//! that it knows. What a sample adds up to is in `quads.rs`; the order of the rules is that of
+//! that it knows. What a sample adds up to is in `blocks.rs`; the order of the rules is that of
 //! `docs/design/experiments.md`.
 
+mod blocks;
 mod effects;
-mod quads;
 mod words;
 
 use crate::disturbance;
@@ -18,13 +18,13 @@ use effects::{Compared, Effects};
 use std::collections::BTreeMap;
 
 /// The probability with which a whole segment may keep something although nothing helps.
-pub const ERROR_RATE: f64 = 0.05;
+pub(crate) const ERROR_RATE: f64 = 0.05;
 
 /// The confidence of the intervals, and of what is "beyond doubt".
-pub const CONFIDENCE: f64 = 0.95;
+const CONFIDENCE: f64 = 0.95;
 
-/// With so many quads, every budget of tries that a spec may have can be met.
-const QUADS_ENOUGH: u32 = 20;
+/// With so many blocks, every budget of tries that a spec may have can be met.
+const BLOCKS_ENOUGH: u32 = 20;
 
 /// A gain of more than this is measured anew in fresh folders: half the time.
 const TOO_GOOD: f64 = -0.5;
@@ -47,17 +47,17 @@ pub fn alpha(spec: &Spec) -> f64 {
     ERROR_RATE / f64::from(spec.budget.tries.max(1))
 }
 
-/// The fewest quads with which a try can ever be kept, however alike its figures: see the tries of the budget.
+/// The fewest blocks with which a try can ever be kept, however alike its figures: see the tries of the budget.
 #[must_use]
-pub fn least_quads(spec: &Spec) -> u32 {
-    let is_enough = |quads: &u32| effects::least_p_value(*quads) <= alpha(spec);
-    (1..QUADS_ENOUGH).find(is_enough).unwrap_or(QUADS_ENOUGH)
+pub fn least_blocks(spec: &Spec) -> u32 {
+    let is_enough = |blocks: &u32| effects::least_p_value(*blocks) <= alpha(spec);
+    (1..BLOCKS_ENOUGH).find(is_enough).unwrap_or(BLOCKS_ENOUGH)
 }
 
 /// The noise floor, from an A/A run: the greatest effect that its interval of 95 % holds.
 ///
 /// # Errors
-/// A judgement that says why there is none: the command fails, prints no figure, or there are too few quads.
+/// A judgement that says why there is none: the command fails, prints no figure, or there are too few blocks.
 pub fn noise(spec: &Spec, samples: &[Sample]) -> Result<Noise, Box<Judgement>> {
     let found =
         weigh(spec, samples, &Rule { alpha: alpha(spec), floor: 0.0, held_out: false, guards: false });
@@ -88,7 +88,7 @@ pub fn needs_clean_rerun(first: &Judgement) -> bool {
 
 /// What is to become of a try that was to be kept, from new samples at all scales, held-out ones included.
 ///
-/// The effects are those of the new samples: the first were chosen for being good. A `first` that is no keep
+/// The effects are those of the new samples: the first were chosen for being good. A `first` that is not a keep
 /// is returned as it is.
 #[must_use]
 pub fn confirm(spec: &Spec, first: &Judgement, samples: &[Sample]) -> Judgement {
@@ -134,7 +134,7 @@ pub fn ablation(spec: &Spec, samples: &[Sample]) -> (Judgement, &'static str) {
 
 /// The verdict on what was not measured: out of scope, does not build, a check fails.
 #[must_use]
-pub fn unmeasured(spec: &Spec, verdict: Verdict, reason: impl Into<String>) -> Judgement {
+pub(crate) fn unmeasured(spec: &Spec, verdict: Verdict, reason: impl Into<String>) -> Judgement {
     Judgement {
         verdict,
         reason: reason.into(),
@@ -146,7 +146,7 @@ pub fn unmeasured(spec: &Spec, verdict: Verdict, reason: impl Into<String>) -> J
     }
 }
 
-/// The effect on any figure over all deciding scales that have it. `None` with fewer than two whole quads.
+/// The effect on any figure over all deciding scales that have it. `None` with fewer than two whole blocks.
 #[must_use]
 pub fn effect(spec: &Spec, metric: &str, direction: Direction, samples: &[Sample]) -> Option<Effect> {
     let deciding: Vec<Scale> = spec.deciding().collect();
@@ -183,7 +183,7 @@ fn weigh(spec: &Spec, samples: &[Sample], rule: &Rule) -> Judgement {
         judgement
     };
     // What failed or is impossible counts in every take.
-    let found = Effects::of(spec, &disturbance::counted(spec, samples), &scales);
+    let found = Effects::estimate(spec, &disturbance::counted(spec, samples), &scales);
     judgement.effect = found.primary.as_ref().map(|compared| compared.effect);
     judgement.scales = found.at_scales().collect();
     judgement.others = found.others();

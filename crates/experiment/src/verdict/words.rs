@@ -30,7 +30,12 @@ fn change(compared: &Compared) -> String {
     }
     let (word, sign) = if centre < 0.0 { ("less", -1.0) } else { ("more", 1.0) };
     let (low, high) = ((sign * one).min(sign * other), (sign * one).max(sign * other));
-    format!("{} {word} {metric}{at} ({} to {})", percent(sign * centre), bare_percent(low), percent(high))
+    format!(
+        "{} {word} {metric}{at} ({} to {})",
+        percent(sign * centre),
+        unsuffixed_percent(low),
+        percent(high)
+    )
 }
 
 pub(super) fn too_few(whole: u32, wanted: u32) -> String {
@@ -58,10 +63,10 @@ pub(super) fn held_out(compared: &Compared) -> String {
 
 /// `2.4 %`; with more digits for small ones, fewer for large ones.
 pub(super) fn percent(share: f64) -> String {
-    format!("{} %", bare_percent(share))
+    format!("{} %", unsuffixed_percent(share))
 }
 
-fn bare_percent(share: f64) -> String {
+fn unsuffixed_percent(share: f64) -> String {
     let value = share * 100.0;
     match value.abs() {
         0.0 => "0".to_owned(),

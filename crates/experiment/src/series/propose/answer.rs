@@ -11,7 +11,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) fn of(output: &str) -> Result<Answer, String> {
+    pub(super) fn parse(output: &str) -> Result<Answer, String> {
         let object = output
             .lines()
             .rev()
@@ -50,7 +50,7 @@ impl Answer {
             None | Some(Value::Null) => None,
             Some(idea) => {
                 let number = idea.as_u64().and_then(|number| u32::try_from(number).ok());
-                Some(number.ok_or("the proposer's `idea` is no number of an idea")?)
+                Some(number.ok_or("the proposer's `idea` is not a number of an idea")?)
             }
         };
         Ok(())
@@ -64,7 +64,7 @@ impl Answer {
                 Err(format!("the proposer's `{name}` is longer than {TEXT_LIMIT} bytes"))
             }
             Some(Value::String(text)) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
-            Some(_) => Err(format!("the proposer's `{name}` is no text")),
+            Some(_) => Err(format!("the proposer's `{name}` is not text")),
         }
     }
 }

@@ -40,14 +40,14 @@ pub(super) fn write(state: &State, current: &Current, tree: &Path, number: u32, 
         "head": current.head,
         "noise_floor": current.noise.as_ref().map(|noise| noise.floor),
         "spec": spec,
-        "history": tries.iter().map(|known| told(known, &current.spec)).collect::<Vec<_>>(),
+        "history": tries.iter().map(|known| history_entry(known, &current.spec)).collect::<Vec<_>>(),
         "ideas": state.open_ideas().iter().map(idea).collect::<Vec<_>>(),
         "closed_axes": state.closed_axes().map(closed).collect::<Vec<_>>(),
     });
     document.to_string().into_bytes()
 }
 
-fn told(known: &Try, spec: &Spec) -> Value {
+fn history_entry(known: &Try, spec: &Spec) -> Value {
     let computed = known.judgement.as_ref();
     let is_held_out = |name: &str| spec.held_out().any(|scale| scale.name == name);
     let scales = computed.map(|judgement| {

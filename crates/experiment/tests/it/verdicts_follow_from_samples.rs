@@ -1,8 +1,7 @@
 //! The order of the rules, and the samples at their edges.
 
-mod bench;
-
-use bench::{also, exact, higher, measure, measure_at, spec, times, FIGURE};
+use crate::bench;
+use crate::bench::{also, exact, higher, measure, measure_at, spec, times, FIGURE};
 use duramen_experiment::event::{Judgement, Purpose, Sample, Side, Verdict};
 use duramen_experiment::spec::{Direction, Spec};
 use duramen_experiment::verdict::{self, ablation, confirm, judge, needs_clean_rerun, replay, Noise};
@@ -102,17 +101,17 @@ fn counts_without_any_spread_are_decided() {
 }
 
 #[test]
-fn a_few_quads_cannot_be_sure_however_alike_their_figures() {
+fn a_few_blocks_cannot_be_sure_however_alike_their_figures() {
     // Two runs of each side come in six orders: 2 / 6^4 is more than 0.05 / 40, 2 / 6^5 is less.
-    for (quads, verdict) in [(2, Verdict::Inconclusive), (4, Verdict::Inconclusive), (5, Verdict::Keep)] {
-        let spec = spec(quads, 40, 1, "");
+    for (blocks, verdict) in [(2, Verdict::Inconclusive), (4, Verdict::Inconclusive), (5, Verdict::Keep)] {
+        let spec = spec(blocks, 40, 1, "");
         let judgement = judge(&spec, &QUIET, &measure(&spec, 1, TRY, &mut exact(1.0, 0.5)));
         assert_eq!(judgement.verdict, verdict, "{judgement:?}");
-        let says_so = judgement.reason.contains(&format!("{quads} quads can never be that sure"));
+        let says_so = judgement.reason.contains(&format!("{blocks} quads can never be that sure"));
         assert_eq!(says_so, verdict == Verdict::Inconclusive, "{}", judgement.reason);
     }
     for (tries, least) in [(1, 3), (40, 5), (10_000, 8)] {
-        assert_eq!(verdict::least_quads(&spec(2, tries, 1, "")), least, "{tries} tries");
+        assert_eq!(verdict::least_blocks(&spec(2, tries, 1, "")), least, "{tries} tries");
     }
     let mut one = spec(2, 40, 1, "");
     one.measure.quads = 1;
@@ -124,16 +123,16 @@ fn a_few_quads_cannot_be_sure_however_alike_their_figures() {
 #[test]
 fn a_candidate_that_fails_has_crashed_and_one_whose_base_fails_was_not_measured() {
     let spec = spec(8, 40, 2, "");
-    let with = |side: Side, quad: u32| {
+    let with = |side: Side, block: u32| {
         let mut samples = measure(&spec, 1, TRY, &mut times(0.5));
-        let broken = samples.iter_mut().find(|sample| sample.side == side && sample.quad == quad).unwrap();
+        let broken = samples.iter_mut().find(|sample| sample.side == side && sample.quad == block).unwrap();
         broken.failure = Some("it ended with status 3".to_owned());
         broken.metrics.clear();
         judge(&spec, &QUIET, &samples)
     };
     expect(&with(Side::Candidate, 7), Verdict::Crash, "it ended with status 3");
     expect(&with(Side::Base, 7), Verdict::Invalid, "the base fails");
-    // Where it was seen first is drawn, and is no part of the reason.
+    // Where it was seen first is drawn, and is not part of the reason.
     assert_eq!(with(Side::Candidate, 0).reason, with(Side::Candidate, 5).reason);
     // A crash ends a try at once: what is not there yet does not hide it.
     let mut first = measure(&spec, 1, TRY, &mut times(1.0)).swap_remove(0);
@@ -317,7 +316,7 @@ fn a_secondary_may_be_zero() {
     assert_eq!((some.others["errors"].share, some.others["errors"].candidate), (1.0, 3.0));
     expect(&judged(3.0, &|_| 0.0), Verdict::Keep, "less read_s");
     assert_eq!(judged(3.0, &|_| 0.0).others["errors"].share, -1.0);
-    // One error in one of eight quads may have happened to either side.
+    // One error in one of eight blocks may have happened to either side.
     expect(&judged(0.0, &|s| f64::from(u32::from(s.quad == 0))), Verdict::Keep, "less read_s");
     // One zero among many does not make a ratio of the others impossible.
     let mixed = judged(4.0, &|s| if s.quad == 0 { 0.0 } else { 8.0 });

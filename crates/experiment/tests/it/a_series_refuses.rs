@@ -1,13 +1,12 @@
 //! What a series cannot work with is told, with what to do about it, before anything is written down.
 
-mod project;
-
+use crate::project;
+use crate::project::{claim, Project, SPEC};
 use duramen_experiment::event::Verdict;
 use duramen_experiment::git::GitError;
 use duramen_experiment::log::LogError;
 use duramen_experiment::series::{Change, Claim, First, Options, Series, SeriesError};
 use duramen_experiment::spec::Direction;
-use project::{claim, Project, SPEC};
 
 /// A baseline that must not come about, nor leave a line in the log.
 fn refused(project: &Project, parts: &[&str]) -> SeriesError {

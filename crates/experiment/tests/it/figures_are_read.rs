@@ -42,7 +42,7 @@ fn what_only_looks_like_a_metric_line_is_passed_over() {
 
 #[test]
 fn criterion_gives_estimates_in_seconds() {
-    let metrics = figures(Reader::Criterion, include_str!("fixtures/criterion-first-run.txt"));
+    let metrics = figures(Reader::Criterion, include_str!("../fixtures/criterion-first-run.txt"));
     let wanted = [
         "a name of more than twenty-three characters",
         "rows/1000",
@@ -66,13 +66,13 @@ fn criterion_gives_estimates_in_seconds() {
 
 #[test]
 fn what_criterion_compares_with_is_no_figure() {
-    let compared = figures(Reader::Criterion, include_str!("fixtures/criterion-compared.txt"));
+    let compared = figures(Reader::Criterion, include_str!("../fixtures/criterion-compared.txt"));
     assert_eq!(compared.len(), 10);
     assert_near(compared["rows/1000"], 991.50e-9);
     assert_near(compared["rows/1000/thrpt"], 1.0086e9);
     assert_near(compared["a name of more than twenty-three characters"], 1.4525e-6);
     // The same with the lines of progress between them.
-    let progress = figures(Reader::Criterion, include_str!("fixtures/criterion-with-progress.txt"));
+    let progress = figures(Reader::Criterion, include_str!("../fixtures/criterion-with-progress.txt"));
     assert_eq!(names(&progress), names(&compared));
     assert_near(progress["a name of more than twenty-three characters"], 1.5320e-6);
 }
@@ -91,7 +91,7 @@ fn criterion_units_are_known_or_left_out() {
 
 #[test]
 fn go_gives_every_unit_with_and_without_procs() {
-    let text = include_str!("fixtures/go-benchmem-count.txt");
+    let text = include_str!("../fixtures/go-benchmem-count.txt");
     // Two runs of each (`-count 2`) are averaged.
     let metrics = read(Reader::Go, "go test -bench . -benchmem -count 2", text).expect("figures");
     assert_eq!(metrics["BenchmarkAppend/rows=100-2/ns/op"], (8553.0 + 10704.0) / 2.0);
@@ -106,7 +106,7 @@ fn go_gives_every_unit_with_and_without_procs() {
 #[test]
 fn a_short_name_never_stands_for_two_benchmarks() {
     // `-cpu 1,2`: the short name is that of the run with one CPU.
-    let cpus = figures(Reader::Go, include_str!("fixtures/go-cpu.txt"));
+    let cpus = figures(Reader::Go, include_str!("../fixtures/go-cpu.txt"));
     assert_eq!(cpus["BenchmarkNothing/ns/op"], 9.588);
     assert_eq!(cpus["BenchmarkNothing-2/ns/op"], 7.457);
     // With one CPU there is no suffix, and what looks like one is a part of the name.
@@ -123,14 +123,14 @@ fn go_says_that_it_failed() {
         Err(ReadError::Failed { what }) => what,
         other => panic!("{other:?}\n{text}"),
     };
-    assert_eq!(failed(include_str!("fixtures/go-failed.txt")), "--- FAIL: BenchmarkBroken");
+    assert_eq!(failed(include_str!("../fixtures/go-failed.txt")), "--- FAIL: BenchmarkBroken");
     let good = "BenchmarkA-2 \t10\t5 ns/op\n";
     assert_eq!(failed(&format!("{good}panic: index out of range\n")), "panic: index out of range");
     assert_eq!(failed(&format!("{good}FAIL\texample.org/rows\t0.1s\n")), "FAIL\texample.org/rows\t0.1s");
-    // Words of a log are no failure.
+    // Words of a log are not a failure.
     assert_eq!(figures(Reader::Go, &format!("FAILOVER in 3 s\nno panic: all is well\n{good}")).len(), 2);
     assert!(matches!(
-        read(Reader::Go, COMMAND, include_str!("fixtures/go-none.txt")),
+        read(Reader::Go, COMMAND, include_str!("../fixtures/go-none.txt")),
         Err(ReadError::Nothing { reader: Reader::Go, .. })
     ));
 }
@@ -145,28 +145,28 @@ fn one_benchmark_in_two_packages_is_refused() {
 
 #[test]
 fn hyperfine_gives_seconds_by_command() {
-    let one = figures(Reader::Hyperfine, include_str!("fixtures/hyperfine-one.json"));
+    let one = figures(Reader::Hyperfine, include_str!("../fixtures/hyperfine-one.json"));
     assert_eq!(one["sleep 0.01/mean"], 0.0223332798);
     assert_eq!((one["mean"], one["median"], one["min"]), (0.0223332798, 0.016625804, 0.013452804));
-    let two = figures(Reader::Hyperfine, include_str!("fixtures/hyperfine-two.json"));
+    let two = figures(Reader::Hyperfine, include_str!("../fixtures/hyperfine-two.json"));
     assert_eq!((two["fast/median"], two["slow/max"]), (0.01927778124, 0.09101666574));
     assert!(!two.contains_key("mean"), "of which of the two?");
-    let params = figures(Reader::Hyperfine, include_str!("fixtures/hyperfine-params.json"));
+    let params = figures(Reader::Hyperfine, include_str!("../fixtures/hyperfine-params.json"));
     assert_eq!(params["sleep 0.002/user"], 0.0006862600000000001);
 }
 
 #[test]
 fn hyperfine_may_print_around_its_document() {
-    let document = include_str!("fixtures/hyperfine-one.json");
+    let document = include_str!("../fixtures/hyperfine-one.json");
     let text = format!("{{\"level\":\"info\"}}\n{{ not JSON\n  {document}\nBenchmark 1: sleep\n{{}}");
     assert_eq!(figures(Reader::Hyperfine, &text), figures(Reader::Hyperfine, document));
 }
 
 #[test]
 fn hyperfine_ignores_no_failure() {
-    let failed = read(Reader::Hyperfine, COMMAND, include_str!("fixtures/hyperfine-failing.json"));
+    let failed = read(Reader::Hyperfine, COMMAND, include_str!("../fixtures/hyperfine-failing.json"));
     assert!(matches!(&failed, Err(ReadError::Failed { what }) if what.contains("status 3")), "{failed:?}");
-    let one = include_str!("fixtures/hyperfine-one.json");
+    let one = include_str!("../fixtures/hyperfine-one.json");
     let killed = one.replacen("        0,", "        null,", 1);
     let failed = read(Reader::Hyperfine, COMMAND, &killed);
     assert!(matches!(&failed, Err(ReadError::Failed { what }) if what.contains("signal")), "{failed:?}");
@@ -243,7 +243,7 @@ fn what_is_no_output_of_a_tool_is_refused() {
         }
     }
     assert!(matches!(read(Reader::Hyperfine, COMMAND, "{\"results\":[]}"), Err(ReadError::Nothing { .. })));
-    let cut = include_str!("fixtures/hyperfine-two.json");
+    let cut = include_str!("../fixtures/hyperfine-two.json");
     assert!(matches!(
         read(Reader::Hyperfine, COMMAND, &cut[..cut.len() / 2]),
         Err(ReadError::Malformed { .. })

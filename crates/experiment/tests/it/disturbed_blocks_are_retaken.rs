@@ -1,25 +1,24 @@
-//! X12: a quad in which the machine changed its pace does not count, if another take of it was calm.
+//! X12: a block in which the machine changed its pace does not count, if another take of it was calm.
 
-mod bench;
-
-use bench::{normal, sample, spec, FIGURE};
-use duramen_experiment::disturbance::{counted, shown, slot, TAKES_MAX};
+use crate::bench::{normal, sample, spec, FIGURE};
+use duramen_base::entropy;
+use duramen_experiment::disturbance::{counted, disturbing_sentinel, slot, TAKES_MAX};
+use duramen_experiment::event::RUNS_PER_BLOCK;
 use duramen_experiment::event::{Metrics, Purpose, Sample, Side, Verdict};
-use duramen_experiment::schedule::{plan, remaining, Run, PLACES};
+use duramen_experiment::schedule::{plan, remaining, Run};
 use duramen_experiment::spec::{Scale, Spec};
 use duramen_experiment::verdict::{self, Noise};
-use duramen_measure::entropy;
 
 const TRY: Purpose = Purpose::Try(1);
 const SENTINEL: &str = "sentinel_s";
 
-fn watched(quads: u32, scales: u32) -> Spec {
+fn watched(blocks: u32, scales: u32) -> Spec {
     let more =
         format!("[[sentinel]]\nmetric = \"{SENTINEL}\"\ndirection = \"lower\"\ntolerance_percent = 10.0\n");
-    spec(quads, 40, scales, &more)
+    spec(blocks, 40, scales, &more)
 }
 
-fn of(run: &Run, figure: f64, sentinel: f64) -> Sample {
+fn sample_with(run: &Run, figure: f64, sentinel: f64) -> Sample {
     let metrics = [(FIGURE.to_owned(), figure), (SENTINEL.to_owned(), sentinel)];
     sample(TRY, run, Metrics::from(metrics))
 }
@@ -36,13 +35,13 @@ fn measure(spec: &Spec, seed: u64, mut machine: impl FnMut(&Run) -> (f64, f64)) 
         }
         for run in &missing {
             let (figure, sentinel) = machine(run);
-            samples.push(of(run, figure, sentinel));
+            samples.push(sample_with(run, figure, sentinel));
         }
     }
 }
 
 #[test]
-fn a_calm_machine_takes_each_quad_once() {
+fn a_calm_machine_takes_each_block_once() {
     let spec = watched(4, 2);
     // Within the tolerance from run to run.
     let mut turn = 0;
@@ -55,16 +54,16 @@ fn a_calm_machine_takes_each_quad_once() {
 }
 
 #[test]
-fn a_disturbed_quad_is_taken_again_and_the_calm_take_counts() {
+fn a_disturbed_block_is_retaken_and_the_calm_take_counts() {
     let spec = watched(4, 2);
-    // In the second quad of one scale, the second half of each of the first two takes is slow.
+    // In the second block of one scale, the second half of each of the first two takes is slow.
     let is_slow =
         |run: &Run| run.scale == "s1" && slot(&spec, run.quad) == 1 && run.quad < 8 && run.place >= 2;
     let samples = measure(&spec, 3, |run| if is_slow(run) { (2.0, 2.0) } else { (1.0, 1.0) });
     let again: Vec<u32> = samples[32..].iter().map(|sample| sample.quad).collect();
     assert_eq!(again, [5, 5, 5, 5, 9, 9, 9, 9], "behind all others, under numbers of their own");
     assert!(samples[32..].iter().all(|sample| sample.scale == "s1"));
-    let starts = |quad| samples.iter().find(|it| it.scale == "s1" && it.quad == quad).map(|it| it.side);
+    let starts = |block| samples.iter().find(|it| it.scale == "s1" && it.quad == block).map(|it| it.side);
     assert_eq!(starts(9), starts(1), "each take has the order that was drawn");
     let counted = counted(&spec, &samples);
     assert_eq!(counted.len(), 32);
@@ -79,10 +78,12 @@ fn what_never_gets_calm_ends_and_its_last_take_counts() {
         turn += 1.0;
         (turn, turn * turn)
     });
-    assert_eq!(samples.len() as u32, 2 * PLACES * TAKES_MAX);
+    assert_eq!(samples.len() as u32, 2 * RUNS_PER_BLOCK * TAKES_MAX);
     let counted = counted(&spec, &samples);
     assert_eq!(counted.len(), 8);
-    assert!(counted.iter().all(|sample| sample.metrics[FIGURE] > f64::from(2 * PLACES * (TAKES_MAX - 1))));
+    assert!(counted
+        .iter()
+        .all(|sample| sample.metrics[FIGURE] > f64::from(2 * RUNS_PER_BLOCK * (TAKES_MAX - 1))));
 }
 
 #[test]
@@ -92,7 +93,7 @@ fn whatever_was_killed_goes_on_with_the_take_that_was_begun() {
     let plan = plan(&spec, 9, TRY, &scales);
     let whole =
         measure(&spec, 9, |run| if run.quad == 1 && run.place == 3 { (1.0, 9.0) } else { (1.0, 1.0) });
-    assert_eq!(whole.len() as u32, 3 * 2 * PLACES + 2 * PLACES);
+    assert_eq!(whole.len() as u32, 3 * 2 * RUNS_PER_BLOCK + 2 * RUNS_PER_BLOCK);
     let place = |sample: &Sample| (sample.scale.clone(), sample.quad, sample.place);
     for taken in 0..whole.len() {
         let next = remaining(&spec, &plan, &whole[..taken]);
@@ -121,14 +122,15 @@ fn sentinels_of_nothing_are_calm_and_from_nothing_to_something_they_are_not() {
     let spec = watched(2, 1);
     let scales: Vec<Scale> = spec.deciding().collect();
     let runs = plan(&spec, 1, TRY, &scales);
-    let quad = |sentinels: [f64; 4]| -> Option<f64> {
-        let samples: Vec<Sample> = runs.iter().zip(sentinels).map(|(run, it)| of(run, 1.0, it)).collect();
-        shown(&spec, &samples.iter().collect::<Vec<_>>()).map(|(_, share)| share)
+    let block = |sentinels: [f64; 4]| -> Option<f64> {
+        let samples: Vec<Sample> =
+            runs.iter().zip(sentinels).map(|(run, it)| sample_with(run, 1.0, it)).collect();
+        disturbing_sentinel(&spec, &samples.iter().collect::<Vec<_>>()).map(|(_, share)| share)
     };
-    assert_eq!(quad([0.0; 4]), None);
-    assert_eq!(quad([0.0, 0.0, 1.0, 0.0]), Some(f64::INFINITY));
-    assert_eq!(quad([1.0, 5.0, 5.0, 1.0]), None, "the sides differ, and each is calm");
-    assert_eq!(quad([1.0, 1.0, 1.0, 1.5]), Some(0.5));
+    assert_eq!(block([0.0; 4]), None);
+    assert_eq!(block([0.0, 0.0, 1.0, 0.0]), Some(f64::INFINITY));
+    assert_eq!(block([1.0, 5.0, 5.0, 1.0]), None, "the sides differ, and each is calm");
+    assert_eq!(block([1.0, 1.0, 1.0, 1.5]), Some(0.5));
 }
 
 /// A failure is a failure, also in a take that would not have counted.

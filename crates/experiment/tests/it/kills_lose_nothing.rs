@@ -1,11 +1,10 @@
 //! A series in a process of its own that is killed again and again, and what comes of it in the end (X10).
 
-mod project;
-
+use crate::project;
+use crate::project::{claim, Project, SPEC};
+use duramen_base::entropy;
 use duramen_experiment::event::{Purpose, Verdict};
 use duramen_experiment::series::{Change, Options, Series};
-use duramen_measure::entropy;
-use project::{claim, Project, SPEC};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -70,7 +69,7 @@ fn child() {
 
 fn begin(part: &str, top: &Path) -> Child {
     Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "kills_lose_nothing::child", "--nocapture", "--test-threads=1"])
         .env(PART, part)
         .env(TOP, top)
         .stdout(Stdio::piped())
@@ -207,7 +206,11 @@ fn a_full_disk_ends_the_command_and_the_next_one_goes_on() {
     let blocks = length / 512 + 8;
     let program = std::env::current_exe().expect("this program");
     let output = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f \"$1\"; exec \"$2\" --exact child --nocapture", "sh"])
+        .args([
+            "-c",
+            "trap '' XFSZ; ulimit -f \"$1\"; exec \"$2\" --exact kills_lose_nothing::child --nocapture",
+            "sh",
+        ])
         .args([&blocks.to_string(), &program.display().to_string()])
         .env(PART, "attempt")
         .env(TOP, project.root.parent().expect("the top"))

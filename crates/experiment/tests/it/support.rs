@@ -1,5 +1,4 @@
 //! Events as a series has them, for tests.
-#![allow(dead_code, reason = "each test binary uses its own part of this module")]
 
 use duramen_experiment::event::{Effect, Event, Judgement, Metrics, Purpose, Sample, Side, Verdict, SCHEMA};
 use duramen_measure::host::Host;
@@ -45,12 +44,12 @@ pub(crate) fn segment(number: u32, start: &str) -> Event {
     Event::Segment { schema, segment: number, start, spec, seed: u64::MAX - 6, host: host() }
 }
 
-pub(crate) fn sample(purpose: Purpose, quad: u32, place: u32, value: f64) -> Event {
+pub(crate) fn sample(purpose: Purpose, block: u32, place: u32, value: f64) -> Event {
     let side = if place == 0 || place == 3 { Side::Base } else { Side::Candidate };
     Event::Sample(Sample {
         purpose,
         scale: "small".to_owned(),
-        quad,
+        quad: block,
         place,
         side,
         metrics: Metrics::from([("sum_ms".to_owned(), value), ("wall_s".to_owned(), 0.1 + 0.2)]),

@@ -1,20 +1,18 @@
 //! The report shows what was computed, what was decided by hand, and nothing that breaks a page or a terminal.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support;
+use crate::support::{begun, effect, ended, judgement, segment};
 use duramen_experiment::{
     event::{Event, Verdict},
     log::{Entry, NO_DIGEST},
     report,
     state::State,
 };
-use support::{begun, effect, ended, judgement, segment};
 
 fn state(events: Vec<Event>) -> State {
     let at = "2026-11-22T12:00:00Z".parse().unwrap();
     let entry = |(seq, event)| Entry { seq, at, prev: NO_DIGEST.to_owned(), event };
-    State::of(&(1..).zip(events).map(entry).collect::<Vec<_>>())
+    State::from_entries(&(1..).zip(events).map(entry).collect::<Vec<_>>())
 }
 
 /// Two keeps of 10 % each and a discard between them.

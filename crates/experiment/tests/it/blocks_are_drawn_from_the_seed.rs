@@ -1,10 +1,9 @@
 //! What is run when follows from the seed alone, treats both sides alike, and can be gone on with anywhere.
 
-mod bench;
-
-use bench::{sample, spec};
+use crate::bench::{sample, spec};
+use duramen_experiment::event::RUNS_PER_BLOCK;
 use duramen_experiment::event::{Metrics, Purpose, Side};
-use duramen_experiment::schedule::{plan, remaining, seed_of, Run, PLACES};
+use duramen_experiment::schedule::{plan, remaining, seed_of, Run};
 use duramen_experiment::spec::Scale;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,49 +13,49 @@ fn purposes() -> [Purpose; 5] {
     [Purpose::Noise(1), Purpose::Try(1), Purpose::Confirm(1), Purpose::Replay(1), Purpose::Ablate(1)]
 }
 
-fn plans(quads: u32, scales: u32, mut look: impl FnMut(u64, &[Run])) {
+fn plans(blocks: u32, scales: u32, mut look: impl FnMut(u64, &[Run])) {
     let mut spec = spec(2, 40, scales, "");
-    spec.measure.quads = quads;
+    spec.measure.quads = blocks;
     let scales: Vec<Scale> = spec.scales_or_default();
     for seed in 0..SEEDS {
         look(seed, &plan(&spec, seed, Purpose::Try(3), &scales));
     }
 }
 
-fn letters(quad: &[Run]) -> String {
-    quad.iter().map(|run| if run.side == Side::Base { 'A' } else { 'B' }).collect()
+fn letters(block: &[Run]) -> String {
+    block.iter().map(|run| if run.side == Side::Base { 'A' } else { 'B' }).collect()
 }
 
 #[test]
-fn every_quad_is_abba_or_baab_and_half_of_a_scale_begin_with_the_base() {
-    for (quads, scales) in [(1, 1), (2, 1), (8, 1), (7, 3), (12, 2)] {
-        plans(quads, scales, |seed, runs| {
-            assert_eq!(runs.len() as u32, quads * scales * PLACES, "seed {seed}");
+fn every_block_is_abba_or_baab_and_half_of_a_scale_begin_with_the_base() {
+    for (blocks, scales) in [(1, 1), (2, 1), (8, 1), (7, 3), (12, 2)] {
+        plans(blocks, scales, |seed, runs| {
+            assert_eq!(runs.len() as u32, blocks * scales * RUNS_PER_BLOCK, "seed {seed}");
             let mut begun_with_base: BTreeMap<&str, u32> = BTreeMap::new();
             let mut seen = BTreeSet::new();
-            for quad in runs.chunks(PLACES as usize) {
-                let first = &quad[0];
-                assert!(quad.iter().all(|run| (run.quad, &run.scale) == (first.quad, &first.scale)));
-                assert_eq!(quad.iter().map(|run| run.place).collect::<Vec<_>>(), [0, 1, 2, 3]);
-                assert!(["ABBA", "BAAB"].contains(&letters(quad).as_str()), "seed {seed}");
-                assert!(seen.insert((&first.scale, first.quad)), "seed {seed}: twice the same quad");
+            for block in runs.chunks(RUNS_PER_BLOCK as usize) {
+                let first = &block[0];
+                assert!(block.iter().all(|run| (run.quad, &run.scale) == (first.quad, &first.scale)));
+                assert_eq!(block.iter().map(|run| run.place).collect::<Vec<_>>(), [0, 1, 2, 3]);
+                assert!(["ABBA", "BAAB"].contains(&letters(block).as_str()), "seed {seed}");
+                assert!(seen.insert((&first.scale, first.quad)), "seed {seed}: twice the same block");
                 *begun_with_base.entry(&first.scale).or_default() += u32::from(first.side == Side::Base);
             }
             for (scale, count) in begun_with_base {
-                assert!(count.abs_diff(quads - count) <= 1, "seed {seed}, {scale}: {count} of {quads}");
+                assert!(count.abs_diff(blocks - count) <= 1, "seed {seed}, {scale}: {count} of {blocks}");
             }
         });
     }
 }
 
 #[test]
-fn scales_take_turns_quad_by_quad_in_changing_order() {
+fn scales_take_turns_block_by_block_in_changing_order() {
     let mut orders = BTreeSet::new();
     plans(8, 3, |seed, runs| {
-        for (index, round) in runs.chunks(3 * PLACES as usize).enumerate() {
+        for (index, round) in runs.chunks(3 * RUNS_PER_BLOCK as usize).enumerate() {
             assert!(round.iter().all(|run| run.quad as usize == index), "seed {seed}: a scale runs ahead");
             let order: Vec<String> =
-                round.chunks(PLACES as usize).map(|quad| quad[0].scale.clone()).collect();
+                round.chunks(RUNS_PER_BLOCK as usize).map(|block| block[0].scale.clone()).collect();
             orders.insert(order);
         }
     });
@@ -105,11 +104,11 @@ fn whatever_was_killed_goes_on_with_the_rest_of_the_same_plan() {
 #[test]
 fn a_machine_that_gets_slower_at_a_steady_pace_gives_both_sides_the_same() {
     plans(8, 2, |seed, runs| {
-        for quad in runs.chunks(PLACES as usize) {
-            let sum = |side| quad.iter().filter(|run| run.side == side).map(|run| run.place).sum::<u32>();
+        for block in runs.chunks(RUNS_PER_BLOCK as usize) {
+            let sum = |side| block.iter().filter(|run| run.side == side).map(|run| run.place).sum::<u32>();
             assert_eq!(sum(Side::Base), sum(Side::Candidate), "seed {seed}");
         }
-        // And so does one whose first run of each quad is slow, over an even number of quads.
+        // And so does one whose first run of each block is slow, over an even number of blocks.
         let first = |side| runs.iter().filter(|run| run.place == 0 && run.side == side).count();
         assert_eq!(first(Side::Base), first(Side::Candidate), "seed {seed}");
     });

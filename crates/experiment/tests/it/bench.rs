@@ -1,20 +1,19 @@
 //! A machine whose truth is known: samples of a plan from a function.
-#![allow(dead_code, reason = "each test binary uses its own part of this module")]
 
+use duramen_base::entropy;
 use duramen_experiment::event::{Metrics, Purpose, Sample, Side};
 use duramen_experiment::schedule::{plan, seed_of, Run};
 use duramen_experiment::spec::{Scale, Spec};
-use duramen_measure::entropy;
 use std::path::Path;
 
 /// The figure that decides.
 pub(crate) const FIGURE: &str = "read_s";
 
-/// A spec whose primary figure is [`FIGURE`], with so many quads, tries and deciding scales, and more lines
+/// A spec whose primary figure is [`FIGURE`], with so many blocks, tries and deciding scales, and more lines
 /// at its end.
-pub(crate) fn spec(quads: u32, tries: u32, scales: u32, more: &str) -> Spec {
+pub(crate) fn spec(blocks: u32, tries: u32, scales: u32, more: &str) -> Spec {
     let mut text = format!(
-        "name = \"test\"\n[measure]\ncommand = \"true\"\nquads = {quads}\n[budget]\ntries = {tries}\n\
+        "name = \"test\"\n[measure]\ncommand = \"true\"\nquads = {blocks}\n[budget]\ntries = {tries}\n\
          [primary]\nmetric = \"{FIGURE}\"\ndirection = \"lower\"\nmax_regression_percent = 5.0\n"
     );
     for scale in 0..scales {

@@ -1,10 +1,9 @@
 //! Autonomous runs with scripted proposers, well-behaved and otherwise.
 
-mod project;
-
+use crate::project;
+use crate::project::{claim, Project, SPEC};
 use duramen_experiment::event::{Event, Verdict};
 use duramen_experiment::series::{Change, NewIdea, Stopped};
-use project::{claim, Project, SPEC};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;

@@ -1,11 +1,9 @@
 //! What a change can do to look faster than it is, done for real: a second figure, another benchmark, another binary
 //! under the base. Each is found and named, and nothing that it touched is run again (X5, X13).
 
-mod project;
-
+use crate::project::{Project, SPEC};
 use duramen_experiment::event::{Event, Purpose, Side, Verdict};
 use duramen_experiment::series::{Ended, SeriesError};
-use project::{Project, SPEC};
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,11 +1,11 @@
 //! What is missing, impossible or broken makes a run count for nothing, and no text makes a reader fall over.
 
+use duramen_base::entropy;
 use duramen_experiment::event::Metrics;
 use duramen_experiment::figures::{read, sane, Insane};
 use duramen_experiment::import::autoresearch;
 use duramen_experiment::invariant::Condition;
 use duramen_experiment::spec::{Direction, Invariant, Reader, Secondary, Sentinel, Spec};
-use duramen_measure::entropy;
 use std::path::Path;
 
 const READERS: [Reader; 5] =
@@ -114,7 +114,7 @@ fn what_was_printed_as_no_number_is_missing() {
 fn a_command_too_short_for_hyperfine_is_not_the_fastest() {
     // hyperfine takes the time of the shell off, and a real run of `sleep 0.002` came to nothing.
     let metrics =
-        read(Reader::Hyperfine, "./bench", include_str!("fixtures/hyperfine-zero.json")).expect("figures");
+        read(Reader::Hyperfine, "./bench", include_str!("../fixtures/hyperfine-zero.json")).expect("figures");
     assert_eq!(metrics["mean"], 0.0);
     let mut spec = spec();
     spec.primary.metric = "mean".to_owned();
@@ -124,12 +124,12 @@ fn a_command_too_short_for_hyperfine_is_not_the_fastest() {
 #[test]
 fn what_is_read_is_always_a_finite_number_with_a_name() {
     let seeds = [
-        include_str!("fixtures/criterion-with-progress.txt"),
-        include_str!("fixtures/criterion-compared.txt"),
-        include_str!("fixtures/go-benchmem-count.txt"),
-        include_str!("fixtures/go-failed.txt"),
-        include_str!("fixtures/hyperfine-two.json"),
-        include_str!("fixtures/autoresearch.jsonl"),
+        include_str!("../fixtures/criterion-with-progress.txt"),
+        include_str!("../fixtures/criterion-compared.txt"),
+        include_str!("../fixtures/go-benchmem-count.txt"),
+        include_str!("../fixtures/go-failed.txt"),
+        include_str!("../fixtures/hyperfine-two.json"),
+        include_str!("../fixtures/autoresearch.jsonl"),
         "METRIC a=1\nMETRIC b=2.5e3\nMETRIC c=nan\n",
         "`fib 20` <= scale",
     ];

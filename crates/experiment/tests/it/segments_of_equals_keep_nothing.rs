@@ -1,9 +1,7 @@
 //! How often the verdict errs, in simulations whose truth is known. The rates that are promised are in
 //! `docs/design/experiments.md`; every seed is fixed and printed, so that what fails can be repeated.
 
-mod bench;
-
-use bench::{measure, measure_at, normal, spec};
+use crate::bench::{measure, measure_at, normal, spec};
 use duramen_experiment::event::{Purpose, Sample, Side, Verdict};
 use duramen_experiment::schedule::Run;
 use duramen_experiment::spec::Spec;
@@ -20,7 +18,7 @@ enum Weather {
     Spikes,
     /// 3 % of noise on a base that gets slower by 1 % with each run.
     Drift,
-    /// A neighbour comes and goes every now and then and takes a tenth; the first run of a quad is slow.
+    /// A neighbour comes and goes every now and then and takes a tenth; the first run of a block is slow.
     Neighbour,
     /// Either of two values.
     TwoModes,
@@ -74,20 +72,20 @@ fn at_most_one_of_twenty_equals_is_told_to_differ() {
         // Student's t is exact for normal figures only. Few values, each of which comes often, are the worst
         // that is known. Three standard errors of a share of 5 % are 1.2 %.
         let most = if matches!(weather, Weather::TwoModes | Weather::Coarse) { 0.08 } else { 0.062 };
-        for quads in [5, 8, 12] {
-            let spec = spec(quads, 1, 1, "");
+        for blocks in [5, 8, 12] {
+            let spec = spec(blocks, 1, 1, "");
             let mut kept = 0;
             let differs = share(TRIES, |number| {
                 let samples =
-                    of_equals(&spec, weather, seed + u64::from(quads) * 1_000, Purpose::Try(number));
+                    of_equals(&spec, weather, seed + u64::from(blocks) * 1_000, Purpose::Try(number));
                 let judgement = judge(&spec, &Noise::default(), &samples);
                 kept += u32::from(judgement.verdict == Verdict::Keep);
                 judgement.effect.unwrap().p_value <= 0.05
             });
             let kept = f64::from(kept) / f64::from(TRIES);
-            println!("seed {seed}, {weather:?}, {quads} quads: {differs} differ, {kept} kept");
-            assert!(differs <= most, "seed {seed}, {weather:?}, {quads} quads: {differs} differ");
-            assert!(kept <= 0.05, "seed {seed}, {weather:?}, {quads} quads: {kept} kept");
+            println!("seed {seed}, {weather:?}, {blocks} quads: {differs} differ, {kept} kept");
+            assert!(differs <= most, "seed {seed}, {weather:?}, {blocks} quads: {differs} differ");
+            assert!(kept <= 0.05, "seed {seed}, {weather:?}, {blocks} quads: {kept} kept");
         }
     }
 }
@@ -140,7 +138,7 @@ fn a_first_keep_by_luck_is_rarely_confirmed() {
     assert!(confirmed <= 0.08, "{confirmed}");
 }
 
-/// Quads, scales and the noise of a run.
+/// Blocks, scales and the noise of a run.
 const PROMISED: [(u32, u32, f64); 9] = [
     (8, 1, 0.02),
     (7, 2, 0.02),
@@ -154,8 +152,8 @@ const PROMISED: [(u32, u32, f64); 9] = [
 ];
 
 /// How often a gain of 5 % is kept and confirmed: noise floor, verdict and confirmation as in a real segment.
-fn found(quads: u32, scales: u32, noise_share: f64, seed: u64) -> f64 {
-    let spec = spec(quads, 40, scales, "");
+fn found(blocks: u32, scales: u32, noise_share: f64, seed: u64) -> f64 {
+    let spec = spec(blocks, 40, scales, "");
     let found = share(400, |number| {
         let seed = seed + 1_000 * u64::from(number);
         let measured = |purpose| {
@@ -169,7 +167,7 @@ fn found(quads: u32, scales: u32, noise_share: f64, seed: u64) -> f64 {
         confirm(&spec, &first, &measured(Purpose::Confirm(1))).verdict == Verdict::Keep
     });
     println!(
-        "seed {seed}: {quads} quads, {scales} scales, {noise_share} noise: {found} of gains of 5 % are kept"
+        "seed {seed}: {blocks} quads, {scales} scales, {noise_share} noise: {found} of gains of 5 % are kept"
     );
     found
 }
@@ -177,19 +175,19 @@ fn found(quads: u32, scales: u32, noise_share: f64, seed: u64) -> f64 {
 #[test]
 fn a_gain_of_five_percent_is_kept_in_nine_of_ten_cases_where_the_docs_say_so() {
     // The table of docs/design/experiments.md. Of 400 at 90 %, two standard errors are 3 %.
-    for (index, (quads, scales, noise)) in (0..).zip(PROMISED) {
-        let found = found(quads, scales, noise, 300 + index);
-        assert!(found >= 0.88, "{quads} quads, {scales} scales, {noise} noise: {found}");
+    for (index, (blocks, scales, noise)) in (0..).zip(PROMISED) {
+        let found = found(blocks, scales, noise, 300 + index);
+        assert!(found >= 0.88, "{blocks} quads, {scales} scales, {noise} noise: {found}");
     }
-    // And fewer quads find less: the table promises no more than is true.
+    // And fewer blocks find less: the table promises no more than is true.
     assert!(found(8, 1, 0.03, 400) < 0.7);
 }
 
 #[test]
 fn intervals_hold_the_true_effect_as_often_as_they_say() {
     for (seed, weather) in (500..).zip(Weather::ALL) {
-        for quads in [3, 8, 12] {
-            let spec = spec(quads, 40, 2, "");
+        for blocks in [3, 8, 12] {
+            let spec = spec(blocks, 40, 2, "");
             let covered = share(1_500, |number| {
                 let samples = measure(&spec, seed, Purpose::Try(number), &mut |run, index, rng| {
                     weather.figure(run, index, rng) * if run.side == Side::Candidate { 0.9 } else { 1.0 }
@@ -197,8 +195,8 @@ fn intervals_hold_the_true_effect_as_often_as_they_say() {
                 let effect = judge(&spec, &Noise::default(), &samples).effect.unwrap();
                 (effect.low - 1e-12..=effect.high + 1e-12).contains(&-0.1)
             });
-            println!("seed {seed}, {weather:?}, {quads} quads: {covered} of intervals hold the effect");
-            assert!(covered >= 0.935, "seed {seed}, {weather:?}, {quads} quads: {covered}");
+            println!("seed {seed}, {weather:?}, {blocks} quads: {covered} of intervals hold the effect");
+            assert!(covered >= 0.935, "seed {seed}, {weather:?}, {blocks} quads: {covered}");
         }
     }
 }

@@ -1,24 +1,24 @@
-//! Samples put together to quads.
+//! Samples put together to blocks.
 
 use crate::event::{Sample, Side};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The runs of each side in a quad.
+/// The runs of each side in a block.
 const RUNS: usize = 2;
 
-/// The figures of one whole quad at one scale.
+/// The figures of one whole block at one scale.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Quad {
+pub(super) struct Block {
     pub(super) base: [f64; RUNS],
     pub(super) candidate: [f64; RUNS],
 }
 
-/// The whole quads of a figure at one scale by their number.
+/// The whole blocks of a figure at one scale by their number.
 ///
-/// A quad with a run or a figure missing is left out: in what is left of it, the sides' mean places differ,
+/// A block with a run or a figure missing is left out: in what is left of it, the sides' mean places differ,
 /// and what the machine did meanwhile would count as an effect. Of two samples of the same place the first
 /// counts, so that nobody can repeat a run until it comes out well.
-pub(super) fn whole(samples: &[Sample], metric: &str, scale: &str) -> BTreeMap<u32, Quad> {
+pub(super) fn whole(samples: &[Sample], metric: &str, scale: &str) -> BTreeMap<u32, Block> {
     let mut taken = BTreeSet::new();
     let mut sides: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| sample.scale == scale && sample.has_figures()) {
@@ -30,10 +30,10 @@ pub(super) fn whole(samples: &[Sample], metric: &str, scale: &str) -> BTreeMap<u
             sides.entry(sample.quad).or_default()[side].push(*value);
         }
     }
-    let quad = |[base, candidate]: [Vec<f64>; 2]| {
-        Some(Quad { base: base.try_into().ok()?, candidate: candidate.try_into().ok()? })
+    let block = |[base, candidate]: [Vec<f64>; 2]| {
+        Some(Block { base: base.try_into().ok()?, candidate: candidate.try_into().ok()? })
     };
-    sides.into_iter().filter_map(|(number, both)| Some((number, quad(both)?))).collect()
+    sides.into_iter().filter_map(|(number, both)| Some((number, block(both)?))).collect()
 }
 
 /// The mean of two, without an overflow in between.

@@ -2,7 +2,6 @@
 //!
 //! The program is a folder of settings, one a file: what the benchmark prints is computed from them, with a
 //! little noise that a counter makes. What is tested is the engine, not the program.
-#![allow(dead_code, reason = "each test uses a part of it")]
 
 use duramen_experiment::{
     log::{self, Entry},
@@ -112,7 +111,7 @@ rebaseline_keeps = 50
 "#;
 
 pub(crate) struct Project {
-    dir: TempDir,
+    _dir: TempDir,
     pub(crate) root: PathBuf,
     pub(crate) work: PathBuf,
     /// What the engine told.
@@ -141,7 +140,8 @@ impl Project {
         let dir = tempfile::tempdir().expect("a folder");
         let top = dir.path().canonicalize().expect("its path");
         let (root, work) = (top.join("repo"), top.join("work"));
-        let project = Project { dir, root, work, said: RefCell::default(), cancelled: Cell::new(false) };
+        let project =
+            Project { _dir: dir, root, work, said: RefCell::default(), cancelled: Cell::new(false) };
         fs::create_dir_all(project.root.join("program")).expect("a folder");
         for (name, value) in SETTINGS {
             project.set(name, value);
@@ -230,7 +230,7 @@ impl Project {
     }
 
     pub(crate) fn state(&self) -> State {
-        let state = State::of(&self.entries());
+        let state = State::from_entries(&self.entries());
         assert_eq!(state.oddities, Vec::<String>::new());
         state
     }

@@ -1,8 +1,6 @@
 //! The log of a series on real files: what a kill leaves, what damage is, who may have it open.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support;
 use duramen_experiment::{
     event::{Event, Purpose, SCHEMA},
     log::{self, Entry, Log, LogError, LINE_LIMIT, NO_DIGEST},
@@ -226,7 +224,7 @@ fn a_figure_that_json_cannot_hold_is_refused_and_nothing_is_written() {
     let long = Event::Stopped { rule: "time".to_owned(), words: "x".repeat(LINE_LIMIT) };
     assert!(matches!(log.append(long).unwrap_err(), LogError::Unwritable { .. }));
     assert_eq!(scratch.bytes(), before);
-    // It is no error of the disk: the log goes on.
+    // It is not an error of the disk: the log goes on.
     for value in [f64::MIN_POSITIVE, f64::MAX, -0.0, 1.0 / 3.0, 5e-324] {
         log.append(support::sample(Purpose::Noise(0), 0, 0, value)).unwrap();
     }
@@ -299,7 +297,8 @@ fn two_processes_never_have_it_at_once() {
         return;
     }
     let scratch = Scratch::written(vec![support::segment(1, "c0")]);
-    let mut other = child("two_processes_never_have_it_at_once", &scratch.path(), None).spawn().unwrap();
+    let mut other =
+        child("log_on_disk::two_processes_never_have_it_at_once", &scratch.path(), None).spawn().unwrap();
     let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("holding")));
     let error = Log::open(&scratch.path()).map(|_| ()).unwrap_err();
@@ -331,7 +330,7 @@ fn on_a_full_disk_the_log_ends_whole_and_says_so() {
     // 4 blocks of 512 or of 1,024 bytes, whatever this shell counts in. Killed by the signal, or told by an error.
     for is_survived in [true, false] {
         let scratch = Scratch::written(vec![support::segment(1, "c0")]);
-        let test = "on_a_full_disk_the_log_ends_whole_and_says_so";
+        let test = "log_on_disk::on_a_full_disk_the_log_ends_whole_and_says_so";
         let output = child(test, &scratch.path(), Some((4, is_survived))).output().unwrap();
         assert_eq!(output.status.success(), is_survived, "{}", String::from_utf8_lossy(&output.stderr));
         let printed = String::from_utf8_lossy(&output.stdout);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// A process that plays a role of those below, in a folder, with an argument.
 pub(crate) fn role(name: &str, dir: &Path, argument: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "roles::all", "--nocapture"]);
+    command.args(["--exact", "git::roles::all", "--nocapture"]);
     command.env("TEST_ROLE", name).env("TEST_DIR", dir).env("TEST_ARGUMENT", argument);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command

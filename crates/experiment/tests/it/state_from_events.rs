@@ -1,14 +1,12 @@
 //! What a series has come to follows from its events, after a kill as before it.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support;
+use crate::support::{begun, ended, judgement, noise, sample, segment};
 use duramen_experiment::{
     event::{Event, Purpose, Verdict},
     log::{Entry, NO_DIGEST},
     state::State,
 };
-use support::{begun, ended, judgement, noise, sample, segment};
 
 fn entries(events: Vec<Event>) -> Vec<Entry> {
     let entry = |(seq, event)| Entry {
@@ -21,7 +19,7 @@ fn entries(events: Vec<Event>) -> Vec<Entry> {
 }
 
 fn state(events: Vec<Event>) -> State {
-    State::of(&entries(events))
+    State::from_entries(&entries(events))
 }
 
 fn overridden(number: u32, verdict: Verdict, head: &str) -> Event {
@@ -58,7 +56,7 @@ fn a_prefix_of_the_events_is_the_state_at_that_moment() {
     let mut step_by_step = State::default();
     for (index, entry) in all.iter().enumerate() {
         step_by_step.apply(entry);
-        assert_eq!(step_by_step, State::of(&all[..=index]));
+        assert_eq!(step_by_step, State::from_entries(&all[..=index]));
     }
 }
 

@@ -1,10 +1,9 @@
 //! One series from its baseline to its verdicts, in a real repository, with a real build and real runs.
 
-mod project;
-
+use crate::project;
+use crate::project::{claim, Project};
 use duramen_experiment::event::{Event, Purpose, Side, Verdict};
 use duramen_experiment::series::{Change, Resumed, Series, SeriesError};
-use project::{claim, Project};
 
 #[test]
 fn each_verdict_is_computed_and_only_a_keep_moves_the_head() {
@@ -107,11 +106,11 @@ fn sides_alternate_and_held_out_scales_wait_for_the_confirmation() {
             sides.entry((sample.purpose, sample.scale, sample.quad)).or_default().push(sample.side);
         }
     }
-    // Four quads of the noise floor and the try at two scales, of the confirmation at three.
+    // Four blocks of the noise floor and the try at two scales, of the confirmation at three.
     assert_eq!(sides.len(), 4 * (2 + 2 + 3));
-    for (quad, sides) in sides {
+    for (block, sides) in sides {
         let (a, b) = (Side::Base, Side::Candidate);
-        assert!(sides == [a, b, b, a] || sides == [b, a, a, b], "{quad:?}: {sides:?}");
+        assert!(sides == [a, b, b, a] || sides == [b, a, a, b], "{block:?}: {sides:?}");
     }
 }
 

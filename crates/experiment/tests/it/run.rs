@@ -1,8 +1,7 @@
 //! X11: every command has a deadline, ends with all its children, and its output is kept up to a limit. Real processes.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail loudly")]
 
+use duramen_base::clock;
 use duramen_experiment::run::{run, Ended, Job, Ran, MARK};
-use duramen_measure::clock;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -266,7 +265,7 @@ fn a_pinned_command_runs_on_one_cpu_and_its_caller_where_it_could_before() {
 /// Runs one of the roles below in a process of its own, with some variables.
 fn role(name: &str, dir: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "roles", "--nocapture"]).env("TEST_ROLE", name).env("TEST_DIR", dir);
+    command.args(["--exact", "run::roles", "--nocapture"]).env("TEST_ROLE", name).env("TEST_DIR", dir);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command
 }

@@ -2,8 +2,8 @@
 
 use super::roles::role;
 use super::support::{git, lines, on_disk, text, User};
+use duramen_base::entropy;
 use duramen_experiment::git::{GitError, Repository};
-use duramen_measure::entropy;
 use std::fs;
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::Path;
@@ -145,7 +145,7 @@ fn x1_what_a_command_does_with_git_in_a_worktree_stays_there() {
     assert_holds(&user, &path, "HEAD", &[]);
     assert_eq!(text(git(&path, ["config", "user.name"])), "The User");
     assert_eq!(text(git(&path, ["rev-parse", "v1", "main"])), user.git(["rev-parse", "v1", "main"]));
-    // Something that is under way there is over, and a git folder that was deleted is no loss.
+    // Something that is under way there is over, and a git folder that was deleted is not a loss.
     text(git(&path, ["bisect", "start", "HEAD", "HEAD~1"]));
     repository.worktree(&folder, "HEAD", false).unwrap();
     assert!(!path.join(".git/BISECT_LOG").exists());

@@ -4,8 +4,8 @@
 use duramen_experiment::event::{Event, Metrics};
 use duramen_experiment::import::{autoresearch, ImportError};
 
-const OLD: &str = include_str!("fixtures/autoresearch.jsonl");
-const NEW: &str = include_str!("fixtures/auto-log.jsonl");
+const OLD: &str = include_str!("../fixtures/autoresearch.jsonl");
+const NEW: &str = include_str!("../fixtures/auto-log.jsonl");
 
 /// The number, figure's name, figures, status and time of each row.
 fn rows(text: &str, file: &str) -> Vec<(u64, String, Metrics, String, String)> {
@@ -38,7 +38,7 @@ fn an_old_log_keeps_its_segments_and_statuses() {
     ];
     assert_eq!(seen, wanted);
     assert_eq!(rows[1].2, metrics(&[("write_ms", 3310.25), ("sqlite_ms", 815.0), ("rows", 1e6)]));
-    // What is no number, or no name, is not there.
+    // What is not a number, or no name, is not there.
     assert_eq!(rows[2].2, metrics(&[("write_ms", 3422.0)]));
     assert_eq!(rows[1].4, "2025-11-04T23:56:40.123Z");
     assert_eq!(rows[4].4, "2026-02-03T04:05:06Z");

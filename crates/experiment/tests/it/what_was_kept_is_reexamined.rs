@@ -1,11 +1,10 @@
 //! What can be done with a stack of kept tries: replay it, leave each out, decide by hand, export it; and
 //! what is noted beside the tries.
 
-mod project;
-
+use crate::project;
+use crate::project::{Project, SPEC};
 use duramen_experiment::event::Verdict;
 use duramen_experiment::series::{Ended, NewIdea, SeriesError};
-use project::{Project, SPEC};
 
 /// Three tries that are kept, each with a file of its own: 100, 80, 64, 51 at both scales.
 fn stack(project: &Project) -> Vec<Ended> {
