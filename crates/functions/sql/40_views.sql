@@ -47,7 +47,8 @@ END $$;
 -- that changed last.
 CREATE OR REPLACE FUNCTION df._cells(state json)
 RETURNS TABLE (index int, status text, result json, error text, at timestamptz, path text)
-LANGUAGE sql STABLE STRICT AS $$
+-- By the thousand rows that are expected of a function a server would take the nodes of one instance for a query to compile.
+LANGUAGE sql STABLE STRICT ROWS 10 AS $$
     -- A large result or failure stands in one cell, and others say in which.
     SELECT DISTINCT ON (1) split_part(c.key, '@', 1)::int, c.value ->> 's',
         coalesce(c.value -> 'r', state -> 'cells' -> (c.value ->> 'rc') -> 'r'),

@@ -23,6 +23,8 @@
 -- outcome: c completed, f failed, s ran out of the call's statement_timeout, l waited too long for a lock,
 -- t left a temporary table. After s, l and t the step has had no effect, and wants to run alone.
 -- shape: the first row in binary form.
+--
+-- Words in double braces are filled in by df_run.executor_source. Nothing else in the text has double braces.
 CREATE OR REPLACE FUNCTION df_run.executor_body() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $body$ SELECT $$
 #variable_conflict use_column
@@ -35,14 +37,14 @@ DECLARE
     risky jsonb;
     begun timestamptz := clock_timestamp();
 BEGIN
-    IF pg_catalog.pg_get_userbyid(submitter) IS DISTINCT FROM current_user THEN
+    IF pg_catalog.pg_get_userbyid({{submitter}}) IS DISTINCT FROM current_user THEN
         RAISE EXCEPTION 'this executor does not run as its submitter: drop it, and the worker makes it anew'
             USING ERRCODE = 'insufficient_privilege';
     END IF;
     FOR item IN 1 .. cardinality(texts) LOOP
         step := texts[item];
         outcome := 'c'; result := NULL; row_count := 0; code := NULL; message := NULL; shape := NULL;
-        -- guard before --
+        {{before_step}}
         BEGIN
             FOR setting IN 1 .. cardinality(settings) BY 2 LOOP
                 name := set_config(settings[setting], settings[setting + 1], true);
@@ -94,7 +96,7 @@ BEGIN
             IF NOT alone AND pg_catalog.pg_my_temp_schema() <> 0 THEN
                 RAISE EXCEPTION 'temporary' USING ERRCODE = 'DFTMP';
             END IF;
-            -- guard --
+            {{after_step}}
         EXCEPTION
             WHEN query_canceled THEN
                 IF alone THEN
@@ -160,10 +162,11 @@ $$ $body$;
 -- The text of a role's executor on this server.
 CREATE OR REPLACE FUNCTION df_run.executor_source(submitter oid) RETURNS text
 LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN current_setting('server_version_num')::int >= 180000 THEN b.text
-        ELSE replace(replace(b.text, '-- guard before --', 'risky := ' || df_run.risky_writes() || ';'),
-            '-- guard --', df_run.executor_guard()) END
-    FROM (SELECT replace(df_run.executor_body(), 'submitter', submitter::text)) b(text)
+    SELECT replace(replace(replace(df_run.executor_body(),
+        '{{submitter}}', submitter::text),
+        '{{before_step}}', CASE WHEN g.guarded THEN 'risky := ' || df_run.risky_writes() || ';' ELSE '' END),
+        '{{after_step}}', CASE WHEN g.guarded THEN df_run.executor_guard() ELSE '' END)
+    FROM (SELECT current_setting('server_version_num')::int < 180000) g(guarded)
 $$;
 
 -- Empty: it is only locked.
@@ -237,4 +240,4 @@ ALTER TABLE df_run.marker ADD COLUMN IF NOT EXISTS attempt int, ADD COLUMN IF NO
 
 -- The number tells a worker whether what it finds in another database is of its own version.
 COMMENT ON SCHEMA df_run IS
-    'durable functions, version 2: one executor a submitting role; no role but the worker has any right here';
+    'durable functions, version 3: one executor a submitting role; no role but the worker has any right here';

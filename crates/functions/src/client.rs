@@ -8,12 +8,16 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_postgres::types::Type;
 
-use crate::connect::{with_sources, ConnectError, Target};
+use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
 /// How many ends are remembered that nobody has asked for yet.
 const RECENT_MAX: usize = 100_000;
 /// How often a waiter asks, should a notification have been lost with a connection.
 const ASK_EVERY: Duration = Duration::from_secs(2);
+
+/// What a session begins with: to compile its queries would take longer than to answer them. Not by the startup packet,
+/// because poolers refuse settings there.
+const PREPARE: &str = "SET jit = off";
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +71,7 @@ impl Client {
     /// [`ClientError`].
     pub async fn connect(url: &str) -> Result<Self, ClientError> {
         let client = Target::parse(url)?.application_name("duramen fn client").connect().await?;
+        client.batch_execute(PREPARE).await?;
         let start = client.prepare_typed("SELECT df.start($1, $2)", &[Type::TEXT, Type::TEXT]).await?;
         let result = client.prepare_typed("SELECT df.result($1)", &[Type::TEXT]).await?;
         Ok(Self { client, start, result })
@@ -157,6 +162,7 @@ impl Waiter {
         let target = Target::parse(url)?.application_name("duramen fn waiter");
         let (client, mut notifications) = target.connect_listening().await?;
         // Should somebody else hold the lock alone, then workers cannot have it either, and announce.
+        client.batch_execute(PREPARE).await?;
         client.batch_execute("LISTEN df_done; SELECT pg_try_advisory_lock_shared(6579571, 1)").await?;
         let ends: Arc<Mutex<Ends>> = Arc::default();
         let heard = Arc::clone(&ends);
@@ -188,9 +194,9 @@ impl Waiter {
             receiver
         };
         let mut receiver = receiver;
-        let deadline = duramen_measure::clock::now() + limit;
+        let deadline = duramen_base::clock::now() + limit;
         loop {
-            let left = deadline.saturating_duration_since(duramen_measure::clock::now());
+            let left = deadline.saturating_duration_since(duramen_base::clock::now());
             if tokio::time::timeout(left.min(ASK_EVERY), &mut receiver).await.is_ok() {
                 return Ok(());
             }
@@ -214,9 +220,9 @@ impl Waiter {
             return Ok(status);
         }
         // Anybody can notify: what counts is the status.
-        let deadline = duramen_measure::clock::now() + limit;
+        let deadline = duramen_base::clock::now() + limit;
         loop {
-            let left = deadline.saturating_duration_since(duramen_measure::clock::now());
+            let left = deadline.saturating_duration_since(duramen_base::clock::now());
             self.ended(id, left).await?;
             let status = self.status(id).await?;
             if is_final(&status) {

@@ -134,7 +134,7 @@ impl Graph {
     /// Reads and checks a flattened graph.
     ///
     /// # Errors
-    /// When it is no array of nodes, has no nodes or more than [`MAX_NODES`], is no tree in pre-order, is nested
+    /// When it is not an array of nodes, has no nodes or more than [`MAX_NODES`], is not a tree in pre-order, is nested
     /// deeper than [`MAX_DEPTH`], or a node lacks what its type demands.
     pub fn parse(json: &str) -> Result<Graph, GraphError> {
         let raw: Vec<RawNode> = serde_json::from_str(json)?;

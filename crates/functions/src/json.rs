@@ -74,19 +74,19 @@ impl Json {
         Self(quoted(text).into())
     }
 
-    /// The member `name` of an object; the last one when there are several. `None` when this is no object, or has no
+    /// The member `name` of an object; the last one when there are several. `None` when this is not an object, or has no
     /// such member.
     pub fn field(&self, name: &str) -> Option<Self> {
         member(self.text(), name).map(|text| Self(text.into()))
     }
 
-    /// The first row of a result set, in the order of its columns. `None` when this is no result set or has no rows.
+    /// The first row of a result set, in the order of its columns. `None` when this is not a result set or has no rows.
     pub fn first_row(&self) -> Option<IndexMap<String, Self>> {
         let row = first_element(rows_text(self.text())?)?;
         owned(row)
     }
 
-    /// All rows of a result set. `None` when this is no result set.
+    /// All rows of a result set. `None` when this is not a result set.
     pub fn rows(&self) -> Option<Vec<IndexMap<String, Self>>> {
         elements(rows_text(self.text())?)?.into_iter().map(owned).collect()
     }

@@ -9,13 +9,12 @@
 //! - [`client`] starts instances and waits for them.
 //! - [`graph`] and [`interpret`] are what an instance is, without a database, a clock or a network.
 
-pub mod bare;
 pub mod client;
-pub mod connect;
 pub mod graph;
 pub mod http;
 pub mod interpret;
 pub mod json;
+pub mod nontransactional;
 pub mod result;
 pub mod schedule;
 pub mod schema;

@@ -1,6 +1,6 @@
 //! Results of SQL steps, made from the rows as the server's `row_to_json` wrote them.
 //!
-//! The server's text is nearly right, so most results pass through untouched. Mended are: `numeric`, a string here so
+//! The server's text is nearly right, so most results pass through untouched. Corrected are: `numeric`, a string here so
 //! that no reader rounds it; floats that are not numbers, null here and strings there; `void`; and columns of one
 //! name, where the last one wins at the place of the first.
 
@@ -29,6 +29,14 @@ pub enum ResultError {
         /// Columns of the description.
         expected: usize,
     },
+    /// The binary form of the first row ends in the middle.
+    #[error(
+        "the description of a result is cut off after {columns} columns: report this with the statement"
+    )]
+    CutOff {
+        /// Columns that could be read.
+        columns: usize,
+    },
 }
 
 /// One column of a result.
@@ -43,15 +51,15 @@ pub struct Column {
 }
 
 impl Column {
-    /// The column `name` of the type `of`.
+    /// The column `name` of a type.
     ///
     /// ```
     /// use duramen_functions::result::{Column, ColumnKind};
     /// let column = Column::new("total", &tokio_postgres::types::Type::NUMERIC);
     /// assert_eq!((column.type_oid, column.kind), (1700, ColumnKind::Numeric));
     /// ```
-    pub fn new(name: impl Into<String>, of: &Type) -> Self {
-        Self { name: name.into(), type_oid: of.oid(), kind: ColumnKind::of(of) }
+    pub fn new(name: impl Into<String>, column_type: &Type) -> Self {
+        Self { name: name.into(), type_oid: column_type.oid(), kind: ColumnKind::from_type(column_type) }
     }
 }
 
@@ -75,10 +83,10 @@ pub enum ColumnKind {
 
 impl ColumnKind {
     /// The kind of a type. Domains count as their base type.
-    pub fn of(of: &Type) -> Self {
-        match of.kind() {
-            Kind::Domain(base) => Self::of(base),
-            Kind::Array(element) => match Self::of(element) {
+    pub fn from_type(column_type: &Type) -> Self {
+        match column_type.kind() {
+            Kind::Domain(base) => Self::from_type(base),
+            Kind::Array(element) => match Self::from_type(element) {
                 Self::Plain => Self::Plain,
                 element => Self::Array(Box::new(element)),
             },
@@ -90,9 +98,9 @@ impl ColumnKind {
                     false => Self::Composite(fields),
                 }
             }
-            _ if *of == Type::NUMERIC => Self::Numeric,
-            _ if *of == Type::FLOAT4 || *of == Type::FLOAT8 => Self::Float,
-            _ if *of == Type::VOID => Self::Void,
+            _ if *column_type == Type::NUMERIC => Self::Numeric,
+            _ if *column_type == Type::FLOAT4 || *column_type == Type::FLOAT8 => Self::Float,
+            _ if *column_type == Type::VOID => Self::Void,
             _ => Self::Plain,
         }
     }
@@ -113,11 +121,11 @@ impl ColumnKind {
 /// ```
 ///
 /// # Errors
-/// [`ResultError`] when the rows do not fit the columns. Rows in which nothing is to mend are not looked at.
+/// [`ResultError`] when the rows do not fit the columns. Rows in which nothing is to fix are not looked at.
 pub fn typed_rows(rows_json_array: &str, columns: &[Column], row_count: u64) -> Result<Json, ResultError> {
     let mut text = String::with_capacity(rows_json_array.len() + 40 + 2 * columns.len());
     text.push_str(r#"{"rows":"#);
-    let layout = Layout::of(columns);
+    let layout = Layout::new(columns);
     if layout.plain {
         text.push_str(rows_json_array);
     } else {
@@ -130,14 +138,14 @@ pub fn typed_rows(rows_json_array: &str, columns: &[Column], row_count: u64) -> 
 /// How the members of one row, or of one value of a composite type, are written.
 struct Layout<'a> {
     columns: &'a [Column],
-    /// Nothing has to be mended.
+    /// Nothing has to be fixed.
     plain: bool,
     /// For each column the place at which it is written, where two have one name.
     places: Option<Vec<usize>>,
 }
 
 impl<'a> Layout<'a> {
-    fn of(columns: &'a [Column]) -> Self {
+    fn new(columns: &'a [Column]) -> Self {
         let places = places(columns);
         let plain = places.is_none() && columns.iter().all(|column| column.kind == ColumnKind::Plain);
         Self { columns, plain, places }
@@ -184,7 +192,7 @@ impl<'a> Layout<'a> {
             }
             out.push_str(&names[from]);
             out.push(':');
-            mend(values[from], &self.columns[from].kind, out)?;
+            fix(values[from], &self.columns[from].kind, out)?;
         }
         out.push('}');
         Ok(())
@@ -205,7 +213,7 @@ fn places(columns: &[Column]) -> Option<Vec<usize>> {
 }
 
 /// Writes one value of the kind.
-fn mend(value: &str, kind: &ColumnKind, out: &mut String) -> Result<(), ResultError> {
+fn fix(value: &str, kind: &ColumnKind, out: &mut String) -> Result<(), ResultError> {
     match (kind, value.as_bytes().first()) {
         (ColumnKind::Numeric, Some(b'-' | b'0'..=b'9')) => {
             out.push('"');
@@ -221,13 +229,13 @@ fn mend(value: &str, kind: &ColumnKind, out: &mut String) -> Result<(), ResultEr
                 }
                 // Further dimensions are arrays again, of the same kind; no other kind's values are arrays.
                 let kind = if value.starts_with('[') { kind } else { element };
-                mend(value, kind, out)?;
+                fix(value, kind, out)?;
             }
             out.push(']');
         }
         (ColumnKind::Composite(fields), Some(b'{')) => {
             let names: Vec<String> = fields.iter().map(|field| json::quoted(&field.name)).collect();
-            Layout::of(fields).object(value, &names, out)?;
+            Layout::new(fields).object(value, &names, out)?;
         }
         _ => out.push_str(value),
     }

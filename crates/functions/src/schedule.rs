@@ -165,14 +165,14 @@ impl Schedule {
 
     /// The first moment of a date that is after `now`.
     fn moments(&self, date: Date, now: Timestamp) -> Option<Timestamp> {
-        let shown = self.time_zone.to_datetime(now);
+        let local = self.time_zone.to_datetime(now);
         // Within a day without a change of the clock, what it shows tells what is over.
         let changes = self.changes_on(date);
         let mut first: Option<Timestamp> = None;
         for hour in &self.hours {
             for minute in &self.minutes {
                 let time = date.at(*hour, *minute, 0, 0);
-                if !changes && time <= shown {
+                if !changes && time <= local {
                     continue;
                 }
                 let due = self.when(time).into_iter().flatten().filter(|due| *due > now).min();
@@ -201,8 +201,8 @@ impl Schedule {
         match ambiguous.offset() {
             AmbiguousOffset::Unambiguous { .. } => [ambiguous.unambiguous().ok(), None],
             AmbiguousOffset::Fold { .. } => {
-                let again = if self.fixed { None } else { ambiguous.later().ok() };
-                [ambiguous.earlier().ok(), again]
+                let later = if self.fixed { None } else { ambiguous.later().ok() };
+                [ambiguous.earlier().ok(), later]
             }
             // Read by the clock as it will be, a skipped time lies before the change; the change comes next.
             AmbiguousOffset::Gap { .. } if self.fixed => {

@@ -9,7 +9,7 @@ pub(crate) mod trust;
 
 use tokio_postgres::{error::SqlState, types::Type, Client};
 
-use crate::connect::{with_sources, ConnectError, Target};
+use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
 pub use adopt::{adopt, Adopted, External};
 
@@ -67,7 +67,10 @@ const SCHEMAS: &str = "CREATE SCHEMA IF NOT EXISTS df; CREATE SCHEMA IF NOT EXIS
 
 /// What a session begins with that uses the schema as somebody with rights: the database's owner chooses the search path
 /// of others.
-const GUARD: [(&str, &str); 1] = [("search_path", "pg_catalog, pg_temp")];
+const GUARD: [(&str, &str); 2] = [("search_path", "pg_catalog, pg_temp"), NO_JIT];
+
+/// What sessions that use the schema say of compiling queries: it takes longer than to answer them.
+pub(crate) const NO_JIT: (&str, &str) = ("jit", "off");
 
 /// What an installation has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,10 +193,10 @@ pub async fn install(url: &str) -> Result<Installed, SchemaError> {
     run("SET LOCAL client_min_messages = warning; SET LOCAL check_function_bodies = off").await?;
     run(SCHEMAS).await?;
     trust::require(transaction.client(), &target).await?;
-    run(trust::MEND).await?;
+    run(trust::RESTORE_OWNER).await?;
     let from = version(transaction.client(), &target).await?;
-    if from.is_some_and(|found| found > SCHEMA_VERSION) {
-        return Err(SchemaError::Newer { target: target.describe(), found: from.unwrap_or_default() });
+    if let Some(found) = from.filter(|found| *found > SCHEMA_VERSION) {
+        return Err(SchemaError::Newer { target: target.describe(), found });
     }
     for sql in BEFORE {
         run(sql).await?;

@@ -8,7 +8,7 @@
 //!
 //! | form | stands for |
 //! | --- | --- |
-//! | `$n` | the first column of the first row; what is no result set stands for itself, whole |
+//! | `$n` | the first column of the first row; what is not a result set stands for itself, whole |
 //! | `$n.col` | that column of the first row, or that member of a JSON object |
 //! | `$n?`, `$n.col?` | the same, and NULL where the strict form fails: no rows, or NULL |
 //! | `$n.*` | all rows: `(VALUES (..),(..)) AS "n"("c1",..)`, at most [`ROWS_MAX`] |
@@ -102,7 +102,7 @@ pub enum SubstituteError {
         name: String,
     },
     /// All rows of something that has none.
-    #[error("${name}.*: the result is no result set: only those of SQL steps have rows")]
+    #[error("${name}.*: the result is not a result set: only those of SQL steps have rows")]
     NotRows {
         /// The result.
         name: String,
@@ -129,7 +129,7 @@ pub enum SubstituteError {
         /// What the text is quoted with.
         delimiter: String,
     },
-    /// The parameters are no JSON array.
+    /// The parameters are not a JSON array.
     #[error("the parameters are not a JSON array: give one, such as '[1, \"text\", \"$name\"]'")]
     NotParameters,
     /// The statement uses a parameter that was not given.

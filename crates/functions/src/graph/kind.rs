@@ -59,7 +59,7 @@ impl Seconds {
             if whole < 0 {
                 return Err(refused());
             }
-            // Written anew, because "007" and "+7" are no JSON numbers.
+            // Written anew, because "007" and "+7" are not JSON numbers.
             return Ok(Seconds { text: whole.to_string(), duration: SignedDuration::from_secs(whole) });
         }
         let seconds: f64 = text.parse().map_err(|_| refused())?;

@@ -3,7 +3,7 @@
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::engine::DecodePaddingMode;
 use base64::{alphabet, Engine as _};
-use duramen_measure::entropy;
+use duramen_base::entropy;
 use reqwest::header::HeaderValue;
 
 use super::call::Part;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine as _;
-use duramen_measure::clock;
+use duramen_base::clock;
 use reqwest::{redirect, retry, Client, Request, Response, StatusCode, Url};
 use rustls::{ClientConfig, RootCertStore};
 use serde::Serialize;

@@ -131,7 +131,7 @@ impl HttpPolicy {
         let is_name = literal(host).is_none();
         let host = host.strip_suffix('.').unwrap_or(host);
         let mut any = None;
-        // An entry that is no host matches nothing: `from_settings` has reported it.
+        // An entry that is not a host matches nothing: `from_settings` has reported it.
         for entry in self.allowed_hosts.iter().filter_map(|entry| normal(entry)) {
             if entry == "*" {
                 any = Some(Listed::Any);

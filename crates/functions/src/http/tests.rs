@@ -183,7 +183,7 @@ fn addresses_need_the_switch_and_an_entry() {
     for host in ["0.0.0.0", "0", "224.0.0.1", "127.0.0.2", "[::2]", "[::ffff:127.0.0.1]"] {
         assert_eq!(admits(&open, host), None, "{host}");
     }
-    // A domain that looks like an address's end is no domain.
+    // A domain that looks like an address's end is not a domain.
     let written =
         HttpPolicy { enabled: true, allowed_hosts: vec!["*.0.0.1".to_owned()], allow_private: true };
     assert_eq!(admits(&written, "127.0.0.1"), None);

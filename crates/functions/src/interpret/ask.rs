@@ -1,10 +1,10 @@
 //! From a node to a request: every reference in its texts is replaced.
 
-use crate::bare::is_bare;
 use crate::graph::HttpSettings;
 use crate::http::{HttpCall, Part};
 use crate::interpret::state::{Control, Key};
 use crate::json::{quoted, Json};
+use crate::nontransactional::refuses_transactions;
 use crate::substitute::{self, Environment, SubstituteError};
 
 use super::turn::Turn;
@@ -20,15 +20,13 @@ impl Turn<'_, '_> {
         };
         self.ask(
             key,
-            text.map(
-                |text| {
-                    if is_bare(&text) {
-                        Request::Bare { cell, text }
-                    } else {
-                        Request::Sql { cell, text }
-                    }
-                },
-            ),
+            text.map(|text| {
+                if refuses_transactions(&text) {
+                    Request::NonTransactional { cell, text }
+                } else {
+                    Request::Sql { cell, text }
+                }
+            }),
         );
     }
 
@@ -58,7 +56,7 @@ impl Turn<'_, '_> {
             let text = format!("df.if_rows: no result is named {name:?} here: name one with |=> before");
             return Err(Failure::new(text));
         };
-        // What is no result set has no rows.
+        // What is not a result set has no rows.
         let count = result.field("row_count");
         Ok(count.is_some_and(|count| count.text().parse::<i64>().is_ok_and(|count| count > 0)))
     }
@@ -89,7 +87,7 @@ impl Turn<'_, '_> {
 /// The bytes of a request's texts.
 fn weight(request: &Request) -> usize {
     match request {
-        Request::Sql { text, .. } | Request::Bare { text, .. } => text.len(),
+        Request::Sql { text, .. } | Request::NonTransactional { text, .. } => text.len(),
         Request::Child { graph, environment, .. } => graph.len() + environment.text().len(),
         Request::Http { request, .. } => {
             let parts = request.parts.iter().flatten().map(|part| part.data_b64.len()).sum::<usize>();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::settle::Ended;
+use super::propagate::Ended;
 use super::turn::Turn;
 use super::types::Failure;
 use super::MAX_ITEMS;
@@ -13,14 +13,14 @@ use crate::interpret::state::{Control, Key, MapProgress, Scope};
 use crate::json::{elements, rows_text, Json};
 
 impl Turn<'_, '_> {
-    /// The node that gives the items has settled.
-    pub(super) fn items_settled(&mut self, key: &Key, ended: Ended) {
+    /// The node that gives the items has ended.
+    pub(super) fn items_ended(&mut self, key: &Key, ended: Ended) {
         let items = match ended {
             Ok(items) => items,
             Err(fault) => return self.pass_fault(key, fault),
         };
         let Some(rows) = rows_of(&items) else {
-            let text = "df.map: the items are no rows: give it a query, or a step whose result has rows";
+            let text = "df.map: the items are not rows: give it a query, or a step whose result has rows";
             return self.fail_cell(key, Failure::new(text));
         };
         if rows.len() > MAX_ITEMS {
@@ -62,8 +62,8 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// The body of one item has settled.
-    pub(super) fn item_settled(&mut self, key: &Key, child: &Key, ended: Ended) {
+    /// The body of one item has ended.
+    pub(super) fn item_ended(&mut self, key: &Key, child: &Key, ended: Ended) {
         let Some(&item) = child.items.last() else { return };
         self.state.scopes.remove(child);
         let Some(progress) = self.map_progress(key) else { return };
@@ -72,7 +72,7 @@ impl Turn<'_, '_> {
             Ok(result) => {
                 progress.done.insert(item, result);
                 // Ten thousand items with the cells of their bodies would be a large state. The last one is shown.
-                if let Some(before) = progress.shown.replace(item) {
+                if let Some(before) = progress.last_done.replace(item) {
                     self.clear(&key.item(child.node, before));
                 }
             }
@@ -82,7 +82,7 @@ impl Turn<'_, '_> {
         self.finish_map(key, child.node);
     }
 
-    /// Settles a MAP of which no item runs.
+    /// Ends a MAP of which no item runs.
     fn finish_map(&mut self, key: &Key, body: u32) {
         let Some(progress) = self.map_progress(key) else { return };
         if progress.open > 0 {

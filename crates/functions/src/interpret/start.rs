@@ -24,7 +24,7 @@ impl Turn<'_, '_> {
             at: now,
             path,
             status: Status::Running,
-            told: false,
+            reported: false,
             due: None,
             control: control(&node.kind, self),
         };
@@ -87,7 +87,7 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Sets a timer so many seconds from now; `false` if that is no time, and the cell has failed.
+    /// Sets a timer so many seconds from now; `false` if that is not a time, and the cell has failed.
     fn wait_for(&mut self, key: &Key, time: &Seconds, what: &str) -> bool {
         match self.cx.now.checked_add(time.duration) {
             Ok(due) => {

@@ -122,8 +122,8 @@ pub(crate) struct Output {
 pub(crate) enum Task {
     /// Begin an activation.
     Start(Key),
-    /// Tell the parent that this activation has settled.
-    Settled(Key),
+    /// Report to the parent that this activation has ended.
+    Ended(Key),
     /// Go on behind a child that was started and is not awaited.
     ChildStarted(Key),
 }
@@ -131,7 +131,7 @@ pub(crate) enum Task {
 impl Task {
     pub(crate) fn key(&self) -> &Key {
         match self {
-            Task::Start(key) | Task::Settled(key) | Task::ChildStarted(key) => key,
+            Task::Start(key) | Task::Ended(key) | Task::ChildStarted(key) => key,
         }
     }
 }
@@ -144,8 +144,8 @@ pub(crate) struct Frame {
     /// Execution and iterations: `1.3`.
     pub(crate) path: Arc<str>,
     pub(crate) status: Status,
-    /// Its parent knows that it has settled. Not written: whoever is not told has an entry in one of the lists.
-    pub(crate) told: bool,
+    /// Its parent knows that it has ended. Not written: whoever does not has an entry in one of the lists.
+    pub(crate) reported: bool,
     /// When its timer fires.
     pub(crate) due: Option<Timestamp>,
     pub(crate) control: Control,
@@ -182,7 +182,7 @@ pub(crate) enum Control {
     },
     /// It waits for a signal.
     Wait,
-    /// So many branches have not settled.
+    /// So many branches have not ended.
     Join {
         open: u32,
     },
@@ -212,7 +212,7 @@ pub(crate) struct MapProgress {
     /// The lowest item that failed.
     pub(crate) failed: Option<u32>,
     /// The item that completed last: its cells are left standing for people to see, those of others are not.
-    pub(crate) shown: Option<u32>,
+    pub(crate) last_done: Option<u32>,
     /// The results so far.
     pub(crate) done: BTreeMap<u32, Json>,
     /// Where the rows lie in the text of the items; empty until they are needed (again).

@@ -7,7 +7,7 @@ use super::turn::Turn;
 use crate::interpret::state::{Control, Frame, Key};
 
 impl Turn<'_, '_> {
-    /// Gives up an activation and all below it. What has settled there stays to be seen.
+    /// Gives up an activation and all below it. What has ended there stays to be seen.
     pub(super) fn give_up(&mut self, root: &Key) {
         self.sweep(root, true);
     }
@@ -17,7 +17,7 @@ impl Turn<'_, '_> {
         self.sweep(root, false);
     }
 
-    fn sweep(&mut self, root: &Key, keep_settled: bool) {
+    fn sweep(&mut self, root: &Key, keep_ended: bool) {
         let node = self.node(root);
         let mut withdrawn = Vec::new();
         let keys = root.covered(node, &self.state.frames);
@@ -26,8 +26,8 @@ impl Turn<'_, '_> {
             self.restore_error(key);
         }
         for key in keys {
-            let settled = self.state.frames.get(&key).is_some_and(|frame| !frame.running());
-            if settled && keep_settled {
+            let has_ended = self.state.frames.get(&key).is_some_and(|frame| !frame.running());
+            if has_ended && keep_ended {
                 continue;
             }
             if let Some(frame) = self.state.frames.remove(&key) {
@@ -58,8 +58,8 @@ impl Turn<'_, '_> {
     /// Gives up everything, whatever the graph says.
     pub(super) fn give_up_all(&mut self) {
         let frames = mem::take(&mut self.state.frames);
-        let (running, settled) = frames.into_iter().partition(|(_, frame): &(Key, Frame)| frame.running());
-        self.state.frames = settled;
+        let (running, ended) = frames.into_iter().partition(|(_, frame): &(Key, Frame)| frame.running());
+        self.state.frames = ended;
         let running: BTreeMap<Key, Frame> = running;
         let asked = running.into_iter().filter(|(key, frame)| frame.control.asked(key).is_some());
         let withdrawn = asked.map(|(key, frame)| (key, frame.control)).collect();

@@ -79,7 +79,7 @@ impl<'t, 'c> Turn<'t, 'c> {
                     left -= 1;
                     self.start(key);
                 }
-                Some(Task::Settled(key)) => self.settled(&key),
+                Some(Task::Ended(key)) => self.child_ended(&key),
                 Some(Task::ChildStarted(key)) => self.child_is_on_its_way(&key),
                 None => match self.due_timer() {
                     Some(key) => self.fire(&key),
@@ -112,9 +112,9 @@ impl<'t, 'c> Turn<'t, 'c> {
         match task {
             Task::Start(_) => true,
             Task::ChildStarted(_) => frame(key).is_some_and(Frame::running),
-            Task::Settled(_) => {
+            Task::Ended(_) => {
                 let above = key.parent(self.graph);
-                frame(key).is_some_and(|frame| !frame.running() && !frame.told)
+                frame(key).is_some_and(|frame| !frame.running() && !frame.reported)
                     && above.is_none_or(|above| frame(&above).is_some_and(Frame::running))
             }
         }
@@ -156,8 +156,8 @@ impl<'t, 'c> Turn<'t, 'c> {
     }
 
     pub(super) fn complete_cell(&mut self, key: &Key, result: Json) {
-        self.settle(key, Status::Completed(result));
-        self.state.stack.push(Task::Settled(key.clone()));
+        self.end_cell(key, Status::Completed(result));
+        self.state.stack.push(Task::Ended(key.clone()));
     }
 
     /// The cell fails by itself.
@@ -168,12 +168,12 @@ impl<'t, 'c> Turn<'t, 'c> {
 
     /// The cell fails because one below it did.
     pub(super) fn pass_fault(&mut self, key: &Key, fault: Arc<Fault>) {
-        self.settle(key, Status::Failed(fault));
-        self.state.stack.push(Task::Settled(key.clone()));
+        self.end_cell(key, Status::Failed(fault));
+        self.state.stack.push(Task::Ended(key.clone()));
     }
 
     /// Writes down how a cell ended, and names its result.
-    pub(super) fn settle(&mut self, key: &Key, status: Status) {
+    pub(super) fn end_cell(&mut self, key: &Key, status: Status) {
         let now = self.cx.now;
         let Some(frame) = self.state.frames.get_mut(key) else { return };
         if let Some(due) = frame.due.take() {

@@ -19,7 +19,7 @@ use crate::json::Json;
 pub struct Cell(String);
 
 impl Cell {
-    /// A cell as it was written; `None` when the text is no key.
+    /// A cell as it was written; `None` when the text is not a key.
     ///
     /// ```
     /// use duramen_functions::interpret::Cell;
@@ -117,7 +117,7 @@ pub enum Request {
         text: String,
     },
     /// Run a statement that the server refuses in a transaction.
-    Bare {
+    NonTransactional {
         /// Who asks.
         cell: Cell,
         /// The statement, complete.
@@ -151,7 +151,7 @@ impl Request {
     pub fn cell(&self) -> &Cell {
         match self {
             Request::Sql { cell, .. }
-            | Request::Bare { cell, .. }
+            | Request::NonTransactional { cell, .. }
             | Request::Http { cell, .. }
             | Request::Child { cell, .. } => cell,
         }
@@ -221,7 +221,7 @@ pub struct FinishedExecution {
     pub started_at: Timestamp,
     /// When it ended.
     pub ended_at: Timestamp,
-    /// How many cells began or settled in it.
+    /// How many cells began or ended in it.
     pub event_count: u64,
     /// Its result, or the text of its failure or cancellation as a JSON string.
     pub output: Option<Json>,
@@ -239,7 +239,7 @@ pub struct Progress {
     /// Executions that have ended.
     pub executions: Vec<FinishedExecution>,
     /// Requests of earlier calls whose results are not wanted any more: a race is lost, a time is over, the instance is
-    /// cancelled. Also children that were asked for and have not been told as started. The activations may begin anew
+    /// cancelled. Also children that were asked for and have not been reported as started. The activations may begin anew
     /// at once, but then their requests have other cells.
     pub dropped: Vec<Cell>,
     /// Children to cancel, by their ids.

@@ -21,7 +21,7 @@ fn half_a_surrogate_pair_is_refused_wherever_it_hides() {
         assert!(Json::parse(bad).is_err(), "{bad}");
     }
     assert_eq!(shape(json(r#""\ud83d\ude00""#).text()), Shape::String(Some("\u{1f600}".into())));
-    // An escaped backslash before the letters is no escape of a surrogate.
+    // An escaped backslash before the letters is not an escape of a surrogate.
     assert_eq!(json(r#"["\\ud800"]"#).text(), r#"["\\ud800"]"#);
 }
 

@@ -82,7 +82,7 @@ fn the_fields_of_composite_values_are_typed() {
         r#"[{"c":{"n":1,"in":{"f":"NaN","x":"NaN"},"s":[{"f":2,"x":null}]}},{"c":null}]"#,
         r#"[{"c":{"n":"1","in":{"f":null,"x":"NaN"},"s":[{"f":2,"x":null}]}},{"c":null}]"#,
     );
-    assert_eq!(ColumnKind::of(&composite(&[("a", Type::INT4)])), ColumnKind::Plain);
+    assert_eq!(ColumnKind::from_type(&composite(&[("a", Type::INT4)])), ColumnKind::Plain);
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn of_columns_with_one_name_the_last_wins_at_the_place_of_the_first() {
     let many: Vec<String> = (0..50).map(|i| format!("c{}", i % 40)).collect();
     let of: Vec<_> = many.iter().map(|name| int(name.as_str())).collect();
     let row: Vec<String> = many.iter().enumerate().map(|(i, name)| format!("\"{name}\":{i}")).collect();
-    let mended: Vec<String> =
+    let fixed: Vec<String> =
         (0..40).map(|i| format!("\"c{i}\":{}", if i < 10 { i + 40 } else { i })).collect();
-    check(&of, &format!("[{{{}}}]", row.join(",")), &format!("[{{{}}}]", mended.join(",")));
+    check(&of, &format!("[{{{}}}]", row.join(",")), &format!("[{{{}}}]", fixed.join(",")));
 }
 
 #[test]

@@ -176,8 +176,8 @@ fn a_rhythm_skips_and_repeats_with_the_clock() {
 
 #[test]
 fn moments_always_lie_ahead_and_in_order() {
-    let seed = duramen_measure::entropy::seed();
-    let mut rng = duramen_measure::entropy::rng(seed);
+    let seed = duramen_base::entropy::seed();
+    let mut rng = duramen_base::entropy::rng(seed);
     let zones = ["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca"];
     let crons = ["*/7 * * * *", "30 1-3 * * *", "0 */5 * * 0", "59 23 28-31 * *", "15 2 29 2 *"];
     for round in 0..100 {

@@ -4,7 +4,7 @@
 
 use tokio_postgres::{types::Type, Client};
 
-use crate::connect::{with_sources, Target};
+use duramen_postgres::connection::{with_sources, Target};
 
 use super::{check_parts, trust, SchemaError, GUARD};
 

@@ -3,7 +3,7 @@
 
 use tokio_postgres::{types::Type, Client};
 
-use crate::connect::{with_sources, Target};
+use duramen_postgres::connection::{with_sources, Target};
 
 use super::SchemaError;
 
@@ -79,12 +79,15 @@ pub(super) async fn require(client: &Client, target: &Target) -> Result<(), Sche
 
 /// Two installations at once would trip over each other's tables.
 pub(super) async fn lock(client: &Client) -> Result<(), tokio_postgres::Error> {
-    client.batch_execute("SELECT pg_advisory_xact_lock(6579571, 0)").await
+    client.batch_execute(LOCK).await
 }
+
+/// What takes the lock of installations, to the end of the transaction.
+pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(6579571, 0)";
 
 /// Gives the owner of `df_run` back what is an owner's: version 0.1 took it away when the owner itself had started an
 /// instance. An owner may always grant itself that.
-pub(crate) const MEND: &str = "
+pub(crate) const RESTORE_OWNER: &str = "
     DO $$
     DECLARE
         owner name := (SELECT pg_get_userbyid(n.nspowner) FROM pg_namespace n WHERE n.nspname = 'df_run');

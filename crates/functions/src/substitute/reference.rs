@@ -29,7 +29,7 @@ impl<'a> Reference<'a> {
     /// The reference at the start of `text`, which begins with a dollar sign.
     pub(super) fn at(text: &'a str) -> Option<Self> {
         let name = word(text.strip_prefix('$')?)?;
-        // A name in other letters is no name of a result, and must not be taken for the beginning of one.
+        // A name in other letters is not a name of a result, and must not be taken for the beginning of one.
         if !name.is_ascii() {
             return None;
         }
@@ -68,7 +68,7 @@ fn word(text: &str) -> Option<&str> {
 /// The named results, looked into once each.
 pub(super) struct Results<'a> {
     env: &'a Environment,
-    /// The rows of each result that was asked for; `None` for what is no result set.
+    /// The rows of each result that was asked for; `None` for what is not a result set.
     rows: RefCell<BTreeMap<&'a str, Option<&'a str>>>,
 }
 
@@ -124,12 +124,13 @@ impl<'a> Results<'a> {
 
 fn field_of<'a>(object: &'a str, field: &str, reference: &Reference<'_>) -> Result<&'a str, SubstituteError> {
     json::member(object, field).ok_or_else(|| {
-        const SHOWN: usize = 20;
+        const NAMES_LISTED: usize = 20;
         let members = json::members(object).unwrap_or_default();
-        let mut known: Vec<String> = members.keys().take(SHOWN).map(|name| format!("\"{name}\"")).collect();
+        let mut known: Vec<String> =
+            members.keys().take(NAMES_LISTED).map(|name| format!("\"{name}\"")).collect();
         match members.len() {
             0 => known.push("none".into()),
-            len if len > SHOWN => known.push(format!("{} more", len - SHOWN)),
+            len if len > NAMES_LISTED => known.push(format!("{} more", len - NAMES_LISTED)),
             _ => {}
         }
         let (reference, field) = (reference.text.to_owned(), field.to_owned());

@@ -151,7 +151,7 @@ fn inside_a_literal_the_bare_text_is_put() {
     check(r"SELECT e'\\$text'", r"SELECT e'\\it''s'");
     check(r"SELECT U&'\0061$back' || $back", r"SELECT U&'\0061a\\b''c' || E'a\\b''c'");
     check("SELECT some'$text', n'$text'", "SELECT some'it''s', n'it''s'");
-    // A word that ends with e is no prefix.
+    // A word that ends with e is not a prefix.
     check(r"SELECT type'\' || $name", r"SELECT type'\' || 1");
     check("SELECT '$two.*'", r#"SELECT '[{"a":"x''y"},{"a":1}]'"#);
     // A literal that goes on after a line break goes on by the same rules.
@@ -238,7 +238,7 @@ fn all_rows_become_a_table_of_constants() {
     assert_eq!(expand("[]"), r#"(SELECT NULL WHERE false) AS "Tab";"#);
     assert_eq!(expand("[{},{}]"), r#"(SELECT NULL WHERE false) AS "Tab";"#);
     assert_eq!(expand(r#"[{"a":1,"a":2}]"#), r#"(VALUES (2)) AS "Tab"("a");"#);
-    refuse("SELECT * FROM $o.*", "$o.*: the result is no result set");
+    refuse("SELECT * FROM $o.*", "$o.*: the result is not a result set");
 }
 
 #[test]

@@ -6,9 +6,9 @@
 use std::sync::{atomic::Ordering, Arc};
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_postgres::{error::SqlState, types::Type, Client, Row};
 use tracing::Instrument;
 
@@ -29,8 +29,10 @@ use crate::json::Json;
 const ATTEMPTS_MAX: i32 = 20;
 /// How long to wait after the database was not to be reached.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
+/// How long to wait at the most when activities cannot be taken time after time.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
 /// How often a result is offered again when its instance is locked for a moment.
-const SETTLE_TRIES: u32 = 50;
+const RECORD_TRIES: u32 = 50;
 /// The code of the failure of a step that an adopted copy does not run: prohibited SQL statement attempted.
 const SKIPPED: &str = "2F003";
 
@@ -89,25 +91,35 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
     let mut draining = shared.draining.subscribe();
     let mut client: Option<Client> = None;
     let mut running = JoinSet::new();
+    let mut retry_after = RETRY_AFTER;
     loop {
         tokio::select! {
             () = shared.activities.notified() => {}
             () = drains(&mut draining) => break,
         }
         while !shared.is_draining() {
-            while running.try_join_next().is_some() {}
+            while let Some(ended) = running.try_join_next() {
+                report_panic(ended);
+            }
             // What is taken is run: permits come first.
             let free = u32::try_from(slots.available_permits()).unwrap_or(u32::MAX);
             let Ok(mut permits) = Arc::clone(&slots).try_acquire_many_owned(free) else { break };
             if free == 0 {
                 break;
             }
-            let Ok(taken) = take(&shared, &mut client, free).await else {
-                client = None;
-                drop(permits);
-                tokio::time::sleep(RETRY_AFTER).await;
-                continue;
+            let taken = match take(&shared, &mut client, free).await {
+                Ok(taken) => taken,
+                Err(error) => {
+                    add(&shared.metrics.failed_takes_total, 1);
+                    tracing::warn!(%error, "activities cannot be taken; the worker tries again");
+                    client = None;
+                    drop(permits);
+                    tokio::time::sleep(retry_after).await;
+                    retry_after = (retry_after * 2).min(RETRY_AFTER_MAX);
+                    continue;
+                }
             };
+            retry_after = RETRY_AFTER;
             if taken.is_empty() {
                 break;
             }
@@ -130,7 +142,16 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
             }
         }
     }
-    while running.join_next().await.is_some() {}
+    while let Some(ended) = running.join_next().await {
+        report_panic(ended);
+    }
+}
+
+/// An activity that panicked is not held any more, and the next heartbeat lets anybody have it.
+fn report_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "an activity has failed inside the worker, and is tried again");
+    }
 }
 
 async fn take(shared: &Shared, client: &mut Option<Client>, many: u32) -> Result<Vec<Activity>, TurnError> {
@@ -218,36 +239,38 @@ async fn perform(shared: &Arc<Shared>, activity: &Activity, state: &Running) -> 
         return if activity.is_elsewhere() {
             elsewhere::fail(shared, activity, state, failure).await
         } else {
-            settle(shared, activity, state, Err(failure)).await.map(drop)
+            record(shared, activity, state, Err(failure)).await.map(drop)
         };
     }
-    if let Some(result) = outside(shared, activity).await? {
+    if let Some(result) = external_outcome(shared, activity).await? {
         // No attempt has run here, nor will one.
-        return settle(shared, activity, state, result).await.map(drop);
+        return record(shared, activity, state, result).await.map(drop);
     }
     let result = match (&activity.payload, activity.kind.as_str()) {
         (Err(message), _) => Err(Failure { message: message.clone(), sqlstate: None }),
         (Ok(Payload::Http { http }), _) => call(shared, activity, http).await?,
-        (Ok(Payload::Sql { sql }), "bare") => match bare(shared, activity, sql, state).await {
-            Err(TurnError::Elsewhere(message)) => Err(refused(message)),
-            result => result?,
-        },
+        (Ok(Payload::Sql { sql }), "bare") => {
+            match run_nontransactional(shared, activity, sql, state).await {
+                Err(TurnError::Elsewhere(message)) => Err(refused(message)),
+                result => result?,
+            }
+        }
         (Ok(Payload::Sql { sql }), _) if activity.database == activity.home.database => {
             return here(shared, activity, sql, state).await;
         }
         (Ok(Payload::Sql { sql }), _) => return elsewhere::run(shared, activity, sql, state).await,
     };
-    settle(shared, activity, state, result).await.map(drop)
+    record(shared, activity, state, result).await.map(drop)
 }
 
 /// How a step ends that would reach outside the database and may not, because its instance was begun in another copy of
 /// it; `None`: it runs.
-async fn outside(shared: &Arc<Shared>, activity: &Activity) -> Result<Option<Outcome>, TurnError> {
+async fn external_outcome(shared: &Arc<Shared>, activity: &Activity) -> Result<Option<Outcome>, TurnError> {
     let reaches_out = match &activity.payload {
         Ok(Payload::Http { .. }) => true,
         Ok(Payload::Sql { sql }) => {
             activity.database != activity.home.database
-                || (activity.kind == "bare" && crate::bare::is_outside(sql))
+                || (activity.kind == "bare" && crate::nontransactional::is_external(sql))
         }
         Err(_) => false,
     };
@@ -293,13 +316,13 @@ async fn here(
         Err(error) => return Err(error),
     };
     if let Some(failure) = unable {
-        return settle(shared, activity, state, Err(failure)).await.map(drop);
+        return record(shared, activity, state, Err(failure)).await.map(drop);
     }
     let session = shared.sessions.get(&activity.home, Purpose::Alone).await?;
     let client = &session.client;
     client.batch_execute("BEGIN").await?;
     let failure = match alone(shared, &session, sql, state).await? {
-        Ran::Settled(result) => match end(shared, &session, activity, state, result).await {
+        Ran::Ended(result) => match end(shared, &session, activity, state, result).await {
             Ok(_) => {
                 let left_something: bool =
                     client.query_typed_one("SELECT pg_my_temp_schema() <> 0", &[]).await?.get(0);
@@ -317,13 +340,13 @@ async fn here(
     };
     // What it had done is undone, with its session.
     drop(session);
-    settle(shared, activity, state, Err(failure)).await.map(drop)
+    record(shared, activity, state, Err(failure)).await.map(drop)
 }
 
 /// What became of a step that ran alone.
 pub(super) enum Ran {
     /// It has a result or a failure, and the transaction goes on.
-    Settled(Outcome),
+    Ended(Outcome),
     /// It failed, and took the transaction with it.
     Aborted(Failure),
 }
@@ -341,7 +364,7 @@ pub(super) async fn alone(
     state.is_over().await;
     shared.remember(session.role, sql, began.elapsed());
     match ran {
-        Ok(result) => Ok(Ran::Settled(result)),
+        Ok(result) => Ok(Ran::Ended(result)),
         Err(ExecutorError::Server(error)) => Ok(Ran::Aborted(failure_of(&error).ok_or(error)?)),
         Err(error @ ExecutorError::Result(_)) => {
             Ok(Ran::Aborted(Failure { message: error.to_string(), sqlstate: None }))
@@ -402,8 +425,10 @@ async fn end(
     };
     let now = row.get("at");
     let mut instance = Instance::read(&Claimed { seq: activity.seq, fresh: false, row: &row });
-    if let Some(cell) = Cell::parse(&activity.cell) {
-        instance.complete(now, &cell, result);
+    match Cell::parse(&activity.cell) {
+        Some(cell) => instance.complete(now, &cell, result),
+        // Its row is gone with this transaction: nothing would ever end the step.
+        None => instance.condemn(Some(format!("a step of this instance is of no cell: {:?}", activity.cell))),
     }
     instance.end_or_pass_on(now);
     let report = Turn::new(shared, session, &activity.home, now).finish(vec![instance]).await?;
@@ -412,13 +437,13 @@ async fn end(
 }
 
 /// Records the end of an activity that left nothing in a transaction. False: it is not ours any more.
-pub(super) async fn settle(
+pub(super) async fn record(
     shared: &Arc<Shared>,
     activity: &Activity,
     state: &Running,
     result: Outcome,
 ) -> Result<bool, TurnError> {
-    for _ in 1..SETTLE_TRIES {
+    for _ in 1..RECORD_TRIES {
         let session = shared.sessions.get(&activity.home, Purpose::Turn).await?;
         session.client.batch_execute("BEGIN").await?;
         match end(shared, &session, activity, state, result.clone()).await {
@@ -442,13 +467,13 @@ pub(super) async fn settle(
 
 /// A statement that refuses transactions: at least once, under the submitter's role, in a session of its own. Being
 /// one statement of a known kind, and without literals, whose types could run code, it cannot change the role.
-async fn bare(
+async fn run_nontransactional(
     shared: &Arc<Shared>,
     activity: &Activity,
     sql: &str,
     state: &Running,
 ) -> Result<Outcome, TurnError> {
-    if !crate::bare::is_harmless(sql) {
+    if !crate::nontransactional::is_harmless(sql) {
         let message = "a statement outside of transactions may not have string literals in a step".to_owned();
         return Ok(Err(refused(message)));
     }
@@ -478,11 +503,12 @@ async fn call(
     activity: &Activity,
     request: &http::HttpCall,
 ) -> Result<Outcome, TurnError> {
-    let function = if request.parts.is_some() {
-        "df.http_multipart(text,text,jsonb,jsonb,int)"
+    let (name, arguments) = if request.parts.is_some() {
+        ("df.http_multipart", "text,text,jsonb,jsonb,int")
     } else {
-        "df.http(text,text,text,jsonb,int)"
+        ("df.http", "text,text,text,jsonb,int")
     };
+    let function = format!("{name}({arguments})");
     let session = shared.sessions.get(&activity.home, Purpose::Turn).await?;
     let allowed: Option<bool> = session
         .client
@@ -494,7 +520,6 @@ async fn call(
         .get(0);
     shared.sessions.give_back(session);
     if allowed != Some(true) {
-        let name = function.split('(').next().unwrap_or_default();
         return Ok(Err(refused(format!(
             "role {} does not have EXECUTE privilege on {name}(): ask for df.grant_usage(role, include_http => true)",
             activity.home.role_name

@@ -6,16 +6,16 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 use tokio_postgres::{
+    error::SqlState,
     types::{ToSql, Type},
     Client, Notification,
 };
 
-use duramen_measure::clock;
+use duramen_base::clock;
 
 use super::metrics::add;
 use super::shared::Shared;
 use super::turn::TurnError;
-use crate::connect::ConnectError;
 use crate::http::HttpPolicy;
 
 /// How often a worker says that it lives and looks whether something was missed.
@@ -49,7 +49,7 @@ pub(crate) async fn join(shared: &Shared) -> Result<(Client, UnboundedReceiver<N
 
 /// Opens the connection that hears anew: under the name that the worker has if it is still believed to live, or else under
 /// another one.
-async fn join_again(shared: &Arc<Shared>) -> Result<(Client, UnboundedReceiver<Notification>), TurnError> {
+async fn rejoin(shared: &Arc<Shared>) -> Result<(Client, UnboundedReceiver<Notification>), TurnError> {
     let target = shared.guarded();
     let (client, notifications) = target.connect_listening().await?;
     shared.sessions.is_home(&client, &target).await?;
@@ -90,8 +90,15 @@ pub(crate) async fn maintain(shared: Arc<Shared>) {
             read_settings(&shared, &client).await
         };
         tokio::select! {
-            result = housekeeping => if let Err(error) = result {
-                tracing::info!(%error, "the housekeeping is put off");
+            result = housekeeping => match result {
+                Ok(()) => {}
+                Err(TurnError::Server(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                    tracing::info!("somebody holds a lock that the housekeeping needs: it is put off");
+                }
+                Err(error) => {
+                    add(&shared.metrics.failed_maintenance_total, 1);
+                    tracing::warn!(%error, "the housekeeping has failed, and is put off");
+                }
             },
             () = drains(&mut draining) => return,
         }
@@ -110,34 +117,43 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut connection: (Client, Unbounde
     wake_all(&shared);
     loop {
         let due = *shared.next_due.lock();
+        // Why the worker must connect anew, if it must.
         let lost = tokio::select! {
             notification = connection.1.recv() => match notification {
-                Some(notification) => hear(&shared, &connection.0, &notification).await.is_err(),
-                None => true,
+                Some(notification) => hear(&shared, &connection.0, &notification).await.err().map(|e| e.to_string()),
+                None => Some("it was closed".to_owned()),
             },
             () = at(due) => {
                 *shared.next_due.lock() = None;
                 shared.wake();
-                false
+                None
             }
-            () = shared.timers.notified() => false,
+            () = shared.timers.notified() => None,
             () = at(Some(beat)) => {
                 beat = clock::now() + HEARTBEAT;
-                !matches!(heartbeat(&shared, &connection.0).await, Ok(Pulse::Alive))
+                match heartbeat(&shared, &connection.0).await {
+                    Ok(Pulse::Alive) => None,
+                    Ok(Pulse::Silent) => Some(format!("no answer within {:?}", HEARTBEAT * 2)),
+                    Ok(Pulse::Buried) => Some("others believed this worker dead".to_owned()),
+                    Err(error) => Some(error.to_string()),
+                }
             }
             () = drains(&mut drained) => return,
         };
-        if lost {
-            tracing::warn!("the connection to the database is lost; the worker tries again until it is back");
+        if let Some(cause) = lost {
+            tracing::warn!(
+                cause,
+                "the connection to the database is lost; the worker tries again until it is back"
+            );
             connection = loop {
                 sleep(RECONNECT).await;
                 if shared.is_draining() {
                     return;
                 }
                 shared.sessions.restart(shared.guarded());
-                match join_again(&shared).await {
+                match rejoin(&shared).await {
                     Ok(connection) => break connection,
-                    Err(error @ TurnError::Connect(ConnectError::Copy { .. })) => {
+                    Err(error @ TurnError::Copy { .. }) => {
                         tracing::warn!(%error, "not here");
                     }
                     Err(error) => tracing::debug!(%error, "not yet"),
@@ -175,10 +191,10 @@ async fn hear(shared: &Arc<Shared>, client: &Client, notification: &Notification
             wake_all(shared);
         }
         "df_stop" => {
+            // Anybody can notify: what names no step that runs here is nothing to us, and what is believed is the row.
             let Some((seq, cell)) = notification.payload().split_once(' ') else { return Ok(()) };
             let Ok(seq) = seq.parse::<i64>() else { return Ok(()) };
             let Some(running) = shared.running_at(seq, cell) else { return Ok(()) };
-            // Anybody can notify: what is believed is the row.
             let epoch = shared.epoch.lock().clone();
             let still_wanted = client
                 .query_typed_opt(
@@ -205,8 +221,10 @@ async fn hear(shared: &Arc<Shared>, client: &Client, notification: &Notification
 /// What a heartbeat finds.
 enum Pulse {
     Alive,
-    /// The connection is silent, or others believed this worker dead: it must join again.
-    Lost,
+    /// The connection says nothing, which is as good as lost.
+    Silent,
+    /// Others believed this worker dead: it must join again, and finds the same.
+    Buried,
 }
 
 async fn heartbeat(shared: &Arc<Shared>, client: &Client) -> Result<Pulse, TurnError> {
@@ -223,12 +241,10 @@ async fn heartbeat(shared: &Arc<Shared>, client: &Client) -> Result<Pulse, TurnE
         "SELECT alive, due_in_s, waiting FROM df._heartbeat($1::text::uuid, $2::text::interval, $3, $4)",
         &parameters,
     );
-    // A connection that says nothing is as good as lost.
-    let Ok(row) = tokio::time::timeout(HEARTBEAT * 2, beat).await else { return Ok(Pulse::Lost) };
+    let Ok(row) = tokio::time::timeout(HEARTBEAT * 2, beat).await else { return Ok(Pulse::Silent) };
     let row = row?;
     if !row.get::<_, bool>("alive") {
-        // It joins again, and finds the same.
-        return Ok(Pulse::Lost);
+        return Ok(Pulse::Buried);
     }
     shared.due(seconds(row.get("due_in_s")));
     if row.get("waiting") {
@@ -239,6 +255,7 @@ async fn heartbeat(shared: &Arc<Shared>, client: &Client) -> Result<Pulse, TurnE
 
 /// A time that the server has given in seconds; one that is over is now.
 pub(crate) fn seconds(seconds: Option<f64>) -> Option<Duration> {
+    // What the server gives is a number, and what is clamped is none too large.
     Duration::try_from_secs_f64(seconds?.clamp(0.0, 1e9)).ok()
 }
 

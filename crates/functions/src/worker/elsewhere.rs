@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio_postgres::types::{ToSql, Type};
 
-use super::activity::{alone, failure_of, refused, settle, Activity, Outcome, Ran};
+use super::activity::{alone, failure_of, record, refused, Activity, Outcome, Ran};
 use super::executors;
 use super::metrics::add;
 use super::session::Purpose;
@@ -37,7 +37,7 @@ enum Mark {
     /// An attempt has come to this end.
     Ended(Outcome),
     /// The end is recorded where the instance is: this attempt was given up.
-    Settled,
+    Recorded,
 }
 
 /// Runs the step, or finds how it has ended, and records it.
@@ -60,13 +60,13 @@ pub(super) async fn run(
     let client = &session.client;
     client.batch_execute("BEGIN").await?;
     let result = match mark(client, activity, &installation, None).await? {
-        Mark::Settled => {
+        Mark::Recorded => {
             add(&shared.metrics.fenced_total, 1);
             return Ok(());
         }
         Mark::Ended(result) => result,
         Mark::Ours => match alone(shared, &session, sql, state).await? {
-            Ran::Settled(Ok(value)) => {
+            Ran::Ended(Ok(value)) => {
                 let text = value.text();
                 let parameters: [(&(dyn ToSql + Sync), Type); 3] =
                     [(&installation, Type::TEXT), (&activity.number, Type::INT8), (&text, Type::TEXT)];
@@ -81,13 +81,13 @@ pub(super) async fn run(
                     Err(error) => Err(failure_of(&error).ok_or(error)?),
                 }
             }
-            Ran::Settled(Err(failure)) | Ran::Aborted(failure) => Err(failure),
+            Ran::Ended(Err(failure)) | Ran::Aborted(failure) => Err(failure),
         },
     };
-    // Who settles may need a session, too. What a failed step left open goes with this one.
+    // Who records may need a session, too. What a failed step left open goes with this one.
     drop(session);
     match result {
-        Ok(value) => record(shared, activity, state, Ok(value), &installation).await,
+        Ok(value) => record_and_unmark(shared, activity, state, Ok(value), &installation).await,
         Err(failure) => fail(shared, activity, state, failure).await,
     }
 }
@@ -101,16 +101,16 @@ pub(super) async fn fail(
 ) -> Result<(), TurnError> {
     if activity.attempt == 1 {
         // No earlier attempt: what ran has had no effect, and whoever comes later finds the record.
-        return settle(shared, activity, state, Err(failure)).await.map(drop);
+        return record(shared, activity, state, Err(failure)).await.map(drop);
     }
     let Some(installation) = executors::standing_elsewhere(shared, &activity.database).await? else {
         // Nobody can have run anything there, nor will.
-        return settle(shared, activity, state, Err(failure)).await.map(drop);
+        return record(shared, activity, state, Err(failure)).await.map(drop);
     };
     // An earlier attempt may yet begin, and must not have its effect once this failure is recorded.
     let client = shared.guarded().database(&activity.database).connect().await?;
     let result = match mark(&client, activity, &installation, Some(&failure)).await? {
-        Mark::Settled => {
+        Mark::Recorded => {
             add(&shared.metrics.fenced_total, 1);
             return Ok(());
         }
@@ -118,18 +118,18 @@ pub(super) async fn fail(
         Mark::Ours => Err(failure),
     };
     drop(client);
-    record(shared, activity, state, result, &installation).await
+    record_and_unmark(shared, activity, state, result, &installation).await
 }
 
 /// Records how the step has ended, and clears its mark away.
-async fn record(
+async fn record_and_unmark(
     shared: &Arc<Shared>,
     activity: &Activity,
     state: &Running,
     result: Outcome,
     installation: &str,
 ) -> Result<(), TurnError> {
-    if !settle(shared, activity, state, result).await? {
+    if !record(shared, activity, state, result).await? {
         return Ok(());
     }
     let key: [(&(dyn ToSql + Sync), Type); 2] = [(&installation, Type::TEXT), (&activity.number, Type::INT8)];
@@ -143,9 +143,14 @@ async fn record(
             &key,
         )
     };
-    // The mark has served. If this fails, it stays as it is, which is right, too.
-    if let Ok(client) = shared.guarded().database(&activity.database).connect().await {
-        let _ = client.execute_typed(clear, key).await;
+    let cleared = async {
+        let client = shared.guarded().database(&activity.database).connect().await?;
+        client.execute_typed(clear, key).await?;
+        Ok::<(), TurnError>(())
+    };
+    // The end is recorded, so this is not a failure of the step: a mark that stays is right, too, and only takes its place.
+    if let Err(error) = cleared.await {
+        tracing::warn!(%error, database = activity.database, "the mark of a step stays where the step ran");
     }
     Ok(())
 }
@@ -180,7 +185,7 @@ async fn mark(
         .await?;
     let Some(found) = found else {
         // It went between the two statements: only a mark whose end is recorded does.
-        return Ok(Mark::Settled);
+        return Ok(Mark::Recorded);
     };
     Ok(match (found.get::<_, Option<String>>(0), found.get::<_, Option<&str>>(1)) {
         (Some(outcome), _) => Mark::Ended(Ok(Json::from_valid(outcome))),
@@ -191,6 +196,6 @@ async fn mark(
             })?;
             Mark::Ended(Err(Failure { message, sqlstate }))
         }
-        (None, None) => Mark::Settled,
+        (None, None) => Mark::Recorded,
     })
 }

@@ -13,7 +13,7 @@ const ELSEWHERE: &str =
     concat!("REVOKE ALL ON SCHEMA df_run FROM PUBLIC;\n", include_str!("../../sql/60_executor.sql"));
 
 /// The version of what [`ELSEWHERE`] makes, which stands in the comment of the schema.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 
 /// The version of `df_run` in a database; NULL: it is not there; 1, if it does not say.
 const FOUND: &str = "SELECT (SELECT coalesce(
@@ -51,10 +51,7 @@ pub(crate) async fn ensure_elsewhere(shared: &Shared, place: &Place) -> Result<S
                 place.database
             )));
         }
-        // Two workers may try at once; one of them fails and tries again.
-        Standing::Missing => {
-            client.batch_execute(&format!("BEGIN; CREATE SCHEMA df_run; {ELSEWHERE}; COMMIT")).await?;
-        }
+        Standing::Missing => bring_up_to_date(&client).await?,
         Standing::Ours => {}
     }
     make(&client, place.role).await?;
@@ -98,14 +95,37 @@ async fn standing(client: &Client) -> Result<Standing, TurnError> {
     if let Some(Foreign { what, .. }) = trust::foreign(client, &["df_run"]).await? {
         return Ok(Standing::Foreign(what));
     }
-    let Some(found) = client.query_typed_one(FOUND, &[]).await?.get::<_, Option<i32>>(0) else {
-        return Ok(Standing::Missing);
-    };
+    let Some(found) = version(client).await? else { return Ok(Standing::Missing) };
     if found < VERSION {
-        client.batch_execute(&format!("BEGIN; {}; {ELSEWHERE}; COMMIT", trust::MEND)).await?;
+        bring_up_to_date(client).await?;
     }
     Ok(Standing::Ours)
 }
+
+async fn version(client: &Client) -> Result<Option<i32>, TurnError> {
+    Ok(client.query_typed_one(FOUND, &[]).await?.get(0))
+}
+
+/// Makes what steps need in another database, or brings it up to date: one session at a time, because two that change the
+/// same rows of the catalogue fail, and their steps with them. It is one round trip, so that a worker that is cut off holds
+/// the lock no longer than the server works.
+async fn bring_up_to_date(client: &Client) -> Result<(), TurnError> {
+    let steps = ["BEGIN", trust::LOCK, OWN_SCHEMA, trust::RESTORE_OWNER, ELSEWHERE, "COMMIT"];
+    Ok(client.batch_execute(&steps.join("; ")).await?)
+}
+
+/// The schema, unless somebody else has made one since it was looked for.
+const OWN_SCHEMA: &str = "
+    DO $$
+    DECLARE
+        owner oid := (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'df_run');
+    BEGIN
+        IF owner IS NULL THEN
+            CREATE SCHEMA df_run;
+        ELSIF NOT (pg_has_role(owner, 'USAGE') OR (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = owner)) THEN
+            RAISE EXCEPTION 'the schema df_run was made by somebody else: drop it';
+        END IF;
+    END $$";
 
 /// Whether the submitter may connect to the database of its step: it may have named it by hand, or lost the right.
 pub(crate) async fn may_connect(home: &Client, place: &Place) -> Result<(), TurnError> {

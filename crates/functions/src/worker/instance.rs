@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
+use super::turn::{self, TurnError};
 use crate::graph::Graph;
 use crate::interpret::{Cell, FinishedExecution, Request};
 use crate::interpret::{Context, Event, Failure, Outcome, Progress, State};
@@ -91,8 +92,12 @@ impl Instance {
                 serde_json::from_str(mail).map_err(|error| format!("its mail: {error}"))?;
             let at = row.get("at");
             for letter in letters {
-                if let Some(event) = letter.event() {
-                    self.event(at, event);
+                match letter.event() {
+                    Ok(event) => self.event(at, event),
+                    // The worker writes none like it. A submitter may have, by hand, and has lost nothing then.
+                    Err(reason) => {
+                        tracing::warn!(instance = self.id, reason, "a letter to an instance is ignored");
+                    }
                 }
             }
         }
@@ -109,7 +114,9 @@ impl Instance {
         if self.outcome.is_some() {
             return Vec::new();
         }
-        let progress = self.with_context(now, |state, context| state.advance(context)).unwrap_or_default();
+        let Some(progress) = self.with_context(now, |state, context| state.advance(context)) else {
+            unreachable!("an instance without a graph has an outcome, from its reading on")
+        };
         let Progress { requests, outcome, due_at, executions, dropped, dropped_children } = progress;
         self.outcome = outcome;
         self.due_at = due_at;
@@ -169,8 +176,11 @@ impl Instance {
     }
 
     /// What `df._start_child` needs of the parent, beside the child itself.
-    pub(crate) fn vars_json(&self) -> Option<String> {
-        (!self.vars.is_empty()).then(|| serde_json::to_string(&self.vars).unwrap_or_default())
+    pub(crate) fn vars_json(&self) -> Result<Option<String>, TurnError> {
+        if self.vars.is_empty() {
+            return Ok(None);
+        }
+        turn::to_json("the variables of an instance", &self.vars).map(Some)
     }
 
     /// Whether `_done.state` says more than `_done.output`.
@@ -198,26 +208,39 @@ pub(crate) struct ChildEnd {
     pub(crate) sqlstate: Option<String>,
 }
 
+impl ChildEnd {
+    /// The result of the child. The letter comes once: what cannot be read fails the step that waits for it, which would
+    /// else wait for ever.
+    fn read(data: &Json) -> Result<Json, Failure> {
+        let end: ChildEnd = serde_json::from_str(data.text()).map_err(|error| Failure {
+            message: format!("the end of this child cannot be read: {error}"),
+            sqlstate: None,
+        })?;
+        match (end.result, end.failure) {
+            (_, Some(message)) => Err(Failure { message, sqlstate: end.sqlstate }),
+            (result, None) => Ok(result.unwrap_or_else(Json::null)),
+        }
+    }
+}
+
 impl Letter {
-    /// `None`: it says nothing, for example because a submitter wrote it by hand.
-    fn event(self) -> Option<Event> {
+    /// What it says, or why it says nothing.
+    fn event(self) -> Result<Event, &'static str> {
         let data = self.data.unwrap_or_else(Json::null);
-        Some(match self.kind.as_str() {
-            "signal" => Event::Signal { name: self.name?, data },
+        Ok(match self.kind.as_str() {
+            "signal" => Event::Signal { name: self.name.ok_or("a signal without a name")?, data },
             "cancel" => Event::Cancel {
+                // The reason does not have to be a JSON string: any other text is used as it is.
                 reason: serde_json::from_str(data.text()).unwrap_or_else(|_| data.text().to_owned()),
             },
             "pause" => Event::Pause,
             "resume" => Event::Resume,
             "child" => {
-                let end: ChildEnd = serde_json::from_str(data.text()).ok()?;
-                let result = match (end.result, end.failure) {
-                    (_, Some(message)) => Err(Failure { message, sqlstate: end.sqlstate }),
-                    (result, None) => Ok(result.unwrap_or_else(Json::null)),
-                };
-                Event::Child { cell: Cell::parse(&self.name?)?, result }
+                let name = self.name.ok_or("the end of a child, of no cell")?;
+                let cell = Cell::parse(&name).ok_or("the end of a child, of something that is not a cell")?;
+                Event::Child { cell, result: ChildEnd::read(&data) }
             }
-            _ => return None,
+            _ => return Err("of no known kind"),
         })
     }
 }
@@ -249,3 +272,6 @@ pub(crate) fn seq(id: &str) -> Option<i64> {
     };
     Some((high << 32) | ((1_887_975_477 * low) & MASK))
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tokio_postgres::{types::Type, Client};
 use tracing::Instrument;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 
 use super::control::{drains, seconds};
 use super::executors;
@@ -51,27 +51,28 @@ const ERROR_PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration:
 #[derive(Default)]
 pub(crate) struct Cursor {
     taken: VecDeque<(Instant, i64)>,
-    settled: i64,
+    /// What is not above it was taken, and is not looked at but from the beginning.
+    floor: i64,
     from_beginning: Option<Instant>,
 }
 
 /// How long a number is waited for after a higher one was seen.
-const SETTLE: Duration = Duration::from_millis(100);
+const LATE_COMMIT: Duration = Duration::from_millis(100);
 /// How often everything is looked at.
 const FULL_LOOK: Duration = Duration::from_secs(1);
 
 impl Cursor {
     fn after(&mut self) -> i64 {
-        while self.taken.front().is_some_and(|(at, _)| at.elapsed() > SETTLE) {
+        while self.taken.front().is_some_and(|(at, _)| at.elapsed() > LATE_COMMIT) {
             if let Some((_, number)) = self.taken.pop_front() {
-                self.settled = self.settled.max(number);
+                self.floor = self.floor.max(number);
             }
         }
         if self.from_beginning.is_none_or(|at| at.elapsed() > FULL_LOOK) {
             self.from_beginning = Some(clock::now());
             return 0;
         }
-        self.settled
+        self.floor
     }
 
     /// From where on it is asked whether there is anything: 0 when a look at everything is due.
@@ -79,7 +80,7 @@ impl Cursor {
         if self.from_beginning.is_none_or(|at| at.elapsed() > FULL_LOOK) {
             0
         } else {
-            self.settled
+            self.floor
         }
     }
 
@@ -116,6 +117,7 @@ struct Lane {
 pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
     let mut lane = Lane::new(shared, cursors);
     let mut idle = 0;
+    // If it fails, starters go on to notify.
     lane.set_asleep(false).await;
     let mut said_awake = clock::now();
     let mut draining = lane.shared.draining.subscribe();
@@ -135,7 +137,7 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
                 }
                 continue;
             }
-            Ok(_) => error_pause = ERROR_PAUSES.0,
+            Ok(_) => {}
             Err(error) => {
                 lane.report(&error);
                 sleep(error_pause).await;
@@ -147,13 +149,18 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
         let pause = if idle < PAUSES.len() {
             Some(PAUSES[idle])
         } else {
-            if idle == PAUSES.len() {
-                lane.set_asleep(true).await;
+            if idle == PAUSES.len() && !lane.set_asleep(true).await {
+                // Starters would not notify a worker that they take to be awake: it stays so.
+                sleep(error_pause).await;
+                error_pause = (error_pause * 2).min(ERROR_PAUSES.1);
+                idle = 0;
+                continue;
             }
             LAST_LOOKS.get(idle - PAUSES.len()).copied()
         };
         idle += 1;
         if idle > PAUSES.len() {
+            error_pause = ERROR_PAUSES.0;
             lane.cursors.lock().clear();
         }
         tokio::select! {
@@ -243,7 +250,7 @@ impl Lane {
         self.turns_of_place += 1;
         match executors::ensure(&shared, place).await {
             Ok(true) => {}
-            // Its steps cannot run here; on their own they fail with the reason.
+            // Its steps cannot run here; on their own they fail with the reason, which is asked for there once more.
             Ok(false) => shared.without_role(place.role),
             Err(error) if error.refusal().is_some() => shared.without_role(place.role),
             Err(error) => {
@@ -336,7 +343,8 @@ impl Lane {
         Ok((waiting.collect(), everywhere))
     }
 
-    async fn set_asleep(&mut self, asleep: bool) {
+    /// Says whether starters must notify. False: it could not be said, and they believe what they did.
+    async fn set_asleep(&mut self, asleep: bool) -> bool {
         let set = async {
             let scout = self.scout().await?;
             let row = scout.query_typed_one("SELECT df._set_asleep($1)", &[(&asleep, Type::BOOL)]).await?;
@@ -346,8 +354,12 @@ impl Lane {
             Ok(due_in_s) => {
                 self.shared.asleep.store(asleep, Ordering::Relaxed);
                 self.shared.due(seconds(due_in_s));
+                true
             }
-            Err(error) => tracing::warn!(%error, "starters cannot be told whether the worker sleeps"),
+            Err(error) => {
+                tracing::warn!(%error, "starters cannot be told whether the worker sleeps");
+                false
+            }
         }
     }
 }

@@ -44,6 +44,10 @@ counters! {
     activities_total: "counter",
     /// Activities whose result was refused because they had been given to another worker, or were not needed any more.
     fenced_total: "counter",
+    /// Times that activities could not be taken, because the database refused or was not to be reached.
+    failed_takes_total: "counter",
+    /// Times that the housekeeping failed, other than for a lock that somebody held.
+    failed_maintenance_total: "counter",
     /// Activities that run now.
     running_activities: "gauge",
     /// Notifications that woke the worker.

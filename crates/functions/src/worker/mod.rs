@@ -22,8 +22,8 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 
-use crate::connect::{with_sources, ConnectError, Target};
 use crate::schema::{self, SchemaError};
+use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
 pub use instance::id;
 pub use metrics::Metrics;
@@ -136,29 +136,30 @@ impl Worker {
         self.shared.draining.send_replace(true);
         let waited = async {
             for task in std::mem::take(&mut self.tasks) {
-                // A task that panicked has ended, too.
-                let _ = task.await;
+                if let Err(error) = task.await {
+                    tracing::error!(%error, "a task of the worker has failed while it drained");
+                }
             }
         };
         let in_time = tokio::time::timeout(patience, waited).await.is_ok();
-        let farewell = async {
-            let client = self.shared.home().await.ok()?;
-            let epoch = self.shared.epoch.lock().clone();
-            let key: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] = [(&epoch, Type::TEXT)];
-            client.query_typed("SELECT df._give_back($1::text::uuid)", &key).await.ok()?;
-            if !in_time {
-                // What still runs is not ours any more, and whatever it reports is not recorded.
-                self.shared.stop_all();
-            }
-            client
-                .execute_typed("DELETE FROM df._worker_epoch WHERE epoch_id = $1::text::uuid", &key)
-                .await
-                .ok()?;
-            client.query_typed("SELECT df._set_asleep(true)", &[]).await.ok()
-        };
-        if farewell.await.is_none() {
-            tracing::warn!("the database could not be told that the worker ends; others will notice");
+        if let Err(error) = self.leave(in_time).await {
+            tracing::warn!(%error, "the database does not know that the worker ends; others will notice");
         }
+    }
+
+    /// Gives back what the worker has taken, and its name.
+    async fn leave(&self, has_drained: bool) -> Result<(), turn::TurnError> {
+        let client = self.shared.home().await?;
+        let epoch = self.shared.epoch.lock().clone();
+        let key: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] = [(&epoch, Type::TEXT)];
+        client.query_typed("SELECT df._give_back($1::text::uuid)", &key).await?;
+        if !has_drained {
+            // What still runs is not ours any more, and whatever it reports is not recorded.
+            self.shared.stop_all();
+        }
+        client.execute_typed("DELETE FROM df._worker_epoch WHERE epoch_id = $1::text::uuid", &key).await?;
+        client.query_typed("SELECT df._set_asleep(true)", &[]).await?;
+        Ok(())
     }
 }
 
@@ -183,7 +184,7 @@ where
 
 /// A name for a worker's time: a random UUID (version 4).
 pub(crate) fn new_epoch() -> String {
-    let mut bytes = duramen_measure::entropy::random_bytes::<16>();
+    let mut bytes = duramen_base::entropy::random_bytes::<16>();
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -204,7 +205,7 @@ async fn check(target: &Target) -> Result<Checked, WorkerError> {
         cause: with_sources(&error),
     };
     let identity = schema::check(&client, target).await?;
-    client.batch_execute(schema::trust::MEND).await.map_err(server)?;
+    client.batch_execute(schema::trust::RESTORE_OWNER).await.map_err(server)?;
     let row = client
         .query_typed_one(
             "SELECT current_user::text, current_setting('lc_messages'),

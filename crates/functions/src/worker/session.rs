@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{types::Type, CancelToken, Client};
 
-use crate::connect::{ConnectError, Target};
+use super::turn::TurnError;
+use crate::schema::NO_JIT;
+use duramen_postgres::connection::{ConnectError, Target};
 
 /// What a session is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +34,7 @@ pub(crate) struct Place {
 }
 
 /// What every session of a worker begins with.
-const SETTINGS: [(&str, &str); 13] = [
+const SETTINGS: [(&str, &str); 14] = [
     // Whoever may create objects in some schema of the search path decides what an unqualified name means.
     ("search_path", "pg_catalog, pg_temp"),
     // A worker that stops in the middle of a transaction holds its locks for at most this long.
@@ -49,6 +51,7 @@ const SETTINGS: [(&str, &str); 13] = [
     ("bytea_output", "hex"),
     ("standard_conforming_strings", "on"),
     ("client_min_messages", "warning"),
+    NO_JIT,
 ];
 /// How long a step may wait for a lock in a turn, before it is sent to run alone.
 const TURN_LOCK_TIMEOUT_MS: &str = "10";
@@ -112,7 +115,7 @@ impl Sessions {
     }
 
     /// Hands out a session, or opens one.
-    pub(crate) async fn get(&self, place: &Place, purpose: Purpose) -> Result<Session, ConnectError> {
+    pub(crate) async fn get(&self, place: &Place, purpose: Purpose) -> Result<Session, TurnError> {
         let semaphore = match purpose {
             Purpose::Turn => &self.turns,
             Purpose::Alone => &self.alone,
@@ -161,37 +164,41 @@ impl Sessions {
     pub(crate) async fn terminate(&self, pid: i32) {
         let target = self.target.lock().clone();
         let terminate = async {
-            let client = target.connect().await.ok()?;
-            client.query_typed("SELECT pg_terminate_backend($1)", &[(&pid, Type::INT4)]).await.ok()
+            let client = target.connect().await?;
+            client.query_typed("SELECT pg_terminate_backend($1)", &[(&pid, Type::INT4)]).await?;
+            Ok::<(), TurnError>(())
         };
-        if !matches!(tokio::time::timeout(TERMINATE_WITHIN, terminate).await, Ok(Some(_))) {
-            tracing::warn!(pid, "a session that does not stop cannot be ended");
-        }
+        let error = match tokio::time::timeout(TERMINATE_WITHIN, terminate).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {TERMINATE_WITHIN:?}"),
+        };
+        tracing::warn!(pid, error, "a session that does not stop cannot be ended");
     }
 
     /// Connects to the database that has the schema, unless what answers there is another copy of it by now: the server
     /// may have been replaced by a branch or by a restored one while the worker lived.
-    pub(crate) async fn at_home(&self, target: &Target) -> Result<Client, ConnectError> {
+    pub(crate) async fn at_home(&self, target: &Target) -> Result<Client, TurnError> {
         let client = target.connect().await?;
         self.is_home(&client, target).await?;
         Ok(client)
     }
 
     /// Whether a new session is in the copy of the database that the worker began with.
-    pub(crate) async fn is_home(&self, client: &Client, target: &Target) -> Result<(), ConnectError> {
+    pub(crate) async fn is_home(&self, client: &Client, target: &Target) -> Result<(), TurnError> {
         let refused = |error: tokio_postgres::Error| ConnectError::Refused {
             target: target.describe(),
-            cause: crate::connect::with_sources(&error),
+            cause: duramen_postgres::connection::with_sources(&error),
         };
         let found: Option<String> =
             client.query_typed_one("SELECT df._identity()", &[]).await.map_err(refused)?.get(0);
         if found.as_deref() != Some(self.identity.as_str()) {
-            return Err(ConnectError::Copy { target: target.describe() });
+            return Err(TurnError::Copy { target: target.describe() });
         }
         Ok(())
     }
 
-    async fn open(&self, place: &Place, purpose: Purpose) -> Result<Idle, ConnectError> {
+    async fn open(&self, place: &Place, purpose: Purpose) -> Result<Idle, TurnError> {
         let target = self.target.lock().clone();
         let is_home = target.database_name() == place.database;
         let mut here = target.database(&place.database).settings([("df.in_workflow", "true")]);
@@ -201,7 +208,7 @@ impl Sessions {
         let client = if is_home { self.at_home(&here).await? } else { here.connect().await? };
         let refused = |error: tokio_postgres::Error| ConnectError::Refused {
             target: here.describe(),
-            cause: crate::connect::with_sources(&error),
+            cause: duramen_postgres::connection::with_sources(&error),
         };
         let rows = client.query_typed(ROLE_SETTINGS, &[(&place.role, Type::OID)]).await.map_err(refused)?;
         let pid = client.query_typed_one("SELECT pg_backend_pid()", &[]).await.map_err(refused)?.get(0);

@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 use tokio::sync::{watch, Notify};
 use tokio_postgres::{CancelToken, Client};
 
-use duramen_measure::clock;
+use duramen_base::clock;
 
 use super::metrics::{add, Metrics};
 use super::session::{Place, Sessions};
-use super::turn::Report;
-use crate::connect::{ConnectError, Target};
+use super::turn::{Report, TurnError};
 use crate::http::HttpPolicy;
+use duramen_postgres::connection::Target;
 
 /// A step that takes so long does not belong in a turn.
 pub(crate) const SLOW: Duration = Duration::from_millis(25);
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     running: Mutex<HashMap<(i64, String), Running>>,
     slow: Mutex<HashMap<u64, Instant>>,
     suspects: Mutex<HashSet<i64>>,
-    /// Roles that the worker cannot act for: dropped, or it is no member. Asked again after a while.
+    /// Roles that the worker cannot act for: dropped, or it is not a member. Asked again after a while.
     gone_roles: Mutex<HashMap<u32, Instant>>,
 }
 
@@ -157,7 +157,7 @@ impl Shared {
     }
 
     /// A session of the worker's own in the database that has the schema.
-    pub(crate) async fn home(&self) -> Result<Client, ConnectError> {
+    pub(crate) async fn home(&self) -> Result<Client, TurnError> {
         self.sessions.at_home(&self.guarded()).await
     }
 
@@ -351,7 +351,7 @@ impl Shared {
             {
                 let statement = running.statement.lock().await;
                 if let (Some((token, _)), Ok(tls)) = (statement.as_ref(), shared.target.tls()) {
-                    // A failure means that the server is gone, and then so is the statement.
+                    // Whether it arrives or not, the session is ended soon if the statement goes on.
                     let _ = tokio::time::timeout(CANCEL_GRACE, token.clone().cancel_query(tls)).await;
                 }
             }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use tokio_postgres::{
     types::{ToSql, Type},
     Client, Row,
@@ -30,7 +30,7 @@ pub(crate) const RESULT_BYTES_MAX: i64 = 16 << 20;
 /// What became of one step.
 pub(crate) enum StepOutcome {
     /// It has an effect, or a failure, that is the instance's.
-    Settled(Result<Json, Failure>),
+    Ended(Result<Json, Failure>),
     /// It has had no effect and must run alone: it is slow, waits for a lock, or leaves something in its session.
     Alone,
     /// It was not begun: there was no time left.
@@ -40,7 +40,7 @@ pub(crate) enum StepOutcome {
 /// Why nothing of a call can be used. The transaction is to be rolled back.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExecutorError {
-    #[error("{}", crate::connect::with_sources(.0))]
+    #[error("{}", duramen_postgres::connection::with_sources(.0))]
     Server(#[from] tokio_postgres::Error),
     /// A step would not stop: its session was ended.
     #[error("a step took no notice of its time limit, and its session was ended")]
@@ -87,7 +87,7 @@ pub(crate) async fn run(session: &Session, texts: &[&str]) -> Result<Vec<StepOut
 /// Runs one step that may take as long as it likes, in the transaction that is open on the session.
 pub(crate) async fn run_alone(session: &Session, text: &str) -> Result<Result<Json, Failure>, ExecutorError> {
     match call(session, &[text], None).await?.pop() {
-        Some(StepOutcome::Settled(result)) => Ok(result),
+        Some(StepOutcome::Ended(result)) => Ok(result),
         _ => Ok(Err(Failure { message: "the executor gave no result".to_owned(), sqlstate: None })),
     }
 }
@@ -162,12 +162,15 @@ fn is_rowless(text: &str) -> bool {
 
 /// What a row of the executor means.
 fn outcome(row: &Row, kinds: Vec<ColumnKind>) -> Result<StepOutcome, ExecutorError> {
+    // The server counts rows from 0.
     let count = u64::try_from(row.get::<_, i64>(2)).unwrap_or(0);
-    Ok(StepOutcome::Settled(match (row.get::<_, &str>(0), row.get::<_, Option<&str>>(1)) {
+    Ok(StepOutcome::Ended(match (row.get::<_, &str>(0), row.get::<_, Option<&str>>(1)) {
         ("c", None) => Ok(result::affected(count)),
         ("c", Some(rows)) => Ok(result::typed_rows(rows, &columns(rows, kinds)?, count)?),
         ("f", _) => Err(Failure {
-            message: row.get::<_, Option<String>>(4).unwrap_or_default(),
+            message: row
+                .get::<_, Option<String>>(4)
+                .unwrap_or_else(|| "the step failed without a message".to_owned()),
             sqlstate: row.get(3),
         }),
         _ => return Ok(StepOutcome::Alone),
@@ -176,7 +179,7 @@ fn outcome(row: &Row, kinds: Vec<ColumnKind>) -> Result<StepOutcome, ExecutorErr
 
 /// The columns of a result: kinds from the binary form of the first row, names from its JSON.
 fn columns(rows: &str, kinds: Vec<ColumnKind>) -> Result<Vec<Column>, ResultError> {
-    // Nothing to mend, and no two columns that could have one name.
+    // Nothing to fix, and no two columns that could have one name.
     if kinds.len() <= 1 && kinds.iter().all(|kind| *kind == ColumnKind::Plain) {
         return Ok(Vec::new());
     }
@@ -187,29 +190,43 @@ fn columns(rows: &str, kinds: Vec<ColumnKind>) -> Result<Vec<Column>, ResultErro
     Ok(names.into_iter().zip(kinds).map(|(name, kind)| Column { name, type_oid: 0, kind }).collect())
 }
 
-/// The kinds of the columns of a row that `record_send` has written: their number, then for each the oid of its type, its
-/// length (-1: NULL), and its value.
-async fn kinds(client: &Client, mut row: &[u8]) -> Result<Vec<ColumnKind>, ExecutorError> {
+/// The kinds of the columns of a row that `record_send` has written.
+async fn kinds(client: &Client, row: &[u8]) -> Result<Vec<ColumnKind>, ExecutorError> {
     let mut kinds = Vec::new();
-    let number = |row: &mut &[u8]| {
-        let (head, rest) = row.split_at_checked(4)?;
-        *row = rest;
-        Some(u32::from_be_bytes(head.try_into().ok()?))
-    };
-    let many = number(&mut row).unwrap_or(0);
-    for _ in 0..many {
-        let (Some(oid), Some(length)) = (number(&mut row), number(&mut row)) else { break };
-        let length = if length == u32::MAX { 0 } else { length as usize };
-        row = row.get(length..).unwrap_or_default();
+    for oid in type_oids(row)? {
         kinds.push(kind(client, oid).await?);
     }
     Ok(kinds)
 }
 
+/// The types in a row that `record_send` has written: the number of columns, then for each the oid of its type, its length
+/// (-1: NULL), and its value. With fewer types than columns a result would be kept as it must not be.
+fn type_oids(mut row: &[u8]) -> Result<Vec<u32>, ResultError> {
+    fn number(row: &mut &[u8]) -> Option<u32> {
+        let (head, rest) = row.split_first_chunk()?;
+        *row = rest;
+        Some(u32::from_be_bytes(*head))
+    }
+    fn column(row: &mut &[u8]) -> Option<u32> {
+        let oid = number(row)?;
+        let length = number(row)?;
+        if length != u32::MAX {
+            *row = row.get(usize::try_from(length).ok()?..)?;
+        }
+        Some(oid)
+    }
+    let columns = number(&mut row).ok_or(ResultError::CutOff { columns: 0 })?;
+    let mut oids = Vec::new();
+    for _ in 0..columns {
+        oids.push(column(&mut row).ok_or(ResultError::CutOff { columns: oids.len() })?);
+    }
+    Ok(oids)
+}
+
 /// The kind of a type. Those that the server was not born with are looked up.
 async fn kind(client: &Client, oid: u32) -> Result<ColumnKind, ExecutorError> {
     if let Some(known) = Type::from_oid(oid) {
-        return Ok(ColumnKind::of(&known));
+        return Ok(ColumnKind::from_type(&known));
     }
     let row = client
         .query_typed_opt(
@@ -244,3 +261,6 @@ async fn kind(client: &Client, oid: u32) -> Result<ColumnKind, ExecutorError> {
 pub(crate) fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,16 +11,16 @@ use tokio_postgres::{
     Row,
 };
 
-use duramen_measure::clock;
+use duramen_base::clock;
 
 use super::instance::{self, ChildEnd, Claimed, Instance};
 use super::session::{Place, Purpose, Session};
 use super::shared::{Shared, SLOW};
 use super::steps::{self, StepOutcome};
-use crate::connect::ConnectError;
 use crate::http::HttpCall;
-use crate::interpret::{Cell, ExecutionStatus, Failure, FinishedExecution, Outcome, Request};
+use crate::interpret::{Cell, ExecutionStatus, Failure, FinishedExecution, Outcome, Request, State};
 use crate::json::Json;
+use duramen_postgres::connection::ConnectError;
 
 /// A turn begins no new round of steps after this time.
 const TURN_BUDGET_MS: f64 = 8.0;
@@ -38,17 +38,23 @@ pub(crate) const COMMIT: &str = "SET LOCAL lock_timeout = 0; CLOSE ALL; COMMIT";
 pub(crate) enum TurnError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("{}", crate::connect::with_sources(.0))]
+    #[error("{}", duramen_postgres::connection::with_sources(.0))]
     Server(#[from] tokio_postgres::Error),
     /// It is one of the steps.
     #[error("one of the steps: {0}")]
     Steps(#[from] steps::ExecutorError),
     /// What the steps have left cannot be committed.
-    #[error("the commit: {}", crate::connect::with_sources(.0))]
+    #[error("the commit: {}", duramen_postgres::connection::with_sources(.0))]
     Commit(tokio_postgres::Error),
+    /// What answers is another copy of the database than the one that the worker began with.
+    #[error("{target} is another copy of the database than the one that this worker began with, and nothing is run there: decide with `duramen fn adopt`, and start a worker anew")]
+    Copy { target: String },
     /// Another database is not as it must be.
     #[error("{0}")]
     Elsewhere(String),
+    /// What a turn has led to has no form as JSON.
+    #[error("{what} cannot be written as JSON: {source}")]
+    Encoding { what: &'static str, source: serde_json::Error },
 }
 
 impl TurnError {
@@ -57,14 +63,19 @@ impl TurnError {
         matches!(self, TurnError::Steps(_) | TurnError::Commit(_))
     }
 
-    /// The server's refusal of what the worker wrote; `None`: something that passes.
+    /// Why what the worker wrote will be refused the next time, too; `None`: something that passes.
     pub(crate) fn refusal(&self) -> Option<String> {
-        let TurnError::Server(error) = self else { return None };
+        let error = match self {
+            TurnError::Server(error) => error,
+            TurnError::Encoding { .. } => return Some(self.to_string()),
+            _ => return None,
+        };
         let of_server = error.as_db_error()?;
         // Rolled back, out of resources, interrupted, lost, in the wrong state, locked.
         const PASSING: [&str; 7] = ["40", "53", "57", "58", "08", "25", "55"];
-        let class = of_server.code().code().get(..2).unwrap_or_default();
-        (!PASSING.contains(&class)).then(|| of_server.message().to_owned())
+        let code = of_server.code().code();
+        let passes = PASSING.iter().any(|class| code.starts_with(class));
+        (!passes).then(|| of_server.message().to_owned())
     }
 }
 
@@ -233,6 +244,7 @@ impl<'a> Turn<'a> {
 
     /// The server's time.
     fn now(&self) -> Timestamp {
+        // Neither can be more than a time can hold before the year 9999.
         let elapsed = SignedDuration::try_from(self.began.elapsed()).unwrap_or_default();
         self.server_began.checked_add(elapsed).unwrap_or(self.server_began)
     }
@@ -256,7 +268,7 @@ impl<'a> Turn<'a> {
                 return Ok(());
             }
             let mut batch: Vec<(usize, Cell, String)> = Vec::new();
-            let mut again = Vec::new();
+            let mut retried = Vec::new();
             for index in going.drain(..) {
                 let requests = instances[index].advance(self.now());
                 for request in requests {
@@ -268,7 +280,7 @@ impl<'a> Turn<'a> {
                                 batch.push((index, cell, text));
                             }
                         }
-                        Request::Bare { cell, text } => {
+                        Request::NonTransactional { cell, text } => {
                             self.later(instances[index].seq, &cell, "bare", Payload::Sql { sql: text });
                         }
                         Request::Http { cell, request } => {
@@ -276,13 +288,13 @@ impl<'a> Turn<'a> {
                         }
                         Request::Child { cell, graph, label, environment, .. } => {
                             self.start_child(&mut instances[index], &cell, graph, label, environment).await?;
-                            again.push(index);
+                            retried.push(index);
                         }
                     }
                 }
             }
             going = self.run_batch(instances, batch).await?;
-            going.extend(again);
+            going.extend(retried);
             going.sort_unstable();
             going.dedup();
         }
@@ -314,7 +326,7 @@ impl<'a> Turn<'a> {
         let now = self.now();
         for ((index, cell, text), outcome) in batch.into_iter().zip(outcomes) {
             match outcome {
-                StepOutcome::Settled(result) => {
+                StepOutcome::Ended(result) => {
                     instances[index].complete(now, &cell, result);
                     going.push(index);
                 }
@@ -351,7 +363,7 @@ impl<'a> Turn<'a> {
                     (&label, Type::TEXT),
                     (&parent.database, Type::TEXT),
                     (&graph, Type::TEXT),
-                    (&parent.vars_json(), Type::TEXT),
+                    (&parent.vars_json()?, Type::TEXT),
                     (&environment.text(), Type::TEXT),
                 ],
             )
@@ -394,7 +406,7 @@ impl<'a> Turn<'a> {
             match instance.outcome.take() {
                 Some(outcome) => {
                     report.ended += 1;
-                    self.tell_parent(&instance, &outcome);
+                    self.notify_parent(&instance, &outcome)?;
                     done.push(&instance, &outcome);
                 }
                 None => {
@@ -414,8 +426,8 @@ impl<'a> Turn<'a> {
         let more = if self.more.is_empty() {
             None
         } else {
-            // A struct of numbers, texts and JSON has a JSON form.
-            serde_json::to_string(&self.more).ok()
+            // Without it the turn would commit, and its activities and mail be lost.
+            Some(to_json("what the turn has led to", &self.more)?)
         };
         let parameters: [(&(dyn ToSql + Sync), Type); 15] = [
             (&self.place.role, Type::OID),
@@ -448,12 +460,13 @@ impl<'a> Turn<'a> {
 
     /// How long it is until then.
     fn until(&self, at: Timestamp) -> Duration {
+        // What has a negative time to go is due now.
         Duration::try_from(at.duration_since(self.now())).unwrap_or(Duration::ZERO)
     }
 
     /// A child's end is its parent's event.
-    fn tell_parent(&mut self, instance: &Instance, outcome: &Outcome) {
-        let Some((parent, cell)) = &instance.parent else { return };
+    fn notify_parent(&mut self, instance: &Instance, outcome: &Outcome) -> Result<(), TurnError> {
+        let Some((parent, cell)) = &instance.parent else { return Ok(()) };
         let end = match outcome {
             Outcome::Completed(result) => {
                 ChildEnd { result: Some(result.clone()), failure: None, sqlstate: None }
@@ -467,8 +480,9 @@ impl<'a> Turn<'a> {
                 sqlstate: None,
             },
         };
-        let data = Json::from_valid(serde_json::to_string(&end).unwrap_or_default());
+        let data = Json::from_valid(to_json("the end of a child", &end)?);
         self.more.mail.push(Mail { seq: *parent, kind: "child", name: Some(cell.clone()), data });
+        Ok(())
     }
 }
 
@@ -483,6 +497,16 @@ impl Execution {
         let FinishedExecution { execution, started_at, ended_at, event_count, output, .. } = of;
         Self { seq, execution, status, started_at, ended_at, event_count, output }
     }
+}
+
+/// JSON that is committed. `what` names it should it have none.
+pub(super) fn to_json(what: &'static str, value: &impl Serialize) -> Result<String, TurnError> {
+    serde_json::to_string(value).map_err(|source| TurnError::Encoding { what, source })
+}
+
+/// The number of an execution, as its column holds it. An instance has far fewer.
+fn execution_number(state: &State) -> i64 {
+    i64::try_from(state.execution()).unwrap_or(i64::MAX)
 }
 
 /// The shorter of two times that may not be.
@@ -513,7 +537,7 @@ impl Done {
         };
         self.seqs.push(instance.seq);
         self.statuses.push(status);
-        self.executions.push(i64::try_from(instance.state.execution()).unwrap_or(i64::MAX));
+        self.executions.push(execution_number(&instance.state));
         self.started.push(instance.state.started_at());
         self.outputs.push(Some(output));
         self.states.push(instance.keeps_state().then(|| instance.state.to_json()));
@@ -537,7 +561,10 @@ impl Work {
         self.started.push(instance.state.started_at());
         self.due.push(instance.due_at);
         self.paused.push(instance.state.paused());
-        self.executions.push(i64::try_from(instance.state.execution()).unwrap_or(i64::MAX));
+        self.executions.push(execution_number(&instance.state));
         self.states.push(instance.state.to_json());
     }
 }
+
+#[cfg(test)]
+mod tests;

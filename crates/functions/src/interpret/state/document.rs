@@ -156,13 +156,13 @@ impl Writer {
                 })
             }
             Control::Map(progress) => {
-                let MapProgress { next, open, failed, shown, done, .. } = &**progress;
+                let MapProgress { next, open, failed, last_done, done, .. } = &**progress;
                 let _ = write!(self.out, r#","map":{{"next":{next},"open":{open}"#);
                 if let Some(failed) = failed {
                     let _ = write!(self.out, r#","failed":{failed}"#);
                 }
-                if let Some(shown) = shown {
-                    let _ = write!(self.out, r#","shown":{shown}"#);
+                if let Some(last_done) = last_done {
+                    let _ = write!(self.out, r#","shown":{last_done}"#);
                 }
                 self.out.push_str(r#","done":{"#);
                 for (index, (item, result)) in done.iter().enumerate() {
@@ -201,7 +201,7 @@ impl Writer {
             self.comma(index);
             let what = match task {
                 Task::Start(_) => "start",
-                Task::Settled(_) => "settled",
+                Task::Ended(_) => "settled",
                 Task::ChildStarted(_) => "child",
             };
             let _ = write!(self.out, r#"["{what}","{}"]"#, task.key());
@@ -279,7 +279,8 @@ struct MapDocument {
     next: u32,
     open: u32,
     failed: Option<u32>,
-    shown: Option<u32>,
+    #[serde(rename = "shown")]
+    last_done: Option<u32>,
     done: BTreeMap<u32, Json>,
 }
 
@@ -311,8 +312,8 @@ pub(super) fn read(json: &str) -> Result<State, StateError> {
         let key = key(&text)?;
         let status = status(&key, &cell, &frames, &mut faults)?;
         let control = control(&text, &mut cell)?;
-        let (path, told) = (cell.x.into(), !matches!(status, Status::Running));
-        frames.insert(key, Frame { at: cell.at, path, status, told, due: cell.due, control });
+        let (path, reported) = (cell.x.into(), !matches!(status, Status::Running));
+        frames.insert(key, Frame { at: cell.at, path, status, reported, due: cell.due, control });
     }
     let mut scopes = BTreeMap::new();
     for (text, names) in &document.names {
@@ -330,8 +331,8 @@ pub(super) fn read(json: &str) -> Result<State, StateError> {
     let stack = document.stack.iter().map(task).collect::<Result<Vec<Task>, StateError>>()?;
     let inbox = document.inbox.iter().map(task).collect::<Result<VecDeque<Task>, StateError>>()?;
     for task in stack.iter().chain(&inbox) {
-        if let (Task::Settled(_), Some(frame)) = (task, frames.get_mut(task.key())) {
-            frame.told = false;
+        if let (Task::Ended(_), Some(frame)) = (task, frames.get_mut(task.key())) {
+            frame.reported = false;
         }
     }
     let outcome = outcome(&document, &frames)?;
@@ -368,14 +369,14 @@ fn damaged(text: String) -> StateError {
 }
 
 fn key(text: &str) -> Result<Key, StateError> {
-    Key::parse(text).ok_or_else(|| damaged(format!("{text:?} is no cell")))
+    Key::parse(text).ok_or_else(|| damaged(format!("{text:?} is not a cell")))
 }
 
 fn task((what, cell): &(String, String)) -> Result<Task, StateError> {
     let key = key(cell)?;
     match what.as_str() {
         "start" => Ok(Task::Start(key)),
-        "settled" => Ok(Task::Settled(key)),
+        "settled" => Ok(Task::Ended(key)),
         "child" => Ok(Task::ChildStarted(key)),
         _ => Err(damaged(format!("{what:?} is nothing to do"))),
     }
@@ -443,8 +444,15 @@ fn control(text: &str, cell: &mut CellDocument) -> Result<Control, StateError> {
     if cell.handler {
         found.push(Control::Handler { before: cell.before.take() });
     }
-    if let Some(MapDocument { next, open, failed, shown, done }) = cell.map.take() {
-        found.push(Control::Map(Box::new(MapProgress { next, open, failed, shown, done, rows: Vec::new() })));
+    if let Some(MapDocument { next, open, failed, last_done, done }) = cell.map.take() {
+        found.push(Control::Map(Box::new(MapProgress {
+            next,
+            open,
+            failed,
+            last_done,
+            done,
+            rows: Vec::new(),
+        })));
     }
     if found.len() > 1 {
         return Err(damaged(format!("the cell {text} remembers two things")));
@@ -461,6 +469,6 @@ fn outcome(document: &Document, frames: &BTreeMap<Key, Frame>) -> Result<Option<
             Some(Outcome::Failed(Failure { message: reason, sqlstate: document.sqlstate.clone() }))
         }
         Some("cancelled") => Some(Outcome::Cancelled(reason)),
-        Some(other) => return Err(damaged(format!("{other:?} is no end"))),
+        Some(other) => return Err(damaged(format!("{other:?} is not an end"))),
     })
 }

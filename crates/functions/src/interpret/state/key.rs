@@ -77,7 +77,7 @@ impl Key {
 }
 
 fn number(text: &str) -> Option<u32> {
-    // One text for one number: "07" is no number here.
+    // One text for one number: "07" is not a number here.
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     plain.then(|| text.parse().ok())?
 }

@@ -36,13 +36,13 @@ fn rows_of_a_named_result_choose_the_branch() {
     let graph = then(sql("q").named("r"), when_rows("r", sql("yes"), sql("no")));
     each(&graph, |world| {
         world.advance();
-        world.tell("q", Ok(json(r#"{"rows":[],"row_count":0}"#)));
+        world.reply("q", Ok(json(r#"{"rows":[],"row_count":0}"#)));
         world.advance();
         assert_eq!(world.texts(), ["no"]);
     });
     each(&graph, |world| {
         world.advance();
-        world.tell("q", Ok(json(r#"{"rows":[],"row_count":2}"#)));
+        world.reply("q", Ok(json(r#"{"rows":[],"row_count":2}"#)));
         world.advance();
         assert_eq!(world.texts(), ["yes"], "rows that a statement affected count");
     });
@@ -129,7 +129,7 @@ fn a_race_ends_with_the_first_and_drops_the_other() {
         let progress = world.ok("c", "3");
         assert_eq!(progress.dropped, std::slice::from_ref(&cell), "I-1");
         assert_eq!(world.texts(), ["after 2"], "I-8: the winner's names");
-        assert!(!world.tell_cell(&cell, Ok(one("1"))), "I-1: nobody waits for it");
+        assert!(!world.reply_to_cell(&cell, Ok(one("1"))), "I-1: nobody waits for it");
         assert_eq!(world.cell(cell.as_str()), None);
         assert_eq!(completed(&world.ok("after 2", "9")), &one("9"));
     });
@@ -149,8 +149,8 @@ fn a_race_can_be_won_by_a_failure() {
 fn of_two_that_end_together_the_one_told_first_or_the_lower_counts() {
     each(&race(sql("a"), sql("b")), |world| {
         world.advance();
-        world.tell("b", Ok(one("2")));
-        assert!(world.tell("a", Ok(one("1"))), "it still waits: the race is not judged yet");
+        world.reply("b", Ok(one("2")));
+        assert!(world.reply("a", Ok(one("1"))), "it still waits: the race is not judged yet");
         assert_eq!(completed(&world.advance()), &one("2"), "I-7");
     });
     each(&race(then(sleep("1"), sql("a")), then(sleep("1"), sql("b"))), |world| {
@@ -173,8 +173,8 @@ fn a_loser_that_was_told_as_well_does_not_count_for_the_next_race() {
     let policy = r#"{"max_attempts":2,"initial_backoff_s":0,"jitter":0}"#;
     each(&retry(join(vec![race(sql("a"), sql("b")), sleep("0")]), policy), |world| {
         world.advance();
-        world.tell("a", Err(crate::interpret::Failure::new("no")));
-        world.tell("b", Ok(one("1")));
+        world.reply("a", Err(crate::interpret::Failure::new("no")));
+        world.reply("b", Ok(one("1")));
         let progress = world.advance();
         assert!(progress.dropped.is_empty() && progress.outcome.is_none(), "I-3: {progress:?}");
         assert_eq!(world.texts(), ["a", "b"]);

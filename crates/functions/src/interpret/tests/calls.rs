@@ -42,7 +42,7 @@ fn a_child_gets_its_part_of_the_graph_and_the_names_that_it_mentions() {
         let cell = progress.requests[0].cell().clone();
         world.with(|state, _| state.child_started(&cell, "00000abc"));
         assert!(world.advance().requests.is_empty());
-        assert!(!world.tell_cell(&cell, Ok(one("1"))), "its end is an event");
+        assert!(!world.reply_to_cell(&cell, Ok(one("1"))), "its end is an event");
         ended(world, cell.as_str(), Ok(one("9")));
         assert_eq!(world.texts(), ["after 9 $mine"], "I-8: a child's names are its own");
     });

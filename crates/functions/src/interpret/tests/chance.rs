@@ -1,6 +1,6 @@
 //! Chance for tests, from a seed.
 
-use duramen_measure::entropy;
+use duramen_base::entropy;
 
 pub(super) struct Chance(Box<dyn FnMut(u64) -> u64>);
 

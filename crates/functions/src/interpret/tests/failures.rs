@@ -27,7 +27,7 @@ fn a_handler_sees_what_went_wrong_and_where() {
     each(&graph, |world| {
         world.advance();
         world.ok("a", "1");
-        world.tell("b", Err(Failure { message: "dup".to_owned(), sqlstate: Some("23505".to_owned()) }));
+        world.reply("b", Err(Failure { message: "dup".to_owned(), sqlstate: Some("23505".to_owned()) }));
         world.advance();
         assert_eq!(world.texts(), ["'dup', '23505', 1"], "I-6");
         world.ok("'dup', '23505', 1", "2");
@@ -153,9 +153,9 @@ fn what_comes_late_for_a_dropped_request_is_no_answer_to_the_next() {
         let second = progress.requests[0].cell().clone();
         assert_eq!((progress.dropped, second.as_str()), (vec![first.clone()], "2#1"), "I-2");
         assert_eq!(Cell::parse(second.as_str()).unwrap(), second);
-        assert!(!world.tell_cell(&first, Ok(one("1"))), "I-2");
+        assert!(!world.reply_to_cell(&first, Ok(one("1"))), "I-2");
         assert_eq!(world.state.outstanding(), std::slice::from_ref(&second));
-        assert!(world.tell_cell(&second, Ok(one("2"))));
+        assert!(world.reply_to_cell(&second, Ok(one("2"))));
         assert_eq!(completed(&world.advance()), &one("2"));
     });
     for text in ["2#0", "2#01", "2#", "2#x", "#1", "", "@1", "2@", "2@1."] {

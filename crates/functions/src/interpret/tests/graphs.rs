@@ -112,7 +112,7 @@ fn size_and_depth_are_limited() {
 #[test]
 fn graphs_of_noise_are_refused_or_run_to_an_end() {
     // Without the checks, one of these would panic or hang.
-    let seed = duramen_measure::entropy::seed();
+    let seed = duramen_base::entropy::seed();
     println!("DURAMEN_SEED={seed:#x}");
     let mut chance = Chance::new(seed);
     let types =
@@ -150,7 +150,7 @@ fn graphs_of_noise_are_refused_or_run_to_an_end() {
         for _ in 0..20 {
             if let Some(request) = world.pending.first().cloned() {
                 world.pending.remove(0);
-                world.tell_cell(request.cell(), Ok(one("1")));
+                world.reply_to_cell(request.cell(), Ok(one("1")));
             }
             world.after(1.0);
         }

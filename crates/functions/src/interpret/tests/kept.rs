@@ -20,13 +20,13 @@ fn other_versions_and_damage_are_refused() {
         (String::new(), "cannot be read"),
         (text[..text.len() - 1].to_owned(), "cannot be read"),
         (text.replace("completed", "finished"), "\"finished\" without what belongs"),
-        (text.replace(r#""2":"#, r#""two":"#), "\"two\" is no cell"),
-        (text.replace(r#""2":"#, r#""02":"#), "\"02\" is no cell"),
+        (text.replace(r#""2":"#, r#""two":"#), "\"two\" is not a cell"),
+        (text.replace(r#""2":"#, r#""02":"#), "\"02\" is not a cell"),
         (text.replace(r#""asked":0"#, r#""asked":0,"open":1"#), "remembers two things"),
         (text.replace(r#""asked":0"#, r#""asked":0,"rc":"1""#), "without what belongs"),
         (text.replace(r#""names""#, r#""stack":[["jump","0"]],"names""#), "\"jump\" is nothing to do"),
         (text.replace(r#""names""#, r#""ended":"completed","names""#), "the cell 0 has no result"),
-        (text.replace(r#""names""#, r#""ended":"bored","names""#), "\"bored\" is no end"),
+        (text.replace(r#""names""#, r#""ended":"bored","names""#), "\"bored\" is not an end"),
     ] {
         assert!(read(&damage).contains(reason), "{damage}: {}", read(&damage));
     }
@@ -83,11 +83,11 @@ fn an_ended_state_tells_its_outcome_again() {
     for end in [Ok(one("1")), Err(failure.clone())] {
         let mut world = World::new(&sql("a"));
         world.advance();
-        world.tell("a", end.clone());
+        world.reply("a", end.clone());
         let outcome = world.advance().outcome;
         world.reload();
         assert_eq!(world.advance().outcome, outcome, "I-14");
-        assert!(!world.tell_cell(&crate::interpret::Cell::parse("0").unwrap(), Ok(one("2"))), "I-14");
+        assert!(!world.reply_to_cell(&crate::interpret::Cell::parse("0").unwrap(), Ok(one("2"))), "I-14");
     }
     let mut world = World::new(&sql("a"));
     world.event(Event::Cancel { reason: "why".to_owned() });
@@ -100,8 +100,8 @@ fn what_was_told_between_turns_is_kept() {
     let mut world =
         World::new(&join(vec![sql("a"), sql("b"), signal("s", None), call(sql("x"), r#"{"await":false}"#)]));
     world.advance();
-    world.tell("a", Ok(one("1")));
-    world.tell("b", Err(Failure::new("no")));
+    world.reply("a", Ok(one("1")));
+    world.reply("b", Err(Failure::new("no")));
     world.with(|state, cx| state.event(cx, Event::Signal { name: "s".to_owned(), data: json("1") }));
     world.with(|state, _| state.child_started(&crate::interpret::Cell::parse("4").unwrap(), "00000abc"));
     world.with(|state, cx| state.event(cx, Event::Pause));
@@ -115,7 +115,7 @@ fn what_was_told_between_turns_is_kept() {
 fn outstanding_cells_are_those_that_were_given() {
     let mut world = World::new(&join(vec![sql("a"), sql("b"), sleep("1"), call(sql("x"), "{}")]));
     world.advance();
-    world.tell("a", Ok(one("1")));
+    world.reply("a", Ok(one("1")));
     world.reload();
     let cells: Vec<String> = world.state.outstanding().iter().map(ToString::to_string).collect();
     assert_eq!(cells, ["2", "4"]);

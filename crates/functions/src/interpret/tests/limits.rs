@@ -23,7 +23,7 @@ fn ten_thousand_steps_one_after_the_other() {
     while progress.outcome.is_none() {
         let cell = progress.requests[0].cell().clone();
         world.pending.clear();
-        world.tell_cell(&cell, Ok(Json::from_valid(r#"{"rows":[{"v":1}],"row_count":1}"#)));
+        world.reply_to_cell(&cell, Ok(Json::from_valid(r#"{"rows":[{"v":1}],"row_count":1}"#)));
         progress = world.advance();
         done += 1;
     }
@@ -38,7 +38,7 @@ fn ten_thousand_branches() {
     assert_eq!(first.requests.len(), MAX_NODES - 1);
     world.pending.clear();
     for request in &first.requests {
-        assert!(world.tell_cell(request.cell(), Ok(Json::null())));
+        assert!(world.reply_to_cell(request.cell(), Ok(Json::null())));
     }
     world.reload();
     assert!(completed(&world.advance()).text().starts_with("[null,null"));
@@ -48,14 +48,14 @@ fn ten_thousand_branches() {
 fn ten_thousand_items() {
     let mut world = large(&map(sql("items"), then(sql("$item"), sleep("0")), u32::MAX));
     world.advance();
-    world.tell("items", Ok(rows(&vec!["1"; MAX_ITEMS])));
+    world.reply("items", Ok(rows(&vec!["1"; MAX_ITEMS])));
     let first = world.advance();
     assert_eq!(first.requests.len(), TURN_LIMIT / 2, "I-16: each item begins two nodes");
     assert_eq!(first.due_at, Some(world.now), "I-16");
     let second = world.advance();
     assert_eq!(first.requests.len() + second.requests.len(), MAX_ITEMS);
     for request in world.pending.split_off(0) {
-        assert!(world.tell_cell(request.cell(), Ok(Json::null())));
+        assert!(world.reply_to_cell(request.cell(), Ok(Json::null())));
     }
     let last = world.advance();
     assert!(completed(&last).text().starts_with(r#"[{"slept""#));

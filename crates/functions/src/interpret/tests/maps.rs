@@ -8,7 +8,7 @@ use crate::interpret::MAX_ITEMS;
 fn a_body_runs_for_every_row_so_many_at_a_time() {
     each(&map(sql("items"), then(sql("a $item").named("x"), sql("b $x $item.v")), 2), |world| {
         world.advance();
-        world.tell("items", Ok(rows(&["10", "11", "12"])));
+        world.reply("items", Ok(rows(&["10", "11", "12"])));
         world.advance();
         assert_eq!(world.texts(), ["a 10", "a 11"]);
         assert_eq!(world.pending[1].cell().as_str(), "3@1");
@@ -40,7 +40,7 @@ fn names_of_items_end_with_them() {
 fn rows_keep_their_text_and_all_columns() {
     each(&map(sql("items"), sql("$item.a $item.b"), 1), |world| {
         world.advance();
-        world.tell("items", Ok(json(r#"{"rows":[{"b":1.50,"a":"x}]"}],"row_count":1}"#)));
+        world.reply("items", Ok(json(r#"{"rows":[{"b":1.50,"a":"x}]"}],"row_count":1}"#)));
         world.advance();
         assert_eq!(world.texts(), ["'x}]' 1.50"]);
     });
@@ -50,7 +50,7 @@ fn rows_keep_their_text_and_all_columns() {
 fn after_a_failure_no_item_begins_and_the_lowest_failure_counts() {
     each(&map(sql("items"), sql("a $item"), 3), |world| {
         world.advance();
-        world.tell("items", Ok(rows(&["0", "1", "2", "3", "4"])));
+        world.reply("items", Ok(rows(&["0", "1", "2", "3", "4"])));
         world.advance();
         assert!(world.fail("a 2", "two").requests.is_empty(), "I-6");
         assert!(world.fail("a 1", "one").requests.is_empty(), "I-6");
@@ -62,7 +62,7 @@ fn after_a_failure_no_item_begins_and_the_lowest_failure_counts() {
 fn no_rows_give_an_empty_array() {
     each(&map(sql("items"), sql("a"), 3), |world| {
         world.advance();
-        world.tell("items", Ok(rows(&[])));
+        world.reply("items", Ok(rows(&[])));
         assert_eq!(completed(&world.advance()).text(), "[]", "I-5");
     });
 }
@@ -71,11 +71,11 @@ fn no_rows_give_an_empty_array() {
 fn what_is_no_rows_or_too_many_fails() {
     let mut world = World::new(&map(sql("items"), sql("a"), 3));
     world.advance();
-    world.tell("items", Ok(json("[1]")));
+    world.reply("items", Ok(json("[1]")));
     assert!(failed(&world.advance()).contains("no rows"));
     let mut world = World::new(&map(sql("items"), sql("a"), 3));
     world.advance();
-    world.tell("items", Ok(rows(&vec!["1"; MAX_ITEMS + 1])));
+    world.reply("items", Ok(rows(&vec!["1"; MAX_ITEMS + 1])));
     assert!(failed(&world.advance()).contains("10001 rows are too many"));
     let mut world = World::new(&map(sql("items"), sql("a"), 3));
     world.advance();
@@ -87,17 +87,17 @@ fn maps_nest_and_their_cells_have_both_numbers() {
     let inner = map(sql("inner $item").named("rows"), sql("x $item"), 5);
     each(&map(sql("outer"), inner, 5), |world| {
         world.advance();
-        world.tell("outer", Ok(rows(&["1", "2"])));
+        world.reply("outer", Ok(rows(&["1", "2"])));
         world.advance();
         for text in ["inner 1", "inner 2"] {
-            world.tell(text, Ok(rows(&["7", "8"])));
+            world.reply(text, Ok(rows(&["7", "8"])));
         }
         world.advance();
         let cells: Vec<&str> = world.pending.iter().map(|request| request.cell().as_str()).collect();
         assert_eq!(cells, ["4@0.0", "4@0.1", "4@1.0", "4@1.1"]);
         for _ in 0..2 {
-            world.tell("x 8", Ok(one("80")));
-            world.tell("x 7", Ok(one("70")));
+            world.reply("x 8", Ok(one("80")));
+            world.reply("x 7", Ok(one("70")));
         }
         let inner = format!("[{},{}]", one("70"), one("80"));
         assert_eq!(completed(&world.advance()).text(), format!("[{inner},{inner}]"));
@@ -109,7 +109,7 @@ fn a_map_in_a_loop_can_be_left() {
     let body = when(sql("stop $item"), leave_with("$item"), sql("work $item"));
     each(&then(forever(map(sql("items"), body, 2)), sql("after")), |world| {
         world.advance();
-        world.tell("items", Ok(rows(&["1", "2", "3"])));
+        world.reply("items", Ok(rows(&["1", "2", "3"])));
         world.advance();
         world.ok("stop 1", "0");
         assert_eq!(world.texts(), ["stop 2", "work 1"]);
@@ -142,7 +142,7 @@ fn a_map_in_a_loop_begins_anew() {
 fn a_map_that_loses_a_race_is_dropped_whole() {
     each(&race(map(sql("items"), then(sql("a $item"), sql("b")), 10), signal("stop", None)), |world| {
         world.advance();
-        world.tell("items", Ok(rows(&["1", "2", "3"])));
+        world.reply("items", Ok(rows(&["1", "2", "3"])));
         world.advance();
         world.ok("a 2", "1");
         let last = world.signal("stop", "true");

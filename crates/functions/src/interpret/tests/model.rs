@@ -11,7 +11,7 @@ pub(super) mod generate;
 
 use std::collections::BTreeMap;
 
-use duramen_measure::entropy;
+use duramen_base::entropy;
 use jiff::{SignedDuration, Timestamp};
 
 pub(super) use self::evaluate::behaviour;
@@ -111,7 +111,7 @@ fn drive(graph: &N, seed: u64, signals: &[(Time, String)], chance: &mut Chance) 
                 Request::Child { .. } => {
                     world.with(|state, cx| state.event(cx, Event::Child { cell, result }));
                 }
-                _ => assert!(world.tell_cell(&cell, result), "{cell} waits for its result"),
+                _ => assert!(world.reply_to_cell(&cell, result), "{cell} waits for its result"),
             }
         }
     }

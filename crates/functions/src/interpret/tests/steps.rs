@@ -54,7 +54,7 @@ fn results_and_variables_are_put_into_statements() {
 fn a_reference_to_nothing_fails_the_step() {
     each(&then(sql("SELECT 1 WHERE false").named("a"), sql("SELECT $a")), |world| {
         world.advance();
-        world.tell("SELECT 1 WHERE false", Ok(json(r#"{"rows":[],"row_count":0}"#)));
+        world.reply("SELECT 1 WHERE false", Ok(json(r#"{"rows":[],"row_count":0}"#)));
         let last = world.advance();
         assert!(failed(&last).contains("$a has no rows - query returned zero results"), "{last:?}");
         assert_eq!(world.status("2").as_deref(), Some("failed"));
@@ -75,7 +75,7 @@ fn the_input_and_what_a_parent_hands_down_can_be_referred_to() {
 #[test]
 fn statements_that_refuse_transactions_are_told_apart() {
     let world = &mut World::new(&sql(" -- tidy up\n vacuum t"));
-    assert!(matches!(&world.advance().requests[0], Request::Bare { .. }));
+    assert!(matches!(&world.advance().requests[0], Request::NonTransactional { .. }));
 }
 
 #[test]
@@ -167,10 +167,10 @@ fn the_data_of_a_part_is_one_reference_or_none() {
 fn a_null_result_is_a_result() {
     each(&then(sql("q").named("a"), sql("SELECT $a?")), |world| {
         world.advance();
-        world.tell("q", Ok(Json::null()));
+        world.reply("q", Ok(Json::null()));
         world.advance();
         assert_eq!(world.texts(), ["SELECT NULL"]);
-        world.tell("SELECT NULL", Ok(Json::null()));
+        world.reply("SELECT NULL", Ok(Json::null()));
         let last = world.advance();
         assert_eq!(completed(&last), &Json::null());
         assert_eq!(world.cell("1").unwrap().field("r"), Some(Json::null()));

@@ -1,7 +1,7 @@
 //! Two copies of an instance, one of them written and read before every call, must stay the same whatever comes (I-15):
 //! results in any order and many at once, signals, pauses, time that jumps, and at last a cancel.
 
-use duramen_measure::entropy;
+use duramen_base::entropy;
 use jiff::SignedDuration;
 
 use super::chance::Chance;
@@ -70,7 +70,7 @@ fn case(seed: u64) -> usize {
                             world.with(|state, cx| state.event(cx, event));
                             true
                         }
-                        _ => world.tell_cell(cell, result.clone()),
+                        _ => world.reply_to_cell(cell, result.clone()),
                     });
                     assert!(told, "{cell} waits for its result");
                 }

@@ -134,26 +134,26 @@ impl World {
     }
 
     /// Answers the first pending request with this text, without going on.
-    pub(super) fn tell(&mut self, text: &str, result: Result<Json, Failure>) -> bool {
+    pub(super) fn reply(&mut self, text: &str, result: Result<Json, Failure>) -> bool {
         let place = self.pending.iter().position(|request| text_of(request) == text);
         let request =
             self.pending.remove(place.unwrap_or_else(|| panic!("{text:?} is not in {:?}", self.texts())));
-        self.tell_cell(request.cell(), result)
+        self.reply_to_cell(request.cell(), result)
     }
 
-    pub(super) fn tell_cell(&mut self, cell: &Cell, result: Result<Json, Failure>) -> bool {
+    pub(super) fn reply_to_cell(&mut self, cell: &Cell, result: Result<Json, Failure>) -> bool {
         self.with(|state, cx| state.complete(cx, cell, result))
     }
 
     /// Answers with a value and goes on.
     pub(super) fn ok(&mut self, text: &str, value: &str) -> Progress {
-        assert!(self.tell(text, Ok(one(value))));
+        assert!(self.reply(text, Ok(one(value))));
         self.advance()
     }
 
     /// Answers with a failure and goes on.
     pub(super) fn fail(&mut self, text: &str, message: &str) -> Progress {
-        assert!(self.tell(text, Err(Failure::new(message))));
+        assert!(self.reply(text, Err(Failure::new(message))));
         self.advance()
     }
 
@@ -257,7 +257,7 @@ pub(super) fn activation(cell: &Cell) -> &str {
 /// What a request is about.
 pub(super) fn text_of(request: &Request) -> String {
     match request {
-        Request::Sql { text, .. } | Request::Bare { text, .. } => text.clone(),
+        Request::Sql { text, .. } | Request::NonTransactional { text, .. } => text.clone(),
         Request::Http { request, .. } => request.url.clone(),
         Request::Child { cell, .. } => format!("child {}", activation(cell)),
     }

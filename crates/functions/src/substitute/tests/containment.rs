@@ -3,7 +3,7 @@
 //! Statements are put together at random, results too. A second, plainer reader of SQL, written only for this test,
 //! takes a statement apart into code and quoted parts. Whatever the values are, the code around them must be the same.
 
-use duramen_measure::entropy;
+use duramen_base::entropy;
 
 use super::*;
 
@@ -125,7 +125,7 @@ fn skeleton(sql: &str) -> Option<String> {
                     at += 1;
                 }
             }
-            // An `E` that only a value needed is no difference.
+            // An `E` that only a value needed is not a difference.
             if escapes {
                 out.pop();
             }
@@ -238,7 +238,7 @@ fn no_text_makes_it_fail_other_than_by_an_error() {
             if let Ok(value) = value(text, &env) {
                 Json::parse(value.text()).unwrap();
             }
-            let _ = crate::bare::is_bare(text);
+            let _ = crate::nontransactional::refuses_transactions(text);
         }
     }
 }

@@ -1,0 +1,21 @@
+//! The integration tests of this crate, in one program: linking is most of what a test program costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
+
+mod common;
+mod connection_strings;
+mod copies;
+mod dsl;
+mod executor_text;
+mod http;
+mod listing;
+mod plans;
+mod proxy;
+mod security_rows;
+mod surface;
+mod trusted_owners;
+mod upgrade;
+mod worker;
+mod worker_confinement;
+mod worker_faults;
+mod worker_flow;
+mod worker_hygiene;

@@ -1,0 +1,218 @@
+//! Retention, partitions, hot tables, and maintenance that must not get into anybody's way.
+
+use super::{
+    common::{one, take},
+    Scene,
+};
+use crate::worker::{ended, eventually, execute, run_step, start, start_step, SOON};
+use duramen_base::clock;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Retention deletes what ended long ago, with everything that belongs to it, and keeps what is young or still runs. A
+/// partition of which nothing is left goes as a whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_deletes_and_drops_partitions() {
+    let scene = Scene::set().await;
+    let _worker = scene.worker().await;
+    let old = start(&scene.client, "'SELECT 1' ~> 'SELECT 2', idempotency_key => 'old'").await;
+    ended(&scene.client, &old, SOON).await.completed();
+    let looped = "df.loop('SELECT 1', 'SELECT false')";
+    let loop_id = start(&scene.client, looped).await;
+    ended(&scene.client, &loop_id, SOON).await.completed();
+    let waits = start(&scene.client, "df.wait_for_signal('go')").await;
+    eventually(&scene.client, &format!("SELECT df.status('{waits}')"), "running", SOON).await;
+    let ended_ids = "SELECT count(*) FROM df._instance i JOIN df._done d USING (seq)";
+    assert_eq!(one(&scene.owner, ended_ids).await.as_deref(), Some("2"));
+    // Nothing is that old.
+    assert_eq!(one(&scene.owner, "SELECT df._expire(now() - interval '1 day')").await.as_deref(), Some("0"));
+    assert_eq!(one(&scene.owner, "SELECT df._expire(clock_timestamp())").await.as_deref(), Some("2"));
+    for table in ["_done", "_execution", "_key"] {
+        let left = one(&scene.owner, &format!("SELECT count(*) FROM df.{table}")).await;
+        assert_eq!(left.as_deref(), Some("0"), "{table}");
+    }
+    assert_eq!(one(&scene.client, &format!("SELECT df.status('{waits}')")).await.as_deref(), Some("running"));
+    assert_eq!(one(&scene.client, &format!("SELECT df.status('{old}')")).await, None);
+    execute(&scene.client, &[&format!("SELECT df.signal('{waits}', 'go')")]).await;
+    ended(&scene.client, &waits, SOON).await.completed();
+    // The next partition begins, and the one after it is there.
+    let size = partition_size(&scene).await;
+    execute(&scene.owner, &[&format!("SELECT setval('df._instance_seq', {size} - 3)")]).await;
+    for _ in 0..6 {
+        run_step(&scene.client, "SELECT 1").await.completed();
+    }
+    execute(&scene.owner, &["SELECT df._maintain()"]).await;
+    let partition = |number: u32| format!("SELECT to_regclass('df._instance_{number}') IS NOT NULL");
+    assert_eq!(
+        one(&scene.owner, &partition(2)).await.as_deref(),
+        Some("t"),
+        "partitions are made ahead of need"
+    );
+    let young = start_step(&scene.client, "SELECT 1").await;
+    ended(&scene.client, &young, SOON).await.completed();
+    while one(&scene.owner, "SELECT df._expire(clock_timestamp())").await.as_deref() != Some("0") {}
+    assert_eq!(one(&scene.owner, &partition(0)).await.as_deref(), Some("f"), "an empty partition is dropped");
+    assert_eq!(one(&scene.owner, &partition(1)).await.as_deref(), Some("t"), "the current one is not");
+    assert_eq!(one(&scene.owner, "SELECT count(*) FROM df._instance").await.as_deref(), Some("0"));
+    run_step(&scene.client, "SELECT 1").await.completed();
+}
+
+/// F-1: a start that waits for its worker longer than the retention is not lost with the partition of its number; not
+/// even when its transaction was still open while that went.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_waits_long_keeps_its_place() {
+    let scene = Scene::set().await;
+    let waits = start(&scene.client, "'SELECT 1'").await;
+    let over = start(&scene.client, "'SELECT 2'").await;
+    let size = partition_size(&scene).await;
+    execute(
+        &scene.owner,
+        &[
+            &take(&format!("seq = df._seq('{over}')")),
+            "INSERT INTO df._done (seq, submitted_by, status, started_at)
+             SELECT seq, submitted_by, 'c', now() FROM df._instance",
+            &format!("SELECT setval('df._instance_seq', {size} + 5)"),
+            "SELECT df._maintain()",
+        ],
+    )
+    .await;
+    assert_eq!(one(&scene.owner, "SELECT df._expire(clock_timestamp())").await.as_deref(), Some("1"));
+    let there = "SELECT to_regclass('df._instance_0') IS NOT NULL";
+    assert_eq!(one(&scene.owner, there).await.as_deref(), Some("t"), "it is still needed");
+    execute(&scene.owner, &["DROP TABLE df._instance_0, df._done_0, df._execution_0"]).await;
+    execute(&scene.owner, &["SELECT df._maintain()"]).await;
+    assert_eq!(one(&scene.owner, there).await.as_deref(), Some("t"), "it is needed again");
+    let _worker = scene.worker().await;
+    ended(&scene.client, &waits, SOON).await.completed();
+}
+
+/// How many numbers a partition holds.
+async fn partition_size(scene: &Scene<'_>) -> String {
+    let bound = "SELECT (regexp_match(pg_get_expr(relpartbound, oid), 'TO .''([0-9]+)'))[1]
+        FROM pg_class WHERE oid = 'df._instance_0'::regclass";
+    one(&scene.owner, bound).await.expect("a range")
+}
+
+/// Retention walks past what is young in little time, and its slices keep up with many.
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_is_quick_when_there_is_nothing_to_do() {
+    let scene = Scene::set().await;
+    let alice = &scene.alice;
+    execute(
+        &scene.owner,
+        &[
+            &format!(
+                "INSERT INTO df._instance (seq, id, submitted_by, created_at, graph)
+                SELECT n, df._id(n), '{alice}'::regrole, now(), '[]' FROM generate_series(1, 300000) n"
+            ),
+            &format!(
+                "INSERT INTO df._done (seq, submitted_by, status, started_at)
+                SELECT n, '{alice}'::regrole, 'c', now() FROM generate_series(1, 300000) n"
+            ),
+            "SELECT setval('df._instance_seq', 300000)",
+            "ANALYZE df._instance, df._done",
+        ],
+    )
+    .await;
+    let began = clock::now();
+    execute(&scene.owner, &["SELECT df._maintain()"]).await;
+    let took = began.elapsed();
+    assert!(
+        took < Duration::from_millis(300),
+        "housekeeping that had nothing to do took {took:?} over 300,000 instances"
+    );
+}
+
+/// A reader whose transaction stays open holds up neither starts, nor turns, nor the worker's ear, whatever the
+/// housekeeping wants to do.
+#[tokio::test(flavor = "multi_thread")]
+async fn housekeeping_waits_for_nobody() {
+    let scene = Scene::set().await;
+    let _worker = scene.worker().await;
+    run_step(&scene.client, "SELECT 1").await.completed();
+    let reader = scene.database.connect(&scene.alice).await;
+    execute(&reader, &["BEGIN; SELECT count(*) FROM df.instances; SELECT count(*) FROM df._ready"]).await;
+    // New partitions are wanted, and the oldest is to go.
+    let size = partition_size(&scene).await;
+    execute(&scene.owner, &[&format!("SELECT setval('df._instance_seq', {size} + 5)")]).await;
+    let keeper = scene.database.owner().await;
+    let keeping = tokio::spawn(async move {
+        // As the worker does it: it may give up; it may not wait, for others would wait behind it.
+        keeper.batch_execute("SET lock_timeout = 200").await.unwrap();
+        let began = clock::now();
+        let _ = keeper.batch_execute("SELECT df._maintain()").await;
+        let _ = keeper.batch_execute("SELECT df._expire(clock_timestamp())").await;
+        began.elapsed()
+    });
+    sleep(Duration::from_millis(300)).await;
+    for number in 0..5 {
+        let began = clock::now();
+        run_step(&scene.client, "SELECT 1").await.completed();
+        assert!(began.elapsed() < Duration::from_secs(4), "instance {number} took {:?}", began.elapsed());
+    }
+    let took = tokio::time::timeout(SOON, keeping).await.expect("housekeeping ends").unwrap();
+    assert!(took < Duration::from_secs(10), "housekeeping waited {took:?}");
+    execute(&reader, &["COMMIT"]).await;
+}
+
+/// With a snapshot held open, so that vacuum can remove nothing, `_ready` stays small under a load that never ceases,
+/// and the time of an instance does not grow.
+#[tokio::test(flavor = "multi_thread")]
+async fn hot_tables_stay_small_under_a_snapshot() {
+    let scene = Scene::set().await;
+    let holder = scene.database.owner().await;
+    execute(&holder, &["BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class"]).await;
+    let _worker = scene.worker().await;
+    run_step(&scene.client, "SELECT 1").await.completed();
+    // Far more rows than fit into 8 MB have passed through.
+    let me = format!("'{}'::regrole", scene.alice);
+    for _ in 0..4 {
+        execute(
+            &scene.owner,
+            &[
+                &format!(
+                    "INSERT INTO df._ready (seq, submitted_by, wake)
+                    SELECT n, {me}, false FROM generate_series(2000000000, 2000100000) n"
+                ),
+                "DELETE FROM df._ready WHERE seq >= 2000000000",
+            ],
+        )
+        .await;
+    }
+    let size = "SELECT pg_table_size('df._ready') > 8 << 20";
+    assert_eq!(one(&scene.owner, size).await.as_deref(), Some("t"), "the table has swollen");
+    // A load that never ceases: somebody always starts something.
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let mut starters = Vec::new();
+    for _ in 0..6 {
+        let client = scene.database.connect(&scene.alice).await;
+        let stop = std::sync::Arc::clone(&stop);
+        starters.push(tokio::spawn(async move {
+            let mut started = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                client.batch_execute("SELECT df.start('SELECT 1')").await.unwrap();
+                started += 1;
+            }
+            started
+        }));
+    }
+    let keeper = scene.database.owner().await;
+    execute(&keeper, &["SET lock_timeout = 200"]).await;
+    let began = clock::now();
+    let mut rotated = false;
+    while !rotated && began.elapsed() < Duration::from_secs(20) {
+        execute(&keeper, &["SELECT df._maintain()"]).await;
+        rotated = one(&scene.owner, size).await.as_deref() == Some("f");
+        sleep(Duration::from_millis(500)).await;
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let mut started = 1;
+    for starter in starters {
+        started += starter.await.unwrap();
+    }
+    assert!(rotated, "_ready was not made small again in 20 s of load");
+    scene.all_ended(Duration::from_secs(60)).await;
+    let ended = one(&scene.owner, "SELECT count(*) FROM df._done WHERE status = 'c'").await;
+    assert_eq!(ended, Some(started.to_string()), "no start was lost");
+    execute(&holder, &["COMMIT"]).await;
+}

@@ -1,0 +1,76 @@
+//! F-9 and F-11: what is due is done in time, and an idle worker is silent.
+
+use super::{common::one, rows, Scene};
+use crate::worker::{ended, execute, run_step, start, SOON};
+use duramen_base::clock;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Many timers that were set in any order fire in time while nothing else happens.
+#[tokio::test(flavor = "multi_thread")]
+async fn timers_fire_in_time() {
+    let scene = Scene::set().await;
+    let _worker = scene.worker().await;
+    run_step(&scene.client, "SELECT 1").await.completed();
+    let mut ids = Vec::new();
+    for tenths in [9, 3, 31, 12, 24, 17, 45, 38, 6, 52] {
+        let seconds = f64::from(tenths) / 10.0;
+        ids.push((seconds, start(&scene.client, &format!("df.sleep({seconds})")).await));
+    }
+    for (_, id) in &ids {
+        ended(&scene.client, id, SOON).await.completed();
+    }
+    for (seconds, id) in &ids {
+        let took = format!(
+            "SELECT extract(epoch FROM completed_at - started_at) FROM df._done WHERE seq = df._seq('{id}')"
+        );
+        let took: f64 = one(&scene.owner, &took).await.unwrap().parse().unwrap();
+        assert!(took >= *seconds, "a sleep of {seconds} s took {took} s");
+        assert!(took < seconds + 0.5, "a sleep of {seconds} s took {took} s");
+    }
+}
+
+/// A start is noticed at once by a worker that sleeps, however long it has slept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sleeping_worker_notices_a_start() {
+    let scene = Scene::set().await;
+    let _worker = scene.worker().await;
+    run_step(&scene.client, "SELECT 1").await.completed();
+    for pause_ms in [0, 10, 20, 30, 60, 100, 250, 400, 1200, 6500] {
+        sleep(Duration::from_millis(pause_ms)).await;
+        let began = clock::now();
+        run_step(&scene.client, "SELECT 1").await.completed();
+        assert!(began.elapsed() < Duration::from_secs(1), "after {pause_ms} ms: {:?}", began.elapsed());
+    }
+}
+
+/// F-11: one transaction in five seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_worker_is_silent() {
+    let scene = Scene::set().await;
+    let _worker = scene.worker().await;
+    run_step(&scene.client, "SELECT 1").await.completed();
+    // Something that waits is no reason to look.
+    start(&scene.client, "df.sleep(3600)").await;
+    start(&scene.client, "df.wait_for_signal('never')").await;
+    let count = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()";
+    let reader = scene.database.server().connect(crate::common::OWNER, "postgres").await;
+    let count = count.replace("current_database()", &format!("'{}'", scene.database.name()));
+    // An idle session tells its statistics after ten seconds.
+    sleep(Duration::from_secs(13)).await;
+    let before: i64 = one(&reader, &count).await.unwrap().parse().unwrap();
+    sleep(Duration::from_secs(21)).await;
+    let after: i64 = one(&reader, &count).await.unwrap().parse().unwrap();
+    // Four heartbeats or five; autovacuum may look in.
+    assert!(after - before <= 8, "{} transactions in 21 s", after - before);
+    assert!(after > before, "the worker lives");
+    // A heartbeat may just be under way; what lasts is a transaction that is held.
+    let sessions = rows(
+        &scene.owner,
+        "SELECT state FROM pg_stat_activity WHERE application_name LIKE 'duramen fn %'
+            AND xact_start < clock_timestamp() - interval '2 seconds'",
+    )
+    .await;
+    assert!(sessions.is_empty(), "an idle worker holds no transaction: {sessions:?}");
+    execute(&scene.client, &["SELECT 1"]).await;
+}
