@@ -4,8 +4,12 @@
 //! Changing, removing or reordering a line breaks every hash after it. A line is handed to the operating system
 //! before the caller is answered, so a killed daemon has logged whatever it acknowledged.
 
-use crate::{error::EngineError, home::io_error, home::private, model::AuditVerification};
-use duramen_measure::clock;
+use crate::{
+    error::EngineError,
+    files::{io_error, private},
+    model::AuditVerification,
+};
+use duramen_base::clock;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{json, Value};
@@ -87,7 +91,7 @@ impl Audit {
         let line = format!("{hash} {} {text}\n", tail.head);
         if let Err(error) = self.write(&mut tail, &line) {
             tail.poisoned =
-                Some(format!("an earlier write failed: {error}; restart the daemon when it is mended"));
+                Some(format!("an earlier write failed: {error}; restart the daemon when it is fixed"));
             return Err(io_error("append to the audit log in", &self.dir, &error));
         }
         tail.head = hash;

@@ -1,16 +1,16 @@
 //! A branch at run time: a cloned volume, its server, and the session that stays connected to it.
 
 use crate::{
-    error::{EngineError, Kind},
+    error::{query_failed, EngineError, Kind, QueryError},
     generation::Generation,
     home::{Home, ADMIN_DIR, TOKEN_LEN},
     model::Policy,
     source::{
-        import::{access_rules, hba_file, KEPT_CACHE},
         sanitise::ADMIN,
+        snapshot::{access_rules, hba_file, HOLDER_ITERATIONS, KEPT_CACHE},
     },
 };
-use duramen_measure::{clock, entropy};
+use duramen_base::{clock, entropy};
 use duramen_postgres::{
     end_processes, processes_below, volume, Canceller, Cluster, Guard, Outcome, Postmaster, Secret,
     ServerUser, Session, SessionError, Settings, Statement, StopMode,
@@ -36,10 +36,6 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 const SERVER_NICE: i32 = 5;
 /// The same for the scheduling group of a resident session.
 const SESSION_GROUP_NICE: &str = "5";
-/// Rounds of the verifier of a holder's secret: the least that pgjdbc accepts. 130 bits need none.
-const HOLDER_ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).expect("it is not zero");
-/// SQLSTATE of a wrong password.
-const WRONG_SECRET: &str = "28P01";
 /// How many callers may wait for one branch's session.
 pub(crate) const SESSION_QUEUE: usize = 32;
 
@@ -50,7 +46,7 @@ const WARM_DDL: &str = "create schema duramen_warm create table t (id bigint, na
 
 /// The places that a branch needs.
 #[derive(Debug, Clone)]
-pub(crate) struct Workshop {
+pub(crate) struct Environment {
     /// How often writes were found to be lost: what was made before the last time is not given out after it.
     pub(crate) losses: Arc<AtomicU64>,
     pub(crate) home: Home,
@@ -58,7 +54,7 @@ pub(crate) struct Workshop {
     pub(crate) user: ServerUser,
 }
 
-impl Workshop {
+impl Environment {
     pub(crate) fn branches(&self) -> PathBuf {
         self.store.root.join("branches")
     }
@@ -99,13 +95,20 @@ impl Workshop {
     }
 }
 
+/// What becomes of a branch's socket directory when the branch is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SocketDir {
+    /// It goes with the branch.
+    Remove,
+    /// A branch that took its place uses it.
+    Keep,
+}
+
 /// The secrets of one branch.
 #[derive(Debug)]
 struct Secrets {
     /// In its URL.
     holder: Secret,
-    /// What the holder's role has in the snapshot.
-    first: Secret,
     /// Of its superuser, from when an administrator has asked for it on.
     admin: Secret,
     /// The same until then, as in the snapshot.
@@ -136,27 +139,29 @@ pub(crate) struct Branch {
 impl Branch {
     /// A branch of a cloned volume. Its server may run already (adoption) or not.
     pub(crate) fn new(
-        workshop: &Workshop,
+        environment: &Environment,
         generation: Arc<Generation>,
         policy: Policy,
         volume: String,
         socket: Option<String>,
     ) -> Branch {
         let socket = socket.unwrap_or_else(|| entropy::token(TOKEN_LEN));
-        let socket_dir = workshop.home.socket(&socket);
-        let cluster =
-            Cluster::new(generation.installation.clone(), workshop.volume(&volume), workshop.user.clone())
-                .with_log(workshop.log(&volume))
-                .with_private_socket(socket_dir.join(ADMIN_DIR));
+        let socket_dir = environment.home.socket(&socket);
+        let cluster = Cluster::new(
+            generation.installation.clone(),
+            environment.volume(&volume),
+            environment.user.clone(),
+        )
+        .with_log(environment.log(&volume))
+        .with_private_socket(socket_dir.join(ADMIN_DIR));
         Branch {
             policy,
             secrets: Secrets {
-                holder: workshop.home.branch_secret(&volume),
-                first: workshop.home.first_secret(&generation.source),
-                admin: workshop.home.branch_admin_secret(&volume),
-                first_admin: workshop.home.admin_secret(&generation.source),
+                holder: environment.home.branch_secret(&volume),
+                admin: environment.home.branch_admin_secret(&volume),
+                first_admin: environment.home.admin_secret(&generation.source),
             },
-            losses: workshop.losses.load(Ordering::Acquire),
+            losses: environment.losses.load(Ordering::Acquire),
             socket_dir,
             socket,
             volume,
@@ -178,11 +183,7 @@ impl Branch {
     pub(crate) fn start_observed(&self, observe: &mut dyn FnMut(u32)) -> Result<(), EngineError> {
         let mut slot = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
         if self.retired.load(Ordering::Acquire) {
-            return Err(EngineError::new(
-                Kind::NotFound,
-                "destroyed",
-                "the branch was destroyed or reset meanwhile",
-            ));
+            return Err(QueryError::Retired.into());
         }
         if slot.as_mut().is_some_and(Postmaster::is_running) {
             return Ok(());
@@ -196,6 +197,9 @@ impl Branch {
             *slot = Some(server);
             return Ok(());
         }
+        if !self.cluster.data_dir().join("postmaster.opts").exists() {
+            self.give_secret_at_rest()?;
+        }
         let mut settings = self.generation.server_settings(self.policy, self.cluster.data_dir());
         // What runs in a database can tell by it which copy it is in.
         settings.set("duramen.identity", &self.volume);
@@ -206,6 +210,27 @@ impl Branch {
         server.set_nice(SERVER_NICE);
         *slot = Some(server);
         Ok(())
+    }
+
+    /// Puts the verifier of the branch's own secret where the snapshot has the first one of the holder's role. A
+    /// statement to that end would cost a fresh server 5 ms. Only before any server ran in the directory.
+    fn give_secret_at_rest(&self) -> Result<(), EngineError> {
+        let Some(first) = self.generation.manifest.first_verifiers.get(&self.policy) else { return Ok(()) };
+        let data_dir = self.cluster.data_dir();
+        let verifier = self.secrets.holder.verifier(HOLDER_ITERATIONS);
+        match first.replace(data_dir, &verifier) {
+            Ok(true) => Ok(()),
+            // The first session finds that the secret is not known, and an administrator's gives it.
+            Ok(false) => {
+                tracing::warn!(volume = self.volume, "the snapshot's first verifier is not where it was");
+                Ok(())
+            }
+            Err(error) => Err(EngineError::new(
+                Kind::Failed,
+                "server_failed",
+                format!("the secret of a branch cannot be written in {}: {error}", data_dir.display()),
+            )),
+        }
     }
 
     /// Puts the snapshot's relation cache files in place. Only before the first session of a branch whose catalogue
@@ -222,7 +247,7 @@ impl Branch {
     pub(crate) async fn connect(&self, warm: bool) -> Result<(), EngineError> {
         let mut slot = self.session.lock().await;
         if slot.is_none() {
-            let mut session = self.first_session().await?;
+            let mut session = self.open_session().await?;
             if warm {
                 self.warm(&mut session).await.map_err(|error| session_failed(&error))?;
             }
@@ -236,33 +261,15 @@ impl Branch {
         let mut slot = self.session.lock().await;
         match slot.as_mut() {
             Some(session) => self.warm(session).await.map_err(|error| session_failed(&error)),
-            None => Err(EngineError::new(Kind::Failed, "server_failed", "the branch has no session")),
-        }
-    }
-
-    /// The first session of a new branch, in which the role of its holders gets the branch's own secret.
-    async fn first_session(&self) -> Result<Session, EngineError> {
-        let first = async {
-            let mut session = self.log_in(self.policy.role(), &self.secrets.first).await?;
-            let verifier = self.secrets.holder.verifier(HOLDER_ITERATIONS);
-            let statement = format!(
-                "begin read write; select pg_catalog.duramen_give_secret('{verifier}'::pg_catalog.text); commit"
-            );
-            session.simple(&statement).await?;
-            Ok(session)
-        };
-        match first.await {
-            Ok(session) => Ok(session),
-            // It was given its secret before, by a daemon that was killed then.
-            Err(SessionError::Server(error)) if error.code == WRONG_SECRET => self.open_session().await,
-            Err(error) => Err(session_failed(&error)),
+            None => Err(QueryError::NoSession.into()),
         }
     }
 
     async fn open_session(&self) -> Result<Session, EngineError> {
         let opened = match self.log_in(self.policy.role(), &self.secrets.holder).await {
-            // A role can always change its own password, and a holder is that role.
-            Err(SessionError::Server(error)) if error.code == WRONG_SECRET => {
+            // A role can always change its own password, and a holder is that role. Or the snapshot did not hold the
+            // first verifier where it can be replaced.
+            Err(error) if error.secret_is_wrong() => {
                 let mut admin = self.administer().await?;
                 admin.simple(&self.give_secret()).await.map_err(|error| session_failed(&error))?;
                 self.log_in(self.policy.role(), &self.secrets.holder).await
@@ -275,9 +282,7 @@ impl Branch {
     /// A session as the branch's superuser.
     async fn administer(&self) -> Result<Session, EngineError> {
         let session = match self.log_in(ADMIN, &self.secrets.first_admin).await {
-            Err(SessionError::Server(error)) if error.code == WRONG_SECRET => {
-                self.log_in(ADMIN, &self.secrets.admin).await
-            }
+            Err(error) if error.secret_is_wrong() => self.log_in(ADMIN, &self.secrets.admin).await,
             session => session,
         };
         session.map_err(|error| session_failed(&error))
@@ -377,7 +382,7 @@ impl Branch {
         if !outcome.as_ref().is_err_and(|error| !error.session_survives()) {
             *slot = Some(session);
         }
-        outcome.map_err(query_failed)
+        outcome.map_err(|error| query_failed(error, self.policy))
     }
 
     /// The process id of the server, if it was started or adopted.
@@ -422,10 +427,10 @@ impl Branch {
     }
 
     /// Ends the server and deletes everything the branch had, except a socket directory that is still in use.
-    pub(crate) fn delete(&self, workshop: &Workshop, keep_socket: bool) {
+    pub(crate) fn delete(&self, environment: &Environment, socket: SocketDir) {
         self.kill();
-        workshop.delete_volume(&self.volume);
-        if !keep_socket {
+        environment.delete_volume(&self.volume);
+        if socket == SocketDir::Remove {
             let _ = fs::remove_dir_all(&self.socket_dir);
         }
     }
@@ -485,46 +490,5 @@ fn yield_to_daemon(session: &Session) {
 }
 
 fn session_failed(error: &SessionError) -> EngineError {
-    EngineError::new(Kind::Failed, "server_failed", format!("the branch's server does not serve: {error}"))
-}
-
-/// A failed statement in the caller's terms.
-fn query_failed(error: SessionError) -> EngineError {
-    match error {
-        SessionError::Server(refusal) => {
-            let mut error = EngineError::new(Kind::Sql, "sql_error", refusal.to_string());
-            if refusal.code == "57014" {
-                error = EngineError::new(
-                    Kind::Timeout,
-                    "cancelled",
-                    format!("the statement was cancelled: {refusal}"),
-                );
-            }
-            error.sqlstate = Some(refusal.code);
-            error
-        }
-        SessionError::ZeroByte => EngineError::new(Kind::Invalid, "zero_byte", error.to_string()),
-        SessionError::Cancelled(_) => EngineError::new(
-            Kind::Timeout,
-            "statement_timeout",
-            format!("{error}: raise timeout_ms (--timeout), or ask for less"),
-        ),
-        SessionError::TransactionControl => {
-            EngineError::new(Kind::Invalid, "transaction_control", error.to_string())
-        }
-        SessionError::CopyFromClient => {
-            EngineError::new(Kind::Invalid, "copy_from_client", error.to_string())
-        }
-        SessionError::CopyToClient => EngineError::new(Kind::Invalid, "copy_to_client", error.to_string()),
-        SessionError::Timeout(_) => EngineError::new(
-            Kind::Timeout,
-            "server_timeout",
-            format!("{error}; the session was closed, and the next query opens a new one"),
-        ),
-        _ => EngineError::new(
-            Kind::Failed,
-            "session_lost",
-            format!("{error}; the next query opens a new session"),
-        ),
-    }
+    QueryError::NotServing(error.to_string()).into()
 }

@@ -1,15 +1,15 @@
 //! One generation of a source, ready to be branched.
 
 use crate::{
-    error::{EngineError, Kind},
+    error::{EngineError, Kind, SourceError},
     home::Home,
     model::{Policy, PoolSize, SourceSettings},
     source::{
-        import::{hba_file, snapshot_path},
         manifest::Manifest,
+        snapshot::{hba_file, snapshot_path},
     },
 };
-use duramen_postgres::{volume, Installation, Settings};
+use duramen_postgres::{volume, Installation, Settings, Version};
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// A snapshot with everything that is needed to make branches of it. Changed settings make a new value of it.
@@ -22,6 +22,8 @@ pub(crate) struct Generation {
     pub(crate) durable: bool,
     pub(crate) installation: Installation,
     pub(crate) snapshot: PathBuf,
+    /// Why nothing is known of it, if that is so: no branch of it is started or made.
+    unusable: Option<EngineError>,
 }
 
 impl Generation {
@@ -34,7 +36,7 @@ impl Generation {
     ) -> Result<Generation, EngineError> {
         let manifest = Manifest::load(home, source, number)?;
         let installation = Installation::choose(home.root(), Some(manifest.server_version.major))
-            .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))?;
+            .map_err(SourceError::NoServer)?;
         let snapshot = snapshot_path(store, source, number);
         Ok(Generation {
             source: source.to_owned(),
@@ -43,11 +45,40 @@ impl Generation {
             durable: settings.durable,
             installation,
             snapshot,
+            unusable: None,
         })
+    }
+
+    /// What stands for the generation of a branch that is leased when its manifest cannot be read, or no server of its
+    /// version is there: the branch keeps its place, and can be destroyed.
+    pub(crate) fn unusable(
+        store: &volume::Store,
+        source: &str,
+        number: u32,
+        error: EngineError,
+    ) -> Generation {
+        Generation {
+            source: source.to_owned(),
+            manifest: Manifest::unknown(number),
+            server: Settings::new(),
+            durable: false,
+            installation: Installation { bin_dir: PathBuf::new(), version: Version { major: 0, minor: 0 } },
+            snapshot: snapshot_path(store, source, number),
+            unusable: Some(error),
+        }
+    }
+
+    /// Whether branches of it can be started.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn usable(&self) -> Result<(), EngineError> {
+        self.unusable.clone().map_or(Ok(()), Err)
     }
 
     /// Checks that the snapshot is there and is what was imported, as far as that can be told at once.
     pub(crate) fn check(&self, store: &volume::Store) -> Result<(), EngineError> {
+        self.usable()?;
         if !self.manifest.is_current() {
             return Err(EngineError::new(
                 Kind::Failed,

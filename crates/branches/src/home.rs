@@ -1,11 +1,13 @@
 //! Where things lie in a home directory.
 
-use crate::error::{EngineError, Kind};
-use duramen_measure::entropy;
+use crate::{
+    error::{EngineError, HomeError},
+    files::io_error,
+    key::Key,
+};
 use duramen_postgres::{Secret, ServerUser, SOCKET_DIR_MAX};
 use std::{
     fs,
-    io::Write,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
@@ -23,16 +25,6 @@ pub(crate) struct Home {
     sockets: PathBuf,
     /// What every secret of this home is derived from.
     key: Key,
-}
-
-/// The key of a home, which is never shown.
-#[derive(Clone)]
-struct Key([u8; 32]);
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(..)")
-    }
 }
 
 /// Who may enter a directory of a home.
@@ -67,13 +59,12 @@ impl Home {
         for (name, passage) in DIRECTORIES {
             make_dir(&root.join(name), *passage, user)?;
         }
-        user.check_traversable(&root)
-            .map_err(|error| EngineError::new(Kind::Failed, "home_not_traversable", error.to_string()))?;
+        user.check_traversable(&root).map_err(HomeError::NotTraversable)?;
         for path in private_files(&root) {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
                 .map_err(|error| io_error("set the mode of", &path, &error))?;
         }
-        let home = Home { sockets: socket_root(&root), key: read_key(&root)?, root };
+        let home = Home { sockets: socket_root(&root), key: Key::open(&root)?, root };
         make_dir(&home.sockets, Passage::Servers, user)?;
         Ok(home)
     }
@@ -113,22 +104,22 @@ impl Home {
 
     /// The secret of the administrator of a source's servers: its origin, if that is ours, its imports, its branches.
     pub(crate) fn admin_secret(&self, source: &str) -> Secret {
-        Secret::derived(&self.key.0, &format!("administrator of source {source}"))
+        self.key.derive(&format!("administrator of source {source}"))
     }
 
     /// The secret of a branch's superuser once an administrator has asked for it: it opens that branch alone.
     pub(crate) fn branch_admin_secret(&self, volume: &str) -> Secret {
-        Secret::derived(&self.key.0, &format!("administrator of volume {volume}"))
+        self.key.derive(&format!("administrator of volume {volume}"))
     }
 
-    /// The secret by which a branch that is new is entered for the first time, to be given its own.
+    /// The secret of a holder's role in the snapshot of a source. In a branch it is replaced before anybody can enter.
     pub(crate) fn first_secret(&self, source: &str) -> Secret {
-        Secret::derived(&self.key.0, &format!("first session on a branch of source {source}"))
+        self.key.derive(&format!("first session on a branch of source {source}"))
     }
 
     /// The secret of a branch's holder: as long as its volume lives, and no other volume ever has that name.
     pub(crate) fn branch_secret(&self, volume: &str) -> Secret {
-        Secret::derived(&self.key.0, &format!("holder of volume {volume}"))
+        self.key.derive(&format!("holder of volume {volume}"))
     }
 
     pub(crate) fn socket(&self, token: &str) -> PathBuf {
@@ -147,30 +138,6 @@ fn socket_root(root: &Path) -> PathBuf {
     PathBuf::from(format!("/tmp/duramen-{}", &name[..16]))
 }
 
-/// The key of a home, made when there is none.
-fn read_key(root: &Path) -> Result<Key, EngineError> {
-    let path = root.join("key");
-    let key = match fs::read(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let key = entropy::random_bytes::<32>();
-            replace_file(&path, &key).map_err(|error| io_error("write the key", &path, &error))?;
-            return Ok(Key(key));
-        }
-        key => key.map_err(|error| io_error("read the key", &path, &error))?,
-    };
-    <[u8; 32]>::try_from(key).map(Key).map_err(|key| {
-        EngineError::new(
-            Kind::Failed,
-            "damaged_key",
-            format!(
-                "{} holds {} bytes instead of 32; put it back from a backup, or remove it and refresh every source: what was imported under another key can no longer be entered",
-                path.display(),
-                key.len()
-            ),
-        )
-    })
-}
-
 /// The files of a home that hold data, secrets or records, as far as they are there.
 fn private_files(root: &Path) -> Vec<PathBuf> {
     let in_dir = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -178,7 +145,8 @@ fn private_files(root: &Path) -> Vec<PathBuf> {
     let beside = in_dir(root.to_owned()).filter(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("leases.")
-            || ["daemon.lock", "daemon.log", "key", "lost-writes", "volumes.btrfs"].contains(&&*name)
+            || ["daemon.lock", "daemon.log", "key", "lost-writes", "volumes.btrfs", "volumes.set-back"]
+                .contains(&&*name)
     });
     let files = ["logs", "audit", "origins"].into_iter().flat_map(|name| in_dir(root.join(name)));
     files
@@ -228,11 +196,7 @@ fn refuse_foreign(root: &Path) -> Result<(), EngineError> {
     if found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o1000 == 0 {
         return Ok(());
     }
-    Err(EngineError::new(
-        Kind::Failed,
-        "foreign_directory",
-        format!("{} does not belong to the user who runs the daemon, or is shared by all; choose a directory of your own as --home", root.display()),
-    ))
+    Err(HomeError::Foreign { path: root.to_owned() }.into())
 }
 
 /// Makes a directory, or takes one that is there, and lets in whom `passage` says. Where a stranger could have made it
@@ -247,37 +211,10 @@ pub(crate) fn make_dir(dir: &Path, passage: Passage, user: &ServerUser) -> Resul
     let found = dir.symlink_metadata().map_err(fail)?;
     let elsewhere = dir.starts_with("/tmp") && dir.parent() == Some(Path::new("/tmp"));
     if elsewhere && (!found.is_dir() || found.uid() != rustix::process::geteuid().as_raw()) {
-        return Err(EngineError::new(
-            Kind::Failed,
-            "foreign_directory",
-            format!("{} belongs to somebody else, so no socket is put there; remove it, or choose a shorter --home", dir.display()),
-        ));
+        return Err(HomeError::ForeignSockets { path: dir.to_owned() }.into());
     }
     match passage {
         Passage::Servers => user.let_through(dir).map_err(fail),
         Passage::Daemon => fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(fail),
     }
-}
-
-/// Replaces a file so that a crash leaves the old or the new one: temporary name, flush, rename, flush of the
-/// directory. The file is readable by its owner alone.
-pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    let mut file = private(fs::OpenOptions::new().write(true).truncate(true)).open(&temporary)?;
-    file.set_permissions(fs::Permissions::from_mode(0o600))?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    let parent = path.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
-    fs::File::open(parent)?.sync_all()
-}
-
-/// Options by which a file that is made is the daemon's alone from its first moment.
-pub(crate) fn private(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt;
-    options.create(true).mode(0o600)
-}
-
-pub(crate) fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> EngineError {
-    EngineError::new(Kind::Failed, "io_error", format!("cannot {doing} {}: {error}", path.display()))
 }

@@ -7,19 +7,22 @@
 
 use crate::{
     error::EngineError,
-    home::{io_error, private, replace_file},
+    files::{io_error, private},
     model::Policy,
 };
+use duramen_base::file;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     fs,
     io::Write,
     path::{Path, PathBuf},
     sync::Mutex,
 };
 
+/// The boot of a branch that was stopped cleanly: its files are whole in any boot.
+pub(crate) const CLEAN: &str = "clean";
 /// Length of a line's sum.
 const SUM_LEN: usize = 16;
 /// How many damaged journals are kept beside the journal.
@@ -82,7 +85,9 @@ impl Journal {
     /// Reads the journal and rewrites it to hold only what still counts.
     pub(crate) fn open(path: &Path) -> Result<Opened, EngineError> {
         let fail = |error: std::io::Error| io_error("open the lease journal", path, &error);
-        let mut leases = BTreeMap::new();
+        let mut leases: BTreeMap<String, LeaseRecord> = BTreeMap::new();
+        // Which lease has a name. A name is given to a second one only after the first has ended.
+        let mut holders: HashMap<String, String> = HashMap::new();
         let bytes = match fs::read(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             bytes => bytes.map_err(fail)?,
@@ -90,7 +95,20 @@ impl Journal {
         let mut is_damaged = false;
         for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
             match read_line(line) {
-                Ok(Line::Lease(lease)) => drop(leases.insert(lease.id.clone(), lease)),
+                Ok(Line::Lease(lease)) => {
+                    let earlier = holders.insert(lease.name.clone(), lease.id.clone());
+                    if let Some(ended) = earlier.filter(|id| *id != lease.id && leases.contains_key(id)) {
+                        // The line by which it ended can only be a damaged one, after which its volume is kept in
+                        // quarantine with whatever else no lease names.
+                        tracing::warn!(
+                            name = lease.name,
+                            ended,
+                            "a later lease has the name: the earlier one ended"
+                        );
+                        leases.remove(&ended);
+                    }
+                    leases.insert(lease.id.clone(), lease);
+                }
                 Ok(Line::End(id)) => drop(leases.remove(&id)),
                 // A write that was cut short: it was not acknowledged.
                 Err(_) if !line.ends_with(b"\n") => {
@@ -126,7 +144,7 @@ impl Journal {
             rewritten.extend_from_slice(to_line(&Line::Lease(lease.clone())).as_bytes());
         }
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        replace_file(&self.path, &rewritten).map_err(fail)?;
+        file::replace(&self.path, &rewritten, 0o600).map_err(fail)?;
         file.0 = fs::OpenOptions::new().append(true).open(&self.path).map_err(fail)?;
         Ok(())
     }
@@ -143,7 +161,7 @@ impl Journal {
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (file, poisoned) = &mut *file;
         if let Some(first) = poisoned {
-            let error = format!("an earlier write failed: {first}; restart the daemon when it is mended");
+            let error = format!("an earlier write failed: {first}; restart the daemon when it is fixed");
             return Err(io_error("append to the lease journal", &self.path, &std::io::Error::other(error)));
         }
         file.write_all(line.as_bytes()).map_err(|error| {
@@ -159,13 +177,12 @@ fn keep_damaged(path: &Path, bytes: &[u8]) -> std::io::Result<PathBuf> {
         .map(|number| path.with_extension(format!("damaged-{number}.jsonl")))
         .find(|copy| !copy.exists() || fs::read(copy).is_ok_and(|kept| kept == bytes))
         .ok_or_else(|| std::io::Error::other("too many damaged journals are kept; move them away"))?;
-    replace_file(&copy, bytes)?;
+    file::replace(&copy, bytes, 0o600)?;
     Ok(copy)
 }
 
 fn to_line(line: &Line) -> String {
-    // Strings, numbers and times: this cannot fail.
-    let text = serde_json::to_string(line).unwrap_or_default();
+    let text = serde_json::to_string(line).expect("strings, numbers and times are always JSON");
     format!("{text} {}\n", sum(text.as_bytes()))
 }
 
@@ -174,24 +191,37 @@ fn sum(text: &[u8]) -> String {
     blake3::hash(text).to_hex()[..SUM_LEN].to_owned()
 }
 
+/// Whether a journal holds a line with a sum, and so was written by a later version than 0.1.
+pub(crate) fn is_of_today(bytes: &[u8]) -> bool {
+    bytes.split(|byte| *byte == b'\n').any(|line| text_with_sum(line).is_some())
+}
+
+/// The text of a line before its sum.
+fn text_with_sum(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (text, rest) = line.split_at(line.len().checked_sub(SUM_LEN + 1)?);
+    (text.ends_with(b"}") && rest.starts_with(b" ")).then(|| (text, &rest[1..]))
+}
+
 /// A line with its sum, or without one as version 0.1 wrote them.
 fn read_line(line: &[u8]) -> Result<Line, String> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
-    let text = match line.len().checked_sub(SUM_LEN + 1).map(|at| line.split_at(at)) {
-        Some((text, rest)) if text.ends_with(b"}") && rest.starts_with(b" ") => {
-            if sum(text).as_bytes() != &rest[1..] {
-                return Err("its sum is another".to_owned());
-            }
-            text
-        }
-        _ => line,
+    let text = match text_with_sum(line) {
+        Some((text, found)) if sum(text).as_bytes() != found => return Err("its sum is another".to_owned()),
+        Some((text, _)) => text,
+        None => line,
     };
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }
 
-/// The id of the machine's current boot.
-pub(crate) fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+/// The id of the machine's current boot. An unknown boot could not be told from another one, and what was not flushed
+/// in that would be taken for whole.
+///
+/// # Errors
+/// When `/proc` is not there.
+pub(crate) fn boot_id() -> Result<String, EngineError> {
+    let path = Path::new("/proc/sys/kernel/random/boot_id");
+    let id = fs::read_to_string(path).map_err(|error| io_error("read", path, &error))?;
+    Ok(id.trim().to_owned())
 }
 
 #[cfg(test)]

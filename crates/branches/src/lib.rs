@@ -3,28 +3,37 @@
 //! [`Engine`] is the whole of it: it owns the sources, the pool and the leases of one home directory. The
 //! design, with states and numbered invariants, is in `docs/design/branches.md`.
 
+mod activity;
 mod audit;
 mod branch;
+mod burst;
 mod engine;
 mod error;
+mod files;
 mod generation;
 mod home;
 mod journal;
+mod key;
 mod leases;
 mod maintenance;
+mod marker;
 mod measuring;
 pub mod model;
 mod names;
-mod pool;
+mod parallel;
 mod query;
 mod recovery;
+mod registry;
+mod shared;
 mod source;
 mod sources;
+mod trial;
 mod watch;
 
 pub use duramen_postgres::GROUP;
-pub use engine::{Engine, OpenOptions};
+pub use engine::Engine;
 pub use error::{EngineError, Kind};
 pub use home::exposed;
 pub use query::QueryAnswer;
+pub use shared::OpenOptions;
 pub use source::fingerprint::compare;

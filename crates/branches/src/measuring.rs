@@ -1,15 +1,13 @@
 //! What branches cost, measured where it can be measured: in the process that makes them.
 
 use crate::{
-    branch::Branch,
+    branch::{Branch, SocketDir},
     engine::Engine,
-    error::{EngineError, Kind},
+    error::{EngineError, Kind, SourceError},
     model::{ColdBranch, Policy},
 };
-use duramen_measure::{
-    clock::{self, ms},
-    process,
-};
+use duramen_base::clock::{self, ms};
+use duramen_measure::process;
 use duramen_postgres::{Guard, Statement};
 use std::{
     collections::BTreeMap,
@@ -30,13 +28,15 @@ impl Engine {
         source: &str,
         policy: Policy,
     ) -> Result<ColdBranch, EngineError> {
-        let generation = self.shared.state().pools.generations.get(source).cloned().ok_or_else(|| {
-            EngineError::new(Kind::NotFound, "unknown_source", format!("there is no source {source:?}"))
-        })?;
-        let workshop = self.shared.workshop.clone();
-        generation.check(&workshop.store)?;
+        let generation = self
+            .shared
+            .registry
+            .generation(source)
+            .ok_or_else(|| SourceError::NoGeneration { name: source.to_owned() })?;
+        let environment = self.shared.environment.clone();
+        generation.check(&environment.store)?;
         // What the branch before this one left to the file system is not this one's work.
-        let store = &workshop.store;
+        let store = &environment.store;
         tokio::task::block_in_place(|| store.volumes.reclaim(&store.root));
         let begun = clock::now();
         while store.volumes.reclaiming(&store.root) && begun.elapsed() < RECLAIM_LIMIT {
@@ -46,17 +46,17 @@ impl Engine {
         let started = clock::now();
         let mut ended = EndedChildren::default();
         let (branch, clone_ms, start_ms) = tokio::task::block_in_place(|| {
-            let volume = workshop.clone_snapshot(&generation)?;
+            let volume = environment.clone_snapshot(&generation)?;
             let clone_ms = ms(started.elapsed());
-            let branch = Branch::new(&workshop, generation, policy, volume, None);
+            let branch = Branch::new(&environment, generation, policy, volume, None);
             branch
                 .start_observed(&mut |postmaster| ended.look(postmaster))
-                .inspect_err(|_| branch.delete(&workshop, false))?;
+                .inspect_err(|_| branch.delete(&environment, SocketDir::Remove))?;
             branch.place_relation_cache();
             Ok::<_, EngineError>((branch, clone_ms, ms(started.elapsed()) - clone_ms))
         })?;
         let measured = weigh(&branch, started, own_before, &mut ended).await;
-        tokio::task::block_in_place(|| branch.delete(&workshop, false));
+        tokio::task::block_in_place(|| branch.delete(&environment, SocketDir::Remove));
         let (first_query_ms, cpu, pss_bytes) = measured?;
         let connect_ms = first_query_ms - clone_ms - start_ms;
         Ok(ColdBranch { first_query_ms, clone_ms, start_ms, connect_ms, cpu_ms: ms(cpu), pss_bytes })
@@ -67,11 +67,7 @@ impl Engine {
     /// # Errors
     /// When `/proc` does not tell.
     pub async fn idle_pss(&self, source: &str, sample: u32) -> Result<Vec<u64>, EngineError> {
-        let branches: Vec<Arc<Branch>> = {
-            let state = self.shared.state();
-            let ready = state.pools.pools.iter().filter(|(key, _)| key.0 == source);
-            ready.flat_map(|(_, pool)| pool.hot.iter().cloned()).take(sample as usize).collect()
-        };
+        let branches = self.shared.registry.idle_branches(source, sample);
         tokio::task::block_in_place(|| branches.iter().filter_map(|branch| branch.pid()).map(pss).collect())
     }
 }

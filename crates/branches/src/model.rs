@@ -56,7 +56,7 @@ impl FromStr for Policy {
         Policy::ALL
             .into_iter()
             .find(|policy| policy.name() == text)
-            .ok_or_else(|| format!("{text:?} is no policy; choose read-only, read-write or ddl"))
+            .ok_or_else(|| format!("{text:?} is not a policy; choose read-only, read-write or ddl"))
     }
 }
 
@@ -451,6 +451,21 @@ pub struct SourceFingerprint {
     pub left_out: BTreeMap<String, String>,
     /// One hash over all of `contents`, and the names in `left_out`.
     pub content_hash: String,
+}
+
+impl SourceFingerprint {
+    /// What stands for a fingerprint that nobody can read.
+    pub(crate) fn unknown() -> SourceFingerprint {
+        SourceFingerprint {
+            taken_at: Timestamp::UNIX_EPOCH,
+            method: String::new(),
+            write_position: String::new(),
+            rows_written: None,
+            contents: BTreeMap::new(),
+            left_out: BTreeMap::new(),
+            content_hash: String::new(),
+        }
+    }
 }
 
 /// The content of one table or file.

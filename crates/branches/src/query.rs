@@ -1,13 +1,14 @@
 //! Queries through a branch's resident session.
 
 use crate::{
+    burst::Burst,
     engine::Engine,
-    error::{EngineError, Kind},
-    leases::{self, DATA},
+    error::{EngineError, QueryError},
     model::{Policy, QueryRequest},
+    registry::{Session, DATA},
 };
 use bytes::Bytes;
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_postgres::{Guard, Outcome, Statement};
 use serde_json::Value;
 use std::{
@@ -41,25 +42,10 @@ impl Engine {
         let _active = self.shared.activity.enter();
         let guard = guard(&request)?;
         let statements = statements(request)?;
-        let (branch, id, policy, durable) = {
-            let state = self.shared.state();
-            let lease = leases::find(&state, name)?;
-            if let Some(problem) = &lease.problem {
-                return Err(EngineError::new(
-                    Kind::Failed,
-                    "branch_failed",
-                    format!("branch {name} does not work: {problem}; run `duramen branch reset {name}`"),
-                ));
-            }
-            (Arc::clone(&lease.branch), lease.record.id.clone(), lease.record.policy, lease.record.durable)
-        };
+        let Session { branch, id, policy, durable } = self.shared.registry.working_session(name)?;
         let guard = Guard { read_only: policy == Policy::ReadOnly, ..guard };
         let Ok(_place) = branch.queue.try_acquire() else {
-            return Err(EngineError::new(
-                Kind::Unavailable,
-                "session_busy",
-                format!("too many queries wait for the session of branch {name}; use its URL for parallel sessions"),
-            ));
+            return Err(QueryError::Busy { name: name.to_owned() }.into());
         };
         let place = self.shared.burst.enter().await;
         let mut logged = LogOnDrop {
@@ -106,31 +92,6 @@ impl Engine {
     }
 }
 
-/// Lets a few statements start at a time, in the order of asking.
-///
-/// A hundred statements that start together on two cores finish together, all late, and push each other out of the
-/// processor's caches. A place is held for a few milliseconds at most: who runs longer goes on without one, so slow
-/// statements never keep others from starting.
-#[derive(Debug)]
-pub(crate) struct Burst(tokio::sync::Semaphore);
-
-impl Burst {
-    /// How long a place is held at most.
-    const SHORT: Duration = Duration::from_millis(5);
-    /// Places for each processor.
-    const PER_CORE: usize = 2;
-
-    pub(crate) fn new() -> Burst {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Burst(tokio::sync::Semaphore::new(cores * Burst::PER_CORE))
-    }
-
-    async fn enter(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
-        // It is never closed.
-        self.0.acquire().await.ok()
-    }
-}
-
 /// Sees to it that statements are logged even if their caller goes away before they end.
 struct LogOnDrop<'a> {
     engine: &'a Engine,
@@ -152,12 +113,7 @@ impl LogOnDrop<'_> {
 impl Drop for LogOnDrop<'_> {
     fn drop(&mut self) {
         if !self.done {
-            let gone = EngineError::new(
-                Kind::Unavailable,
-                "client_gone",
-                "the client went away; the statement was cancelled",
-            );
-            if let Err(error) = self.finish(&Err(gone)) {
+            if let Err(error) = self.finish(&Err(QueryError::ClientGone.into())) {
                 tracing::error!(%error, "a cancelled statement could not be logged");
             }
         }
@@ -177,11 +133,11 @@ struct Executed<'a> {
 fn guard(request: &QueryRequest) -> Result<Guard, EngineError> {
     let timeout = request.timeout_ms.map_or(TIMEOUT_DEFAULT, Duration::from_millis);
     if timeout.is_zero() || timeout > TIMEOUT_MAX {
-        return Err(invalid("bad_timeout", format!("timeout_ms must be 1 to {}", TIMEOUT_MAX.as_millis())));
+        return Err(QueryError::BadTimeout { max_ms: TIMEOUT_MAX.as_millis() }.into());
     }
     let row_limit = request.max_rows.unwrap_or(ROWS_DEFAULT);
     if row_limit == 0 || row_limit > ROWS_MAX {
-        return Err(invalid("bad_row_cap", format!("max_rows must be 1 to {ROWS_MAX}")));
+        return Err(QueryError::BadRowCap { max: ROWS_MAX }.into());
     }
     Ok(Guard { read_only: true, timeout, row_limit, byte_limit: BYTES_MAX })
 }
@@ -196,10 +152,10 @@ fn statements(request: QueryRequest) -> Result<Vec<Statement>, EngineError> {
                 .into_iter()
                 .map(|s| Statement { sql: s.sql, parameters: parameters(s.params) }),
         ),
-        _ => return Err(invalid("bad_query", "give either sql (with params) or statements")),
+        _ => return Err(QueryError::NoStatement.into()),
     }
     if statements.len() > STATEMENTS_MAX {
-        return Err(invalid("bad_query", format!("a query holds at most {STATEMENTS_MAX} statements")));
+        return Err(QueryError::TooManyStatements { max: STATEMENTS_MAX }.into());
     }
     Ok(statements)
 }
@@ -213,10 +169,6 @@ fn parameters(values: Vec<Value>) -> Vec<Option<String>> {
             other => Some(other.to_string()),
         })
         .collect()
-}
-
-fn invalid(code: &'static str, message: impl Into<String>) -> EngineError {
-    EngineError::new(Kind::Invalid, code, message)
 }
 
 /// The reply's JSON, written once: rows are JSON text already.

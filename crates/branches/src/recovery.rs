@@ -5,15 +5,17 @@
 
 use crate::{
     audit::Audit,
-    branch::{Branch, Workshop},
-    engine::{self, Engine, Lease, OpenOptions, Shared, State},
+    branch::{Branch, Environment},
     error::EngineError,
+    files::io_error,
     generation::Generation,
-    home::{self, io_error, Passage},
-    journal::{self, Journal, LeaseRecord, Opened},
-    maintenance::parallel,
+    home::{self, Passage},
+    journal::{self, Journal, LeaseRecord, Opened, CLEAN},
+    marker::Marker,
+    parallel::parallel,
+    registry::{Lease, Registry},
+    shared::{self, OpenOptions, Shared},
     source::manifest::{self, SourceRecord},
-    watch::Marker,
 };
 use duramen_postgres::{end_processes, processes_below, Postmaster, StopMode};
 use serde_json::json;
@@ -28,38 +30,32 @@ use std::{
 /// How long the server of a volume that goes into quarantine may take to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
-/// The boot of a branch that was stopped cleanly: its files are whole in any boot.
-pub(crate) const CLEAN: &str = "clean";
-
 pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Result<Shared, EngineError> {
-    let workshop = engine::workshop(&options)?;
+    let environment = shared::open_environment(&options)?;
     for name in ["branches", "snapshots", "imports"] {
-        home::make_dir(&workshop.store.root.join(name), Passage::Servers, &workshop.user)?;
+        home::make_dir(&environment.store.root.join(name), Passage::Servers, &environment.user)?;
     }
-    let Opened { journal, leases: mut records, damaged } = Journal::open(&workshop.home.journal())?;
-    let (marker, lost) = Marker::open(&workshop.home.marker())?;
-    if let Some(lost) = lost.or_else(|| workshop.store.lost_writes()) {
+    let Opened { journal, leases: mut records, damaged } = Journal::open(&environment.home.journal())?;
+    let (marker, lost) = Marker::open(&environment.home.marker())?;
+    if let Some(lost) = lost.or_else(|| environment.store.lost_writes()) {
         tracing::error!("{lost}");
         for record in &mut records {
             record.problem.get_or_insert_with(|| lost.clone());
             journal.put(record)?;
         }
-        workshop.store.told();
+        environment.store.acknowledge_losses();
         marker.clear()?;
     }
-    let audit = Audit::open(&workshop.home.audit())?;
+    let audit = Audit::open(&environment.home.audit())?;
     audit.append(
         "opened",
-        json!({ "version": env!("CARGO_PKG_VERSION"), "volumes": workshop.store.volumes.kind() }),
+        json!({ "version": env!("CARGO_PKG_VERSION"), "volumes": environment.store.volumes.kind() }),
     )?;
-    let boot = journal::boot_id();
+    let boot = journal::boot_id()?;
 
-    let mut state = State::default();
-    for record in manifest::load_all(&workshop.home)? {
-        open_source(&workshop, record, &mut state);
-    }
+    let sources = manifest::load_all(&environment.home)?;
     let (kept, lost): (Vec<LeaseRecord>, Vec<LeaseRecord>) = records.into_iter().partition(|record| {
-        workshop.volume(&record.volume).join("PG_VERSION").exists()
+        environment.volume(&record.volume).join("PG_VERSION").exists()
             && (record.boot == boot || record.boot == CLEAN || record.durable)
     });
     for record in lost {
@@ -68,76 +64,80 @@ pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Res
         journal.end(&record.id)?;
     }
     if let Some(copy) = &damaged {
-        let moved = quarantine(&workshop, &kept)?;
+        let moved = quarantine(&environment, &kept)?;
         journal.rewrite(&kept)?;
         tracing::error!(volumes = moved, journal = %copy.display(), "the lease journal is damaged");
         audit.append("journal_damaged", json!({ "kept_as": copy, "quarantined": moved }))?;
     }
-    state.warnings.extend(quarantine_warning(&workshop)?);
-    sweep(&workshop, &kept)?;
-    let leases = parallel(2, kept, |record| adopt(&workshop, &state, record, &boot, &runtime));
-    for lease in leases {
-        let lease = lease?;
-        journal.put(&lease.record)?;
-        audit.append(
-            "lease_adopted",
-            json!({ "branch": lease.record.id, "name": lease.record.name, "problem": lease.problem }),
-        )?;
-        state.leases.insert(lease.record.name.clone(), lease);
+    sweep(&environment, &kept)?;
+    let registry = Registry::new(journal);
+    for record in sources {
+        open_source(&environment, record, &registry);
     }
-    Ok(Engine::assemble(options, workshop, runtime, (journal, marker), audit, boot, state))
+    if let Some(warning) = quarantine_warning(&environment)? {
+        registry.warn(warning);
+    }
+    for lease in parallel(2, kept, |record| adopt(&environment, &registry, record, &boot, &runtime)) {
+        let (id, name) = (lease.record().id.clone(), lease.record().name.clone());
+        let problem = lease.problem().map(str::to_owned);
+        registry.adopt(lease)?;
+        audit.append("lease_adopted", json!({ "branch": id, "name": name, "problem": problem }))?;
+    }
+    Ok(Shared::new(options, environment, runtime, registry, marker, audit, boot))
 }
 
 /// Makes a recorded source usable, or says in the status why it is not.
-fn open_source(workshop: &Workshop, record: SourceRecord, state: &mut State) {
-    let opened =
-        Generation::open(&workshop.home, &workshop.store, &record.name, record.generation, &record.settings)
-            .and_then(|generation| generation.check(&workshop.store).map(|()| generation));
-    match opened {
-        Ok(generation) => {
-            let size = generation.fit(&workshop.store, &record.settings.pool);
-            state.pools.replace_generation(Arc::new(generation), size);
-        }
+fn open_source(environment: &Environment, record: SourceRecord, registry: &Registry) {
+    let (home, store) = (&environment.home, &environment.store);
+    let name = record.name.clone();
+    let generation = match Generation::open(home, store, &name, record.generation, &record.settings) {
+        Ok(generation) => generation,
         Err(error) => {
-            tracing::error!(source = record.name, "{error}");
-            // Without its manifest a source has no generation; with it, creates are told what is wrong.
-            if let Ok(generation) = Generation::open(
-                &workshop.home,
-                &workshop.store,
-                &record.name,
-                record.generation,
-                &record.settings,
-            ) {
-                let size = generation.fit(&workshop.store, &record.settings.pool);
-                state.pools.replace_generation(Arc::new(generation), size);
-            }
-            state.pools.broken.insert(record.name.clone(), error.message);
+            tracing::error!(source = name, "{error}");
+            registry.put_source(record);
+            registry.mark_broken(&name, error.message);
+            return;
         }
+    };
+    let checked = generation.check(store);
+    let size = generation.fit(store, &record.settings.pool);
+    registry.replace_source(record, Arc::new(generation), size);
+    // It keeps its generation, so that creates are told what is wrong.
+    if let Err(error) = checked {
+        tracing::error!(source = name, "{error}");
+        registry.mark_broken(&name, error.message);
     }
-    state.sources.insert(record.name.clone(), record);
 }
 
 /// A leased branch of an earlier process, running again.
 fn adopt(
-    workshop: &Workshop,
-    state: &State,
+    environment: &Environment,
+    registry: &Registry,
     mut record: LeaseRecord,
     boot: &str,
     runtime: &tokio::runtime::Handle,
-) -> Result<Lease, EngineError> {
-    let settings =
-        state.sources.get(&record.source).map(|source| source.settings.clone()).unwrap_or_default();
-    let mut generation =
-        Generation::open(&workshop.home, &workshop.store, &record.source, record.generation, &settings)?;
+) -> Lease {
+    let settings = registry.settings(&record.source);
+    let (source, number) = (&record.source, record.generation);
+    let mut generation = Generation::open(&environment.home, &environment.store, source, number, &settings)
+        .unwrap_or_else(|error| Generation::unusable(&environment.store, source, number, error));
     // The branch goes on as it began, whatever the source's settings have become since.
     generation.durable = record.durable;
     let branch = Arc::new(Branch::new(
-        workshop,
+        environment,
         Arc::new(generation),
         record.policy,
         record.volume.clone(),
         Some(record.socket.clone()),
     ));
+    if let Err(error) = branch.generation.usable() {
+        // Of this branch alone: once what is missing was put back, the next daemon takes it up again.
+        tracing::error!(branch = record.name, %error, "the branch cannot be started");
+        branch.retire();
+        branch.stop();
+        let problem = record.problem.clone().or(Some(error.message));
+        return Lease::new(record, branch, problem);
+    }
     let secured = if record.problem.is_some() || branch.generation.manifest.is_current() {
         Ok(())
     } else {
@@ -160,20 +160,20 @@ fn adopt(
         entered.err().map(|error| error.message)
     };
     boot.clone_into(&mut record.boot);
-    Ok(Lease { record, branch, problem, resetting: false })
+    Lease::new(record, branch, problem)
 }
 
 /// Moves every volume that no lease names to the quarantine, because a damaged line of the journal may have named it.
 /// Its server is stopped with a checkpoint, so that its files are whole. Returns how many there were.
-fn quarantine(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<usize, EngineError> {
-    let dir = workshop.quarantine();
-    home::make_dir(&dir, Passage::Servers, &workshop.user)?;
+fn quarantine(environment: &Environment, kept: &[LeaseRecord]) -> Result<usize, EngineError> {
+    let dir = environment.quarantine();
+    home::make_dir(&dir, Passage::Servers, &environment.user)?;
     let mut moved = 0;
-    for name in entries(&workshop.branches())? {
+    for name in entries(&environment.branches())? {
         if kept.iter().any(|record| record.volume == name) {
             continue;
         }
-        let volume = workshop.volume(&name);
+        let volume = environment.volume(&name);
         if let Some(mut server) = Postmaster::adopt(&volume) {
             if server.stop(StopMode::Fast, STOP_LIMIT).is_err() {
                 server.kill();
@@ -188,8 +188,8 @@ fn quarantine(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<usize, Engine
 }
 
 /// What `status` and `doctor` say as long as there is something in quarantine.
-fn quarantine_warning(workshop: &Workshop) -> Result<Option<String>, EngineError> {
-    let dir = workshop.quarantine();
+fn quarantine_warning(environment: &Environment) -> Result<Option<String>, EngineError> {
+    let dir = environment.quarantine();
     let count = if dir.exists() { entries(&dir)?.len() } else { 0 };
     Ok((count > 0).then(|| {
         format!(
@@ -197,22 +197,22 @@ fn quarantine_warning(workshop: &Workshop) -> Result<Option<String>, EngineError
              compare them with leases.damaged-*.jsonl in {}, start those that are wanted with pg_ctl, and then delete \
              them (on btrfs: btrfs subvolume delete)",
             dir.display(),
-            workshop.home.root().display()
+            environment.home.root().display()
         )
     }))
 }
 
 /// Ends and deletes everything that belongs to no lease and no source.
-fn sweep(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<(), EngineError> {
+fn sweep(environment: &Environment, kept: &[LeaseRecord]) -> Result<(), EngineError> {
     let volumes: HashSet<&str> = kept.iter().map(|record| record.volume.as_str()).collect();
-    // By the files that are there: a source whose record cannot be read keeps what it has until somebody mends it.
-    let generations: BTreeMap<String, Vec<u32>> = entries(&workshop.home.sources())?
+    // By the files that are there: a source whose record cannot be read keeps what it has until somebody fixes it.
+    let generations: BTreeMap<String, Vec<u32>> = entries(&environment.home.sources())?
         .into_iter()
-        .filter(|source| manifest::dir(&workshop.home, source).join("source.json").exists())
-        .map(|source| (source.clone(), manifest::generations(&workshop.home, &source)))
+        .filter(|source| manifest::dir(&environment.home, source).join("source.json").exists())
+        .map(|source| (source.clone(), manifest::generations(&environment.home, &source)))
         .collect();
 
-    let branches = workshop.branches();
+    let branches = environment.branches();
     let orphans: Vec<u32> = processes_below(&branches)
         .into_iter()
         .filter(|pid| {
@@ -225,9 +225,9 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<(), EngineError> {
             // A deleted directory reads as `NAME (deleted)` and so is nobody's.
             !name.is_some_and(|name| volumes.contains(name))
         })
-        .chain(processes_below(&workshop.store.root.join("imports")))
+        .chain(processes_below(&environment.store.root.join("imports")))
         .collect();
-    end_processes(&orphans, &workshop.store.root);
+    end_processes(&orphans, &environment.store.root);
 
     let mut stale = Vec::new();
     for name in entries(&branches)? {
@@ -235,14 +235,16 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<(), EngineError> {
             stale.push(branches.join(name));
         }
     }
-    let imports = workshop.store.root.join("imports");
+    let imports = environment.store.root.join("imports");
     stale.extend(entries(&imports)?.into_iter().map(|name| imports.join(name)));
-    let snapshots = workshop.store.root.join("snapshots");
+    let snapshots = environment.store.root.join("snapshots");
     for name in entries(&snapshots)? {
         let known = name.rsplit_once('.').is_some_and(|(source, number)| {
-            number
-                .parse()
-                .is_ok_and(|number: u32| generations.get(source).is_some_and(|list| list.contains(&number)))
+            // What a lease stands on is kept without a manifest too: somebody may put that back.
+            number.parse().is_ok_and(|number: u32| {
+                generations.get(source).is_some_and(|list| list.contains(&number))
+                    || kept.iter().any(|record| record.source == source && record.generation == number)
+            })
         });
         if !known {
             stale.push(snapshots.join(name));
@@ -250,7 +252,7 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<(), EngineError> {
     }
     let count = stale.len();
     parallel(2, stale, |path| {
-        if let Err(error) = workshop.store.volumes.delete(&path) {
+        if let Err(error) = environment.store.volumes.delete(&path) {
             tracing::warn!(%error, "a left-over volume could not be deleted");
         }
     });
@@ -258,23 +260,24 @@ fn sweep(workshop: &Workshop, kept: &[LeaseRecord]) -> Result<(), EngineError> {
         tracing::info!(volumes = count, processes = orphans.len(), "swept what an earlier process left");
     }
 
+    // Of what follows, nothing can be taken for anything else: what stays is swept by the next opening.
     let sockets: HashSet<&str> = kept.iter().map(|record| record.socket.as_str()).collect();
-    for name in entries(workshop.home.sockets())? {
+    for name in entries(environment.home.sockets())? {
         if !sockets.contains(name.as_str()) && !name.starts_with("o-") {
-            let _ = fs::remove_dir_all(workshop.home.sockets().join(name));
+            let _ = fs::remove_dir_all(environment.home.sockets().join(name));
         }
     }
-    for name in entries(&workshop.home.logs())? {
+    for name in entries(&environment.home.logs())? {
         let ours = name.starts_with("v-") || name.starts_with("import-");
         if ours && !name.strip_suffix(".log").is_some_and(|volume| volumes.contains(volume)) {
-            let _ = fs::remove_file(workshop.home.logs().join(name));
+            let _ = fs::remove_file(environment.home.logs().join(name));
         }
     }
     // A sample's server whose source was never recorded comes from an import that was killed.
-    for name in entries(&workshop.home.origins())? {
+    for name in entries(&environment.home.origins())? {
         let source = name.strip_suffix(".log").unwrap_or(&name).to_owned();
         if !generations.contains_key(&source) {
-            let path = workshop.home.origins().join(&name);
+            let path = environment.home.origins().join(&name);
             end_processes(&processes_below(&path), &path);
             let _ = fs::remove_dir_all(&path);
             let _ = fs::remove_file(&path);

@@ -1,23 +1,26 @@
 //! Operations on sources.
 
 use crate::{
-    engine::{Engine, Shared},
-    error::{EngineError, Kind},
+    engine::Engine,
+    error::{EngineError, Kind, SourceError, POOL_MAX},
+    files::io_error,
     generation::Generation,
-    home::io_error,
     model::{
         AddSource, AuditVerification, BranchEvidence, ChangeSettings, Origin, SnapshotVerification,
         SourceFingerprint, SourceView,
     },
     names,
+    shared::Shared,
     source::{
-        digest, fingerprint,
+        cage, digest, fingerprint,
         import::{Importer, Report},
         manifest::{self, SourceRecord},
         origin_server::{self, SampleServer},
+        snapshot::snapshot_path,
     },
+    trial::try_settings,
 };
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_postgres::{volume, Installation};
 use serde_json::json;
 use std::{
@@ -31,56 +34,39 @@ use std::{
 const EVENTS_MAX: usize = 10_000;
 /// How long a failed import waits for its space to be freed.
 const RECLAIM_LIMIT: Duration = Duration::from_secs(10);
-/// The most branches of one kind that a pool is asked to keep.
-const POOL_MAX: u32 = 2000;
 
 impl Shared {
     /// The sample's server of a source that has one.
     pub(crate) fn sample_server(&self, source: &str) -> Option<SampleServer> {
-        let is_sample = self
-            .state()
-            .sources
-            .get(source)
-            .is_some_and(|record| matches!(record.origin, Origin::Flights { .. }));
+        let record = self.registry.source(source).ok();
+        let is_sample = record.is_some_and(|record| matches!(record.origin, Origin::Flights { .. }));
         is_sample.then(|| self.new_sample_server(source).ok()).flatten()
     }
 
     fn new_sample_server(&self, source: &str) -> Result<SampleServer, EngineError> {
-        let home = &self.workshop.home;
-        let installation = Installation::choose(home.root(), None)
-            .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))?;
-        Ok(SampleServer::new(home, source, installation, self.workshop.user.clone()))
+        let home = &self.environment.home;
+        let installation = Installation::choose(home.root(), None).map_err(SourceError::NoServer)?;
+        Ok(SampleServer::new(home, source, installation, self.environment.user.clone()))
     }
 
     /// Deletes the snapshots that no branch is made of, or was.
     pub(crate) fn remove_unused_generations(&self) {
-        let in_use: Vec<(String, u32)> = {
-            let state = self.state();
-            let leased = state.leases.values().map(|l| (l.record.source.clone(), l.record.generation));
-            let doomed = state.pools.doomed.iter().map(|(branch, _)| &branch.generation);
-            let ready =
-                state.pools.pools.values().flat_map(|pool| &pool.hot).map(|branch| &branch.generation);
-            let current = state.sources.values().map(|record| (record.name.clone(), record.generation));
-            let made = doomed
-                .chain(ready)
-                .map(|generation| (generation.source.clone(), generation.manifest.generation));
-            leased.chain(made).chain(current).collect()
-        };
-        let sources: Vec<String> = self.state().sources.keys().cloned().collect();
-        for source in sources {
-            for number in manifest::generations(&self.workshop.home, &source) {
+        let in_use = self.registry.generations_in_use();
+        for source in self.registry.source_names() {
+            for number in manifest::generations(&self.environment.home, &source) {
                 // A number above the current one is being imported.
-                let current = self.state().sources.get(&source).map_or(0, |record| record.generation);
+                let current = self.registry.source(&source).map_or(0, |record| record.generation);
                 if number >= current || in_use.contains(&(source.clone(), number)) {
                     continue;
                 }
-                let store = &self.workshop.store;
-                let snapshot = crate::source::import::snapshot_path(store, &source, number);
+                let store = &self.environment.store;
+                let snapshot = snapshot_path(store, &source, number);
                 if let Err(error) = store.volumes.delete(&snapshot) {
                     tracing::warn!(%error, "an unused generation could not be deleted");
                     continue;
                 }
-                let _ = fs::remove_file(manifest::manifest_path(&self.workshop.home, &source, number));
+                // One that stays is found here again, and its snapshot gone.
+                let _ = fs::remove_file(manifest::manifest_path(&self.environment.home, &source, number));
                 tracing::info!(source, generation = number, "removed an unused generation");
             }
         }
@@ -105,15 +91,8 @@ impl Engine {
         // In a task of its own: a caller who goes away does not leave half an import.
         self.importing(async move {
             let _one = engine.sources_lock.lock().await;
-            if engine.shared.state().sources.contains_key(&request.name) {
-                return Err(EngineError::new(
-                    Kind::Conflict,
-                    "source_exists",
-                    format!(
-                        "source {} exists; `duramen source refresh {}` imports it anew",
-                        request.name, request.name
-                    ),
-                ));
+            if engine.shared.registry.has_source(&request.name) {
+                return Err(SourceError::Exists { name: request.name }.into());
             }
             let record = SourceRecord {
                 name: request.name,
@@ -127,7 +106,8 @@ impl Engine {
                 if let Ok(sample) = engine.shared.new_sample_server(&name) {
                     sample.remove();
                 }
-                let _ = fs::remove_dir_all(manifest::dir(&engine.shared.workshop.home, &name));
+                // Without a record in it, the folder is nobody's.
+                let _ = fs::remove_dir_all(manifest::dir(&engine.shared.environment.home, &name));
             }
             added
         })
@@ -143,13 +123,7 @@ impl Engine {
         self.imports.lock().unwrap_or_else(PoisonError::into_inner).push(task.abort_handle());
         let done = task.await;
         self.imports.lock().unwrap_or_else(PoisonError::into_inner).retain(|task| !task.is_finished());
-        done.map_err(|_| {
-            EngineError::new(
-                Kind::Unavailable,
-                "stopping",
-                "the daemon stops, and the import with it; nothing is left of it",
-            )
-        })?
+        done.map_err(|_| SourceError::Stopping)?
     }
 
     /// Imports the next generation of a source. Branches of the earlier one go on working.
@@ -167,7 +141,7 @@ impl Engine {
         self.importing(async move {
             let _one = engine.sources_lock.lock().await;
             let mut record = engine.record(&name)?;
-            let home = &engine.shared.workshop.home;
+            let home = &engine.shared.environment.home;
             let database = manifest::Manifest::load(home, &name, record.generation).ok().map(|m| m.database);
             let newest = manifest::generations(home, &name).last().copied().unwrap_or(0);
             record.generation = newest.max(record.generation) + 1;
@@ -183,64 +157,63 @@ impl Engine {
         progress: Report,
     ) -> Result<SourceView, EngineError> {
         let shared = &self.shared;
-        let workshop = &shared.workshop;
-        let importer =
-            Importer { home: &workshop.home, store: &workshop.store, user: &workshop.user, progress };
+        let environment = &shared.environment;
+        let cage = cage::find()?;
+        let importer = Importer {
+            home: &environment.home,
+            store: &environment.store,
+            user: &environment.user,
+            progress,
+            cage,
+        };
         let sample = shared.new_sample_server(&record.name)?;
         let manifest = match importer.import(&record, database, &sample).await {
             Ok(manifest) => manifest,
             Err(error) => {
                 let error = told_as_disk_full(error);
                 if error.code == "disk_full" {
-                    free_what_was_deleted(&workshop.store).await;
+                    free_what_was_deleted(&environment.store).await;
                 }
                 return Err(error);
             }
         };
-        record.save(&workshop.home)?;
-        let generation = Generation::open(
-            &workshop.home,
-            &workshop.store,
+        let generation = Arc::new(Generation::open(
+            &environment.home,
+            &environment.store,
             &record.name,
             record.generation,
             &record.settings,
-        )?;
+        )?);
+        // Those of a source that is there were tried when they were set.
+        if record.generation == 1 && record.settings.server.iter().next().is_some() {
+            if let Err(error) = try_settings(environment, &generation).await {
+                if let Err(error) = environment.store.volumes.delete(&generation.snapshot) {
+                    tracing::warn!(%error, "a refused source's snapshot is left to the next start's sweep");
+                }
+                return Err(error);
+            }
+        }
+        record.save(&environment.home)?;
         shared.audit(
             "imported",
             json!({ "source": record.name, "generation": record.generation, "origin": record.origin.kind(),
                     "digest": manifest.digest, "content_hash": manifest.source_at_import.content_hash }),
         )?;
         let name = record.name.clone();
-        {
-            let size = generation.fit(&workshop.store, &record.settings.pool);
-            let mut state = shared.state();
-            state.pools.replace_generation(Arc::new(generation), size);
-            state.sources.insert(name.clone(), record);
-        }
+        let size = generation.fit(&environment.store, &record.settings.pool);
+        shared.registry.replace_source(record, generation, size);
         shared.wake.wake();
         self.source(&name)
     }
 
     fn record(&self, name: &str) -> Result<SourceRecord, EngineError> {
-        let state = self.shared.state();
-        state.sources.get(name).cloned().ok_or_else(|| {
-            let hint =
-                names::closest(name, state.sources.keys()).map(|known| format!("; did you mean {known}?"));
-            EngineError::new(
-                Kind::NotFound,
-                "unknown_source",
-                format!(
-                    "there is no source {name:?}{}; `duramen source list` shows those there are",
-                    hint.unwrap_or_default()
-                ),
-            )
-        })
+        self.shared.registry.source(name)
     }
 
     /// All sources, by name. One whose record is damaged is left out.
     #[must_use]
     pub fn sources(&self) -> Vec<SourceView> {
-        let names: Vec<String> = self.shared.state().sources.keys().cloned().collect();
+        let names = self.shared.registry.source_names();
         names.iter().filter_map(|name| self.source(name).ok()).collect()
     }
 
@@ -250,16 +223,8 @@ impl Engine {
     /// When there is none of that name.
     pub fn source(&self, name: &str) -> Result<SourceView, EngineError> {
         let record = self.record(name)?;
-        let manifest = manifest::Manifest::load(&self.shared.workshop.home, name, record.generation)?;
-        let mut branches_by_generation = BTreeMap::new();
-        let state = self.shared.state();
-        let leased = state.leases.values().filter(|l| l.record.source == name).map(|l| l.record.generation);
-        let ready = state.pools.pools.iter().filter(|(key, _)| key.0 == name);
-        let ready =
-            ready.flat_map(|(_, pool)| pool.hot.iter().map(|branch| branch.generation.manifest.generation));
-        for generation in leased.chain(ready) {
-            *branches_by_generation.entry(generation).or_default() += 1;
-        }
+        let manifest = manifest::Manifest::load(&self.shared.environment.home, name, record.generation)?;
+        let branches_by_generation = self.shared.registry.branches_by_generation(name);
         Ok(SourceView {
             name: record.name,
             origin: record.origin.kind().to_owned(),
@@ -279,7 +244,7 @@ impl Engine {
     /// warm-up statements from the next refresh on.
     ///
     /// # Errors
-    /// Unknown source, sizes over the limit, or the record cannot be written.
+    /// Unknown source, sizes over the limit, settings with which no server starts, or the record cannot be written.
     pub async fn change_settings(
         &self,
         name: &str,
@@ -308,22 +273,20 @@ impl Engine {
         if let Some(warm) = change.warm {
             settings.warm = warm;
         }
-        let home = &self.shared.workshop.home;
+        let home = &self.shared.environment.home;
+        let store = &self.shared.environment.store;
+        // It runs a program, and so is made before the lock is taken.
+        let generation = Arc::new(Generation::open(home, store, name, record.generation, &record.settings)?);
+        // A snapshot of which no branch can be made is no reason to keep its settings from being changed.
+        if server_changed && generation.check(store).is_ok() {
+            try_settings(&self.shared.environment, &generation).await?;
+        }
         record.save(home)?;
-        {
-            // It runs a program, and so is made before the lock is taken.
-            let store = &self.shared.workshop.store;
-            let generation = Generation::open(home, store, name, record.generation, &record.settings)?;
-            let size = generation.fit(store, &record.settings.pool);
-            let mut state = self.shared.state();
-            if server_changed {
-                state.pools.replace_generation(Arc::new(generation), size);
-            } else {
-                state.pools.broken.remove(name);
-                state.pools.sizes.insert(name.to_owned(), size);
-                state.pools.trim();
-            }
-            state.sources.insert(name.to_owned(), record);
+        let size = generation.fit(store, &record.settings.pool);
+        if server_changed {
+            self.shared.registry.replace_source(record, generation, size);
+        } else {
+            self.shared.registry.resize_source(record, size);
         }
         self.shared.wake.wake();
         self.source(name)
@@ -335,18 +298,18 @@ impl Engine {
     /// When the files cannot be read.
     pub async fn verify_source(&self, name: &str) -> Result<SnapshotVerification, EngineError> {
         let record = self.record(name)?;
-        let manifest = manifest::Manifest::load(&self.shared.workshop.home, name, record.generation)?;
+        let manifest = manifest::Manifest::load(&self.shared.environment.home, name, record.generation)?;
         let found = self.snapshot_digest(name, record.generation).await?;
         Ok(SnapshotVerification { intact: found == manifest.digest, expected: manifest.digest, found })
     }
 
     async fn snapshot_digest(&self, name: &str, generation: u32) -> Result<String, EngineError> {
-        let path = crate::source::import::snapshot_path(&self.shared.workshop.store, name, generation);
+        let path = snapshot_path(&self.shared.environment.store, name, generation);
         tokio::task::spawn_blocking(move || {
             digest::tree(&path).map(|(_, digest)| digest).map_err(|error| io_error("read", &path, &error))
         })
         .await
-        .map_err(|error| EngineError::new(Kind::Failed, "verify_failed", error.to_string()))?
+        .map_err(SourceError::VerifyCrashed)?
     }
 
     /// The present state of the live source.
@@ -356,7 +319,7 @@ impl Engine {
     pub async fn fingerprint_source(&self, name: &str) -> Result<SourceFingerprint, EngineError> {
         let record = self.record(name)?;
         let sample = self.shared.new_sample_server(name)?;
-        let imported = manifest::Manifest::load(&self.shared.workshop.home, name, record.generation);
+        let imported = manifest::Manifest::load(&self.shared.environment.home, name, record.generation);
         let login_triggers = imported.ok().and_then(|manifest| manifest.login_triggers);
         origin_server::fingerprint(&record.origin, &sample, login_triggers.as_deref()).await
     }
@@ -369,35 +332,19 @@ impl Engine {
         let _one = self.sources_lock.lock().await;
         self.record(name)?;
         let sample = self.shared.sample_server(name);
-        let home = &self.shared.workshop.home;
-        {
-            let mut state = self.shared.state();
-            let held = state.leases.values().filter(|lease| lease.record.source == name).count();
-            if held > 0 {
-                return Err(EngineError::new(
-                    Kind::Conflict,
-                    "source_in_use",
-                    format!("{held} branches of {name} are leased; destroy them first"),
-                ));
-            }
+        let home = &self.shared.environment.home;
+        self.shared.registry.remove_source(name, || {
             // The record goes first: without it, a restart sweeps everything else.
             let dir = manifest::dir(home, name);
-            fs::remove_file(dir.join("source.json")).map_err(|error| io_error("remove", &dir, &error))?;
-            state.sources.remove(name);
-            state.pools.generations.remove(name);
-            state.pools.sizes.remove(name);
-            state.pools.broken.remove(name);
-            state.fail_waiters(name);
-            state.pools.drain(name);
-        }
-        let store = &self.shared.workshop.store;
+            fs::remove_file(dir.join("source.json")).map_err(|error| io_error("remove", &dir, &error))
+        })?;
+        let store = &self.shared.environment.store;
         for number in manifest::generations(home, name) {
-            if let Err(error) =
-                store.volumes.delete(&crate::source::import::snapshot_path(store, name, number))
-            {
+            if let Err(error) = store.volumes.delete(&snapshot_path(store, name, number)) {
                 tracing::warn!(%error, "a removed source's snapshot is left to the next start's sweep");
             }
         }
+        // Its record is gone, so the rest is nobody's, and an import of that name replaces it.
         let _ = fs::remove_dir_all(manifest::dir(home, name));
         if let Some(sample) = sample {
             tokio::task::block_in_place(|| sample.remove());
@@ -416,7 +363,7 @@ impl Engine {
         if let Some(end) = branch.url.find("&password=") {
             branch.url.truncate(end);
         }
-        let home = &self.shared.workshop.home;
+        let home = &self.shared.environment.home;
         let manifest = manifest::Manifest::load(home, &branch.source, branch.generation)?;
         let source_now = self.fingerprint_source(&branch.source).await?;
         let source = fingerprint::compare(&manifest.source_at_import, &source_now);
@@ -445,11 +392,11 @@ impl Engine {
         self.shared.audit("verified", json!({}))?;
         let shared = Arc::clone(&self.shared);
         tokio::task::spawn_blocking(move || {
-            let dir = shared.workshop.home.audit();
+            let dir = shared.environment.home.audit();
             shared.audit.verify().map_err(|error| io_error("read the audit log in", &dir, &error))
         })
         .await
-        .map_err(|error| EngineError::new(Kind::Failed, "verify_failed", error.to_string()))?
+        .map_err(SourceError::VerifyCrashed)?
     }
 }
 
@@ -476,11 +423,7 @@ fn told_as_disk_full(mut error: EngineError) -> EngineError {
 
 fn check_pool(hot: &BTreeMap<crate::model::Policy, u32>, cold: u32) -> Result<(), EngineError> {
     if hot.values().map(|&count| u64::from(count)).sum::<u64>() > u64::from(POOL_MAX) || cold > POOL_MAX {
-        return Err(EngineError::new(
-            Kind::Invalid,
-            "pool_too_large",
-            format!("a source keeps at most {POOL_MAX} branches ready"),
-        ));
+        return Err(SourceError::PoolTooLarge.into());
     }
     Ok(())
 }
@@ -515,21 +458,16 @@ fn check_setting(name: &str) -> Result<(), EngineError> {
     ];
     let valid = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
     if !valid || REFUSED.contains(&name.to_ascii_lowercase().as_str()) {
-        return Err(EngineError::new(
-            Kind::Invalid,
-            "bad_setting",
-            format!("{name:?} cannot be set for branches: it is no setting, could let them reach out, or is the engine's own (--durable turns flushing on)"),
-        ));
+        return Err(SourceError::SettingRefused { name: name.to_owned() }.into());
     }
     Ok(())
 }
 
 /// Paths are kept absolute: the daemon's working directory is not the caller's.
 fn absolute(origin: Origin) -> Result<Origin, EngineError> {
-    let resolve = |path: String| -> Result<String, EngineError> {
-        fs::canonicalize(&path).map(|absolute| absolute.display().to_string()).map_err(|error| {
-            EngineError::new(Kind::Invalid, "bad_path", format!("cannot find {path}: {error}"))
-        })
+    let resolve = |path: String| match fs::canonicalize(&path) {
+        Ok(absolute) => Ok(absolute.display().to_string()),
+        Err(error) => Err(SourceError::NoPath { path, error }),
     };
     Ok(match origin {
         Origin::DataDirectory { path } => Origin::DataDirectory { path: resolve(path)? },

@@ -2,16 +2,15 @@
 //! grow.
 
 use crate::{
-    engine::Shared,
     error::{EngineError, Kind},
-    home::{io_error, private},
-    maintenance::parallel,
+    parallel::parallel,
+    registry::Failed,
+    shared::Shared,
 };
-use duramen_measure::clock;
+use duramen_base::clock;
 use serde_json::json;
 use std::{
     fs, io,
-    os::unix::fs::FileExt,
     path::Path,
     sync::{atomic::Ordering, Arc},
     thread::{self, JoinHandle},
@@ -50,19 +49,20 @@ impl Watch {
             return;
         }
         self.looked = clock::now();
+        // What it finds it has dealt with, and every create hears of it for itself.
         let _ = shared.check_writes();
-        let home = &shared.workshop.home;
+        let home = &shared.environment.home;
         for dir in [home.logs(), home.origins()] {
             cut_logs(&dir);
         }
         if self.flushing.as_ref().is_some_and(JoinHandle::is_finished) {
             self.heed(shared);
         }
-        let missing = shared.workshop.store.unallocated_bytes() > 0;
+        let missing = shared.environment.store.unallocated_bytes() > 0;
         let every = if missing { FLUSH_EVERY_UNALLOCATED } else { FLUSH_EVERY };
         if self.flushing.is_none() && self.flushed.elapsed() > every {
-            let store = Arc::clone(&shared.workshop.store);
-            // It may take seconds, in which creates must not wait for this thread.
+            let store = Arc::clone(&shared.environment.store);
+            // It may take seconds, in which creates must not wait for this thread. Without a thread it is tried again.
             self.flushing = thread::Builder::new().name("flush".to_owned()).spawn(move || store.flush()).ok();
             self.flushed = clock::now();
         }
@@ -81,44 +81,6 @@ impl Watch {
     }
 }
 
-/// A file that says that writes were lost before that is written down elsewhere. It has its block from the beginning
-/// and is overwritten in place, because the disk may be full when it is needed.
-#[derive(Debug)]
-pub(crate) struct Marker(fs::File);
-
-impl Marker {
-    const LENGTH: usize = 512;
-
-    /// Opens the marker; with what it says, if it was set.
-    pub(crate) fn open(path: &Path) -> Result<(Marker, Option<String>), EngineError> {
-        let fail = |error: io::Error| io_error("open", path, &error);
-        let mut file = private(fs::OpenOptions::new().read(true).write(true)).open(path).map_err(fail)?;
-        let mut text = Vec::new();
-        io::Read::read_to_end(&mut file, &mut text).map_err(fail)?;
-        let marker = Marker(file);
-        if text.len() != Marker::LENGTH {
-            marker.clear()?;
-        }
-        let said = String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned();
-        Ok((marker, Some(said).filter(|said| !said.is_empty())))
-    }
-
-    pub(crate) fn set(&self, text: &str) -> Result<(), EngineError> {
-        let mut block = [0; Marker::LENGTH];
-        let length = text.len().min(Marker::LENGTH);
-        block[..length].copy_from_slice(&text.as_bytes()[..length]);
-        let write = || {
-            self.0.write_all_at(&block, 0)?;
-            self.0.sync_data()
-        };
-        write().map_err(|error: io::Error| io_error("write", Path::new("lost-writes"), &error))
-    }
-
-    pub(crate) fn clear(&self) -> Result<(), EngineError> {
-        self.set("")
-    }
-}
-
 impl Shared {
     /// Whether it is time to look for lost writes again before a lease is given. A hundred creates at once would wait for
     /// each other in the file system; what is lost in these milliseconds could as well be lost after the lease.
@@ -134,7 +96,7 @@ impl Shared {
     /// # Errors
     /// When it did: no branch is given out on top of it.
     pub(crate) fn check_writes(&self) -> Result<(), EngineError> {
-        let Some(what) = self.workshop.store.lost_writes() else { return Ok(()) };
+        let Some(what) = self.environment.store.lost_writes() else { return Ok(()) };
         self.fail_branches(&what);
         Err(EngineError::new(Kind::Unavailable, "writes_lost", format!("{what}; {}", self.way_on())))
     }
@@ -142,7 +104,7 @@ impl Shared {
     fn way_on(&self) -> String {
         format!(
             "make room on the disk that holds {}, restart the daemon if its volume store is read-only, reset or destroy the branches that failed, and check the sources (`duramen source verify`)",
-            self.workshop.home.root().display()
+            self.environment.home.root().display()
         )
     }
 
@@ -151,44 +113,26 @@ impl Shared {
     fn fail_branches(&self, what: &str) {
         let problem = format!("{what}, and the branch may lack what it acknowledged; {}", self.way_on());
         // First, and without needing a block of a disk that may be full.
-        let mut written = self.marker.set(&problem);
-        let mut stopped = Vec::new();
-        let drained;
-        {
-            let mut state = self.state();
-            // What is being made, or handed over, right now is refused when it arrives.
-            state.pools.losses = self.workshop.losses.fetch_add(1, Ordering::AcqRel) + 1;
-            for lease in state.leases.values_mut().filter(|lease| lease.record.problem.is_none()) {
-                lease.record.problem = Some(problem.clone());
-                lease.problem = Some(problem.clone());
-                written = written.and_then(|()| self.journal.put(&lease.record));
-                stopped.push(Arc::clone(&lease.branch));
-            }
-            let sources: Vec<String> = state.pools.generations.keys().cloned().collect();
-            drained = sources.iter().any(|source| !state.pools.broken.contains_key(source));
-            for source in sources {
-                state.pools.drain(&source);
-                state.pools.broken.insert(source.clone(), problem.clone());
-                state.fail_waiters(&source);
-            }
-        }
-        let failed = stopped.len();
+        let marked = self.marker.set(&problem);
+        let Failed { leased, drained, written } = self.registry.fail_all(&problem, &self.environment.losses);
+        let written = marked.and(written);
+        let failed = leased.len();
         if failed == 0 && !drained {
             // Nobody is concerned who has not been told.
             if written.is_ok() && self.marker.clear().is_ok() {
-                self.workshop.store.told();
+                self.environment.store.acknowledge_losses();
             }
             return;
         }
         tracing::error!("{problem}");
-        parallel(4, stopped, |branch| {
+        parallel(4, leased, |branch| {
             branch.retire();
             branch.kill();
         });
         let logged = self.audit("writes_lost", json!({ "what": what, "failed": failed }));
         match written.and(logged) {
             Ok(()) => {
-                self.workshop.store.told();
+                self.environment.store.acknowledge_losses();
                 if let Err(error) = self.marker.clear() {
                     tracing::warn!(%error, "the next daemon takes all branches for damaged once more");
                 }

@@ -6,6 +6,7 @@ use crate::{
     listener::BODY_MAX,
     reply::{self, json, Refusal, Reply},
     request::{MeasureCold, Removed, Stopping},
+    route::{Route, SEGMENTS_MAX},
     segment,
 };
 use bytes::Bytes;
@@ -21,8 +22,6 @@ use tokio::{sync::watch, time::timeout};
 
 /// How long a client may take to send a request's body.
 const BODY_LIMIT: Duration = Duration::from_secs(30);
-/// No route has more segments than this.
-const SEGMENTS_MAX: usize = 4;
 /// Branches whose memory is looked at when the request does not say how many.
 const PSS_SAMPLE: u32 = 10;
 
@@ -46,85 +45,60 @@ impl Api {
         let (method, path) = (&head.method, head.uri.path());
         let call = Call { method, path };
         let segments = call.segments()?;
-        let words: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
-        let Some(("v1", words)) = words.split_first().map(|(version, words)| (*version, words)) else {
-            return Err(call.unknown());
-        };
+        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+        let ["v1", words @ ..] = segments.as_slice() else { return Err(call.unknown()) };
         let caller = head.extensions.get::<Caller>();
         if !caller.is_some_and(|caller| caller.may(method, words)) {
             return Err(call.not_allowed());
         }
+        let route = Route::parse(method, &segments, head.uri.query()).ok_or_else(|| call.unknown())?;
         let engine = &self.engine;
-        // The requests of a branch's whole life come first; none of them awaits anything but its engine call.
-        match (method, words) {
-            (&Method::POST, ["branches", name, "query"]) => {
+        match route {
+            Route::Query(name) => {
                 let answer = engine.query(name, call.read(body).await?).await?;
                 Ok(reply::text(StatusCode::OK, answer.0))
             }
-            (&Method::POST, ["branches"]) => json(&engine.create(call.read(body).await?).await?),
-            (&Method::DELETE, ["branches", name]) => json(&engine.destroy(name)?),
-            (&Method::GET, ["branches", name]) => json(&engine.branch(name)?),
-            (&Method::GET, ["branches"]) => json(&engine.branches()),
-            (&Method::POST, ["branches", name, "reset"]) => json(&engine.reset(name).await?),
-            (&Method::POST, ["branches", name, "renew"]) => {
-                json(&engine.renew(name, call.read(body).await?)?)
-            }
-            (&Method::POST, ["branches", name, "protect"]) => {
-                json(&engine.protect(name, call.read(body).await?)?)
-            }
-            (&Method::GET, ["branches", name, "administrator-url"]) => {
-                json(&engine.administrator_url(name).await?)
-            }
-            (&Method::GET, ["branches", name, "evidence"]) => json(&engine.evidence(name).await?),
-            (&Method::GET, ["status"]) => json(&engine.status()),
-            (&Method::POST, ["audit", "verify"]) => json(&engine.verify_audit().await?),
-            (&Method::POST, ["measure", "cold"]) => {
+            Route::CreateBranch => json(&engine.create(call.read(body).await?).await?),
+            Route::DestroyBranch(name) => json(&engine.destroy(name)?),
+            Route::Branch(name) => json(&engine.branch(name)?),
+            Route::Branches => json(&engine.branches()),
+            Route::ResetBranch(name) => json(&engine.reset(name).await?),
+            Route::RenewBranch(name) => json(&engine.renew(name, call.read(body).await?)?),
+            Route::ProtectBranch(name) => json(&engine.protect(name, call.read(body).await?)?),
+            Route::AdministratorUrl(name) => json(&engine.administrator_url(name).await?),
+            Route::Evidence(name) => json(&engine.evidence(name).await?),
+            Route::Status => json(&engine.status()),
+            Route::VerifyAudit => json(&engine.verify_audit().await?),
+            Route::MeasureCold => {
                 let wanted: MeasureCold = call.read(body).await?;
                 json(&engine.measure_cold(&wanted.source, wanted.policy).await?)
             }
-            (&Method::POST, ["shutdown"]) => {
+            Route::Shutdown => {
                 tracing::info!("asked to stop");
                 self.stop.send_replace(true);
                 json(&Stopping { stopping: true })
             }
-            (_, ["sources", rest @ ..]) => self.route_source(&call, rest, head.uri.query(), body).await,
-            _ => Err(call.unknown()),
-        }
-    }
-
-    async fn route_source(
-        &self,
-        call: &Call<'_>,
-        words: &[&str],
-        query: Option<&str>,
-        body: Incoming,
-    ) -> Answer {
-        let engine = &self.engine;
-        match (call.method, words) {
-            (&Method::GET, []) => json(&engine.sources()),
-            (&Method::POST, []) => {
+            Route::Sources => json(&engine.sources()),
+            Route::AddSource => {
                 let wanted: model::AddSource = call.read(body).await?;
                 let engine = Arc::clone(engine);
-                let import = |tell| async move { engine.add_source(wanted, tell).await };
+                let import = |report| async move { engine.add_source(wanted, report).await };
                 import::run(self.stop.subscribe(), import).await
             }
-            (&Method::POST, [name, "refresh"]) => {
-                let (engine, name) = (Arc::clone(engine), (*name).to_owned());
-                let import = |tell| async move { engine.refresh_source(&name, tell).await };
+            Route::RefreshSource(name) => {
+                let (engine, name) = (Arc::clone(engine), name.to_owned());
+                let import = |report| async move { engine.refresh_source(&name, report).await };
                 import::run(self.stop.subscribe(), import).await
             }
-            (&Method::GET, [name]) => json(&engine.source(name)?),
-            (&Method::DELETE, [name]) => {
+            Route::Source(name) => json(&engine.source(name)?),
+            Route::RemoveSource(name) => {
                 engine.remove_source(name).await?;
-                json(&Removed { removed: (*name).to_owned() })
+                json(&Removed { removed: name.to_owned() })
             }
-            (&Method::PATCH, [name, "settings"]) => {
-                json(&engine.change_settings(name, call.read(body).await?).await?)
-            }
-            (&Method::POST, [name, "verify"]) => json(&engine.verify_source(name).await?),
-            (&Method::POST, [name, "fingerprint"]) => json(&engine.fingerprint_source(name).await?),
-            (&Method::GET, [name, "idle-pss"]) => json(&engine.idle_pss(name, call.sample(query)?).await?),
-            _ => Err(call.unknown()),
+            Route::ChangeSettings(name) => json(&engine.change_settings(name, call.read(body).await?).await?),
+            Route::VerifySource(name) => json(&engine.verify_source(name).await?),
+            Route::FingerprintSource(name) => json(&engine.fingerprint_source(name).await?),
+            Route::IdlePss(name, sample) => json(&engine.idle_pss(name, call.sample(sample)?).await?),
         }
     }
 }
@@ -142,7 +116,7 @@ impl Call<'_> {
         let segments = path.splitn(SEGMENTS_MAX + 1, '/').map(segment::decode);
         segments.collect::<Option<_>>().ok_or_else(|| {
             let message = format!(
-                "the path {:?} holds an escape that is no UTF-8 text; escape names as %XX",
+                "the path {:?} holds an escape that is not UTF-8 text; escape names as %XX",
                 self.path
             );
             Refusal::new(StatusCode::BAD_REQUEST, "bad_request", message)
@@ -195,11 +169,11 @@ impl Call<'_> {
         }
     }
 
-    fn sample(&self, query: Option<&str>) -> Result<u32, Refusal> {
-        let mut pairs = query.unwrap_or_default().split('&');
-        let Some(text) = pairs.find_map(|pair| pair.strip_prefix("sample=")) else { return Ok(PSS_SAMPLE) };
+    fn sample(&self, text: Option<&str>) -> Result<u32, Refusal> {
+        let Some(text) = text else { return Ok(PSS_SAMPLE) };
         text.parse().map_err(|_| {
-            let message = format!("sample={text} of {} {} is no number of branches", self.method, self.path);
+            let message =
+                format!("sample={text} of {} {} is not a number of branches", self.method, self.path);
             Refusal::new(StatusCode::BAD_REQUEST, "bad_request", message)
         })
     }

@@ -24,7 +24,7 @@ pub(crate) enum Caller {
 impl Caller {
     /// What the user at the other end may do; `None` for a stranger. A process that only runs with the group (a server
     /// does, to pass where members pass) is none of its members.
-    pub(crate) async fn of(peer: Peer) -> Option<Caller> {
+    pub(crate) async fn of_peer(peer: Peer) -> Option<Caller> {
         let uid = Uid::from_raw(peer.0);
         if uid.is_root() || uid == Uid::effective() {
             return Some(Caller::Owner);
@@ -97,7 +97,7 @@ mod tests {
     #[tokio::test]
     async fn strangers_are_nobody() {
         let own = nix::unistd::Uid::effective().as_raw();
-        assert_eq!(Caller::of(Peer(own)).await, Some(Caller::Owner));
-        assert_eq!(Caller::of(Peer(65534)).await, None);
+        assert_eq!(Caller::of_peer(Peer(own)).await, Some(Caller::Owner));
+        assert_eq!(Caller::of_peer(Peer(65534)).await, None);
     }
 }

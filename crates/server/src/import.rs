@@ -1,12 +1,12 @@
-//! Imports told line by line: what is being done, then the source or why there is none.
+//! Imports reported line by line: what is being done, then the source or why there is none.
 
 use crate::reply::{self, Refusal, Reply};
 use bytes::Bytes;
+use duramen_base::clock;
 use duramen_branches::{
     model::{Progress, SourceView},
     EngineError, Kind,
 };
-use duramen_measure::clock;
 use hyper::Response;
 use std::{
     future::Future,
@@ -26,8 +26,8 @@ const UNREAD_LINES: usize = 256;
 /// How long the last line waits for a client that does not read.
 const LAST_LINE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Tells of an import's steps.
-pub(crate) type Teller = Box<dyn Fn(&str, Option<f64>) + Send + Sync + 'static>;
+/// Reports an import's steps.
+pub(crate) type Reporter = Box<dyn Fn(&str, Option<f64>) + Send + Sync + 'static>;
 
 enum Event {
     Line(Bytes),
@@ -41,12 +41,12 @@ pub(crate) async fn run<F, Fut>(
     import: F,
 ) -> Result<Response<Reply>, Refusal>
 where
-    F: FnOnce(Teller) -> Fut,
+    F: FnOnce(Reporter) -> Fut,
     Fut: Future<Output = Result<SourceView, EngineError>> + Send + 'static,
 {
     let (events, mut first) = mpsc::channel(UNREAD_LINES);
     let last_step = Arc::new(Mutex::new(None));
-    let teller: Teller = {
+    let reporter: Reporter = {
         let (events, last_step) = (events.clone(), Arc::clone(&last_step));
         Box::new(move |doing, fraction| {
             let line = line(&Progress::Step { doing: doing.to_owned(), fraction });
@@ -55,7 +55,7 @@ where
             let _ = events.try_send(Event::Line(line));
         })
     };
-    tokio::spawn(tell(import(teller), events, last_step, stopping));
+    tokio::spawn(report(import(reporter), events, last_step, stopping));
     match first.recv().await {
         Some(Event::Line(line)) => Ok(reply::lines(line, forward(first))),
         Some(Event::Failed(error)) => Err(error.into()),
@@ -65,7 +65,7 @@ where
 
 const CRASHED: &str = "the import ended without a word; the daemon's log says more";
 
-async fn tell(
+async fn report(
     import: impl Future<Output = Result<SourceView, EngineError>>,
     events: mpsc::Sender<Event>,
     last_step: Arc<Mutex<Option<Bytes>>>,

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`daemon`] | locking the home, opening the engine, serving until told to stop |
 //! | [`listener`] | HTTP/1.1 over a unix socket: connections, limits, draining |
-//! | [`client`] | one keep-alive connection to the daemon, typed and raw |
+//! | [`client`] | one keep-alive connection to the daemon, with one method a request |
 //! | [`process`] | the daemon as a child process |
 //! | [`lock`] | one daemon a home |
 //! | [`reply`] | what replies are made of |
@@ -46,6 +46,7 @@ pub mod request;
 mod api;
 mod caller;
 mod import;
+mod route;
 mod segment;
 
 use std::path::{Path, PathBuf};
@@ -55,5 +56,3 @@ use std::path::{Path, PathBuf};
 pub fn socket_path(home: &Path) -> PathBuf {
     home.join("daemon.sock")
 }
-
-pub use segment::join as path;

@@ -142,7 +142,7 @@ where
     F: Future<Output = Response<Reply>>,
 {
     let caller = match stream.peer_cred() {
-        Ok(peer) => Caller::of(Peer(peer.uid())).await,
+        Ok(peer) => Caller::of_peer(Peer(peer.uid())).await,
         Err(_) => None,
     };
     let service = service_fn(move |mut request: Request<Incoming>| {

@@ -1,9 +1,8 @@
 //! One daemon a home: whoever holds the lock on `daemon.lock` owns everything in the home directory.
 
-use duramen_measure::clock;
-use rustix::{
-    fs::{flock, FlockOperation},
-    io::Errno,
+use duramen_base::{
+    clock,
+    lock::{FileLock, LockError as FileLockError},
 };
 use std::{
     fs::{self, File},
@@ -20,7 +19,7 @@ const RETRY: Duration = Duration::from_millis(10);
 /// The held lock. Dropping it, or the end of the process, gives it back.
 #[derive(Debug)]
 pub struct HomeLock {
-    file: File,
+    file: FileLock,
 }
 
 /// Why the home could not be locked.
@@ -66,15 +65,6 @@ fn make_home(home: &Path) -> io::Result<()> {
     fs::set_permissions(home, fs::Permissions::from_mode(0o700))
 }
 
-/// Whether an open file is the one that has this path now.
-fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    match (file.metadata(), fs::metadata(path)) {
-        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
-        _ => false,
-    }
-}
-
 impl HomeLock {
     /// Locks a home directory, which is made if it is missing, and writes this process's id into the lock file.
     ///
@@ -85,28 +75,20 @@ impl HomeLock {
         let path = lock_path(home);
         let begin = clock::now();
         let file = loop {
-            let file = File::options()
-                .create(true)
-                .truncate(false)
-                .read(true)
-                .write(true)
-                .open(&path)
-                .map_err(failed("open", &path))?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // The file may have been removed between opening and locking: the lock would then exclude nobody.
-                Ok(()) if is_at(&file, &path) => break file,
-                Ok(()) | Err(Errno::WOULDBLOCK) if begin.elapsed() < PATIENCE => thread::sleep(RETRY),
-                Ok(()) | Err(Errno::WOULDBLOCK) => {
+            match FileLock::open(&path) {
+                Ok(file) => break file,
+                Err(FileLockError::Held) if begin.elapsed() < PATIENCE => thread::sleep(RETRY),
+                Err(FileLockError::Held) => {
                     return Err(LockError::Held {
                         pid: written_pid(&path),
                         home: home.display().to_string(),
                     });
                 }
-                Err(error) => return Err(failed("lock", &path)(error.into())),
+                Err(FileLockError::Io(doing, error)) => return Err(failed(doing, &path)(error)),
             }
         };
         let lock = HomeLock { file };
-        let mut file = &lock.file;
+        let mut file = &*lock.file;
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
             .map_err(failed("write to", &path))?;
@@ -118,12 +100,9 @@ impl HomeLock {
     pub fn holder(home: &Path) -> Option<String> {
         let path = lock_path(home);
         let file = File::open(&path).ok()?;
-        match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Err(Errno::WOULDBLOCK) => Some(written_pid(&path)),
-            _ => {
-                release(&file);
-                None
-            }
+        match FileLock::shared(file) {
+            Err(FileLockError::Held) => Some(written_pid(&path)),
+            _ => None,
         }
     }
 }
@@ -132,14 +111,7 @@ impl Drop for HomeLock {
     fn drop(&mut self) {
         // Best effort: a stale id in a file that nobody has locked misleads no program.
         let _ = self.file.set_len(0);
-        release(&self.file);
     }
-}
-
-/// Gives a lock back. Closing the file would not do: a process that is just being started holds a copy of it until it
-/// runs its own program, and the lock with it.
-fn release(file: &File) {
-    let _ = flock(file, FlockOperation::Unlock);
 }
 
 fn written_pid(path: &Path) -> String {

@@ -1,9 +1,8 @@
 //! The daemon as a child process, for whoever needs one of its own: the demo, the lab, tests.
 
-use crate::client::{Client, ClientError, Method};
-use bytes::Bytes;
+use crate::client::{Client, ClientError};
+use duramen_base::clock;
 use duramen_branches::model::Status;
-use duramen_measure::clock;
 use rustix::process::{kill_process, Pid, Signal};
 use std::{
     fs::File,
@@ -153,7 +152,7 @@ impl Daemon {
             let answer: Result<Status, ClientError> = match client.connect().await {
                 Ok(mut connection) => {
                     connection.set_deadline(left.min(Duration::from_secs(1)));
-                    connection.get("/v1/status").await
+                    connection.status().await
                 }
                 Err(error) => Err(error),
             };
@@ -184,7 +183,7 @@ impl Daemon {
         let begin = clock::now();
         // A daemon that does not answer gets the signal instead.
         let asked = match self.client().with_deadline(Duration::from_secs(5)).connect().await {
-            Ok(mut connection) => connection.send(Method::POST, "/v1/shutdown", Bytes::new()).await.is_ok(),
+            Ok(mut connection) => connection.shutdown().await.is_ok(),
             Err(_) => false,
         };
         if !asked {

@@ -3,24 +3,15 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// A request path of the given segments: `path(["v1", "branches", name])`.
-///
-/// ```
-/// assert_eq!(duramen_server::path(["v1", "branches", "a/b c"]), "/v1/branches/a%2Fb%20c");
-/// ```
-pub fn join<'a>(segments: impl IntoIterator<Item = &'a str>) -> String {
-    let mut path = String::new();
-    for segment in segments {
-        path.push('/');
-        for byte in segment.bytes() {
-            if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-                path.push(char::from(byte));
-            } else {
-                write!(path, "%{byte:02X}").expect("a string takes what is written to it");
-            }
+/// Appends a name as one segment of a path.
+pub(crate) fn escape(name: &str, path: &mut String) {
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            path.push(char::from(byte));
+        } else {
+            write!(path, "%{byte:02X}").expect("a string takes what is written to it");
         }
     }
-    path
 }
 
 /// The text of one segment. `None`: its escapes are broken, or do not make UTF-8.

@@ -15,7 +15,7 @@
 //!
 //! Event triggers are off: from PostgreSQL 17 on one may run at login, before any statement could prevent it.
 
-use super::fingerprint::unreachable_source;
+use super::refusal::unreachable_source;
 use crate::error::EngineError;
 use std::time::Duration;
 use tokio_postgres::{error::SqlState, Client, Config, NoTls};

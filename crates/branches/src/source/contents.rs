@@ -7,7 +7,7 @@
 //! column. What is left is the output function of each column's type, which is looked at first. For that to hold, each
 //! table is locked against changes of its definition, and looked at after that.
 
-use super::fingerprint::read_error;
+use super::refusal::read_error;
 use crate::{
     error::{EngineError, Kind},
     model::ContentHash,

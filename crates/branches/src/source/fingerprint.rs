@@ -9,12 +9,13 @@
 use super::{
     connection::{self, Quiet},
     contents::{self, Contents, USER_SCHEMAS},
+    refusal::read_error,
 };
 use crate::{
     error::{EngineError, Kind},
     model::{ContentHash, SourceComparison, SourceFingerprint},
 };
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_postgres::quote_literal;
 use std::{path::Path, time::Duration};
 use tokio_postgres::{Client, Config};
@@ -25,37 +26,6 @@ const READ_LIMIT: Duration = Duration::from_secs(3600);
 const COUNTERS_SETTLE: Duration = Duration::from_millis(1100);
 /// How the contents of servers are read. In 0.1 it was `server`, whose hashes are others.
 const METHOD: &str = "server-binary";
-
-/// Errors about the origin never show its address: only what the server or the network said.
-pub(crate) fn unreachable_source(error: &tokio_postgres::Error) -> EngineError {
-    let reason = error.as_db_error().map_or_else(
-        || {
-            let mut text = error.to_string();
-            let mut cause = std::error::Error::source(error);
-            while let Some(inner) = cause {
-                text = format!("{text}: {inner}");
-                cause = inner.source();
-            }
-            text
-        },
-        |refusal| refusal.message().to_owned(),
-    );
-    EngineError::new(
-        Kind::Failed,
-        "source_unreachable",
-        format!("the source's server cannot be reached ({reason}); check that it runs and accepts this user without TLS"),
-    )
-}
-
-pub(crate) fn read_error(error: &tokio_postgres::Error) -> EngineError {
-    let reason =
-        error.as_db_error().map_or_else(|| error.to_string(), |refusal| refusal.message().to_owned());
-    EngineError::new(
-        Kind::Failed,
-        "source_error",
-        format!("the source's server refused to be read: {reason}"),
-    )
-}
 
 /// The fingerprint of a running server. `login_triggers` are the databases that have login triggers, if that is known:
 /// where they cannot be turned off for this role, nothing connects to these, nor to any if it is not known.

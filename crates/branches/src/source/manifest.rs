@@ -2,13 +2,16 @@
 
 use crate::{
     error::{EngineError, Kind},
-    home::{io_error, replace_file, Home},
-    model::{Origin, Sanitised, SourceFingerprint, SourceSettings},
+    files::io_error,
+    home::Home,
+    model::{Origin, Policy, Sanitised, SourceFingerprint, SourceSettings},
 };
-use duramen_postgres::Version;
+use duramen_base::file;
+use duramen_postgres::{StoredText, Version};
 use jiff::Timestamp;
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::{
+    collections::BTreeMap,
     fs,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
@@ -49,6 +52,9 @@ pub(crate) struct Manifest {
     /// The databases of the origin that had login triggers; not known in manifests of 0.1.
     #[serde(default)]
     pub(crate) login_triggers: Option<Vec<String>>,
+    /// Where a branch's own verifier replaces that of the holder's role, before its server starts for the first time.
+    #[serde(default)]
+    pub(crate) first_verifiers: BTreeMap<Policy, StoredText>,
 }
 
 impl SourceRecord {
@@ -60,6 +66,27 @@ impl SourceRecord {
 impl Manifest {
     /// From 1 on: roles with secrets, and nothing of the source was run while it was made harmless.
     pub(crate) const FORMAT: u32 = 1;
+
+    /// Of a generation of which nothing is known.
+    pub(crate) fn unknown(generation: u32) -> Manifest {
+        Manifest {
+            format: Manifest::FORMAT,
+            generation,
+            database: String::new(),
+            imported_at: Timestamp::UNIX_EPOCH,
+            server_version: Version { major: 0, minor: 0 },
+            bytes: 0,
+            digest: String::new(),
+            identity: None,
+            sanitised: Vec::new(),
+            database_oid: 0,
+            warm: Vec::new(),
+            restore_sequences: None,
+            source_at_import: SourceFingerprint::unknown(),
+            login_triggers: None,
+            first_verifiers: BTreeMap::new(),
+        }
+    }
 
     /// Whether branches may still be made of the snapshot.
     pub(crate) fn is_current(&self) -> bool {
@@ -117,7 +144,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {
     let mut private = fs::DirBuilder::new();
     private.recursive(true).mode(0o700).create(parent).map_err(|error| io_error("make", parent, &error))?;
     let text = serde_json::to_vec_pretty(value).map_err(|error| io_error("write", path, &error.into()))?;
-    replace_file(path, &text).map_err(|error| io_error("write", path, &error))
+    file::replace(path, &text, 0o600).map_err(|error| io_error("write", path, &error))
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {

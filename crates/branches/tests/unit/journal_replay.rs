@@ -2,7 +2,7 @@
 
 use super::{Journal, LeaseRecord, Opened};
 use crate::model::Policy;
-use duramen_measure::clock;
+use duramen_base::clock;
 use std::fs;
 
 fn lease(id: &str, protected: bool) -> LeaseRecord {
@@ -42,7 +42,7 @@ fn the_last_line_of_an_id_counts() {
     assert_eq!(
         (leases, damaged),
         (vec![changed], None),
-        "a torn tail was never acknowledged: it is no damage"
+        "a torn tail was never acknowledged: it is not damage"
     );
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1, "rewritten to what counts");
 }
@@ -72,4 +72,22 @@ fn a_damaged_line_keeps_the_journal_as_it_was() {
     journal.rewrite(&leases).unwrap();
     let Opened { leases, damaged, .. } = Journal::open(&path).unwrap();
     assert_eq!((leases.len(), damaged), (2, None), "told once");
+}
+
+/// Both leases came back, one of them not reachable, because the map of names holds one of a name.
+#[test]
+fn of_two_leases_of_a_name_the_later_one_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("leases.jsonl");
+    let Opened { journal, .. } = Journal::open(&path).unwrap();
+    let named = |id: &str| LeaseRecord { name: "try".to_owned(), ..lease(id, false) };
+    journal.put(&named("later-by-its-id")).unwrap();
+    journal.end("later-by-its-id").unwrap();
+    journal.put(&named("a")).unwrap();
+    drop(journal);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("{\"end\"", "{\"enf\"")).unwrap();
+    let Opened { leases, damaged, .. } = Journal::open(&path).unwrap();
+    assert_eq!(leases.iter().map(|lease| lease.id.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert!(damaged.is_some(), "what the earlier one had goes to the quarantine");
 }

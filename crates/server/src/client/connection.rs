@@ -1,11 +1,11 @@
 //! One connection. It is driven by the task that waits for the answer, not by a task of its own: that saves two
 //! hand-overs a request, and dropping an unfinished request closes the connection, which ends the work.
 
-use super::{Client, ClientError, Method};
-use crate::reply::ErrorReply;
+use super::{Client, ClientError, Encoded};
+use crate::{reply::ErrorReply, route::Route};
 use bytes::{Bytes, BytesMut};
+use duramen_base::clock;
 use duramen_branches::model::{ErrorBody, Progress, SourceView};
-use duramen_measure::clock;
 use http_body_util::{BodyExt, Full};
 use hyper::{
     body::Incoming,
@@ -56,92 +56,43 @@ impl Connection {
         self.client.deadline = deadline;
     }
 
-    /// `GET`.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, ClientError> {
-        let reply = self.send(Method::GET, path, Bytes::new()).await?;
-        parse(&Method::GET, path, &reply)
+    /// A request and its reply.
+    pub(super) async fn exchange<T: DeserializeOwned>(
+        &mut self,
+        route: Route<'_>,
+        body: Bytes,
+    ) -> Result<T, ClientError> {
+        let reply = self.send(route, body).await?;
+        parse(route, &reply)
     }
 
-    /// `POST` of a JSON body.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn post<B, T>(&mut self, path: &str, body: &B) -> Result<T, ClientError>
-    where
-        B: Serialize + ?Sized,
-        T: DeserializeOwned,
-    {
-        self.exchange(Method::POST, path, body).await
+    /// The same with a body that is not written yet.
+    pub(super) async fn post<B: Serialize, T: DeserializeOwned>(
+        &mut self,
+        route: Route<'_>,
+        body: &B,
+    ) -> Result<T, ClientError> {
+        let body = Encoded::new(body)?.into_bytes();
+        self.exchange(route, body).await
     }
 
-    /// `POST` without a body: what the path says is all there is to say.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn act<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, ClientError> {
-        let reply = self.send(Method::POST, path, Bytes::new()).await?;
-        parse(&Method::POST, path, &reply)
-    }
-
-    /// `PATCH` with a JSON body.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn patch<B, T>(&mut self, path: &str, body: &B) -> Result<T, ClientError>
-    where
-        B: Serialize + ?Sized,
-        T: DeserializeOwned,
-    {
-        self.exchange(Method::PATCH, path, body).await
-    }
-
-    /// `DELETE`.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn delete<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, ClientError> {
-        let reply = self.send(Method::DELETE, path, Bytes::new()).await?;
-        parse(&Method::DELETE, path, &reply)
-    }
-
-    async fn exchange<B, T>(&mut self, method: Method, path: &str, body: &B) -> Result<T, ClientError>
-    where
-        B: Serialize + ?Sized,
-        T: DeserializeOwned,
-    {
-        let reply = self.send(method.clone(), path, encode(&method, path, body)?).await?;
-        parse(&method, path, &reply)
-    }
-
-    /// Sends a request whose body is JSON text already (or empty) and returns the body of the reply. Dropping the
-    /// returned future closes the connection, and so ends what the request was doing.
-    ///
-    /// # Errors
-    /// [`ClientError::Refused`] for every status that is no success; else what kept the reply from coming.
-    pub async fn send(&mut self, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
+    /// Sends a request whose body is JSON text already (or empty) and returns the body of the reply.
+    pub(super) async fn send(&mut self, route: Route<'_>, body: Bytes) -> Result<Bytes, ClientError> {
         let deadline = self.client.deadline;
-        match timeout(deadline, self.send_unlimited(&method, path, body)).await {
+        match timeout(deadline, self.send_unlimited(route, body)).await {
             Ok(result) => result,
-            Err(_) => Err(timed_out(&method, path, deadline)),
+            Err(_) => Err(timed_out(route, deadline)),
         }
     }
 
-    async fn send_unlimited(
-        &mut self,
-        method: &Method,
-        path: &str,
-        body: Bytes,
-    ) -> Result<Bytes, ClientError> {
-        let (response, mut link) = self.begin(method, path, body).await?;
+    async fn send_unlimited(&mut self, route: Route<'_>, body: Bytes) -> Result<Bytes, ClientError> {
+        let (response, mut link) = self.begin(route, body).await?;
         let status = response.status();
         let collected = link.drive(response.into_body().collect()).await;
         let bytes = match collected {
             Some(Ok(body)) => body.to_bytes(),
-            Some(Err(error)) => return Err(broken(method, path, &error.to_string())),
-            None => return Err(broken(method, path, "it was closed in the middle of the reply")),
+            Some(Err(error)) => return Err(broken(route, &error.to_string())),
+            None => return Err(broken(route, "it was closed in the middle of the reply")),
         };
         self.link = Some(link);
         if status.is_success() {
@@ -150,31 +101,27 @@ impl Connection {
         Err(refused(status.as_u16(), &bytes))
     }
 
-    /// Sends a request whose reply is a stream of progress lines, tells of each step, and returns the source at its
+    /// Sends a request whose reply is a stream of progress lines, reports each step, and returns the source at its
     /// end. The deadline holds for each line, not for the whole.
-    ///
-    /// # Errors
-    /// [`ClientError::Refused`] when the operation failed, at its begin or later.
-    pub async fn stream(
+    pub(super) async fn stream(
         &mut self,
-        method: Method,
-        path: &str,
+        route: Route<'_>,
         body: Bytes,
         mut on_progress: impl FnMut(&str, Option<f64>),
     ) -> Result<SourceView, ClientError> {
         let deadline = self.client.deadline;
-        let begun = timeout(deadline, self.begin(&method, path, body)).await;
-        let (response, mut link) = begun.map_err(|_| timed_out(&method, path, deadline))??;
+        let begun = timeout(deadline, self.begin(route, body)).await;
+        let (response, mut link) = begun.map_err(|_| timed_out(route, deadline))??;
         let status = response.status();
         let mut body = response.into_body();
         let mut unread = BytesMut::new();
         loop {
             let frame = timeout(deadline, link.drive(body.frame())).await;
-            let frame = match frame.map_err(|_| timed_out(&method, path, deadline))? {
+            let frame = match frame.map_err(|_| timed_out(route, deadline))? {
                 Some(Some(Ok(frame))) => frame,
-                Some(Some(Err(error))) => return Err(broken(&method, path, &error.to_string())),
+                Some(Some(Err(error))) => return Err(broken(route, &error.to_string())),
                 Some(None) | None if !status.is_success() => return Err(refused(status.as_u16(), &unread)),
-                Some(None) | None => return Err(broken(&method, path, "the stream ended without a result")),
+                Some(None) | None => return Err(broken(route, "the stream ended without a result")),
             };
             let Some(data) = frame.data_ref() else { continue };
             unread.extend_from_slice(data);
@@ -182,7 +129,7 @@ impl Connection {
                 unread.iter().position(|&byte| byte == b'\n').filter(|_| status.is_success())
             {
                 let line = unread.split_to(end + 1);
-                match parse(&method, path, &line)? {
+                match parse(route, &line)? {
                     Progress::Step { doing, fraction } => on_progress(&doing, fraction),
                     Progress::Done(source) => return Ok(*source),
                     Progress::Failed(body) => return Err(ClientError::Refused { status: 500, body }),
@@ -190,7 +137,7 @@ impl Connection {
             }
             if unread.len() > LINE_MAX {
                 let reason = format!("a line is longer than {LINE_MAX} bytes");
-                return Err(ClientError::BadReply { request: shown(&method, path), reason });
+                return Err(ClientError::BadReply { request: route.to_string(), reason });
             }
         }
     }
@@ -199,11 +146,10 @@ impl Connection {
     /// reply puts it back; if nobody does, it is closed.
     async fn begin(
         &mut self,
-        method: &Method,
-        path: &str,
+        route: Route<'_>,
         body: Bytes,
     ) -> Result<(Response<Incoming>, Link), ClientError> {
-        let request = request(method, path, body)?;
+        let request = request(route, body)?;
         let mut link = match self.link.take() {
             Some(link) => link,
             None => Link::open(&self.client).await?,
@@ -212,14 +158,14 @@ impl Connection {
         if !link.ready().await {
             link = Link::open(&self.client).await?;
             if !link.ready().await {
-                return Err(broken(method, path, "a new connection was closed at once"));
+                return Err(broken(route, "a new connection was closed at once"));
             }
         }
         let sent = link.sender.send_request(request);
         match link.drive(sent).await {
             Some(Ok(response)) => Ok((response, link)),
-            Some(Err(error)) => Err(broken(method, path, &error.to_string())),
-            None => Err(broken(method, path, "it was closed before the reply")),
+            Some(Err(error)) => Err(broken(route, &error.to_string())),
+            None => Err(broken(route, "it was closed before the reply")),
         }
     }
 }
@@ -286,14 +232,12 @@ async fn connect(client: &Client) -> Result<UnixStream, ClientError> {
     }
 }
 
-fn request(method: &Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, ClientError> {
-    let uri: Uri = path.parse().map_err(|error: hyper::http::uri::InvalidUri| ClientError::BadRequest {
-        request: shown(method, path),
-        reason: error.to_string(),
-    })?;
+fn request(route: Route<'_>, body: Bytes) -> Result<Request<Full<Bytes>>, ClientError> {
+    let uri = Uri::try_from(route.path())
+        .map_err(|error| ClientError::BadRequest { request: route.to_string(), reason: error.to_string() })?;
     let has_body = !body.is_empty();
     let mut request = Request::new(Full::new(body));
-    *request.method_mut() = method.clone();
+    *request.method_mut() = route.method();
     *request.uri_mut() = uri;
     // HTTP/1.1 demands a host; this one stands for "the other end of the socket".
     request.headers_mut().insert(HOST, HeaderValue::from_static("duramen"));
@@ -303,16 +247,12 @@ fn request(method: &Method, path: &str, body: Bytes) -> Result<Request<Full<Byte
     Ok(request)
 }
 
-fn shown(method: &Method, path: &str) -> String {
-    format!("{method} {path}")
+fn timed_out(route: Route<'_>, deadline: Duration) -> ClientError {
+    ClientError::Timeout { request: route.to_string(), seconds: deadline.as_secs_f64() }
 }
 
-fn timed_out(method: &Method, path: &str, deadline: Duration) -> ClientError {
-    ClientError::Timeout { request: shown(method, path), seconds: deadline.as_secs_f64() }
-}
-
-fn broken(method: &Method, path: &str, reason: &str) -> ClientError {
-    ClientError::Broken { request: shown(method, path), reason: reason.to_owned() }
+fn broken(route: Route<'_>, reason: &str) -> ClientError {
+    ClientError::Broken { request: route.to_string(), reason: reason.to_owned() }
 }
 
 fn refused(status: u16, body: &[u8]) -> ClientError {
@@ -327,15 +267,7 @@ fn refused(status: u16, body: &[u8]) -> ClientError {
     ClientError::Refused { status, body }
 }
 
-fn encode<B: Serialize + ?Sized>(method: &Method, path: &str, body: &B) -> Result<Bytes, ClientError> {
-    let encoded = serde_json::to_vec(body).map_err(|error| ClientError::BadRequest {
-        request: shown(method, path),
-        reason: error.to_string(),
-    })?;
-    Ok(encoded.into())
-}
-
-fn parse<T: DeserializeOwned>(method: &Method, path: &str, body: &[u8]) -> Result<T, ClientError> {
+fn parse<T: DeserializeOwned>(route: Route<'_>, body: &[u8]) -> Result<T, ClientError> {
     serde_json::from_slice(body)
-        .map_err(|error| ClientError::BadReply { request: shown(method, path), reason: error.to_string() })
+        .map_err(|error| ClientError::BadReply { request: route.to_string(), reason: error.to_string() })
 }

@@ -1,23 +1,25 @@
 //! The client: one keep-alive HTTP/1.1 connection over the daemon's unix socket.
 //!
 //! ```no_run
-//! use duramen_branches::model::{BranchView, CreateBranch};
+//! use duramen_branches::model::CreateBranch;
 //! use duramen_server::client::Client;
 //!
 //! # async fn example() -> Result<(), duramen_server::client::ClientError> {
 //! let mut connection = Client::new("/var/lib/duramen".as_ref()).connect().await?;
-//! let branch: BranchView = connection.post("/v1/branches", &CreateBranch::default()).await?;
+//! let branch = connection.create_branch(&CreateBranch::default()).await?;
 //! println!("{}", branch.url);
 //! # Ok(())
 //! # }
 //! ```
 
 mod connection;
+mod encoded;
 mod error;
+mod requests;
 
 pub use connection::Connection;
+pub use encoded::Encoded;
 pub use error::ClientError;
-pub use hyper::Method;
 
 use crate::socket_path;
 use std::{

@@ -1,6 +1,6 @@
 //! An import takes minutes: its client must hear of every step, of every failure, and of the daemon's end.
 
-use super::{run, Teller};
+use super::{run, Reporter};
 use duramen_branches::{
     model::{Progress, SourceView},
     EngineError, Kind,
@@ -12,7 +12,7 @@ use tokio::{sync::watch, time::timeout};
 
 async fn lines<F, Fut>(stopping: watch::Receiver<bool>, import: F) -> Vec<Progress>
 where
-    F: FnOnce(Teller) -> Fut,
+    F: FnOnce(Reporter) -> Fut,
     Fut: Future<Output = Result<SourceView, EngineError>> + Send + 'static,
 {
     let response = run(stopping, import).await.expect("it begins");
@@ -39,9 +39,9 @@ fn failure() -> EngineError {
 #[tokio::test]
 async fn steps_come_in_order_and_the_source_last() {
     let (_stop, stopping) = watch::channel(false);
-    let import = |tell: Teller| async move {
-        tell("copying", Some(0.5));
-        tell("checking", None);
+    let import = |report: Reporter| async move {
+        report("copying", Some(0.5));
+        report("checking", None);
         Ok(source())
     };
     match lines(stopping, import).await.as_slice() {
@@ -65,8 +65,8 @@ async fn a_failure_before_the_first_step_is_a_status() {
 #[tokio::test]
 async fn a_later_failure_is_the_last_line() {
     let (_stop, stopping) = watch::channel(false);
-    let import = |tell: Teller| async move {
-        tell("copying", None);
+    let import = |report: Reporter| async move {
+        report("copying", None);
         Err(failure())
     };
     let lines = lines(stopping, import).await;
@@ -76,8 +76,8 @@ async fn a_later_failure_is_the_last_line() {
 #[tokio::test]
 async fn a_daemon_that_stops_ends_the_import_and_says_so() {
     let (stop, stopping) = watch::channel(false);
-    let import = |tell: Teller| async move {
-        tell("copying", None);
+    let import = |report: Reporter| async move {
+        report("copying", None);
         stop.send_replace(true);
         // Held, as the daemon holds it.
         let _stop = stop;
@@ -99,8 +99,8 @@ async fn an_import_goes_on_when_its_client_leaves() {
     let (_stop, stopping) = watch::channel(false);
     let (go, went) = tokio::sync::oneshot::channel::<()>();
     let (ended, end) = tokio::sync::oneshot::channel();
-    let import = |tell: Teller| async move {
-        tell("copying", None);
+    let import = |report: Reporter| async move {
+        report("copying", None);
         went.await.unwrap();
         ended.send(()).unwrap();
         Ok(source())

@@ -1,14 +1,14 @@
 //! A name that is escaped and decoded must be the same name, or a request would reach another branch.
 
-use super::{decode, join};
+use super::{decode, escape};
 
 #[test]
 fn every_name_survives_the_path() {
     for name in ["plain", "with blank", "a/b", "..", "%41", "\u{e9}\u{4e16}", "?x=1#y", ""] {
-        let path = join(["v1", name]);
-        let segment = path.strip_prefix("/v1/").unwrap();
+        let mut segment = String::new();
+        escape(name, &mut segment);
         assert!(!segment.contains(['/', '?', '#', ' ']), "{segment}");
-        assert_eq!(decode(segment).as_deref(), Some(name));
+        assert_eq!(decode(&segment).as_deref(), Some(name));
     }
 }
 

@@ -1,0 +1,80 @@
+//! Why a lease is not given, changed or ended.
+
+use super::{Coded, Kind};
+use crate::model::Policy;
+
+/// The longest lease, in days.
+pub(crate) const DAYS_MAX: i64 = 90;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LeaseError {
+    #[error("there is no branch {name:?}{}; list the branches with `duramen branch list`", hint(closest.as_deref()))]
+    NotFound { name: String, closest: Option<String> },
+    #[error("branch {name} was destroyed meanwhile; create it again if it is needed")]
+    Destroyed { name: String },
+    #[error("branch {name} exists, of source {source_name} under policy {policy}; choose another name or destroy it")]
+    NameClash { name: String, source_name: String, policy: Policy },
+    #[error("{limit} branches are leased, which is the limit; destroy some first")]
+    TooMany { limit: usize },
+    #[error("there is no source yet; add one with `duramen source add NAME --url URL`, or `--sample flights` to try it")]
+    NoSource,
+    #[error("there is no source {name:?}{}; add one with `duramen source add`", hint(closest.as_deref()))]
+    UnknownSource { name: String, closest: Option<String> },
+    #[error("there are {count} sources ({}); say which with --source", names.join(", "))]
+    WhichSource { count: usize, names: Vec<String> },
+    #[error("source {name} changed while the branch was handed over; create it again")]
+    SourceChanged { name: String },
+    #[error("no branch of {source_name} can be made: {reason}")]
+    PoolBroken { source_name: String, reason: String },
+    #[error("no {policy} branch of {source_name} became ready within {waited_ms} ms; wait longer (--wait), or keep more ready: duramen source settings {source_name} --hot {policy}=N")]
+    NothingReady { source_name: String, policy: Policy, waited_ms: u128 },
+    #[error("branch {name} does not work: {problem}; run `duramen branch reset {name}`")]
+    Failed { name: String, problem: String },
+    #[error("branch {name} is protected; run `duramen branch unprotect {name}` first")]
+    Protected { name: String },
+    #[error("branch {name} is being reset")]
+    Resetting { name: String },
+    #[error("the reset of branch {name} was given up, and the branch is as it was: the daemon stops, or the volume store lost writes; try again")]
+    Interrupted { name: String },
+    #[error("{0}")]
+    ResetCrashed(tokio::task::JoinError),
+    #[error("give ttl_s or expires_at, not both")]
+    TwoEnds,
+    #[error("the lease would end {seconds} s ago; give a time to live above zero")]
+    EndsInThePast { seconds: i64 },
+    #[error("a lease may last {DAYS_MAX} days at most; protect the branch to keep it longer")]
+    TooLong,
+    #[error("{0}")]
+    NoSuchTime(jiff::Error),
+}
+
+impl Coded for LeaseError {
+    fn code(&self) -> (Kind, &'static str) {
+        match self {
+            LeaseError::NotFound { .. } => (Kind::NotFound, "not_found"),
+            LeaseError::Destroyed { .. } => (Kind::Conflict, "destroyed"),
+            LeaseError::NameClash { .. } => (Kind::Conflict, "name_clash"),
+            LeaseError::TooMany { .. } => (Kind::Unavailable, "too_many_leases"),
+            LeaseError::NoSource => (Kind::NotFound, "no_source"),
+            LeaseError::UnknownSource { .. } => (Kind::NotFound, "unknown_source"),
+            LeaseError::WhichSource { .. } => (Kind::Invalid, "which_source"),
+            LeaseError::SourceChanged { .. } => (Kind::Unavailable, "source_changed"),
+            LeaseError::PoolBroken { .. } => (Kind::Unavailable, "pool_broken"),
+            LeaseError::NothingReady { .. } => (Kind::Unavailable, "no_branch_ready"),
+            LeaseError::Failed { .. } => (Kind::Failed, "branch_failed"),
+            LeaseError::Protected { .. } => (Kind::Conflict, "protected"),
+            LeaseError::Resetting { .. } => (Kind::Conflict, "resetting"),
+            LeaseError::Interrupted { .. } => (Kind::Unavailable, "interrupted"),
+            LeaseError::ResetCrashed(_) => (Kind::Failed, "reset_failed"),
+            LeaseError::EndsInThePast { .. } => (Kind::Invalid, "ttl_in_the_past"),
+            LeaseError::TwoEnds | LeaseError::TooLong | LeaseError::NoSuchTime(_) => {
+                (Kind::Invalid, "bad_ttl")
+            }
+        }
+    }
+}
+
+/// The name that was probably meant, as the end of half a sentence.
+pub(super) fn hint(closest: Option<&str>) -> String {
+    closest.map(|known| format!("; did you mean {known}?")).unwrap_or_default()
+}

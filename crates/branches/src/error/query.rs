@@ -1,0 +1,95 @@
+//! Why statements are not run in a branch.
+
+use super::{Coded, EngineError, Kind};
+use crate::model::Policy;
+use duramen_postgres::SessionError;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum QueryError {
+    #[error("timeout_ms must be 1 to {max_ms}")]
+    BadTimeout { max_ms: u128 },
+    #[error("max_rows must be 1 to {max}")]
+    BadRowCap { max: u32 },
+    #[error("give either sql (with params) or statements")]
+    NoStatement,
+    #[error("a query holds at most {max} statements")]
+    TooManyStatements { max: usize },
+    #[error("too many queries wait for the session of branch {name}; use its URL for parallel sessions")]
+    Busy { name: String },
+    #[error("the client went away; the statement was cancelled")]
+    ClientGone,
+    #[error("the branch was destroyed or reset meanwhile")]
+    Retired,
+    #[error("the branch has no session")]
+    NoSession,
+    #[error("the branch's server does not serve: {0}")]
+    NotServing(String),
+}
+
+impl Coded for QueryError {
+    fn code(&self) -> (Kind, &'static str) {
+        match self {
+            QueryError::BadTimeout { .. } => (Kind::Invalid, "bad_timeout"),
+            QueryError::BadRowCap { .. } => (Kind::Invalid, "bad_row_cap"),
+            QueryError::NoStatement | QueryError::TooManyStatements { .. } => (Kind::Invalid, "bad_query"),
+            QueryError::Busy { .. } => (Kind::Unavailable, "session_busy"),
+            QueryError::ClientGone => (Kind::Unavailable, "client_gone"),
+            QueryError::Retired => (Kind::NotFound, "destroyed"),
+            QueryError::NoSession | QueryError::NotServing(_) => (Kind::Failed, "server_failed"),
+        }
+    }
+}
+
+/// What a holder can do about a statement that the branch's policy does not allow.
+fn policy_hint(sqlstate: &str, policy: Policy) -> &'static str {
+    match (sqlstate, policy) {
+        ("25006", Policy::ReadOnly) => "; this branch is read-only: lease one with `--policy read-write`",
+        ("42501", Policy::ReadOnly) => "; this branch is read-only: lease one with `--policy read-write`, or `ddl`",
+        ("42501", Policy::ReadWrite) => {
+            "; the policy read-write changes rows only: to create, alter or drop, lease a branch with `--policy ddl`"
+        }
+        _ => "",
+    }
+}
+
+/// A failed statement in the caller's terms.
+pub(crate) fn query_failed(error: SessionError, policy: Policy) -> EngineError {
+    match error {
+        SessionError::Server(refusal) => {
+            let hint = policy_hint(&refusal.code, policy);
+            let mut error = EngineError::new(Kind::Sql, "sql_error", format!("{refusal}{hint}"));
+            if refusal.code == "57014" {
+                error = EngineError::new(
+                    Kind::Timeout,
+                    "cancelled",
+                    format!("the statement was cancelled: {refusal}"),
+                );
+            }
+            error.sqlstate = Some(refusal.code);
+            error
+        }
+        SessionError::ZeroByte => EngineError::new(Kind::Invalid, "zero_byte", error.to_string()),
+        SessionError::Cancelled(_) => EngineError::new(
+            Kind::Timeout,
+            "statement_timeout",
+            format!("{error}: raise timeout_ms (--timeout), or ask for less"),
+        ),
+        SessionError::TransactionControl => {
+            EngineError::new(Kind::Invalid, "transaction_control", error.to_string())
+        }
+        SessionError::CopyFromClient => {
+            EngineError::new(Kind::Invalid, "copy_from_client", error.to_string())
+        }
+        SessionError::CopyToClient => EngineError::new(Kind::Invalid, "copy_to_client", error.to_string()),
+        SessionError::Timeout(_) => EngineError::new(
+            Kind::Timeout,
+            "server_timeout",
+            format!("{error}; the session was closed, and the next query opens a new one"),
+        ),
+        _ => EngineError::new(
+            Kind::Failed,
+            "session_lost",
+            format!("{error}; the next query opens a new session"),
+        ),
+    }
+}

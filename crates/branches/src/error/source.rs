@@ -1,0 +1,53 @@
+//! Why a source is not added, changed or removed.
+
+use super::{lease::hint, Coded, Kind};
+use std::io;
+
+/// The most branches of one kind that a pool is asked to keep.
+pub(crate) const POOL_MAX: u32 = 2000;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SourceError {
+    #[error("there is no source {name:?}{}; list the sources with `duramen source list`", hint(closest.as_deref()))]
+    Unknown { name: String, closest: Option<String> },
+    #[error("there is no source {name:?}")]
+    NoGeneration { name: String },
+    #[error("source {name} exists; `duramen source refresh {name}` imports it anew")]
+    Exists { name: String },
+    #[error("{leases} branches of {name} are leased; destroy them first")]
+    InUse { name: String, leases: usize },
+    #[error("the daemon stops, and the import with it; nothing is left of it")]
+    Stopping,
+    #[error("a source keeps at most {POOL_MAX} branches ready")]
+    PoolTooLarge,
+    #[error("{name:?} cannot be set for branches: it is not a setting, could let them reach out, or is the engine's own (--durable turns flushing on)")]
+    SettingRefused { name: String },
+    #[error("a branch does not run with these settings, and nothing was changed: {reason}")]
+    SettingsDoNotRun { reason: String },
+    #[error("cannot find {path}: {error}")]
+    NoPath { path: String, error: io::Error },
+    #[error("{0}")]
+    NoServer(duramen_postgres::InstallationError),
+    #[error("{0}")]
+    VerifyCrashed(tokio::task::JoinError),
+}
+
+impl Coded for SourceError {
+    fn code(&self) -> (Kind, &'static str) {
+        match self {
+            SourceError::Unknown { .. } | SourceError::NoGeneration { .. } => {
+                (Kind::NotFound, "unknown_source")
+            }
+            SourceError::Exists { .. } => (Kind::Conflict, "source_exists"),
+            SourceError::InUse { .. } => (Kind::Conflict, "source_in_use"),
+            SourceError::Stopping => (Kind::Unavailable, "stopping"),
+            SourceError::PoolTooLarge => (Kind::Invalid, "pool_too_large"),
+            SourceError::SettingRefused { .. } | SourceError::SettingsDoNotRun { .. } => {
+                (Kind::Invalid, "bad_setting")
+            }
+            SourceError::NoPath { .. } => (Kind::Invalid, "bad_path"),
+            SourceError::NoServer(_) => (Kind::Failed, "no_server"),
+            SourceError::VerifyCrashed(_) => (Kind::Failed, "verify_failed"),
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! The leases that are held: who gets which branch, and what becomes of it.
+
+use super::{pool::Retired, Lease, Registry, State};
+use crate::{
+    branch::{Branch, SocketDir},
+    error::{EngineError, LeaseError},
+    journal::LeaseRecord,
+    model::{BranchView, Policy},
+};
+use duramen_base::{entropy, suggest};
+use jiff::Timestamp;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::oneshot;
+
+/// A machine of two cores holds about a thousand live branches; this stops a runaway caller.
+const LEASES_MAX: usize = 5000;
+/// How many sources an error names.
+const NAMED_MAX: usize = 10;
+/// What a branch holds of its source's data.
+pub(crate) const DATA: &str = "full";
+
+/// What a create asks for.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) source: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) policy: Policy,
+    pub(crate) created_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+    /// How long it may wait.
+    pub(crate) limit: Duration,
+    /// The boot of the machine.
+    pub(crate) boot: String,
+}
+
+/// What a create gets.
+#[derive(Debug)]
+pub(crate) enum Grant {
+    /// The branch that has the name already.
+    Existing(BranchView),
+    /// A new lease.
+    Leased(LeaseRecord),
+    /// A place in the queue.
+    Queued(Ticket, Handover),
+}
+
+/// The place of a create in the queue of a pool.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(crate) source: String,
+    policy: Policy,
+    number: u64,
+}
+
+/// What a waiting create receives its branch by.
+pub(crate) type Handover = oneshot::Receiver<Arc<Branch>>;
+
+/// A lease that is held no more.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) branch: Arc<Branch>,
+}
+
+/// What a query needs to know of a lease.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) branch: Arc<Branch>,
+    pub(crate) policy: Policy,
+    pub(crate) durable: bool,
+}
+
+impl Registry {
+    /// Leases a branch that is ready, or gives the one that has the name, else queues.
+    ///
+    /// # Errors
+    /// Unknown source, a clash of the name, too many leases, or nothing ready and no time to wait.
+    pub(crate) fn lease_or_queue(&self, wanted: &Wanted) -> Result<Grant, EngineError> {
+        let mut state = self.state();
+        let source = state.pick_source(wanted.source.as_deref())?;
+        if let Some(view) = state.existing(wanted.name.as_deref(), &source, wanted.policy)? {
+            return Ok(Grant::Existing(view));
+        }
+        if state.leases.len() >= LEASES_MAX {
+            return Err(LeaseError::TooMany { limit: LEASES_MAX }.into());
+        }
+        match state.pools.take(&source, wanted.policy) {
+            Some(branch) => self.lease(&mut state, branch, wanted).map(Grant::Leased),
+            None if wanted.limit.is_zero() => Err(state.nothing_ready(&source, wanted)),
+            None => {
+                state.next_ticket += 1;
+                let number = state.next_ticket;
+                let handover = state.pools.wait(&source, wanted.policy, number);
+                Ok(Grant::Queued(Ticket { source, policy: wanted.policy, number }, handover))
+            }
+        }
+    }
+
+    /// Leases the branch that a create was handed, unless another one took the name while it waited: then the branch
+    /// goes back.
+    pub(crate) fn lease_handed(
+        &self,
+        branch: Arc<Branch>,
+        source: &str,
+        wanted: &Wanted,
+    ) -> Result<LeaseRecord, EngineError> {
+        let mut state = self.state();
+        match state.existing(wanted.name.as_deref(), source, wanted.policy) {
+            Ok(None) => self.lease(&mut state, branch, wanted),
+            other => {
+                state.pools.offer(branch);
+                Err(other.err().unwrap_or_else(|| state.nothing_ready(source, wanted)))
+            }
+        }
+    }
+
+    /// Takes a create out of the queue, with what it was handed too late.
+    pub(crate) fn leave_queue(&self, ticket: &Ticket, handover: &mut Handover) {
+        handover.close();
+        let mut state = self.state();
+        state.pools.leave(&ticket.source, ticket.policy, ticket.number);
+        if let Ok(branch) = handover.try_recv() {
+            state.pools.offer(branch);
+        }
+    }
+
+    /// Why no branch of a source was there in time.
+    pub(crate) fn nothing_ready(&self, source: &str, wanted: &Wanted) -> EngineError {
+        self.state().nothing_ready(source, wanted)
+    }
+
+    /// Journals and enters a lease.
+    fn lease(
+        &self,
+        state: &mut State,
+        branch: Arc<Branch>,
+        wanted: &Wanted,
+    ) -> Result<LeaseRecord, EngineError> {
+        if !state.pools.is_current(&branch) {
+            // It was handed over in the moment in which its source changed, or writes were lost.
+            let source = branch.generation.source.clone();
+            state.pools.retired.push_back(Retired::whole(branch));
+            return Err(LeaseError::SourceChanged { name: source }.into());
+        }
+        let id = format!("b-{}", entropy::token(16));
+        let name = wanted.name.clone().unwrap_or_else(|| id.clone());
+        let record = LeaseRecord {
+            id,
+            name: name.clone(),
+            source: branch.generation.source.clone(),
+            generation: branch.generation.manifest.generation,
+            policy: branch.policy,
+            volume: branch.volume.clone(),
+            socket: branch.socket.clone(),
+            durable: branch.generation.durable,
+            created_at: wanted.created_at,
+            expires_at: wanted.expires_at,
+            protected: false,
+            boot: wanted.boot.clone(),
+            problem: None,
+            unentered: false,
+        };
+        // A promise that cannot be written down is not made.
+        if let Err(error) = self.journal.put(&record) {
+            state.pools.retired.push_back(Retired::whole(branch));
+            return Err(error);
+        }
+        state.leases.insert(name, Lease::new(record.clone(), branch, None));
+        Ok(record)
+    }
+
+    /// Holds a lease of an earlier daemon.
+    ///
+    /// # Errors
+    /// When it cannot be journalled.
+    pub(crate) fn adopt(&self, lease: Lease) -> Result<(), EngineError> {
+        let mut state = self.state();
+        self.journal.put(&lease.record)?;
+        state.leases.insert(lease.record.name.clone(), lease);
+        Ok(())
+    }
+
+    /// Notes that a branch was stopped such that its files are whole in any boot.
+    ///
+    /// # Errors
+    /// When it cannot be journalled.
+    pub(crate) fn note_stopped(&self, mut record: LeaseRecord, boot: &str) -> Result<(), EngineError> {
+        boot.clone_into(&mut record.boot);
+        self.journal.put(&record)
+    }
+
+    /// All leased branches, by name.
+    pub(crate) fn branches(&self) -> Vec<BranchView> {
+        let mut views: Vec<BranchView> = self.state().leases.values().map(view).collect();
+        views.sort_by(|a, b| a.name.cmp(&b.name));
+        views
+    }
+
+    /// One leased branch.
+    pub(crate) fn branch(&self, name: &str) -> Result<BranchView, EngineError> {
+        self.state().find(name).map(|lease| view(lease))
+    }
+
+    /// The lease `id`, which was `name` when the operation began.
+    pub(crate) fn held_branch(&self, name: &str, id: &str) -> Result<BranchView, EngineError> {
+        self.state().held(name, id).map(|lease| view(lease))
+    }
+
+    /// What runs statements in a branch, whether it works or not.
+    pub(crate) fn session(&self, name: &str) -> Result<Session, EngineError> {
+        self.state().find(name).map(|lease| lease.session())
+    }
+
+    /// The same, of a branch that works.
+    pub(crate) fn working_session(&self, name: &str) -> Result<Session, EngineError> {
+        let mut state = self.state();
+        let lease = state.find(name)?;
+        match &lease.problem {
+            None => Ok(lease.session()),
+            Some(problem) => {
+                Err(LeaseError::Failed { name: name.to_owned(), problem: problem.clone() }.into())
+            }
+        }
+    }
+
+    /// Changes a lease, written down first.
+    pub(crate) fn change(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut LeaseRecord),
+    ) -> Result<BranchView, EngineError> {
+        let mut state = self.state();
+        let lease = state.find(name)?;
+        let mut record = lease.record.clone();
+        change(&mut record);
+        self.journal.put(&record)?;
+        lease.record = record;
+        Ok(view(lease))
+    }
+
+    /// Ends a lease at its holder's wish.
+    ///
+    /// # Errors
+    /// No such branch, or it is protected.
+    pub(crate) fn destroy(&self, name: &str) -> Result<(Ended, BranchView), EngineError> {
+        let mut state = self.state();
+        let lease = state.find(name)?;
+        if lease.record.protected {
+            return Err(LeaseError::Protected { name: name.to_owned() }.into());
+        }
+        let view = view(lease);
+        Ok((self.release(&mut state, name)?, view))
+    }
+
+    /// Ends the lease `id`, if it is held.
+    pub(crate) fn take_back(&self, name: &str, id: &str) -> Result<Option<Ended>, EngineError> {
+        let mut state = self.state();
+        if state.held(name, id).is_err() {
+            return Ok(None);
+        }
+        self.release(&mut state, name).map(Some)
+    }
+
+    /// Ends one of the leases whose time is over.
+    pub(crate) fn end_expired(&self, now: Timestamp) -> Result<Option<Ended>, EngineError> {
+        let mut state = self.state();
+        let is_over =
+            |lease: &&Lease| lease.record.expires_at <= now && !lease.record.protected && !lease.resetting;
+        let Some(name) = state.leases.values().find(is_over).map(|lease| lease.record.name.clone()) else {
+            return Ok(None);
+        };
+        self.release(&mut state, &name).map(Some)
+    }
+
+    /// Takes a lease out of the registry: written down first, then its branch is retired.
+    fn release(&self, state: &mut State, name: &str) -> Result<Ended, EngineError> {
+        self.journal.end(&state.find(name)?.record.id)?;
+        let Some(lease) = state.leases.remove(name) else { return Err(destroyed_meanwhile(name)) };
+        state.pools.retired.push_back(Retired::whole(Arc::clone(&lease.branch)));
+        Ok(Ended { id: lease.record.id, name: lease.record.name, branch: lease.branch })
+    }
+
+    /// Begins a reset; gives the lease's id and its branch.
+    pub(crate) fn begin_reset(&self, name: &str) -> Result<(String, Arc<Branch>), EngineError> {
+        let mut state = self.state();
+        let lease = state.find(name)?;
+        if lease.resetting {
+            return Err(LeaseError::Resetting { name: name.to_owned() }.into());
+        }
+        lease.resetting = true;
+        Ok((lease.record.id.clone(), Arc::clone(&lease.branch)))
+    }
+
+    /// Gives the lease `id` another branch, written down first, so that a restarted daemon serves that; the old one is
+    /// retired, but for its socket's directory, which goes on to the new one.
+    ///
+    /// # Errors
+    /// When the lease has ended, or `is_closing`, or writes were lost since the branch was made.
+    pub(crate) fn replace_branch(
+        &self,
+        name: &str,
+        id: &str,
+        branch: &Arc<Branch>,
+        is_closing: bool,
+    ) -> Result<(), EngineError> {
+        let mut state = self.state();
+        let stale = branch.losses != state.pools.losses || is_closing;
+        let lease = state.held(name, id)?;
+        if stale {
+            return Err(LeaseError::Interrupted { name: name.to_owned() }.into());
+        }
+        let mut record = lease.record.clone();
+        branch.volume.clone_into(&mut record.volume);
+        record.problem = None;
+        record.unentered = true;
+        self.journal.put(&record)?;
+        lease.record = record;
+        let old = std::mem::replace(&mut lease.branch, Arc::clone(branch));
+        state.pools.retired.push_back(Retired { branch: old, socket: SocketDir::Keep });
+        Ok(())
+    }
+
+    /// Ends a reset that began with the branch `old`.
+    pub(crate) fn finish_reset(
+        &self,
+        name: &str,
+        id: &str,
+        old: &Arc<Branch>,
+        failure: Option<&EngineError>,
+    ) -> Result<BranchView, EngineError> {
+        let mut state = self.state();
+        let lease = state.held(name, id)?;
+        lease.resetting = false;
+        if !Arc::ptr_eq(&lease.branch, old) {
+            // A reset that ended before it changed anything says nothing of the branch.
+            lease.problem =
+                failure.map(|error| error.message.clone()).or_else(|| lease.record.problem.clone());
+        }
+        if failure.is_none() {
+            lease.record.unentered = false;
+            self.journal.put(&lease.record)?;
+        }
+        Ok(view(lease))
+    }
+
+    /// Whether a reset runs.
+    pub(crate) fn is_resetting(&self) -> bool {
+        self.state().leases.values().any(|lease| lease.resetting)
+    }
+}
+
+impl Lease {
+    fn session(&self) -> Session {
+        Session {
+            id: self.record.id.clone(),
+            branch: Arc::clone(&self.branch),
+            policy: self.record.policy,
+            durable: self.record.durable,
+        }
+    }
+}
+
+impl State {
+    fn find(&mut self, name: &str) -> Result<&mut Lease, EngineError> {
+        if !self.leases.contains_key(name) {
+            let closest = suggest::closest(name, self.leases.keys().map(String::as_str)).map(str::to_owned);
+            return Err(LeaseError::NotFound { name: name.to_owned(), closest }.into());
+        }
+        self.leases.get_mut(name).ok_or_else(|| destroyed_meanwhile(name))
+    }
+
+    /// The lease `id`, which was `name` when the operation began: by now the name may stand for another one.
+    fn held(&mut self, name: &str, id: &str) -> Result<&mut Lease, EngineError> {
+        let lease = self.leases.get_mut(name).filter(|lease| lease.record.id == id);
+        lease.ok_or_else(|| destroyed_meanwhile(name))
+    }
+
+    fn pick_source(&self, wanted: Option<&str>) -> Result<String, EngineError> {
+        let generations = &self.pools.generations;
+        match wanted {
+            Some(name) if generations.contains_key(name) => Ok(name.to_owned()),
+            Some(name) => {
+                let closest = self.closest_source(name);
+                Err(LeaseError::UnknownSource { name: name.to_owned(), closest }.into())
+            }
+            None if generations.len() == 1 => Ok(generations.keys().next().cloned().unwrap_or_default()),
+            None if generations.is_empty() => Err(LeaseError::NoSource.into()),
+            None => {
+                let names = generations.keys().take(NAMED_MAX).cloned().collect();
+                Err(LeaseError::WhichSource { count: generations.len(), names }.into())
+            }
+        }
+    }
+
+    /// The branch that a create with this name gets without making one.
+    fn existing(
+        &self,
+        name: Option<&str>,
+        source: &str,
+        policy: Policy,
+    ) -> Result<Option<BranchView>, EngineError> {
+        let Some(lease) = name.and_then(|name| self.leases.get(name)) else { return Ok(None) };
+        let record = &lease.record;
+        if record.source != source || record.policy != policy {
+            return Err(LeaseError::NameClash {
+                name: record.name.clone(),
+                source_name: record.source.clone(),
+                policy: record.policy,
+            }
+            .into());
+        }
+        Ok(Some(BranchView { existing: true, ..view(lease) }))
+    }
+
+    fn nothing_ready(&self, source: &str, wanted: &Wanted) -> EngineError {
+        let source_name = source.to_owned();
+        match self.pools.broken.get(source) {
+            Some(reason) => LeaseError::PoolBroken { source_name, reason: reason.clone() },
+            None => LeaseError::NothingReady {
+                source_name,
+                policy: wanted.policy,
+                waited_ms: wanted.limit.as_millis(),
+            },
+        }
+        .into()
+    }
+}
+
+fn view(lease: &Lease) -> BranchView {
+    let record = &lease.record;
+    BranchView {
+        name: record.name.clone(),
+        id: record.id.clone(),
+        source: record.source.clone(),
+        generation: record.generation,
+        policy: record.policy,
+        data: DATA.to_owned(),
+        durable: record.durable,
+        url: lease.branch.url(),
+        created_at: record.created_at,
+        expires_at: record.expires_at,
+        protected: record.protected,
+        state: if lease.problem.is_some() { "failed" } else { "ready" }.to_owned(),
+        existing: false,
+    }
+}
+
+fn destroyed_meanwhile(name: &str) -> EngineError {
+    LeaseError::Destroyed { name: name.to_owned() }.into()
+}

@@ -1,0 +1,116 @@
+//! What the operations and the maintenance thread share.
+
+use crate::{
+    activity::{Activity, Wake},
+    audit::Audit,
+    branch::Environment,
+    burst::Burst,
+    error::{EngineError, HomeError},
+    home::{self, Home, Passage},
+    marker::Marker,
+    model::Refill,
+    registry::Registry,
+};
+use duramen_base::clock;
+use duramen_postgres::{volume, ServerUser};
+use std::{
+    path::PathBuf,
+    sync::{
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc,
+    },
+    time::Instant,
+};
+
+/// A loop-backed volume store takes at most this much, unless it is told otherwise.
+const VOLUME_SIZE_MAX: u64 = 32 << 30;
+/// How an engine is opened.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// The home directory; made if missing.
+    pub home: PathBuf,
+    /// How volumes are cloned.
+    pub volumes: volume::Choice,
+    /// Size of the loop-backed volume store, if one has to be made, all of which is allocated at once. `None`: a quarter
+    /// of the free disk, at most 32 GiB.
+    pub volume_size: Option<u64>,
+    /// How the pool is refilled.
+    pub refill: Refill,
+}
+
+/// What the operations and the maintenance thread share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: OpenOptions,
+    pub(crate) environment: Environment,
+    pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) registry: Registry,
+    pub(crate) marker: Marker,
+    pub(crate) opened: Instant,
+    /// When creates last looked for lost writes, in milliseconds after `opened`.
+    pub(crate) looked_ms: AtomicU64,
+    pub(crate) audit: Audit,
+    pub(crate) activity: Activity,
+    pub(crate) burst: Burst,
+    pub(crate) wake: Wake,
+    pub(crate) closing: AtomicBool,
+    pub(crate) boot: String,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        options: OpenOptions,
+        environment: Environment,
+        runtime: tokio::runtime::Handle,
+        registry: Registry,
+        marker: Marker,
+        audit: Audit,
+        boot: String,
+    ) -> Shared {
+        Shared {
+            options,
+            environment,
+            runtime,
+            registry,
+            marker,
+            opened: clock::now(),
+            looked_ms: AtomicU64::new(0),
+            audit,
+            activity: Activity::new(),
+            burst: Burst::new(),
+            wake: Wake::default(),
+            closing: AtomicBool::new(false),
+            boot,
+        }
+    }
+
+    /// Whether the maintenance thread has something more urgent to do than what it is at: a create waits, or the
+    /// engine closes.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.closing.load(Ordering::Acquire) || self.registry.has_waiters()
+    }
+
+    /// Writes an event into the audit log.
+    pub(crate) fn audit(&self, event: &str, details: impl serde::Serialize) -> Result<(), EngineError> {
+        self.audit.append(event, details)
+    }
+}
+
+/// The size of a volume store that has to be made.
+pub(crate) fn volume_size(options: &OpenOptions) -> u64 {
+    options.volume_size.unwrap_or_else(|| {
+        let free = volume::free_bytes(&options.home).unwrap_or(0);
+        (free / 4).min(VOLUME_SIZE_MAX)
+    })
+}
+
+/// The places of an engine, opened.
+pub(crate) fn open_environment(options: &OpenOptions) -> Result<Environment, EngineError> {
+    let user = ServerUser::current().map_err(HomeError::NoServerUser)?;
+    let home = Home::open(&options.home, &user)?;
+    let store =
+        volume::open(home.root(), options.volumes, volume_size(options)).map_err(HomeError::NoVolumes)?;
+    // Mounting put another directory in its place.
+    home::make_dir(&store.root, Passage::Servers, &user)?;
+    Ok(Environment { losses: Arc::default(), home, store: Arc::new(store), user })
+}

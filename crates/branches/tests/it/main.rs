@@ -1,0 +1,16 @@
+//! The integration tests of this crate, in one program: linking is most of what a test program costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
+
+mod faults_of_the_engine;
+mod faults_of_the_home;
+mod faults_of_the_volumes;
+mod hostile_sources;
+mod imports_are_shut_in;
+mod leases_keep_what_is_theirs;
+mod life_of_a_branch;
+mod neighbours_are_not_harmed;
+mod no_branch_reaches_out;
+mod origins;
+mod policies_hold;
+mod strangers_stay_out;
+mod support;

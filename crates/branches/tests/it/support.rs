@@ -1,0 +1,140 @@
+//! A home directory of its own for one test, gone afterwards with everything that ran in it.
+
+use duramen_branches::{
+    model::{
+        AddSource, BranchView, CreateBranch, Origin, Policy, PoolSize, QueryReply, QueryRequest, Refill,
+        SourceSettings,
+    },
+    Engine, EngineError, OpenOptions,
+};
+use duramen_postgres::{processes_below, volume::Choice};
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// A scratch home.
+pub(crate) struct Home {
+    dir: tempfile::TempDir,
+    pub(crate) options: OpenOptions,
+}
+
+impl Home {
+    pub(crate) fn new() -> Home {
+        Home::with_volumes(Choice::Auto)
+    }
+
+    pub(crate) fn with_volumes(volumes: Choice) -> Home {
+        let dir = tempfile::Builder::new().prefix("dm-").tempdir().expect("a scratch directory");
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
+        let options = OpenOptions {
+            home: dir.path().join("home"),
+            volumes,
+            volume_size: Some(4 << 30),
+            refill: Refill::Phased,
+        };
+        Home { dir, options }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.options.home
+    }
+
+    /// A place beside the home.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) async fn open(&self) -> Arc<Engine> {
+        Engine::open(self.options.clone()).await.expect("the engine opens")
+    }
+
+    /// Writes a script and imports it as source `app`.
+    pub(crate) async fn add_script(&self, engine: &Arc<Engine>, sql: &str, settings: SourceSettings) {
+        self.try_script(engine, sql, settings).await.expect("the import");
+    }
+
+    /// As [`Home::add_script`], and says what came of it.
+    pub(crate) async fn try_script(
+        &self,
+        engine: &Arc<Engine>,
+        sql: &str,
+        settings: SourceSettings,
+    ) -> Result<(), EngineError> {
+        let path = self.beside("app.sql");
+        std::fs::write(&path, sql).expect("the script");
+        let request = AddSource {
+            name: "app".to_owned(),
+            origin: Origin::Script { path: path.display().to_string() },
+            database: None,
+            settings,
+        };
+        engine.add_source(request, |_, _| {}).await.map(drop)
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // A test that failed half-way leaves servers and a mount; they must not outlive it.
+        let volumes = self.path().join("volumes");
+        for _ in 0..100 {
+            // Again and again: an engine that was not closed goes on filling its pool.
+            for pid in processes_below(self.path()) {
+                let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+            }
+            let mounted = std::fs::read_to_string("/proc/self/mountinfo")
+                .is_ok_and(|text| text.contains(&format!(" {} ", volumes.display())));
+            if !mounted {
+                break;
+            }
+            let _ = std::process::Command::new("umount").arg(&volumes).output();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        // At the latest when this process ends.
+        let _ = std::process::Command::new("umount").arg("--lazy").arg(&volumes).output();
+    }
+}
+
+/// Pool sizes: hot branches by policy, and no cold ones.
+pub(crate) fn pool(hot: &[(Policy, u32)]) -> SourceSettings {
+    SourceSettings {
+        pool: PoolSize { hot: hot.iter().copied().collect::<BTreeMap<_, _>>(), cold: 0 },
+        ..SourceSettings::default()
+    }
+}
+
+pub(crate) async fn lease(engine: &Arc<Engine>, name: &str, policy: Policy) -> BranchView {
+    let request =
+        CreateBranch { name: Some(name.to_owned()), policy: Some(policy), ..CreateBranch::default() };
+    engine.create(request).await.expect("a lease")
+}
+
+pub(crate) async fn query(engine: &Arc<Engine>, name: &str, sql: &str) -> Result<QueryReply, EngineError> {
+    let request = QueryRequest { sql: Some(sql.to_owned()), ..QueryRequest::default() };
+    let answer = engine.query(name, request).await?;
+    Ok(serde_json::from_slice(&answer.0).expect("the answer is a reply"))
+}
+
+/// The rows of a query's only result.
+pub(crate) async fn rows(engine: &Arc<Engine>, name: &str, sql: &str) -> serde_json::Value {
+    let reply = query(engine, name, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    serde_json::from_str(reply.results[0].rows.get()).expect("rows are JSON")
+}
+
+/// Waits until pools are full and deletions done.
+pub(crate) async fn settle(engine: &Engine) {
+    for _ in 0..600 {
+        let status = engine.status();
+        if status.settled {
+            return;
+        }
+        if let Some(error) = status.pool_error {
+            panic!("the pool is broken: {error}");
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the pools did not settle: {:?}", engine.status());
+}

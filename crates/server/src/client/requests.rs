@@ -1,0 +1,180 @@
+//! One method a request. What is sent and what comes back are the types that the daemon reads and writes.
+//!
+//! Dropping an unfinished future closes the connection, and so ends what the request was doing; imports alone go on.
+
+use super::{ClientError, Connection, Encoded};
+use crate::{
+    request::{MeasureCold, Removed, Stopping},
+    route::Route,
+};
+use bytes::Bytes;
+use duramen_branches::model::{
+    AddSource, AdministratorUrl, AuditVerification, BranchEvidence, BranchView, ChangeSettings, ColdBranch,
+    CreateBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, SnapshotVerification,
+    SourceFingerprint, SourceView, Status,
+};
+
+/// Every method fails with [`ClientError::Refused`] when the daemon refuses, else with what kept the reply from coming.
+#[allow(clippy::missing_errors_doc, reason = "the same sentence for all of them stands above")]
+impl Connection {
+    /// The daemon's state in figures.
+    pub async fn status(&mut self) -> Result<Status, ClientError> {
+        self.exchange(Route::Status, Bytes::new()).await
+    }
+
+    /// The text of a [`Status`], for who polls a part of it.
+    pub async fn status_text(&mut self) -> Result<Bytes, ClientError> {
+        self.send(Route::Status, Bytes::new()).await
+    }
+
+    /// Checks the whole audit log.
+    pub async fn verify_audit(&mut self) -> Result<AuditVerification, ClientError> {
+        self.exchange(Route::VerifyAudit, Bytes::new()).await
+    }
+
+    /// Makes one branch without the pool, and measures it.
+    pub async fn measure_cold(&mut self, request: &MeasureCold) -> Result<ColdBranch, ClientError> {
+        self.post(Route::MeasureCold, request).await
+    }
+
+    /// Asks the daemon to stop. It answers first, if it is not stopping already.
+    pub async fn shutdown(&mut self) -> Result<Stopping, ClientError> {
+        self.exchange(Route::Shutdown, Bytes::new()).await
+    }
+
+    /// All leased branches, by name.
+    pub async fn branches(&mut self) -> Result<Vec<BranchView>, ClientError> {
+        self.exchange(Route::Branches, Bytes::new()).await
+    }
+
+    /// One leased branch.
+    pub async fn branch(&mut self, name: &str) -> Result<BranchView, ClientError> {
+        self.exchange(Route::Branch(name), Bytes::new()).await
+    }
+
+    /// Leases a branch.
+    pub async fn create_branch(&mut self, request: &CreateBranch) -> Result<BranchView, ClientError> {
+        self.post(Route::CreateBranch, request).await
+    }
+
+    /// Leases a branch; the reply is the text of a [`BranchView`].
+    pub async fn create_branch_text(&mut self, request: Encoded<CreateBranch>) -> Result<Bytes, ClientError> {
+        self.send(Route::CreateBranch, request.into_bytes()).await
+    }
+
+    /// Gives a branch back.
+    pub async fn destroy_branch(&mut self, name: &str) -> Result<BranchView, ClientError> {
+        self.exchange(Route::DestroyBranch(name), Bytes::new()).await
+    }
+
+    /// Gives a branch back; the reply is the text of a [`BranchView`].
+    pub async fn destroy_branch_text(&mut self, name: &str) -> Result<Bytes, ClientError> {
+        self.send(Route::DestroyBranch(name), Bytes::new()).await
+    }
+
+    /// Runs one statement in a branch, or several in one transaction.
+    pub async fn query(&mut self, name: &str, request: &QueryRequest) -> Result<QueryReply, ClientError> {
+        self.post(Route::Query(name), request).await
+    }
+
+    /// The same; the reply is the text of a [`QueryReply`].
+    pub async fn query_text(
+        &mut self,
+        name: &str,
+        request: Encoded<QueryRequest>,
+    ) -> Result<Bytes, ClientError> {
+        self.send(Route::Query(name), request.into_bytes()).await
+    }
+
+    /// Puts a branch back to its snapshot.
+    pub async fn reset_branch(&mut self, name: &str) -> Result<BranchView, ClientError> {
+        self.exchange(Route::ResetBranch(name), Bytes::new()).await
+    }
+
+    /// Moves the end of a lease.
+    pub async fn renew_branch(
+        &mut self,
+        name: &str,
+        request: &RenewBranch,
+    ) -> Result<BranchView, ClientError> {
+        self.post(Route::RenewBranch(name), request).await
+    }
+
+    /// Protects a branch from destruction and expiry, or ends that.
+    pub async fn protect_branch(
+        &mut self,
+        name: &str,
+        request: &ProtectBranch,
+    ) -> Result<BranchView, ClientError> {
+        self.post(Route::ProtectBranch(name), request).await
+    }
+
+    /// The URL by which an administrator of the machine enters a branch.
+    pub async fn administrator_url(&mut self, name: &str) -> Result<AdministratorUrl, ClientError> {
+        self.exchange(Route::AdministratorUrl(name), Bytes::new()).await
+    }
+
+    /// What is known of a branch and its source, for keeping.
+    pub async fn evidence(&mut self, name: &str) -> Result<BranchEvidence, ClientError> {
+        self.exchange(Route::Evidence(name), Bytes::new()).await
+    }
+
+    /// All sources, by name.
+    pub async fn sources(&mut self) -> Result<Vec<SourceView>, ClientError> {
+        self.exchange(Route::Sources, Bytes::new()).await
+    }
+
+    /// One source.
+    pub async fn source(&mut self, name: &str) -> Result<SourceView, ClientError> {
+        self.exchange(Route::Source(name), Bytes::new()).await
+    }
+
+    /// Imports a source; `on_progress` is called with each step and the fraction that is done, if it is known. The
+    /// deadline holds for each step.
+    pub async fn add_source(
+        &mut self,
+        request: &AddSource,
+        on_progress: impl FnMut(&str, Option<f64>),
+    ) -> Result<SourceView, ClientError> {
+        let body = Encoded::new(request)?.into_bytes();
+        self.stream(Route::AddSource, body, on_progress).await
+    }
+
+    /// Imports the next generation of a source, with progress as in [`Connection::add_source`].
+    pub async fn refresh_source(
+        &mut self,
+        name: &str,
+        on_progress: impl FnMut(&str, Option<f64>),
+    ) -> Result<SourceView, ClientError> {
+        self.stream(Route::RefreshSource(name), Bytes::new(), on_progress).await
+    }
+
+    /// Forgets a source and deletes its snapshots.
+    pub async fn remove_source(&mut self, name: &str) -> Result<Removed, ClientError> {
+        self.exchange(Route::RemoveSource(name), Bytes::new()).await
+    }
+
+    /// Changes how a source's branches run.
+    pub async fn change_settings(
+        &mut self,
+        name: &str,
+        change: &ChangeSettings,
+    ) -> Result<SourceView, ClientError> {
+        self.post(Route::ChangeSettings(name), change).await
+    }
+
+    /// Compares a snapshot's files with the digest of its import.
+    pub async fn verify_source(&mut self, name: &str) -> Result<SnapshotVerification, ClientError> {
+        self.exchange(Route::VerifySource(name), Bytes::new()).await
+    }
+
+    /// The present state of the live source.
+    pub async fn fingerprint_source(&mut self, name: &str) -> Result<SourceFingerprint, ClientError> {
+        self.exchange(Route::FingerprintSource(name), Bytes::new()).await
+    }
+
+    /// Proportional memory of idle hot branches of a source, in bytes, at most `sample` of them.
+    pub async fn idle_pss(&mut self, source: &str, sample: u32) -> Result<Vec<u64>, ClientError> {
+        self.exchange(Route::IdlePss(source, Some(&sample.to_string())), Bytes::new()).await
+    }
+}
