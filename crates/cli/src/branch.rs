@@ -9,10 +9,7 @@ use crate::{
     query::{self, Query},
 };
 use clap::{Args, Subcommand};
-use duramen_branches::model::{
-    AdministratorUrl, AuditVerification, BranchEvidence, BranchView, CreateBranch, ProtectBranch, RenewBranch,
-};
-use duramen_server::path;
+use duramen_branches::model::{BranchEvidence, BranchView, CreateBranch, ProtectBranch, RenewBranch};
 use jiff::Timestamp;
 use std::{process::ExitCode, time::Duration};
 
@@ -88,13 +85,13 @@ pub(crate) enum Branch {
     /// Run one SQL statement through the branch's resident session
     #[command(after_help = query::EXAMPLES)]
     Query(Query),
-    /// Put a branch back to what the source held; its URL gets a new secret
+    /// Restore the source's data in a branch; its URL gets a new secret
     #[command(after_help = RESET_EXAMPLES)]
     Reset(Name),
-    /// Move the end of a lease
+    /// Extend or shorten a lease
     #[command(after_help = RENEW_EXAMPLES)]
     Renew(Renew),
-    /// Keep a branch from expiring and from being destroyed
+    /// Keep a branch from expiring and being destroyed
     #[command(after_help = PROTECT_EXAMPLES)]
     Protect(Name),
     /// End a branch's protection
@@ -172,16 +169,15 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
         Branch::Create(create) => self::create(context, create).await,
         Branch::List => list(context).await,
         Branch::Show(Name { name }) => {
-            let branch: BranchView = context.connect().await?.get(&path(["v1", "branches", &name])).await?;
+            let branch = context.connect().await?.branch(&name).await?;
             show(context, &branch)
         }
         Branch::Url(Url { name, administrator }) => {
             let mut connection = context.connect().await?;
             let url = if administrator {
-                let route = path(["v1", "branches", &name, "administrator-url"]);
-                connection.get::<AdministratorUrl>(&route).await?.url
+                connection.administrator_url(&name).await?.url
             } else {
-                connection.get::<BranchView>(&path(["v1", "branches", &name])).await?.url
+                connection.branch(&name).await?.url
             };
             match context.json {
                 true => output::json(&serde_json::json!({ "url": url }))?,
@@ -192,20 +188,18 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
         Branch::Query(query) => query::run(context, query).await,
         Branch::Reset(Name { name }) => {
             let mut connection = context.connect().await?;
-            let route = path(["v1", "branches", &name, "reset"]);
-            let branch: BranchView = progress::during("resetting the branch", connection.act(&route)).await?;
+            let work = connection.reset_branch(&name);
+            let branch = progress::during("resetting the branch", work).await?;
             show(context, &branch)
         }
         Branch::Renew(renew) => {
             let request = RenewBranch { ttl_s: renew.ttl, expires_at: renew.expires_at };
-            change(context, &renew.name, "renew", &request).await
+            let mut connection = context.connect().await?;
+            let work = connection.renew_branch(&renew.name, &request);
+            show(context, &progress::during("waiting for the branch", work).await?)
         }
-        Branch::Protect(Name { name }) => {
-            change(context, &name, "protect", &ProtectBranch { protected: true }).await
-        }
-        Branch::Unprotect(Name { name }) => {
-            change(context, &name, "protect", &ProtectBranch { protected: false }).await
-        }
+        Branch::Protect(Name { name }) => protect(context, &name, true).await,
+        Branch::Unprotect(Name { name }) => protect(context, &name, false).await,
         Branch::Destroy { names } => destroy(context, &names).await,
         Branch::Evidence(Name { name }) => evidence(context, &name).await,
         // The flag is required, so that a later `audit --export` cannot be taken for this.
@@ -225,13 +219,13 @@ async fn create(context: &Context, create: Create) -> Outcome {
     };
     let mut connection = context.connect().await?;
     connection.set_deadline(wait.saturating_add(GRACE));
-    let work = connection.post("/v1/branches", &request);
-    let branch: BranchView = progress::during("waiting for a branch", work).await?;
+    let work = connection.create_branch(&request);
+    let branch = progress::during("waiting for a branch", work).await?;
     show(context, &branch)
 }
 
 async fn list(context: &Context) -> Outcome {
-    let branches: Vec<BranchView> = context.connect().await?.get("/v1/branches").await?;
+    let branches = context.connect().await?.branches().await?;
     if context.json {
         output::json(&branches)?;
     } else if branches.is_empty() {
@@ -282,12 +276,11 @@ fn show(context: &Context, branch: &BranchView) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn change<B: serde::Serialize>(context: &Context, name: &str, verb: &str, body: &B) -> Outcome {
+async fn protect(context: &Context, name: &str, protected: bool) -> Outcome {
     let mut connection = context.connect().await?;
-    let route = path(["v1", "branches", name, verb]);
-    let work = connection.post(&route, body);
-    let branch: BranchView = progress::during("waiting for the branch", work).await?;
-    show(context, &branch)
+    let request = ProtectBranch { protected };
+    let work = connection.protect_branch(name, &request);
+    show(context, &progress::during("waiting for the branch", work).await?)
 }
 
 async fn destroy(context: &Context, names: &[String]) -> Outcome {
@@ -296,7 +289,7 @@ async fn destroy(context: &Context, names: &[String]) -> Outcome {
     let mut failed = false;
     for name in names {
         // One that cannot be destroyed must not keep the others alive.
-        match connection.delete::<BranchView>(&path(["v1", "branches", name])).await {
+        match connection.destroy_branch(name).await {
             Ok(branch) => gone.push(branch),
             Err(error) => {
                 output::error(&error);
@@ -317,9 +310,8 @@ async fn destroy(context: &Context, names: &[String]) -> Outcome {
 async fn evidence(context: &Context, name: &str) -> Outcome {
     let mut connection = context.connect().await?;
     connection.set_deadline(LONG);
-    let route = path(["v1", "branches", name, "evidence"]);
-    let found: BranchEvidence =
-        progress::during("hashing the snapshot and the live source", connection.get(&route)).await?;
+    let work = connection.evidence(name);
+    let found = progress::during("hashing the snapshot and the live source", work).await?;
     let intact = found.snapshot_digest == found.snapshot_digest_now;
     if context.json {
         output::json(&found)?;
@@ -356,14 +348,14 @@ fn live_source(evidence: &BranchEvidence) -> &'static str {
         (false, ..) => "not comparable",
         (_, false, _) => "changed",
         (_, true, true) => "unchanged",
-        (_, true, false) => "unchanged, but for what is left out",
+        (_, true, false) => "unchanged, except for what is left out",
     }
 }
 
 fn position(evidence: &BranchEvidence) -> String {
     let (then, now) = (&evidence.source_at_import.write_position, &evidence.source_now.write_position);
     match (now.is_empty(), evidence.source.nothing_written) {
-        (true, _) => "none: the source is no running server".to_owned(),
+        (true, _) => "none: the source is not a running server".to_owned(),
         (_, true) => format!("{now}, where it was"),
         _ => format!("{then} at the import, {now} now"),
     }
@@ -372,8 +364,7 @@ fn position(evidence: &BranchEvidence) -> String {
 async fn audit(context: &Context) -> Outcome {
     let mut connection = context.connect().await?;
     connection.set_deadline(LONG);
-    let work = connection.act("/v1/audit/verify");
-    let found: AuditVerification = progress::during("checking the audit log", work).await?;
+    let found = progress::during("checking the audit log", connection.verify_audit()).await?;
     if context.json {
         output::json(&found)?;
     } else if found.intact {

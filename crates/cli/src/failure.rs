@@ -1,10 +1,7 @@
 //! Why a command failed, and the exit status that says so.
 
 use duramen_experiment::series::SeriesError;
-use duramen_lab::{
-    branches::LabError, functions::FunctionsLabError, packs::PacksLabError, replication::ReplicationError,
-    store::StoreLabError,
-};
+use duramen_reports::suite::SuiteError;
 use duramen_server::{client::ClientError, daemon::ServeError, lock::LockError, process::DaemonError};
 use std::{io, path::Path, process::ExitCode};
 
@@ -33,21 +30,9 @@ pub(crate) enum Failure {
     /// A daemon of our own did not start or stop.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// The lab could not measure.
+    /// A suite could not be run, or what it changed not be put back.
     #[error(transparent)]
-    Lab(#[from] LabError),
-    /// The lab could not measure the store.
-    #[error(transparent)]
-    StoreLab(#[from] StoreLabError),
-    /// The lab could not measure durable functions.
-    #[error(transparent)]
-    FunctionsLab(#[from] FunctionsLabError),
-    /// The suite `packs`.
-    #[error(transparent)]
-    PacksLab(#[from] PacksLabError),
-    /// The suite `replication`, and putting back what it changed.
-    #[error(transparent)]
-    Replication(#[from] ReplicationError),
+    Suite(#[from] SuiteError),
     /// An experiment could not go on.
     #[error(transparent)]
     Series(#[from] SeriesError),
@@ -65,7 +50,7 @@ pub(crate) enum Failure {
         source: io::Error,
     },
     /// No runtime to wait in.
-    #[error("cannot start the runtime: {0}; are processes or memory short?")]
+    #[error("cannot start the runtime: {0}; is the machine out of processes or memory?")]
     Runtime(io::Error),
     /// Anything else, said in full: what, where, next step.
     #[error("{0}")]
@@ -78,16 +63,29 @@ impl Failure {
         move |source| Failure::Io { doing, path, source }
     }
 
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
+    /// A stable word for programs: that of the daemon, if it is what refused.
+    pub(crate) fn code(&self) -> &str {
+        match self {
+            Failure::Client(ClientError::Refused { body, .. }) => &body.code,
+            Failure::Client(ClientError::NotRunning { .. }) => "not_running",
+            Failure::Client(ClientError::Timeout { .. }) => "timeout",
+            Failure::Lock(LockError::Held { .. }) => "held",
+            Failure::NeedsBase(_) => "needs_base",
+            _ if self.is_usage() => "usage",
+            _ => "failed",
+        }
+    }
+
+    fn is_usage(&self) -> bool {
+        matches!(
+            self,
             Failure::Usage(_)
-            | Failure::Lab(LabError::Options(_))
-            | Failure::StoreLab(StoreLabError::Options(_))
-            | Failure::FunctionsLab(FunctionsLabError::Options(_))
-            | Failure::PacksLab(PacksLabError::Options(_))
-            | Failure::Replication(ReplicationError::Options(_))
-            | Failure::Series(SeriesError::Spec(_) | SeriesError::Claim { .. }) => USAGE,
-            _ => FAILED,
-        })
+                | Failure::Suite(SuiteError::Options(_))
+                | Failure::Series(SeriesError::Spec(_) | SeriesError::Claim { .. })
+        )
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(if self.is_usage() { USAGE } else { FAILED })
     }
 }

@@ -1,7 +1,7 @@
 //! Clearing a home directory that no daemon serves: processes, mounts, files, in this order.
 
 use crate::failure::Failure;
-use duramen_measure::clock;
+use duramen_base::clock;
 use rustix::{
     io::Errno,
     mount::{unmount, UnmountFlags},
@@ -18,9 +18,10 @@ use tokio::time::sleep;
 /// Where server processes of this home work.
 const DATA: [&str; 2] = ["volumes", "origins"];
 /// What a daemon keeps in its home. Fetched packages are not among it.
-const CONTENTS: [&str; 12] = [
+const CONTENTS: [&str; 13] = [
     "volumes",
     "volumes.btrfs",
+    "volumes.set-back",
     "origins",
     "sources",
     "leases.jsonl",

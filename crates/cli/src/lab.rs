@@ -1,10 +1,12 @@
 //! The lab: `duramen lab run ...` and what is done with what it brings back.
 
+mod branches;
 mod compare;
 mod diagnose;
 mod experiment;
 mod functions;
 mod history;
+mod list;
 mod packs;
 mod replication;
 mod report;
@@ -15,16 +17,16 @@ use crate::{
     context::{Context, Outcome},
     failure::{Failure, FAILED, INVALID},
     output,
-    parse::{self, RefillName, VolumesName},
     progress::Progress,
 };
-use clap::{Args, Subcommand, ValueEnum};
-use duramen_lab::branches::{self, Options, Runner, Write};
+use clap::{Args, Subcommand};
 use duramen_measure::evidence::{Evidence, Verdict};
+use duramen_reports::suite::{self, Measured, Output, Plan, Suite as MeasuringSuite};
 use std::{path::PathBuf, process::ExitCode};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
+  duramen lab list
   duramen lab run branches
   duramen lab run branches --json out/branches.json --html out/branches.html
   duramen lab run store --rows 20000 --seconds 0.2 --json out/store.json
@@ -43,24 +45,18 @@ Examples:
   duramen lab run store --durability memory,strict --ops 'kv.*'
   duramen lab run functions --phase throughput
   duramen lab run replication S2 S7 S8";
-const BRANCHES_EXAMPLES: &str = "\
-Examples:
-  duramen lab run branches --rounds 5 --concurrency 100 --write ddl --html out/ddl.html
-  duramen lab run branches --runner wire --durable
-  duramen lab run branches --pool 1000 --concurrency 1000 --rounds 1
-  duramen lab run branches --rounds 1 --scale 300k,20M --json out/scale.json
-
-Exit status: 1 when a check failed, 3 when the mechanism under test did not happen";
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Lab {
+    /// List the suites, and what can be run alone in them
+    #[command(after_help = list::EXAMPLES)]
+    List(list::List),
     /// Run a suite
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(Suite),
     /// Apply the rules of the suites to evidence of earlier runs
     #[command(after_help = diagnose::EXAMPLES)]
     Diagnose(diagnose::Diagnose),
-    /// Say what differs between two variants, and how sure that is
+    /// Compare two variants, and show how certain each difference is
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::Compare),
     /// Try changes of a program, measure each by turns, keep what is computed to be better
@@ -69,10 +65,10 @@ pub(crate) enum Lab {
     /// Show how figures changed over the runs on this machine
     #[command(after_help = history::EXAMPLES)]
     History(history::Histories),
-    /// Put evidence of many runs on one page, or into a summary for a pull request
+    /// Show evidence of many runs on one page, or in a summary for a pull request
     #[command(after_help = report::EXAMPLES)]
     Report(report::Pages),
-    /// Put back what a run of the suite `replication` changed on servers that are not its own
+    /// Restore what a run of the suite `replication` changed on your servers
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::Restore),
 }
@@ -80,8 +76,8 @@ pub(crate) enum Lab {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Suite {
     /// Rounds of many branches at once: create, query, write, destroy
-    #[command(after_help = BRANCHES_EXAMPLES)]
-    Branches(Branches),
+    #[command(after_help = branches::EXAMPLES)]
+    Branches(branches::Branches),
     /// Every operation of the embedded store at every level of durability
     #[command(after_help = store::EXAMPLES)]
     Store(store::Store),
@@ -96,105 +92,11 @@ pub(crate) enum Suite {
     Replication(Box<replication::Replication>),
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Branches {
-    /// How many rounds
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    rounds: u32,
-    /// How many branches at once
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    concurrency: u32,
-    /// What each branch writes
-    #[arg(long, value_enum, default_value = "events")]
-    write: WriteName,
-    /// How queries reach a branch
-    #[arg(long, value_enum, default_value = "session")]
-    runner: RunnerName,
-    /// The source; the sample is imported when it is not there
-    #[arg(long, value_name = "NAME", default_value = "flights")]
-    source: String,
-    /// How many flights the sample has [default: the real 336,776]
-    #[arg(long, value_name = "N", value_parser = branches::parse_count)]
-    rows: Option<u64>,
-    /// Size of the hot pool [default: as many as --concurrency]
-    #[arg(long, value_name = "N")]
-    pool: Option<u32>,
-    /// A server setting of the branches (repeatable)
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse::setting)]
-    settings: Vec<(String, String)>,
-    /// Flush what branches commit
-    #[arg(long)]
-    durable: bool,
-    /// How the pool is refilled, when no daemon runs yet
-    #[arg(long, value_enum, default_value = "phased")]
-    refill: RefillName,
-    /// How volumes are cloned, when no daemon runs yet
-    #[arg(long, value_enum, default_value = "auto")]
-    volumes: VolumesName,
-    /// Two sizes of the sample to compare, the smaller first
-    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = branches::parse_count)]
-    scale: Vec<u64>,
-    /// How many branches are made without the pool
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    cold: u32,
-    /// Write the evidence document; `-` prints it instead of the table
-    #[arg(long = "json", value_name = "FILE")]
-    evidence: Option<PathBuf>,
-    /// Write the report
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum WriteName {
-    /// One row into the table events
-    Events,
-    /// A schema, a table, two indexes and a row
-    Ddl,
-    /// Nothing
-    None,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum RunnerName {
-    /// Through the daemon and the branch's resident session
-    Session,
-    /// Over a new PostgreSQL connection
-    Wire,
-}
-
-impl Branches {
-    fn into_options(self, context: &Context) -> Result<Options, Failure> {
-        Ok(Options {
-            home: context.home.clone(),
-            exe: own_program()?,
-            rounds: self.rounds,
-            concurrency: self.concurrency,
-            write: match self.write {
-                WriteName::Events => Write::Events,
-                WriteName::Ddl => Write::Ddl,
-                WriteName::None => Write::None,
-            },
-            runner: match self.runner {
-                RunnerName::Session => Runner::Session,
-                RunnerName::Wire => Runner::Wire,
-            },
-            source: self.source,
-            rows: self.rows,
-            pool: self.pool,
-            settings: self.settings,
-            durable: self.durable,
-            refill: self.refill.into(),
-            scale: self.scale,
-            cold: self.cold,
-            volumes: self.volumes.into(),
-            json: self.evidence,
-            html: self.html,
-            progress: true,
-            command: command_line(),
-        })
-    }
-}
+/// All suites.
+pub(crate) const SUITES: [&dyn MeasuringSuite; 5] = {
+    let [branches, store, functions, packs] = duramen_lab::SUITES;
+    [branches, store, functions, packs, &duramen_replication::Replication]
+};
 
 /// The program that runs now, to start daemons with.
 pub(crate) fn own_program() -> Result<PathBuf, Failure> {
@@ -208,7 +110,8 @@ pub(crate) fn command_line() -> Vec<String> {
 
 pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
     match lab {
-        Lab::Run(Suite::Branches(suite)) => run_branches(context, suite).await,
+        Lab::List(list) => list::run(context, &list),
+        Lab::Run(Suite::Branches(suite)) => branches::run(context, suite),
         Lab::Run(Suite::Store(suite)) => store::run(context, suite),
         Lab::Run(Suite::Functions(suite)) => functions::run(context, suite),
         Lab::Run(Suite::Packs(suite)) => packs::run(context, suite),
@@ -222,59 +125,61 @@ pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
     }
 }
 
-async fn run_branches(context: &Context, suite: Branches) -> Outcome {
-    let mut options = suite.into_options(context)?;
-    let documents = Documents::ready(context, &mut options.json, &options.html)?;
-    let evidence = measure(options).await?;
-    documents.tell(&evidence, branches::print_table)
-}
-
-/// Where the outcome goes.
-struct Documents {
-    /// Whether the evidence is printed instead of the table.
-    printed: bool,
-    written: Vec<PathBuf>,
-    home: PathBuf,
+/// Where the evidence of a run goes.
+#[derive(Debug, Args)]
+pub(crate) struct Documents {
+    /// Write the evidence document; `-` prints it instead of the table
+    #[arg(long = "json", value_name = "FILE")]
+    evidence: Option<PathBuf>,
+    /// Write the report
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 impl Documents {
-    /// Makes room for the files. A `-` for the evidence means that it is printed.
-    fn ready(
-        context: &Context,
-        json: &mut Option<PathBuf>,
-        html: &Option<PathBuf>,
-    ) -> Result<Documents, Failure> {
-        let printed = context.json || json.as_deref().is_some_and(|file| file.as_os_str() == "-");
-        if printed {
-            *json = json.take().filter(|file| file.as_os_str() != "-");
-        }
-        let written: Vec<PathBuf> = [&*json, html].into_iter().flatten().cloned().collect();
-        written.iter().try_for_each(|file| make_room_for(file))?;
-        Ok(Documents { printed, written, home: context.home.clone() })
-    }
-
-    /// Prints the outcome, files it in the history, and says by the exit status what came out.
-    fn tell(self, evidence: &Evidence, table: impl FnOnce(&Evidence) -> String) -> Outcome {
-        let filed = history::file(&self.home, evidence);
-        if self.printed {
-            output::json(evidence)?;
-        } else {
-            output::line(table(evidence).trim_end());
-            for file in self.written {
-                output::line(format_args!("written: {}", file.display()));
-            }
-            if let Some(file) = filed {
-                output::line(format_args!("filed: {}", file.display()));
-            }
-        }
-        Ok(verdict_code(evidence))
+    fn output(self) -> Output {
+        Output { json: self.evidence, html: self.html, progress: true, command: command_line() }
     }
 }
 
-/// Runs the suite and says what it is doing.
-pub(crate) async fn measure(options: Options) -> Result<Evidence, Failure> {
+/// Runs a suite, prints the outcome, files it in the history, and says by the exit status what came out.
+fn measure<P: Plan>(context: &Context, mut plan: P) -> Outcome {
+    let output = plan.output_mut();
+    // A `-` for the evidence means that it is printed.
+    let is_dash = output.json.as_deref().is_some_and(|file| file.as_os_str() == "-");
+    if is_dash {
+        output.json = None;
+    }
+    let written: Vec<PathBuf> = [&output.json, &output.html].into_iter().flatten().cloned().collect();
+    written.iter().try_for_each(|file| make_room_for(file))?;
     let progress = Progress::new("measuring");
-    Ok(branches::run(options, &|doing| progress.step(doing, None)).await?)
+    let Measured { evidence, unrestored, .. } =
+        suite::run_to_end(&plan, &|doing| progress.step(doing, None))?;
+    drop(progress);
+    let filed = history::file(&context.home, &evidence);
+    if context.json || is_dash {
+        output::json(&evidence)?;
+    } else {
+        output::line(plan.suite().table(&evidence).trim_end());
+        for file in written {
+            output::line(format_args!("written: {}", file.display()));
+        }
+        if let Some(file) = filed {
+            output::line(format_args!("filed: {}", file.display()));
+        }
+    }
+    // What was measured is told also when not everything could be put back.
+    unrestored.map_or_else(|| Ok(verdict_code(&evidence)), |error| Err(error.into()))
+}
+
+/// Files a document in the history of this machine.
+pub(crate) fn file(home: &std::path::Path, evidence: &Evidence) {
+    history::file(home, evidence);
+}
+
+/// Writes one page over documents.
+pub(crate) fn write_site(documents: &[PathBuf], file: &std::path::Path) -> Result<(), Failure> {
+    report::write_site(documents, file)
 }
 
 /// The directory that a file will be written to, so that a long run does not fail at its end.

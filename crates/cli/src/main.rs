@@ -1,6 +1,6 @@
 //! The `duramen` command: one noun a file, and each of them only asks the daemon, the lab or the servers' crate.
 //!
-//! Exit status: 0 done, 1 failed, 2 bad usage, 3 the measurement was invalid.
+//! Exit status: 0 done, 1 failed, 2 bad usage, 3 invalid measurement.
 
 mod branch;
 mod context;
@@ -11,6 +11,7 @@ mod functions;
 mod home;
 mod json_flag;
 mod lab;
+mod manual;
 mod output;
 mod pack;
 mod parse;
@@ -28,10 +29,9 @@ use failure::Failure;
 use std::{path::PathBuf, process::ExitCode};
 
 /// Requests are many small allocations that one thread makes and another frees, which the C library's allocator
-/// is slow at. It counts them where the lab asks for that.
+/// is slow at.
 #[global_allocator]
-static ALLOCATOR: duramen_lab::packs::Counting<mimalloc::MiMalloc> =
-    duramen_lab::packs::Counting::new(mimalloc::MiMalloc);
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Databases you can branch, trust and measure.
 #[derive(Debug, Parser)]
@@ -46,17 +46,17 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  duramen doctor                          what is there, what is missing, what mends it
+  duramen doctor                          what is there, what is missing, what fixes it
   duramen demo                            see all of it work on real data
   duramen serve                           run the daemon that owns sources, pool and branches
   duramen source add app --url URL        import a running server
   duramen branch create try --source app  an isolated, writable copy of it
 
-Exit status: 0 done, 1 failed, 2 bad usage, 3 the measurement was invalid";
+Exit status: 0 done, 1 failed, 2 bad usage, 3 invalid measurement";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say what was found, what is missing, and the command that mends it
+    /// Show what was found, what is missing, and how to fix it
     #[command(after_help = doctor::EXAMPLES)]
     Doctor,
     /// Run the daemon in the foreground
@@ -68,7 +68,7 @@ enum Command {
     /// Show the daemon's pools, leases and volumes
     #[command(after_help = serve::STATUS_EXAMPLES)]
     Status,
-    /// Stop everything below the home and remove it, all but the fetched packages and the store
+    /// Remove all sources and branches of the home, and stop their servers
     #[command(after_help = purge::EXAMPLES)]
     Purge(purge::Purge),
     /// Import databases and look after them
@@ -80,7 +80,7 @@ enum Command {
     /// Keep data in an embedded store with branches; no daemon is needed
     #[command(after_help = store::EXAMPLES)]
     Store(store::Store),
-    /// Carry branches and access graphs in single, verified files; no daemon is needed
+    /// Carry branches and access graphs in verified files; no daemon is needed
     #[command(subcommand, after_help = pack::EXAMPLES)]
     Pack(pack::Pack),
     /// Run durable functions in a PostgreSQL; no daemon is needed
@@ -89,9 +89,12 @@ enum Command {
     /// Measure, with evidence
     #[command(subcommand, after_help = lab::EXAMPLES)]
     Lab(lab::Lab),
-    /// Import real data, branch it, measure it, prove that the source did not change
+    /// Show and measure all five parts on real data, and clean up
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::Demo),
+    /// Write man pages and completions
+    #[command(after_help = manual::EXAMPLES, hide = true)]
+    Manual(manual::Manual),
 }
 
 fn main() -> ExitCode {
@@ -101,7 +104,11 @@ fn main() -> ExitCode {
     match run(cli, json) {
         Ok(code) => code,
         Err(failure) => {
-            output::error(&failure);
+            if json {
+                output::json_error(failure.code(), &failure);
+            } else {
+                output::error(&failure);
+            }
             failure.exit_code()
         }
     }
@@ -122,5 +129,6 @@ fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
         Command::Functions(functions) => functions::run(&context, functions),
         Command::Lab(lab) => context.wait_on_all_cores(lab::run(&context, lab)),
         Command::Demo(demo) => context.wait_on_all_cores(demo::run(&context, demo)),
+        Command::Manual(manual) => manual::run(&context, &manual, json_flag::add(Cli::command())),
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::failure::Failure;
 use comfy_table::{presets, Table};
-use duramen_measure::clock;
+use duramen_base::clock;
+pub(crate) use duramen_base::words::bytes;
 use jiff::Timestamp;
 use serde::Serialize;
 use std::{fmt::Display, io::Write, time::Duration};
 
-/// Prints to the standard output. A reader that has left (`| head`) is no error.
+/// Prints to the standard output. A reader that has left (`| head`) is not an error.
 pub(crate) fn print(text: impl Display) {
     let mut out = std::io::stdout().lock();
     let _ = write!(out, "{text}").and_then(|()| out.flush());
@@ -21,6 +22,12 @@ pub(crate) fn line(text: impl Display) {
 /// Prints an error.
 pub(crate) fn error(error: &dyn Display) {
     let _ = writeln!(std::io::stderr().lock(), "error: {error}");
+}
+
+/// Prints an error for programs: a stable word, and the same sentence.
+pub(crate) fn json_error(code: &str, error: &dyn Display) {
+    let body = serde_json::json!({ "error": { "code": code, "message": error.to_string() } });
+    let _ = writeln!(std::io::stderr().lock(), "{body}");
 }
 
 /// Prints what does not keep a command from doing its work.
@@ -64,24 +71,6 @@ pub(crate) fn aligned(table: &Table) -> String {
         text.push('\n');
     }
     text
-}
-
-/// A size in the largest unit that leaves at least one whole.
-pub(crate) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64;
-    let mut unit = "";
-    for next in UNITS {
-        if value < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        unit = next;
-    }
-    format!("{value:.1} {unit}")
 }
 
 /// A moment, to the second.

@@ -8,9 +8,9 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 /// What a branch's holder may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PolicyName {
-    /// Reads only
+    /// Read only
     ReadOnly,
-    /// Reads and writes rows, no DDL
+    /// Read and write rows, no DDL
     ReadWrite,
     /// Everything that needs no superuser
     Ddl,
@@ -85,7 +85,7 @@ impl FromStr for HotSize {
         };
         let count = count
             .parse()
-            .map_err(|_| format!("{count:?} is no number of branches; write 100, or read-write=100"))?;
+            .map_err(|_| format!("{count:?} is not a number of branches; write 100, or read-write=100"))?;
         Ok(HotSize { policy, count })
     }
 }
@@ -96,7 +96,7 @@ pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         }
-        _ => Err(format!("{text:?} is no setting; write it like shared_buffers=32MB")),
+        _ => Err(format!("{text:?} is not a setting; write it like shared_buffers=32MB")),
     }
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
         return Ok(Duration::from_secs(seconds));
     }
     humantime::parse_duration(text.trim())
-        .map_err(|error| format!("{text:?} is no time span ({error}); write it like 500ms, 30s or 1h"))
+        .map_err(|error| format!("{text:?} is not a time span ({error}); write it like 500ms, 30s or 1h"))
 }
 
 /// Seconds until a lease ends. Nothing and less than nothing are let through: the daemon says why it refuses them.
@@ -122,7 +122,7 @@ pub(crate) fn ttl(text: &str) -> Result<i64, String> {
 
 /// A size in bytes such as `64G`, `512M` or `1048576`; the units are powers of 1,024.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no size; write it like 64G or 512M");
+    let wrong = || format!("{text:?} is not a size; write it like 64G or 512M");
     let text = text.trim().trim_end_matches(['b', 'B']).trim_end_matches('i');
     let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(at);
@@ -140,7 +140,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 
 /// A path that means the same in the daemon's working directory.
 pub(crate) fn absolute(text: &str) -> Result<PathBuf, String> {
-    std::path::absolute(text).map_err(|error| format!("{text:?} is no path: {error}"))
+    std::path::absolute(text).map_err(|error| format!("{text:?} is not a path: {error}"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Progress of what takes longer than a second: on the standard error, and only when that is a terminal.
 
-use duramen_measure::clock;
+use duramen_base::clock;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     future::Future,
@@ -24,7 +24,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// Shows what is being done.
     pub(crate) fn new(doing: &str) -> Progress {
-        // The target is hidden when the standard error is no terminal.
+        // The target is hidden when the standard error is not a terminal.
         let bar = ProgressBar::with_draw_target(Some(LENGTH), ProgressDrawTarget::stderr());
         bar.set_style(style("{spinner} {wide_msg} {elapsed}"));
         bar.set_message(doing.to_owned());
@@ -47,24 +47,24 @@ impl Progress {
 
 /// Progress of work that tells by itself how far it is.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Steps {
     doing: String,
     began: Instant,
-    shown: Option<Progress>,
+    progress: Option<Progress>,
 }
 
-impl Told {
+impl Steps {
     /// Begins now; nothing is shown yet.
-    pub(crate) fn new(doing: impl Into<String>) -> Told {
-        Told { doing: doing.into(), began: clock::now(), shown: None }
+    pub(crate) fn new(doing: impl Into<String>) -> Steps {
+        Steps { doing: doing.into(), began: clock::now(), progress: None }
     }
 
     /// So much is done, of so much.
     pub(crate) fn step(&mut self, done: u64, all: u64) {
-        if self.shown.is_none() && self.began.elapsed() > PATIENCE {
-            self.shown = Some(Progress::new(&self.doing));
+        if self.progress.is_none() && self.began.elapsed() > PATIENCE {
+            self.progress = Some(Progress::new(&self.doing));
         }
-        if let Some(progress) = &self.shown {
+        if let Some(progress) = &self.progress {
             progress.step(&self.doing, (all > 0).then(|| done as f64 / all as f64));
         }
     }

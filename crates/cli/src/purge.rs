@@ -21,14 +21,14 @@ pub(crate) struct Purge {
 }
 
 pub(crate) async fn run(context: &Context, purge: Purge) -> Outcome {
-    let shown = context.home.display();
+    let path = context.home.display();
     if !purge.yes {
         return Err(Failure::Usage(format!(
-            "this removes every source and branch below {shown}, for good; run: duramen --home {shown} purge --yes"
+            "this removes every source and branch below {path}, for good; run: duramen --home {path} purge --yes"
         )));
     }
     if !context.home.is_dir() {
-        output::line(format_args!("there is no {shown}: nothing to purge"));
+        output::line(format_args!("there is no {path}: nothing to purge"));
         return Ok(ExitCode::SUCCESS);
     }
     let stopped = serve::stop_daemon(context).await?;

@@ -7,8 +7,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use comfy_table::{presets, Table};
-use duramen_branches::model::{QueryReply, QueryRequest, StatementReply};
-use duramen_server::path;
+use duramen_branches::model::{QueryRequest, StatementReply};
 use serde_json::{Map, Value};
 use std::{io::Read, process::ExitCode, time::Duration};
 
@@ -51,9 +50,9 @@ pub(crate) struct Query {
 enum Format {
     /// A table
     Table,
-    /// An array of objects
+    /// A JSON array of objects
     Json,
-    /// Comma-separated values with a head
+    /// Comma-separated values with a header
     Csv,
 }
 
@@ -68,9 +67,8 @@ pub(crate) async fn run(context: &Context, query: Query) -> Outcome {
     };
     let mut connection = context.connect().await?;
     connection.set_deadline(query.timeout.unwrap_or(TIMEOUT).saturating_add(GRACE));
-    let route = path(["v1", "branches", &query.name, "query"]);
-    let work = connection.post(&route, &request);
-    let reply: QueryReply = progress::during("waiting for the rows", work).await?;
+    let work = connection.query(&query.name, &request);
+    let reply = progress::during("waiting for the rows", work).await?;
     if context.json {
         output::json(&reply)?;
         return Ok(ExitCode::SUCCESS);
@@ -82,7 +80,7 @@ pub(crate) async fn run(context: &Context, query: Query) -> Outcome {
             Format::Json => output::json(&objects(result, rows))?,
             Format::Csv => print_csv(result, &rows),
         }
-        // On the standard error, so that neither JSON nor CSV has a line that is no row.
+        // On the standard error, so that neither JSON nor CSV has a line that is not a row.
         if result.truncated && query.format != Format::Table {
             output::error(&format_args!(
                 "only the first {} rows are shown; see --max-rows",

@@ -7,10 +7,10 @@ use crate::{
     parse::{self, RefillName, VolumesName},
     progress,
 };
-use duramen_branches::{model::Status, OpenOptions};
-use duramen_measure::clock;
+use duramen_base::clock;
+use duramen_branches::OpenOptions;
 use duramen_server::{
-    client::{ClientError, Method},
+    client::ClientError,
     daemon::{self, ServeOptions},
     lock::HomeLock,
 };
@@ -73,7 +73,7 @@ pub(crate) fn log_to_stderr() -> Result<(), Failure> {
     let wanted = if wanted.is_empty() { "info" } else { &wanted };
     let filter: Targets = wanted.parse().map_err(|error| {
         Failure::Usage(format!(
-            "DURAMEN_LOG={wanted:?} is no log filter ({error}); write it like info or duramen_branches=debug"
+            "DURAMEN_LOG={wanted:?} is not a log filter ({error}); write it like info or duramen_branches=debug"
         ))
     })?;
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
@@ -102,7 +102,7 @@ pub(crate) async fn stop_daemon(context: &Context) -> Result<bool, Failure> {
         Err(ClientError::NotRunning { .. }) => return wait_for_end(context).await,
         Err(error) => return Err(error.into()),
     };
-    match connection.send(Method::POST, "/v1/shutdown", bytes::Bytes::new()).await {
+    match connection.shutdown().await {
         // A daemon that stops right now may not answer.
         Ok(_) | Err(ClientError::Broken { .. }) => wait_for_end(context).await,
         Err(error) => Err(error.into()),
@@ -129,7 +129,7 @@ async fn wait_for_end(context: &Context) -> Result<bool, Failure> {
 }
 
 pub(crate) async fn status(context: &Context) -> Outcome {
-    let status: Status = context.connect().await?.get("/v1/status").await?;
+    let status = context.connect().await?.status().await?;
     if context.json {
         output::json(&status)?;
         return Ok(ExitCode::SUCCESS);

@@ -7,13 +7,10 @@ use crate::{
     parse::{self, HotSize, PolicyName},
     progress::{self, Progress},
 };
-use bytes::Bytes;
 use clap::{Args, Subcommand, ValueEnum};
 use duramen_branches::model::{
-    AddSource, ChangeSettings, Origin, Policy, PoolSize, SnapshotVerification, SourceFingerprint,
-    SourceSettings, SourceView,
+    AddSource, ChangeSettings, Origin, Policy, PoolSize, SourceSettings, SourceView,
 };
-use duramen_server::{client::Method, path, request::Removed};
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -117,7 +114,7 @@ pub(crate) struct Add {
     /// The policy that a bare --hot is for
     #[arg(long, value_enum, default_value = "read-write")]
     policy: PolicyName,
-    /// How many more clones are kept ready to start
+    /// How many clones are kept ready to start
     #[arg(long, value_name = "N")]
     cold: Option<u32>,
     /// Flush what branches commit
@@ -161,7 +158,7 @@ pub(crate) struct Settings {
     /// How many branches are kept hot: N (read-write), or POLICY=N (repeatable)
     #[arg(long, value_name = "[POLICY=]N")]
     hot: Vec<HotSize>,
-    /// How many more clones are kept ready to start
+    /// How many clones are kept ready to start
     #[arg(long, value_name = "N")]
     cold: Option<u32>,
     /// Set a server setting of the branches; an empty value removes it (repeatable)
@@ -180,26 +177,31 @@ pub(crate) async fn run(context: &Context, source: Source) -> Outcome {
         Source::Add(add) => {
             let name = add.name.clone();
             let request = add.into_request()?;
-            let body = serde_json::to_vec(&request).map_err(|error| Failure::Usage(error.to_string()))?;
-            let doing = format!("importing {name}");
-            import(context, &doing, "/v1/sources", body.into()).await
+            let mut connection = context.connect().await?;
+            let bar = Progress::new(&format!("importing {name}"));
+            let source = connection.add_source(&request, |step, fraction| bar.step(step, fraction)).await?;
+            drop(bar);
+            show(context, &source)
         }
         Source::List => list(context).await,
         Source::Show { name } => {
-            let source: SourceView = context.connect().await?.get(&path(["v1", "sources", &name])).await?;
+            let source = context.connect().await?.source(&name).await?;
             show(context, &source)
         }
         Source::Refresh { name } => {
-            let route = path(["v1", "sources", &name, "refresh"]);
-            import(context, &format!("refreshing {name}"), &route, Bytes::new()).await
+            let mut connection = context.connect().await?;
+            let bar = Progress::new(&format!("refreshing {name}"));
+            let source = connection.refresh_source(&name, |step, fraction| bar.step(step, fraction)).await?;
+            drop(bar);
+            show(context, &source)
         }
         Source::Verify { name } => verify(context, &name).await,
         Source::Fingerprint { name } => fingerprint(context, &name).await,
         Source::Settings(settings) => change(context, settings).await,
         Source::Remove { name } => {
             let mut connection = context.connect().await?;
-            let route = path(["v1", "sources", &name]);
-            let removed: Removed = progress::during("removing the source", connection.delete(&route)).await?;
+            let work = connection.remove_source(&name);
+            let removed = progress::during("removing the source", work).await?;
             match context.json {
                 true => output::json(&removed)?,
                 false => output::line(format_args!("removed {}", removed.removed)),
@@ -212,9 +214,9 @@ pub(crate) async fn run(context: &Context, source: Source) -> Outcome {
 impl Add {
     fn into_request(self) -> Result<AddSource, Failure> {
         let text = |path: PathBuf| {
-            path.into_os_string().into_string().map_err(|path| {
-                Failure::Usage(format!("the path {} is no UTF-8 text", path.to_string_lossy()))
-            })
+            path.into_os_string()
+                .into_string()
+                .map_err(|path| Failure::Usage(format!("the path {} is not UTF-8", path.to_string_lossy())))
         };
         let OriginArgs { url, data_dir, script, sample } = self.origin;
         if self.rows.is_some() && sample.is_none() {
@@ -250,17 +252,8 @@ fn hot_sizes(sizes: &[HotSize], otherwise: Policy) -> BTreeMap<Policy, u32> {
     sizes.iter().map(|size| (size.policy.unwrap_or(otherwise), size.count)).collect()
 }
 
-async fn import(context: &Context, doing: &str, route: &str, body: Bytes) -> Outcome {
-    let mut connection = context.connect().await?;
-    let source = {
-        let bar = Progress::new(doing);
-        connection.stream(Method::POST, route, body, |step, fraction| bar.step(step, fraction)).await?
-    };
-    show(context, &source)
-}
-
 async fn list(context: &Context) -> Outcome {
-    let sources: Vec<SourceView> = context.connect().await?.get("/v1/sources").await?;
+    let sources = context.connect().await?.sources().await?;
     if context.json {
         output::json(&sources)?;
     } else if sources.is_empty() {
@@ -332,9 +325,7 @@ fn settings_facts(settings: &SourceSettings) -> Vec<(&'static str, String)> {
 async fn verify(context: &Context, name: &str) -> Outcome {
     let mut connection = context.connect().await?;
     connection.set_deadline(LONG);
-    let route = path(["v1", "sources", name, "verify"]);
-    let found: SnapshotVerification =
-        progress::during("hashing the snapshot", connection.act(&route)).await?;
+    let found = progress::during("hashing the snapshot", connection.verify_source(name)).await?;
     if context.json {
         output::json(&found)?;
     } else if found.intact {
@@ -351,9 +342,7 @@ async fn verify(context: &Context, name: &str) -> Outcome {
 async fn fingerprint(context: &Context, name: &str) -> Outcome {
     let mut connection = context.connect().await?;
     connection.set_deadline(LONG);
-    let route = path(["v1", "sources", name, "fingerprint"]);
-    let print: SourceFingerprint =
-        progress::during("hashing the live source", connection.act(&route)).await?;
+    let print = progress::during("hashing the live source", connection.fingerprint_source(name)).await?;
     if context.json {
         output::json(&print)?;
         return Ok(ExitCode::SUCCESS);
@@ -388,11 +377,11 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         && change.server.is_empty()
         && (change.cold, change.durable, change.warm.as_ref()) == (None, None, None);
     let mut connection = context.connect().await?;
-    let source: SourceView = if nothing {
-        connection.get(&path(["v1", "sources", &wanted.name])).await?
+    let source = if nothing {
+        connection.source(&wanted.name).await?
     } else {
-        let route = path(["v1", "sources", &wanted.name, "settings"]);
-        progress::during("changing the settings", connection.patch(&route, &change)).await?
+        let work = connection.change_settings(&wanted.name, &change);
+        progress::during("changing the settings", work).await?
     };
     if context.json {
         output::json(&source.settings)?;

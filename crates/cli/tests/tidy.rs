@@ -1,7 +1,7 @@
 //! The house rules that a machine can check, over every file that git tracks or would track.
 //!
 //! A rule is a function from files to findings (`tidy/rules.rs`); `tidy/samples.rs` shows each of them a bad
-//! sample, because a rule that cannot fail is no rule. Run with `cargo test -p duramen-cli --test tidy`.
+//! sample, because a rule that cannot fail is not a rule. Run with `cargo test -p duramen-cli --test tidy`.
 
 #[path = "tidy/files.rs"]
 mod files;
@@ -60,6 +60,11 @@ fn crates_know_only_the_crates_below_them() {
 #[test]
 fn nothing_unfinished_is_left() {
     enforce(rules::leftovers);
+}
+
+#[test]
+fn retired_words_do_not_come_back() {
+    enforce(rules::retired_words);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `duramen fn adopt`.
 
-use super::desk::Desk;
+use super::handle::Handle;
 use crate::{context::Outcome, progress};
 use clap::{Args, ValueEnum};
 use duramen_functions::schema::{self, External};
@@ -10,8 +10,8 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen fn adopt postgres://postgres@localhost/shop --external=skip    a branch to try things on
   duramen fn adopt postgres://postgres@localhost/shop --external=run     the original is gone, and this replaces it
-What reaches outside are HTTP calls, steps in another database, and statements that act on the whole server, such as
-CREATE DATABASE. It is decided once; instances that are started afterwards are this copy's own, and run as ever.";
+Outside effects are HTTP calls, steps in another database, and statements that act on the whole server, such as
+CREATE DATABASE. Decide once; instances that are started afterwards belong to this copy, and run normally.";
 
 /// What becomes of what reaches outside.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -20,7 +20,7 @@ enum Rule {
     Skip,
     /// Such a step does nothing and completes with the result null
     Stub,
-    /// Such a step runs: choose this only if the original runs no more
+    /// Such a step runs: choose this only if the original no longer runs
     Run,
 }
 
@@ -33,14 +33,14 @@ pub(crate) struct Adopt {
     external: Rule,
 }
 
-pub(crate) async fn run(desk: &Desk, adopt: &Adopt) -> Outcome {
+pub(crate) async fn run(handle: &Handle, adopt: &Adopt) -> Outcome {
     let (external, name) = match adopt.external {
         Rule::Skip => (External::Skip, "skip"),
         Rule::Stub => (External::Stub, "stub"),
         Rule::Run => (External::Run, "run"),
     };
-    let done = progress::during("adopting", schema::adopt(&desk.url, external)).await?;
-    let place = desk.target.describe();
+    let done = progress::during("adopting", schema::adopt(&handle.url, external)).await?;
+    let place = handle.target.describe();
     let value = json!({
         "database": place,
         "adopted": done.instances.is_some(),
@@ -53,5 +53,5 @@ pub(crate) async fn run(desk: &Desk, adopt: &Adopt) -> Outcome {
             "{place} has adopted {many} instances that go on; what they do outside: {name}\nnext: `duramen fn worker URL`"
         ),
     };
-    desk.say(&value, said)
+    handle.say(&value, said)
 }

@@ -1,8 +1,8 @@
 //! Changing an instance from outside: `duramen fn cancel`, `signal`, `pause`, `resume` and `delete`.
 
 use super::{
-    desk::{unknown, Desk},
     ending::Id,
+    handle::{unknown, Handle},
 };
 use crate::context::Outcome;
 use clap::Args;
@@ -47,8 +47,8 @@ pub(crate) struct Signal {
     data: String,
 }
 
-pub(crate) async fn cancel(desk: &Desk, Cancel { id, reason }: &Cancel) -> Outcome {
-    let session = desk.connect().await?;
+pub(crate) async fn cancel(handle: &Handle, Cancel { id, reason }: &Cancel) -> Outcome {
+    let session = handle.connect().await?;
     let row = session.row("SELECT df.status($1)", &[(id, Type::TEXT)]).await?;
     let status: String = row.get::<_, Option<String>>(0).ok_or_else(|| unknown(id))?;
     let row = session.row("SELECT df.cancel($1, $2)", &[(id, Type::TEXT), (reason, Type::TEXT)]).await?;
@@ -56,23 +56,23 @@ pub(crate) async fn cancel(desk: &Desk, Cancel { id, reason }: &Cancel) -> Outco
     let cancelled = matches!(status.as_str(), "pending" | "running");
     let value = json!({ "id": id, "cancelled": cancelled, "status_before": status, "reason": reason });
     match cancelled {
-        true => desk.say(&value, said),
+        true => handle.say(&value, said),
         false => {
-            desk.say(&value, format_args!("instance {id} is {status} already: there is nothing to cancel"))
+            handle.say(&value, format_args!("instance {id} is {status} already: there is nothing to cancel"))
         }
     }
 }
 
-pub(crate) async fn signal(desk: &Desk, Signal { id, name, data }: &Signal) -> Outcome {
-    let session = desk.connect().await?;
+pub(crate) async fn signal(handle: &Handle, Signal { id, name, data }: &Signal) -> Outcome {
+    let session = handle.connect().await?;
     let parameters = [(id as _, Type::TEXT), (name as _, Type::TEXT), (data as _, Type::TEXT)];
     session.row("SELECT df.signal($1, $2, $3)", &parameters).await?;
-    desk.say(&json!({ "id": id, "signal": name }), format_args!("signal {name} is sent to {id}"))
+    handle.say(&json!({ "id": id, "signal": name }), format_args!("signal {name} was sent to {id}"))
 }
 
 /// Runs one of the functions that take an id and say what they did.
-pub(crate) async fn send(desk: &Desk, sql: &str, Id { id }: &Id) -> Outcome {
-    let session = desk.connect().await?;
+pub(crate) async fn send(handle: &Handle, sql: &str, Id { id }: &Id) -> Outcome {
+    let session = handle.connect().await?;
     let said: String = session.row(sql, &[(id, Type::TEXT)]).await?.get(0);
-    desk.say(&json!({ "id": id, "message": said }), &said)
+    handle.say(&json!({ "id": id, "message": said }), &said)
 }

@@ -1,7 +1,7 @@
 //! How an instance stands and how it ended: `duramen fn status`, `result` and `await`.
 
 use super::{
-    desk::{unknown, Desk, Session},
+    handle::{unknown, Handle, Session},
     text,
 };
 use crate::{
@@ -77,9 +77,9 @@ impl Ending {
     }
 
     /// Prints the result; an instance that has none ends the command with status 1.
-    pub(crate) fn report(&self, desk: &Desk) -> Outcome {
+    pub(crate) fn report(&self, handle: &Handle) -> Outcome {
         let completed = self.status == "completed";
-        if desk.json {
+        if handle.json {
             output::json(self)?;
             return Ok(if completed { ExitCode::SUCCESS } else { ExitCode::from(FAILED) });
         }
@@ -109,24 +109,24 @@ pub(crate) async fn after(
     Ending::read(session, id).await
 }
 
-pub(crate) async fn wait(desk: &Desk, wanted: &Await) -> Outcome {
-    let session = desk.connect().await?;
+pub(crate) async fn wait(handle: &Handle, wanted: &Await) -> Outcome {
+    let session = handle.connect().await?;
     let mut ending = Ending::read(&session, &wanted.id).await?;
     if !ending.has_ended() {
-        let waiter = Waiter::connect(&desk.url).await?;
+        let waiter = Waiter::connect(&handle.url).await?;
         ending = after(&session, &waiter, &wanted.id, wanted.timeout).await?;
     }
-    ending.report(desk)
+    ending.report(handle)
 }
 
-pub(crate) async fn result(desk: &Desk, Id { id }: &Id) -> Outcome {
-    let session = desk.connect().await?;
-    Ending::read(&session, id).await?.report(desk)
+pub(crate) async fn result(handle: &Handle, Id { id }: &Id) -> Outcome {
+    let session = handle.connect().await?;
+    Ending::read(&session, id).await?.report(handle)
 }
 
-pub(crate) async fn status(desk: &Desk, Id { id }: &Id) -> Outcome {
-    let session = desk.connect().await?;
+pub(crate) async fn status(handle: &Handle, Id { id }: &Id) -> Outcome {
+    let session = handle.connect().await?;
     let row = session.row("SELECT df.status($1)", &[(id, Type::TEXT)]).await?;
     let status: String = row.get::<_, Option<String>>(0).ok_or_else(|| unknown(id))?;
-    desk.say(&json!({ "id": id, "status": status }), &status)
+    handle.say(&json!({ "id": id, "status": status }), &status)
 }

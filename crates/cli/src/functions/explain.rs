@@ -1,6 +1,6 @@
 //! `duramen fn explain`.
 
-use super::{desk::Desk, graph};
+use super::{graph, handle::Handle};
 use crate::context::Outcome;
 use clap::Args;
 use serde_json::json;
@@ -17,11 +17,11 @@ pub(crate) struct Explain {
     input: String,
 }
 
-pub(crate) async fn run(desk: &Desk, explain: Explain) -> Outcome {
+pub(crate) async fn run(handle: &Handle, explain: Explain) -> Outcome {
     let text = graph::text(explain.input)?;
-    let session = desk.connect().await?;
+    let session = handle.connect().await?;
     let input = graph::evaluated(&session, text).await?;
     let tree: Option<String> = session.row("SELECT df.explain($1)", &[(&input, Type::TEXT)]).await?.get(0);
     let tree = tree.unwrap_or_default();
-    desk.say(&json!({ "explanation": tree }), &tree)
+    handle.say(&json!({ "explanation": tree }), &tree)
 }

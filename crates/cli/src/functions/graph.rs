@@ -1,6 +1,6 @@
 //! A function as it is written on the command line: SQL, an expression of functions and operators, or an envelope.
 
-use super::desk::Session;
+use super::handle::Session;
 use crate::failure::Failure;
 use std::io::Read;
 
@@ -58,7 +58,7 @@ pub(crate) async fn evaluated(session: &Session<'_>, text: String) -> Result<Str
         ))
     })?;
     row.get::<_, Option<String>>(0)
-        .ok_or_else(|| Failure::Other(format!("the expression gives NULL, and no function: {expression}")))
+        .ok_or_else(|| Failure::Other(format!("the expression is NULL, not a function: {expression}")))
 }
 
 #[cfg(test)]

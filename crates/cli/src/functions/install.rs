@@ -1,6 +1,6 @@
 //! `duramen fn install`.
 
-use super::desk::{note, Desk};
+use super::handle::{note, Handle};
 use crate::{context::Outcome, output, progress};
 use clap::Args;
 use duramen_functions::schema;
@@ -11,7 +11,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen fn install postgres://postgres@localhost/shop
   psql shop -c \"SELECT df.grant_usage('app')\"           then let roles use it
-Run it again after a new version of duramen, and after a restore from pg_dump, which leaves the operators out.";
+Run it again after an upgrade of Duramen, and after a restore from pg_dump, which leaves out the operators.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Install {
@@ -19,10 +19,10 @@ pub(crate) struct Install {
     pub(crate) url: Option<String>,
 }
 
-pub(crate) async fn run(desk: &Desk) -> Outcome {
-    let done = progress::during("installing", schema::install(&desk.url)).await?;
-    let place = desk.target.describe();
-    if desk.json {
+pub(crate) async fn run(handle: &Handle) -> Outcome {
+    let done = progress::during("installing", schema::install(&handle.url)).await?;
+    let place = handle.target.describe();
+    if handle.json {
         output::json(&json!({
             "database": place,
             "from": done.from,

@@ -1,7 +1,7 @@
 //! `duramen fn list`: instances, page by page.
 
 use super::{
-    desk::{note, Desk, Session},
+    handle::{note, Handle, Session},
     text,
 };
 use crate::{context::Outcome, failure::Failure, output};
@@ -25,19 +25,19 @@ const LIMIT: &str = "SELECT nullif(current_setting('df.list_instances_max_limit'
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Only those of this status
+    /// Only those with this status
     #[arg(long, value_enum)]
     status: Option<Status>,
     /// Only those with this label
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
-    /// At most so many
+    /// At most this many
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
     /// All of them
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Go on where an earlier list ended: its `next`
+    /// Continue an earlier list: its `next`
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
 }
@@ -114,8 +114,8 @@ impl Instance {
     }
 }
 
-pub(crate) async fn run(desk: &Desk, list: List) -> Outcome {
-    let session = desk.connect().await?;
+pub(crate) async fn run(handle: &Handle, list: List) -> Outcome {
+    let session = handle.connect().await?;
     let limit = if list.all { u64::MAX } else { list.limit };
     let page_max = page_max(&session).await?;
     let mut instances: Vec<Instance> = Vec::new();
@@ -140,7 +140,7 @@ pub(crate) async fn run(desk: &Desk, list: List) -> Outcome {
             break;
         }
     }
-    if desk.json {
+    if handle.json {
         output::json(&json!({ "instances": instances, "next": next }))?;
     } else if instances.is_empty() {
         output::line("no such instances; start one with `duramen fn start`");
@@ -148,8 +148,8 @@ pub(crate) async fn run(desk: &Desk, list: List) -> Outcome {
         let head = ["ID", "STATUS", "STARTED", "TOOK", "LABEL", "OUTPUT"];
         output::print(output::table(head, instances.iter().map(Instance::row)));
     }
-    if let (Some(next), false) = (next, desk.json) {
-        note(format_args!("there are more; see --limit and --all, or go on with --after {next}"));
+    if let (Some(next), false) = (next, handle.json) {
+        note(format_args!("there are more; see --limit and --all, or continue with --after {next}"));
     }
     Ok(ExitCode::SUCCESS)
 }

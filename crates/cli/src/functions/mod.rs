@@ -2,10 +2,10 @@
 
 mod adopt;
 mod control;
-mod desk;
 mod ending;
 mod explain;
 mod graph;
+mod handle;
 mod install;
 mod list;
 mod metrics;
@@ -17,7 +17,7 @@ mod worker;
 
 use crate::context::{Context, Outcome};
 use clap::{Args, Subcommand};
-use desk::{Desk, Place};
+use handle::{Handle, Place};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -39,10 +39,10 @@ pub(crate) struct Functions {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Put the schema df into a database, or bring it up to date
+    /// Install the schema df in a database, or update it
     #[command(after_help = install::EXAMPLES)]
     Install(install::Install),
-    /// Make a copy's instances its own: a branch, a clone or a restored dump runs none before
+    /// Let a copy (a branch, a clone, a restored dump) run the instances that it was copied with
     #[command(after_help = adopt::EXAMPLES)]
     Adopt(adopt::Adopt),
     /// Run the functions of a database in the foreground
@@ -72,10 +72,10 @@ enum Verb {
     /// Send a signal to an instance; it is kept until the instance waits for it
     #[command(after_help = control::SIGNAL_EXAMPLES)]
     Signal(control::Signal),
-    /// Let an instance begin no further step
+    /// Pause an instance: it begins no further step
     #[command(after_help = control::PAUSE_EXAMPLES)]
     Pause(ending::Id),
-    /// Let a paused instance go on
+    /// Resume a paused instance
     #[command(after_help = control::RESUME_EXAMPLES)]
     Resume(ending::Id),
     /// Delete an instance that has ended, with its history
@@ -91,23 +91,23 @@ enum Verb {
 
 pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
     let Functions { place, verb } = functions;
-    let desk = |url: Option<&String>| Desk::new(context, &place, url);
+    let handle = |url: Option<&String>| Handle::new(context, &place, url);
     match verb {
-        Verb::Install(install) => context.wait(install::run(&desk(install.url.as_ref())?)),
-        Verb::Adopt(adopt) => context.wait(adopt::run(&desk(adopt.url.as_ref())?, &adopt)),
-        Verb::Worker(work) => context.wait_on_all_cores(worker::run(&desk(work.url.as_ref())?, &work)),
-        Verb::Start(start) => context.wait(start::run(&desk(None)?, start)),
-        Verb::Status(id) => context.wait(ending::status(&desk(None)?, &id)),
-        Verb::List(list) => context.wait(list::run(&desk(None)?, list)),
-        Verb::Show(show) => context.wait(show::run(&desk(None)?, &show)),
-        Verb::Result(id) => context.wait(ending::result(&desk(None)?, &id)),
-        Verb::Await(id) => context.wait(ending::wait(&desk(None)?, &id)),
-        Verb::Cancel(cancel) => context.wait(control::cancel(&desk(None)?, &cancel)),
-        Verb::Signal(signal) => context.wait(control::signal(&desk(None)?, &signal)),
-        Verb::Pause(id) => context.wait(control::send(&desk(None)?, "SELECT df.pause($1)", &id)),
-        Verb::Resume(id) => context.wait(control::send(&desk(None)?, "SELECT df.resume($1)", &id)),
-        Verb::Delete(id) => context.wait(control::send(&desk(None)?, "SELECT df.delete($1)", &id)),
-        Verb::Explain(explain) => context.wait(explain::run(&desk(None)?, explain)),
-        Verb::Top(top) => context.wait(top::run(&desk(None)?, &top)),
+        Verb::Install(install) => context.wait(install::run(&handle(install.url.as_ref())?)),
+        Verb::Adopt(adopt) => context.wait(adopt::run(&handle(adopt.url.as_ref())?, &adopt)),
+        Verb::Worker(work) => context.wait_on_all_cores(worker::run(&handle(work.url.as_ref())?, &work)),
+        Verb::Start(start) => context.wait(start::run(&handle(None)?, start)),
+        Verb::Status(id) => context.wait(ending::status(&handle(None)?, &id)),
+        Verb::List(list) => context.wait(list::run(&handle(None)?, list)),
+        Verb::Show(show) => context.wait(show::run(&handle(None)?, &show)),
+        Verb::Result(id) => context.wait(ending::result(&handle(None)?, &id)),
+        Verb::Await(id) => context.wait(ending::wait(&handle(None)?, &id)),
+        Verb::Cancel(cancel) => context.wait(control::cancel(&handle(None)?, &cancel)),
+        Verb::Signal(signal) => context.wait(control::signal(&handle(None)?, &signal)),
+        Verb::Pause(id) => context.wait(control::send(&handle(None)?, "SELECT df.pause($1)", &id)),
+        Verb::Resume(id) => context.wait(control::send(&handle(None)?, "SELECT df.resume($1)", &id)),
+        Verb::Delete(id) => context.wait(control::send(&handle(None)?, "SELECT df.delete($1)", &id)),
+        Verb::Explain(explain) => context.wait(explain::run(&handle(None)?, explain)),
+        Verb::Top(top) => context.wait(top::run(&handle(None)?, &top)),
     }
 }

@@ -1,7 +1,7 @@
 //! `duramen fn show`: one instance, its steps, its executions.
 
 use super::{
-    desk::{unknown, Desk, Session},
+    handle::{unknown, Handle, Session},
     text,
 };
 use crate::{context::Outcome, failure::Failure, output};
@@ -34,7 +34,7 @@ const EXECUTIONS: &str = "\
 pub(crate) struct Show {
     /// The instance's id
     id: String,
-    /// At most so many executions, the newest
+    /// Show at most this many executions, the newest
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(i32).range(1..))]
     executions: i32,
 }
@@ -83,10 +83,10 @@ struct Execution {
     output: Option<Box<RawValue>>,
 }
 
-pub(crate) async fn run(desk: &Desk, show: &Show) -> Outcome {
-    let session = desk.connect().await?;
+pub(crate) async fn run(handle: &Handle, show: &Show) -> Outcome {
+    let session = handle.connect().await?;
     let instance = read(&session, show).await?;
-    if desk.json {
+    if handle.json {
         output::json(&instance)?;
     } else {
         print(&instance);

@@ -1,6 +1,6 @@
 //! `duramen fn start`.
 
-use super::{desk::Desk, ending, graph};
+use super::{ending, graph, handle::Handle};
 use crate::{context::Outcome, parse};
 use clap::Args;
 use duramen_functions::client::Waiter;
@@ -25,7 +25,7 @@ pub(crate) struct Start {
     /// A name to find it by
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
-    /// The database of the same server that its steps run in [default: the one that is connected to]
+    /// The database on the same server in which its steps run [default: the connected one]
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
     /// What its steps see as $input
@@ -46,16 +46,16 @@ fn json_text(text: &str) -> Result<String, String> {
     let valid: Result<serde::de::IgnoredAny, _> = serde_json::from_str(text);
     match valid {
         Ok(_) => Ok(text.to_owned()),
-        Err(error) => Err(format!("{text:?} is no JSON: {error}")),
+        Err(error) => Err(format!("{text:?} is not JSON: {error}")),
     }
 }
 
-pub(crate) async fn run(desk: &Desk, start: Start) -> Outcome {
+pub(crate) async fn run(handle: &Handle, start: Start) -> Outcome {
     let text = graph::text(start.graph)?;
-    let session = desk.connect().await?;
+    let session = handle.connect().await?;
     let graph = graph::evaluated(&session, text).await?;
     // Who listens before the start misses no end.
-    let waiter = if start.wait { Some(Waiter::connect(&desk.url).await?) } else { None };
+    let waiter = if start.wait { Some(Waiter::connect(&handle.url).await?) } else { None };
     let row = session
         .row(
             START,
@@ -70,10 +70,10 @@ pub(crate) async fn run(desk: &Desk, start: Start) -> Outcome {
         .await?;
     let id: String = row.get(0);
     match waiter {
-        None => desk.say(&json!({ "id": id }), &id),
+        None => handle.say(&json!({ "id": id }), &id),
         Some(waiter) => {
             let ending = ending::after(&session, &waiter, &id, start.timeout).await?;
-            ending.report(desk)
+            ending.report(handle)
         }
     }
 }

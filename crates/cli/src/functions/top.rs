@@ -1,7 +1,7 @@
 //! `duramen fn top`: what waits, runs and ends, again and again.
 
 use super::{
-    desk::{Desk, Session},
+    handle::{Handle, Session},
     text,
 };
 use crate::{context::Outcome, failure::Failure, output, parse};
@@ -18,7 +18,7 @@ use tokio::time::sleep;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen fn top
-  duramen fn top --interval 10s >> top.log         a line each time when it is no terminal
+  duramen fn top --interval 10s >> top.log         a line each time when it is not a terminal
   duramen fn top --count 2 --json | tail -n 1 | jq .completed_per_s
 A role that is not the schema's owner sees its own instances, and no workers.";
 
@@ -44,10 +44,10 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// How often to look
+    /// How often to refresh
     #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = parse::span)]
     interval: Duration,
-    /// How many times to look [default: until Ctrl-C]
+    /// How many times to refresh [default: until Ctrl-C]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }
@@ -78,18 +78,18 @@ struct Worker {
     last_seen_s: f64,
 }
 
-pub(crate) async fn run(desk: &Desk, top: &Top) -> Outcome {
-    let session = desk.connect().await?;
-    let screen = !desk.json && std::io::stdout().is_terminal();
+pub(crate) async fn run(handle: &Handle, top: &Top) -> Outcome {
+    let session = handle.connect().await?;
+    let screen = !handle.json && std::io::stdout().is_terminal();
     let mut before: Option<Sample> = None;
     let mut left = top.count;
     loop {
         let sample = look(&session, before.as_ref()).await?;
-        let text = if desk.json {
+        let text = if handle.json {
             let line = serde_json::to_string(&sample);
             line.map_err(|error| Failure::Other(format!("the figures have no JSON form: {error}")))?
         } else if screen {
-            format!("{CLEAR}{}", page(desk, &sample))
+            format!("{CLEAR}{}", page(handle, &sample))
         } else {
             line(&sample)
         };
@@ -177,9 +177,9 @@ fn line(sample: &Sample) -> String {
     )
 }
 
-fn page(desk: &Desk, sample: &Sample) -> String {
+fn page(handle: &Handle, sample: &Sample) -> String {
     let figures = output::pairs([
-        ("database", format!("{}  {}", desk.target.describe(), output::time(sample.at))),
+        ("database", format!("{}  {}", handle.target.describe(), output::time(sample.at))),
         ("pending", format!("{}, the oldest {}", sample.pending, oldest(sample))),
         ("running", sample.running.to_string()),
         ("activities", format!("{}, of which {} run", sample.activities, sample.activities_running)),

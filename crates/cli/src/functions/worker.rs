@@ -1,6 +1,6 @@
 //! `duramen fn worker`: runs the functions of a database until it is told to stop.
 
-use super::{desk::Desk, metrics};
+use super::{handle::Handle, metrics};
 use crate::{
     context::Outcome,
     failure::{Failure, FAILED},
@@ -17,8 +17,8 @@ Examples:
   duramen fn worker postgres://postgres@localhost/shop
   duramen fn worker postgres://postgres@localhost/shop --connections 50 --metrics 127.0.0.1:9464
   DURAMEN_LOG=debug duramen fn worker postgres://postgres@localhost/shop
-Ctrl-C or SIGTERM lets it end what it has begun, for up to 30 s; a second one stops it at once. Nothing is lost
-either way: what had not committed begins again.";
+After Ctrl-C or SIGTERM it finishes running steps for up to 30 s; a second signal stops it at once. Nothing is lost
+either way: steps that had not committed are repeated.";
 
 /// How long what runs may go on after the first signal.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Work {
     /// The database, as the role that installed the schema or a member of it [default: --url or DURAMEN_FN_URL]
     pub(crate) url: Option<String>,
-    /// How many long steps run at once, each on a connection of its own
+    /// How many long steps run at once, each on its own connection
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
     /// Serve figures for Prometheus at http://ADDRESS/metrics; a loopback address, port 0 takes a free one
@@ -38,11 +38,11 @@ pub(crate) struct Work {
 fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text
         .parse()
-        .map_err(|error| format!("{text:?} is no address ({error}); write it like 127.0.0.1:9464"))?;
+        .map_err(|error| format!("{text:?} is not an address ({error}); write it like 127.0.0.1:9464"))?;
     match address.ip().is_loopback() {
         true => Ok(address),
         false => Err(format!(
-            "{address} can be reached from elsewhere, and the figures are for this machine; use 127.0.0.1:{}",
+            "{address} can be reached from other machines; metrics are served to this one only: use 127.0.0.1:{}",
             address.port()
         )),
     }
@@ -68,41 +68,41 @@ impl Stops {
     }
 }
 
-pub(crate) async fn run(desk: &Desk, work: &Work) -> Outcome {
+pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
     serve::log_to_stderr()?;
     let mut stops = Stops::listen()?;
     let listener = match work.metrics {
         Some(address) => Some(metrics::listen(address).await?),
         None => None,
     };
-    let options = Options { url: desk.url.clone(), connections: work.connections.into() };
+    let options = Options { url: handle.url.clone(), connections: work.connections.into() };
     let worker = tokio::select! {
         worker = Worker::start(options) => worker?,
         () = stops.next() => return Ok(ExitCode::SUCCESS),
     };
-    ready(desk, work, listener.as_ref().map(|(_, address)| *address))?;
+    ready(handle, work, listener.as_ref().map(|(_, address)| *address))?;
     tokio::select! {
         () = stops.next() => {}
         () = metrics::serve(listener.map(|(listener, _)| listener), worker.metrics()) => {}
     }
     tracing::info!(
-        "stopping: what runs may go on for {} s; a second signal stops it at once",
+        "stopping: running steps may continue for {} s; a second signal stops them at once",
         PATIENCE.as_secs()
     );
     tokio::select! {
         () = worker.drain(PATIENCE) => Ok(ExitCode::SUCCESS),
         () = stops.next() => {
-            tracing::warn!("stopped at once: what had not committed begins again with another worker");
+            tracing::warn!("stopped at once: another worker will repeat what had not committed");
             Ok(ExitCode::from(FAILED))
         }
     }
 }
 
 /// The one line on the standard output: programs wait for it.
-fn ready(desk: &Desk, work: &Work, metrics: Option<SocketAddr>) -> Result<(), Failure> {
-    let place = desk.target.describe();
+fn ready(handle: &Handle, work: &Work, metrics: Option<SocketAddr>) -> Result<(), Failure> {
+    let place = handle.target.describe();
     let url = metrics.map(|address| format!("http://{address}/metrics"));
-    if desk.json {
+    if handle.json {
         let value = json!({ "ready": place, "connections": work.connections, "metrics": url });
         output::line(value);
     } else {

@@ -7,8 +7,9 @@ use crate::{
     output,
 };
 use clap::Args;
+use duramen_base::entropy;
 use duramen_lab::compare::{cells, compare, method, print_table, Comparison, Row, Verdict};
-use duramen_measure::{entropy, evidence::Evidence};
+use duramen_measure::evidence::Evidence;
 use duramen_reports::markdown;
 use serde::Serialize;
 use std::{
@@ -23,8 +24,9 @@ Examples:
   duramen lab compare before.json after.json --json out/comparison.json
   duramen lab compare before.json after.json --markdown -
 
-Several files of a side are repeated runs of the same thing; run the sides by turns. One file a side is compared by the
-repeats within it, where the suite keeps them, and by counts. Of the differences named, at most 5 % are chance.
+Several files of a side are repeated runs of the same thing; interleave the runs of both sides. With one file a side,
+the repeats within it are compared, if the suite keeps them, and counts. At most 5 % of the reported differences are
+chance.
 
 Exit status: 0 when nothing got worse, 1 when something did, 3 when the documents are not comparable";
 
@@ -39,7 +41,7 @@ pub(crate) struct Compare {
     /// How much worse a figure may get, beyond doubt, before it counts
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     max_regression: f64,
-    /// List figures that cannot be compared, too
+    /// Also list figures that cannot be compared
     #[arg(long)]
     all: bool,
     /// Write the comparison; `-` prints it instead of the table
@@ -62,7 +64,7 @@ struct Document<'a> {
 fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if percent >= 0.0 && percent.is_finite() => Ok(percent),
-        _ => Err(format!("{text:?} is no percentage; write a number from 0 on, as 5")),
+        _ => Err(format!("{text:?} is not a percentage; write 0 or more, like 5")),
     }
 }
 
@@ -103,8 +105,8 @@ pub(super) fn run(context: &Context, options: Compare) -> Outcome {
         std::fs::write(&file, text + "\n").map_err(Failure::io("write", &file))?;
     }
     if let Some(file) = markdown {
-        let told = told(&comparison, &document.regressions);
-        if write_markdown(&file, &markdown::comparison(&told, &a, &b))? {
+        let in_words = in_words(&comparison, &document.regressions);
+        if write_markdown(&file, &markdown::comparison(&in_words, &a, &b))? {
             return Ok(code);
         }
     }
@@ -125,7 +127,7 @@ pub(super) fn run(context: &Context, options: Compare) -> Outcome {
 }
 
 /// A comparison as it is told in Markdown.
-fn told(comparison: &Comparison, regressions: &[&str]) -> markdown::Comparison {
+fn in_words(comparison: &Comparison, regressions: &[&str]) -> markdown::Comparison {
     let differs = [Verdict::Worse, Verdict::Different, Verdict::Better];
     let rank = |row: &Row| differs.iter().position(|verdict| *verdict == row.verdict);
     let mut rows: Vec<&Row> = comparison.rows.iter().filter(|row| rank(row).is_some()).collect();

@@ -6,8 +6,8 @@ use crate::{
     output,
 };
 use clap::Args;
-use duramen_lab::diagnosis::{print_table, Diagnosis};
 use duramen_measure::evidence::Evidence;
+use duramen_reports::diagnosis::{print_table, Diagnosis};
 use std::{path::PathBuf, process::ExitCode};
 
 pub(super) const EXAMPLES: &str = "\
@@ -16,9 +16,9 @@ Examples:
   duramen lab diagnose out/*.json
   duramen lab diagnose out/replication.json --json
 
-Rules look at the document alone, whatever findings it has itself: those of its suite (odd costs, stalls, missed bars)
-and those that hold for all (failed checks, a busy machine, an fsync that reaches no disk, few repeats). Of a suite that
-is not known, the latter are applied.
+The rules use only the document, and ignore its own findings. There are rules for its suite (odd costs, stalls, missed
+targets) and rules for all suites (failed checks, a busy machine, an fsync that reaches no disk, few repeats). For an
+unknown suite only the latter apply.
 
 Exit status: 1 when a problem is found, or a file cannot be read";
 
@@ -34,7 +34,9 @@ pub(super) fn run(context: &Context, diagnose: &Diagnose) -> Outcome {
     let mut unread = Vec::new();
     for file in &diagnose.files {
         match Evidence::read(file) {
-            Ok(evidence) => diagnoses.push(Diagnosis::of(file.display().to_string(), &evidence)),
+            Ok(evidence) => {
+                diagnoses.push(Diagnosis::new(file.display().to_string(), &evidence, &super::SUITES))
+            }
             // One that cannot be read keeps no other from being looked at.
             Err(error) => unread.push(error),
         }

@@ -2,14 +2,14 @@
 
 mod attempt;
 mod begin;
-mod desk;
+mod handle;
 mod notes;
 mod show;
 mod stack;
 
 use crate::context::{Context, Outcome};
 use clap::{Args, Subcommand};
-use desk::Desk;
+use handle::Handle;
 use std::path::PathBuf;
 
 pub(super) const EXAMPLES: &str = "\
@@ -23,8 +23,8 @@ Examples:
   duramen lab experiment replay                      the kept stack against the start, in fresh folders
   duramen lab experiment export --prefix faster      a branch for each kept try
 
-A change is tried in a worktree of its own, measured by turns against what there is, and judged by computation. The
-working tree, index and branches of the repository are never written.
+A change is tried in its own worktree, measured interleaved with the base, and judged by computation. The working tree,
+index and branches of the repository are never written.
 
 Exit status: 0 kept or done, 1 not kept or failed, 2 bad usage, 3 invalid";
 
@@ -51,10 +51,10 @@ enum Verb {
     /// Let a command propose changes, and try each, until a rule ends it
     #[command(after_help = attempt::RUN_EXAMPLES)]
     Run(attempt::Run),
-    /// Go on with what was broken off
+    /// Continue what was interrupted
     #[command(after_help = attempt::RESUME_EXAMPLES)]
     Resume,
-    /// List the ideas that are not done, or write some down
+    /// List the open ideas, or add some
     #[command(after_help = notes::IDEAS_EXAMPLES)]
     Ideas(notes::Ideas),
     /// List the lines of thought that are closed, close one, or open it again
@@ -63,7 +63,7 @@ enum Verb {
     /// List the tries, or show one of them in full
     #[command(after_help = show::LOG_EXAMPLES)]
     Log(show::Log),
-    /// Say where the series stands
+    /// Show the state of the series
     #[command(after_help = show::STATUS_EXAMPLES)]
     Status,
     /// Write the report, as Markdown and as a page
@@ -78,7 +78,7 @@ enum Verb {
     /// Decide a try by hand, beside what was computed
     #[command(name = "override", after_help = stack::OVERRIDE_EXAMPLES)]
     Override(stack::Override),
-    /// Take in the log of an autoresearch loop
+    /// Import the log of an autoresearch loop
     #[command(after_help = notes::IMPORT_EXAMPLES)]
     Import(notes::Import),
     /// Make a branch for each kept try, and one for all of them
@@ -88,22 +88,22 @@ enum Verb {
 
 pub(super) fn run(context: &Context, experiment: Experiment) -> Outcome {
     let Experiment { series, verb } = experiment;
-    let desk = Desk::new(context, series);
+    let handle = Handle::new(context, series);
     match verb {
-        Verb::Init(init) => begin::init(&desk, &init),
-        Verb::Baseline => begin::baseline(&desk),
-        Verb::Try(attempt) => attempt::attempt(&desk, attempt),
-        Verb::Run(run) => attempt::run(&desk, &run),
-        Verb::Resume => attempt::resume(&desk),
-        Verb::Ideas(ideas) => notes::ideas(&desk, ideas),
-        Verb::Closed(closed) => notes::closed(&desk, closed),
-        Verb::Log(log) => show::log(&desk, &log),
-        Verb::Status => show::status(&desk),
-        Verb::Report(report) => show::report(&desk, &report),
-        Verb::Replay => stack::replay(&desk),
-        Verb::Ablate => stack::ablate(&desk),
-        Verb::Override(by_hand) => stack::decide(&desk, &by_hand),
-        Verb::Import(import) => notes::import(&desk, &import),
-        Verb::Export(export) => stack::export(&desk, &export),
+        Verb::Init(init) => begin::init(&handle, &init),
+        Verb::Baseline => begin::baseline(&handle),
+        Verb::Try(attempt) => attempt::attempt(&handle, attempt),
+        Verb::Run(run) => attempt::run(&handle, &run),
+        Verb::Resume => attempt::resume(&handle),
+        Verb::Ideas(ideas) => notes::ideas(&handle, ideas),
+        Verb::Closed(closed) => notes::closed(&handle, closed),
+        Verb::Log(log) => show::log(&handle, &log),
+        Verb::Status => show::status(&handle),
+        Verb::Report(report) => show::report(&handle, &report),
+        Verb::Replay => stack::replay(&handle),
+        Verb::Ablate => stack::ablate(&handle),
+        Verb::Override(by_hand) => stack::decide(&handle, &by_hand),
+        Verb::Import(import) => notes::import(&handle, &import),
+        Verb::Export(export) => stack::export(&handle, &export),
     }
 }

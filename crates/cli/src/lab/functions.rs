@@ -1,9 +1,7 @@
 //! The suite `functions`: `duramen lab run functions`.
 
-use crate::{
-    context::{Context, Outcome},
-    progress::Progress,
-};
+use super::Documents;
+use crate::context::{Context, Outcome};
 use clap::Args;
 use duramen_lab::functions::{self, Options, Phase};
 use std::path::PathBuf;
@@ -15,16 +13,16 @@ Examples:
   duramen lab run functions --phase throughput --seconds 10 --major 15
   duramen lab run functions --phase soak --minutes 60
 
-It starts a PostgreSQL server and a worker of its own, and stops them at the end, also after Ctrl-C.
+It starts its own PostgreSQL server and worker, and stops them at the end, also after Ctrl-C.
 
 Exit status: 1 when a check failed, 3 when the mechanism under test did not happen";
 
 #[derive(Debug, Args)]
 pub(crate) struct Functions {
-    /// calibration, throughput, saturation, mixed, restart, soak or all
+    /// calibration, throughput, saturation, mixed, restart, soak, quick (throughput and restart) or all
     #[arg(long, value_name = "PHASE", default_value = "all")]
     phase: Phase,
-    /// How long one rung of load lasts; below 5 the counts of kills and instances shrink alike
+    /// How long each level of load lasts; below 5 there are fewer kills and instances, too
     #[arg(long, value_name = "SECONDS", default_value_t = functions::FULL_SECONDS)]
     seconds: f64,
     /// How long the soak lasts [default: 10 for --phase soak; with all other phases 1, or less if --seconds is]
@@ -33,38 +31,27 @@ pub(crate) struct Functions {
     /// How many connections for long steps the worker gets
     #[arg(long, value_name = "N", default_value_t = 10)]
     connections: usize,
-    /// The major version of the server [default: the newest that is there]
+    /// The major version of the server [default: the newest installed]
     #[arg(long, value_name = "VERSION")]
     major: Option<u32>,
     /// Where the server is made, and removed at the end [default: the folder lab of the home]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Write the evidence document; `-` prints it instead of the table
-    #[arg(long = "json", value_name = "FILE")]
-    evidence: Option<PathBuf>,
-    /// Write the report
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    documents: Documents,
 }
 
 pub(super) fn run(context: &Context, suite: Functions) -> Outcome {
-    let Functions { phase, seconds, minutes, connections, major, dir, evidence, html } = suite;
-    let mut options = Options {
+    let Functions { phase, seconds, minutes, connections, major, dir, documents } = suite;
+    let options = Options {
         phase,
         seconds,
         minutes,
         connections,
         major,
         home: context.home.clone(),
-        json: evidence,
-        html,
-        progress: true,
-        command: super::command_line(),
+        output: documents.output(),
         ..Options::new(dir.unwrap_or_else(|| context.home.join("lab")), super::own_program()?)
     };
-    let documents = super::Documents::ready(context, &mut options.json, &options.html)?;
-    let progress = Progress::new("measuring");
-    let evidence = functions::run(&options, &|doing| progress.step(doing, None))?;
-    drop(progress);
-    documents.tell(&evidence, functions::print_table)
+    super::measure(context, options)
 }

@@ -7,10 +7,11 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use duramen_lab::compare::{self, Better as LabBetter};
-use duramen_measure::{evidence::Evidence, host::Machine, report::Report};
+use duramen_measure::{evidence::Evidence, host::Machine};
 use duramen_reports::{
     history::{Filed, History, MOST_RUNS},
     machine_id,
+    page::Report,
     trends::{self, Better, Series},
     Document,
 };
@@ -28,13 +29,13 @@ Examples:
   duramen lab history packs --html out/packs-history.html
   duramen lab history add out/store.json
 
-Every `duramen lab run` files its evidence in the folder history of the home, by machine and suite; the oldest of more
-than 100 runs go. Runs of one version and one configuration are a series. A change is told from 6 runs on.";
+Every `duramen lab run` files its evidence in the folder history of the home, by machine and suite; of more than 100
+runs the oldest are deleted. Runs of one version and one configuration are a series. Changes are reported from 6 runs on.";
 const ADD_EXAMPLES: &str = "\
 Examples:
   duramen lab history add out/store.json out/packs.json
 
-Each is filed under the machine and the suite that it names. What is filed already stays as it is";
+Each is filed under the machine and the suite that it names. Existing entries stay as they are";
 
 /// How many figures are listed when none are chosen.
 const MOST_LISTED: usize = 40;
@@ -46,13 +47,13 @@ const SCHEMA_ID: &str = "duramen.history/1";
 pub(crate) struct Histories {
     #[command(subcommand)]
     add: Option<Change>,
-    /// Of which suite the figures are told [default: one line for each series of each suite]
+    /// Show the figures of this suite [default: one line for each series of each suite]
     #[arg(value_name = "SUITE")]
     suite: Option<String>,
     /// Which figures: globs, separated by commas
     #[arg(long, value_name = "GLOB,...", requires = "suite")]
     figure: Option<String>,
-    /// How many of the last runs of each suite are looked at
+    /// How many of the last runs of each suite to include
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = at_least_one)]
     last: usize,
     /// Results of another machine, by its name, or `all`
@@ -76,13 +77,13 @@ enum Change {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) | Err(_) => Err(format!("{text:?} is no number of runs; write one from 1 on")),
+        Ok(0) | Err(_) => Err(format!("{text:?} is not a number of runs; write 1 or more")),
         Ok(number) => Ok(number),
     }
 }
 
 /// The history of a home.
-pub(super) fn of(context: &Context) -> History {
+pub(super) fn open(context: &Context) -> History {
     History::at(context.home.join("history"))
 }
 
@@ -92,7 +93,7 @@ pub(super) fn this_machine() -> Result<String, Failure> {
     Ok(machine_id(&machine))
 }
 
-/// Files what a run brought back. That it cannot be filed is no failure of the run.
+/// Files what a run brought back. That it cannot be filed is not a failure of the run.
 pub(super) fn file(home: &Path, evidence: &Evidence) -> Option<PathBuf> {
     match History::at(home.join("history")).file(evidence) {
         Ok(Filed::New(file) | Filed::Known(file)) => Some(file),
@@ -147,7 +148,7 @@ struct Printed<'a> {
 }
 
 pub(super) fn run(context: &Context, histories: Histories) -> Outcome {
-    let history = of(context);
+    let history = open(context);
     let Histories { add, suite, figure, last, machine, html } = histories;
     if let Some(Change::Add { files }) = add {
         return file_all(context, &history, &files);

@@ -1,9 +1,9 @@
 //! The suite `packs`: `duramen lab run packs`.
 
+use super::Documents;
 use crate::{
     context::{Context, Outcome},
     output,
-    progress::Progress,
 };
 use clap::Args;
 use duramen_lab::packs::{self, Options, Part};
@@ -14,7 +14,7 @@ Examples:
   duramen lab run packs --json out/packs.json --html out/packs.html
   duramen lab run packs --grants 1000,100000 --rounds 1
 
-Every engine runs in a process of its own for every size, so that its memory is its own.
+Every engine runs in a separate process for every size, so that its memory can be measured.
 
 Exit status: 1 when a check failed, 3 when the mechanism under test did not happen";
 
@@ -29,35 +29,21 @@ pub(crate) struct Packs {
     /// Where files are made, and removed at the end [default: the folder lab of the home]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Write the evidence document; `-` prints it instead of the table
-    #[arg(long = "json", value_name = "FILE")]
-    evidence: Option<PathBuf>,
-    /// Write the report
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    documents: Documents,
     /// Run one engine at one size in this process, and print its figures
     #[arg(long, value_name = "ENGINE:N", hide = true)]
     part: Option<Part>,
 }
 
 pub(super) fn run(context: &Context, suite: Packs) -> Outcome {
-    let Packs { grants, rounds, dir, evidence, html, part } = suite;
+    let Packs { grants, rounds, dir, documents, part } = suite;
     let dir = dir.unwrap_or_else(|| context.home.join("lab"));
     if let Some(part) = part {
         output::json(&packs::run_part(part, &dir)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut options = Options {
-        grants,
-        rounds,
-        json: evidence,
-        html,
-        command: super::command_line(),
-        ..Options::new(dir, super::own_program()?)
-    };
-    let documents = super::Documents::ready(context, &mut options.json, &options.html)?;
-    let progress = Progress::new("measuring");
-    let evidence = packs::run(&options, &|doing| progress.step(doing, None))?;
-    drop(progress);
-    documents.tell(&evidence, packs::print_table)
+    let options =
+        Options { grants, rounds, output: documents.output(), ..Options::new(dir, super::own_program()?) };
+    super::measure(context, options)
 }

@@ -1,12 +1,12 @@
 //! The suite `replication`: `duramen lab run replication`.
 
+use super::Documents;
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
-    progress::Progress,
 };
 use clap::{Args, ValueEnum};
-use duramen_lab::replication::{self, scenario, Level, Options, Ran};
+use duramen_replication::{scenario, Level, Options};
 use std::path::PathBuf;
 
 pub(super) const EXAMPLES: &str = "\
@@ -18,8 +18,8 @@ Examples:
   duramen lab run replication S14 --repeats 5
   duramen lab run replication S2 --primary 'host=a user=postgres' --standby 'host=b user=postgres'
 
-Without --primary and --standby it makes a pair of servers of its own, and removes it at the end, also after Ctrl-C.
-What it changes on a given pair is written down before, and put back at the end; `duramen lab restore` does so after a
+Without --primary and --standby it starts its own pair of servers, and removes it at the end, also after Ctrl-C.
+Whatever it changes on a given pair is recorded before, and restored at the end; `duramen lab restore` does so after a
 kill. The level is set for each session and never for the cluster.
 
 Exit status: 1 when a check failed, 3 when the mechanism under test did not happen";
@@ -48,24 +48,20 @@ pub(crate) struct Replication {
     /// Everything in three minutes: who stalls, who does not, and why
     #[arg(long)]
     quick: bool,
-    /// A primary that is there already
+    /// An existing primary
     #[arg(long, value_name = "DSN", requires = "standby")]
     primary: Option<String>,
     /// Its synchronous standby
     #[arg(long, value_name = "DSN", requires = "primary")]
     standby: Option<String>,
-    /// The major version of the servers [default: the newest that is there]
+    /// The major version of the servers [default: the newest installed]
     #[arg(long, value_name = "VERSION", conflicts_with = "primary")]
     major: Option<u32>,
     /// Where the servers are made, and removed at the end [default: the folder lab of the home]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Write the evidence document; `-` prints it instead of the table
-    #[arg(long = "json", value_name = "FILE")]
-    evidence: Option<PathBuf>,
-    /// Write the report
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    documents: Documents,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -81,7 +77,7 @@ fn number(text: &str) -> Result<u32, String> {
 
 /// Milliseconds of `-1`, `0`, `500ms` or `1s`.
 fn delay_ms(text: &str) -> Result<i64, String> {
-    let refused = || format!("{text:?} is no such time; write -1 (for ever), 0, 500ms or 1s");
+    let refused = || format!("{text:?} is not a valid time; write -1 (forever), 0, 500ms or 1s");
     let (number, factor) = match text.strip_suffix("ms") {
         Some(number) => (number, 1),
         None => text.strip_suffix('s').map_or((text, 1), |number| (number, 1_000)),
@@ -101,14 +97,14 @@ fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
 }
 
 pub(super) fn run(context: &Context, suite: Replication) -> Outcome {
-    let Replication { primary, standby, major, evidence, html, .. } = suite;
+    let Replication { primary, standby, major, documents, .. } = suite;
     if primary.is_some() && suite.rtt_ms.iter().any(|rtt| *rtt > 0) {
         let text = "--rtt-ms needs a pair of servers of its own: leave out --primary and --standby";
         return Err(Failure::Usage(text.to_owned()));
     }
     let dir = suite.dir.unwrap_or_else(|| context.home.join("lab"));
     let feedback = suite.feedback.map(|words| words.iter().map(|word| *word == Switch::On).collect());
-    let mut options = Options {
+    let options = Options {
         scenarios: sorted(suite.scenarios),
         levels: suite.levels.map(sorted),
         feedback: feedback.map(sorted),
@@ -120,18 +116,8 @@ pub(super) fn run(context: &Context, suite: Replication) -> Outcome {
         standby,
         major,
         home: context.home.clone(),
-        json: evidence,
-        html,
-        progress: true,
-        command: super::command_line(),
+        output: documents.output(),
         ..Options::new(dir, super::own_program()?)
     };
-    let documents = super::Documents::ready(context, &mut options.json, &options.html)?;
-    let progress = Progress::new("measuring");
-    let Ran { evidence, unrestored } =
-        replication::run_to_end(&options, &|doing| progress.step(doing, None))?;
-    drop(progress);
-    // What was measured is told also when not everything could be put back.
-    let told = documents.tell(&evidence, replication::print_table);
-    unrestored.map_or(told, |error| Err(error.into()))
+    super::measure(context, options)
 }

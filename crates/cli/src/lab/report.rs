@@ -7,9 +7,12 @@ use crate::{
     output,
 };
 use clap::Args;
+use duramen_measure::evidence::Evidence;
 use duramen_reports::{
     collect::{collect, Collected},
-    markdown, site, trends, Document,
+    markdown, site,
+    suite::find,
+    trends, Document,
 };
 use serde::Serialize;
 use std::{
@@ -24,8 +27,9 @@ Examples:
   duramen lab report out --out out/site.html
   duramen lab report out/store.json out/packs.json --out out/site.html --markdown out/summary.md
   duramen lab report out/store.json --markdown -
+  duramen lab report out --benchmarks docs/benchmarks.md
 
-Without files it is about the newest run of each suite in the history of this machine. A folder stands for the evidence
+Without files it covers the newest run of each suite in the history of this machine. A folder stands for the evidence
 documents in it and below it. The page is one file: it fetches nothing and runs nothing.";
 
 #[derive(Debug, Args)]
@@ -34,11 +38,14 @@ pub(crate) struct Pages {
     #[arg(value_name = "FILE or FOLDER")]
     documents: Vec<PathBuf>,
     /// Write the page
-    #[arg(long, value_name = "FILE", required_unless_present = "markdown")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["markdown", "benchmarks"])]
     out: Option<PathBuf>,
     /// Write a summary for a pull request; `-` prints it
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+    /// Write all figures with their targets as Markdown; `-` prints them
+    #[arg(long, value_name = "FILE")]
+    benchmarks: Option<PathBuf>,
 }
 
 /// What was done.
@@ -50,7 +57,7 @@ struct Done<'a> {
 }
 
 pub(super) fn run(context: &Context, pages: Pages) -> Outcome {
-    let Pages { documents, out, markdown } = pages;
+    let Pages { documents, out, markdown, benchmarks } = pages;
     let (found, earlier) = if documents.is_empty() {
         from_history(context)?
     } else {
@@ -58,9 +65,7 @@ pub(super) fn run(context: &Context, pages: Pages) -> Outcome {
     };
     let mut written = Vec::new();
     if let Some(file) = out {
-        super::make_room_for(&file)?;
-        let page = site::page(&found.documents, &earlier, &found.notes, &history::judge);
-        page.write(&file).map_err(|error| Failure::Other(error.to_string()))?;
+        write_page(&found, &earlier, &file)?;
         written.push(file);
     }
     let mut is_printed = false;
@@ -70,6 +75,16 @@ pub(super) fn run(context: &Context, pages: Pages) -> Outcome {
         let text = markdown::summary(&found.documents, &series);
         is_printed = write_markdown(&file, &text)?;
         if !is_printed {
+            written.push(file);
+        }
+    }
+    if let Some(file) = benchmarks {
+        let rows = |evidence: &Evidence| {
+            find(&super::SUITES, &evidence.suite).map_or_else(Vec::new, |suite| suite.targets(evidence))
+        };
+        let is_shown = write_markdown(&file, &markdown::benchmarks(&found.documents, &rows))?;
+        is_printed |= is_shown;
+        if !is_shown {
             written.push(file);
         }
     }
@@ -89,9 +104,21 @@ pub(super) fn run(context: &Context, pages: Pages) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Writes one page over documents.
+pub(super) fn write_site(documents: &[PathBuf], file: &Path) -> Result<(), Failure> {
+    let found = collect(documents).map_err(|error| Failure::Other(error.to_string()))?;
+    write_page(&found, &[], file)
+}
+
+fn write_page(found: &Collected, earlier: &[Document], file: &Path) -> Result<(), Failure> {
+    super::make_room_for(file)?;
+    let page = site::page(&found.documents, earlier, &found.notes, &history::judge);
+    page.write(file).map_err(|error| Failure::Other(error.to_string()))
+}
+
 /// The newest run of each suite, and the ones before.
 fn from_history(context: &Context) -> Result<(Collected, Vec<Document>), Failure> {
-    let history = history::of(context);
+    let history = history::open(context);
     let machine = history::this_machine()?;
     let all = history::runs(&history, &machine, None, site::MOST_RUNS)?;
     if all.is_empty() {

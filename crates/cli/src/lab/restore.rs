@@ -6,10 +6,8 @@ use crate::{
     output,
 };
 use clap::Args;
-use duramen_lab::replication::{
-    restore::{put_back, watch, Outcome as Restored, RestoreFile},
-    ReplicationError,
-};
+use duramen_replication::restore::{put_back, watch, Outcome as Restored, RestoreFile};
+use duramen_reports::suite::SuiteError;
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
@@ -21,12 +19,11 @@ Examples:
   duramen lab restore
   duramen lab restore out/home/lab/restore/kd7ghw2m.json
 
-A run on servers that are not its own writes down what it changes before it changes it, and puts it back at its end;
-if it is killed, another process does. This is for when that could not be done either: the servers were down, or the
-machine was. It can be run again and again: what is back already is left alone, and a file that fails or cannot be
-read keeps no other from being put back.
+A run on your servers records each change before it makes it, and restores everything at its end. If the run is killed,
+another process does that. This command is for when neither could: the servers or the machine were down. You can repeat
+it: what has been restored is left alone, and a file that fails or cannot be read does not affect the others.
 
-Exit status: 1 when something could not be put back; its file is kept then";
+Exit status: 1 when something could not be restored; its file is kept then";
 
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
@@ -68,14 +65,14 @@ pub(super) async fn run(context: &Context, restore: Restore) -> Outcome {
     if context.json {
         output::json(&lines)?;
     } else {
-        tell(context, &lines);
+        report(context, &lines);
     }
     let complete = lines.iter().all(|line| line.outcome.left.is_empty());
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 /// What a file says is put back. One that fails keeps no other from it.
-async fn one(file: &Path) -> Result<Restored, ReplicationError> {
+async fn one(file: &Path) -> Result<Restored, SuiteError> {
     match RestoreFile::take_over(file)? {
         Some(found) => put_back(found).await,
         None => Ok(left(file, "the run still goes on, or something else puts it back".to_owned())),
@@ -86,7 +83,7 @@ fn left(file: &Path, why: String) -> Restored {
     Restored { left: vec![why], file: file.exists().then(|| file.to_owned()), ..Restored::default() }
 }
 
-fn tell(context: &Context, lines: &[Line]) {
+fn report(context: &Context, lines: &[Line]) {
     if lines.is_empty() {
         let folder = RestoreFile::folder(&context.home);
         output::line(format_args!("nothing is to be put back: there is no file in {}", folder.display()));
@@ -109,7 +106,7 @@ fn tell(context: &Context, lines: &[Line]) {
             }
             None if !outcome.theirs.is_empty() => output::line("  all else is back; the file is removed"),
             None => output::line("  everything is back; the file is removed"),
-            Some(_) => output::line("  the file is kept; run this again when that is mended"),
+            Some(_) => output::line("  the file is kept; run this again when that is fixed"),
         }
     }
 }

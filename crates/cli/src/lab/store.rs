@@ -1,13 +1,11 @@
 //! The suite `store`: `duramen lab run store`.
 
-use crate::{
-    context::{Context, Outcome},
-    progress::Progress,
-};
+use super::Documents;
+use crate::context::{Context, Outcome};
 use clap::Args;
 use duramen_lab::{
     branches::parse_count,
-    store::{self, Options, Sabotage},
+    store::{Options, Sabotage},
 };
 use duramen_store::Durability;
 use std::path::PathBuf;
@@ -43,20 +41,16 @@ pub(crate) struct Store {
     /// Real-time priority for the threads that wait for the disk (needs root)
     #[arg(long)]
     fifo: bool,
-    /// Write the evidence document; `-` prints it instead of the table
-    #[arg(long = "json", value_name = "FILE")]
-    evidence: Option<PathBuf>,
-    /// Write the report
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    documents: Documents,
 }
 
 pub(super) fn run(context: &Context, suite: Store) -> Outcome {
-    let Store { durability, ops, rows, vectors, seconds, dir, fifo, evidence, html } = suite;
+    let Store { durability, ops, rows, vectors, seconds, dir, fifo, documents } = suite;
     let mut levels = durability;
     levels.sort_unstable();
     levels.dedup();
-    let mut options = Options {
+    let options = Options {
         levels,
         ops,
         rows,
@@ -64,15 +58,8 @@ pub(super) fn run(context: &Context, suite: Store) -> Outcome {
         seconds,
         dir: dir.unwrap_or_else(|| context.home.join("lab")),
         fifo,
-        json: evidence,
-        html,
-        progress: true,
-        command: super::command_line(),
+        output: documents.output(),
         sabotage: Sabotage::None,
     };
-    let documents = super::Documents::ready(context, &mut options.json, &options.html)?;
-    let progress = Progress::new("measuring");
-    let evidence = store::run(&options, &|doing| progress.step(doing, None))?;
-    drop(progress);
-    documents.tell(&evidence, store::print_table)
+    super::measure(context, options)
 }

@@ -24,10 +24,10 @@ pub(crate) struct Cat {
     /// Only this space [default: all of them]
     #[arg(long, value_name = "NAME")]
     space: Option<String>,
-    /// Only keys that begin with this
+    /// Only keys with this prefix
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// Print at most so many [default: all]
+    /// Print at most this many [default: all]
     #[arg(long, value_name = "COUNT")]
     limit: Option<u64>,
     #[command(flatten)]

@@ -6,18 +6,12 @@ use crate::{
     output,
 };
 use clap::{Args, ValueEnum};
-use duramen_pack::{
-    c1z::{copy, C1z1, C1z1Writer, C1z3, C1z3Writer, Copied, ReadOptions, Version, WriteOptions},
-    graph::{GraphPack, GraphSink, GraphSource, GraphStore, Loss, Sync, SyncKind},
+use duramen_access::{
+    convert::{Conversion, ConvertError, Converted, Format},
+    graph::Loss,
 };
 use serde_json::json;
-use std::{
-    fs::File,
-    io::Read as _,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
@@ -28,15 +22,15 @@ pub(crate) struct Convert {
     to: PathBuf,
     /// The format to write; without it, .dpack and .c1z (version 3) by the name of the file
     #[arg(long = "to", value_name = "FORMAT", value_enum)]
-    format: Option<Format>,
+    format: Option<Target>,
     /// The sync to copy; without it, all of them, or where one fits the latest full one that has ended
     #[arg(long, value_name = "ID")]
     sync: Option<String>,
 }
 
 /// What can be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Target {
     /// A pack: any number of syncs
     Dpack,
     /// .c1z, version 1: an SQLite database, any number of syncs
@@ -45,199 +39,49 @@ enum Format {
     C1z3,
 }
 
-impl Format {
-    fn name(self) -> &'static str {
-        match self {
-            Format::Dpack => "dpack",
-            Format::C1z1 => "c1z1",
-            Format::C1z3 => "c1z3",
-        }
-    }
-
-    /// The format that a name asks for.
-    fn of_name(path: &Path) -> Result<Format, Failure> {
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("dpack") => Ok(Format::Dpack),
-            Some("c1z") => Ok(Format::C1z3),
-            _ => Err(Failure::Usage(format!(
-                "{} names no format: end it with .dpack or .c1z, or say --to dpack, c1z1 or c1z3",
-                path.display()
-            ))),
+impl From<Target> for Format {
+    fn from(target: Target) -> Format {
+        match target {
+            Target::Dpack => Format::Pack,
+            Target::C1z1 => Format::C1z1,
+            Target::C1z3 => Format::C1z3,
         }
     }
 }
 
-/// What was done, and what was not.
-struct Report {
-    copied: Copied,
-    losses: Vec<Loss>,
-}
-
-fn other(error: impl std::fmt::Display) -> Failure {
-    Failure::Other(error.to_string())
-}
-
-pub(crate) fn run(context: &Context, convert: &Convert) -> Outcome {
-    let format = match convert.format {
-        Some(format) => format,
-        None => Format::of_name(&convert.to)?,
-    };
-    // A target that is its own source would be all that is left of it, with what its format cannot hold gone.
-    let file_of = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-    if file_of(&convert.to).is_some_and(|to| file_of(&convert.from) == Some(to)) {
-        let file = convert.to.display();
-        return Err(Failure::Usage(format!(
-            "{file} cannot be written while it is read; choose another name"
-        )));
+impl From<ConvertError> for Failure {
+    fn from(error: ConvertError) -> Failure {
+        match error {
+            ConvertError::SameFile { .. } => Failure::Usage(error.to_string()),
+            other => Failure::Other(other.to_string()),
+        }
     }
-    // What is refused is refused before the new file is begun.
-    let options = ReadOptions { check_rows: true, ..ReadOptions::default() };
-    let report = if is_pack(&convert.from)? {
-        let source = GraphPack::open(&convert.from).map_err(other)?;
-        into_format(&source, &[], convert, format)?
-    } else {
-        match Version::of(&convert.from).map_err(other)? {
-            Version::V1 => {
-                let source = C1z1::open(&convert.from, &options).map_err(other)?;
-                into_format(&source, source.left_out(), convert, format)?
-            }
-            Version::V3 => {
-                let source = C1z3::open(&convert.from, &options).map_err(other)?;
-                into_format(&source, source.left_out(), convert, format)?
-            }
-        }
-    };
-    show(context, convert, format, &report)
 }
 
-/// Whether a file is neither of the versions of .c1z: what it is then, the reader of packs says.
-fn is_pack(path: &Path) -> Result<bool, Failure> {
-    let mut head = Vec::new();
-    let file = File::open(path).and_then(|file| file.take(4).read_to_end(&mut head));
-    file.map_err(|source| Failure::Io { doing: "read", path: path.display().to_string(), source })?;
-    Ok(!head.starts_with(b"C1Z"))
-}
-
-fn into_format<S: GraphSource>(
-    source: &S,
-    left_out: &[Loss],
-    convert: &Convert,
-    format: Format,
-) -> Result<Report, Failure> {
-    let (syncs, left) = choose(source.syncs().map_err(other)?, convert, format)?;
-    let options = WriteOptions::default();
-    let mut report = match format {
-        Format::Dpack => {
-            let journal = journal_of(&convert.to);
-            let is_taken = |(file, least): &(&Path, u64)| {
-                file.symlink_metadata().is_ok_and(|found| found.len() >= *least)
-            };
-            // An empty journal is one that nobody needs.
-            let files = [(convert.to.as_path(), 0), (journal.as_path(), 1)];
-            if let Some((file, _)) = files.into_iter().find(is_taken) {
-                let file = file.display();
-                return Err(Failure::Other(format!("{file} exists; remove it, or choose another name")));
-            }
-            let mut sink = GraphStore::open(&convert.to).map_err(other)?;
-            let report = fill(source, &mut sink, &syncs);
-            let report = report.and_then(|report| sink.close().map_err(other).map(|()| report));
-            if report.is_err() {
-                // Neither was there before, and a part of a graph is none.
-                let _ = std::fs::remove_file(&convert.to);
-                let _ = std::fs::remove_file(&journal);
-            }
-            report?
-        }
-        Format::C1z1 => {
-            let mut sink = C1z1Writer::create(&convert.to, &options).map_err(other)?;
-            let report = fill(source, &mut sink, &syncs)?;
-            sink.finish().map_err(other)?;
-            report
-        }
-        Format::C1z3 => {
-            let mut sink = C1z3Writer::create(&convert.to, &options).map_err(other)?;
-            let report = fill(source, &mut sink, &syncs)?;
-            sink.finish().map_err(other)?;
-            report
-        }
-    };
-    report.losses.extend(left_out.iter().cloned());
-    if let Some(first) = left.first() {
-        report.losses.push(Loss {
-            row: "sync",
-            what: "syncs that were not copied".to_owned(),
-            rows: left.len() as u64,
-            example: first.id.clone(),
-        });
-    }
-    Ok(report)
-}
-
-/// Where a graph that is being written keeps what is not in the file yet.
-fn journal_of(graph: &Path) -> PathBuf {
-    let mut name = graph.file_name().unwrap_or_default().to_owned();
-    name.push(".journal");
-    graph.with_file_name(name)
-}
-
-fn fill<S: GraphSource, T: GraphSink>(source: &S, sink: &mut T, syncs: &[Sync]) -> Result<Report, Failure> {
-    let copied = copy(source, sink, syncs).map_err(other)?;
-    Ok(Report { copied, losses: sink.losses().to_vec() })
-}
-
-/// The syncs to copy, and those that stay behind.
-fn choose(syncs: Vec<Sync>, convert: &Convert, format: Format) -> Result<(Vec<Sync>, Vec<Sync>), Failure> {
-    let wanted = match &convert.sync {
-        Some(id) if syncs.iter().any(|sync| sync.id == *id) => Some(id.clone()),
-        Some(id) => {
-            let known: Vec<&str> = syncs.iter().map(|sync| sync.id.as_str()).collect();
-            let known = match known.as_slice() {
-                [] => "it holds none".to_owned(),
-                known => format!("it holds {}", known.join(", ")),
-            };
-            let file = convert.from.display();
-            return Err(Failure::Other(format!("{file} has no sync {id:?}; {known}")));
-        }
-        None if format == Format::C1z3 => {
-            let full = |sync: &&Sync| sync.kind == SyncKind::Full && sync.ended_at.is_some();
-            // Of two that ended at one time, the greater id.
-            let latest = syncs.iter().filter(full).max_by_key(|sync| (sync.ended_at, &sync.id));
-            let latest = latest.or_else(|| syncs.iter().max_by_key(|sync| (sync.started_at, &sync.id)));
-            let Some(sync) = latest else {
-                let file = convert.from.display();
-                return Err(Failure::Other(format!(
-                    "{file} holds no sync, and a version 3 file has to hold one"
-                )));
-            };
-            Some(sync.id.clone())
-        }
-        None if format == Format::Dpack && syncs.is_empty() => {
-            let file = convert.from.display();
-            return Err(Failure::Other(format!("{file} holds no sync: there is nothing to write")));
-        }
-        None => None,
-    };
-    Ok(match wanted {
-        Some(id) => syncs.into_iter().partition(|sync| sync.id == id),
-        None => (syncs, Vec::new()),
-    })
-}
-
-fn show(context: &Context, convert: &Convert, format: Format, report: &Report) -> Outcome {
-    let size = std::fs::metadata(&convert.to).map_err(|source| Failure::Io {
-        doing: "look at",
-        path: convert.to.display().to_string(),
-        source,
+pub(crate) fn run(context: &Context, convert: Convert) -> Outcome {
+    let Convert { from, to, format, sync } = convert;
+    let format = format.map(Format::from).or_else(|| Format::of_name(&to)).ok_or_else(|| {
+        Failure::Usage(format!(
+            "{} names no format: end it with .dpack or .c1z, or say --to dpack, c1z1 or c1z3",
+            to.display()
+        ))
     })?;
-    let Report { copied, losses } = report;
+    let conversion = Conversion { from, to, format, sync };
+    let converted = conversion.run()?;
+    print(context, &conversion, &converted)
+}
+
+fn print(context: &Context, conversion: &Conversion, converted: &Converted) -> Outcome {
+    let Conversion { to, format, .. } = conversion;
+    let Converted { copied, losses, file_bytes } = converted;
     if context.json {
         let losses = losses.iter().map(
             |loss| json!({ "row": loss.row, "what": loss.what, "rows": loss.rows, "example": loss.example }),
         );
         output::json(&json!({
-            "file": convert.to,
+            "file": to,
             "format": format.name(),
-            "size_bytes": size.len(),
+            "size_bytes": file_bytes,
             "syncs": copied.syncs,
             "resource_types": copied.resource_types,
             "resources": copied.resources,
@@ -249,9 +93,9 @@ fn show(context: &Context, convert: &Convert, format: Format, report: &Report) -
         return Ok(ExitCode::SUCCESS);
     }
     output::print(output::pairs(vec![
-        ("written", convert.to.display().to_string()),
+        ("written", to.display().to_string()),
         ("format", format.name().to_owned()),
-        ("size", output::bytes(size.len())),
+        ("size", output::bytes(*file_bytes)),
         ("syncs", copied.syncs.to_string()),
         ("resource types", copied.resource_types.to_string()),
         ("resources", copied.resources.to_string()),

@@ -29,10 +29,10 @@ pub(crate) struct Diff {
     /// Only this space [default: all of them]
     #[arg(long, value_name = "NAME")]
     space: Option<String>,
-    /// Only keys that begin with this
+    /// Only keys with this prefix
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// Print at most so many
+    /// Print at most this many
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     limit: usize,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Where the bases of a pack are, if they are not beside it.
 #[derive(Debug, Args)]
 pub(crate) struct Bases {
-    /// The pack that it is based on, if that is not beside it; of several, the oldest first
+    /// The base of the pack, if it is in another folder; of several, the oldest first
     #[arg(long, value_name = "PACK")]
     base: Vec<PathBuf>,
 }

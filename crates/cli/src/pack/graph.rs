@@ -7,7 +7,7 @@ use crate::{
     output,
 };
 use clap::{Args, ValueEnum};
-use duramen_pack::graph::{
+use duramen_access::graph::{
     diff, write_csv_rows, Change, CsvTable, Diff, GraphError, GraphPack, ResourceId, SyncStats, Timestamp,
 };
 use serde_json::{json, Value};
@@ -143,7 +143,7 @@ pub(super) fn cat(context: &Context, path: &Path, rows: &Rows, limit: Option<u64
     }
 }
 
-/// The standard output. That its reader has left (`| head`) ends the work, and is no error.
+/// The standard output. That its reader has left (`| head`) ends the work, and is not an error.
 struct Pipe {
     out: StdoutLock<'static>,
     has_no_reader: bool,
@@ -172,16 +172,16 @@ impl Write for Pipe {
 pub(super) fn compare(context: &Context, left: &Path, right: &Path, limit: usize) -> Outcome {
     let older = GraphPack::open(left).map_err(failed)?.view(None).map_err(failed)?;
     let newer = GraphPack::open(right).map_err(failed)?.view(None).map_err(failed)?;
-    let mut shown = Vec::new();
+    let mut changes = Vec::new();
     let counts = diff(&older, &newer, |found| {
-        if shown.len() < limit {
-            shown.extend(tell(found));
+        if changes.len() < limit {
+            changes.extend(describe(found));
         }
         Ok(())
     })
     .map_err(failed)?;
     if context.json {
-        let changes: Vec<Value> = shown
+        let changes: Vec<Value> = changes
             .iter()
             .map(|(change, kind, id)| json!({ "change": word(*change), "kind": kind, "id": id }))
             .collect();
@@ -195,7 +195,7 @@ pub(super) fn compare(context: &Context, left: &Path, right: &Path, limit: usize
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    for (change, kind, id) in &shown {
+    for (change, kind, id) in &changes {
         output::line(format!("{change} {kind} {id}"));
     }
     output::line(format!("{} added, {} removed, {} modified", counts.added, counts.removed, counts.changed));
@@ -215,7 +215,7 @@ fn name(id: &ResourceId) -> String {
 }
 
 /// A change as its sign, the kind of row and its id; nothing for kinds that this version does not know.
-fn tell(found: Diff) -> Option<(char, &'static str, String)> {
+fn describe(found: Diff) -> Option<(char, &'static str, String)> {
     fn split<Row>(change: Change<Row>) -> (char, Row) {
         match change {
             Change::Added(row) => ('+', row),

@@ -16,8 +16,8 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen store export main.dpack         a branch of the store as one file
   duramen pack info main.dpack
-  duramen pack verify main.dpack          read every byte and hold it against its digest
-  duramen store kv list --at main.dpack   read it where it lies";
+  duramen pack verify main.dpack          check every byte against its digest
+  duramen store kv list --at main.dpack   read it in place";
 
 const WRITE_EXAMPLES: &str = "\
 Examples:
@@ -55,7 +55,7 @@ pub(crate) enum Pack {
     /// Check every byte of a pack; exit status 1 if it is damaged
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(verify::Verify),
-    /// Print what is in a pack, a line for each entry
+    /// Print the contents of a pack, one line per entry
     #[command(after_help = CAT_EXAMPLES)]
     Cat(cat::Cat),
     /// Show what differs between two packs
@@ -73,6 +73,6 @@ pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
         Pack::Verify(verify) => verify::run(context, &verify),
         Pack::Cat(cat) => cat::run(context, &cat),
         Pack::Diff(diff) => diff::run(context, &diff),
-        Pack::Convert(convert) => convert::run(context, &convert),
+        Pack::Convert(convert) => convert::run(context, convert),
     }
 }

@@ -5,13 +5,13 @@ use crate::{
     context::{Context, Outcome},
     failure::{Failure, FAILED},
     output,
-    progress::Told,
+    progress::Steps,
 };
 use clap::Args;
+use duramen_access::graph::{GraphError, GraphPack};
 use duramen_pack::{
     branch::{BranchPack, BranchPackError},
     container::{hex, Kind, Pack, Verified},
-    graph::{GraphError, GraphPack},
     PackError,
 };
 use serde_json::json;
@@ -22,7 +22,7 @@ use std::{
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// The pack. What it is based on is a file of its own, to be verified by itself
+    /// The pack; verify its base separately
     file: PathBuf,
 }
 
@@ -83,11 +83,11 @@ impl From<GraphError> for Box<Unsound> {
 
 fn check(file: &Path) -> Result<(Pack, Verified), Box<Unsound>> {
     let pack = Pack::open(file)?;
-    let mut told = Told::new(format!("verifying {}", file.display()));
-    let mut progress = |done, all| told.step(done, all);
+    let mut steps = Steps::new(format!("verifying {}", file.display()));
+    let mut progress = |done, all| steps.step(done, all);
     let verified = match pack.kind() {
         Kind::Branch => BranchPack::verify_alone(&pack, &mut progress)?,
-        Kind::Graph => GraphPack::of(pack.clone())?.verify(&mut progress)?,
+        Kind::Graph => GraphPack::from_pack(pack.clone())?.verify(&mut progress)?,
     };
     Ok((pack, verified))
 }

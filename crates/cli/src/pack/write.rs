@@ -4,7 +4,7 @@ use super::file::check_level;
 use crate::{
     context::{Context, Outcome},
     output,
-    progress::Told,
+    progress::Steps,
     store::kv::{read_pairs, Load},
 };
 use clap::Args;
@@ -18,7 +18,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 #[derive(Debug, Args)]
 pub(crate) struct Write {
-    /// The file to write; one that is there is replaced when the new one is complete
+    /// The file to write; an existing one is replaced once the new one is complete
     file: PathBuf,
     /// What the branch in it is called
     #[arg(long, value_name = "NAME", default_value = DEFAULT_BRANCH)]
@@ -42,10 +42,10 @@ pub(crate) fn run(context: &Context, write: &Write) -> Outcome {
         name => store.create_branch(name)?,
     };
     let count = branch.bulk_load(&write.space, pairs)?;
-    let mut told = Told::new("writing the pack");
+    let mut steps = Steps::new("writing the pack");
     let options = ExportOptions { level: write.level, base: None };
-    let done = export(&branch, &write.file, options, &mut |done, all| told.step(done, all))?;
-    drop(told);
+    let done = export(&branch, &write.file, options, &mut |done, all| steps.step(done, all))?;
+    drop(steps);
     if context.json {
         output::json(&json!({
             "file": write.file,

@@ -4,12 +4,12 @@ pub(crate) mod compare;
 
 use super::{
     current,
-    desk::{self, Desk},
+    handle::{self, Handle},
     upkeep::moment,
 };
 use crate::{context::Outcome, failure::Failure, output, parse};
 use clap::{Args, Subcommand};
-use duramen_measure::clock;
+use duramen_base::clock;
 use duramen_store::{BranchInfo, Store, StoreError, DEFAULT_BRANCH};
 use serde::Serialize;
 use serde_json::json;
@@ -63,12 +63,12 @@ pub(crate) enum Branch {
     /// Make an empty branch
     #[command(after_help = CREATE_EXAMPLES)]
     Create(Name),
-    /// Make a branch that has all that another has, and shares it
+    /// Fork a branch: the new one shares all data until either changes it
     #[command(after_help = FORK_EXAMPLES)]
     Fork {
         /// The new branch's name
         name: String,
-        /// The branch to fork [default: the one that is meant]
+        /// The branch to fork [default: the current one]
         #[arg(long, value_name = "NAME")]
         from: Option<String>,
         /// How long it lives [default: until it is deleted]
@@ -78,14 +78,14 @@ pub(crate) enum Branch {
     /// List all branches
     #[command(after_help = LIST_EXAMPLES)]
     List {
-        /// Find out what each has of its own, which reads what they do not share
+        /// Measure what each branch does not share, which reads that data
         #[arg(long)]
         sizes: bool,
     },
     /// Show one branch
     #[command(after_help = SHOW_EXAMPLES)]
     Show(MaybeName),
-    /// Make a branch the one that is meant when none is named
+    /// Make a branch the current one, which commands use by default
     #[command(after_help = SWITCH_EXAMPLES)]
     Switch(Name),
     /// Print how two branches differ
@@ -94,7 +94,7 @@ pub(crate) enum Branch {
     /// Bring a branch's changes into another
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(compare::Merge),
-    /// Make a branch what its parent is now
+    /// Make a branch equal to its parent's current state
     #[command(after_help = RESET_EXAMPLES)]
     Reset(Name),
     /// Delete branches
@@ -104,7 +104,7 @@ pub(crate) enum Branch {
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Keep a branch from being deleted, reset and expiring
+    /// Keep a branch from being deleted, reset, or expiring
     #[command(after_help = PROTECT_EXAMPLES)]
     Protect(Name),
     /// End a branch's protection
@@ -132,7 +132,7 @@ pub(crate) struct Name {
 
 #[derive(Debug, Args)]
 pub(crate) struct MaybeName {
-    /// The branch's name [default: the one that is meant]
+    /// The branch's name [default: the current one]
     name: Option<String>,
 }
 
@@ -144,61 +144,61 @@ struct View<'i> {
     current: bool,
 }
 
-pub(crate) fn run(desk: &Desk, verb: Branch) -> Outcome {
+pub(crate) fn run(handle: &Handle, verb: Branch) -> Outcome {
     match verb {
-        Branch::Create(Name { name }) => desk.write(|store| {
+        Branch::Create(Name { name }) => handle.write(|store| {
             store.create_branch(&name)?;
-            show(desk, store, &name)
+            show(handle, store, &name)
         }),
         Branch::Fork { name, from, ttl } => {
-            desk.needs_store()?;
-            desk.write(|store| {
-                let source = from.map_or_else(|| desk.branch_name(store), Ok)?;
+            handle.needs_store()?;
+            handle.write(|store| {
+                let source = from.map_or_else(|| handle.branch_name(store), Ok)?;
                 match ttl {
                     Some(ttl) => store.fork_for(&source, &name, ttl)?,
                     None => store.fork(&source, &name)?,
                 };
-                show(desk, store, &name)
+                show(handle, store, &name)
             })
         }
-        Branch::List { sizes } => desk.read(|store| list(desk, store, sizes)),
-        Branch::Show(MaybeName { name }) => desk.read(|store| {
-            let name = name.map_or_else(|| desk.branch_name(store), Ok)?;
-            show(desk, store, &name)
+        Branch::List { sizes } => handle.read(|store| list(handle, store, sizes)),
+        Branch::Show(MaybeName { name }) => handle.read(|store| {
+            let name = name.map_or_else(|| handle.branch_name(store), Ok)?;
+            show(handle, store, &name)
         }),
-        Branch::Switch(Name { name }) => switch(desk, &name),
-        Branch::Diff(diff) => compare::diff(desk, &diff),
-        Branch::Merge(merge) => compare::merge(desk, &merge),
-        Branch::Reset(Name { name }) => change(desk, &name, |store| store.reset_branch(&name)),
-        Branch::Delete { names } => delete(desk, &names),
-        Branch::Protect(Name { name }) => change(desk, &name, |store| store.protect_branch(&name, true)),
-        Branch::Unprotect(Name { name }) => change(desk, &name, |store| store.protect_branch(&name, false)),
+        Branch::Switch(Name { name }) => switch(handle, &name),
+        Branch::Diff(diff) => compare::diff(handle, &diff),
+        Branch::Merge(merge) => compare::merge(handle, &merge),
+        Branch::Reset(Name { name }) => change(handle, &name, |store| store.reset_branch(&name)),
+        Branch::Delete { names } => delete(handle, &names),
+        Branch::Protect(Name { name }) => change(handle, &name, |store| store.protect_branch(&name, true)),
+        Branch::Unprotect(Name { name }) => change(handle, &name, |store| store.protect_branch(&name, false)),
         Branch::Expire { name, ttl, never: _ } => {
-            change(desk, &name, |store| store.expire_branch(&name, ttl))
+            change(handle, &name, |store| store.expire_branch(&name, ttl))
         }
     }
 }
 
-fn change(desk: &Desk, name: &str, work: impl FnOnce(&Store) -> Result<(), StoreError>) -> Outcome {
-    desk.needs_store()?;
-    desk.write(|store| {
+fn change(handle: &Handle, name: &str, work: impl FnOnce(&Store) -> Result<(), StoreError>) -> Outcome {
+    handle.needs_store()?;
+    handle.write(|store| {
         work(store)?;
-        show(desk, store, name)
+        show(handle, store, name)
     })
 }
 
-fn switch(desk: &Desk, name: &str) -> Outcome {
-    desk.refuse_if_read_only()?;
-    desk.read(|store| {
+fn switch(handle: &Handle, name: &str) -> Outcome {
+    handle.refuse_if_read_only()?;
+    handle.read(|store| {
         store.branch(name)?;
-        current::switch(desk.path(), name)?;
-        desk.say(&json!({ "branch": name }), format_args!("switched to {name}"))
+        current::switch(handle.path(), name)?;
+        handle.say(&json!({ "branch": name }), format_args!("switched to {name}"))
     })
 }
 
-fn delete(desk: &Desk, names: &[String]) -> Outcome {
-    desk.needs_store()?;
-    desk.write(|store| {
+fn delete(handle: &Handle, names: &[String]) -> Outcome {
+    handle.needs_store()?;
+    handle.write(|store| {
         let mut gone: Vec<&str> = Vec::new();
         let mut failed = false;
         for name in names {
@@ -212,11 +212,11 @@ fn delete(desk: &Desk, names: &[String]) -> Outcome {
             }
         }
         for name in &gone {
-            if current::forget(desk.path(), name)? {
-                desk::note(format_args!("{name} was the current branch; it is {DEFAULT_BRANCH} now"));
+            if current::forget(handle.path(), name)? {
+                handle::note(format_args!("{name} was the current branch; it is {DEFAULT_BRANCH} now"));
             }
         }
-        if desk.json {
+        if handle.json {
             output::json(&json!({ "deleted": gone }))?;
         } else {
             for name in &gone {
@@ -227,10 +227,10 @@ fn delete(desk: &Desk, names: &[String]) -> Outcome {
     })
 }
 
-fn list(desk: &Desk, store: &Store, sizes: bool) -> Outcome {
-    let current = current::name(desk.path(), store)?;
+fn list(handle: &Handle, store: &Store, sizes: bool) -> Outcome {
+    let current = current::name(handle.path(), store)?;
     let infos = store.branches(sizes)?;
-    if desk.json {
+    if handle.json {
         let views = infos.iter().map(|info| View { info, current: info.name == current });
         output::json(&views.collect::<Vec<_>>())?;
         return Ok(ExitCode::SUCCESS);
@@ -259,10 +259,10 @@ fn list(desk: &Desk, store: &Store, sizes: bool) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(desk: &Desk, store: &Store, name: &str) -> Outcome {
+fn show(handle: &Handle, store: &Store, name: &str) -> Outcome {
     let info = store.branch_info(name)?;
-    let current = current::name(desk.path(), store)? == info.name;
-    if desk.json {
+    let current = current::name(handle.path(), store)? == info.name;
+    if handle.json {
         output::json(&View { info: &info, current })?;
         return Ok(ExitCode::SUCCESS);
     }

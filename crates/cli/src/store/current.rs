@@ -1,7 +1,8 @@
 //! The branch that commands mean when they name none. It is a file beside the store, which knows nothing of it.
 
-use super::desk::note;
+use super::handle::note;
 use crate::failure::Failure;
+use duramen_base::file;
 use duramen_store::{Store, StoreError, DEFAULT_BRANCH};
 use std::{fs, io, path::Path};
 
@@ -44,9 +45,7 @@ fn read(folder: &Path) -> Result<Option<String>, Failure> {
 /// Makes a branch that exists the current one.
 pub(crate) fn switch(folder: &Path, name: &str) -> Result<(), Failure> {
     let path = folder.join(FILE);
-    let fresh = folder.join(format!("{FILE}.new"));
-    fs::write(&fresh, format!("{name}\n")).map_err(Failure::io("write", &fresh))?;
-    fs::rename(&fresh, &path).map_err(Failure::io("replace", &path))
+    file::replace(&path, format!("{name}\n").as_bytes(), 0o644).map_err(Failure::io("replace", &path))
 }
 
 /// Forgets the current branch if it is this one. Returns whether it was.

@@ -1,7 +1,7 @@
 //! The event log of a space: `duramen store event ...`.
 
 use super::{
-    desk::{self, Desk},
+    handle::{self, Handle},
     input, listing,
     upkeep::moment,
 };
@@ -52,11 +52,11 @@ pub(crate) enum Event {
         /// Its payload, a JSON object; `-` reads it from the standard input
         #[arg(required_unless_present = "batch")]
         payload: Option<String>,
-        /// Append a line of the standard input each, all together or none
+        /// Append one event per line of the standard input, all or none
         #[arg(long, conflicts_with = "payload")]
         batch: bool,
     },
-    /// Print the event of a number
+    /// Print one event by its number
     #[command(after_help = GET_EXAMPLES)]
     Get {
         /// The number, from 0
@@ -74,7 +74,7 @@ pub(crate) enum Event {
         /// Only events after this number
         #[arg(long, value_name = "SEQ")]
         after: Option<u64>,
-        /// At most so many
+        /// At most this many
         #[arg(long, value_name = "COUNT", default_value_t = 100)]
         limit: usize,
     },
@@ -84,7 +84,7 @@ pub(crate) enum Event {
     /// Count the events
     #[command(after_help = LENGTH_EXAMPLES)]
     Length,
-    /// Check that no event was changed, lost or put in since it was appended
+    /// Check that no event was changed, removed or inserted
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify,
 }
@@ -103,16 +103,16 @@ pub(crate) struct Range {
     /// The newest first
     #[arg(long)]
     newest: bool,
-    /// At most so many
+    /// At most this many
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     limit: usize,
 }
 
-pub(crate) fn run(desk: &Desk, verb: Event) -> Outcome {
+pub(crate) fn run(handle: &Handle, verb: Event) -> Outcome {
     match verb {
-        Event::Append { kind, batch: true, .. } => append_batch(desk, kind),
-        Event::Append { kind, payload, .. } => append(desk, kind, payload),
-        Event::Get { seq } => desk.look(|space| {
+        Event::Append { kind, batch: true, .. } => append_batch(handle, kind),
+        Event::Append { kind, payload, .. } => append(handle, kind, payload),
+        Event::Get { seq } => handle.look(|space| {
             let found = space.events().get(seq)?;
             let event = found.ok_or_else(|| {
                 Failure::Other(format!(
@@ -120,18 +120,18 @@ pub(crate) fn run(desk: &Desk, verb: Event) -> Outcome {
                     space.name()
                 ))
             })?;
-            if desk.json {
+            if handle.json {
                 output::json(&view(&event)?)?;
             } else {
                 print(&[event])?;
             }
             Ok(ExitCode::SUCCESS)
         }),
-        Event::Range(range) => desk.look(|space| {
+        Event::Range(range) => handle.look(|space| {
             let direction = if range.newest { Direction::Backwards } else { Direction::Forwards };
             let (from, to) = (range.from, range.to.unwrap_or(u64::MAX));
             let page = space.events().range(from..to, direction, range.kind.as_deref(), range.limit)?;
-            if desk.json {
+            if handle.json {
                 let events = page.events.iter().map(view).collect::<Result<Vec<_>, _>>()?;
                 output::json(&json!({ "events": events, "next": page.next }))?;
                 return Ok(ExitCode::SUCCESS);
@@ -139,25 +139,25 @@ pub(crate) fn run(desk: &Desk, verb: Event) -> Outcome {
             print(&page.events)?;
             match page.next {
                 Some(next) if range.newest => {
-                    desk::note(format_args!("there are more; go on with --to {}", next + 1));
+                    handle::note(format_args!("there are more; continue with --to {}", next + 1));
                 }
-                Some(next) => desk::note(format_args!("there are more; go on with --from {next}")),
+                Some(next) => handle::note(format_args!("there are more; continue with --from {next}")),
                 None => {}
             }
             Ok(ExitCode::SUCCESS)
         }),
-        Event::ByType { kind, after, limit } => desk.look(|space| {
+        Event::ByType { kind, after, limit } => handle.look(|space| {
             let events = space.events().by_type(&kind, after, limit)?;
-            if desk.json {
+            if handle.json {
                 output::json(&events.iter().map(view).collect::<Result<Vec<_>, _>>()?)?;
             } else {
                 print(&events)?;
             }
             Ok(ExitCode::SUCCESS)
         }),
-        Event::Types => desk.look(|space| {
+        Event::Types => handle.look(|space| {
             let types = space.events().types()?;
-            if desk.json {
+            if handle.json {
                 output::json(&types)?;
             } else {
                 let rows = types
@@ -167,11 +167,11 @@ pub(crate) fn run(desk: &Desk, verb: Event) -> Outcome {
             }
             Ok(ExitCode::SUCCESS)
         }),
-        Event::Length => desk.look(|space| {
+        Event::Length => handle.look(|space| {
             let length = space.events().len()?;
-            desk.say(&json!({ "length": length }), length)
+            handle.say(&json!({ "length": length }), length)
         }),
-        Event::Verify => desk.look(|space| {
+        Event::Verify => handle.look(|space| {
             let report = space.events().verify()?;
             let text = match &report.first_bad {
                 None => format!("intact: {}", listing::several(report.checked, "event")),
@@ -182,19 +182,19 @@ pub(crate) fn run(desk: &Desk, verb: Event) -> Outcome {
                     )
                 }
             };
-            desk.say(&report, text)?;
+            handle.say(&report, text)?;
             Ok(if report.first_bad.is_none() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
         }),
     }
 }
 
-fn append(desk: &Desk, kind: Option<String>, payload: Option<String>) -> Outcome {
+fn append(handle: &Handle, kind: Option<String>, payload: Option<String>) -> Outcome {
     // The parser has seen to it that both are there.
     let (kind, payload) = (kind.unwrap_or_default(), payload.unwrap_or_default());
     let payload = input::json_argument("payload", &payload)?;
-    desk.change(|space| {
+    handle.change(|space| {
         let seq = space.events().append(&kind, &payload)?;
-        desk.say(&json!({ "seq": seq }), format_args!("appended event {seq}"))
+        handle.say(&json!({ "seq": seq }), format_args!("appended event {seq}"))
     })
 }
 
@@ -206,7 +206,7 @@ struct Line {
     payload: Value,
 }
 
-fn append_batch(desk: &Desk, kind: Option<String>) -> Outcome {
+fn append_batch(handle: &Handle, kind: Option<String>) -> Outcome {
     let events = input::lines(|line| match &kind {
         Some(kind) => Ok((kind.clone(), input::json::<Value>(line, r#"{"user": 1}"#)?)),
         None => {
@@ -218,7 +218,7 @@ fn append_batch(desk: &Desk, kind: Option<String>) -> Outcome {
         let text = "there is no line on the standard input; nothing was appended";
         return Err(Failure::Other(text.to_owned()));
     }
-    desk.change(|space| {
+    handle.change(|space| {
         let seqs = space.events().append_batch(events)?;
         let (first, last) = (seqs.start, seqs.end - 1);
         let text = if first == last {
@@ -226,7 +226,7 @@ fn append_batch(desk: &Desk, kind: Option<String>) -> Outcome {
         } else {
             format!("appended events {first} to {last}")
         };
-        desk.say(&json!({ "first": first, "last": last }), text)
+        handle.say(&json!({ "first": first, "last": last }), text)
     })
 }
 

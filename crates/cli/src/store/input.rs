@@ -23,7 +23,7 @@ pub(crate) fn all() -> Result<Vec<u8>, Failure> {
 pub(crate) fn text() -> Result<String, Failure> {
     let mut text = String::from_utf8(all()?).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::Other(format!("the standard input is no UTF-8 text from byte {at} on; try --type bytes"))
+        Failure::Other(format!("the standard input is not UTF-8 text from byte {at} on; try --type bytes"))
     })?;
     if text.ends_with('\n') {
         text.pop();
@@ -63,10 +63,10 @@ pub(crate) fn json_argument(what: &str, text: &str) -> Result<serde_json::Value,
     if text == "-" {
         let text = self::text()?;
         return serde_json::from_str(&text).map_err(|error| {
-            Failure::Other(format!("the {what} on the standard input is no JSON: {error}"))
+            Failure::Other(format!("the {what} on the standard input is not JSON: {error}"))
         });
     }
     serde_json::from_str(text).map_err(|error| {
-        Failure::Usage(format!("the {what} is no JSON: {error}; a text stands in double quotes: '\"text\"'"))
+        Failure::Usage(format!("the {what} is not JSON: {error}; a text stands in double quotes: '\"text\"'"))
     })
 }

@@ -1,7 +1,7 @@
 //! JSON documents: `duramen store json ...`.
 
 use super::{
-    desk::Desk,
+    handle::Handle,
     input,
     listing::{self, Counted, Keys},
 };
@@ -36,37 +36,37 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Json {
-    /// Set a place in a document; what is missing on the way is made
+    /// Set a part of a document; missing parents are created
     #[command(after_help = SET_EXAMPLES)]
     Set {
         /// The document's key
         key: String,
-        /// The place: `$` for the whole document, `$.a.b[0]` or `a.b[0]` in it
+        /// The path: `$` for the whole document, `$.a.b[0]` or `a.b[0]` for a part
         #[arg(value_parser = Path::from_str)]
         path: Path,
         /// JSON; `-` reads it from the standard input
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
-    /// Print a document, or a place in it
+    /// Print a document, or a part of it
     #[command(after_help = GET_EXAMPLES)]
     Get {
         /// The document's key
         key: String,
-        /// The place [default: the whole document]
+        /// The path [default: the whole document]
         #[arg(value_parser = Path::from_str)]
         path: Option<Path>,
     },
-    /// Delete a document, or a place in it
+    /// Delete a document, or a part of it
     #[command(after_help = DELETE_EXAMPLES)]
     Delete {
         /// The document's key
         key: String,
-        /// The place [default: the whole document]
+        /// The path [default: the whole document]
         #[arg(value_parser = Path::from_str)]
         path: Option<Path>,
     },
-    /// Change a document by a merge patch (RFC 7396): null takes a member out
+    /// Change a document with a merge patch (RFC 7396): null removes a member
     #[command(after_help = PATCH_EXAMPLES)]
     Patch {
         /// The document's key
@@ -82,16 +82,16 @@ pub(crate) enum Json {
     Count(Counted),
 }
 
-pub(crate) fn run(desk: &Desk, verb: Json) -> Outcome {
+pub(crate) fn run(handle: &Handle, verb: Json) -> Outcome {
     match verb {
         Json::Set { key, path, value } => {
             let value = input::json_argument("value", &value)?;
-            desk.change(|space| {
+            handle.change(|space| {
                 let version = space.json().set(&key, &path, &value)?;
-                desk.say(&json!({ "key": key, "version": version }), format_args!("set, version {version}"))
+                handle.say(&json!({ "key": key, "version": version }), format_args!("set, version {version}"))
             })
         }
-        Json::Get { key, path } => desk.look(|space| {
+        Json::Get { key, path } => handle.look(|space| {
             let path = path.unwrap_or_else(Path::root);
             let Some(found) = space.json().get(&key, &path)? else {
                 let (what, where_) = match space.json().exists(&key)? {
@@ -102,7 +102,7 @@ pub(crate) fn run(desk: &Desk, verb: Json) -> Outcome {
                     "there is {what}{where_}; `duramen store json list` shows the documents"
                 )));
             };
-            if desk.json {
+            if handle.json {
                 let value = found.to_value().map_err(|error| Failure::Other(error.to_string()))?;
                 output::json(&json!({ "key": key, "path": path.to_string(), "value": value }))?;
             } else {
@@ -110,25 +110,25 @@ pub(crate) fn run(desk: &Desk, verb: Json) -> Outcome {
             }
             Ok(ExitCode::SUCCESS)
         }),
-        Json::Delete { key, path } => desk.take(|space| {
+        Json::Delete { key, path } => handle.take(|space| {
             let deleted = space.json().delete(&key, path.unwrap_or_else(Path::root))?;
             let text = if deleted { "deleted" } else { "was not there" };
-            desk.say(&json!({ "key": key, "deleted": deleted }), text)
+            handle.say(&json!({ "key": key, "deleted": deleted }), text)
         }),
         Json::Patch { key, patch } => {
             let patch = input::json_argument("patch", &patch)?;
-            desk.change(|space| {
+            handle.change(|space| {
                 let version = space.json().merge_patch(&key, &patch)?;
                 let answer = json!({ "key": key, "version": version });
-                desk.say(&answer, format_args!("patched, version {version}"))
+                handle.say(&answer, format_args!("patched, version {version}"))
             })
         }
-        Json::List(keys) => desk.look(|space| {
-            listing::page(desk, &space.json().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
+        Json::List(keys) => handle.look(|space| {
+            listing::page(handle, &space.json().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
         }),
-        Json::Count(counted) => desk.look(|space| {
+        Json::Count(counted) => handle.look(|space| {
             let count = space.json().count(&counted.prefix)?;
-            desk.say(&json!({ "count": count }), count)
+            handle.say(&json!({ "count": count }), count)
         }),
     }
 }

@@ -1,7 +1,7 @@
 //! Key-value pairs: `duramen store kv ...`.
 
 use super::{
-    desk::Desk,
+    handle::Handle,
     input,
     listing::{self, Counted, Keys, Lines},
     value::{self, Given, Kind},
@@ -75,14 +75,14 @@ pub(crate) enum Kv {
         #[arg(long)]
         raw: bool,
     },
-    /// Delete keys, together or not at all
+    /// Delete keys, all or none
     #[command(after_help = DELETE_EXAMPLES)]
     Delete {
         /// The keys
         #[arg(required = true)]
         keys: Vec<String>,
     },
-    /// Say whether a key is there; exit status 1 if not
+    /// Check whether a key exists; exit status 1 if not
     #[command(after_help = EXISTS_EXAMPLES)]
     Exists {
         /// The key
@@ -110,7 +110,7 @@ pub(crate) struct Scan {
     /// The key to stop before
     #[arg(long, value_name = "KEY")]
     to: Option<String>,
-    /// At most so many pairs [default: all]
+    /// At most this many pairs [default: all]
     #[arg(long, value_name = "COUNT")]
     limit: Option<u64>,
 }
@@ -130,58 +130,58 @@ pub(crate) struct Load {
 enum Format {
     /// JSON lines if the first byte is a brace, else TSV
     Auto,
-    /// An object with key and value a line
+    /// One object with key and value per line
     Jsonl,
     /// Key, tab, value
     Tsv,
 }
 
-pub(crate) fn run(desk: &Desk, verb: Kv) -> Outcome {
+pub(crate) fn run(handle: &Handle, verb: Kv) -> Outcome {
     match verb {
         Kv::Put { key, value } => {
             let value = value.read()?;
-            desk.change(|space| {
+            handle.change(|space| {
                 let version = space.kv().put(&key, value)?;
-                desk.say(&json!({ "key": key, "version": version }), format_args!("put, version {version}"))
+                handle.say(&json!({ "key": key, "version": version }), format_args!("put, version {version}"))
             })
         }
-        Kv::Get { key, raw } => desk.look(|space| get(desk, space, &key, raw)),
-        Kv::Delete { keys } => desk.take(|space| {
+        Kv::Get { key, raw } => handle.look(|space| get(handle, space, &key, raw)),
+        Kv::Delete { keys } => handle.take(|space| {
             let deleted = space.kv().delete_many(&keys)?;
-            listing::deleted(desk, keys.len(), deleted)
+            listing::deleted(handle, keys.len(), deleted)
         }),
-        Kv::Exists { key } => desk.look(|space| {
+        Kv::Exists { key } => handle.look(|space| {
             let exists = space.kv().exists(&key)?;
-            desk.say(&json!({ "key": key, "exists": exists }), output::yes(exists))?;
+            handle.say(&json!({ "key": key, "exists": exists }), output::yes(exists))?;
             Ok(if exists { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
         }),
-        Kv::List(keys) => desk.look(|space| {
-            listing::page(desk, &space.kv().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
+        Kv::List(keys) => handle.look(|space| {
+            listing::page(handle, &space.kv().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
         }),
-        Kv::Scan(scan) => desk.look(|space| self::scan(desk, space, &scan)),
-        Kv::Count(counted) => desk.look(|space| {
+        Kv::Scan(scan) => handle.look(|space| self::scan(handle, space, &scan)),
+        Kv::Count(counted) => handle.look(|space| {
             let count = space.kv().count(&counted.prefix)?;
-            desk.say(&json!({ "count": count }), count)
+            handle.say(&json!({ "count": count }), count)
         }),
-        Kv::Load(load) => self::load(desk, &load),
+        Kv::Load(load) => self::load(handle, &load),
     }
 }
 
-fn get(desk: &Desk, space: Space<'_, Branch>, key: &str, raw: bool) -> Outcome {
+fn get(handle: &Handle, space: Space<'_, Branch>, key: &str, raw: bool) -> Outcome {
     let Some((value, version)) = space.kv().get_versioned(key)? else {
         return Err(Failure::Other(format!(
-            "there is no key {key:?} in space {:?}; `duramen store kv list` shows those that are there",
+            "there is no key {key:?} in space {:?}; list the keys with `duramen store kv list`",
             space.name()
         )));
     };
     if raw {
         let bytes = value::raw(value)?;
         let mut out = std::io::stdout().lock();
-        // A reader that has left is no error.
+        // A reader that has left is not an error.
         let _ = out.write_all(&bytes).and_then(|()| out.flush());
         return Ok(ExitCode::SUCCESS);
     }
-    if desk.json {
+    if handle.json {
         output::json(&json!({ "key": key, "value": value::json(&value)?, "version": version }))?;
     } else {
         output::line(value::shown(&value)?);
@@ -189,7 +189,7 @@ fn get(desk: &Desk, space: Space<'_, Branch>, key: &str, raw: bool) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn scan(desk: &Desk, space: Space<'_, Branch>, scan: &Scan) -> Outcome {
+fn scan(handle: &Handle, space: Space<'_, Branch>, scan: &Scan) -> Outcome {
     let from = scan.from.as_deref().map_or(Bound::Unbounded, Bound::Included);
     let to = scan.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     let mut left = scan.limit.unwrap_or(u64::MAX);
@@ -207,7 +207,7 @@ fn scan(desk: &Desk, space: Space<'_, Branch>, scan: &Scan) -> Outcome {
                 return ControlFlow::Break(());
             }
         };
-        let flow = match desk.json {
+        let flow = match handle.json {
             true => lines.line(json!({ "key": key, "value": value })),
             false => lines.line(format_args!("{key}\t{value}")),
         };
@@ -255,23 +255,23 @@ pub(crate) fn read_pairs(load: &Load) -> Result<Vec<(String, Value)>, Failure> {
     })
 }
 
-fn load(desk: &Desk, load: &Load) -> Outcome {
+fn load(handle: &Handle, load: &Load) -> Outcome {
     let pairs = read_pairs(load)?;
     let count = pairs.len();
     // Keys that come twice are not sorted: the later value must win.
     let sorted = pairs.windows(2).all(|two| two[0].0 < two[1].0);
-    desk.write(|store| {
-        let branch = desk.branch(store)?;
+    handle.write(|store| {
+        let branch = handle.branch(store)?;
         let infos = store.branches(false)?;
         let entries = infos.iter().find(|info| info.name == branch.name()).map_or(0, |info| info.entries);
         // A bulk load writes the whole branch again, which pays where most of it is new.
         let bulk = sorted && count as u64 > entries;
         if bulk {
-            branch.bulk_load(desk.space_name(), pairs)?;
+            branch.bulk_load(handle.space_name(), pairs)?;
         } else {
-            put_in_batches(&branch, desk.space_name(), &pairs)?;
+            put_in_batches(&branch, handle.space_name(), &pairs)?;
         }
-        desk.say(
+        handle.say(
             &json!({ "loaded": count, "bulk": bulk }),
             format_args!("loaded {}", listing::several(count as u64, "pair")),
         )

@@ -1,6 +1,6 @@
 //! Lists: pages of keys, and rows as they come.
 
-use super::desk::{self, Desk};
+use super::handle::{self, Handle};
 use crate::{context::Outcome, output};
 use clap::Args;
 use duramen_store::Page;
@@ -15,13 +15,13 @@ use std::{
 /// Which keys to list.
 #[derive(Debug, Args)]
 pub(crate) struct Keys {
-    /// Only keys that begin with this
+    /// Only keys with this prefix
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) prefix: String,
     /// Only keys after this one
     #[arg(long, value_name = "KEY")]
     pub(crate) after: Option<String>,
-    /// At most so many
+    /// At most this many
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     pub(crate) limit: usize,
 }
@@ -29,13 +29,13 @@ pub(crate) struct Keys {
 /// Which keys to count.
 #[derive(Debug, Args)]
 pub(crate) struct Counted {
-    /// Only keys that begin with this
+    /// Only keys with this prefix
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) prefix: String,
 }
 
 /// Prints a page of keys, and how to get the next one.
-pub(crate) fn page(at: &Desk, page: &Page<String>) -> Outcome {
+pub(crate) fn page(at: &Handle, page: &Page<String>) -> Outcome {
     if at.json {
         output::json(&json!({ "keys": page.items, "next": page.next }))?;
         return Ok(ExitCode::SUCCESS);
@@ -48,7 +48,7 @@ pub(crate) fn page(at: &Desk, page: &Page<String>) -> Outcome {
     }
     drop(lines);
     if let Some(next) = &page.next {
-        desk::note(format_args!("there are more; go on with --after {next:?}"));
+        handle::note(format_args!("there are more; continue with --after {next:?}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -59,10 +59,10 @@ pub(crate) fn several(count: u64, noun: &str) -> String {
 }
 
 /// What was deleted of some that were named.
-pub(crate) fn deleted(desk: &Desk, named: usize, deleted: u64) -> Outcome {
+pub(crate) fn deleted(handle: &Handle, named: usize, deleted: u64) -> Outcome {
     let missing = (named as u64).saturating_sub(deleted);
     let rest = if missing == 0 { String::new() } else { format!(", {missing} not there") };
-    desk.say(&json!({ "deleted": deleted }), format_args!("deleted {deleted}{rest}"))
+    handle.say(&json!({ "deleted": deleted }), format_args!("deleted {deleted}{rest}"))
 }
 
 /// Prints line after line. When the reader has left (`| head`), there is no use in going on.

@@ -1,9 +1,9 @@
-//! The embedded store: `duramen store ...`. One noun a file; the desk opens and closes the store for all of them.
+//! The embedded store: `duramen store ...`. One noun a file; the handle opens and closes the store for all of them.
 
 pub(crate) mod branch;
 mod current;
-mod desk;
 mod event;
+mod handle;
 mod input;
 mod json;
 pub(crate) mod kv;
@@ -19,8 +19,8 @@ use crate::{
     failure::Failure,
 };
 use clap::{Args, Subcommand};
-use desk::{Desk, Place};
 use duramen_store::StoreError;
+use handle::{Handle, Place};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -61,7 +61,7 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   duramen store export main.dpack
   duramen store export monday.dpack --base main.dpack      only what changed since
-  duramen store kv get greeting --at main.dpack            read it where it lies";
+  duramen store kv get greeting --at main.dpack            read it in place";
 const IMPORT_EXAMPLES: &str = "\
 Examples:
   duramen store import main.dpack --as theirs
@@ -90,7 +90,7 @@ enum Noun {
     /// Key-value pairs
     #[command(subcommand, after_help = KV_EXAMPLES)]
     Kv(kv::Kv),
-    /// State cells: values with a version of their own, for compare-and-swap
+    /// State cells: values with versions, for compare-and-swap
     #[command(subcommand, after_help = STATE_EXAMPLES)]
     State(state::State),
     /// The event log: appended, numbered, chained by hashes
@@ -102,44 +102,44 @@ enum Noun {
     /// Vector collections, with exact search
     #[command(subcommand, after_help = VECTOR_EXAMPLES)]
     Vector(vector::Vector),
-    /// Branches: fork, compare, merge, drop
+    /// Branches: fork, compare, merge, delete
     #[command(subcommand, after_help = BRANCH_EXAMPLES)]
     Branch(branch::Branch),
     /// Write the branch into a pack: one compressed, verified file
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(pack::Export),
-    /// Make a branch of what is in a pack
+    /// Make a branch from a pack
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(pack::Import),
-    /// Show what is known of the store
+    /// Show information about the store
     #[command(after_help = INFO_EXAMPLES)]
     Info,
     /// Make a checkpoint
     #[command(after_help = CHECKPOINT_EXAMPLES)]
     Checkpoint,
-    /// Make a checkpoint and give back the space that no branch needs
+    /// Make a checkpoint and free the space that no branch needs
     #[command(after_help = COMPACT_EXAMPLES)]
     Compact,
 }
 
 pub(crate) fn run(context: &Context, store: Store) -> Outcome {
-    let desk = Desk::new(context, store.place)?;
+    let handle = Handle::new(context, store.place)?;
     match store.noun {
-        Noun::Kv(verb) => kv::run(&desk, verb),
-        Noun::State(verb) => state::run(&desk, verb),
-        Noun::Event(verb) => event::run(&desk, verb),
-        Noun::Json(verb) => json::run(&desk, verb),
-        Noun::Vector(verb) => vector::run(&desk, verb),
-        Noun::Branch(verb) => branch::run(&desk, verb),
-        Noun::Export(export) => pack::export(&desk, &export),
-        Noun::Import(import) => pack::import(&desk, &import),
-        Noun::Info => upkeep::info(&desk),
-        Noun::Checkpoint => upkeep::checkpoint(&desk),
-        Noun::Compact => upkeep::compact(&desk),
+        Noun::Kv(verb) => kv::run(&handle, verb),
+        Noun::State(verb) => state::run(&handle, verb),
+        Noun::Event(verb) => event::run(&handle, verb),
+        Noun::Json(verb) => json::run(&handle, verb),
+        Noun::Vector(verb) => vector::run(&handle, verb),
+        Noun::Branch(verb) => branch::run(&handle, verb),
+        Noun::Export(export) => pack::export(&handle, &export),
+        Noun::Import(import) => pack::import(&handle, &import),
+        Noun::Info => upkeep::info(&handle),
+        Noun::Checkpoint => upkeep::checkpoint(&handle),
+        Noun::Compact => upkeep::compact(&handle),
     }
 }
 
-/// The store's own words, with the options of this command where those mend it.
+/// The store's own words, with the options of this command where those fix it.
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         Failure::Other(match &error {
@@ -153,10 +153,10 @@ impl From<StoreError> for Failure {
                 format!("{error}; `--dry-run` lists them, `--strategy ours` or `theirs` decides them")
             }
             StoreError::BranchNotFound { hint: None, .. } => {
-                format!("{error}; `duramen store branch list` shows those that are there")
+                format!("{error}; list the branches with `duramen store branch list`")
             }
             StoreError::CollectionNotFound { hint: None, .. } => {
-                format!("{error}; `duramen store vector collections` shows those that are there")
+                format!("{error}; list the collections with `duramen store vector collections`")
             }
             StoreError::VersionConflict { key, expected, actual } => {
                 let at = |version: &Option<u64>| match version {

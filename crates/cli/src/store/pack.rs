@@ -1,12 +1,12 @@
 //! Branches into packs and out of them: `duramen store export` and `import`.
 
-use super::desk::Desk;
+use super::handle::Handle;
 use crate::{
     context::Outcome,
     failure::Failure,
     output,
     pack::file::{chain, check_level, open_branch, Bases},
-    progress::Told,
+    progress::Steps,
 };
 use clap::Args;
 use duramen_pack::{branch, branch::ExportOptions, container::hex};
@@ -15,9 +15,9 @@ use std::{path::PathBuf, process::ExitCode};
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// The file to write; one that is there is replaced when the new one is complete
+    /// The file to write; an existing one is replaced once the new one is complete
     file: PathBuf,
-    /// Leave out what this pack has; if that one has a base itself and it is not beside it, name that first
+    /// Leave out what this pack has; if its own base is in another folder, name that first (repeatable)
     #[arg(long, value_name = "PACK")]
     base: Vec<PathBuf>,
     /// How hard to compress, 1 to 19
@@ -36,16 +36,16 @@ pub(crate) struct Import {
     bases: Bases,
 }
 
-pub(crate) fn export(desk: &Desk, export: &Export) -> Outcome {
+pub(crate) fn export(handle: &Handle, export: &Export) -> Outcome {
     check_level(export.level)?;
     let base = chain(&export.base)?;
-    desk.read(|store| {
-        let from = desk.branch(store)?;
-        let mut told = Told::new(format!("exporting {}", from.name()));
+    handle.read(|store| {
+        let from = handle.branch(store)?;
+        let mut steps = Steps::new(format!("exporting {}", from.name()));
         let options = ExportOptions { level: export.level, base };
-        let done = branch::export(&from, &export.file, options, &mut |done, all| told.step(done, all))?;
-        drop(told);
-        if desk.json {
+        let done = branch::export(&from, &export.file, options, &mut |done, all| steps.step(done, all))?;
+        drop(steps);
+        if handle.json {
             output::json(&json!({
                 "file": export.file,
                 "branch": from.name(),
@@ -71,16 +71,17 @@ pub(crate) fn export(desk: &Desk, export: &Export) -> Outcome {
     })
 }
 
-pub(crate) fn import(desk: &Desk, import: &Import) -> Outcome {
-    desk.refuse_if_read_only()?;
+pub(crate) fn import(handle: &Handle, import: &Import) -> Outcome {
+    handle.refuse_if_read_only()?;
     // Before a store is made for it.
     let pack = open_branch(&import.file, &import.bases)?;
     let name = import.name.clone().unwrap_or_else(|| pack.info().branch);
-    desk.write(|store| {
-        let mut told = Told::new(format!("importing {name}"));
-        let rows = pack.import(store, &name, &mut |done, all| told.step(done, all)).map_err(Failure::from)?;
-        drop(told);
-        desk.say(
+    handle.write(|store| {
+        let mut steps = Steps::new(format!("importing {name}"));
+        let rows =
+            pack.import(store, &name, &mut |done, all| steps.step(done, all)).map_err(Failure::from)?;
+        drop(steps);
+        handle.say(
             &json!({ "branch": name, "entries": rows }),
             format_args!("imported {rows} entries as branch {name}"),
         )

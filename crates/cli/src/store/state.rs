@@ -1,7 +1,7 @@
 //! State cells: `duramen store state ...`.
 
 use super::{
-    desk::Desk,
+    handle::Handle,
     listing::{self, Counted, Keys},
     value::{self, Given},
 };
@@ -45,7 +45,7 @@ pub(crate) enum State {
         #[command(flatten)]
         value: Given,
     },
-    /// Set a cell, whatever it holds
+    /// Set a cell unconditionally
     #[command(after_help = SET_EXAMPLES)]
     Set {
         /// The cell's key
@@ -59,7 +59,7 @@ pub(crate) enum State {
         /// The cell's key
         key: String,
     },
-    /// Set a cell if it has the version that is expected
+    /// Set a cell if it has the expected version
     #[command(after_help = CAS_EXAMPLES)]
     Cas {
         /// The cell's key
@@ -87,30 +87,30 @@ pub(crate) enum State {
     Count(Counted),
 }
 
-pub(crate) fn run(desk: &Desk, verb: State) -> Outcome {
+pub(crate) fn run(handle: &Handle, verb: State) -> Outcome {
     match verb {
         State::Init { key, value } => {
             let value = value.read()?;
-            desk.change(|space| {
+            handle.change(|space| {
                 let made = space.state().read(&key)?.is_none();
                 let version = space.state().init(&key, value)?;
                 let text = if made { "made" } else { "was there already" };
                 let answer = json!({ "key": key, "version": version, "made": made });
-                desk.say(&answer, format_args!("{text}, version {version}"))
+                handle.say(&answer, format_args!("{text}, version {version}"))
             })
         }
         State::Set { key, value } => {
             let value = value.read()?;
-            desk.change(|space| set(desk, &key, space.state().set(&key, value)?))
+            handle.change(|space| set(handle, &key, space.state().set(&key, value)?))
         }
-        State::Get { key } => desk.look(|space| {
+        State::Get { key } => handle.look(|space| {
             let cell = space.state().read(&key)?.ok_or_else(|| {
                 Failure::Other(format!(
-                    "there is no cell {key:?} in space {:?}; `duramen store state list` shows those that are there",
+                    "there is no cell {key:?} in space {:?}; list the cells with `duramen store state list`",
                     space.name()
                 ))
             })?;
-            if desk.json {
+            if handle.json {
                 let answer =
                     json!({ "key": key, "value": value::json(&cell.value)?, "version": cell.version });
                 output::json(&answer)?;
@@ -121,23 +121,23 @@ pub(crate) fn run(desk: &Desk, verb: State) -> Outcome {
         }),
         State::Cas { key, value, expect, absent: _ } => {
             let value = value.read()?;
-            desk.change(|space| set(desk, &key, space.state().cas(&key, expect, value)?))
+            handle.change(|space| set(handle, &key, space.state().cas(&key, expect, value)?))
         }
-        State::Delete { key } => desk.take(|space| {
+        State::Delete { key } => handle.take(|space| {
             let deleted = space.state().delete(&key)?;
             let text = if deleted { "deleted" } else { "was not there" };
-            desk.say(&json!({ "key": key, "deleted": deleted }), text)
+            handle.say(&json!({ "key": key, "deleted": deleted }), text)
         }),
-        State::List(keys) => desk.look(|space| {
-            listing::page(desk, &space.state().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
+        State::List(keys) => handle.look(|space| {
+            listing::page(handle, &space.state().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
         }),
-        State::Count(counted) => desk.look(|space| {
+        State::Count(counted) => handle.look(|space| {
             let count = space.state().count(&counted.prefix)?;
-            desk.say(&json!({ "count": count }), count)
+            handle.say(&json!({ "count": count }), count)
         }),
     }
 }
 
-fn set(desk: &Desk, key: &str, version: u64) -> Outcome {
-    desk.say(&json!({ "key": key, "version": version }), format_args!("set, version {version}"))
+fn set(handle: &Handle, key: &str, version: u64) -> Outcome {
+    handle.say(&json!({ "key": key, "version": version }), format_args!("set, version {version}"))
 }

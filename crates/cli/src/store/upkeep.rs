@@ -1,19 +1,19 @@
 //! The store as a whole: `duramen store info`, `checkpoint`, `compact`.
 
-use super::desk::Desk;
+use super::handle::Handle;
 use crate::{context::Outcome, failure::Failure, output};
 use jiff::Timestamp;
 use serde_json::json;
 use std::{fs, path::Path, process::ExitCode};
 
-pub(crate) fn info(desk: &Desk) -> Outcome {
-    desk.read(|store| {
+pub(crate) fn info(handle: &Handle) -> Outcome {
+    handle.read(|store| {
         let info = store.info();
-        let branch = desk.branch_name(store)?;
-        let disk = disk_bytes(desk.path());
-        if desk.json {
+        let branch = handle.branch_name(store)?;
+        let disk = disk_bytes(handle.path());
+        if handle.json {
             output::json(&json!({
-                "path": desk.path(),
+                "path": handle.path(),
                 "created_ms": info.created_ms,
                 "version": info.version,
                 "branches": info.branches,
@@ -23,7 +23,7 @@ pub(crate) fn info(desk: &Desk) -> Outcome {
             }))?;
         } else {
             output::print(output::pairs([
-                ("store", desk.path().display().to_string()),
+                ("store", handle.path().display().to_string()),
                 ("created", moment(info.created_ms)?),
                 ("version", info.version.to_string()),
                 ("branches", info.branches.to_string()),
@@ -36,23 +36,24 @@ pub(crate) fn info(desk: &Desk) -> Outcome {
     })
 }
 
-pub(crate) fn checkpoint(desk: &Desk) -> Outcome {
-    desk.needs_store()?;
-    desk.write(|store| {
+pub(crate) fn checkpoint(handle: &Handle) -> Outcome {
+    handle.needs_store()?;
+    handle.write(|store| {
         store.checkpoint()?;
         let version = store.info().version;
-        desk.say(&json!({ "version": version }), format_args!("everything up to version {version} is stored"))
+        handle
+            .say(&json!({ "version": version }), format_args!("everything up to version {version} is stored"))
     })
 }
 
-pub(crate) fn compact(desk: &Desk) -> Outcome {
-    desk.needs_store()?;
-    desk.write(|store| {
+pub(crate) fn compact(handle: &Handle) -> Outcome {
+    handle.needs_store()?;
+    handle.write(|store| {
         let before = store.info().node_bytes;
         store.compact()?;
         let after = store.info().node_bytes;
         let (shown_before, shown_after) = (output::bytes(before), output::bytes(after));
-        desk.say(
+        handle.say(
             &json!({ "before_bytes": before, "after_bytes": after }),
             format_args!("{shown_before} of nodes before, {shown_after} after"),
         )

@@ -54,11 +54,13 @@ impl Kind {
             Kind::Bytes => Ok(text.as_bytes().into()),
             Kind::Int => {
                 let number: Result<i64, _> = text.trim().parse();
-                number.map(Value::Int).map_err(|error| format!("{:?} is no 64-bit integer: {error}", shown()))
+                number
+                    .map(Value::Int)
+                    .map_err(|error| format!("{:?} is not a 64-bit integer: {error}", shown()))
             }
             Kind::Float => {
                 let number: Result<f64, _> = text.trim().parse();
-                number.map(Value::Float).map_err(|error| format!("{:?} is no number: {error}", shown()))
+                number.map(Value::Float).map_err(|error| format!("{:?} is not a number: {error}", shown()))
             }
             Kind::Bool => match text.trim() {
                 "true" => Ok(Value::Bool(true)),
@@ -67,7 +69,7 @@ impl Kind {
             },
             Kind::Json => {
                 let json: serde_json::Value = serde_json::from_str(text)
-                    .map_err(|error| format!("{:?} is no JSON: {error}; is it --type string?", shown()))?;
+                    .map_err(|error| format!("{:?} is not JSON: {error}; is it --type string?", shown()))?;
                 Value::from_json(&json).map_err(|error| error.to_string())
             }
         }

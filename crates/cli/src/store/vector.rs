@@ -1,7 +1,7 @@
 //! Vector collections: `duramen store vector ...`.
 
 use super::{
-    desk::Desk,
+    handle::Handle,
     input,
     listing::{self, Keys},
 };
@@ -60,11 +60,11 @@ pub(crate) enum Vector {
         /// The elements of each vector
         #[arg(long, value_name = "COUNT")]
         dimension: usize,
-        /// How alike vectors are: cosine, dot or euclidean
+        /// The metric: cosine, dot or euclidean
         #[arg(long, value_name = "METRIC", default_value = "cosine")]
         metric: Metric,
     },
-    /// Delete a collection and all that is in it
+    /// Delete a collection and everything in it
     #[command(after_help = DROP_EXAMPLES)]
     Drop(Collection),
     /// List the collections
@@ -94,7 +94,7 @@ pub(crate) enum Vector {
         /// The vector's key
         key: String,
     },
-    /// Delete vectors, together or not at all
+    /// Delete vectors, all or none
     #[command(after_help = DELETE_EXAMPLES)]
     Delete {
         /// The collection's name
@@ -111,7 +111,7 @@ pub(crate) enum Vector {
         #[command(flatten)]
         keys: Keys,
     },
-    /// Find the vectors that are most like one, exactly
+    /// Find the nearest vectors, exactly
     #[command(after_help = SEARCH_EXAMPLES)]
     Search {
         /// The collection's name
@@ -121,7 +121,7 @@ pub(crate) enum Vector {
         /// How many to find
         #[arg(long, value_name = "COUNT", default_value_t = 10)]
         k: usize,
-        /// Only vectors whose metadata are so, like year>=2020; all of them if given more than once
+        /// Only vectors whose metadata match, like year>=2020; if repeated, all must match
         #[arg(long = "filter", value_name = "CONDITION", value_parser = Condition::from_str)]
         filters: Vec<Condition>,
     },
@@ -136,9 +136,9 @@ pub(crate) struct Collection {
     collection: String,
 }
 
-pub(crate) fn run(desk: &Desk, verb: Vector) -> Outcome {
+pub(crate) fn run(handle: &Handle, verb: Vector) -> Outcome {
     match verb {
-        Vector::Create { collection, dimension, metric } => desk.change(|space| {
+        Vector::Create { collection, dimension, metric } => handle.change(|space| {
             let made = space.vectors().create(&collection, dimension, metric)?;
             let answer = json!({
                 "collection": collection,
@@ -147,18 +147,18 @@ pub(crate) fn run(desk: &Desk, verb: Vector) -> Outcome {
                 "made": made,
             });
             let text = if made { "made" } else { "was there already" };
-            desk.say(&answer, format_args!("{text}: {collection}, {dimension} dimensions, {metric}"))
+            handle.say(&answer, format_args!("{text}: {collection}, {dimension} dimensions, {metric}"))
         }),
-        Vector::Drop(Collection { collection }) => desk.take(|space| {
+        Vector::Drop(Collection { collection }) => handle.take(|space| {
             let dropped = space.vectors().drop(&collection)?;
             let text = if dropped { "dropped" } else { "was not there" };
-            desk.say(&json!({ "collection": collection, "dropped": dropped }), text)
+            handle.say(&json!({ "collection": collection, "dropped": dropped }), text)
         }),
-        Vector::Collections => desk.look(|space| {
+        Vector::Collections => handle.look(|space| {
             let vectors = space.vectors();
             let names = vectors.list()?;
             let infos = names.iter().map(|name| vectors.info(name)).collect::<Result<Vec<_>, _>>()?;
-            if desk.json {
+            if handle.json {
                 output::json(&infos)?;
             } else {
                 let rows = infos.into_iter().map(|info| {
@@ -171,21 +171,21 @@ pub(crate) fn run(desk: &Desk, verb: Vector) -> Outcome {
         Vector::Upsert { collection, key, vector, metadata } => {
             let vector = self::vector(&vector)?;
             let metadata = metadata.map(|text| input::json_argument("metadata", &text)).transpose()?;
-            desk.change(|space| {
+            handle.change(|space| {
                 space.vectors().collection(&collection).upsert(&key, &vector, metadata.as_ref())?;
-                desk.say(&json!({ "key": key }), format_args!("put {key}"))
+                handle.say(&json!({ "key": key }), format_args!("put {key}"))
             })
         }
-        Vector::UpsertMany(Collection { collection }) => upsert_many(desk, &collection),
-        Vector::Get { collection, key } => desk.look(|space| {
+        Vector::UpsertMany(Collection { collection }) => upsert_many(handle, &collection),
+        Vector::Get { collection, key } => handle.look(|space| {
             let found = space.vectors().collection(&collection).get(&key)?;
             let row = found.ok_or_else(|| {
                 Failure::Other(format!(
-                    "there is no vector {key:?} in {collection:?}; `duramen store vector list {collection}` \
-                     shows those that are there"
+                    "there is no vector {key:?} in {collection:?}; list them with `duramen store vector list \
+                     {collection}`"
                 ))
             })?;
-            if desk.json {
+            if handle.json {
                 output::json(&json!({ "key": key, "vector": row.vector, "metadata": row.metadata }))?;
             } else {
                 output::line(json!(row.vector));
@@ -195,20 +195,20 @@ pub(crate) fn run(desk: &Desk, verb: Vector) -> Outcome {
             }
             Ok(ExitCode::SUCCESS)
         }),
-        Vector::Delete { collection, keys } => desk.take(|space| {
+        Vector::Delete { collection, keys } => handle.take(|space| {
             let deleted = space.vectors().collection(&collection).delete_many(&keys)?;
-            listing::deleted(desk, keys.len(), deleted)
+            listing::deleted(handle, keys.len(), deleted)
         }),
-        Vector::List { collection, keys } => desk.look(|space| {
+        Vector::List { collection, keys } => handle.look(|space| {
             let collection = space.vectors().collection(&collection);
-            listing::page(desk, &collection.list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
+            listing::page(handle, &collection.list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
         }),
         Vector::Search { collection, vector, k, filters } => {
             let vector = self::vector(&vector)?;
             let options = SearchOptions { filter: Filter { conditions: filters } };
-            desk.look(|space| {
+            handle.look(|space| {
                 let matches = space.vectors().collection(&collection).search(&vector, k, &options)?;
-                if desk.json {
+                if handle.json {
                     output::json(&matches)?;
                 } else {
                     let rows = matches.into_iter().map(|found| {
@@ -220,9 +220,9 @@ pub(crate) fn run(desk: &Desk, verb: Vector) -> Outcome {
                 Ok(ExitCode::SUCCESS)
             })
         }
-        Vector::Count(Collection { collection }) => desk.look(|space| {
+        Vector::Count(Collection { collection }) => handle.look(|space| {
             let count = space.vectors().collection(&collection).count()?;
-            desk.say(&json!({ "count": count }), count)
+            handle.say(&json!({ "count": count }), count)
         }),
     }
 }
@@ -231,7 +231,7 @@ pub(crate) fn run(desk: &Desk, verb: Vector) -> Outcome {
 fn vector(text: &str) -> Result<Vec<f32>, Failure> {
     let json = input::json_argument("vector", text)?;
     serde_json::from_value(json)
-        .map_err(|error| Failure::Usage(format!("the vector is no list of numbers: {error}")))
+        .map_err(|error| Failure::Usage(format!("the vector is not a list of numbers: {error}")))
 }
 
 #[derive(Deserialize)]
@@ -243,10 +243,10 @@ struct Line {
     metadata: Option<Value>,
 }
 
-fn upsert_many(desk: &Desk, collection: &str) -> Outcome {
+fn upsert_many(handle: &Handle, collection: &str) -> Outcome {
     let example = r#"{"key": "oak", "vector": [1, 0, 0], "metadata": {"year": 2021}}"#;
     let lines = input::lines(|line| input::json::<Line>(line, example))?;
-    desk.change(|space| {
+    handle.change(|space| {
         let collection = space.vectors().collection(collection);
         for (index, batch) in lines.chunks(BATCH_ROWS).enumerate() {
             let rows = batch.iter().map(|line| (&line.key, &line.vector, line.metadata.as_ref()));
@@ -256,6 +256,6 @@ fn upsert_many(desk: &Desk, collection: &str) -> Outcome {
             })?;
         }
         let count = lines.len();
-        desk.say(&json!({ "put": count }), format_args!("put {}", listing::several(count as u64, "vector")))
+        handle.say(&json!({ "put": count }), format_args!("put {}", listing::several(count as u64, "vector")))
     })
 }

@@ -39,7 +39,7 @@ pub(crate) fn of_repository() -> Vec<File> {
 }
 
 /// What git tracks, and what it does not track but does not ignore either. `None` without git, or where the
-/// root is no repository of its own (an unpacked source archive).
+/// root is not a repository of its own (an unpacked source archive).
 pub(crate) fn listed_by_git(root: &Path) -> Option<Vec<String>> {
     if !root.join(".git").exists() {
         return None;

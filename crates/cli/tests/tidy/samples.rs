@@ -131,11 +131,11 @@ fn a_code_map_that_lacks_a_crate_or_names_another_is_found() {
 
 #[test]
 fn a_dependency_on_a_higher_layer_is_found() {
-    let good = "[dependencies]\nduramen-measure.workspace = true\n[dev-dependencies]\nduramen-cli = \"1\"\n";
+    let good = "[dependencies]\nduramen-base.workspace = true\n[dev-dependencies]\nduramen-cli = \"1\"\n";
     check(layers, &[("crates/postgres/Cargo.toml", good)], &[]);
     for bad in [
         "[dependencies]\nduramen-branches.workspace = true\n",
-        "[dependencies]\nx = { package = \"duramen-branches\", path = \"../branches\" } # duramen-measure\n",
+        "[dependencies]\nx = { package = \"duramen-branches\", path = \"../branches\" } # duramen-base\n",
         "[package]\n[dependencies.duramen-branches]\nworkspace = true\n",
         "[build-dependencies]\nduramen-branches = { path = \"../branches\" }\n",
         "[target.'cfg(unix)'.dependencies]\nduramen-cli.workspace = true\n",
@@ -151,6 +151,15 @@ fn a_dependency_on_a_higher_layer_is_found() {
         check(layers, &[("crates/postgres/Cargo.toml", bad)], &places);
     }
     check(layers, &[("crates/stranger/Cargo.toml", "")], &["crates/stranger/Cargo.toml:1"]);
+}
+
+#[test]
+fn retired_words_are_found_in_identifiers() {
+    for bad in ["fn lay_to_rest() {}", "struct Grave;", "let doomed = 1;", "open_grave(x)"] {
+        check(rules::retired_words, &[("crates/a/src/lib.rs", bad)], &["crates/a/src/lib.rs:1"]);
+    }
+    let good = [("crates/a/src/lib.rs", "let gravel = tombstone; // engraved"), ("docs/a.md", "a grave")];
+    check(rules::retired_words, &good, &[]);
 }
 
 #[test]

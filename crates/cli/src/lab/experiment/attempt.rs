@@ -2,7 +2,7 @@
 
 use super::{
     begin,
-    desk::{self, Desk},
+    handle::{self, Handle},
 };
 use crate::{
     context::Outcome,
@@ -24,8 +24,9 @@ Examples:
   duramen lab experiment try --branch unrolled --hypothesis 'unroll by 4' --mechanism 'fewer branches' --axis loop
   duramen lab experiment try --patch simd.patch --hypothesis 'sum by 8' --mechanism 'SIMD' --idea 3
 
-Without --branch and --patch the change is what the working tree differs by from the head, committed or not. It stays as
-it is: bring it to the head yourself when it was kept (`git merge` with the commit that is printed), or drop it.
+Without --branch and --patch the change is the difference between the working tree and the head, committed or not. The
+working tree stays as it is: bring it to the head yourself if the change was kept (`git merge` with the printed commit),
+or discard it.
 
 Exit status: 0 kept, 1 not kept, 3 the figures say nothing";
 pub(super) const RUN_EXAMPLES: &str = "\
@@ -33,16 +34,16 @@ Examples:
   duramen lab experiment run --propose './propose.sh'
   duramen lab experiment run --propose 'my-agent --worktree \"$DURAMEN_WORKTREE\"' --max-tries 10
 
-The command is run by `sh -c` in a worktree of the head for each try. It is told the state as JSON on its standard input,
+The command is run by `sh -c` in a worktree of the head for each try. It gets the state as JSON on its standard input,
 edits the files there, and prints {\"hypothesis\": \"...\", \"mechanism\": \"...\"}; {\"stop\": true} ends the run. The rules of
-the spec end it too: tries, hours, a plateau, the same failure again and again.
+the spec also end it: tries, hours, a plateau, a repeated failure.
 
 Exit status: 0 something was kept, 1 nothing was";
 pub(super) const RESUME_EXAMPLES: &str = "\
 Examples:
   duramen lab experiment resume
 
-Samples that are in the log are not taken again. Every command that measures does this first.
+Samples in the log are not taken again. Every command that measures does this first.
 
 Exit status: 0 kept, or nothing was open; 1 not kept, 3 the figures say nothing";
 
@@ -51,10 +52,10 @@ pub(super) struct Try {
     /// What should become better, and why
     #[arg(long, value_name = "TEXT")]
     hypothesis: String,
-    /// By which mechanism
+    /// The mechanism
     #[arg(long, value_name = "TEXT")]
     mechanism: String,
-    /// The line of thought that it belongs to
+    /// The line of thought to which it belongs
     #[arg(long, value_name = "NAME")]
     axis: Option<String>,
     /// The idea that it carries out
@@ -81,7 +82,7 @@ pub(super) struct Run {
     max_tries: Option<u32>,
 }
 
-pub(super) fn attempt(desk: &Desk<'_>, attempt: Try) -> Outcome {
+pub(super) fn attempt(handle: &Handle<'_>, attempt: Try) -> Outcome {
     let Try { hypothesis, mechanism, axis, idea, branch, patch, although_closed } = attempt;
     let change = match (branch, patch) {
         (Some(branch), _) => Change::Branch(branch),
@@ -89,13 +90,13 @@ pub(super) fn attempt(desk: &Desk<'_>, attempt: Try) -> Outcome {
         (None, None) => Change::WorkingTree,
     };
     let claim = Claim { hypothesis, mechanism, axis, idea, although_closed };
-    let (ended, text) = desk.work("trying", |series| {
+    let (ended, text) = handle.work("trying", |series| {
         let ended = series.attempt(&change, &claim)?;
         let text = in_words(series.state(), &ended);
         Ok((ended, text))
     })?;
-    desk.tell(&ended, || text)?;
-    Ok(desk::code(ended.judgement.verdict))
+    handle.report(&ended, || text)?;
+    Ok(handle::code(ended.judgement.verdict))
 }
 
 fn in_words(state: &State, ended: &Ended) -> String {
@@ -111,13 +112,13 @@ pub(super) fn tries(count: u32) -> String {
     format!("{count} {}", if count == 1 { "try" } else { "tries" })
 }
 
-pub(super) fn run(desk: &Desk<'_>, run: &Run) -> Outcome {
-    let (stopped, text) = desk.work("running", |series| {
+pub(super) fn run(handle: &Handle<'_>, run: &Run) -> Outcome {
+    let (stopped, text) = handle.work("running", |series| {
         let stopped = series.propose(&run.propose, run.max_tries)?;
         let text = run_in_words(series.state(), &stopped);
         Ok((stopped, text))
     })?;
-    desk.tell(&stopped, || text)?;
+    handle.report(&stopped, || text)?;
     let is_kept = stopped.tries.iter().any(|ended| ended.judgement.verdict == Verdict::Keep);
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
@@ -136,8 +137,8 @@ fn run_in_words(state: &State, stopped: &Stopped) -> String {
     text
 }
 
-pub(super) fn resume(desk: &Desk<'_>) -> Outcome {
-    let (resumed, text) = desk.work("resuming", |series| {
+pub(super) fn resume(handle: &Handle<'_>) -> Outcome {
+    let (resumed, text) = handle.work("resuming", |series| {
         let resumed = series.resume()?;
         let text = match &resumed {
             Resumed::Nothing => "nothing was broken off".to_owned(),
@@ -152,9 +153,9 @@ pub(super) fn resume(desk: &Desk<'_>) -> Outcome {
             (json!({ "resumed": "baseline", "baseline": baseline }), ExitCode::SUCCESS)
         }
         Resumed::Try(ended) => {
-            (json!({ "resumed": "try", "try": ended }), desk::code(ended.judgement.verdict))
+            (json!({ "resumed": "try", "try": ended }), handle::code(ended.judgement.verdict))
         }
     };
-    desk.tell(&document, || text)?;
+    handle.report(&document, || text)?;
     Ok::<_, Failure>(code)
 }

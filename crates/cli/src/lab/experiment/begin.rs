@@ -1,6 +1,6 @@
 //! `init` and `baseline`.
 
-use super::desk::Desk;
+use super::handle::Handle;
 use crate::{context::Outcome, output};
 use clap::{Args, ValueEnum};
 use duramen_experiment::{
@@ -15,7 +15,7 @@ Examples:
   duramen lab experiment init parser --command './bench.sh {scale}' --metric parse_ms
   duramen lab experiment init throughput --command './load' --metric ops_per_s --direction higher --series perf
 
-The command is run by `sh -c` in a worktree and prints its figures as lines `METRIC name=value`; the spec says how to
+The command runs with `sh -c` in a worktree and prints its figures as lines `METRIC name=value`; the spec says how to
 read those of criterion, go, hyperfine and evidence documents.";
 pub(super) const BASELINE_EXAMPLES: &str = "\
 Examples:
@@ -23,7 +23,7 @@ Examples:
   duramen lab experiment baseline --json
 
 The commit that is checked out becomes the start of a new segment, with the spec as it is now. Everything must be
-committed. It is measured against itself: what two runs of the same commit lie apart is the noise floor.";
+committed. It is measured against itself: the difference between runs of the same commit is the noise floor.";
 
 #[derive(Debug, Args)]
 pub(super) struct Init {
@@ -49,23 +49,23 @@ enum DirectionName {
     Higher,
 }
 
-pub(super) fn init(desk: &Desk<'_>, init: &Init) -> Outcome {
+pub(super) fn init(handle: &Handle<'_>, init: &Init) -> Outcome {
     let direction = match init.direction {
         DirectionName::Lower => Direction::Lower,
         DirectionName::Higher => Direction::Higher,
     };
     let Init { name, command, metric, .. } = init;
-    Series::init(&desk.folder, &First { name, command, metric, direction })?;
-    let spec = desk.spec();
-    desk.tell(&json!({ "series": name, "spec": spec }), || {
+    Series::init(&handle.folder, &First { name, command, metric, direction })?;
+    let spec = handle.spec();
+    handle.report(&json!({ "series": name, "spec": spec }), || {
         format!("series {name}: edit {}, commit what is to be measured, then run `baseline`", spec.display())
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn baseline(desk: &Desk<'_>) -> Outcome {
-    let baseline = desk.work("measuring the start", |series| series.baseline())?;
-    desk.tell(&baseline, || in_words(&baseline))?;
+pub(super) fn baseline(handle: &Handle<'_>) -> Outcome {
+    let baseline = handle.work("measuring the start", |series| series.baseline())?;
+    handle.report(&baseline, || in_words(&baseline))?;
     Ok(ExitCode::SUCCESS)
 }
 

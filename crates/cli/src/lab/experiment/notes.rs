@@ -1,6 +1,6 @@
 //! `ideas`, `closed` and `import`.
 
-use super::desk::Desk;
+use super::handle::Handle;
 use crate::{context::Outcome, failure::Failure, output};
 use clap::{Args, Subcommand};
 use duramen_experiment::{
@@ -29,8 +29,8 @@ Examples:
   duramen lab experiment import autoresearch.jsonl
   duramen lab experiment import .auto/log.jsonl
 
-Rows are kept beside the tries. Their status was given by hand: it is shown, and counts for nothing. Rows that are there
-already are left out.";
+Rows are kept beside the tries. Their status was given by hand: it is shown, but has no effect. Rows that were imported
+before are skipped.";
 
 #[derive(Debug, Args)]
 pub(super) struct Ideas {
@@ -46,7 +46,7 @@ enum IdeasVerb {
     /// Change an idea
     #[command(after_help = IDEAS_EXAMPLES)]
     Change(ChangeIdea),
-    /// Say that an idea is done with
+    /// Mark an idea as done
     #[command(after_help = IDEAS_EXAMPLES)]
     Done(Done),
 }
@@ -59,7 +59,7 @@ struct Add {
     /// Why it should help
     #[arg(long, value_name = "TEXT", default_value = "")]
     mechanism: String,
-    /// The greater, the sooner
+    /// Higher ranks come first
     #[arg(long, value_name = "N", default_value_t = 0.0, allow_negative_numbers = true)]
     rank: f64,
 }
@@ -75,10 +75,10 @@ struct ChangeIdea {
     /// Why it should help
     #[arg(long, value_name = "TEXT")]
     mechanism: Option<String>,
-    /// The greater, the sooner
+    /// Higher ranks come first
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     rank: Option<f64>,
-    /// It is not done after all
+    /// Reopen it
     #[arg(long)]
     reopen: bool,
 }
@@ -111,7 +111,7 @@ struct Close {
     /// Its name
     #[arg(value_name = "AXIS")]
     axis: String,
-    /// By which mechanism it failed
+    /// The mechanism by which it failed
     #[arg(long, value_name = "TEXT")]
     mechanism: String,
     /// The try that showed it
@@ -136,13 +136,13 @@ pub(super) struct Import {
     file: PathBuf,
 }
 
-pub(super) fn ideas(desk: &Desk<'_>, ideas: Ideas) -> Outcome {
+pub(super) fn ideas(handle: &Handle<'_>, ideas: Ideas) -> Outcome {
     let Some(verb) = ideas.verb else {
-        let state = desk.read()?;
-        desk.tell(&state.open_ideas(), || report::ideas(&state))?;
+        let state = handle.read()?;
+        handle.report(&state.open_ideas(), || report::ideas(&state))?;
         return Ok(ExitCode::SUCCESS);
     };
-    let number = desk.work("writing", |series| {
+    let number = handle.work("writing", |series| {
         let new = match verb {
             IdeasVerb::Add(Add { text, mechanism, rank }) => {
                 NewIdea { idea: None, rank, text, mechanism, done: false }
@@ -159,7 +159,7 @@ pub(super) fn ideas(desk: &Desk<'_>, ideas: Ideas) -> Outcome {
         };
         series.idea(&new)
     })?;
-    desk.tell(&json!({ "idea": number }), || format!("idea {number}"))?;
+    handle.report(&json!({ "idea": number }), || format!("idea {number}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -170,29 +170,29 @@ fn known(state: &State, number: u32) -> Result<NewIdea, SeriesError> {
     Ok(NewIdea { idea: Some(number), rank: known.rank, text, mechanism, done: known.done })
 }
 
-pub(super) fn closed(desk: &Desk<'_>, closed: Closed) -> Outcome {
+pub(super) fn closed(handle: &Handle<'_>, closed: Closed) -> Outcome {
     let (axis, is_closed, mechanism, number) = match closed.verb {
-        None => return list_closed(desk),
+        None => return list_closed(handle),
         Some(ClosedVerb::Add(Close { axis, mechanism, number })) => (axis, true, mechanism, number),
         Some(ClosedVerb::Reopen(Reopen { axis, mechanism })) => (axis, false, mechanism, None),
     };
     let is_open = |state: &State| !state.axes.get(axis.trim()).is_some_and(|axis| axis.closed);
-    if !is_closed && is_open(&desk.read()?) {
+    if !is_closed && is_open(&handle.read()?) {
         return Err(Failure::Other(format!(
             "the axis `{axis}` is not closed; `closed` lists those that are"
         )));
     }
-    desk.work("writing", |series| series.axis(&axis, is_closed, &mechanism, number))?;
-    desk.tell(&json!({ "axis": axis, "closed": is_closed }), || {
+    handle.work("writing", |series| series.axis(&axis, is_closed, &mechanism, number))?;
+    handle.report(&json!({ "axis": axis, "closed": is_closed }), || {
         format!("the axis {} is {}", report::one_line(&axis), if is_closed { "closed" } else { "open" })
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn list_closed(desk: &Desk<'_>) -> Outcome {
-    let state = desk.read()?;
+fn list_closed(handle: &Handle<'_>) -> Outcome {
+    let state = handle.read()?;
     let closed: Vec<&Axis> = state.closed_axes().collect();
-    desk.tell(&closed, || {
+    handle.report(&closed, || {
         if closed.is_empty() {
             return "no line of thought is closed".to_owned();
         }
@@ -205,9 +205,9 @@ fn list_closed(desk: &Desk<'_>) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn import(desk: &Desk<'_>, import: &Import) -> Outcome {
-    let new = desk.work("importing", |series| series.import(&import.file))?;
-    desk.tell(&json!({ "imported": new }), || match new {
+pub(super) fn import(handle: &Handle<'_>, import: &Import) -> Outcome {
+    let new = handle.work("importing", |series| series.import(&import.file))?;
+    handle.report(&json!({ "imported": new }), || match new {
         1 => "1 new row".to_owned(),
         new => format!("{new} new rows"),
     })?;

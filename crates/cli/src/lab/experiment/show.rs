@@ -1,6 +1,6 @@
 //! `log`, `status` and `report`: what reads the log, while others may work.
 
-use super::desk::Desk;
+use super::handle::Handle;
 use crate::{context::Outcome, failure::Failure, output};
 use clap::Args;
 use duramen_experiment::{report, state::State};
@@ -21,7 +21,7 @@ Examples:
   duramen lab experiment status
   duramen lab experiment status --json
 
-It needs no lock: ask while a run goes on.";
+It needs no lock, so you can use it during a run.";
 pub(super) const REPORT_EXAMPLES: &str = "\
 Examples:
   duramen lab experiment report
@@ -51,10 +51,10 @@ pub(super) struct Report {
     html: Option<PathBuf>,
 }
 
-pub(super) fn log(desk: &Desk<'_>, log: &Log) -> Outcome {
-    let state = desk.read()?;
+pub(super) fn log(handle: &Handle<'_>, log: &Log) -> Outcome {
+    let state = handle.read()?;
     let Some(number) = log.number else {
-        desk.tell(&report::rows(&state), || report::table(&state))?;
+        handle.report(&report::rows(&state), || report::table(&state))?;
         return Ok(ExitCode::SUCCESS);
     };
     let row = report::rows(&state).into_iter().find(|row| row.number == number);
@@ -62,17 +62,17 @@ pub(super) fn log(desk: &Desk<'_>, log: &Log) -> Outcome {
     let (Some(row), Some(text)) = (row, text) else {
         return Err(Failure::Other(format!("there is no try {number}; `log` lists them")));
     };
-    desk.tell(&row, || text)?;
+    handle.report(&row, || text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn status(desk: &Desk<'_>) -> Outcome {
-    let state = desk.read()?;
-    let is_changed = is_spec_changed(desk, &state);
+pub(super) fn status(handle: &Handle<'_>) -> Outcome {
+    let state = handle.read()?;
+    let is_changed = is_spec_changed(handle, &state);
     let mut document = serde_json::to_value(report::overview(&state))
         .map_err(|error| Failure::Other(format!("the state has no JSON form: {error}")))?;
     document["spec_changed"] = json!(is_changed);
-    desk.tell(&document, || {
+    handle.report(&document, || {
         let mut text = report::status(&state);
         if is_changed {
             text.push_str("the spec was changed since: `baseline` begins a new segment with it\n");
@@ -83,19 +83,19 @@ pub(super) fn status(desk: &Desk<'_>) -> Outcome {
 }
 
 /// Whether the file says something else than the segment was begun with.
-fn is_spec_changed(desk: &Desk<'_>, state: &State) -> bool {
+fn is_spec_changed(handle: &Handle<'_>, state: &State) -> bool {
     let of_segment = state.current().map(|segment| segment.spec.as_str());
-    of_segment.is_some() && fs::read_to_string(desk.spec()).ok().as_deref() != of_segment
+    of_segment.is_some() && fs::read_to_string(handle.spec()).ok().as_deref() != of_segment
 }
 
-pub(super) fn report(desk: &Desk<'_>, report: &Report) -> Outcome {
-    let state = desk.read()?;
+pub(super) fn report(handle: &Handle<'_>, report: &Report) -> Outcome {
+    let state = handle.read()?;
     if report.markdown.as_deref() == Some(Path::new("-")) {
         output::print(report::markdown(&state));
         return Ok(ExitCode::SUCCESS);
     }
     let (markdown, html) = match (&report.markdown, &report.html) {
-        (None, None) => (Some(desk.folder.join(MARKDOWN)), Some(desk.folder.join(PAGE))),
+        (None, None) => (Some(handle.folder.join(MARKDOWN)), Some(handle.folder.join(PAGE))),
         (markdown, html) => (markdown.clone(), html.clone()),
     };
     let mut written = Vec::new();
@@ -106,7 +106,7 @@ pub(super) fn report(desk: &Desk<'_>, report: &Report) -> Outcome {
         fs::write(&file, text(&state)).map_err(Failure::io("write", &file))?;
         written.push(file);
     }
-    desk.tell(&json!({ "written": written }), || {
+    handle.report(&json!({ "written": written }), || {
         written.iter().map(|file| format!("written: {}\n", file.display())).collect()
     })?;
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,6 @@
 //! `replay`, `ablate`, `override` and `export`: what is done with the kept stack.
 
-use super::desk::{self, Desk};
+use super::handle::{self, Handle};
 use crate::{context::Outcome, output};
 use clap::{Args, ValueEnum};
 use duramen_experiment::{event::Verdict, report, series::Branch};
@@ -11,15 +11,15 @@ pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:
   duramen lab experiment replay
 
-Start and head are built in fresh folders and measured at all scales, held-out ones too. Kept tries look better than they
-are, because they were kept for looking good; this is what they come to together.
+Start and head are built in fresh folders and measured at all scales, including held-out ones. Kept tries look better
+than they are, because they were selected for looking good; this measures their combined effect.
 
 Exit status: 0 better, 1 not better, 3 the figures say nothing";
 pub(super) const ABLATE_EXAMPLES: &str = "\
 Examples:
   duramen lab experiment ablate
 
-What was measured of this head already is not measured again.";
+What is already known of this head is not measured again.";
 pub(super) const OVERRIDE_EXAMPLES: &str = "\
 Examples:
   duramen lab experiment override 7 discard --reason 'it leaks a file descriptor'
@@ -75,23 +75,23 @@ pub(super) struct Export {
     prefix: String,
 }
 
-pub(super) fn replay(desk: &Desk<'_>) -> Outcome {
-    let (replayed, overview) = desk.work("replaying", |series| {
+pub(super) fn replay(handle: &Handle<'_>) -> Outcome {
+    let (replayed, overview) = handle.work("replaying", |series| {
         let replayed = series.replay()?;
         Ok((replayed, report::overview(series.state())))
     })?;
-    desk.tell(&replayed, || {
+    handle.report(&replayed, || {
         let change = overview.stack.filter(|stack| stack.is_replayed).map(|stack| stack.change);
         let change = change.map(|change| format!(" {} {change}", overview.metric)).unwrap_or_default();
         let verdict = report::verdict(replayed.judgement.verdict);
         format!("{verdict}:{change}\n{}", report::one_line(&replayed.judgement.reason))
     })?;
-    Ok(desk::code(replayed.judgement.verdict))
+    Ok(handle::code(replayed.judgement.verdict))
 }
 
-pub(super) fn ablate(desk: &Desk<'_>) -> Outcome {
-    let ablated = desk.work("leaving out", |series| series.ablate())?;
-    desk.tell(&ablated, || {
+pub(super) fn ablate(handle: &Handle<'_>) -> Outcome {
+    let ablated = handle.work("leaving out", |series| series.ablate())?;
+    handle.report(&ablated, || {
         let row = |ablated: &duramen_experiment::series::Ablated| {
             [
                 ablated.number.to_string(),
@@ -104,19 +104,19 @@ pub(super) fn ablate(desk: &Desk<'_>) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn decide(desk: &Desk<'_>, by_hand: &Override) -> Outcome {
+pub(super) fn decide(handle: &Handle<'_>, by_hand: &Override) -> Outcome {
     let verdict = Verdict::from(by_hand.verdict);
-    let head = desk.work("deciding", |series| series.decide(by_hand.number, verdict, &by_hand.reason))?;
+    let head = handle.work("deciding", |series| series.decide(by_hand.number, verdict, &by_hand.reason))?;
     let number = by_hand.number;
-    desk.tell(&json!({ "number": number, "verdict": verdict, "head": head }), || {
+    handle.report(&json!({ "number": number, "verdict": verdict, "head": head }), || {
         format!("try {number}: {} (by hand); the head is {head}", report::verdict(verdict))
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn export(desk: &Desk<'_>, export: &Export) -> Outcome {
-    let branches = desk.work("exporting", |series| series.export(&export.prefix))?;
-    desk.tell(&branches, || {
+pub(super) fn export(handle: &Handle<'_>, export: &Export) -> Outcome {
+    let branches = handle.work("exporting", |series| series.export(&export.prefix))?;
+    handle.report(&branches, || {
         let row = |branch: &Branch| {
             let number = branch.number.map_or_else(|| "all".to_owned(), |number| number.to_string());
             [branch.name.clone(), number, branch.commit.clone()]

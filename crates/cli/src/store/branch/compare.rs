@@ -1,6 +1,6 @@
 //! How branches differ, and bringing them together: `duramen store branch diff` and `merge`.
 
-use super::super::desk::Desk;
+use super::super::handle::Handle;
 use crate::{context::Outcome, failure::FAILED, output};
 use clap::{Args, ValueEnum};
 use duramen_store::{
@@ -24,10 +24,10 @@ pub(crate) struct DiffArguments {
     /// Only this space [default: all of them]
     #[arg(long, value_name = "NAME")]
     space_filter: Option<String>,
-    /// Only keys that begin with this
+    /// Only keys with this prefix
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// Print at most so many
+    /// Print at most this many
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     limit: usize,
 }
@@ -36,10 +36,10 @@ pub(crate) struct DiffArguments {
 pub(crate) struct Merge {
     /// The branch whose changes are taken
     source: String,
-    /// The branch that gets them [default: the one that is meant]
+    /// The branch that gets them [default: the current one]
     #[arg(long, value_name = "NAME")]
     into: Option<String>,
-    /// Say what would be done, and do nothing
+    /// Show what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
     /// What wins where both sides changed a key: nothing, the target or the source
@@ -51,7 +51,7 @@ pub(crate) struct Merge {
     /// Merge only this space
     #[arg(long, value_name = "NAME")]
     only_space: Option<String>,
-    /// Merge only keys that begin with this
+    /// Merge only keys with this prefix
     #[arg(long, value_name = "TEXT")]
     only_prefix: Option<String>,
     /// Where both sides appended events, append the source's again behind the target's
@@ -80,11 +80,11 @@ impl From<StrategyName> for Strategy {
     }
 }
 
-pub(crate) fn diff(desk: &Desk, diff: &DiffArguments) -> Outcome {
+pub(crate) fn diff(handle: &Handle, diff: &DiffArguments) -> Outcome {
     let part = Part { primitive: diff.kind, space: diff.space_filter.clone(), prefix: diff.prefix.clone() };
-    desk.read(|store| {
+    handle.read(|store| {
         let found = store.diff(&diff.left, &diff.right, &part, diff.limit)?;
-        print_diff(desk.json, &found, &diff.left, &diff.right)
+        print_diff(handle.json, &found, &diff.left, &diff.right)
     })
 }
 
@@ -139,8 +139,8 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-pub(crate) fn merge(desk: &Desk, merge: &Merge) -> Outcome {
-    desk.needs_store()?;
+pub(crate) fn merge(handle: &Handle, merge: &Merge) -> Outcome {
+    handle.needs_store()?;
     let options = |dry_run| MergeOptions {
         part: Part {
             primitive: merge.only_kind,
@@ -153,7 +153,7 @@ pub(crate) fn merge(desk: &Desk, merge: &Merge) -> Outcome {
         ..MergeOptions::default()
     };
     let work = |store: &duramen_store::Store| {
-        let target = merge.into.clone().map_or_else(|| desk.branch_name(store), Ok)?;
+        let target = merge.into.clone().map_or_else(|| handle.branch_name(store), Ok)?;
         let (report, refused) = match store.merge(&merge.source, &target, options(merge.dry_run)) {
             Ok(report) => (report, false),
             // A dry run, which cannot be refused, lists what the refusal is about.
@@ -163,19 +163,19 @@ pub(crate) fn merge(desk: &Desk, merge: &Merge) -> Outcome {
             Err(error) => return Err(error.into()),
         };
         let unresolved = report.conflicts.iter().any(|conflict| !conflict.resolved);
-        print(desk, merge, &target, &report, refused || unresolved)
+        print(handle, merge, &target, &report, refused || unresolved)
     };
     if merge.dry_run {
-        desk.read(work)
+        handle.read(work)
     } else {
-        desk.write(work)
+        handle.write(work)
     }
 }
 
-fn print(desk: &Desk, merge: &Merge, target: &str, report: &MergeReport, unresolved: bool) -> Outcome {
+fn print(handle: &Handle, merge: &Merge, target: &str, report: &MergeReport, unresolved: bool) -> Outcome {
     let merged = !unresolved && !merge.dry_run;
     let code = if unresolved { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
-    if desk.json {
+    if handle.json {
         output::json(&json!({
             "source": merge.source,
             "target": target,

@@ -1,0 +1,197 @@
+//! Where the store is, how it is opened for one command, and what every command answers with.
+
+use super::current;
+use crate::{
+    context::{Context, Outcome},
+    failure::Failure,
+    output,
+};
+use clap::Args;
+use duramen_pack::branch::BranchPack;
+use duramen_store::{Branch, Counters, Durability, Options, Scope, Space, Store, StoreError, DEFAULT_SPACE};
+use serde::Serialize;
+use std::{fmt::Display, io::Write, path::PathBuf, process::ExitCode};
+
+/// The options of every command of the store.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Store options")]
+pub(crate) struct Place {
+    /// The store's folder, or a pack to read [default: store, in the home]
+    #[arg(long, global = true, value_name = "DIR")]
+    at: Option<PathBuf>,
+    /// The branch [default: the current one, else main]
+    #[arg(long, global = true, value_name = "NAME")]
+    branch: Option<String>,
+    /// The space, a part of the branch with keys of its own [default: default]
+    #[arg(long, global = true, value_name = "NAME")]
+    space: Option<String>,
+    /// When a write counts as done: memory, buffered or strict [default: buffered]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    durability: Option<Durability>,
+    /// Refuse to write anything
+    #[arg(long, global = true)]
+    read_only: bool,
+    /// Read only what the last checkpoint holds, even if the log is lost
+    #[arg(long, global = true)]
+    checkpoint_only: bool,
+    /// Print the work that the command caused, on the standard error
+    #[arg(long, global = true)]
+    counters: bool,
+}
+
+/// A store that is opened when a command has all that it needs, and closed behind it.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    path: PathBuf,
+    place: Place,
+    /// Whether to print JSON.
+    pub(crate) json: bool,
+}
+
+impl Handle {
+    pub(crate) fn new(context: &Context, place: Place) -> Result<Handle, Failure> {
+        let path = place.at.clone().unwrap_or_else(|| context.home.join("store"));
+        if path.as_os_str().is_empty() {
+            return Err(Failure::Usage("--at is empty; name a directory".to_owned()));
+        }
+        Ok(Handle { path, place, json: context.json })
+    }
+
+    /// The store's folder.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// Opens the store for reading: nothing is written, and a store that is not there is not made.
+    pub(crate) fn read(&self, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
+        self.with(true, work)
+    }
+
+    /// Opens the store for writing, and makes it if it is not there.
+    pub(crate) fn write(&self, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
+        self.refuse_if_read_only()?;
+        self.refuse_if_pack()?;
+        self.with(false, work)
+    }
+
+    pub(crate) fn refuse_if_read_only(&self) -> Result<(), Failure> {
+        let given =
+            [(self.place.read_only, "--read-only"), (self.place.checkpoint_only, "--checkpoint-only")];
+        match given.into_iter().find(|(is_given, _)| *is_given) {
+            Some((_, option)) => Err(Failure::Usage(format!("this command writes; leave out {option}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a pack is to be read, which is a file.
+    fn is_pack(&self) -> bool {
+        self.path.is_file()
+    }
+
+    fn refuse_if_pack(&self) -> Result<(), Failure> {
+        if !self.is_pack() {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "{0} is a pack, which is never written; `duramen store import {0}` makes a branch of it in a store",
+            self.path.display()
+        )))
+    }
+
+    /// Refuses a store that is not there: only the first write of data makes one, and a wrong `--at` must not.
+    pub(crate) fn needs_store(&self) -> Result<(), Failure> {
+        self.refuse_if_pack()?;
+        match Store::is_in(&self.path)? {
+            true => Ok(()),
+            false => Err(StoreError::StoreNotFound { path: self.path.clone() }.into()),
+        }
+    }
+
+    /// As [`read`](Self::read), in the space of the branch that is meant.
+    pub(crate) fn look(&self, work: impl FnOnce(Space<'_, Branch>) -> Outcome) -> Outcome {
+        self.read(|store| self.in_space(store, work))
+    }
+
+    /// As [`write`](Self::write), in the space of the branch that is meant.
+    pub(crate) fn change(&self, work: impl FnOnce(Space<'_, Branch>) -> Outcome) -> Outcome {
+        self.write(|store| self.in_space(store, work))
+    }
+
+    /// As [`change`](Self::change), where there is nothing to do without a store.
+    pub(crate) fn take(&self, work: impl FnOnce(Space<'_, Branch>) -> Outcome) -> Outcome {
+        self.needs_store()?;
+        self.change(work)
+    }
+
+    fn in_space(&self, store: &Store, work: impl FnOnce(Space<'_, Branch>) -> Outcome) -> Outcome {
+        let branch = self.branch(store)?;
+        let space = branch.space(self.space_name())?;
+        work(space)
+    }
+
+    fn with(&self, read_only: bool, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
+        let durability = self.place.durability.unwrap_or_default();
+        let checkpoint_only = self.place.checkpoint_only;
+        let options = Options { durability, read_only, checkpoint_only, ..Options::default() };
+        let store = match self.is_pack() {
+            true => BranchPack::open(&self.path)?.store(options)?,
+            false => Store::open(&self.path, options)?,
+        };
+        let outcome = work(&store);
+        let closed = store.close();
+        if self.place.counters {
+            // Who has left hears nothing.
+            let _ = write!(std::io::stderr().lock(), "{}", counted(&store.counters()));
+        }
+        let code = outcome?;
+        closed?;
+        Ok(code)
+    }
+
+    /// The name of the branch that is meant.
+    pub(crate) fn branch_name(&self, store: &Store) -> Result<String, Failure> {
+        match &self.place.branch {
+            Some(name) => Ok(name.clone()),
+            None => current::name(&self.path, store),
+        }
+    }
+
+    /// The branch that is meant.
+    pub(crate) fn branch(&self, store: &Store) -> Result<Branch, Failure> {
+        Ok(store.branch(&self.branch_name(store)?)?)
+    }
+
+    /// The space that is meant.
+    pub(crate) fn space_name(&self) -> &str {
+        self.place.space.as_deref().unwrap_or(DEFAULT_SPACE)
+    }
+
+    /// Prints an answer in the form that was asked for.
+    pub(crate) fn say(&self, value: &impl Serialize, text: impl Display) -> Outcome {
+        if self.json {
+            output::json(value)?;
+        } else {
+            output::line(text);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Says something beside the answer, on the standard error.
+pub(crate) fn note(text: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "note: {text}");
+}
+
+fn counted(counters: &Counters) -> String {
+    output::pairs([
+        ("log appends", counters.log_appends.to_string()),
+        ("log writes", counters.log_writes.to_string()),
+        ("log syncs", counters.log_syncs.to_string()),
+        ("log bytes", counters.log_bytes.to_string()),
+        ("checkpoints", counters.checkpoints.to_string()),
+        ("node reads", counters.node_reads.to_string()),
+        ("cache hits", counters.cache_hits.to_string()),
+        ("node copies", counters.node_copies.to_string()),
+        ("nodes in memory", output::bytes(counters.resident_bytes)),
+    ])
+}

@@ -1,0 +1,229 @@
+//! A daemon that dies at any moment takes no promise along and leaves no litter: what was acknowledged holds
+//! after the next start, what was half-made is gone.
+
+use crate::support;
+use crate::support::{connect, create, entries, query, settle, shared_memory, until, wire, Home};
+use duramen_base::entropy;
+use duramen_branches::model::{SourceView, Status};
+use duramen_postgres::processes_below;
+use duramen_server::{
+    client::{Client, ClientError, Connection},
+    process::Daemon,
+};
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+const KILLS: u32 = 20;
+const HOT: u32 = 4;
+const COLD: u32 = 1;
+/// Branches beyond the kept ones that outlive a round at most.
+const HELD_MAX: usize = 5;
+
+/// What is known of a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// A create was sent and not answered.
+    Asked,
+    /// Acknowledged.
+    There,
+    /// A destroy was sent and not answered.
+    Going,
+    /// Acknowledged as destroyed.
+    Gone,
+}
+
+type Ledger = Arc<Mutex<BTreeMap<String, Fate>>>;
+
+fn note(ledger: &Ledger, name: &str, fate: Fate) {
+    ledger.lock().unwrap().insert(name.to_owned(), fate);
+}
+
+fn names(ledger: &Ledger, fate: Fate) -> Vec<String> {
+    ledger.lock().unwrap().iter().filter(|(_, &known)| known == fate).map(|(name, _)| name.clone()).collect()
+}
+
+/// Asks for one thing after another until the daemon is gone. Only the branches of `prefix` are touched.
+async fn keep_busy(client: Client, ledger: Ledger, prefix: String, seed: u64) {
+    let mut rng = entropy::rng(seed);
+    let Ok(mut connection) = client.connect().await else { return };
+    for number in 0.. {
+        let mut mine: Vec<String> = names(&ledger, Fate::There);
+        mine.retain(|name| name.starts_with(&prefix));
+        let outcome = match (rng.u32(0..10), mine.is_empty()) {
+            (0..4, _) | (_, true) => {
+                let name = format!("{prefix}-{number}");
+                note(&ledger, &name, Fate::Asked);
+                create(&mut connection, &name).await.map(|_| note(&ledger, &name, Fate::There))
+            }
+            (4..6, _) => {
+                let name = &mine[rng.usize(0..mine.len())];
+                note(&ledger, name, Fate::Going);
+                connection.destroy_branch(name).await.map(|_| note(&ledger, name, Fate::Gone))
+            }
+            (6..9, _) => {
+                let name = &mine[rng.usize(0..mine.len())];
+                query(&mut connection, name, "insert into t values ('noise') returning v").await.map(drop)
+            }
+            _ => {
+                let name = &mine[rng.usize(0..mine.len())];
+                connection.reset_branch(name).await.map(drop)
+            }
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(
+                ClientError::Broken { .. } | ClientError::NotRunning { .. } | ClientError::Connect { .. },
+            ) => return,
+            Err(error) => panic!("{prefix}: {error}"),
+        }
+    }
+}
+
+/// Imports the source anew; the kill comes in the middle of most of them.
+async fn refresh(client: Client) {
+    let Ok(mut connection) = client.connect().await else { return };
+    match connection.refresh_source("app", |_, _| {}).await {
+        Ok(SourceView { .. }) => {}
+        Err(ClientError::Refused { body, .. }) => panic!("the refresh was refused: {}", body.message),
+        Err(_) => {}
+    }
+}
+
+/// A branch that is held through all the kills, with a row that only it has.
+struct Kept {
+    name: String,
+    url: String,
+    value: String,
+}
+
+async fn check_kept(connection: &mut Connection, kept: &[Kept]) {
+    for Kept { name, url, value } in kept {
+        let view = connection.branch(name).await.expect("a kept branch");
+        assert_eq!((&view.url, view.state.as_str()), (url, "ready"));
+        let row = wire(url).await.query_one("select v from t", &[]).await.expect("its row on the wire");
+        assert_eq!(&row.get::<_, String>(0), value);
+        let rows = query(connection, name, "select v from t").await.expect("its row in a query");
+        assert_eq!(rows, json!([[value]]));
+    }
+}
+
+/// Every acknowledged branch is there, every destroyed one is not; what was not answered may be either.
+async fn check_promises(connection: &mut Connection, ledger: &Ledger, kept: &[Kept]) {
+    let listed = connection.branches().await.expect("the branches");
+    let mut there: BTreeSet<String> = listed
+        .into_iter()
+        .map(|view| {
+            assert_eq!(view.state, "ready", "{view:?}");
+            view.name
+        })
+        .collect();
+    for Kept { name, .. } in kept {
+        assert!(there.remove(name), "{name} is lost");
+    }
+    let mut ledger = ledger.lock().unwrap();
+    for (name, fate) in ledger.iter_mut() {
+        let is_there = there.remove(name);
+        match *fate {
+            Fate::There => assert!(is_there, "{name} was acknowledged and is lost"),
+            Fate::Gone => assert!(!is_there, "{name} was destroyed and is back"),
+            Fate::Asked | Fate::Going => *fate = if is_there { Fate::There } else { Fate::Gone },
+        }
+    }
+    assert!(there.is_empty(), "nobody asked for {there:?}");
+}
+
+/// Volumes, processes and sockets of the leases and the pool, and no others.
+async fn check_litter(home: &Home, connection: &mut Connection) {
+    let status: Status = settle(connection).await;
+    let running = usize::try_from(status.leases + HOT).unwrap();
+    let volumes = home.path().join("volumes");
+    let branches = entries(&volumes.join("branches"));
+    assert_eq!(branches.len(), running + usize::try_from(COLD).unwrap(), "{status:?}: {branches:?}");
+    assert_eq!(entries(&volumes.join("imports")), BTreeSet::new());
+    assert_eq!(entries(&home.path().join("run")).len(), running, "socket directories");
+    until("every process works in a branch's volume", async || {
+        let at_work: BTreeSet<String> = processes_below(&home.path())
+            .into_iter()
+            .filter_map(|pid| {
+                let place = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+                Some(place.strip_prefix(home.path()).unwrap_or(&place).display().to_string())
+            })
+            .collect();
+        at_work.len() == running
+            && at_work.iter().all(|place| {
+                place.strip_prefix("volumes/branches/").is_some_and(|name| branches.contains(name))
+            })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_kills_at_random_moments_lose_and_leave_nothing() {
+    let seed = entropy::seed();
+    println!("DURAMEN_SEED={seed}");
+    let mut rng = entropy::rng(seed);
+    let segments = shared_memory();
+    let home = Home::new();
+    let mut daemon = home.serve().await;
+    let mut connection = connect(&daemon).await;
+    support::add_script(&home, &mut connection, "create table t (v text);", HOT, COLD).await;
+
+    let mut kept = Vec::new();
+    for number in 0..3 {
+        let (name, value) = (format!("kept-{number}"), entropy::token(12));
+        let url = create(&mut connection, &name).await.expect("a branch").url;
+        let sql = format!("insert into t values ('{value}') returning v");
+        query(&mut connection, &name, &sql).await.expect("its row");
+        kept.push(Kept { name, url, value });
+    }
+
+    let ledger = Ledger::default();
+    for round in 0..KILLS {
+        let mut busy = Vec::new();
+        for worker in 0..2 {
+            let prefix = format!("r{round}-{worker}");
+            busy.push(tokio::spawn(keep_busy(daemon.client(), ledger.clone(), prefix, rng.u64(..))));
+        }
+        // Now and then the kill falls into an import.
+        let refreshing = rng.u32(0..4) == 0;
+        if refreshing {
+            busy.push(tokio::spawn(refresh(daemon.client())));
+        }
+        let moment = Duration::from_millis(rng.u64(0..if refreshing { 3000 } else { 900 }));
+        tokio::time::sleep(moment).await;
+        println!("kill {round} after {moment:?}, refreshing: {refreshing}");
+        daemon.kill();
+        for task in busy {
+            task.await.expect("a client saw only what it may see");
+        }
+
+        daemon = home.serve().await;
+        connection = connect(&daemon).await;
+        check_promises(&mut connection, &ledger, &kept).await;
+        check_kept(&mut connection, &kept).await;
+        check_litter(&home, &mut connection).await;
+        let audit = connection.verify_audit().await.expect("the audit log");
+        assert!(audit.intact, "{audit:?}");
+
+        let held = names(&ledger, Fate::There);
+        for name in held.iter().skip(HELD_MAX) {
+            connection.destroy_branch(name).await.expect("destroyed");
+            note(&ledger, name, Fate::Gone);
+        }
+    }
+
+    Daemon::stop(daemon).await.expect("it stops in order");
+    assert_eq!(home.left_overs(), Vec::<String>::new());
+    // Others' servers come and go too; ours must be among those that went.
+    until("no shared memory is left", async || shared_memory().is_subset(&segments)).await;
+
+    let daemon = home.serve().await;
+    check_kept(&mut connect(&daemon).await, &kept).await;
+    daemon.stop().await.expect("it stops in order");
+    assert_eq!(home.left_overs(), Vec::<String>::new());
+}

@@ -1,0 +1,11 @@
+//! `duramen fn ...`, through the real program and a real server: what it prints, what it refuses, and with which exit
+//! status.
+
+use crate::common;
+
+mod documentation;
+mod instances;
+mod lists;
+mod refusals;
+mod shell;
+mod workers;

@@ -1,0 +1,21 @@
+//! The integration tests of this crate, in one program: linking is most of what a test program costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
+
+mod cli_usage;
+#[path = "../../../functions/tests/it/common.rs"]
+mod common;
+mod daemon_faults;
+mod daemon_is_killed;
+mod functions_cli;
+mod lab_compare;
+mod lab_diagnose;
+mod lab_experiment;
+mod lab_list;
+mod lab_replication;
+mod lab_report;
+mod lab_restore;
+mod lab_store;
+mod store_cli;
+mod support;
+#[path = "../../../replication/tests/it/user.rs"]
+mod user;

@@ -1,0 +1,12 @@
+//! The store's commands, through the real program: what they print, what they refuse, and with which exit status.
+
+mod branches;
+mod documentation;
+mod documents;
+mod events;
+mod graphs;
+mod packs;
+mod pairs;
+mod place;
+mod shell;
+mod vectors;

@@ -1,0 +1,259 @@
+//! Packs of access graphs, and `.c1z` files: shown, printed, compared, verified and turned into one another.
+
+use super::shell::{said, text, Shell};
+use duramen_access::graph::{Grant, GrantRef, GraphStore, ResourceId, ResourceType, SyncKind};
+use duramen_pack::container::{Kind, Pack, PackWriter, SectionOptions};
+use serde_json::{json, Value};
+use std::{
+    fs,
+    process::{Output, Stdio},
+};
+
+#[track_caller]
+fn ok(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", said(output));
+    text(&output.stdout)
+}
+
+fn grant(entitlement: &str, user: &str) -> Grant {
+    let mut grant = Grant::default();
+    grant.entitlement.resource = ResourceId::new("app", "github");
+    grant.entitlement.id = format!("app:github:{entitlement}");
+    grant.principal.id = ResourceId::new("user", user);
+    grant.id = format!("{}:user:{user}", grant.entitlement.id);
+    grant
+}
+
+/// A pack with one finished sync.
+fn written(shell: &Shell, name: &str, grants: &[Grant]) {
+    let mut store = GraphStore::open(shell.beside(name)).unwrap();
+    store.start_sync(SyncKind::Full, None).unwrap();
+    let user = ResourceType { id: "user".to_owned(), ..ResourceType::default() };
+    store.put_resource_types([&user]).unwrap();
+    store.put_grants(grants.iter().map(GrantRef::from)).unwrap();
+    store.end_sync().unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn a_graph_is_shown_printed_compared_and_verified() {
+    let shell = Shell::new();
+    written(&shell, "monday.dpack", &[grant("admin", "ada"), grant("admin", "bob"), grant("reader", "ada")]);
+    written(
+        &shell,
+        "tuesday.dpack",
+        &[grant("admin", "ada"), grant("reader", "ada"), grant("reader", "eve")],
+    );
+
+    let shown = ok(&shell.pack(&["info", "monday.dpack"]));
+    assert!(
+        shown.contains("(full, ended ")
+            && shown.contains("1 resource types, 0 resources, 0 entitlements, 3 grants"),
+        "{shown}"
+    );
+    let shown: Value = serde_json::from_str(&ok(&shell.pack(&["info", "monday.dpack", "--json"]))).unwrap();
+    assert_eq!(shown["graph"]["syncs"][0]["grants"], 3);
+    assert_eq!(shown["graph"]["syncs"][0]["id"], shown["graph"]["read_by_default"]);
+
+    let printed = ok(&shell.pack(&["cat", "monday.dpack"]));
+    let rows: Vec<&str> = printed.lines().map(|row| row.split(',').next().unwrap()).collect();
+    let ids = ["app:github:admin:user:ada", "app:github:admin:user:bob", "app:github:reader:user:ada"];
+    assert_eq!(rows, [&["id"][..], &ids].concat());
+    let printed = ok(&shell.pack(&["cat", "monday.dpack", "--table", "resource-types"]));
+    assert_eq!(printed.lines().nth(1).and_then(|row| row.split(',').next()), Some("user"));
+    assert_eq!(shell.pack(&["cat", "monday.dpack", "--json"]).status.code(), Some(2));
+    let refused = shell.pack(&["cat", "monday.dpack", "--sync", "none"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("duramen pack info monday.dpack"), "{}", said(&refused));
+    // What is for branches is not passed over in silence.
+    for arguments in [&["--prefix", "app"][..], &["--kind", "kv"], &["--space", "default"]] {
+        let refused = shell.pack(&[&["cat", "monday.dpack"][..], arguments].concat());
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    }
+    let refused = shell.pack(&["diff", "monday.dpack", "tuesday.dpack", "--prefix", "app"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+
+    let printed = ok(&shell.pack(&["diff", "monday.dpack", "tuesday.dpack"]));
+    assert_eq!(
+        printed,
+        "- grant app:github:admin:user:bob\n+ grant app:github:reader:user:eve\n1 added, 1 removed, 0 modified\n"
+    );
+    let found: Value = serde_json::from_str(&ok(&shell.pack(&[
+        "diff",
+        "monday.dpack",
+        "tuesday.dpack",
+        "--limit",
+        "1",
+        "--json",
+    ])))
+    .unwrap();
+    assert_eq!(
+        (&found["added"], &found["changes"]),
+        (&json!(1), &json!([{ "change": "removed", "kind": "grant", "id": "app:github:admin:user:bob" }]))
+    );
+
+    assert!(ok(&shell.pack(&["verify", "monday.dpack"])).starts_with("sound: "));
+    let mut bytes = fs::read(shell.beside("monday.dpack")).unwrap();
+    bytes[70] ^= 1;
+    fs::write(shell.beside("monday.dpack"), bytes).unwrap();
+    assert_eq!(shell.pack(&["verify", "monday.dpack"]).status.code(), Some(1));
+}
+
+#[test]
+fn arguments_that_mean_nothing_for_a_pack_are_refused() {
+    let shell = Shell::new();
+    written(&shell, "access.dpack", &[grant("admin", "ada"), grant("reader", "bob")]);
+    let lines = |limit: &str| ok(&shell.pack(&["cat", "access.dpack", "--limit", limit])).lines().count();
+    assert_eq!(["0", "1", "2", "9"].map(lines), [1, 2, 3, 3]);
+    for arguments in [
+        &["cat", "access.dpack", "--kind", "kv"][..],
+        &["cat", "access.dpack", "--prefix", "a"],
+        &["cat", "access.dpack", "--base", "access.dpack"],
+        &["diff", "access.dpack", "access.dpack", "--space", "a"],
+    ] {
+        let refused = shell.pack(arguments);
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(text(&refused.stderr).contains("means nothing for access.dpack"), "{}", said(&refused));
+    }
+    shell.ok(&["kv", "put", "a", "1"]);
+    shell.ok(&["export", "main.dpack"]);
+    let refused = shell.pack(&["cat", "main.dpack", "--table", "grants"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+}
+
+/// A pack whose digests are right, and whose index by principal is that of another graph.
+#[test]
+fn a_graph_whose_sections_do_not_agree_is_not_sound() {
+    let shell = Shell::new();
+    written(&shell, "one.dpack", &[grant("admin", "ada"), grant("reader", "bob")]);
+    written(&shell, "other.dpack", &[grant("admin", "bob"), grant("reader", "ada")]);
+    let open = |name: &str| Pack::open(shell.beside(name)).expect("a pack");
+    let (one, other) = (open("one.dpack"), open("other.dpack"));
+    let mut writer = PackWriter::create(shell.beside("mixed.dpack"), Kind::Graph).expect("a writer");
+    for info in one.sections() {
+        let from = if info.name.ends_with("by-principal") { &other } else { &one };
+        let section = from.section(&info.name).expect("readable").expect("there");
+        writer.begin_section(&info.name, SectionOptions::default()).expect("room");
+        let mut raw = Vec::new();
+        for block in 0..section.blocks() {
+            section.read(block, &mut raw).expect("readable");
+            writer.block(section.first_key(block), section.records(block), &raw).expect("room");
+        }
+    }
+    writer.finish(&one.manifest().expect("readable")).expect("room");
+    let refused = shell.pack(&["verify", "mixed.dpack"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    let error = text(&refused.stderr);
+    assert!(error.contains("is damaged between byte") && error.contains("the grants of user:"), "{error}");
+    let refused = shell.pack(&["verify", "mixed.dpack", "--json"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    let found: Value = serde_json::from_slice(&refused.stdout).expect("JSON");
+    assert!(found["from"].as_u64() < found["to"].as_u64(), "{found}");
+}
+
+#[test]
+fn a_conversion_never_takes_the_place_of_its_source_and_leaves_no_part_behind() {
+    let shell = Shell::new();
+    written(&shell, "sync.dpack", &[grant("admin", "ada")]);
+    ok(&shell.pack(&["convert", "sync.dpack", "sync.c1z"]));
+    let before = fs::read(shell.beside("sync.c1z")).expect("a file");
+    fs::hard_link(shell.beside("sync.c1z"), shell.beside("same.c1z")).expect("a link");
+    for target in ["sync.c1z", "same.c1z"] {
+        let refused = shell.pack(&["convert", "sync.c1z", target]);
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    }
+    assert!(fs::read(shell.beside("sync.c1z")).expect("a file") == before);
+    // A sync that somebody did not end is not theirs to lose.
+    fs::write(shell.beside("new.dpack.journal"), "something").expect("a file");
+    let refused = shell.pack(&["convert", "sync.c1z", "new.dpack"]);
+    assert!(text(&refused.stderr).contains("new.dpack.journal exists"), "{}", said(&refused));
+    // A source that is damaged where opening does not look: what was copied before goes again.
+    let bytes = fs::read(shell.beside("sync.dpack")).expect("a file");
+    let pack = Pack::open(shell.beside("sync.dpack")).expect("a pack");
+    let grants = pack.section("0/grants").expect("readable").expect("there").range(0);
+    let mut damaged = bytes.clone();
+    damaged[grants.start as usize] ^= 1;
+    fs::write(shell.beside("damaged.dpack"), damaged).expect("a file");
+    let refused = shell.pack(&["convert", "damaged.dpack", "out.dpack"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    assert!(!shell.beside("out.dpack").exists() && !shell.beside("out.dpack.journal").exists());
+}
+
+#[test]
+fn a_graph_goes_through_every_format_and_back() {
+    let shell = Shell::new();
+    written(&shell, "sync.dpack", &[grant("admin", "ada"), grant("reader", "bob")]);
+    let before = ok(&shell.pack(&["cat", "sync.dpack"]));
+    for format in ["c1z1", "c1z3"] {
+        let file = format!("sync-{format}.c1z");
+        let back = format!("back-{format}.dpack");
+        ok(&shell.pack(&["convert", "sync.dpack", &file, "--to", format]));
+        ok(&shell.pack(&["convert", &file, &back]));
+        let rows = |printed: &str| -> Vec<String> {
+            // Version 1 has a time for every row: that of the sync, where there was none.
+            printed.lines().map(|row| row.rsplit_once(',').unwrap_or((row, "")).0.to_owned()).collect()
+        };
+        assert_eq!(rows(&ok(&shell.pack(&["cat", &back]))), rows(&before), "{format}");
+        let refused = shell.pack(&["info", &file]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(text(&refused.stderr).contains("duramen pack convert"), "{}", said(&refused));
+    }
+    let refused = shell.pack(&["convert", "sync-c1z1.c1z", "out.dpack", "--sync", "none"]);
+    let id = ok(&shell.pack(&["info", "sync.dpack", "--json"]));
+    let id = serde_json::from_str::<Value>(&id).unwrap()["graph"]["read_by_default"].clone();
+    let named = format!("has no sync \"none\"; it holds {}", id.as_str().unwrap());
+    assert!(text(&refused.stderr).contains(&named), "{}", said(&refused));
+    // Nothing is written where the source cannot be read.
+    fs::write(shell.beside("cut.c1z"), b"C1ZF\0").unwrap();
+    let refused = shell.pack(&["convert", "cut.c1z", "out.dpack"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    assert!(!shell.beside("out.dpack").exists());
+}
+
+#[test]
+fn what_a_format_cannot_hold_is_told_line_by_line() {
+    let shell = Shell::new();
+    let mut store = GraphStore::open(shell.beside("sync.dpack")).unwrap();
+    for _ in 0..2 {
+        store.start_sync(SyncKind::Full, None).unwrap();
+        let mut grant = grant("admin", "ada");
+        grant.embedded_principal = Some(vec![10, 0]);
+        store.put_grants([&grant]).unwrap();
+        store.end_sync().unwrap();
+    }
+    let syncs = store.syncs();
+    store.close().unwrap();
+    let printed = ok(&shell.pack(&["convert", "sync.dpack", "sync.c1z"]));
+    let told: Vec<&str> = printed.lines().filter(|line| line.starts_with("not held: ")).collect();
+    let principal =
+        "not held: principal beyond its ids, of one grant row, such as \"app:github:admin:user:ada\"";
+    let left = syncs
+        .iter()
+        .map(|sync| format!("not held: syncs that were not copied, of one sync row, such as {:?}", sync.id));
+    assert!(
+        told.len() == 2 && told[0] == principal && left.into_iter().any(|line| told[1] == line),
+        "{printed}"
+    );
+    assert!(printed.ends_with('\n'));
+    // A file without a sync is a version 1 file, but no pack.
+    let writer =
+        duramen_access::c1z::C1z1Writer::create(&shell.beside("none.c1z"), &Default::default()).unwrap();
+    writer.finish().unwrap();
+    let refused = shell.pack(&["convert", "none.c1z", "none.dpack"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("holds no sync"), "{}", said(&refused));
+    assert!(!shell.beside("none.dpack").exists());
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_printing_of_a_graph() {
+    let shell = Shell::new();
+    // More than a pipe holds.
+    let grants: Vec<Grant> = (0..5_000).map(|number| grant("admin", &format!("user {number}"))).collect();
+    written(&shell, "many.dpack", &grants);
+    let mut command = shell.command_of("pack", &["cat", "many.dpack"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}

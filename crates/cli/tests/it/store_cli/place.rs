@@ -1,0 +1,175 @@
+//! Where the store is, who has it, and what may be done with it.
+
+use super::shell::{text, Shell};
+use duramen_store::{Options, Scope, Store};
+use serde_json::json;
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+#[test]
+fn only_a_write_makes_a_store() {
+    let shell = Shell::new();
+    for arguments in [
+        &["kv", "get", "k"][..],
+        &["kv", "list"],
+        &["kv", "delete", "k"],
+        &["state", "delete", "k"],
+        &["json", "delete", "k"],
+        &["info"],
+        &["checkpoint"],
+        &["compact"],
+        &["branch", "list"],
+        &["branch", "switch", "x"],
+        &["branch", "fork", "x"],
+        &["branch", "delete", "x"],
+        &["event", "verify"],
+    ] {
+        let error = shell.fails(1, arguments);
+        assert!(error.contains("there is no store at") && error.contains("--at"), "{arguments:?}: {error}");
+    }
+    shell.fails(2, &["kv", "put", "k", "v", "--read-only"]);
+    shell.fails(2, &["kv", "put", "k", "x", "--type", "int"]);
+    shell.fails(2, &["kv", "put", "k", "v", "--durability", "very"]);
+    shell.fails(2, &["kv", "put", "k", "v", "--at", ""]);
+    assert!(!shell.home().join("store").exists(), "what was refused made a store");
+    shell.ok(&["kv", "put", "k", "v"]);
+    assert!(shell.home().join("store").is_dir());
+}
+
+#[test]
+fn a_store_lies_where_it_is_told() {
+    let shell = Shell::new();
+    let elsewhere = shell.beside("else where").display().to_string();
+    // The options stand at any level.
+    shell.ok(&["--at", &elsewhere, "kv", "put", "k", "there"]);
+    assert_eq!(shell.ok(&["kv", "--at", &elsewhere, "get", "k"]), "there\n");
+    assert_eq!(shell.ok(&["kv", "get", "k", "--at", &elsewhere]), "there\n");
+    assert!(!shell.home().join("store").exists());
+    let info = shell.json(&["info", "--at", &elsewhere]);
+    assert_eq!(info["path"], json!(elsewhere));
+    assert_eq!(
+        (&info["branch"], &info["branches"], &info["version"]),
+        (&json!("main"), &json!(1), &json!(1))
+    );
+    let printed = shell.ok(&["info", "--at", &elsewhere]);
+    assert!(printed.contains("branch    main") && printed.contains("version   1"), "{printed}");
+}
+
+#[test]
+fn every_level_of_durability_is_there_for_the_next_process() {
+    let shell = Shell::new();
+    for level in ["memory", "buffered", "strict"] {
+        shell.ok(&["kv", "put", level, "x", "--durability", level]);
+    }
+    assert_eq!(shell.ok(&["kv", "list"]), "buffered\nmemory\nstrict\n");
+}
+
+#[test]
+fn reading_costs_the_log_nothing() {
+    let shell = Shell::new();
+    let count = |arguments: &[&str], name: &str| -> u64 {
+        let output = shell.fed(b"", &[arguments, &["--counters"]].concat());
+        let printed = text(&output.stderr);
+        let line = printed.lines().find(|line| line.starts_with(name));
+        let line = line.unwrap_or_else(|| panic!("{arguments:?}: no {name:?} in {printed:?}"));
+        line[name.len()..].trim().parse().expect("a number")
+    };
+    assert_eq!(count(&["kv", "put", "k", "v", "--durability", "strict"], "log appends"), 1);
+    for read in [
+        &["kv", "get", "k"][..],
+        &["kv", "scan"],
+        &["branch", "list", "--sizes"],
+        &["branch", "switch", "main"],
+    ] {
+        assert_eq!((count(read, "log appends"), count(read, "log syncs")), (0, 0), "{read:?}");
+    }
+}
+
+#[test]
+fn a_store_that_another_process_has_is_left_alone() {
+    let shell = Shell::new();
+    shell.ok(&["kv", "put", "k", "v"]);
+    let mut holder = shell.command(&["kv", "load"]);
+    holder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A process that waits for its input does not hold the store yet.
+    let holder = holder.spawn().unwrap();
+    assert_eq!(shell.ok(&["kv", "get", "k"]), "v\n");
+    let output = holder.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+
+    let store = Store::open(shell.home().join("store"), Options::default()).unwrap();
+    let pid = format!("(process {})", std::process::id());
+    for arguments in [&["kv", "get", "k"][..], &["kv", "put", "k", "w"], &["info"], &["branch", "fork", "x"]]
+    {
+        let error = shell.fails(1, arguments);
+        assert!(error.contains("open in another process") && error.contains(&pid), "{error}");
+    }
+    store.branch("main").unwrap().kv().put("k", "from here").unwrap();
+    store.close().unwrap();
+    drop(store);
+    assert_eq!(shell.ok(&["kv", "get", "k"]), "from here\n");
+}
+
+#[test]
+fn upkeep_keeps_everything() {
+    let shell = Shell::new();
+    let lines: String = (0..5000).map(|n| format!("k{n:05}\t{}\n", "x".repeat(50))).collect();
+    shell.ok_fed(lines.as_bytes(), &["kv", "load"]);
+    assert!(shell.ok(&["checkpoint"]).starts_with("everything up to version"));
+    assert!(shell.json(&["checkpoint"])["version"].as_u64().unwrap() > 0);
+    let compacted = shell.json(&["compact"]);
+    assert!(compacted["before_bytes"].is_u64() && compacted["after_bytes"].is_u64(), "{compacted}");
+    assert!(shell.ok(&["compact"]).contains("of nodes before"));
+    assert_eq!(shell.ok(&["kv", "count"]), "5000\n");
+}
+
+#[test]
+fn a_damaged_store_is_no_panic() {
+    let shell = Shell::new();
+    shell.ok(&["kv", "put", "k", "v"]);
+    let nodes = shell.home().join("store/nodes");
+    let entries: Vec<_> = fs::read_dir(&nodes).unwrap().flatten().map(|entry| entry.path()).collect();
+    for path in entries {
+        if path.is_dir() {
+            fs::remove_dir_all(&path).unwrap();
+        } else {
+            fs::write(&path, b"rubbish").unwrap();
+        }
+    }
+    let error = shell.fails(1, &["kv", "get", "k"]);
+    assert!(!error.contains("panicked"), "{error}");
+}
+
+#[test]
+fn every_verb_of_the_store_is_tested_here() {
+    let shell = Shell::new();
+    let sources: String = ["branches", "documents", "events", "packs", "pairs", "place", "vectors"]
+        .iter()
+        .map(|name| {
+            let path = format!("{}/tests/it/store_cli/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+            fs::read_to_string(path).unwrap()
+        })
+        .collect();
+    let listed = |arguments: &[&str]| -> Vec<String> {
+        let mut command: Command = shell.command(arguments);
+        let help = text(&command.arg("--help").output().unwrap().stdout);
+        let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        let lines = lines.take_while(|line| line.starts_with("  "));
+        let names = lines.filter_map(|line| line.split_whitespace().next());
+        names.filter(|name| *name != "help").map(str::to_owned).collect()
+    };
+    let mut verbs = 0;
+    for noun in listed(&[]) {
+        let below = listed(&[&noun]);
+        let wanted = below.iter().map(|verb| format!("\"{noun}\", \"{verb}\""));
+        let wanted: Vec<String> =
+            if below.is_empty() { vec![format!("&[\"{noun}\"")] } else { wanted.collect() };
+        for wanted in wanted {
+            verbs += 1;
+            assert!(sources.contains(&wanted), "no test runs {wanted}");
+        }
+    }
+    assert!(verbs > 40, "only {verbs} verbs");
+}
