@@ -11,9 +11,10 @@ CARGO_HOME_DIR := $(or $(CARGO_HOME),$(HOME)/.cargo)
 export PATH := $(PATH):$(CARGO_HOME_DIR)/bin
 CARGO ?= cargo
 BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
+DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup demo test check bench bench-store bench-functions bench-packs bench-replication peers soak fmt clean-home release
+.PHONY: help setup build demo dist test-dist test check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers soak fmt clean-home release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,26 +22,34 @@ help: ## list the targets
 setup: ## install what is missing: system packages, PostgreSQL binaries, sample data
 	@scripts/setup
 
-demo: setup release ## branch real data and measure it, then the store, durable functions, packs and replication: tables, evidence, HTML reports
-	$(BIN) demo --out $(OUT)
-	@# Checks of times can fail on a busy machine: the demo shows it and goes on.
-	$(BIN) lab run store --rows 100000 --vectors 10000 --seconds 0.3 --json $(OUT)/store.json --html $(OUT)/store.html \
-		|| test $$? -eq 1
-	$(BIN) lab run functions --seconds 1 --json $(OUT)/functions.json --html $(OUT)/functions.html || test $$? -eq 1
-	$(BIN) lab run packs --grants 1000,100000 --json $(OUT)/packs.json --html $(OUT)/packs.html || test $$? -eq 1
-	$(BIN) lab run replication S2 S8 S16 S17 S18 --quick --json $(OUT)/replication.json --html $(OUT)/replication.html \
-		|| test $$? -eq 1
-	$(BIN) lab report $(OUT) --out $(OUT)/site.html
+build: setup ## the program, target/demo/duramen: optimised, and built in a few minutes
+	$(CARGO) build --profile demo -p duramen-cli
+
+demo: build ## branch real data and see it measured, then the store, durable functions, packs and replication (two minutes)
+	$(DEMO) demo --out $(OUT)
+
+dist: release ## what is given away, in dist/: program, tarball, Debian package, container image (as root), checksums
+	@scripts/dist $(BIN)
+	@if [ "$$(id -u)" = 0 ]; then scripts/image; else echo "dist: no container image, which needs root"; fi
+
+test-dist: ## install what `make dist` made in a fresh Debian, use it and remove it (root, mmdebstrap)
+	@scripts/test-dist
 
 test: setup ## run the whole test suite
-	$(CARGO) test --workspace --no-fail-fast
+	@# Most of what tests do is wait, for servers above all.
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast
 
-check: ## formatting, lints, house rules and documentation, all without warnings
+check: ## formatting, lints, house rules, documentation, dependencies and spelling, all without warnings
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) test -p duramen-cli --test tidy
+	$(CARGO) test --workspace --test tidy
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	@scripts/dependencies
+	@scripts/spelling
 	@scripts/fuzz-smoke
+
+check-extra: ## miri, and a build for 64-bit ARM, where rustup can fetch what they need
+	@scripts/check-extra
 
 bench: setup release ## the branches suite: 5 rounds of 100 concurrent branches
 	@mkdir -p $(OUT)
@@ -57,11 +66,17 @@ bench-functions: setup release ## the functions suite: rates, latencies, kills w
 
 bench-packs: release ## the packs suite: access graphs up to a million grants, against SQLite
 	@mkdir -p $(OUT)
+	@# Beside the program, where the suite looks for it.
+	$(CARGO) build --release -p duramen-lab --bin duramen-count-allocations
 	$(BIN) lab run packs --json $(OUT)/packs.json --html $(OUT)/packs.html
 
 bench-replication: setup release ## the replication suite: all scenarios at three levels, three times each (up to an hour)
 	@mkdir -p $(OUT)
 	$(BIN) lab run replication --json $(OUT)/replication.json --html $(OUT)/replication.html
+
+benchmarks: bench bench-store bench-functions bench-packs peers ## all of these, and docs/benchmarks.md made of what they left
+	$(BIN) lab report $(addprefix $(OUT)/,branches.json store.json peers.json functions.json packs.json) \
+		--benchmarks docs/benchmarks.md
 
 peers: ## the same work on the store and on redb, fjall, LMDB, SQLite and RocksDB (apt-get install librocksdb-dev libclang-dev)
 	@mkdir -p $(OUT)
@@ -69,8 +84,8 @@ peers: ## the same work on the store and on redb, fjall, LMDB, SQLite and RocksD
 		ROCKSDB_INCLUDE_DIR=/usr/include $(CARGO) run --release --features rocksdb -- --json $(abspath $(OUT))/peers.json
 
 soak: ## ten million steps of the store against its model, and 20,000 power cuts
-	DURAMEN_SOAK_STEPS=$(or $(STEPS),10000000) $(CARGO) test --release -p duramen-store --test model -- --nocapture soak
-	DURAMEN_SOAK_IMAGES=$(or $(IMAGES),20000) $(CARGO) test --release -p duramen-store --test power_cuts -- --nocapture soak
+	DURAMEN_SOAK_STEPS=$(or $(STEPS),10000000) $(CARGO) test --release -p duramen-store --test it -- --nocapture model::soak
+	DURAMEN_SOAK_IMAGES=$(or $(IMAGES),20000) $(CARGO) test --release -p duramen-store --test it -- --nocapture power_cuts::soak
 
 fmt: ## format the sources
 	$(CARGO) fmt
