@@ -53,7 +53,7 @@ impl Bench {
         self.settle()?;
         let engine = (kind.open)(&dir, Level::Strict)?;
         let mut rows = (0..self.data.rows()).map(|rank| (self.data.key(rank), self.data.value(rank)));
-        let begin = duramen_measure::clock::now();
+        let begin = duramen_base::clock::now();
         engine.bulk_load(&mut rows)?;
         let took = begin.elapsed();
         engine.close()?;

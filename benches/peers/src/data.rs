@@ -1,6 +1,6 @@
 //! The rows of a run: the same for every engine, and the same again with the same seed.
 
-use duramen_measure::entropy;
+use duramen_base::entropy;
 
 /// A key: 16 hexadecimal digits without any order or prefix in common.
 pub(crate) type Key = [u8; 16];

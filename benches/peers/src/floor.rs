@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 
 use crate::engine::{Done, Failure};
 use crate::latency::Latencies;

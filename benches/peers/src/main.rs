@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use duramen_measure::entropy;
+use duramen_base::entropy;
 use duramen_measure::evidence::{Evidence, Severity};
 use duramen_measure::host::Host;
 

@@ -1,6 +1,6 @@
 //! Single commits into an empty store.
 
-use duramen_measure::clock;
+use duramen_base::clock;
 
 use crate::bench::{remove, Bench};
 use crate::data::VALUE_BYTES;

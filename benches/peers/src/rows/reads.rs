@@ -1,6 +1,6 @@
 //! Loading, and reading what was loaded.
 
-use duramen_measure::{clock, entropy};
+use duramen_base::{clock, entropy};
 
 use crate::bench::{disk_bytes, Bench};
 use crate::engine::{Done, Engine, Failure, Kind, Level, Tally};

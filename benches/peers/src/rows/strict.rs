@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::thread;
 
-use duramen_measure::clock;
+use duramen_base::clock;
 
 use crate::bench::Bench;
 use crate::data::VALUE_BYTES;
