@@ -103,8 +103,8 @@ fn what_is_no_log_is_refused_with_its_line() {
         ("[1,2]\n", 1, "not a JSON object"),
         ("{\"status\":\"keep\",\"metric\":1e999}\n", 1, "not a JSON object"),
         ("{\"run\":1,\"metric\":1}\n", 1, "no `status`"),
-        ("\n\n{\"status\":\"keep\",\"metric\":\"fast\"}\n", 3, "no number"),
-        ("{\"status\":\"keep\",\"metric\":1,\"metrics\":[1]}\n", 1, "no object"),
+        ("\n\n{\"status\":\"keep\",\"metric\":\"fast\"}\n", 3, "not a number"),
+        ("{\"status\":\"keep\",\"metric\":1,\"metrics\":[1]}\n", 1, "not an object"),
         ("{\"status\":\"keep\",\"metric\":1}{}\n", 1, "something follows"),
         ("{\"status\":\"keep\",\"metric\":1}\n{\"status\":\"keep\",\"met", 2, "not a JSON object"),
     ];

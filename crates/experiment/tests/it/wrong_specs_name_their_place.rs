@@ -148,7 +148,7 @@ fn what_is_wrong_is_named_with_its_place() {
             "\"tests\"\ncommand = \"x\"",
             "already",
         ),
-        ("\"rows == scale\"", "\"rows = scale\"", "\"rows = scale\"", "no condition"),
+        ("\"rows == scale\"", "\"rows = scale\"", "\"rows = scale\"", "not a condition"),
         ("\"rows == scale\"", "\"rows < inf\"", "\"rows < inf\"", "finite"),
         ("\"lib/**\"", "\"lib/[\"", "\"lib/[\"", "unclosed character class"),
         ("\"lib/**\"", "\"\"", "\"\"", "empty"),

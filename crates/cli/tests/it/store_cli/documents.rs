@@ -44,9 +44,9 @@ fn bad_documents_paths_and_values_are_refused_with_a_reason() {
     assert!(shell.fails(1, &["json", "get", "nobody"]).contains("no document \"nobody\""));
     assert!(shell.fails(1, &["json", "get", "d", "b"]).contains("nothing at $.b in document \"d\""));
     assert!(shell.fails(2, &["json", "get", "d", "a["]).contains("a["));
-    assert!(shell.fails(2, &["json", "set", "d", "$", "{a}"]).contains("no JSON"));
+    assert!(shell.fails(2, &["json", "set", "d", "$", "{a}"]).contains("not JSON"));
     assert!(shell.fails(2, &["json", "set", "d", "$", "text"]).contains("double quotes"));
-    assert!(shell.fails_fed(1, b"{", &["json", "set", "d", "$", "-"]).contains("no JSON"));
+    assert!(shell.fails_fed(1, b"{", &["json", "set", "d", "$", "-"]).contains("not JSON"));
     // The path leads through a number.
     shell.fails(1, &["json", "set", "d", "a.b", "1"]);
     let deep = format!("{}{}", "[".repeat(110), "]".repeat(110));

@@ -67,7 +67,7 @@ fn values_go_through_the_standard_streams_unharmed() {
     shell.ok_fed(b" 42\n", &["kv", "put", "n", "--stdin", "--type", "int"]);
     assert_eq!(shell.json(&["kv", "get", "n"])["value"], 42);
     let error = shell.fails_fed(1, b"\xff\xfe", &["kv", "put", "t", "-"]);
-    assert!(error.contains("no UTF-8") && error.contains("--type bytes"), "{error}");
+    assert!(error.contains("not UTF-8") && error.contains("--type bytes"), "{error}");
     shell.fails(2, &["kv", "put", "t"]);
     shell.fails(2, &["kv", "put", "t", "x", "--stdin"]);
 }

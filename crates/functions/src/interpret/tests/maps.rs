@@ -72,7 +72,7 @@ fn what_is_no_rows_or_too_many_fails() {
     let mut world = World::new(&map(sql("items"), sql("a"), 3));
     world.advance();
     world.reply("items", Ok(json("[1]")));
-    assert!(failed(&world.advance()).contains("no rows"));
+    assert!(failed(&world.advance()).contains("not rows"));
     let mut world = World::new(&map(sql("items"), sql("a"), 3));
     world.advance();
     world.reply("items", Ok(rows(&vec!["1"; MAX_ITEMS + 1])));
