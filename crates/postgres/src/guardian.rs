@@ -38,7 +38,8 @@ impl Guardian {
     /// # Errors
     /// The command cannot be run, or does not say in time that it watches.
     pub fn start_watching(command: &mut Command, ready: &str, within: Duration) -> io::Result<Self> {
-        let mut guardian = Self::spawn(command.stdout(Stdio::piped()))?;
+        // What does not answer may not end either.
+        let mut guardian = Self::spawn(command.stdout(Stdio::piped()))?.wait_at_most(within);
         let output = guardian.process.stdout.take();
         // A thread, because a pipe has no deadline.
         let (sender, receiver) = mpsc::channel();
@@ -50,7 +51,10 @@ impl Guardian {
             let _ = sender.send(line);
         });
         match receiver.recv_timeout(within) {
-            Ok(line) if line.trim() == ready => Ok(guardian),
+            Ok(line) if line.trim() == ready => {
+                guardian.wait = None;
+                Ok(guardian)
+            }
             _ => Err(io::Error::other(format!(
                 "{} does not watch over it",
                 command.get_program().to_string_lossy()

@@ -304,7 +304,9 @@ fn x5_go_prints_as_many_lines_as_it_was_asked_for() {
     for command in
         ["go test -bench .", "go test -bench . -count=1", "sh bench.sh", "go test -count 3 -bench ."]
     {
-        let told = read(Reader::Go, command, &two).expect_err("a second line does not make a better figure").to_string();
+        let told = read(Reader::Go, command, &two)
+            .expect_err("a second line does not make a better figure")
+            .to_string();
         assert!(told.contains("`BenchmarkA-2/ns/op` (8, 2)") && told.contains("-count"), "{told}");
     }
     for command in ["go test -bench . -count 2", "go test -count=1 -test.count=2", "(go test --count=2)"] {

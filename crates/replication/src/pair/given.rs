@@ -1,10 +1,11 @@
 //! A pair that is there already: looked at first, changed only as far as it can be put back.
 
 use duramen_postgres::connection::Target;
+use duramen_postgres::Guardian;
 use tokio_postgres::Client;
 
 use super::super::options::Options;
-use super::super::restore::{self, Guardian, Place, Record, RestoreFile};
+use super::super::restore::{self, Place, Record, RestoreFile};
 use super::super::scenario::Node;
 use super::patroni::{self, Patroni};
 use super::settings::Snapshot;
@@ -86,7 +87,7 @@ pub(super) async fn look(
     let file = RestoreFile::create(&options.home, record)?;
     let guardian = blocking({
         let (exe, path) = (options.exe.clone(), file.path().to_owned());
-        move || Guardian::run(&exe, &path)
+        move || restore::guard(&exe, &path)
     })
     .await;
     match guardian {

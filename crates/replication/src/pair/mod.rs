@@ -15,13 +15,14 @@ use std::time::Duration;
 
 use duramen_base::clock;
 use duramen_postgres::connection::Target;
+use duramen_postgres::Guardian;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio_postgres::Client;
 
 use super::options::Options;
 use super::pass::within;
-use super::restore::{self, Guardian, Place, Record, RestoreFile};
+use super::restore::{self, Place, Record, RestoreFile};
 use super::scenario::Node;
 use duramen_reports::suite::SuiteError;
 use given::Given;

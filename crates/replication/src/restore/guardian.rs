@@ -1,15 +1,14 @@
 //! The process that puts things back when the run cannot: this program, waiting for the end of the run.
 
 use crate::error::no_runtime;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
+use std::io::{self, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use duramen_base::clock;
+use duramen_postgres::Guardian;
 
 use super::{put_back, Outcome, RestoreFile};
 use duramen_reports::suite::SuiteError;
@@ -25,63 +24,15 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A guardian at work. When this is dropped, or the process is killed, it puts back what the file says and ends; if
-/// there is no file any more it has nothing to do.
-#[derive(Debug)]
-pub(in super::super) struct Guardian {
-    process: Child,
-    /// Nobody waits for its end.
-    alone: bool,
-}
-
-impl Guardian {
-    /// Runs `exe lab restore --when-orphaned FILE`, and returns when it watches. Blocks.
-    pub(in super::super) fn run(exe: &Path, file: &Path) -> Result<Self, SuiteError> {
-        let failed = |source| SuiteError::file("run a guardian for the restore file", file)(source);
-        let mut process = Command::new(exe)
-            .args(["lab", "restore", "--when-orphaned"])
-            .arg(file)
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            // What interrupts the run must not interrupt its guardian.
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
-        let said = process.stdout.take();
-        let guardian = Self { process, alone: false };
-        // A thread, because a pipe has no deadline.
-        let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || {
-            let mut line = String::new();
-            let _ = said.map(|said| BufReader::new(said).read_line(&mut line));
-            // Nobody may be waiting any more.
-            let _ = sender.send(line);
-        });
-        match receiver.recv_timeout(START) {
-            Ok(line) if line.trim() == WATCHING => Ok(guardian),
-            _ => Err(failed(io::Error::other(format!("{} does not watch over it", exe.display())))),
-        }
-    }
-}
-
-impl Guardian {
-    /// Lets it go to work, and does not wait for it.
-    pub(in super::super) fn release(mut self) {
-        drop(self.process.stdin.take());
-        self.alone = true;
-    }
-}
-
-impl Drop for Guardian {
-    fn drop(&mut self) {
-        drop(self.process.stdin.take());
-        let begin = clock::now();
-        while !self.alone && matches!(self.process.try_wait(), Ok(None)) && begin.elapsed() < WAIT {
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
+/// Runs `exe lab restore --when-orphaned FILE`, and returns when it watches. When what it returns is dropped, or this
+/// process is killed, the guardian puts back what the file says and ends; if there is no file any more it has nothing to
+/// do. Blocks.
+pub(in super::super) fn guard(exe: &Path, file: &Path) -> Result<Guardian, SuiteError> {
+    let mut command = Command::new(exe);
+    command.args(["lab", "restore", "--when-orphaned"]).arg(file);
+    Guardian::start_watching(&mut command, WATCHING, START)
+        .map(|guardian| guardian.wait_at_most(WAIT))
+        .map_err(SuiteError::file("run a guardian for the restore file", file))
 }
 
 /// What a guardian does: waits for the end of its input, that is of the run, then puts back what the file says, again

@@ -21,7 +21,7 @@ use super::scenario::Node;
 use duramen_reports::suite::SuiteError;
 
 pub use guardian::watch;
-pub(super) use guardian::Guardian;
+pub(super) use guardian::guard;
 use record::Setting;
 pub(super) use record::{Place, Server};
 pub use record::{Record, RestoreFile};

@@ -121,7 +121,10 @@ fn bad_names_and_taken_ones_are_refused() {
         (&["branch", "create", "main"], "already"),
         (&["branch", "create", "a b"], "not allowed"),
         (&["branch", "fork", "x", "--from", "tri"], "did you mean \"try\"?"),
-        (&["branch", "show", "nobody"], "no branch \"nobody\"; list the branches with `duramen store branch list`"),
+        (
+            &["branch", "show", "nobody"],
+            "no branch \"nobody\"; list the branches with `duramen store branch list`",
+        ),
         (&["branch", "delete", "nobody"], "no branch \"nobody\""),
         (&["branch", "diff", "main", "nobody"], "no branch \"nobody\""),
         (&["branch", "merge", "nobody"], "no branch \"nobody\""),
