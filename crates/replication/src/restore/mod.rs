@@ -20,8 +20,8 @@ use super::pass::within;
 use super::scenario::Node;
 use duramen_reports::suite::SuiteError;
 
-pub use guardian::watch;
 pub(super) use guardian::guard;
+pub use guardian::watch;
 use record::Setting;
 pub(super) use record::{Place, Server};
 pub use record::{Record, RestoreFile};
