@@ -112,7 +112,7 @@ pub(super) fn write_site(documents: &[PathBuf], file: &Path) -> Result<(), Failu
 
 fn write_page(found: &Collected, earlier: &[Document], file: &Path) -> Result<(), Failure> {
     super::make_room_for(file)?;
-    let page = site::page(&found.documents, earlier, &found.notes, &history::judge);
+    let page = site::page(&found.documents, earlier, &found.notes, &history::judge, &super::SUITES);
     page.write(file).map_err(|error| Failure::Other(error.to_string()))
 }
 

@@ -13,7 +13,7 @@ mod timeline;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use self::section::{headings, list, pairs, render_all, render_lead, Section};
+use self::section::{headings, list, pairs, render_all, render_below_lead, render_lead, Section};
 use self::text::escape;
 use duramen_base::file;
 use duramen_base::words::{bytes, counted, number};
@@ -261,8 +261,12 @@ impl Report {
         for evidence in self.evidence.iter().filter(has_failed) {
             page.push_str(&self.outcome(evidence));
         }
-        page.push_str(&render_lead(&self.sections));
-        page.push_str(&render_all(&self.sections));
+        if self.has_contents {
+            page.push_str(&render_all(&self.sections));
+        } else {
+            page.push_str(&render_lead(&self.sections));
+            page.push_str(&render_below_lead(&self.sections));
+        }
         for evidence in self.evidence.iter().filter(|evidence| !has_failed(evidence)) {
             page.push_str(&self.outcome(evidence));
         }

@@ -142,17 +142,28 @@ fn lead(sections: &[Section]) -> [Option<usize>; 2] {
     [tiles, chart.filter(|_| tiles.is_some())]
 }
 
-/// All sections one after the other, without those that lead.
+/// All sections one after the other.
 pub(super) fn render_all(sections: &[Section]) -> String {
+    render_but(sections, &[])
+}
+
+/// All sections one after the other, without those that lead.
+pub(super) fn render_below_lead(sections: &[Section]) -> String {
+    render_but(sections, &lead(sections))
+}
+
+fn render_but(sections: &[Section], lead: &[Option<usize>]) -> String {
     let mut html = String::new();
     let mut headings = 0;
-    let lead = lead(sections);
-    for (index, section) in sections.iter().enumerate() {
-        if lead.contains(&Some(index)) {
-            continue;
-        }
+    let is_left = |index: &usize| !lead.contains(&Some(*index));
+    for index in (0..sections.len()).filter(is_left) {
+        let section = &sections[index];
         if let Section::Heading(text) = section {
-            writeln!(html, "<h2 id=\"{}\">{}</h2>", id(headings), escape(text)).ok();
+            let next = (index + 1..sections.len()).find(is_left);
+            // Its chart may be the one that leads.
+            if lead.is_empty() || next.is_some_and(|next| !matches!(sections[next], Section::Heading(_))) {
+                writeln!(html, "<h2 id=\"{}\">{}</h2>", id(headings), escape(text)).ok();
+            }
             headings += 1;
         } else {
             html.push_str(&render(section));

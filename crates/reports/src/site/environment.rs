@@ -105,6 +105,22 @@ pub(super) fn part(documents: &[Document]) -> Report {
     if all.len() > shown.len() {
         report = report.note(format!("{} more machines are in the documents.", all.len() - shown.len()));
     }
+    report = report.table_of(
+        "The documents, newest first",
+        ["Suite", "started (UTC)", "figures", "version", "document"],
+        documents.iter().rev().map(|document| {
+            let name = document.file.file_name().map(|name| name.to_string_lossy().into_owned());
+            let evidence = &document.evidence;
+            let figures = evidence.measurements.len().to_string();
+            [
+                evidence.suite.clone(),
+                document.when(),
+                figures,
+                evidence.version.clone(),
+                name.unwrap_or_default(),
+            ]
+        }),
+    );
     report = differences(report, documents);
     told(report, documents)
 }

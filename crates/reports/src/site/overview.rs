@@ -1,17 +1,18 @@
 //! What came out: verdicts, findings, checks.
 
-use crate::page::{Item, Report, Tone};
+use crate::page::{Item, Report, Tile, Tone};
 use duramen_base::words::counted;
 use duramen_measure::evidence::{Evidence, Severity, Verdict};
 
-use super::{environment, label};
+use super::{environment, label, tiles};
+use crate::suite::Suite;
 use crate::Document;
 
 /// How many findings or checks are listed in the open, and how many folded away.
 const MOST_LISTED: usize = 300;
 
-/// The verdicts.
-pub(super) fn part(documents: &[Document], notes: &[String]) -> Report {
+/// The verdicts, and of each suite the figure that leads.
+pub(super) fn part(documents: &[Document], notes: &[String], known: &[&dyn Suite]) -> Report {
     let count = |verdict| documents.iter().filter(|document| document.evidence.verdict == verdict).count();
     let (failed, invalid) = (count(Verdict::Fail), count(Verdict::Invalid));
     let runs = counted(documents.len(), "run");
@@ -33,36 +34,27 @@ pub(super) fn part(documents: &[Document], notes: &[String]) -> Report {
     for note in notes {
         report = report.note(note.clone());
     }
+    let (newest, _) = by_age(documents);
+    let leading = newest.iter().rev().filter_map(|document| {
+        let tile = tiles(document, known).into_iter().next()?;
+        Some(Tile { what: format!("{}: {}", document.evidence.suite, tile.what), ..tile })
+    });
+    report = report.tiles(leading);
     let machines = environment::machines(documents);
-    let headers = [
-        "Suite",
-        "verdict",
-        "checks held",
-        "problems",
-        "warnings",
-        "figures",
-        "started (UTC)",
-        "machine",
-        "version",
-        "document",
-    ];
+    let headers = ["Suite", "verdict", "checks held", "problems", "warnings", "started (UTC)", "machine"];
     let rows = documents.iter().rev().map(|document| {
         let evidence = &document.evidence;
         let of = |severity| {
             evidence.findings.iter().filter(|finding| finding.severity == severity).count().to_string()
         };
-        let name = document.file.file_name().map(|name| name.to_string_lossy().into_owned());
         [
             evidence.suite.clone(),
             evidence.verdict.as_str().to_owned(),
             held(evidence),
             of(Severity::Problem),
             of(Severity::Warning),
-            evidence.measurements.len().to_string(),
             document.when(),
             environment::letter(&machines, document),
-            evidence.version.clone(),
-            name.unwrap_or_default(),
         ]
     });
     report.table_of("The runs with their verdicts, newest first", headers, rows)

@@ -46,7 +46,7 @@ pub fn tiles(evidence: &Evidence, leads: &[Lead], standings: &[Standing]) -> Vec
 #[must_use]
 pub fn in_words(value: f64, figure: &Measurement) -> String {
     match figure.unit.as_str() {
-        "instances" | "effects" => quantity(value, ""),
+        "instances" | "effects" | "instances and effects" => quantity(value, ""),
         unit => quantity(value, unit),
     }
 }

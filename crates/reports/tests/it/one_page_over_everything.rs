@@ -1,7 +1,10 @@
 //! The page is valid HTML, readable by eye, ear and keyboard, fetches nothing, and is bounded, whatever it is made of.
 
 use crate::support::{fixture, fixtures, run, HOSTILE, LOWER};
-use duramen_measure::evidence::{Measurement, Severity};
+use duramen_measure::evidence::{Evidence, Finding, Measurement, Severity};
+use duramen_measure::target::Standing;
+use duramen_reports::page::{Report, Tile};
+use duramen_reports::suite::{Headline, Suite};
 use duramen_reports::{site, Document};
 use scraper::{ElementRef, Html, Selector};
 
@@ -9,7 +12,7 @@ use scraper::{ElementRef, Html, Selector};
 const LARGEST: usize = 2 << 20;
 
 fn page(documents: &[Document], history: &[Document]) -> String {
-    site::page(documents, history, &["A note.".to_owned()], LOWER).render()
+    site::page(documents, history, &["A note.".to_owned()], LOWER, &[]).render()
 }
 
 fn select<'a>(html: &'a Html, selector: &str) -> Vec<ElementRef<'a>> {
@@ -76,9 +79,8 @@ fn headings_and_landmarks_are_in_order() {
     let links = select(&html, "nav a");
     let parts: Vec<String> = select(&html, "h2").into_iter().map(text).collect();
     assert_eq!(links.iter().map(|link| text(*link)).collect::<Vec<_>>(), parts);
-    for (name, place) in [("Overview", 0), ("Findings", 1), ("Checks", 2), ("Run again", parts.len() - 1)] {
-        assert_eq!(parts[place], name);
-    }
+    assert_eq!(parts[0], "Overview");
+    assert_eq!(parts[parts.len() - 4..], ["Checks", "Findings", "Environment", "Run again"]);
     for link in select(&html, "a") {
         let target = link.value().attr("href").unwrap();
         assert_eq!(select(&html, target).len(), 1, "{target} leads to one place");
@@ -218,4 +220,64 @@ fn its_size_is_bounded() {
     let page = page(&[large], &[]);
     assert!(page.len() < LARGEST, "{} bytes", page.len());
     assert!(page.contains("4700 more are in the documents") && page.contains("are in the document."));
+}
+
+/// A suite that shows one figure in large.
+struct Shown;
+
+impl Suite for Shown {
+    fn name(&self) -> &'static str {
+        "store"
+    }
+
+    fn about(&self) -> &'static str {
+        "nothing"
+    }
+
+    fn targets(&self, _: &Evidence) -> Vec<Standing> {
+        Vec::new()
+    }
+
+    fn diagnose(&self, _: &Evidence) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn headline(&self, _: &Evidence) -> Option<Headline> {
+        None
+    }
+
+    fn tiles(&self, _: &Evidence) -> Vec<Tile> {
+        vec![Tile { figure: "7 us".to_owned(), what: "to fork".to_owned(), beside: String::new() }]
+    }
+
+    fn table(&self, _: &Evidence) -> String {
+        String::new()
+    }
+
+    fn page(&self, _: &Evidence) -> Report {
+        Report::new("")
+    }
+}
+
+#[test]
+fn figures_come_before_findings_and_failed_checks_before_figures() {
+    let parts = |documents: &[Document]| {
+        let page = site::page(documents, &[], &[], LOWER, &[&Shown]).render();
+        let html = Html::parse_document(&page);
+        let tile = select(&html, ".tiles li").first().map(|tile| text(*tile));
+        (select(&html, "h2").into_iter().map(text).collect::<Vec<_>>(), tile)
+    };
+    let mut document = run(1, 5.0, 1.0);
+    document.evidence.suite = "store".to_owned();
+    document.evidence.check("kept", true, "all are there");
+    document.evidence.decide();
+    let (held, tile) = parts(std::slice::from_ref(&document));
+    assert_eq!(held, ["Overview", "Suite store", "Checks", "Environment", "Run again"]);
+    let tile = tile.expect("the figure of the suite");
+    assert!(tile.contains("7 us") && tile.contains("store: to fork"), "{tile}");
+    document.evidence.check("kept_again", false, "one was lost");
+    document.evidence.find("noise", Severity::Warning, None, "the machine was busy");
+    document.evidence.decide();
+    let (failed, _) = parts(&[document]);
+    assert_eq!(failed, ["Overview", "Checks", "Suite store", "Findings", "Environment", "Run again"]);
 }
