@@ -296,7 +296,7 @@ pub struct StatementReply {
     pub rows: Box<serde_json::value::RawValue>,
     /// How many rows there are.
     pub row_count: u64,
-    /// Whether the row cap cut the result.
+    /// Whether rows were left out: more than the cap, or more than 16 MiB with those before them.
     pub truncated: bool,
     /// The server's command tag.
     pub command: String,

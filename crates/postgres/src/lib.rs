@@ -21,8 +21,10 @@
 //! ```
 
 mod cluster;
+mod collect;
 #[cfg(feature = "connections")]
 pub mod connection;
+mod frames;
 mod guardian;
 mod installation;
 mod json;

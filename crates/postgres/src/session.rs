@@ -9,7 +9,8 @@
 //! and on pipelining.
 
 use crate::{
-    json::{self, Kind},
+    collect::Collector,
+    frames::{Frame, Frames},
     scram::{Exchange, Refusal},
     secret::Secret,
     SOCKET_PORT,
@@ -18,10 +19,7 @@ use bytes::{Buf, BytesMut};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::{
     authentication::sasl::SCRAM_SHA_256,
-    message::{
-        backend::{self, Message},
-        frontend,
-    },
+    message::{backend::Message, frontend},
     IsNull,
 };
 use std::{future::Future, io, path::Path, path::PathBuf, pin::pin, sync::Arc, time::Duration};
@@ -58,7 +56,8 @@ pub struct Guard {
     pub timeout: Duration,
     /// At most this many rows are returned; more are reported as truncated and never computed.
     pub row_limit: u32,
-    /// At most this many bytes of JSON rows are kept; more are reported as truncated.
+    /// At most this many bytes of JSON rows are kept: a row that does not fit is left out with all that follow it, which
+    /// is reported as truncated. No row that the server sends is held in memory beyond this.
     pub byte_limit: usize,
 }
 
@@ -221,7 +220,7 @@ impl Canceller {
 #[derive(Debug)]
 pub struct Session {
     stream: UnixStream,
-    received: BytesMut,
+    frames: Frames,
     send: BytesMut,
     canceller: Arc<Canceller>,
 }
@@ -254,7 +253,7 @@ impl Session {
         let mut canceller = Canceller { socket, process_id: 0, secret_key: 0 };
         let mut session = Session {
             stream,
-            received: BytesMut::with_capacity(4096),
+            frames: Frames::new(),
             send: BytesMut::with_capacity(1024),
             canceller: Arc::new(canceller.clone()),
         };
@@ -269,16 +268,16 @@ impl Session {
         session.authenticate(secret).await?;
         loop {
             match session.message().await? {
-                Message::ParameterStatus(_) | Message::NoticeResponse(_) => {}
-                Message::BackendKeyData(key) => {
+                Frame::Skipped | Frame::Whole(Message::ParameterStatus(_) | Message::NoticeResponse(_)) => {}
+                Frame::Whole(Message::BackendKeyData(key)) => {
                     canceller.process_id = key.process_id();
                     canceller.secret_key = key.secret_key();
                 }
-                Message::ReadyForQuery(_) => {
+                Frame::Whole(Message::ReadyForQuery(_)) => {
                     session.canceller = Arc::new(canceller);
                     return Ok(session);
                 }
-                Message::ErrorResponse(body) => return Err(server_error(&body)?.into()),
+                Frame::Error(error) => return Err(error.into()),
                 _ => return Err(SessionError::Protocol("no answer to a login".to_owned())),
             }
         }
@@ -289,7 +288,7 @@ impl Session {
     async fn authenticate(&mut self, secret: &Secret) -> Result<(), SessionError> {
         let unexpected = |what: &str| SessionError::Protocol(what.to_owned());
         match self.login_answer().await? {
-            Message::AuthenticationSasl(body) => {
+            Frame::Whole(Message::AuthenticationSasl(body)) => {
                 if !body.mechanisms().any(|name| Ok(name == SCRAM_SHA_256))? {
                     return Err(unexpected("the server does not offer SCRAM-SHA-256"));
                 }
@@ -300,7 +299,7 @@ impl Session {
         frontend::sasl_initial_response(SCRAM_SHA_256, scram.first().as_bytes(), &mut self.send)?;
         self.flush().await?;
         let last = match self.login_answer().await? {
-            Message::AuthenticationSaslContinue(body) => scram.last(secret, body.data()),
+            Frame::Whole(Message::AuthenticationSaslContinue(body)) => scram.last(secret, body.data()),
             _ => return Err(unexpected("the login did not go on")),
         };
         let last = last.map_err(|refusal| match refusal {
@@ -310,19 +309,19 @@ impl Session {
         frontend::sasl_response(last.as_bytes(), &mut self.send)?;
         self.flush().await?;
         match self.login_answer().await? {
-            Message::AuthenticationSaslFinal(body) if scram.is_proven(body.data()) => {}
+            Frame::Whole(Message::AuthenticationSaslFinal(body)) if scram.is_proven(body.data()) => {}
             _ => return Err(unexpected("the server did not prove that it knows the secret")),
         }
         match self.login_answer().await? {
-            Message::AuthenticationOk => Ok(()),
+            Frame::Whole(Message::AuthenticationOk) => Ok(()),
             _ => Err(unexpected("the login did not end")),
         }
     }
 
-    async fn login_answer(&mut self) -> Result<Message, SessionError> {
+    async fn login_answer(&mut self) -> Result<Frame, SessionError> {
         match self.message().await? {
-            Message::ErrorResponse(body) => Err(server_error(&body)?.into()),
-            message => Ok(message),
+            Frame::Error(error) => Err(error.into()),
+            frame => Ok(frame),
         }
     }
 
@@ -396,23 +395,25 @@ impl Session {
         let mut collector = Collector::new(guard, statements.len());
         let mut failure = None;
         let status = loop {
-            match self.message().await? {
-                Message::ReadyForQuery(body) => break body.status(),
-                Message::ErrorResponse(body) => failure = failure.or(Some(server_error(&body)?)),
-                other => collector.take(other)?,
+            match self.next(collector.row_limit()).await? {
+                Frame::Whole(Message::ReadyForQuery(body)) => break body.status(),
+                Frame::Whole(message) => collector.take(message)?,
+                Frame::Error(error) => failure = failure.or(Some(error)),
+                Frame::LongRow => collector.cut(),
+                Frame::Skipped => {}
             }
         };
         if status != b'I' {
             self.simple("ROLLBACK").await?;
         }
         match failure {
-            None if collector.copies_out => Err(SessionError::CopyToClient),
-            _ if collector.copies_in => Err(SessionError::CopyFromClient),
+            None if collector.copies_out() => Err(SessionError::CopyToClient),
+            _ if collector.copies_in() => Err(SessionError::CopyFromClient),
             Some(error) => Err(error.into()),
-            None if status != b'I' || collector.outcomes.iter().any(Outcome::controls_transaction) => {
+            None if status != b'I' || collector.outcomes().iter().any(Outcome::controls_transaction) => {
                 Err(SessionError::TransactionControl)
             }
-            None => Ok(collector.outcomes),
+            None => Ok(collector.into_outcomes()),
         }
     }
 
@@ -451,8 +452,8 @@ impl Session {
         let mut failure = None;
         loop {
             match self.message().await? {
-                Message::ReadyForQuery(body) => return Ok((failure, body.status())),
-                Message::ErrorResponse(body) => failure = failure.or(Some(server_error(&body)?)),
+                Frame::Whole(Message::ReadyForQuery(body)) => return Ok((failure, body.status())),
+                Frame::Error(error) => failure = failure.or(Some(error)),
                 _ => {}
             }
         }
@@ -471,119 +472,14 @@ impl Session {
         Ok(())
     }
 
-    async fn message(&mut self) -> io::Result<Message> {
-        loop {
-            if let Some(message) = Message::parse(&mut self.received)? {
-                return Ok(message);
-            }
-            if self.stream.read_buf(&mut self.received).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
-    }
-}
-
-/// Collects the answers of one pipeline. Our own statements have no portal description, so the first
-/// `RowDescription` or `NoData` opens the first outcome.
-struct Collector {
-    guard: Guard,
-    outcomes: Vec<Outcome>,
-    kinds: Vec<Kind>,
-    open: bool,
-    bytes: usize,
-    copies_in: bool,
-    copies_out: bool,
-}
-
-impl Collector {
-    fn new(guard: Guard, statements: usize) -> Collector {
-        Collector {
-            guard,
-            outcomes: Vec::with_capacity(statements),
-            kinds: Vec::new(),
-            open: false,
-            bytes: 0,
-            copies_in: false,
-            copies_out: false,
-        }
+    /// The next message, of which a row may have `row_limit` bytes.
+    async fn next(&mut self, row_limit: usize) -> Result<Frame, SessionError> {
+        Ok(self.frames.next(&mut self.stream, row_limit).await?)
     }
 
-    fn take(&mut self, message: Message) -> Result<(), SessionError> {
-        match message {
-            Message::RowDescription(body) => {
-                let mut outcome = Outcome { rows_json: vec![b'['], ..Outcome::default() };
-                self.kinds.clear();
-                let mut fields = body.fields();
-                while let Some(field) = fields.next()? {
-                    self.kinds.push(Kind::of_type(field.type_oid()));
-                    outcome.columns.push(Column {
-                        name: field.name().to_owned(),
-                        type_name: json::type_name(field.type_oid()),
-                    });
-                }
-                self.outcomes.push(outcome);
-                self.open = true;
-            }
-            Message::NoData => {
-                self.outcomes.push(Outcome { rows_json: vec![b'['], ..Outcome::default() });
-                self.open = true;
-            }
-            Message::DataRow(body) => self.row(&body)?,
-            Message::CommandComplete(body) => {
-                let tag = body.tag()?.to_owned();
-                self.close(tag);
-            }
-            Message::PortalSuspended => {
-                let tag = self
-                    .outcomes
-                    .last()
-                    .map_or_else(String::new, |last| format!("SELECT {}", last.row_count));
-                if let Some(last) = self.outcomes.last_mut() {
-                    last.truncated = true;
-                }
-                self.close(tag);
-            }
-            Message::EmptyQueryResponse => self.close(String::new()),
-            Message::CopyInResponse(_) => self.copies_in = true,
-            Message::CopyOutResponse(_) => self.copies_out = true,
-            // The data of a COPY to the client is dropped.
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn row(&mut self, body: &backend::DataRowBody) -> Result<(), SessionError> {
-        let Some(outcome) = self.outcomes.last_mut() else { return Ok(()) };
-        if outcome.row_count >= u64::from(self.guard.row_limit) || self.bytes > self.guard.byte_limit {
-            outcome.truncated = true;
-            return Ok(());
-        }
-        let before = outcome.rows_json.len();
-        outcome.rows_json.extend_from_slice(if outcome.row_count == 0 { b"[" } else { b",[" });
-        let mut ranges = body.ranges();
-        let mut first = true;
-        for kind in &self.kinds {
-            let Some(range) = ranges.next()? else { break };
-            if !first {
-                outcome.rows_json.push(b',');
-            }
-            first = false;
-            json::write_value(&mut outcome.rows_json, *kind, range.map(|range| &body.buffer()[range]));
-        }
-        outcome.rows_json.push(b']');
-        outcome.row_count += 1;
-        self.bytes += outcome.rows_json.len() - before;
-        Ok(())
-    }
-
-    fn close(&mut self, tag: String) {
-        if self.open {
-            if let Some(outcome) = self.outcomes.last_mut() {
-                outcome.command = tag;
-                outcome.rows_json.push(b']');
-            }
-            self.open = false;
-        }
+    /// The next message, where none of ours is long.
+    async fn message(&mut self) -> Result<Frame, SessionError> {
+        self.next(0).await
     }
 }
 
@@ -607,21 +503,6 @@ fn bind(parameters: &[Option<String>], send: &mut BytesMut) -> io::Result<()> {
         frontend::BindError::Conversion(error) => io::Error::other(error),
         frontend::BindError::Serialization(error) => error,
     })
-}
-
-fn server_error(body: &backend::ErrorResponseBody) -> io::Result<ServerError> {
-    let mut error = ServerError { code: String::new(), message: String::new(), hint: None };
-    let mut fields = body.fields();
-    while let Some(field) = fields.next()? {
-        let text = String::from_utf8_lossy(field.value_bytes()).into_owned();
-        match field.type_() {
-            b'C' => error.code = text,
-            b'M' => error.message = text,
-            b'H' => error.hint = Some(text),
-            _ => {}
-        }
-    }
-    Ok(error)
 }
 
 impl Drop for Session {
