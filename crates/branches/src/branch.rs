@@ -31,7 +31,13 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// How long a session may take to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// How long a cancel request may take.
-const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+const CANCEL_LIMIT: Duration = Duration::from_secs(1);
+/// How long a statement whose caller went away may take to end after it was cancelled, and how often it is cancelled: a
+/// request that arrives before the server has begun the statement is lost.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+const CANCEL_EVERY: Duration = Duration::from_millis(100);
+/// How long a server process may take to end when it is told to, in milliseconds.
+const TERMINATE_MS: u32 = 2000;
 /// Branch servers yield to the daemon: a lease must not wait behind a hundred queries.
 const SERVER_NICE: i32 = 5;
 /// The same for the scheduling group of a resident session.
@@ -364,7 +370,7 @@ impl Branch {
     /// broke. Dropping the future cancels the statements and gives the session up, because it is then in the middle
     /// of an answer; the next call connects anew.
     pub(crate) async fn run(
-        &self,
+        self: &Arc<Self>,
         statements: &[Statement],
         guard: Guard,
     ) -> Result<Vec<Outcome>, EngineError> {
@@ -376,13 +382,49 @@ impl Branch {
                 self.open_session().await?
             }
         };
-        let running = CancelOnDrop(Some(session.canceller()));
+        let process = session.process_id();
+        let running = CancelOnDrop(Some((Arc::clone(self), session.canceller(), process)));
         let outcome = session.run(statements, guard).await;
         running.finished();
         if !outcome.as_ref().is_err_and(|error| !error.session_survives()) {
             *slot = Some(session);
+        } else if matches!(outcome, Err(SessionError::Timeout(_))) {
+            drop(session);
+            self.end_backend(process).await;
         }
         outcome.map_err(|error| query_failed(error, self.policy))
+    }
+
+    /// Ends a server process that does not end its statement though it was cancelled: a function can catch that, and
+    /// go on for ever. What does not end when it is told to goes with its server, which starts again with the data.
+    async fn end_backend(&self, process: i32) {
+        let terminate = format!(
+            "select coalesce((select pg_catalog.pg_terminate_backend(a.pid, {TERMINATE_MS}) \
+             from pg_catalog.pg_stat_activity a where a.pid operator(pg_catalog.=) {process}), true)"
+        );
+        let guard = Guard { read_only: true, timeout: CONNECT_LIMIT, row_limit: 1, byte_limit: 1 << 10 };
+        let ended = async {
+            let statement = Statement { sql: terminate, parameters: Vec::new() };
+            let outcomes = self.administer().await.ok()?.run(&[statement], guard).await.ok()?;
+            Some(outcomes.first()?.rows_json == b"[[true]]")
+        };
+        // Nobody answers where the server is gone, and what it ran with it.
+        if ended.await == Some(true) || !is_alive(process) {
+            return;
+        }
+        tracing::warn!(
+            volume = self.volume,
+            process,
+            "a statement did not end, so its server is started anew"
+        );
+        tokio::task::block_in_place(|| {
+            if let Some(server) = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+                server.kill();
+            }
+            if let Err(error) = self.start() {
+                tracing::warn!(%error, volume = self.volume, "the server starts with the next query");
+            }
+        });
     }
 
     /// The process id of the server, if it was started or adopted.
@@ -461,8 +503,8 @@ impl Branch {
     }
 }
 
-/// Cancels a running statement in the server when its caller goes away.
-struct CancelOnDrop(Option<Arc<Canceller>>);
+/// Ends a running statement in the server when its caller goes away.
+struct CancelOnDrop(Option<(Arc<Branch>, Arc<Canceller>, i32)>);
 
 impl CancelOnDrop {
     fn finished(mut self) {
@@ -472,14 +514,28 @@ impl CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        let (Some(canceller), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) else {
+        let (Some((branch, canceller, process)), Ok(runtime)) =
+            (self.0.take(), tokio::runtime::Handle::try_current())
+        else {
             return;
         };
         runtime.spawn(async move {
-            // If even this fails, the server notices the closed connection at its next check.
-            let _ = tokio::time::timeout(CANCEL_LIMIT, canceller.cancel()).await;
+            // The session is given up with the caller, so that its process ends when its statement does.
+            let begin = clock::now();
+            while is_alive(process) && begin.elapsed() < CANCEL_GRACE {
+                // A failure means that the server is gone, and then so is the statement.
+                let _ = tokio::time::timeout(CANCEL_LIMIT, canceller.cancel()).await;
+                tokio::time::sleep(CANCEL_EVERY).await;
+            }
+            if is_alive(process) && !branch.retired.load(Ordering::Acquire) {
+                branch.end_backend(process).await;
+            }
         });
     }
+}
+
+fn is_alive(process: i32) -> bool {
+    Path::new(&format!("/proc/{process}")).exists()
 }
 
 /// Lets the daemon go before a session's statements. Each server process is a session of its own to the kernel, and

@@ -48,7 +48,7 @@ impl Engine {
         let (branch, clone_ms, start_ms) = tokio::task::block_in_place(|| {
             let volume = environment.clone_snapshot(&generation)?;
             let clone_ms = ms(started.elapsed());
-            let branch = Branch::new(&environment, generation, policy, volume, None);
+            let branch = Arc::new(Branch::new(&environment, generation, policy, volume, None));
             branch
                 .start_observed(&mut |postmaster| ended.look(postmaster))
                 .inspect_err(|_| branch.delete(&environment, SocketDir::Remove))?;
@@ -75,7 +75,7 @@ impl Engine {
 /// First query, warm-up, and then: the time of the first query's answer, the CPU time of everything so far, and the
 /// memory of the branch.
 async fn weigh(
-    branch: &Branch,
+    branch: &Arc<Branch>,
     started: Instant,
     own_before: Duration,
     ended: &mut EndedChildren,

@@ -2,7 +2,7 @@
 //! lost.
 
 use crate::support;
-use crate::support::{connect, create, query, settle, text, until, wire, Home, EXE};
+use crate::support::{connect, create, post, query, settle, text, until, wire, Home, EXE};
 use duramen_server::{process::Daemon, socket_path};
 use std::{
     fs,
@@ -94,14 +94,6 @@ async fn what_lies_in_the_place_of_the_socket_is_replaced() {
     assert!(said.contains("cannot listen on") && said.contains("daemon.sock"), "{said}");
     assert!(socket.join("mine").exists(), "a directory is not removed");
     assert_eq!(home.left_overs(), Vec::<String>::new());
-}
-
-fn post(path: &str, body: &str) -> String {
-    format!(
-        "POST {path} HTTP/1.1\r\nhost: duramen\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    )
 }
 
 /// A client that disconnects in the middle of its query, of a wait, or of its own request.

@@ -7,6 +7,7 @@ mod common;
 mod daemon_faults;
 mod daemon_is_killed;
 mod functions_cli;
+mod holders_have_limits;
 mod lab_compare;
 mod lab_diagnose;
 mod lab_experiment;

@@ -203,3 +203,12 @@ pub(crate) fn entries(dir: &Path) -> BTreeSet<String> {
     let listed = fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     listed.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
+
+/// A request as it is written to the daemon.
+pub(crate) fn post(path: &str, body: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: duramen\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
