@@ -27,6 +27,16 @@ declare
   object pg_catalog.text;
   here pg_catalog.text := pg_catalog.quote_ident(pg_catalog.current_database()::pg_catalog.text);
   kept constant pg_catalog.name[] := array['pg_catalog', 'information_schema', 'pg_toast']::pg_catalog.name[];
+  -- Extensions whose functions are known to stay inside the database, by the names of their libraries too.
+  inward constant pg_catalog.name[] := array['address_standardizer', 'amcheck', 'autoinc', 'bloom', 'btree_gin', 'btree_gist', 'citext',
+    'cube', 'dict_int', 'dict_xsyn', 'earthdistance', 'fuzzystrmatch', 'hll', 'hstore', 'hypopg', 'insert_username', 'intagg', 'intarray', '_int',
+    'ip4r', 'isn', 'lo', 'ltree', 'moddatetime', 'pg_freespacemap', 'pg_hint_plan', 'pg_stat_statements', 'pg_trgm', 'pg_uuidv7',
+    'pg_visibility', 'pgaudit', 'pgcrypto', 'pgrowlocks', 'pgstattuple', 'pgtap', 'plpgsql', 'postgis', 'postgis_sfcgal', 'postgis_topology',
+    'prefix', 'refint', 'rum', 'seg', 'semver', 'tablefunc', 'tcn', 'temporal_tables', 'tsm_system_rows', 'tsm_system_time', 'unaccent',
+    'uuid-ossp', 'vector']::pg_catalog.name[];
+  -- Functions of the system that reach the server's files or signal it.
+  reaching constant pg_catalog.text[] := array['pg_read_file', 'pg_read_binary_file', 'pg_stat_file', 'pg_ls_dir', 'pg_ls_logdir', 'pg_ls_waldir',
+    'pg_ls_tmpdir', 'pg_ls_archive_statusdir', 'pg_ls_logicalsnapdir', 'pg_ls_logicalmapdir', 'pg_ls_replslotdir', 'pg_ls_summariesdir', 'lo_import', 'lo_export', 'pg_reload_conf', 'pg_rotate_logfile']::pg_catalog.text[];
 begin
   -- Code that hangs on the system's own tables would run as the bootstrap superuser.
   for r in
@@ -78,25 +88,42 @@ begin
     end if;
   end loop;
 
-  -- Functions that reach the network, the server's files or a shell, whoever they were granted to.
+  -- Functions that are not known to stay inside the database: they may reach the network, the server's files or a
+  -- shell, whoever they were granted to. What an extension or a language is called proves little, so libraries count.
   for r in
-    select pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(p.proname::pg_catalog.text)
-             || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid) || ')' as name,
-           p.oid, p.proacl, p.proowner,
-           coalesce(e.extname::pg_catalog.text, 'language ' || l.lanname::pg_catalog.text) as why
+    select pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(p.proname::pg_catalog.text) || '('
+             || case p.prokind when 'a' then pg_catalog.oidvectortypes(p.proargtypes) else pg_catalog.pg_get_function_identity_arguments(p.oid) end
+             || ')' as name,
+           p.oid, p.proacl, p.proowner, p.prorettype::pg_catalog.regtype::pg_catalog.text as result, e.extname::pg_catalog.text as extension,
+           'language ' || l.lanname::pg_catalog.text as language
     from pg_catalog.pg_proc p
     join pg_catalog.pg_namespace n on n.oid = p.pronamespace
     join pg_catalog.pg_language l on l.oid = p.prolang
+    left join pg_catalog.pg_proc h on h.oid = l.lanplcallfoid
     left join pg_catalog.pg_depend d on d.classid = 1255::pg_catalog.oid and d.objid = p.oid and d.deptype = 'e'
     left join pg_catalog.pg_extension e on e.oid = d.refobjid
-    where p.prokind in ('f', 'p', 'w')
-      and (e.extname in ('dblink', 'postgres_fdw', 'http', 'pg_net', 'pg_curl', 'aws_s3', 'aws_lambda', 'adminpack', 'file_fdw', 'pg_background', 'plsh', 'oracle_fdw', 'mysql_fdw')
-           or (e.extname = 'orafce' and n.nspname = 'utl_file')
-           or (not l.lanpltrusted and l.lanname not in ('internal', 'c', 'sql') and e.extname is null)
-           or (p.pronamespace = 11::pg_catalog.oid
-               and p.proname in ('pg_read_file', 'pg_read_binary_file', 'pg_stat_file', 'pg_ls_dir', 'pg_ls_logdir', 'pg_ls_waldir',
-                                 'pg_ls_tmpdir', 'pg_ls_archive_statusdir', 'lo_import', 'lo_export', 'pg_reload_conf', 'pg_rotate_logfile')))
+    where (p.oid < 16384::pg_catalog.oid and p.pronamespace = 11::pg_catalog.oid and p.proname = any (reaching::pg_catalog.name[]))
+      or (p.oid >= 16384::pg_catalog.oid and case
+        when e.extname <> all (inward) then true
+        when l.lanname = 'sql' then false
+        when l.lanname = 'internal' then p.prosrc in (
+          select b.prosrc from pg_catalog.pg_proc b where b.oid < 16384::pg_catalog.oid and b.proname = any (reaching::pg_catalog.name[]))
+        when l.lanname = 'c' then not (p.probin ~ '^([$]libdir/)?[^/]+$'::pg_catalog.text
+          and pg_catalog.regexp_replace(p.probin, '^[$]libdir/|(-[0-9.]+)?([.]so)?$'::pg_catalog.text, ''::pg_catalog.text, 'g'::pg_catalog.text)::pg_catalog.name = any (inward))
+        -- Languages that confine what is written in them, by their handlers.
+        else not (l.lanpltrusted and h.probin ~ '^[$]libdir/[^/]+$'::pg_catalog.text
+          and h.prosrc in ('plpgsql_call_handler', 'plperl_call_handler', 'pltcl_call_handler', 'plv8_call_handler'))
+        end)
   loop
+    if r.oid >= 16384::pg_catalog.oid and r.result in ('trigger', 'event_trigger') then
+      -- Triggers call it without asking for a right.
+      execute 'create or replace function ' || r.name || ' returns pg_catalog.' || r.result || ' language plpgsql as '
+        || case r.result when 'trigger'
+             then pg_catalog.quote_literal('begin raise exception ''the function of this trigger is not available in branches''; end')
+             else pg_catalog.quote_literal('begin end') end;
+      insert into pg_temp.report values ('function', r.name, case r.result when 'trigger' then 'raises when a trigger calls it (' else 'does nothing ('
+        end || coalesce('extension ' || r.extension, r.language) || ')');
+    end if;
     execute 'revoke all on routine ' || r.name || ' from public';
     for grantee in select distinct pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)::pg_catalog.text)
       from pg_catalog.aclexplode(r.proacl) a
@@ -106,7 +133,11 @@ begin
     end loop;
     if r.oid >= 16384::pg_catalog.oid then
       execute 'alter routine ' || r.name || ' owner to duramen_admin';
-      insert into pg_temp.report values ('function', r.name, 'no longer executable (' || r.why || ')');
+      if r.extension <> all (inward) then
+        insert into pg_temp.report values ('extension', r.extension, 'its functions are not executable: it is not known to stay inside the database');
+      else
+        insert into pg_temp.report values ('function', r.name, 'no longer executable (' || r.language || ')');
+      end if;
     end if;
   end loop;
 

@@ -57,9 +57,8 @@ const REACHING_OUT: &[&str] = &[
     "oauth_validator_libraries",
 ];
 
-/// Libraries whose workers reach out, wherever they are installed.
-const REACHING_LIBRARIES: &[&str] =
-    &["pg_cron", "pg_net", "pglogical", "bdr", "pg_failover_slots", "pg_partman_bgw"];
+/// Libraries that stay inside the server when they are loaded at its start: most others are loaded for a worker.
+const PRELOADED: &[&str] = &["auto_explain", "pg_hint_plan", "pg_stat_statements", "pgaudit", "plpgsql"];
 
 /// Reads the origin's configuration files in a copied data directory, and returns the settings that are carried
 /// over, with a report of those that were disabled.
@@ -87,8 +86,9 @@ pub(crate) fn carry_settings(data_dir: &Path, installation: &Installation) -> (S
     for library in
         libraries.split(',').map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty())
     {
-        if REACHING_LIBRARIES.contains(&library) {
-            report.push(sanitised("preloaded library", library, "removed: its workers reach out"));
+        if !PRELOADED.contains(&library) {
+            let action = "removed: it is not known to stay inside the server";
+            report.push(sanitised("preloaded library", library, action));
         } else if installation.has_library(library) {
             kept.push(library);
         } else {

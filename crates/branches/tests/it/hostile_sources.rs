@@ -343,6 +343,85 @@ async fn nothing_that_users_of_a_source_wrote_runs_as_somebody_else() {
     engine.close().await.expect("close");
 }
 
+/// Bypass: what reaches out is not always called what we know, or said to be of the extension or language that it is of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_what_is_known_to_stay_inside_is_executed() {
+    let home = Home::new();
+    let engine = home.open().await;
+    for major in majors(&home) {
+        let origin = Hostile::start(&home, major).await;
+        origin
+            .run(
+                "boss",
+                "create extension hstore;; create extension pg_trgm;; create extension citext;; create extension pg_prewarm;;
+                 create table t (id int primary key, tags hstore, name citext);; insert into t values (1, 'a=>1', 'Ann');;
+                 create function own(int) returns int language plpgsql as 'begin return $1 + 1; end';;
+                 create function peek(text) returns text language internal as 'pg_read_file_all';;
+                 create function prewarm(regclass, text, text, bigint, bigint) returns bigint
+                   language c as '$libdir/pg_prewarm', 'pg_prewarm';;
+                 create function hidden(regclass, text, text, bigint, bigint) returns bigint
+                   language c as '$libdir/pg_prewarm', 'pg_prewarm';;
+                 alter extension plpgsql add function hidden(regclass, text, text, bigint, bigint);;
+                 alter extension plpgsql add function peek(text);;
+                 create aggregate warmed(bigint) (sfunc = int8pl, stype = bigint);;
+                 alter extension pg_prewarm add aggregate warmed(bigint);;
+                 create function fires() returns trigger language c as '$libdir/pg_prewarm', 'pg_prewarm';;
+                 create table watched (id int);; create trigger fires before insert on watched for each row execute function fires();;
+                 create function watches() returns event_trigger language c as '$libdir/pg_prewarm', 'pg_prewarm';;
+                 create event trigger watches on ddl_command_start execute function watches();;
+                 alter event trigger watches disable",
+            )
+            .await;
+        let name = format!("inward-{major}");
+        let source = add(&engine, &name, origin.origin()).await.expect("the import");
+        settle(&engine).await;
+        for policy in Policy::ALL {
+            let leased = format!("{policy}-{major}");
+            lease_of(&engine, &name, &leased, policy).await;
+            let useful = "select tags -> 'a', name = 'ANN', similarity('word', 'words') > 0.5, own(1) from t";
+            assert_eq!(
+                rows(&engine, &leased, useful).await,
+                json!([["1", true, true, 2]]),
+                "{major}, {policy}"
+            );
+            for sql in [
+                "select peek('PG_VERSION')",
+                "select pg_prewarm('t')",
+                "select prewarm('t', 'buffer', 'main', null, null)",
+                "select hidden('t', 'buffer', 'main', null, null)",
+                "select warmed(1)",
+            ] {
+                let error = query(&engine, &leased, sql).await.expect_err(sql);
+                assert_eq!(error.sqlstate.as_deref(), Some("42501"), "{major}, {policy}: {sql}: {error}");
+            }
+            if policy != Policy::ReadOnly {
+                let error =
+                    query(&engine, &leased, "insert into watched values (1)").await.expect_err("it fires");
+                assert!(error.message.contains("is not available in branches"), "{error}");
+            }
+            engine.destroy(&leased).expect("destroy");
+        }
+        let said = |kind: &str, object: &str, action: &str| {
+            source
+                .sanitised
+                .iter()
+                .any(|e| e.kind == kind && e.object.contains(object) && e.action.contains(action))
+        };
+        for (kind, object, action) in [
+            ("extension", "pg_prewarm", "not executable"),
+            ("function", "peek(text)", "language internal"),
+            ("function", "hidden(", "language c"),
+            ("function", "fires()", "raises when a trigger calls it"),
+            ("function", "watches()", "does nothing"),
+        ] {
+            assert!(said(kind, object, action), "{major}: {object}: {:#?}", source.sanitised);
+        }
+        assert!(!source.sanitised.iter().any(|e| e.kind == "extension" && e.object != "pg_prewarm"));
+        engine.remove_source(&name).await.expect("the source is forgotten");
+    }
+    engine.close().await.expect("close");
+}
+
 /// Bypass: rows of an extension's tables say what it does, and orafce's say which files of the host it opens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_belongs_to_extensions_is_written_under_no_policy() {

@@ -208,7 +208,7 @@ async fn a_branch_of_a_wired_server_is_wired_to_nothing() {
         ("role", "reader"),
         ("prepared transaction", "half-done"),
         ("scheduled jobs", "cron.job"),
-        ("function", "dblink"),
+        ("extension", "dblink"),
     ] {
         assert!(reported(kind, object), "{kind} {object} is not reported: {:#?}", source.sanitised);
     }
