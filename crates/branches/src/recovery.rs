@@ -29,6 +29,9 @@ use std::{
 
 /// How long the server of a volume that goes into quarantine may take to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// How often a leased branch is started, and the pause between two tries.
+const START_TRIES: u32 = 3;
+const START_PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Result<Shared, EngineError> {
     let environment = shared::open_environment(&options)?;
@@ -149,7 +152,7 @@ fn adopt(
         branch.kill();
         record.problem.clone()
     } else {
-        let entered = secured.and_then(|()| branch.start()).and_then(|()| {
+        let entered = secured.and_then(|()| start_patiently(&branch)).and_then(|()| {
             if record.unentered {
                 // The daemon was killed in the middle of a reset: until a session has been there, its URL is refused.
                 runtime.block_on(branch.connect(false))?;
@@ -161,6 +164,19 @@ fn adopt(
     };
     boot.clone_into(&mut record.boot);
     Lease::new(record, branch, problem)
+}
+
+/// Starts a branch's server, with pauses if it does not at once: what hinders it may be on its way out. Its data are kept in
+/// any case.
+fn start_patiently(branch: &Branch) -> Result<(), EngineError> {
+    for _ in 1..START_TRIES {
+        match branch.start() {
+            Ok(()) => return Ok(()),
+            Err(error) => tracing::warn!(%error, volume = branch.volume, "a branch does not start yet"),
+        }
+        std::thread::sleep(START_PAUSE);
+    }
+    branch.start()
 }
 
 /// Moves every volume that no lease names to the quarantine, because a damaged line of the journal may have named it.

@@ -2,7 +2,7 @@
 
 use crate::{
     installation::Installation,
-    postmaster::{vacate, LogFile, Postmaster, StartError},
+    postmaster::{release_socket, vacate, LogFile, Postmaster, StartError},
     settings::Settings,
     shut::Shut,
     user::ServerUser,
@@ -354,6 +354,9 @@ impl Cluster {
         vacate(&self.data_dir)?;
         // A pid file left by a killed server would be read as an answer of the new one.
         let _ = fs::remove_file(self.data_dir.join("postmaster.pid"));
+        for dir in &socket_dirs {
+            release_socket(dir);
+        }
         let program = self.installation.program("postgres");
         own_ipc_namespace();
         let child = self

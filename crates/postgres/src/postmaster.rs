@@ -338,6 +338,19 @@ pub(crate) fn vacate(data_dir: &Path) -> Result<(), StartError> {
     Err(occupied(processes_below(&dir)))
 }
 
+/// Removes the lock of a socket whose server is gone. By the process id alone, which PostgreSQL goes by, a server that was
+/// killed and not collected yet looks alive, as does any other process that has its id by now.
+pub(crate) fn release_socket(socket_dir: &Path) {
+    let lock = socket_dir.join(format!(".s.PGSQL.{}.lock", crate::SOCKET_PORT));
+    let Ok(text) = fs::read_to_string(&lock) else { return };
+    let mut lines = text.lines();
+    let holder = lines.next().and_then(|line| line.trim().parse().ok()).zip(lines.next());
+    if !holder.is_some_and(|(pid, data_dir)| works_in(pid, Path::new(data_dir.trim()))) {
+        // What cannot be removed is named by the server, which then does not start.
+        let _ = fs::remove_file(&lock);
+    }
+}
+
 /// Ends processes of servers that work below `dir`: asked to stop at once first, so that they remove their shared
 /// memory, then by force. Whether all of them are gone. A process id that has come to stand for another process
 /// meanwhile is left alone.

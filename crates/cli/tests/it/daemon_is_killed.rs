@@ -14,6 +14,8 @@ use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    os::unix::{fs::MetadataExt, process::CommandExt},
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -160,6 +162,78 @@ async fn check_litter(home: &Home, connection: &mut Connection) {
             })
     })
     .await;
+}
+
+/// The process id of the server of a branch's volume.
+fn server_of(home: &Home, volume: &str) -> u32 {
+    let file = home.path().join("volumes/branches").join(volume).join("postmaster.pid");
+    let text = fs::read_to_string(&file).expect("a server's pid file");
+    text.lines().next().and_then(|line| line.parse().ok()).expect("a process id")
+}
+
+/// The daemon and its servers are killed together, in the middle of a statement, and the daemon starts at once. What the
+/// servers leave names processes that are gone, hang, or are others by now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_are_killed_with_their_daemon_come_back() {
+    let home = Home::new();
+    let mut daemon = home.serve().await;
+    let mut connection = connect(&daemon).await;
+    support::add_script(&home, &mut connection, "create table t (v text);", 2, 0).await;
+    let mut kept = Vec::new();
+    for number in 0..2 {
+        let (name, value) = (format!("kept-{number}"), entropy::token(12));
+        let url = create(&mut connection, &name).await.expect("a branch").url;
+        let sql = format!("insert into t values ('{value}') returning v");
+        query(&mut connection, &name, &sql).await.expect("its row");
+        kept.push(Kept { name, url, value });
+    }
+    for round in 0..6 {
+        settle(&mut connection).await;
+        let busy = wire(&kept[0].url).await;
+        let busy = tokio::spawn(async move { busy.batch_execute("select pg_sleep(600)").await });
+        let volumes: Vec<u32> = entries(&home.path().join("volumes/branches"))
+            .iter()
+            .map(|volume| server_of(&home, volume))
+            .collect();
+        let sockets: Vec<_> = kept.iter().map(|kept| socket_dir(&kept.url)).collect();
+        daemon.kill();
+        for pid in volumes {
+            let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
+        if round % 2 == 1 {
+            // The number of the server is that of another process of its user by now.
+            let mut other = std::process::Command::new("sleep");
+            let user = fs::metadata(home.path().join("volumes/branches")).expect("the volumes");
+            other.arg("60").uid(user.uid()).gid(user.gid());
+            let mut other = other.spawn().expect("another process");
+            for dir in &sockets {
+                for dir in [dir.clone(), dir.join("admin")] {
+                    let lock = dir.join(".s.PGSQL.5432.lock");
+                    if let Ok(text) = fs::read_to_string(&lock) {
+                        let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
+                        fs::write(&lock, format!("{}\n{rest}", other.id())).expect("a lock");
+                    }
+                }
+            }
+            daemon = home.serve().await;
+            connection = connect(&daemon).await;
+            check_kept(&mut connection, &kept).await;
+            other.kill().and_then(|()| other.wait()).expect("the other process ends");
+        } else {
+            daemon = home.serve().await;
+            connection = connect(&daemon).await;
+            check_kept(&mut connection, &kept).await;
+        }
+        busy.await.expect("it ended").expect_err("its server was killed");
+    }
+    Daemon::stop(daemon).await.expect("it stops in order");
+    assert_eq!(home.left_overs(), Vec::<String>::new());
+}
+
+/// The socket directory that a URL names.
+fn socket_dir(url: &str) -> PathBuf {
+    let (_, rest) = url.split_once("host=").expect("a host");
+    PathBuf::from(rest.split('&').next().expect("its end"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
