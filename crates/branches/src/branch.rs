@@ -7,7 +7,7 @@ use crate::{
     model::Policy,
     source::{
         sanitise::ADMIN,
-        snapshot::{access_rules, hba_file, HOLDER_ITERATIONS, KEPT_CACHE},
+        snapshot::{access_rules, hba_file, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
     },
 };
 use duramen_base::{clock, entropy};
@@ -323,13 +323,15 @@ impl Branch {
         )
     }
 
-    /// Makes a branch of version 0.1 ask for secrets: until then everybody on the machine could enter it. Blocks.
+    /// Makes a branch of version 0.1 ask for secrets: until then everybody on the machine could enter it, and its holder
+    /// every database. Blocks.
     pub(crate) fn secure(&self) -> Result<(), EngineError> {
         let fail = |error: &dyn std::error::Error| {
             EngineError::new(Kind::Failed, "server_failed", error.to_string())
         };
-        let rules = access_rules(self.policy);
-        let file = hba_file(self.policy);
+        let admitted = Admitted::of(self.generation.all_databases);
+        let rules = access_rules(self.policy, admitted, &self.generation.manifest.database);
+        let file = hba_file(self.policy, admitted);
         if fs::read_to_string(self.cluster.data_dir().join(&file)).is_ok_and(|text| text == rules) {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use crate::{
     model::{Policy, PoolSize, SourceSettings},
     source::{
         manifest::Manifest,
-        snapshot::{hba_file, snapshot_path},
+        snapshot::{hba_file, snapshot_path, Admitted},
     },
 };
 use duramen_postgres::{volume, Installation, Settings, Version};
@@ -20,6 +20,8 @@ pub(crate) struct Generation {
     /// Server settings of its branches, on top of those of the snapshot.
     pub(crate) server: Settings,
     pub(crate) durable: bool,
+    /// Whether its branches admit their holders to every database of the cluster.
+    pub(crate) all_databases: bool,
     pub(crate) installation: Installation,
     pub(crate) snapshot: PathBuf,
     /// Why nothing is known of it, if that is so: no branch of it is started or made.
@@ -43,6 +45,7 @@ impl Generation {
             manifest,
             server: settings.server.clone(),
             durable: settings.durable,
+            all_databases: settings.all_databases,
             installation,
             snapshot,
             unusable: None,
@@ -62,6 +65,7 @@ impl Generation {
             manifest: Manifest::unknown(number),
             server: Settings::new(),
             durable: false,
+            all_databases: false,
             installation: Installation { bin_dir: PathBuf::new(), version: Version { major: 0, minor: 0 } },
             snapshot: snapshot_path(store, source, number),
             unusable: Some(error),
@@ -85,7 +89,8 @@ impl Generation {
                 "snapshot_outdated",
                 format!(
                     "the snapshot of source {0} was made by version 0.1, whose branches everybody on this machine could \
-                     enter and whose imports could run code of the source; run `duramen source refresh {0}`",
+                     enter, with all their databases, and whose imports could run code of the source; run \
+                     `duramen source refresh {0}`",
                     self.source
                 ),
             ));
@@ -142,7 +147,10 @@ impl Generation {
             settings = settings.durable();
         }
         settings.merge(&self.server);
-        settings.set("hba_file", &data_dir.join(hba_file(policy)).display().to_string());
+        settings.set(
+            "hba_file",
+            &data_dir.join(hba_file(policy, Admitted::of(self.all_databases))).display().to_string(),
+        );
         if policy == Policy::ReadOnly {
             settings.set("default_transaction_read_only", "on");
         }

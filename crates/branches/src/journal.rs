@@ -41,6 +41,9 @@ pub(crate) struct LeaseRecord {
     /// The directory of its socket below `run`.
     pub(crate) socket: String,
     pub(crate) durable: bool,
+    /// Whether its holder is admitted to every database.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) all_databases: bool,
     pub(crate) created_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) protected: bool,

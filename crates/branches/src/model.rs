@@ -124,6 +124,8 @@ pub struct SourceSettings {
     pub server: Settings,
     /// Whether branches flush what they commit.
     pub durable: bool,
+    /// Whether branches admit their holders to every database of the copied server, and not only to the one they serve.
+    pub all_databases: bool,
     /// Statements that every session runs, and rolls back, before its branch is called hot. Empty: each table
     /// is planned for once.
     pub warm: Vec<String>,
@@ -156,6 +158,8 @@ pub struct ChangeSettings {
     pub server: BTreeMap<String, String>,
     /// Whether branches flush what they commit.
     pub durable: Option<bool>,
+    /// Whether branches admit their holders to every database of the copied server.
+    pub all_databases: Option<bool>,
     /// New warm-up statements.
     pub warm: Option<Vec<String>>,
 }

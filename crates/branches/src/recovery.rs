@@ -126,6 +126,7 @@ fn adopt(
         .unwrap_or_else(|error| Generation::unusable(&environment.store, source, number, error));
     // The branch goes on as it began, whatever the source's settings have become since.
     generation.durable = record.durable;
+    generation.all_databases = record.all_databases;
     let branch = Arc::new(Branch::new(
         environment,
         Arc::new(generation),

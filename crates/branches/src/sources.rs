@@ -256,8 +256,9 @@ impl Engine {
         settings.pool.hot.extend(change.hot);
         settings.pool.cold = change.cold.unwrap_or(settings.pool.cold);
         check_pool(&settings.pool.hot, settings.pool.cold)?;
-        let server_changed =
-            !change.server.is_empty() || change.durable.is_some_and(|on| on != settings.durable);
+        let server_changed = !change.server.is_empty()
+            || change.durable.is_some_and(|on| on != settings.durable)
+            || change.all_databases.is_some_and(|on| on != settings.all_databases);
         let mut server = duramen_postgres::Settings::new();
         for (key, value) in
             settings.server.iter().filter(|(key, _)| change.server.get(*key).is_none_or(|v| !v.is_empty()))
@@ -270,6 +271,7 @@ impl Engine {
         }
         settings.server = server;
         settings.durable = change.durable.unwrap_or(settings.durable);
+        settings.all_databases = change.all_databases.unwrap_or(settings.all_databases);
         if let Some(warm) = change.warm {
             settings.warm = warm;
         }

@@ -120,6 +120,9 @@ pub(crate) struct Add {
     /// Flush what branches commit
     #[arg(long)]
     durable: bool,
+    /// Admit holders of branches to every database of the copied server
+    #[arg(long)]
+    all_databases: bool,
     /// A server setting of the branches (repeatable)
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse::setting)]
     settings: Vec<(String, String)>,
@@ -167,6 +170,9 @@ pub(crate) struct Settings {
     /// Whether branches flush what they commit
     #[arg(long, value_name = "true|false")]
     durable: Option<bool>,
+    /// Whether branches admit their holders to every database of the copied server
+    #[arg(long, value_name = "true|false")]
+    all_databases: Option<bool>,
     /// Replace the warm-up statements (repeatable)
     #[arg(long, value_name = "SQL")]
     warm: Vec<String>,
@@ -243,7 +249,8 @@ impl Add {
         for (name, value) in &self.settings {
             server.set(name, value);
         }
-        let settings = SourceSettings { pool, server, durable: self.durable, warm: self.warm };
+        let (durable, all_databases) = (self.durable, self.all_databases);
+        let settings = SourceSettings { pool, server, durable, all_databases, warm: self.warm };
         Ok(AddSource { name: self.name, origin, database: self.database, settings })
     }
 }
@@ -317,6 +324,7 @@ fn settings_facts(settings: &SourceSettings) -> Vec<(&'static str, String)> {
         ("hot", list(hot, "none")),
         ("cold", settings.pool.cold.to_string()),
         ("durable", output::durability(settings.durable).to_owned()),
+        ("databases", if settings.all_databases { "all" } else { "the one they serve" }.to_owned()),
         ("server settings", list(server, "the minimal ones")),
         ("warm-up", list(settings.warm.clone(), "each table is planned for once")),
     ]
@@ -371,11 +379,13 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         cold: wanted.cold,
         server: wanted.settings.into_iter().collect(),
         durable: wanted.durable,
+        all_databases: wanted.all_databases,
         warm: (!wanted.warm.is_empty()).then_some(wanted.warm),
     };
     let nothing = change.hot.is_empty()
         && change.server.is_empty()
-        && (change.cold, change.durable, change.warm.as_ref()) == (None, None, None);
+        && (change.cold, change.durable, change.all_databases, change.warm.as_ref())
+            == (None, None, None, None);
     let mut connection = context.connect().await?;
     let source = if nothing {
         connection.source(&wanted.name).await?

@@ -155,6 +155,7 @@ impl Registry {
             volume: branch.volume.clone(),
             socket: branch.socket.clone(),
             durable: branch.generation.durable,
+            all_databases: branch.generation.all_databases,
             created_at: wanted.created_at,
             expires_at: wanted.expires_at,
             protected: false,

@@ -7,7 +7,7 @@ use super::{
     origin_server::{self, give_secret, import_failed, local, parse_url, start_failed, SampleServer, OWNER},
     refusal::read_error,
     sanitise::{self, ADMIN, HOLDER},
-    snapshot::{access_rules, hba_file, snapshot_path, HOLDER_ITERATIONS, KEPT_CACHE},
+    snapshot::{access_rules, hba_file, snapshot_path, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
 };
 use crate::{
     error::{EngineError, Kind},
@@ -425,9 +425,12 @@ impl Importer<'_> {
         branch.merge(&carried);
         cluster.write_file("postgresql.conf", &branch.to_conf()).map_err(|error| import_failed(&error))?;
         for policy in Policy::ALL {
-            cluster
-                .write_file(&hba_file(policy), &access_rules(policy))
-                .map_err(|error| import_failed(&error))?;
+            for admitted in Admitted::BOTH {
+                let rules = access_rules(policy, admitted, &database);
+                cluster
+                    .write_file(&hba_file(policy, admitted), &rules)
+                    .map_err(|error| import_failed(&error))?;
+            }
         }
         // Without it a clone is known to be one in which no server ever ran.
         let _ = fs::remove_file(draft.path.join("postmaster.opts"));

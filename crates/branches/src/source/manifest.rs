@@ -64,8 +64,9 @@ impl SourceRecord {
 }
 
 impl Manifest {
-    /// From 1 on: roles with secrets, and nothing of the source was run while it was made harmless.
-    pub(crate) const FORMAT: u32 = 1;
+    /// From 1 on: roles with secrets, and nothing of the source was run while it was made harmless. From 2 on: rules that
+    /// admit to one database, and nothing is executed but what is known to stay inside.
+    pub(crate) const FORMAT: u32 = 2;
 
     /// Of a generation of which nothing is known.
     pub(crate) fn unknown(generation: u32) -> Manifest {

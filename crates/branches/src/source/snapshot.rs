@@ -16,12 +16,62 @@ pub(crate) fn snapshot_path(store: &volume::Store, source: &str, generation: u32
     store.root.join("snapshots").join(format!("{source}.{generation:06}"))
 }
 
-/// The file with the access rules of one policy's branches.
-pub(crate) fn hba_file(policy: Policy) -> String {
-    format!("pg_hba.{policy}.conf")
+/// Which databases of its cluster a branch admits its holder to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admitted {
+    /// The one that it serves.
+    Served,
+    /// Every one: somebody asked for it.
+    All,
 }
 
-/// Who may enter a branch: its policy's role and its administrator, each with a secret.
-pub(crate) fn access_rules(policy: Policy) -> String {
-    format!("local all {ADMIN} scram-sha-256\nlocal all {} scram-sha-256\n", policy.role())
+impl Admitted {
+    pub(crate) const BOTH: [Admitted; 2] = [Admitted::Served, Admitted::All];
+
+    pub(crate) fn of(all_databases: bool) -> Admitted {
+        if all_databases {
+            Admitted::All
+        } else {
+            Admitted::Served
+        }
+    }
+}
+
+/// The file with the access rules of one policy's branches.
+pub(crate) fn hba_file(policy: Policy, admitted: Admitted) -> String {
+    match admitted {
+        Admitted::Served => format!("pg_hba.{policy}.conf"),
+        Admitted::All => format!("pg_hba.{policy}.all.conf"),
+    }
+}
+
+/// Who may enter a branch, and which of its databases: its administrator, and its policy's role, each with a secret.
+pub(crate) fn access_rules(policy: Policy, admitted: Admitted, database: &str) -> String {
+    let database = match admitted {
+        // In quotes no name is a keyword. One with a line break, which a rule cannot hold, is no other database's.
+        Admitted::Served => format!("\"{}\"", database.replace('"', "\"\"").replace(['\n', '\r'], "")),
+        Admitted::All => "all".to_owned(),
+    };
+    format!("local all {ADMIN} scram-sha-256\nlocal {database} {} scram-sha-256\n", policy.role())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_name_one_database_whatever_it_is_called() {
+        for (name, rule) in [
+            ("app", "local \"app\" duramen_read "),
+            ("all", "local \"all\" duramen_read "),
+            ("a b,c", "local \"a b,c\" duramen_read "),
+            ("q\"q", "local \"q\"\"q\" duramen_read "),
+            ("a\nlocal all all trust", "local \"alocal all all trust\" duramen_read "),
+        ] {
+            let rules = access_rules(Policy::ReadOnly, Admitted::Served, name);
+            let lines: Vec<&str> = rules.lines().collect();
+            assert_eq!(lines.len(), 2, "{rules}");
+            assert!(lines[1].starts_with(rule), "{rules}");
+        }
+    }
 }

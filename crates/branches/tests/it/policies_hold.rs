@@ -5,7 +5,7 @@
 
 use crate::support::{lease, pool, settle, Home};
 use duramen_branches::{
-    model::{BranchView, Policy, QueryRequest, QueryStatement},
+    model::{BranchView, ChangeSettings, Policy, QueryRequest, QueryStatement},
     Engine,
 };
 use std::{collections::BTreeSet, str::FromStr, sync::Arc};
@@ -447,8 +447,23 @@ async fn what_a_policy_allows_works_on_both_paths() {
 /// Bypass: connecting to a branch as the role of another policy, as the source's superuser, or to the other databases
 /// of the same server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_branch_admits_its_own_role_alone_in_every_database() {
+async fn a_branch_admits_its_own_role_alone_and_to_other_databases_only_if_asked() {
     let (_home, engine) = script_home().await;
+    for policy in Policy::ALL {
+        let branch = lease(&engine, &format!("closed-{policy}"), policy).await;
+        for database in ["postgres", "template1", "all", "nothing"] {
+            let mut other = config(&branch);
+            other.dbname(database);
+            let refused =
+                connect(&other).await.err().unwrap_or_else(|| panic!("{policy}: {database} is open"));
+            let code = refused.code().map(|code| code.code().to_owned());
+            assert_eq!(code.as_deref(), Some("28000"), "{policy}: {database}: {refused}");
+        }
+        connect(&config(&branch)).await.expect("its own database");
+        engine.destroy(&format!("closed-{policy}")).expect("destroy");
+    }
+    let all = ChangeSettings { all_databases: Some(true), ..ChangeSettings::default() };
+    engine.change_settings("app", all).await.expect("the setting");
     for policy in Policy::ALL {
         let branch = lease(&engine, &format!("door-{policy}"), policy).await;
         let others = Policy::ALL.into_iter().map(Policy::role).filter(|role| *role != policy.role());

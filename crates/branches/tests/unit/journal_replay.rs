@@ -15,6 +15,7 @@ fn lease(id: &str, protected: bool) -> LeaseRecord {
         volume: "v-1".to_owned(),
         socket: "s".to_owned(),
         durable: false,
+        all_databases: false,
         created_at: clock::utc_now(),
         expires_at: clock::utc_now(),
         protected,

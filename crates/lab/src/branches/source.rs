@@ -92,7 +92,7 @@ pub(crate) async fn prepare(control: &mut Control, options: &Options) -> Result<
         cold: Some(0),
         server: options.settings.iter().cloned().collect(),
         durable: Some(options.durable),
-        warm: None,
+        ..ChangeSettings::default()
     };
     control.change_settings(&options.source, &change).await
 }
@@ -118,7 +118,7 @@ pub(crate) async fn restore(
         cold: Some(before.pool.cold),
         server: options.settings.iter().map(|(name, _)| (name.clone(), old(name))).collect(),
         durable: Some(before.durable),
-        warm: None,
+        ..ChangeSettings::default()
     };
     control.change_settings(&options.source, &change).await.map(drop)
 }
