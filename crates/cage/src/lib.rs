@@ -1,8 +1,8 @@
 //! One way to run a program shut in.
 //!
 //! What runs in a [`Cage`] has no network, sees the machine's files read-only and those of a hidden directory not at
-//! all, writes only where it is allowed to, and gains no rights by programs that are set-uid. [bubblewrap] makes it;
-//! there is no namespace code here. It sees only its own processes, and when it exits, everything it started is killed.
+//! all, writes only where it is allowed to, and gains no rights by programs that are set-uid. [bubblewrap]
+//! sets up the namespaces. The program sees only its own processes, and when it exits, everything it started is killed.
 //!
 //! ```no_run
 //! use duramen_cage::{Cage, Walls};

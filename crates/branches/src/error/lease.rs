@@ -8,7 +8,7 @@ pub(crate) const DAYS_MAX: i64 = 90;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LeaseError {
-    #[error("there is no branch {name:?}{}; list the branches with `duramen branch list`", hint(closest.as_deref()))]
+    #[error("branch {name:?} does not exist{}; run `duramen branch list` to see all branches", hint(closest.as_deref()))]
     NotFound { name: String, closest: Option<String> },
     #[error("branch {name} was destroyed meanwhile; create it again if it is needed")]
     Destroyed { name: String },

@@ -24,9 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs `exe lab restore --when-orphaned FILE`, and returns when it watches. When what it returns is dropped, or this
-/// process is killed, the guardian puts back what the file says and ends; if there is no file any more it has nothing to
-/// do. Blocks.
+/// Runs `exe lab restore --when-orphaned FILE`, and returns once it is watching. When the guardian is dropped, or this
+/// process is killed, it restores the settings recorded in the file and exits. If the file has been removed, it just exits.
+/// Blocks.
 pub(in super::super) fn guard(exe: &Path, file: &Path) -> Result<Guardian, SuiteError> {
     let mut command = Command::new(exe);
     command.args(["lab", "restore", "--when-orphaned"]).arg(file);
