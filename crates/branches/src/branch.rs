@@ -330,7 +330,12 @@ impl Branch {
             EngineError::new(Kind::Failed, "server_failed", error.to_string())
         };
         let admitted = Admitted::of(self.generation.all_databases);
-        let rules = access_rules(self.policy, admitted, &self.generation.manifest.database);
+        let rules = access_rules(
+            self.policy,
+            admitted,
+            &self.generation.manifest.database,
+            self.generation.installation.version.major,
+        );
         let file = hba_file(self.policy, admitted);
         if fs::read_to_string(self.cluster.data_dir().join(&file)).is_ok_and(|text| text == rules) {
             return Ok(());

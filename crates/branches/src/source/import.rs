@@ -426,7 +426,7 @@ impl Importer<'_> {
         cluster.write_file("postgresql.conf", &branch.to_conf()).map_err(|error| import_failed(&error))?;
         for policy in Policy::ALL {
             for admitted in Admitted::BOTH {
-                let rules = access_rules(policy, admitted, &database);
+                let rules = access_rules(policy, admitted, &database, major);
                 cluster
                     .write_file(&hba_file(policy, admitted), &rules)
                     .map_err(|error| import_failed(&error))?;

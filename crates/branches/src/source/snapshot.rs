@@ -16,6 +16,9 @@ pub(crate) fn snapshot_path(store: &volume::Store, source: &str, generation: u32
     store.root.join("snapshots").join(format!("{source}.{generation:06}"))
 }
 
+/// The major version from which on a rule takes a database's name that begins with a slash for a regular expression.
+const REGULAR_EXPRESSIONS_SINCE: u32 = 16;
+
 /// Which databases of its cluster a branch admits its holder to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admitted {
@@ -46,8 +49,19 @@ pub(crate) fn hba_file(policy: Policy, admitted: Admitted) -> String {
 }
 
 /// Who may enter a branch, and which of its databases: its administrator, and its policy's role, each with a secret.
-pub(crate) fn access_rules(policy: Policy, admitted: Admitted, database: &str) -> String {
+pub(crate) fn access_rules(policy: Policy, admitted: Admitted, database: &str, major: u32) -> String {
     let database = match admitted {
+        // From 16 on this is a regular expression, in quotes too.
+        Admitted::Served if database.starts_with('/') && major >= REGULAR_EXPRESSIONS_SINCE => {
+            let escape = |letter: char| match letter {
+                '"' => "\\\"\"".to_owned(),
+                letter if letter.is_ascii_punctuation() || letter == ' ' => format!("\\{letter}"),
+                letter => letter.to_string(),
+            };
+            let name: String =
+                database.chars().filter(|letter| !"\r\n".contains(*letter)).map(escape).collect();
+            format!("\"/^{name}$\"")
+        }
         // In quotes no name is a keyword. One with a line break, which a rule cannot hold, is no other database's.
         Admitted::Served => format!("\"{}\"", database.replace('"', "\"\"").replace(['\n', '\r'], "")),
         Admitted::All => "all".to_owned(),
@@ -66,9 +80,10 @@ mod tests {
             ("all", "local \"all\" duramen_read "),
             ("a b,c", "local \"a b,c\" duramen_read "),
             ("q\"q", "local \"q\"\"q\" duramen_read "),
+            ("/.*", r#"local "/^\/\.\*$" duramen_read "#),
             ("a\nlocal all all trust", "local \"alocal all all trust\" duramen_read "),
         ] {
-            let rules = access_rules(Policy::ReadOnly, Admitted::Served, name);
+            let rules = access_rules(Policy::ReadOnly, Admitted::Served, name, 18);
             let lines: Vec<&str> = rules.lines().collect();
             assert_eq!(lines.len(), 2, "{rules}");
             assert!(lines[1].starts_with(rule), "{rules}");

@@ -7,7 +7,7 @@
 use crate::support::{lease, pool, query, rows, settle, Home};
 use duramen_branches::{
     compare,
-    model::{AddSource, Origin, Policy, SourceView},
+    model::{AddSource, BranchView, Origin, Policy, SourceView},
     Engine, EngineError,
 };
 use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings};
@@ -422,6 +422,35 @@ async fn only_what_is_known_to_stay_inside_is_executed() {
     engine.close().await.expect("close");
 }
 
+/// Bypass: from 16 on, access rules take a database's name that begins with a slash for a pattern.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_called_like_a_pattern_opens_no_other() {
+    let home = Home::new();
+    let engine = home.open().await;
+    for major in majors(&home) {
+        let origin = Hostile::start(&home, major).await;
+        origin.run("boss", "create database \"/.*\"").await;
+        let name = format!("pattern-{major}");
+        let request = AddSource {
+            name: name.clone(),
+            origin: origin.origin(),
+            database: Some("/.*".to_owned()),
+            settings: pool(&[(Policy::ReadOnly, 1)]),
+        };
+        engine.add_source(request, |_, _| {}).await.expect("the import");
+        settle(&engine).await;
+        let branch = lease_of(&engine, &name, &name, Policy::ReadOnly).await;
+        assert_eq!(rows(&engine, &name, "select current_database()").await, json!([["/.*"]]));
+        let mut config: Config = branch.url.parse().expect("a URL");
+        config.dbname("postgres");
+        let refused = config.connect(NoTls).await.err().expect("another database");
+        assert_eq!(refused.code().map(|code| code.code()), Some("28000"), "{major}: {refused}");
+        engine.destroy(&name).expect("destroy");
+        engine.remove_source(&name).await.expect("the source is forgotten");
+    }
+    engine.close().await.expect("close");
+}
+
 /// Bypass: rows of an extension's tables say what it does, and orafce's say which files of the host it opens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_belongs_to_extensions_is_written_under_no_policy() {
@@ -497,14 +526,14 @@ async fn what_belongs_to_extensions_is_written_under_no_policy() {
     engine.close().await.expect("close");
 }
 
-async fn lease_of(engine: &Arc<Engine>, source: &str, name: &str, policy: Policy) {
+async fn lease_of(engine: &Arc<Engine>, source: &str, name: &str, policy: Policy) -> BranchView {
     let request = duramen_branches::model::CreateBranch {
         name: Some(name.to_owned()),
         source: Some(source.to_owned()),
         policy: Some(policy),
         ..Default::default()
     };
-    engine.create(request).await.expect("a lease");
+    engine.create(request).await.expect("a lease")
 }
 
 /// A source that may have login triggers is copied before anybody connects to it. Its tablespaces are refused all the
