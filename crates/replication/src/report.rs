@@ -169,60 +169,65 @@ fn what_was_seen(entry: &ScenarioSummary, seen: &Seen) -> Vec<Vec<String>> {
     rows
 }
 
-/// One with all levels where they took turns in a pass, else one for each level.
-fn timelines(mut report: Report, summary: &Summary<'_>, entry: &ScenarioSummary, seen: &Seen) -> Report {
+/// One chart with all levels on one axis: of one pass where they took turns in it, else of a pass of each, which all
+/// begin alike.
+fn timelines(report: Report, summary: &Summary<'_>, entry: &ScenarioSummary, seen: &Seen) -> Report {
     let line = |level: Level| {
         let timeline = summary.timeline(&format!("{}/{level}{}", entry.id, seen.suffix))?;
         Some((level, timeline))
     };
     let lines: Vec<(Level, Timeline)> = Level::ALL.into_iter().filter_map(line).collect();
-    let take_turns = matches!(entry.kind.as_str(), "latency" | "calibration");
-    if !take_turns {
-        for (level, timeline) in &lines {
-            let heading = format!("{} at {level}: commits and replay, first pass", title(entry, seen));
-            report = report.chart(chart(heading, &[(*level, timeline)]));
-        }
-    } else if !lines.is_empty() {
-        let lines: Vec<(Level, &Timeline)> = lines.iter().map(|(level, line)| (*level, line)).collect();
-        report =
-            report.chart(chart(format!("{}: the levels by turns, first pass", title(entry, seen)), &lines));
+    let one_pass = matches!(entry.kind.as_str(), "latency" | "calibration");
+    let how = if one_pass { "the levels interleaved" } else { "the levels, a pass each" };
+    match lines.last() {
+        None => report,
+        Some(last) => report.chart(chart(format!("{}: {how}", title(entry, seen)), &lines, last, one_pass)),
     }
-    report
 }
 
-fn chart(heading: String, lines: &[(Level, &Timeline)]) -> Chart {
-    let Some((_, first)) = lines.first() else {
-        return Chart::line(heading, "s", "", Vec::<(&str, Vec<(f64, f64)>)>::new());
+/// Commits and lag of all `lines`; what the standby did in detail in the pass of `last`, the level that waits for most.
+fn chart(heading: String, lines: &[(Level, Timeline)], last: &(Level, Timeline), one_pass: bool) -> Chart {
+    let (level, last) = last;
+    let step_ms = lines.iter().map(|(_, line)| line.step_ms).min().unwrap_or(last.step_ms).max(1);
+    let length_ms = |line: &Timeline| line.commits.len() as u64 * line.step_ms;
+    let steps = lines.iter().map(|(_, line)| length_ms(line)).max().unwrap_or(0) / step_ms;
+    let times: Vec<f64> = (0..steps).map(|step| (step * step_ms) as f64 / 1e3).collect();
+    // Steps are longer in a longer pass: the value at a time is that of the step that it falls into.
+    let values = |line: &Timeline, values: &[Option<u64>], unit: f64| -> Vec<Option<f64>> {
+        let at = |step| values.get((step * step_ms / line.step_ms.max(1)) as usize).copied().flatten();
+        (0..steps).map(|step| at(step).map(|value| value as f64 / unit)).collect()
     };
-    let steps = lines.iter().map(|(_, line)| line.commits.len()).max().unwrap_or(0);
-    let times: Vec<f64> = (0..steps).map(|step| (step as u64 * first.step_ms) as f64 / 1e3).collect();
-    // Of longer steps, what falls on a tenth of a second.
-    let tenths = first.step_ms as f64 / 100.0;
     let commits = lines.iter().map(|(level, line)| {
-        let values = line.commits.iter().map(|count| count.map(|count| count as f64 / tenths));
-        (format!("commits at {level}, per 100 ms"), values.collect())
+        // Of longer steps, what falls on a tenth of a second.
+        let tenths = line.step_ms as f64 / 100.0;
+        (format!("commits at {level}, per 100 ms"), values(line, &line.commits, tenths))
     });
-    // One standby, one replay: where levels take turns in a pass, each line has the same samples.
-    let lag = first.lag_ms.iter().map(|lag| lag.map(|lag| lag as f64 / 1e3)).collect();
-    let bands = lines.iter().flat_map(|(_, line)| &line.gaps).map(|gap| {
-        let label = gap.cause.as_deref().unwrap_or("no commits, no wait seen");
-        (gap.begin_s, gap.begin_s + gap.length_s, label.to_owned())
-    });
-    let mut panels = vec![
-        ("commits", commits.collect()),
-        ("lag, s", vec![("replay lag: age of the oldest WAL that is not replayed, s".to_owned(), lag)]),
-    ];
-    let scaled = |values: &[Option<u64>], unit: f64| -> Vec<Option<f64>> {
-        values.iter().map(|value| value.map(|value| value as f64 / unit)).collect()
+    let what = "age of the oldest WAL that is not replayed, s";
+    let lag = match one_pass {
+        // One standby, one replay: each line has the same samples.
+        true => vec![(format!("replay lag: {what}"), values(last, &last.lag_ms, 1e3))],
+        false => lines
+            .iter()
+            .map(|(level, line)| (format!("replay lag at {level}: {what}"), values(line, &line.lag_ms, 1e3)))
+            .collect(),
     };
+    let bands = lines.iter().flat_map(|(level, line)| line.gaps.iter().map(move |gap| (level, gap)));
+    let bands = bands.map(|(level, gap)| {
+        let cause = gap.cause.as_deref().unwrap_or("no commits, no wait seen");
+        let label = if one_pass { cause.to_owned() } else { format!("{cause} at {level}") };
+        (gap.begin_s, gap.begin_s + gap.length_s, label)
+    });
+    let mut panels = vec![("commits", commits.collect()), ("lag, s", lag)];
     // Documents of before do not have them.
-    if first.written_bytes_per_s.len() == first.lag_ms.len() {
-        let written = scaled(&first.written_bytes_per_s, 1e6);
-        let replayed = scaled(&first.replayed_bytes_per_s, 1e6);
-        let lines = [("WAL written, MB/s", written), ("WAL replayed, MB/s", replayed)];
-        panels.push(("MB/s", lines.map(|(name, values)| (name.to_owned(), values)).into()));
-        let waiting = scaled(&first.waiting_sessions, 1.0);
-        panels.push(("sessions", vec![("sessions that wait for the standby".to_owned(), waiting)]));
+    if last.written_bytes_per_s.len() == last.lag_ms.len() {
+        let at = if one_pass { String::new() } else { format!(" at {level}") };
+        let rates = vec![
+            (format!("WAL written{at}, MB/s"), values(last, &last.written_bytes_per_s, 1e6)),
+            (format!("WAL replayed{at}, MB/s"), values(last, &last.replayed_bytes_per_s, 1e6)),
+        ];
+        panels.push(("MB/s", rates));
+        let waiting = values(last, &last.waiting_sessions, 1.0);
+        panels.push(("sessions", vec![(format!("sessions that wait for the standby{at}"), waiting)]));
     }
     Chart::timeline(heading, "s", times, panels, bands)
 }

@@ -25,12 +25,12 @@ fn every_scenario_has_its_text_its_time_line_and_its_advice() {
         assert!(page.split("<h2").skip(1).any(is_of), "no heading of {id}");
     }
     assert_eq!(page.matches("<p>What to do: ").count(), 6);
-    assert!(page.contains("S2 snapshot conflict by VACUUM at remote_apply: commits and replay"));
+    assert!(page.contains("S2 snapshot conflict by VACUUM: the levels, a pass each"));
     assert!(
-        page.contains("Set off: snapshot from 3 to 9 s."),
+        page.contains("Set off: snapshot at remote_apply from 3 to 9 s."),
         "the stall is named to those who cannot see it"
     );
-    assert!(page.contains("S1 updates of a table with many indexes: the levels by turns"));
+    assert!(page.contains("S1 updates of a table with many indexes: the levels interleaved"));
     assert!(page.contains("commits a second by the number of clients"));
 }
 
