@@ -35,8 +35,10 @@ dist: release ## what is given away, in dist/: program, tarball, Debian package,
 test-dist: ## install what `make dist` made in a fresh Debian, use it and remove it (root, mmdebstrap)
 	@scripts/test-dist
 
-test: setup ## run the whole test suite
+test: setup ## run the test suite: what did not pass yet in this state (TESTS=all: everything)
 	@# Most of what tests do is wait, for servers above all.
+	host=$$($(CARGO) -vV | sed -n 's/^host: //p' | tr a-z- A-Z_); \
+	export CARGO_TARGET_$${host}_RUNNER=$(CURDIR)/scripts/test-runner; \
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast
 
 check: ## formatting, lints, house rules, documentation, dependencies and spelling, all without warnings
