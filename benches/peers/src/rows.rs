@@ -149,5 +149,5 @@ pub(crate) const ALL: [Row; 11] = [
 ];
 
 #[cfg(test)]
-#[path = "../../tests/unit/rows.rs"]
+#[path = "../tests/unit/rows.rs"]
 mod tests;

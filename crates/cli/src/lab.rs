@@ -59,7 +59,7 @@ pub(crate) enum Lab {
     /// Compare two variants, and show how certain each difference is
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::Compare),
-    /// Try changes of a program, measure each by turns, keep what is computed to be better
+    /// Try changes of a program, interleave each with its base, and keep what is computed to be better
     #[command(after_help = experiment::EXAMPLES)]
     Experiment(Box<experiment::Experiment>),
     /// Show how figures changed over the runs on this machine

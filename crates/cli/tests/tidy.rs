@@ -81,3 +81,8 @@ fn every_design_page_is_listed() {
 fn every_silenced_lint_has_a_reason() {
     enforce(rules::reasons);
 }
+
+#[test]
+fn a_module_stands_beside_its_folder() {
+    enforce(rules::module_files);
+}

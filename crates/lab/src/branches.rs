@@ -147,5 +147,5 @@ pub async fn run(options: &Options, say: Say<'_>) -> Result<Measured, SuiteError
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/branches/mod.rs"]
+#[path = "../tests/unit/branches/suite.rs"]
 mod tests;

@@ -139,5 +139,5 @@ impl Plan for Options {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/functions/mod.rs"]
+#[path = "../tests/unit/functions/suite.rs"]
 mod tests;

@@ -101,5 +101,5 @@ impl Plan for Options {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/packs/mod.rs"]
+#[path = "../tests/unit/packs/suite.rs"]
 mod tests;

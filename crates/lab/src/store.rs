@@ -115,5 +115,5 @@ impl Plan for Options {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/store/mod.rs"]
+#[path = "../tests/unit/store/suite.rs"]
 mod tests;

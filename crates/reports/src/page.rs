@@ -27,7 +27,7 @@ pub use text::sparkline;
 /// A list or an object among the settings that is longer than this, in bytes, is data and not shown.
 const LONGEST_SETTING: usize = 1_000;
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!("page/style.css");
 
 /// What can go wrong with a report.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@
 //! across series. Each run gives one value: the median of what it measured. The last runs are held against the ones
 //! before them, and a change is told only from [`LEAST_RUNS`] values on, and only where
 //! [`discoveries`] finds one among all figures of the series: of the changes
-//! that are told at most 5 % are chance. The runs were not taken by turns, so what else changed on the machine
+//! that are told at most 5 % are chance. The runs were not interleaved, so what else changed on the machine
 //! between them is in a change too.
 
 mod page;

@@ -284,21 +284,21 @@ impl Drop for Log {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/support/memory_directory.rs"]
+#[path = "../tests/unit/support/memory_directory.rs"]
 mod memory_directory;
 
 #[cfg(test)]
-#[path = "../../tests/unit/log_round_trip.rs"]
+#[path = "../tests/unit/log_round_trip.rs"]
 mod round_trip_tests;
 
 #[cfg(test)]
-#[path = "../../tests/unit/log_recovery.rs"]
+#[path = "../tests/unit/log_recovery.rs"]
 mod recovery_tests;
 
 #[cfg(test)]
-#[path = "../../tests/unit/log_crash.rs"]
+#[path = "../tests/unit/log_crash.rs"]
 mod crash_tests;
 
 #[cfg(test)]
-#[path = "../../tests/unit/log_errors.rs"]
+#[path = "../tests/unit/log_errors.rs"]
 mod error_tests;

@@ -21,7 +21,7 @@
 //!
 //! The file is made by a process of its own, so that its memory is not in the peak of reading. In a folder that the
 //! environment names it is kept for the next run, which is over in a tenth of a second then: short enough that two runs
-//! by turns see the machine at the same pace.
+//! interleaved see the machine at the same pace.
 
 mod workload;
 

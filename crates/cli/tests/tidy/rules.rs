@@ -81,6 +81,13 @@ pub(crate) fn file_length(files: &[File]) -> Vec<Finding> {
     files.iter().filter(is_source).filter_map(too_long).collect()
 }
 
+/// A module with files of its own is `foo.rs` beside `foo/`: one style, and editors show its name.
+pub(crate) fn module_files(files: &[File]) -> Vec<Finding> {
+    let module = |file: &&File| file.path.ends_with(concat!("/mod", ".rs"));
+    let finding = |file| Finding::new(file, 1, "move it beside its folder and name it for the folder");
+    files.iter().filter(module).map(finding).collect()
+}
+
 /// No absolute path that only exists on somebody's machine.
 pub(crate) fn machine_paths(files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();

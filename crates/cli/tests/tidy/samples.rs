@@ -203,6 +203,12 @@ fn a_design_page_that_nobody_lists_is_found() {
 }
 
 #[test]
+fn a_module_inside_its_folder_is_found() {
+    let files = [("crates/a/src/b/mod.rs", ""), ("crates/a/src/c.rs", ""), ("crates/a/src/c/model.rs", "")];
+    check(rules::module_files, &files, &["crates/a/src/b/mod.rs:1"]);
+}
+
+#[test]
 fn a_silenced_lint_without_a_reason_is_found() {
     for bad in [
         "#[allow(dead_code)]\nfn f() {}\n",

@@ -86,7 +86,7 @@ pub(super) struct Begun {
 }
 
 impl Series<'_> {
-    /// Tries a change: makes a candidate of it on the head, measures both by turns, and keeps it or not. A
+    /// Tries a change: makes a candidate of it on the head, measures both interleaved, and keeps it or not. A
     /// try that a kill left open is carried out before, and is the result if it is of the same change.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ counters! {
     empty_looks_total: "counter",
     /// Turns that failed as a whole and were rolled back.
     failed_turns_total: "counter",
-    /// Instances taken by turns.
+    /// Instances taken in turn.
     claimed_total: "counter",
     /// Instances that ended.
     ended_total: "counter",

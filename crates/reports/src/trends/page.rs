@@ -31,7 +31,7 @@ pub fn page(series: &[Series]) -> Report {
         } else {
             format!(
                 "{text}. {} compared, the last runs with the ones before; {} changed. Of the \
-                 changes told at most 5 % are chance. The runs were not taken by turns: what else changed on the \
+                 changes told at most 5 % are chance. The runs were not interleaved: what else changed on the \
                  machine between them is in the changes too.",
                 counted(one.comparisons, "figure"),
                 if claims.is_empty() { "none".to_owned() } else { claims.len().to_string() },

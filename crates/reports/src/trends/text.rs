@@ -82,7 +82,7 @@ fn method(series: &Series) -> String {
     }
     format!(
         "{} compared, the last runs with the ones before; of the changes told at most 5 % are chance.\nThe runs were not \
-         taken by turns: what else changed on the machine between them is in the changes too.",
+         interleaved: what else changed on the machine between them is in the changes too.",
         counted(series.comparisons, "figure")
     )
 }

@@ -358,7 +358,7 @@ fn many_small_commits_leave_no_long_journal() {
 
 const CHILD: &str = "DURAMEN_TEST_NODE_STORE";
 
-/// First id and nodes of an epoch: by turns a small commit and one that is ingested.
+/// First id and nodes of an epoch: alternately a small commit and one that is ingested.
 fn epoch(number: u64) -> (NodeId, Vec<(NodeId, Vec<u8>)>) {
     let first = number * 1000;
     let (count, bytes) = if number.is_multiple_of(2) { (200, 16 * KIB) } else { (20, 4 * KIB) };

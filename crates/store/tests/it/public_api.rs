@@ -110,11 +110,7 @@ impl Modules {
             let (below, place) = (folder.join(&name), child(place, &name));
             match module.content.take() {
                 Some((_, items)) => self.add(items, &below, &place),
-                None => {
-                    let beside = folder.join(format!("{name}.rs"));
-                    let file = if beside.exists() { beside } else { below.join("mod.rs") };
-                    self.load(&file, &below, &place);
-                }
+                None => self.load(&folder.join(format!("{name}.rs")), &below, &place),
             }
         }
         self.0.insert(place.to_vec(), items);
