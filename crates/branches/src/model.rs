@@ -445,9 +445,11 @@ pub struct SourceFingerprint {
     pub method: String,
     /// The write position (WAL insert location) before the contents were read; empty for files.
     pub write_position: String,
-    /// Rows inserted, updated and deleted since the server's statistics began; absent for files.
+    /// Rows inserted, updated and deleted in tables that are not temporary, since the server's statistics began; absent
+    /// for files and where the server does not count.
     pub rows_written: Option<u64>,
-    /// Content by `database.schema.table` (or file): number of rows (or bytes) and a hash.
+    /// Content by `database.schema.table` (or file), `database (kind)` of definitions, and `all databases (kind)`:
+    /// number of rows (or bytes) and a hash.
     pub contents: BTreeMap<String, ContentHash>,
     /// What is not in `contents`, because reading it would run code of the source's users or is refused: databases,
     /// `database.schema.table`, or `database.schema.table.column`, and why.

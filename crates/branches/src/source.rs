@@ -3,6 +3,7 @@
 pub(crate) mod cage;
 pub(crate) mod connection;
 pub(crate) mod contents;
+mod definitions;
 pub(crate) mod digest;
 mod dump;
 pub(crate) mod fingerprint;

@@ -346,7 +346,7 @@ async fn evidence(context: &Context, name: &str) -> Outcome {
 fn live_source(evidence: &BranchEvidence) -> &'static str {
     match (evidence.source.comparable, evidence.source.unchanged, evidence.source_now.left_out.is_empty()) {
         (false, ..) => "not comparable",
-        (_, false, _) => "changed",
+        (_, false, _) => "changed by others since the import",
         (_, true, true) => "unchanged",
         (_, true, false) => "unchanged, except for what is left out",
     }

@@ -23,7 +23,7 @@ use tokio_postgres::{Client, Error, Row};
 /// The first major version that copies materialised views out.
 const COPIES_VIEWS_SINCE: i32 = 18;
 /// Schemas of others than the system.
-pub(crate) const USER_SCHEMAS: &str = "n.nspname !~ '^pg_' and n.nspname <> 'information_schema'";
+const USER_SCHEMAS: &str = "n.nspname !~ '^pg_' and n.nspname <> 'information_schema'";
 
 /// The system's types, and those whose values are written in binary by functions of the system or of superusers, all
 /// types that they are made of included. Domains carry the function of their base; enumerations, arrays, ranges and
@@ -164,6 +164,33 @@ pub(crate) async fn read(
         }
         let hash = hash(client, &relation, &encoding).await?;
         contents.hashes.insert(key, hash);
+    }
+    large_objects(client, database, &encoding, contents).await
+}
+
+/// Their blocks, where this role may read them.
+async fn large_objects(
+    client: &Client,
+    database: &str,
+    encoding: &str,
+    contents: &mut Contents,
+) -> Result<(), EngineError> {
+    let row = client
+        .query_one(
+            "select has_table_privilege('pg_catalog.pg_largeobject', 'select'), \
+               exists (select from pg_largeobject_metadata)",
+            &[],
+        )
+        .await
+        .map_err(|error| read_error(&error))?;
+    let key = format!("{database} (large objects)");
+    if row.get(0) {
+        let columns = ["loid", "pageno", "data"].map(str::to_owned).into();
+        let (schema, name) = ("pg_catalog".to_owned(), "pg_largeobject".to_owned());
+        let blocks = hash(client, &Relation { schema, name, columns, more: false }, encoding).await?;
+        contents.hashes.insert(key, blocks);
+    } else if row.get(1) {
+        contents.left_out.insert(key, "this source's role may not read pg_largeobject".to_owned());
     }
     Ok(())
 }

@@ -1,14 +1,16 @@
 //! The state of a live source, in figures that change when anybody writes to it.
 //!
 //! A snapshot that is read-only proves little by staying the same, so the *origin* is looked at: every table of
-//! every database is read in one read-only transaction and hashed row by row ([`super::contents`]), sequences and the
-//! definitions of objects too, and the server's own counters of written rows and its write position are recorded.
+//! every database is read in one read-only transaction and hashed row by row ([`super::contents`]), all that a dump covers
+//! besides is hashed too ([`super::definitions`]), and the server's own counters of written rows and its write position
+//! are recorded.
 //! Reading changes none of these, and runs nothing that a user of the origin wrote: what cannot be read so is left out,
 //! and said to be.
 
 use super::{
     connection::{self, Quiet},
-    contents::{self, Contents, USER_SCHEMAS},
+    contents::{self, Contents},
+    definitions,
     refusal::read_error,
 };
 use crate::{
@@ -16,7 +18,6 @@ use crate::{
     model::{ContentHash, SourceComparison, SourceFingerprint},
 };
 use duramen_base::clock;
-use duramen_postgres::quote_literal;
 use std::{path::Path, time::Duration};
 use tokio_postgres::{Client, Config};
 
@@ -60,6 +61,8 @@ pub(crate) async fn of_server(
         )
         .await
         .map_err(fail)?;
+    definitions::shared(&client, &mut found).await?;
+    let mut read = Vec::new();
     for row in databases {
         let database: String = row.get(0);
         let was_there =
@@ -70,6 +73,7 @@ pub(crate) async fn of_server(
         }
         let mut config = config.clone();
         config.dbname(&database);
+        read.push(database.clone());
         let client = connection::origin(&config, quiet).await?;
         tokio::time::timeout(READ_LIMIT, read_database(&client, &database, &mut found)).await.map_err(
             |_| {
@@ -83,17 +87,32 @@ pub(crate) async fn of_server(
     }
     // After the contents: what was written since they were read is counted, and so is what sessions wrote before.
     tokio::time::sleep(COUNTERS_SETTLE.saturating_sub(began.elapsed())).await;
-    let rows_written: i64 = client
-        .query_one(
-            "select coalesce(sum(tup_inserted + tup_updated + tup_deleted), 0)::bigint from pg_stat_database \
-             where datname is not null",
-            &[],
-        )
-        .await
-        .map_err(fail)?
-        .get(0);
-    Ok(assemble(taken_at, METHOD, write_position, u64::try_from(rows_written).ok(), found))
+    let uncounted: Option<String> = client.query_one(UNCOUNTED, &[]).await.map_err(fail)?.get(0);
+    let mut rows_written = None;
+    match uncounted {
+        Some(why) => drop(found.left_out.insert("rows written".to_owned(), why)),
+        None => {
+            for database in &read {
+                let mut config = config.clone();
+                config.dbname(database);
+                let client = connection::origin(&config, quiet).await?;
+                let count: i64 = client.query_one(ROWS_WRITTEN, &[]).await.map_err(fail)?.get(0);
+                *rows_written.get_or_insert(0) += u64::try_from(count).unwrap_or_default();
+            }
+        }
+    }
+    Ok(assemble(taken_at, METHOD, write_position, rows_written, found))
 }
+
+/// Rows that were written to tables of users since the statistics began. Those of sessions do not count, nor what ANALYZE
+/// writes to catalogues.
+const ROWS_WRITTEN: &str = "select coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint \
+                            from pg_stat_user_tables s join pg_class c on c.oid = s.relid \
+                            where c.relpersistence <> 't'";
+/// Why rows that are written are not counted, if they are not.
+const UNCOUNTED: &str = "select case \
+    when pg_is_in_recovery() then 'this is a standby, which does not count them: a change that was undone is not seen' \
+    when not current_setting('track_counts')::bool then 'track_counts is off: a change that was undone is not seen' end";
 
 /// The role is not named: it belongs to the origin's address.
 const LOGIN_TRIGGER: &str = "a login trigger may run there, and this source's role may not turn it off: \
@@ -103,27 +122,7 @@ async fn read_database(client: &Client, database: &str, found: &mut Contents) ->
     let fail = |error: tokio_postgres::Error| read_error(&error);
     let locked = contents::begin(client).await?;
     contents::read(client, database, &locked, found).await?;
-    // Definitions: a rewritten, altered or added object changes one of these.
-    for (name, query) in [
-        ("sequences", "select row(schemaname, sequencename, last_value)::text as x from pg_sequences".to_owned()),
-        (
-            "relations",
-            format!("select row(c.oid, c.relname, c.relkind, c.relfilenode, c.relowner)::text as x from pg_class c join pg_namespace n on n.oid = c.relnamespace where {USER_SCHEMAS} and c.relpersistence <> 't'"),
-        ),
-        (
-            "columns",
-            format!("select row(a.attrelid, a.attnum, a.attname, a.atttypid, a.attnotnull)::text as x from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace where {USER_SCHEMAS} and c.relpersistence <> 't'"),
-        ),
-        ("functions", format!("select row(p.oid, p.proname, p.prosrc)::text as x from pg_proc p join pg_namespace n on n.oid = p.pronamespace where {USER_SCHEMAS}")),
-        ("roles", "select row(oid, rolname, rolsuper, rolcanlogin)::text as x from pg_roles".to_owned()),
-    ] {
-        let row = client
-            .query_one(&format!("select count(*), coalesce(md5(string_agg(x, ',' order by x)), {}) from ({query}) q", quote_literal("")), &[])
-            .await
-            .map_err(fail)?;
-        let count = u64::try_from(row.get::<_, i64>(0)).unwrap_or_default();
-        found.hashes.insert(format!("{database} ({name})"), ContentHash { count, hash: row.get(1) });
-    }
+    definitions::of_database(client, database, found).await?;
     client.batch_execute("commit").await.map_err(fail)
 }
 
@@ -232,3 +231,7 @@ fn left_out_once<'a>(
 ) -> impl Iterator<Item = &'a String> {
     there.left_out.keys().filter(|name| !here.left_out.contains_key(*name))
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/fingerprint.rs"]
+mod tests;
