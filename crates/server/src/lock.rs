@@ -55,14 +55,17 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LockErr
     move |source| LockError::Io { doing, path, source }
 }
 
-/// The home directory, made when it is missing. The engine lets its servers through when it opens.
+/// The home directory, made when it is missing. The engine lets its servers through when it opens: whoever only finds
+/// the directory must not set its mode, because another daemon may have it open by then.
 fn make_home(home: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    if home.is_dir() {
-        return Ok(());
+    use std::os::unix::fs::DirBuilderExt;
+    if let Some(parent) = home.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::create_dir_all(parent)?;
     }
-    fs::create_dir_all(home)?;
-    fs::set_permissions(home, fs::Permissions::from_mode(0o700))
+    match fs::DirBuilder::new().mode(0o700).create(home) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && home.is_dir() => Ok(()),
+        made => made,
+    }
 }
 
 impl HomeLock {
@@ -119,4 +122,41 @@ fn written_pid(path: &Path) -> String {
     let pid = text.trim();
     // The holder may be between locking and writing.
     if pid.is_empty() { "unknown" } else { pid }.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::make_home;
+    use std::{fs, os::unix::fs::PermissionsExt, sync::Barrier, thread};
+
+    /// The daemon that serves opens the home to its servers' group; one that comes late and is refused leaves it open.
+    #[test]
+    fn daemons_that_start_together_do_not_close_each_others_home() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for round in 0..200 {
+            let home = dir.path().join(format!("above/home-{round}"));
+            let together = Barrier::new(4);
+            let open = || {
+                together.wait();
+                make_home(&home).expect("a home");
+                fs::set_permissions(&home, fs::Permissions::from_mode(0o710)).expect("its mode");
+                for _ in 0..20 {
+                    let mode = fs::metadata(&home).expect("the home").permissions().mode();
+                    assert_eq!(mode & 0o777, 0o710, "round {round}");
+                }
+            };
+            thread::scope(|threads| (0..4).for_each(|_| drop(threads.spawn(open))));
+        }
+    }
+
+    #[test]
+    fn a_new_home_is_private_and_its_parents_are_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let home = dir.path().join("above/home");
+        make_home(&home).expect("a home");
+        let mode =
+            |path: &std::path::Path| fs::metadata(path).expect("a directory").permissions().mode() & 0o777;
+        assert_eq!(mode(&home), 0o700);
+        assert_ne!(mode(&dir.path().join("above")) & 0o055, 0, "others pass through it");
+    }
 }
