@@ -84,10 +84,11 @@ impl Home {
     }
 
     /// What a test must not leave: processes, mounts, loop devices. A loop device goes by itself when its last user has
-    /// closed it, which may be whoever lists devices just now.
+    /// closed it, which may be whoever lists devices just now, or a namespace of another test that has all mounts of the
+    /// moment in which it was made.
     pub(crate) fn left_overs(&self) -> Vec<String> {
         let mut found = self.found();
-        for _ in 0..50 {
+        for _ in 0..300 {
             if !found.iter().any(|what| what.starts_with("loop device")) {
                 break;
             }
