@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist test-dist test check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers soak fmt clean-home release
+.PHONY: help setup build demo dist dist-arm test-dist test check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers soak fmt clean-home release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +31,9 @@ demo: build ## branch real data and see it measured, then the store, durable fun
 dist: release ## what is given away, in dist/: program, tarball, Debian package, container image (as root), checksums
 	@scripts/dist $(BIN)
 	@if [ "$$(id -u)" = 0 ]; then scripts/image; else echo "dist: no container image, which needs root"; fi
+
+dist-arm: ## the same for 64-bit ARM, in dist-arm/: program, tarball, Debian package, checksums, tried under emulation
+	@scripts/dist-arm
 
 test-dist: ## install what `make dist` made in a fresh Debian, use it and remove it (root, mmdebstrap)
 	@scripts/test-dist
