@@ -135,7 +135,7 @@ pub(crate) async fn read(
             // Made after the tables were locked: the next fingerprint sees it.
             continue;
         }
-        let key = format!("{database}.{schema}.{name}");
+        let key = key([database, &schema, &name]);
         if let Some(reason) = row.get::<_, Option<String>>(4) {
             contents.left_out.insert(key, reason);
             continue;
@@ -152,7 +152,7 @@ pub(crate) async fn read(
             };
             match reason {
                 Some(reason) => {
-                    contents.left_out.insert(format!("{key}.{name}"), reason.to_owned());
+                    contents.left_out.insert(format!("{key}.{}", self::key([&name])), reason.to_owned());
                     relation.more = true;
                 }
                 None => relation.columns.push(name),
@@ -183,7 +183,7 @@ async fn large_objects(
         )
         .await
         .map_err(|error| read_error(&error))?;
-    let key = format!("{database} (large objects)");
+    let key = format!("{} (large objects)", key([database]));
     if row.get(0) {
         let columns = ["loid", "pageno", "data"].map(str::to_owned).into();
         let (schema, name) = ("pg_catalog".to_owned(), "pg_largeobject".to_owned());
@@ -193,6 +193,15 @@ async fn large_objects(
         contents.left_out.insert(key, "this source's role may not read pg_largeobject".to_owned());
     }
     Ok(())
+}
+
+/// The names of an object in evidence. Who names objects must not be able to give one the key of another, so a name that
+/// holds what stands between names is quoted.
+pub(crate) fn key<const N: usize>(names: [&str; N]) -> String {
+    let is_plain = |name: &str| !name.contains(['.', '"', '(', ' ']);
+    let quoted =
+        |name| if is_plain(name) { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) };
+    names.map(quoted).join(".")
 }
 
 fn qualified(schema: &str, name: &str) -> String {

@@ -4,7 +4,10 @@
 //! the server changes by itself, or for harmless work (statistics, freezing, temporary tables, rebuilt indexes), is not
 //! hashed. Comments are not either.
 
-use super::{contents::Contents, refusal::read_error};
+use super::{
+    contents::{self, Contents},
+    refusal::read_error,
+};
 use crate::{error::EngineError, model::ContentHash};
 use duramen_postgres::{quote_identifier, quote_literal};
 use tokio_postgres::{Client, Error};
@@ -183,7 +186,7 @@ pub(crate) async fn of_database(
     database: &str,
     found: &mut Contents,
 ) -> Result<(), EngineError> {
-    add(client, database, OF_A_DATABASE, OTHERS, found).await
+    add(client, &contents::key([database]), OF_A_DATABASE, OTHERS, found).await
 }
 
 /// Adds the definitions that the server's databases share.
@@ -235,7 +238,10 @@ async fn add(
     for row in client.query(&queries.join(" union all "), &[]).await.map_err(fail)? {
         let count = u64::try_from(row.get::<_, i64>(1)).unwrap_or_default();
         let name: &str = row.get(0);
-        found.hashes.insert(format!("{place} ({name})"), ContentHash { count, hash: row.get(2) });
+        found.hashes.insert(
+            format!("{place} ({name})"),
+            ContentHash { count, hash: row.get::<_, Option<String>>(2).unwrap_or_default() },
+        );
     }
     Ok(())
 }
@@ -244,7 +250,9 @@ async fn add(
 fn hash_of(name: &str, rows: &str) -> String {
     let rows = rows.replace("{relations}", RELATIONS).replace("{session_schemas}", SESSION_SCHEMAS);
     let name = quote_literal(name);
+    // Not MD5: who writes functions could write two of the same hash. No conversion, which might fail.
     format!(
-        "select {name}, count(*), coalesce(md5(string_agg(md5(x), '' order by md5(x) collate \"C\")), '') from ({rows}) q"
+        "select {name}, count(*), encode(sha256(string_agg(h, ''::bytea order by h)), 'hex') \
+         from (select sha256(convert_to(x, getdatabaseencoding())) h from ({rows}) q) h"
     )
 }

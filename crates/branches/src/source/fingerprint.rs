@@ -18,7 +18,7 @@ use crate::{
     model::{ContentHash, SourceComparison, SourceFingerprint},
 };
 use duramen_base::clock;
-use std::{path::Path, time::Duration};
+use std::{future::Future, path::Path, time::Duration};
 use tokio_postgres::{Client, Config};
 
 /// How long one database of a source may take to be read.
@@ -48,60 +48,95 @@ pub(crate) async fn of_server(
             return Ok(assemble(taken_at, METHOD, String::new(), None, found));
         }
     };
-    let fail = |error: tokio_postgres::Error| read_error(&error);
-    let position = "select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end::text";
-    let write_position: String = client.query_one(position, &[]).await.map_err(fail)?.get(0);
-    let fires = if quiet == Quiet::Known { "dathasloginevt" } else { "false" };
-    let databases = client
-        .query(
-            &format!(
-                "select datname::text, {fires} from pg_database where datallowconn and not datistemplate order by 1"
-            ),
-            &[],
-        )
-        .await
-        .map_err(fail)?;
-    definitions::shared(&client, &mut found).await?;
+    let origin = Origin { config, client, quiet, login_triggers };
+    let (write_position, databases) = limited("the server's catalogues", origin.survey(&mut found)).await?;
     let mut read = Vec::new();
-    for row in databases {
-        let database: String = row.get(0);
-        let was_there =
-            quiet == Quiet::Known && login_triggers.is_some_and(|known| known.contains(&database));
-        if row.get(1) || was_there {
-            found.left_out.insert(database, LOGIN_TRIGGER.to_owned());
-            continue;
-        }
-        let mut config = config.clone();
-        config.dbname(&database);
-        read.push(database.clone());
-        let client = connection::origin(&config, quiet).await?;
-        tokio::time::timeout(READ_LIMIT, read_database(&client, &database, &mut found)).await.map_err(
-            |_| {
-                EngineError::new(
-                    Kind::Timeout,
-                    "source_slow",
-                    format!("reading database {database} took more than {READ_LIMIT:?}"),
-                )
-            },
-        )??;
-    }
-    // After the contents: what was written since they were read is counted, and so is what sessions wrote before.
-    tokio::time::sleep(COUNTERS_SETTLE.saturating_sub(began.elapsed())).await;
-    let uncounted: Option<String> = client.query_one(UNCOUNTED, &[]).await.map_err(fail)?.get(0);
-    let mut rows_written = None;
-    match uncounted {
-        Some(why) => drop(found.left_out.insert("rows written".to_owned(), why)),
-        None => {
-            for database in &read {
-                let mut config = config.clone();
-                config.dbname(database);
-                let client = connection::origin(&config, quiet).await?;
-                let count: i64 = client.query_one(ROWS_WRITTEN, &[]).await.map_err(fail)?.get(0);
-                *rows_written.get_or_insert(0) += u64::try_from(count).unwrap_or_default();
+    for database in databases {
+        match origin.enter(&database).await? {
+            None => drop(found.left_out.insert(contents::key([&database]), LOGIN_TRIGGER.to_owned())),
+            Some(client) => {
+                let what = format!("database {database}");
+                limited(&what, read_database(&client, &database, &mut found)).await?;
+                read.push(database);
             }
         }
     }
+    // After the contents: what was written since they were read is counted, and so is what sessions wrote before.
+    tokio::time::sleep(COUNTERS_SETTLE.saturating_sub(began.elapsed())).await;
+    let rows_written = match limited("the server's counters", origin.rows_written(&read)).await? {
+        Ok(rows) => Some(rows),
+        Err(why) => {
+            found.left_out.insert("rows written".to_owned(), why);
+            None
+        }
+    };
     Ok(assemble(taken_at, METHOD, write_position, rows_written, found))
+}
+
+/// A server that is read, and what is known of it.
+struct Origin<'a> {
+    config: &'a Config,
+    client: Client,
+    quiet: Quiet,
+    login_triggers: Option<&'a [String]>,
+}
+
+impl Origin<'_> {
+    /// What all databases share; gives the write position and the names of the databases.
+    async fn survey(&self, found: &mut Contents) -> Result<(String, Vec<String>), EngineError> {
+        let fail = |error: tokio_postgres::Error| read_error(&error);
+        let position = "select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end::text";
+        let write_position = self.client.query_one(position, &[]).await.map_err(fail)?.get(0);
+        definitions::shared(&self.client, found).await?;
+        let databases =
+            "select datname::text from pg_database where datallowconn and not datistemplate order by 1";
+        let databases = self.client.query(databases, &[]).await.map_err(fail)?;
+        Ok((write_position, databases.iter().map(|row| row.get(0)).collect()))
+    }
+
+    /// A session in a database; `None` if a login trigger may run there. Whether it has one is looked at each time:
+    /// hours may have gone by since the last.
+    async fn enter(&self, database: &str) -> Result<Option<Client>, EngineError> {
+        if self.quiet == Quiet::Known {
+            let fires = "select dathasloginevt from pg_database where datname = $1";
+            let fires =
+                self.client.query_opt(fires, &[&database]).await.map_err(|error| read_error(&error))?;
+            let had_some = self.login_triggers.is_some_and(|known| known.iter().any(|name| name == database));
+            if had_some || fires.is_none_or(|row| row.get(0)) {
+                return Ok(None);
+            }
+        }
+        let mut config = self.config.clone();
+        config.dbname(database);
+        connection::origin(&config, self.quiet).await.map(Some)
+    }
+
+    /// Rows that were written in these databases, or why that is not known.
+    async fn rows_written(&self, databases: &[String]) -> Result<Result<u64, String>, EngineError> {
+        let fail = |error: tokio_postgres::Error| read_error(&error);
+        if let Some(why) = self.client.query_one(UNCOUNTED, &[]).await.map_err(fail)?.get(0) {
+            return Ok(Err(why));
+        }
+        let mut rows = 0;
+        for database in databases {
+            let Some(client) = self.enter(database).await? else { return Ok(Err(LOGIN_TRIGGER.to_owned())) };
+            let count: i64 = client.query_one(ROWS_WRITTEN, &[]).await.map_err(fail)?.get(0);
+            rows += u64::try_from(count).unwrap_or_default();
+        }
+        Ok(Ok(rows))
+    }
+}
+
+/// Does what reads a source, for no longer than [`READ_LIMIT`].
+async fn limited<T>(
+    what: &str,
+    work: impl Future<Output = Result<T, EngineError>>,
+) -> Result<T, EngineError> {
+    let late = |_| {
+        let text = format!("reading {what} took more than {READ_LIMIT:?}");
+        EngineError::new(Kind::Timeout, "source_slow", text)
+    };
+    tokio::time::timeout(READ_LIMIT, work).await.map_err(late)?
 }
 
 /// Rows that were written to tables of users since the statistics began. Those of sessions do not count, nor what ANALYZE

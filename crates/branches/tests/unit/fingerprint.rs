@@ -1,7 +1,7 @@
 //! B30: what a fingerprint notices, and what it does not mind: each change is made in a database of its own, by a session
 //! that the server does not count (`track_counts = off`), between two fingerprints; harmless work by one that it counts.
 
-use super::{compare, of_server};
+use super::{compare, contents::key, of_server};
 use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings, StopMode};
 use std::{
     os::unix::fs::PermissionsExt,
@@ -295,6 +295,23 @@ fn directory() -> tempfile::TempDir {
     let dir = tempfile::Builder::new().prefix("dm-").tempdir().expect("a directory");
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
     dir
+}
+
+#[test]
+fn no_name_gives_an_object_the_key_of_another() {
+    let keys = [
+        key(["a", "b", "c"]),
+        key(["a.b", "c", "d"]),
+        key(["a", "b.c", "d"]),
+        key(["a", "b", "c.d"]),
+        key(["a", "b", "\"c.d\""]),
+        format!("{} (views and rules)", key(["a"])),
+        key(["a (views and rules)"]),
+        format!("all databases ({})", "roles"),
+        format!("{} (roles)", key(["all databases"])),
+    ];
+    let distinct: std::collections::BTreeSet<&String> = keys.iter().collect();
+    assert_eq!(distinct.len(), keys.len(), "{keys:?}");
 }
 
 #[tokio::test]
