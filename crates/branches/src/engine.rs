@@ -75,6 +75,19 @@ impl Engine {
     /// # Errors
     /// When the volume store stays mounted; everything else has been stopped by then.
     pub async fn close(&self) -> Result<(), EngineError> {
+        self.end(Leased::Stopped).await
+    }
+
+    /// Ends as [`Engine::close`] does, but leaves the servers of leased branches running, with the sessions of their
+    /// holders, and the volume store mounted: for another process that opens the home next and adopts them.
+    ///
+    /// # Errors
+    /// When the process could not wait for what it ends.
+    pub async fn hand_over(&self) -> Result<(), EngineError> {
+        self.end(Leased::Running).await
+    }
+
+    async fn end(&self, leased: Leased) -> Result<(), EngineError> {
         self.end_imports().await;
         let shared = Arc::clone(&self.shared);
         let thread = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -86,7 +99,7 @@ impl Engine {
                     tracing::error!("the maintenance thread had panicked; closing goes on without it");
                 }
             }
-            close(&shared)
+            close(&shared, leased)
         })
         .await
         .map_err(|error| EngineError::new(Kind::Failed, "close_failed", error.to_string()))?
@@ -114,7 +127,16 @@ impl Engine {
     }
 }
 
-fn close(shared: &Shared) -> Result<(), EngineError> {
+/// What becomes of leased branches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leased {
+    /// Their servers are stopped with a checkpoint.
+    Stopped,
+    /// They go on.
+    Running,
+}
+
+fn close(shared: &Shared, how: Leased) -> Result<(), EngineError> {
     // What a reset makes after this is looked at would be nobody's. New ones are refused by now.
     let begin = clock::now();
     while shared.registry.is_resetting() && begin.elapsed() < RESET_LIMIT {
@@ -125,7 +147,9 @@ fn close(shared: &Shared) -> Result<(), EngineError> {
         shared.environment.delete_volume(&clone.volume);
     }
     parallel(4, retired, |retired| retired.branch.delete(&shared.environment, retired.socket));
-    parallel(4, leased, |(record, branch)| {
+    let running = if how == Leased::Running { leased.len() } else { 0 };
+    let stopped = if how == Leased::Stopped { leased } else { Vec::new() };
+    parallel(4, stopped, |(record, branch)| {
         branch.stop();
         let name = record.name.clone();
         // Stopped cleanly, its files are whole whatever happens to the machine next.
@@ -143,13 +167,18 @@ fn close(shared: &Shared) -> Result<(), EngineError> {
         // Outside the home nothing is left, unless leased branches have their sockets there.
         let _ = std::fs::remove_dir(home.sockets());
     }
-    if let Err(error) = shared.audit.append("closed", serde_json::json!({})).and_then(|()| {
-        shared
-            .audit
-            .sync()
-            .map_err(|error| crate::files::io_error("flush", &shared.environment.home.audit(), &error))
-    }) {
+    if let Err(error) =
+        shared.audit.append("closed", serde_json::json!({ "running": running })).and_then(|()| {
+            shared
+                .audit
+                .sync()
+                .map_err(|error| crate::files::io_error("flush", &shared.environment.home.audit(), &error))
+        })
+    {
         tracing::error!(%error, "the audit log was not closed");
+    }
+    if how == Leased::Running {
+        return Ok(());
     }
     let mut tries = 0;
     loop {

@@ -10,7 +10,7 @@ use crate::{
 use duramen_base::clock;
 use duramen_branches::OpenOptions;
 use duramen_server::{
-    client::ClientError,
+    client::{ClientError, Connection},
     daemon::{self, ServeOptions},
     lock::HomeLock,
 };
@@ -22,6 +22,7 @@ pub(crate) const SERVE_EXAMPLES: &str = "\
 Examples:
   duramen serve                        in the foreground, until Ctrl-C or `duramen stop`
   duramen serve --volume-size 200G     room for more branches in a loop-backed volume store
+  duramen serve --handover             take over from the daemon that serves: open branches go on
   DURAMEN_LOG=debug duramen serve      say more on the standard error";
 pub(crate) const STOP_EXAMPLES: &str = "\
 Examples:
@@ -47,6 +48,9 @@ pub(crate) struct Serve {
     /// How the pool is refilled
     #[arg(long, value_enum, default_value = "phased")]
     refill: RefillName,
+    /// Take over from the daemon that serves this home, if there is one; leased branches go on with their sessions
+    #[arg(long)]
+    handover: bool,
     /// Stop when the standard input ends: for a daemon that belongs to another program
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -54,6 +58,9 @@ pub(crate) struct Serve {
 
 pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
     log_to_stderr()?;
+    if serve.handover {
+        take_over(context).await?;
+    }
     let options = ServeOptions {
         engine: OpenOptions {
             home: context.home.clone(),
@@ -65,6 +72,30 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
     };
     daemon::serve(options).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has the daemon that serves the home end and leave its branches to this process, if there is one.
+async fn take_over(context: &Context) -> Result<(), Failure> {
+    // A program that was run anew in the daemon's process has the daemon's socket, which only it could answer.
+    if HomeLock::holder(&context.home).is_none() {
+        return Ok(());
+    }
+    end_daemon(context, async |mut connection| {
+        let pid = connection.status().await?.pid;
+        match connection.hand_over().await {
+            Err(ClientError::Refused { body, .. }) if body.code == "unknown_route" => {
+                Err(Failure::Other(format!(
+                    "the daemon (pid {pid}) is of a version that cannot hand over; end it with `kill -KILL {pid}`, which \
+                     leaves the servers of its leased branches running, and run `duramen serve`, which adopts them"
+                )))
+            }
+            // A daemon that stops right now may not answer.
+            Ok(_) | Err(ClientError::Broken { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await
+    .map(drop)
 }
 
 /// Writes what the library says to the standard error, as much as DURAMEN_LOG asks for.
@@ -95,18 +126,28 @@ pub(crate) async fn stop(context: &Context) -> Outcome {
 
 /// Stops the daemon and waits for its end. Returns whether there was one.
 pub(crate) async fn stop_daemon(context: &Context) -> Result<bool, Failure> {
-    let mut connection = match context.client().connect().await {
+    end_daemon(context, async |mut connection| match connection.shutdown().await {
+        // A daemon that stops right now may not answer.
+        Ok(_) | Err(ClientError::Broken { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    })
+    .await
+}
+
+/// Has the daemon end as `ask` tells it, and waits for that. Returns whether there was one.
+async fn end_daemon(
+    context: &Context,
+    ask: impl AsyncFnOnce(Connection) -> Result<(), Failure>,
+) -> Result<bool, Failure> {
+    let connection = match context.client().connect().await {
         Ok(connection) => connection,
         Err(ClientError::NotRunning { .. }) if HomeLock::holder(&context.home).is_none() => return Ok(false),
         // It holds the lock but has no socket any more: it is stopping already.
         Err(ClientError::NotRunning { .. }) => return wait_for_end(context).await,
         Err(error) => return Err(error.into()),
     };
-    match connection.shutdown().await {
-        // A daemon that stops right now may not answer.
-        Ok(_) | Err(ClientError::Broken { .. }) => wait_for_end(context).await,
-        Err(error) => Err(error.into()),
-    }
+    ask(connection).await?;
+    wait_for_end(context).await
 }
 
 async fn wait_for_end(context: &Context) -> Result<bool, Failure> {

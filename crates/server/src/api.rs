@@ -4,6 +4,7 @@ use crate::{
     caller::Caller,
     import,
     listener::BODY_MAX,
+    order::{Order, Orders},
     reply::{self, json, Refusal, Reply},
     request::{MeasureCold, Removed, Stopping},
     route::{Route, SEGMENTS_MAX},
@@ -18,7 +19,7 @@ use hyper::{
 };
 use serde::de::DeserializeOwned;
 use std::{borrow::Cow, sync::Arc, time::Duration};
-use tokio::{sync::watch, time::timeout};
+use tokio::time::timeout;
 
 /// How long a client may take to send a request's body.
 const BODY_LIMIT: Duration = Duration::from_secs(30);
@@ -28,8 +29,8 @@ const PSS_SAMPLE: u32 = 10;
 /// What requests work on.
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
-    /// Told `true` when the daemon is to stop.
-    pub(crate) stop: watch::Sender<bool>,
+    /// How it tells the daemon to end.
+    pub(crate) orders: Orders,
 }
 
 type Answer = Result<Response<Reply>, Refusal>;
@@ -75,7 +76,12 @@ impl Api {
             }
             Route::Shutdown => {
                 tracing::info!("asked to stop");
-                self.stop.send_replace(true);
+                self.orders.give(Order::Stop);
+                json(&Stopping { stopping: true })
+            }
+            Route::HandOver => {
+                tracing::info!("asked to hand over");
+                self.orders.give(Order::HandOver);
                 json(&Stopping { stopping: true })
             }
             Route::Sources => json(&engine.sources()),
@@ -83,12 +89,12 @@ impl Api {
                 let wanted: model::AddSource = call.read(body).await?;
                 let engine = Arc::clone(engine);
                 let import = |report| async move { engine.add_source(wanted, report).await };
-                import::run(self.stop.subscribe(), import).await
+                import::run(self.orders.ending(), import).await
             }
             Route::RefreshSource(name) => {
                 let (engine, name) = (Arc::clone(engine), name.to_owned());
                 let import = |report| async move { engine.refresh_source(&name, report).await };
-                import::run(self.stop.subscribe(), import).await
+                import::run(self.orders.ending(), import).await
             }
             Route::Source(name) => json(&engine.source(name)?),
             Route::RemoveSource(name) => {

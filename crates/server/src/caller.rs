@@ -87,6 +87,7 @@ mod tests {
             (Method::DELETE, &["sources", "s"]),
             (Method::PATCH, &["sources", "s", "settings"]),
             (Method::POST, &["shutdown"]),
+            (Method::POST, &["handover"]),
             (Method::POST, &["measure", "cold"]),
         ] {
             assert!(!member(method, words), "{words:?}");

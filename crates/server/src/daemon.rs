@@ -5,7 +5,8 @@ use crate::{
     caller,
     listener::{self, BindError},
     lock::{HomeLock, LockError},
-    socket_path,
+    order::{Order, Orders},
+    replace, socket_path,
 };
 use duramen_branches::{Engine, EngineError, OpenOptions};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
@@ -16,7 +17,6 @@ use std::{
 };
 use tokio::{
     signal::unix::{signal, SignalKind},
-    sync::watch,
     time::timeout,
 };
 
@@ -64,53 +64,85 @@ pub enum ServeError {
 /// Serves a home until SIGTERM, SIGINT or `POST /v1/shutdown`. Prints `duramen serves HOME (pid N)` on the
 /// standard output once requests are answered.
 ///
+/// `POST /v1/handover` ends it too, but leaves the servers of leased branches running, with the sessions of their holders;
+/// the next daemon of the home adopts them. SIGUSR2 does the same and runs the program, which may be a newer one by now,
+/// anew in this process: it goes on under the same process id, and who connects meanwhile waits.
+///
 /// # Errors
 /// [`ServeError`]. Whatever happens, the socket is gone and the lock is free afterwards.
 pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let home = options.engine.home.clone();
     let _lock = HomeLock::acquire(&home)?;
     raise_descriptor_limit();
-    let (stop, stopping) = watch::channel(false);
+    let orders = Orders::new();
     // From here on a signal is remembered, also while the engine opens.
-    stop_on_signals(&stop)?;
+    obey_signals(&orders)?;
     if options.until_stdin_ends {
-        stop_on_end_of_input(&stop)?;
+        stop_on_end_of_input(&orders)?;
     }
+    let program =
+        replace::program().map_err(|source| ServeError::Io { doing: "find this program", source })?;
     // Bound before the engine opens, so that a path that does not fit is told at once. Who connects meanwhile waits.
     let socket = socket_path(&home);
-    let listener = listener::bind_private(&socket)?;
+    let inherited = replace::inherited_listener(&socket)
+        .map_err(|source| ServeError::Io { doing: "use the socket of the daemon before", source })?;
+    let listener = match inherited {
+        Some(listener) => listener,
+        None => listener::bind_private(&socket)?,
+    };
+    let kept = replace::keep(&listener)
+        .map_err(|source| ServeError::Io { doing: "keep the socket open", source })?;
     caller::admit_members(&socket)
         .map_err(|source| ServeError::Io { doing: "let the group `duramen` connect", source })?;
-    let result = run(options.engine, listener, stop, stopping).await;
+    let result = run(options.engine, listener, orders).await;
+    if let Ok(Order::Replace) = result {
+        tracing::info!("running {} anew", program.display());
+        // The lock is free from the moment in which the program begins.
+        let source = replace::replace(&program, kept);
+        tracing::error!("cannot run {}: {source}", program.display());
+        let _ = std::fs::remove_file(&socket);
+        return Err(ServeError::Io {
+            doing: "run this program anew; `duramen serve` adopts its branches",
+            source,
+        });
+    }
+    drop(kept);
     if let Err(error) = std::fs::remove_file(&socket) {
         tracing::warn!("cannot remove {}: {error}", socket.display());
     }
-    result
+    result.map(drop)
 }
 
+/// Serves until an order ends that, and tells which.
 async fn run(
     options: OpenOptions,
     listener: tokio::net::UnixListener,
-    stop: watch::Sender<bool>,
-    mut stopping: watch::Receiver<bool>,
-) -> Result<(), ServeError> {
+    orders: Orders,
+) -> Result<Order, ServeError> {
     let home = options.home.clone();
     let engine = Engine::open(options).await?;
     let pid = std::process::id();
     announce(&format!("duramen serves {} (pid {pid})", home.display()));
     tracing::info!(home = %home.display(), pid, "serving");
 
-    let api = Arc::new(Api { engine: Arc::clone(&engine), stop });
+    let mut ending = orders.ending();
+    let api = Arc::new(Api { engine: Arc::clone(&engine), orders });
     let handler = move |request| Arc::clone(&api).answer(request);
-    let stopped = async move {
-        // An error would mean that nothing can tell us to stop any more.
-        let _ = stopping.wait_for(|stopping| *stopping).await;
-    };
-    listener::serve(listener, handler, stopped).await;
+    listener::serve(listener, handler, async {
+        ending.wait().await;
+    })
+    .await;
 
-    tracing::info!("stopping");
-    match timeout(CLOSE_LIMIT, engine.close()).await {
-        Ok(result) => Ok(result?),
+    let order = ending.wait().await;
+    tracing::info!(?order, "stopping");
+    let closed = async {
+        match order {
+            Order::HandOver | Order::Replace => engine.hand_over().await,
+            Order::Serve | Order::Stop => engine.close().await,
+        }
+    };
+    match timeout(CLOSE_LIMIT, closed).await {
+        Ok(result) => Ok(result.map(|()| order)?),
         Err(_) => Err(ServeError::CloseTimeout { seconds: CLOSE_LIMIT.as_secs() }),
     }
 }
@@ -121,29 +153,33 @@ fn announce(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-fn stop_on_signals(stop: &watch::Sender<bool>) -> Result<(), ServeError> {
+fn obey_signals(orders: &Orders) -> Result<(), ServeError> {
     let listen = |kind| signal(kind).map_err(|source| ServeError::Io { doing: "listen for signals", source });
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    let stop = stop.clone();
+    let mut replace = listen(SignalKind::user_defined2())?;
+    let orders = orders.clone();
     tokio::spawn(async move {
-        let name = tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        };
-        tracing::info!("received {name}");
-        stop.send_replace(true);
+        loop {
+            let (name, order) = tokio::select! {
+                _ = terminate.recv() => ("SIGTERM", Order::Stop),
+                _ = interrupt.recv() => ("SIGINT", Order::Stop),
+                _ = replace.recv() => ("SIGUSR2", Order::Replace),
+            };
+            tracing::info!("received {name}");
+            orders.give(order);
+        }
     });
     Ok(())
 }
 
-fn stop_on_end_of_input(stop: &watch::Sender<bool>) -> Result<(), ServeError> {
-    let stop = stop.clone();
+fn stop_on_end_of_input(orders: &Orders) -> Result<(), ServeError> {
+    let orders = orders.clone();
     // A thread of its own: the runtime would wait at its end for a read that may never return.
     let wait = move || {
         let mut byte = [0];
         while matches!(io::stdin().lock().read(&mut byte), Ok(1)) {}
         tracing::info!("the standard input ended");
-        stop.send_replace(true);
+        orders.give(Order::Stop);
     };
     let thread = std::thread::Builder::new().name("until-stdin-ends".to_owned()).spawn(wait);
     thread.map(drop).map_err(|source| ServeError::Io { doing: "start a thread", source })

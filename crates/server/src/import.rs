@@ -1,6 +1,9 @@
 //! Imports reported line by line: what is being done, then the source or why there is none.
 
-use crate::reply::{self, Refusal, Reply};
+use crate::{
+    order::Ending,
+    reply::{self, Refusal, Reply},
+};
 use bytes::Bytes;
 use duramen_base::clock;
 use duramen_branches::{
@@ -15,7 +18,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{mpsc, watch},
+    sync::mpsc,
     time::{interval_at, timeout, MissedTickBehavior},
 };
 
@@ -36,10 +39,7 @@ enum Event {
 
 /// Runs an import in a task of its own, which does not end with its client, and replies with its progress. An
 /// import that fails before its first step is refused with a status; later the refusal is the last line.
-pub(crate) async fn run<F, Fut>(
-    stopping: watch::Receiver<bool>,
-    import: F,
-) -> Result<Response<Reply>, Refusal>
+pub(crate) async fn run<F, Fut>(ending: Ending, import: F) -> Result<Response<Reply>, Refusal>
 where
     F: FnOnce(Reporter) -> Fut,
     Fut: Future<Output = Result<SourceView, EngineError>> + Send + 'static,
@@ -55,7 +55,7 @@ where
             let _ = events.try_send(Event::Line(line));
         })
     };
-    tokio::spawn(report(import(reporter), events, last_step, stopping));
+    tokio::spawn(report(import(reporter), events, last_step, ending));
     match first.recv().await {
         Some(Event::Line(line)) => Ok(reply::lines(line, forward(first))),
         Some(Event::Failed(error)) => Err(error.into()),
@@ -69,7 +69,7 @@ async fn report(
     import: impl Future<Output = Result<SourceView, EngineError>>,
     events: mpsc::Sender<Event>,
     last_step: Arc<Mutex<Option<Bytes>>>,
-    mut stopping: watch::Receiver<bool>,
+    mut ending: Ending,
 ) {
     let mut import = pin!(import);
     let mut heartbeat = interval_at((clock::now() + HEARTBEAT).into(), HEARTBEAT);
@@ -77,7 +77,7 @@ async fn report(
     let result = loop {
         tokio::select! {
             result = import.as_mut() => break result,
-            _ = stopping.wait_for(|stopping| *stopping) => {
+            _ = ending.wait() => {
                 let message = "the daemon is stopping, so the import was given up; import again once it runs";
                 break Err(EngineError::new(Kind::Unavailable, "stopping", message));
             }

@@ -29,7 +29,7 @@
 //! | `GET /v1/branches/{name}/administrator-url` | `AdministratorUrl` |
 //! | `POST /v1/audit/verify` | `AuditVerification` |
 //! | `POST /v1/measure/cold` | `ColdBranch` |
-//! | `POST /v1/shutdown` | `{"stopping": true}` |
+//! | `POST /v1/shutdown`, `/v1/handover` | `{"stopping": true}` |
 //!
 //! A refusal is `{"error": ErrorBody}` with a status of 400 or more. A client that closes its connection ends
 //! what its request was doing; an import alone goes on, because half of one is of no use.
@@ -46,6 +46,8 @@ pub mod request;
 mod api;
 mod caller;
 mod import;
+mod order;
+mod replace;
 mod route;
 mod segment;
 

@@ -21,7 +21,7 @@ pub struct Removed {
     pub removed: String,
 }
 
-/// The reply to `POST /v1/shutdown`.
+/// The reply to `POST /v1/shutdown` and `POST /v1/handover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopping {
     /// Always true: the daemon has begun to stop.

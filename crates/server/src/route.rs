@@ -15,6 +15,7 @@ pub(crate) enum Route<'a> {
     VerifyAudit,
     MeasureCold,
     Shutdown,
+    HandOver,
     Branches,
     CreateBranch,
     Branch(&'a str),
@@ -59,6 +60,7 @@ impl<'a> Route<'a> {
             (&Method::POST, ["audit", "verify"]) => Route::VerifyAudit,
             (&Method::POST, ["measure", "cold"]) => Route::MeasureCold,
             (&Method::POST, ["shutdown"]) => Route::Shutdown,
+            (&Method::POST, ["handover"]) => Route::HandOver,
             (&Method::GET, ["sources"]) => Route::Sources,
             (&Method::POST, ["sources"]) => Route::AddSource,
             (&Method::GET, ["sources", name]) => Route::Source(name),
@@ -89,6 +91,7 @@ impl<'a> Route<'a> {
             Route::VerifyAudit
             | Route::MeasureCold
             | Route::Shutdown
+            | Route::HandOver
             | Route::CreateBranch
             | Route::Query(_)
             | Route::ResetBranch(_)
@@ -109,6 +112,7 @@ impl<'a> Route<'a> {
             Route::VerifyAudit => ("audit/verify", None, None),
             Route::MeasureCold => ("measure/cold", None, None),
             Route::Shutdown => ("shutdown", None, None),
+            Route::HandOver => ("handover", None, None),
             Route::Branches | Route::CreateBranch => ("branches", None, None),
             Route::Branch(name) | Route::DestroyBranch(name) => ("branches", Some(name), None),
             Route::Query(name) => ("branches", Some(name), Some("query")),

@@ -5,6 +5,7 @@ mod cli_usage;
 #[path = "../../../functions/tests/it/common.rs"]
 mod common;
 mod daemon_faults;
+mod daemon_hands_over;
 mod daemon_is_killed;
 mod functions_cli;
 mod holders_have_limits;

@@ -42,6 +42,12 @@ impl Connection {
         self.exchange(Route::Shutdown, Bytes::new()).await
     }
 
+    /// Asks the daemon to end and to leave the servers of leased branches to the next daemon. It answers first, if it is
+    /// not stopping already.
+    pub async fn hand_over(&mut self) -> Result<Stopping, ClientError> {
+        self.exchange(Route::HandOver, Bytes::new()).await
+    }
+
     /// All leased branches, by name.
     pub async fn branches(&mut self) -> Result<Vec<BranchView>, ClientError> {
         self.exchange(Route::Branches, Bytes::new()).await

@@ -1,6 +1,7 @@
 //! An import takes minutes: its client must hear of every step, of every failure, and of the daemon's end.
 
-use super::{run, Reporter};
+use super::{run, Ending, Reporter};
+use crate::order::{Order, Orders};
 use duramen_branches::{
     model::{Progress, SourceView},
     EngineError, Kind,
@@ -8,14 +9,14 @@ use duramen_branches::{
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use std::{future::pending, future::Future, time::Duration};
-use tokio::{sync::watch, time::timeout};
+use tokio::time::timeout;
 
-async fn lines<F, Fut>(stopping: watch::Receiver<bool>, import: F) -> Vec<Progress>
+async fn lines<F, Fut>(ending: Ending, import: F) -> Vec<Progress>
 where
     F: FnOnce(Reporter) -> Fut,
     Fut: Future<Output = Result<SourceView, EngineError>> + Send + 'static,
 {
-    let response = run(stopping, import).await.expect("it begins");
+    let response = run(ending, import).await.expect("it begins");
     assert_eq!(response.status(), StatusCode::OK);
     let body =
         timeout(Duration::from_secs(10), response.into_body().collect()).await.expect("it ends").unwrap();
@@ -38,13 +39,13 @@ fn failure() -> EngineError {
 
 #[tokio::test]
 async fn steps_come_in_order_and_the_source_last() {
-    let (_stop, stopping) = watch::channel(false);
+    let orders = Orders::new();
     let import = |report: Reporter| async move {
         report("copying", Some(0.5));
         report("checking", None);
         Ok(source())
     };
-    match lines(stopping, import).await.as_slice() {
+    match lines(orders.ending(), import).await.as_slice() {
         [Progress::Step { doing: one, fraction: Some(half) }, Progress::Step { doing: two, fraction: None }, Progress::Done(source)] =>
         {
             assert_eq!((one.as_str(), two.as_str(), source.name.as_str()), ("copying", "checking", "a"));
@@ -56,47 +57,48 @@ async fn steps_come_in_order_and_the_source_last() {
 
 #[tokio::test]
 async fn a_failure_before_the_first_step_is_a_status() {
-    let (_stop, stopping) = watch::channel(false);
-    let refusal = run(stopping, |_tell| async { Err(failure()) }).await.unwrap_err();
+    let orders = Orders::new();
+    let refusal = run(orders.ending(), |_tell| async { Err(failure()) }).await.unwrap_err();
     assert_eq!(refusal.status, StatusCode::CONFLICT);
     assert_eq!(refusal.body.code, "name_clash");
 }
 
 #[tokio::test]
 async fn a_later_failure_is_the_last_line() {
-    let (_stop, stopping) = watch::channel(false);
+    let orders = Orders::new();
     let import = |report: Reporter| async move {
         report("copying", None);
         Err(failure())
     };
-    let lines = lines(stopping, import).await;
+    let lines = lines(orders.ending(), import).await;
     assert!(matches!(lines.last(), Some(Progress::Failed(body)) if body.code == "name_clash"), "{lines:?}");
 }
 
 #[tokio::test]
 async fn a_daemon_that_stops_ends_the_import_and_says_so() {
-    let (stop, stopping) = watch::channel(false);
+    let orders = Orders::new();
+    let told = orders.clone();
     let import = |report: Reporter| async move {
         report("copying", None);
-        stop.send_replace(true);
+        told.give(Order::Stop);
         // Held, as the daemon holds it.
-        let _stop = stop;
+        let _told = told;
         pending().await
     };
-    let lines = lines(stopping, import).await;
+    let lines = lines(orders.ending(), import).await;
     assert!(matches!(lines.last(), Some(Progress::Failed(body)) if body.code == "stopping"), "{lines:?}");
 }
 
 #[tokio::test]
 async fn an_import_that_crashes_is_told_as_a_failure() {
-    let (_stop, stopping) = watch::channel(false);
-    let refusal = run(stopping, |_tell| async { panic!("made on purpose") }).await.unwrap_err();
+    let orders = Orders::new();
+    let refusal = run(orders.ending(), |_tell| async { panic!("made on purpose") }).await.unwrap_err();
     assert_eq!(refusal.status, StatusCode::INTERNAL_SERVER_ERROR);
 }
 
 #[tokio::test]
 async fn an_import_goes_on_when_its_client_leaves() {
-    let (_stop, stopping) = watch::channel(false);
+    let orders = Orders::new();
     let (go, went) = tokio::sync::oneshot::channel::<()>();
     let (ended, end) = tokio::sync::oneshot::channel();
     let import = |report: Reporter| async move {
@@ -105,7 +107,7 @@ async fn an_import_goes_on_when_its_client_leaves() {
         ended.send(()).unwrap();
         Ok(source())
     };
-    drop(run(stopping, import).await.unwrap());
+    drop(run(orders.ending(), import).await.unwrap());
     go.send(()).unwrap();
     timeout(Duration::from_secs(10), end).await.unwrap().unwrap();
 }
