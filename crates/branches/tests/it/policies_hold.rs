@@ -3,7 +3,7 @@
 //! The wire is tried with the simple protocol, which lets several statements through in one text, and for `read-only`
 //! a second time after the session switched its own READ ONLY default off: then grants alone must hold.
 
-use crate::support::{lease, pool, settle, Home};
+use crate::support::{lease, majors, pool, settle, Home};
 use duramen_branches::{
     model::{BranchView, ChangeSettings, Policy, QueryRequest, QueryStatement},
     Engine,
@@ -147,6 +147,7 @@ const ATTEMPTS: &[Attempt] = &[
     read("explain", &["explain analyze select * from t"]),
     read("settings of one's own session", &["set work_mem = '8MB'", "show work_mem"]),
     read("a large object's content", &["select lo_get(4242)"]),
+    read("an advisory lock", &["select pg_advisory_xact_lock(42)"]),
     // Becoming somebody else.
     never("set role postgres", &["set role postgres"]),
     never("set role duramen_admin", &["set role duramen_admin"]),
@@ -168,6 +169,13 @@ const ATTEMPTS: &[Attempt] = &[
     attempt("grant the owner", &["grant duramen_owner to duramen_read"], [No, No, No]),
     attempt("grant a table", &["grant all on t to public"], [Nothing, Nothing, Yes]),
     never("take over the passwords", &["select rolpassword from pg_authid"]),
+    never("settings of every session", &["alter role all set work_mem = '1MB'"]),
+    never("settings of the superuser", &["alter role duramen_admin set search_path = public"]),
+    never("own the database", &["alter database app owner to current_user"]),
+    never("rename the database", &["alter database app rename to other"]),
+    never("settings of the database", &["alter database app set work_mem = '1MB'"]),
+    never("limit the database's connections", &["alter database app connection limit 0"]),
+    never("passwords by pg_shadow", &["select passwd from pg_shadow"]),
     // The server's files and programs.
     never("copy to program", &["copy t to program 'cat > /dev/null'"]),
     never("copy from program", &["copy t (name) from program 'id'"]),
@@ -192,6 +200,29 @@ const ATTEMPTS: &[Attempt] = &[
     never("checkpoint", &["checkpoint"]),
     never("allow_system_table_mods", &["set allow_system_table_mods = on"]),
     never("write the catalogue", &["update pg_catalog.pg_authid set rolsuper = true"]),
+    never("a part of a file", &["select pg_read_file('PG_VERSION', 0, 1)"]),
+    never("pg_ls_logdir", &["select pg_ls_logdir()"]),
+    never("pg_ls_tmpdir", &["select pg_ls_tmpdir()"]),
+    never("pg_ls_archive_statusdir", &["select pg_ls_archive_statusdir()"]),
+    never("pg_current_logfile", &["select pg_current_logfile()"]),
+    never("access rules of the server", &["select * from pg_hba_file_rules"]),
+    never("settings in files", &["select * from pg_file_settings"]),
+    never("how the server was built", &["select * from pg_config"]),
+    never("the server's shared memory", &["select * from pg_shmem_allocations"]),
+    never("restore point", &["select pg_create_restore_point('x')"]),
+    never("begin a backup", &["select pg_backup_start('x')"]),
+    never("promote", &["select pg_promote()"]),
+    never("stop the replay", &["select pg_wal_replay_pause()"]),
+    never("replication slot", &["select pg_create_physical_replication_slot('s')"]),
+    never("replication origin", &["select pg_replication_origin_create('o')"]),
+    never("forget the statistics", &["select pg_stat_reset()"]),
+    never("forget shared statistics", &["select pg_stat_reset_shared('bgwriter')"]),
+    never("write into the server's log", &["select pg_log_backend_memory_contexts(pg_backend_pid())"]),
+    never("more of the server's log", &["set log_min_messages = debug5"]),
+    never("every statement into the log", &["set log_statement = 'all'"]),
+    never("triggers off", &["set session_replication_role = replica"]),
+    never("damaged pages as zeros", &["set zero_damaged_pages = on"]),
+    never("no statement's limit of files", &["set temp_file_limit = -1"]),
     // Code and connections.
     never("create extension dblink", &["create extension dblink"]),
     never("create extension postgres_fdw", &["create extension postgres_fdw"]),
@@ -203,6 +234,15 @@ const ATTEMPTS: &[Attempt] = &[
     never("create database", &["create database intruder"]),
     never("tablespace", &["create tablespace s location '/tmp'"]),
     never("give a table to the superuser", &["alter table t owner to postgres"]),
+    never("access method", &["create access method m type index handler bthandler"]),
+    never("operator class", &["create operator class oc for type int4 using btree as operator 1 <"]),
+    never("base type", &["create type shell", "create type shell (input = int4in, output = int4out)"]),
+    never("leakproof function", &["create function leak(int) returns bool leakproof language sql as 'select true'"]),
+    never("leakproof by alter", &["alter function definer_write() leakproof"]),
+    never("text search parser", &["create text search parser p (start = prsd_start, gettoken = prsd_nexttoken, end = prsd_end, lextypes = prsd_lextype)"]),
+    never("text search template", &["create text search template p (lexize = dsimple_lexize)"]),
+    never("publish everything", &["create publication everything for all tables"]),
+    never("publish a schema", &["create publication p for tables in schema public"]),
     // Writing rows.
     write("insert", &["insert into t (name) values ('x')"]),
     write("update", &["update t set name = 'y' where id = 2"]),
@@ -224,6 +264,7 @@ const ATTEMPTS: &[Attempt] = &[
     write("SECURITY DEFINER procedure of a superuser", &["call definer_procedure()"]),
     write("SECURITY DEFINER function with a given text", &["select definer_run('insert into t (name) values (''d'')')"]),
     write("explain analyze writes", &["explain analyze insert into t (name) values ('e')"]),
+    write("lock a table", &["do $$ begin lock table t in access exclusive mode; end $$"]),
     // Leaving the READ ONLY transaction.
     write("set transaction_read_only off", &["set transaction_read_only = off", "insert into t (name) values ('x')"]),
     write("set transaction read write", &["set transaction read write", "update t set name = 'y' where id = 4"]),
@@ -259,6 +300,16 @@ const ATTEMPTS: &[Attempt] = &[
     ddl("definition by a SECURITY DEFINER function of a superuser", &["select definer_run('create table by_definer (x int)')"]),
     ddl("definition by a SECURITY DEFINER function of an owner", &["select app.definer_run('create table app.by_definer (x int)')"]),
     ddl("row security off by alter", &["alter table t enable row level security"]),
+    ddl("create domain", &["create domain made_domain as int check (value > 0)"]),
+    ddl("create aggregate", &["create aggregate made_sum (int) (sfunc = int4pl, stype = int)"]),
+    ddl("create collation", &["create collation made_collation (locale = 'C')"]),
+    ddl("create statistics", &["create statistics made_statistics on id, name from t"]),
+    ddl("create policy", &["create policy made_policy on t using (true)"]),
+    ddl("publish a table", &["create publication made_publication for table t"]),
+    ddl("cluster", &["cluster app.owned using owned_pkey"]),
+    ddl("rights by default", &["alter default privileges for role app grant select on tables to public"]),
+    ddl("storage of a column", &["alter table t alter column name set storage external"]),
+    ddl("inherit", &["create table made_child () inherits (t)"]),
     ddl("drop table, stacked", &["select 1", "drop table open_to_all"]),
     ddl("commit, then drop a schema", &["commit", "drop schema app cascade"]),
     attempt("commit, then drop schema public", &["commit", "drop schema public cascade"], [No, No, No]),
@@ -355,11 +406,12 @@ fn judge(
     complaints.push(format!("{name} ({policy}, {path}): {complaint}"));
 }
 
-async fn script_home() -> (Home, Arc<Engine>) {
+/// A home whose source `app` runs on a server of this major version.
+async fn home_of(major: u32) -> (Home, Arc<Engine>) {
     let home = Home::new();
     let engine = home.open().await;
     let hot: Vec<(Policy, u32)> = Policy::ALL.into_iter().map(|policy| (policy, 2)).collect();
-    home.add_script(&engine, SOURCE, pool(&hot)).await;
+    home.add_cluster(&engine, major, SOURCE, pool(&hot)).await;
     settle(&engine).await;
     (home, engine)
 }
@@ -367,7 +419,14 @@ async fn script_home() -> (Home, Arc<Engine>) {
 /// Invariant: what a policy forbids is refused on both paths, and nothing has changed afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_published_bypass_gets_through_and_nothing_changes() {
-    let (_home, engine) = script_home().await;
+    assert!(ATTEMPTS.len() >= 160, "{} attempts", ATTEMPTS.len());
+    for major in majors() {
+        no_bypass_gets_through(major).await;
+    }
+}
+
+async fn no_bypass_gets_through(major: u32) {
+    let (_home, engine) = home_of(major).await;
     let mut complaints = Vec::new();
     for policy in Policy::ALL {
         let branch = lease(&engine, &format!("no-{policy}"), policy).await;
@@ -415,14 +474,25 @@ async fn no_published_bypass_gets_through_and_nothing_changes() {
             "a fresh look at {policy}"
         );
     }
-    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+    assert!(
+        complaints.is_empty(),
+        "PostgreSQL {major}: {} complaints:\n{}",
+        complaints.len(),
+        complaints.join("\n")
+    );
     engine.close().await.expect("close");
 }
 
 /// Invariant: a policy forbids no more than it says; each path on a branch of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_policy_allows_works_on_both_paths() {
-    let (_home, engine) = script_home().await;
+    for major in majors() {
+        what_is_allowed_works(major).await;
+    }
+}
+
+async fn what_is_allowed_works(major: u32) {
+    let (_home, engine) = home_of(major).await;
     let mut complaints = Vec::new();
     for policy in Policy::ALL {
         let wired = lease(&engine, &format!("wire-{policy}"), policy).await;
@@ -440,7 +510,12 @@ async fn what_a_policy_allows_works_on_both_paths() {
             }
         }
     }
-    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+    assert!(
+        complaints.is_empty(),
+        "PostgreSQL {major}: {} complaints:\n{}",
+        complaints.len(),
+        complaints.join("\n")
+    );
     engine.close().await.expect("close");
 }
 
@@ -448,7 +523,7 @@ async fn what_a_policy_allows_works_on_both_paths() {
 /// of the same server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_branch_admits_its_own_role_alone_and_to_other_databases_only_if_asked() {
-    let (_home, engine) = script_home().await;
+    let (_home, engine) = home_of(majors()[0]).await;
     for policy in Policy::ALL {
         let branch = lease(&engine, &format!("closed-{policy}"), policy).await;
         for database in ["postgres", "template1", "all", "nothing"] {

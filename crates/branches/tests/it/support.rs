@@ -7,7 +7,9 @@ use duramen_branches::{
     },
     Engine, EngineError, OpenOptions,
 };
-use duramen_postgres::{processes_below, volume::Choice};
+use duramen_postgres::{
+    processes_below, volume::Choice, Cluster, Installation, ServerUser, Settings, StopMode,
+};
 use std::{
     collections::BTreeMap,
     os::unix::fs::PermissionsExt,
@@ -57,6 +59,42 @@ impl Home {
         self.try_script(engine, sql, settings).await.expect("the import");
     }
 
+    /// Makes a cluster of a major version, runs a script in its database `app`, and imports its stopped data directory as
+    /// source `app`.
+    pub(crate) async fn add_cluster(
+        &self,
+        engine: &Arc<Engine>,
+        major: u32,
+        sql: &str,
+        settings: SourceSettings,
+    ) {
+        let installation = Installation::choose(self.path(), Some(major)).expect("a server");
+        let user = ServerUser::current().expect("a server user");
+        let dir = self.beside(&format!("cluster-{major}"));
+        let cluster = Cluster::new(installation, &dir, user);
+        cluster.init("postgres", false).expect("initdb");
+        cluster.write_file("pg_hba.conf", "local all all trust\n").expect("access rules");
+        let socket = self.beside("c");
+        let limit = Duration::from_secs(60);
+        let mut server =
+            cluster.start(&socket, &Settings::minimal(major), limit).expect("the cluster starts");
+        for (database, text) in [("postgres", "create database app"), ("app", sql)] {
+            let mut config = tokio_postgres::Config::new();
+            config.host_path(&socket).port(5432).user("postgres").dbname(database);
+            let (client, connection) = config.connect(tokio_postgres::NoTls).await.expect("it answers");
+            tokio::spawn(connection);
+            client.batch_execute(text).await.expect("the script");
+        }
+        server.stop(StopMode::Fast, limit).expect("it stops");
+        let request = AddSource {
+            name: "app".to_owned(),
+            origin: Origin::DataDirectory { path: dir.display().to_string() },
+            database: Some("app".to_owned()),
+            settings,
+        };
+        engine.add_source(request, |_, _| {}).await.expect("the import");
+    }
+
     /// As [`Home::add_script`], and says what came of it.
     pub(crate) async fn try_script(
         &self,
@@ -96,6 +134,18 @@ impl Drop for Home {
         // At the latest when this process ends.
         let _ = std::process::Command::new("umount").arg("--lazy").arg(&volumes).output();
     }
+}
+
+/// The major versions whose servers are installed, newest first.
+pub(crate) fn majors() -> Vec<u32> {
+    let home = Home::new();
+    let installed = Installation::discover(home.path()).expect("installations");
+    let mut majors: Vec<u32> = installed.iter().map(|found| found.version.major).collect();
+    majors.sort_unstable_by(|a, b| b.cmp(a));
+    majors.dedup();
+    let debian = Path::new("/usr/lib/postgresql/15/bin/postgres").exists();
+    assert!(majors.len() > 1 || !debian, "Debian's server is found beside the other: {majors:?}");
+    majors
 }
 
 /// Pool sizes: hot branches by policy, and no cold ones.
