@@ -57,6 +57,7 @@ pub(crate) struct Environment {
     pub(crate) losses: Arc<AtomicU64>,
     pub(crate) home: Home,
     pub(crate) store: Arc<volume::Store>,
+    /// Of servers that belong to no source; all servers pass through directories as its group.
     pub(crate) user: ServerUser,
 }
 
@@ -156,7 +157,7 @@ impl Branch {
         let cluster = Cluster::new(
             generation.installation.clone(),
             environment.volume(&volume),
-            environment.user.clone(),
+            generation.user.clone(),
         )
         .with_log(environment.log(&volume))
         .with_private_socket(socket_dir.join(ADMIN_DIR));
@@ -432,6 +433,20 @@ impl Branch {
                 tracing::warn!(%error, volume = self.volume, "the server starts with the next query");
             }
         });
+    }
+
+    /// Ends a server of an earlier version, which ran with another group and can no longer pass through the home, if it
+    /// was adopted: it would not find its libraries.
+    pub(crate) fn end_if_locked_out(&self) {
+        let group = |pid: u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            status.lines().find_map(|line| line.strip_prefix("Gid:"))?.split_whitespace().next()?.parse().ok()
+        };
+        let user = &self.generation.user;
+        if user.is_other() && self.pid().and_then(group).is_some_and(|gid: u32| gid != user.gid()) {
+            tracing::info!(volume = self.volume, "a server of an earlier version is started anew");
+            self.stop();
+        }
     }
 
     /// The process id of the server, if it was started or adopted.

@@ -1,14 +1,125 @@
-//! Files of a home, and what is said when one cannot be used.
+//! The one place that makes files and directories of a home, with their modes; and what is said when one cannot be used.
+//!
+//! What servers make in their data directories has the modes that PostgreSQL gives it, below a directory of 0700.
 
-use crate::error::{EngineError, Kind};
-use std::{fs, path::Path};
+use crate::error::{EngineError, HomeError, Kind};
+use duramen_base::file;
+use duramen_postgres::ServerUser;
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+/// The mode of every file of a home.
+pub(crate) const FILE: u32 = 0o600;
+
+/// Who may enter a directory of a home. Nobody but the daemon lists one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// The daemon alone.
+    Daemon,
+    /// Servers too, which pass through on their way to their files.
+    Servers,
+    /// Servers, and the holders of branches on their way to sockets.
+    Holders,
+}
+
+impl Passage {
+    /// The most that the mode of such a directory allows.
+    pub(crate) fn mode(self) -> u32 {
+        match self {
+            Passage::Daemon => 0o700,
+            Passage::Servers | Passage::Holders => 0o710,
+        }
+    }
+}
 
 /// Options by which a file that is made is the daemon's alone from its first moment.
 pub(crate) fn private(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt;
-    options.create(true).mode(0o600)
+    options.create(true).mode(FILE)
 }
 
-pub(crate) fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> EngineError {
+/// Replaces a file, or makes it, in one step.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    file::replace(path, bytes, FILE)
+}
+
+/// Gives a file that is there the mode that it should have.
+pub(crate) fn close_file(path: &Path) -> Result<(), EngineError> {
+    let closed = fs::set_permissions(path, fs::Permissions::from_mode(FILE));
+    closed.map_err(|error| io_error("set the mode of", path, &error))
+}
+
+/// Takes away what the mode of a directory allows beyond `allowed`.
+pub(crate) fn narrow_dir(dir: &Path, allowed: u32) -> Result<(), EngineError> {
+    let fail = |error: io::Error| io_error("set the mode of", dir, &error);
+    let mode = dir.symlink_metadata().map_err(fail)?.mode() & 0o7777;
+    if mode & !allowed == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(dir, fs::Permissions::from_mode(mode & allowed)).map_err(fail)
+}
+
+/// Gives everything in a copied data directory, in which no server works yet, the modes that a server of ours would give
+/// it: those of its origin may let in a group, and the group here is that of all servers.
+pub(crate) fn close_tree(dir: &Path) -> Result<(), EngineError> {
+    for entry in walkdir::WalkDir::new(dir) {
+        let entry = entry.map_err(|error| io_error("list", dir, &error.into()))?;
+        let mode = match entry.file_type() {
+            kind if kind.is_dir() => 0o700,
+            kind if kind.is_file() => FILE,
+            _ => continue,
+        };
+        let fail = |error: io::Error| io_error("set the mode of", entry.path(), &error);
+        let found = entry.metadata().map_err(|error| fail(error.into()))?;
+        if found.mode() & 0o7777 != mode {
+            fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode)).map_err(fail)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the directory that is to become a home, with those above it.
+pub(crate) fn make_root(root: &Path) -> Result<(), EngineError> {
+    let fail = |error: io::Error| io_error("make the home directory", root, &error);
+    if let Some(parent) = root.parent() {
+        fs::create_dir_all(parent).map_err(fail)?;
+    }
+    make(root).map_err(fail)
+}
+
+/// Makes a directory that only the daemon enters, in one of its own.
+pub(crate) fn make_private_dir(dir: &Path) -> Result<(), EngineError> {
+    make(dir).map_err(|error| io_error("make", dir, &error))
+}
+
+/// Makes a directory, or takes one that is there, and lets in whom `passage` says. Where a stranger could have made it
+/// first (a socket root below `/tmp`) it must be ours.
+pub(crate) fn make_dir(dir: &Path, passage: Passage, user: &ServerUser) -> Result<(), EngineError> {
+    let fail = |error: io::Error| io_error("make", dir, &error);
+    make(dir).map_err(fail)?;
+    let found = dir.symlink_metadata().map_err(fail)?;
+    let elsewhere = dir.starts_with("/tmp") && dir.parent() == Some(Path::new("/tmp"));
+    if elsewhere && (!found.is_dir() || found.uid() != rustix::process::geteuid().as_raw()) {
+        return Err(HomeError::ForeignSockets { path: dir.to_owned() }.into());
+    }
+    match passage {
+        Passage::Daemon => user.keep_out(dir),
+        Passage::Servers => user.let_through(dir),
+        Passage::Holders => user.let_holders_through(dir),
+    }
+    .map_err(fail)
+}
+
+/// As the daemon's alone: whoever else is to enter is let in afterwards.
+fn make(dir: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+pub(crate) fn io_error(doing: &str, path: &Path, error: &io::Error) -> EngineError {
     EngineError::new(Kind::Failed, "io_error", format!("cannot {doing} {}: {error}", path.display()))
 }

@@ -8,8 +8,9 @@ use crate::{
         manifest::Manifest,
         snapshot::{hba_file, snapshot_path, Admitted},
     },
+    users,
 };
-use duramen_postgres::{volume, Installation, Settings, Version};
+use duramen_postgres::{volume, Installation, ServerUser, Settings, Version};
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// A snapshot with everything that is needed to make branches of it. Changed settings make a new value of it.
@@ -23,6 +24,8 @@ pub(crate) struct Generation {
     /// Whether its branches admit their holders to every database of the cluster.
     pub(crate) all_databases: bool,
     pub(crate) installation: Installation,
+    /// Who runs the servers of its branches.
+    pub(crate) user: ServerUser,
     pub(crate) snapshot: PathBuf,
     /// Why nothing is known of it, if that is so: no branch of it is started or made.
     unusable: Option<EngineError>,
@@ -40,6 +43,7 @@ impl Generation {
         let installation = Installation::choose(home.root(), Some(manifest.server_version.major))
             .map_err(SourceError::NoServer)?;
         let snapshot = snapshot_path(store, source, number);
+        let user = users::of_generation(home, source, manifest.user.as_ref(), &snapshot)?;
         Ok(Generation {
             source: source.to_owned(),
             manifest,
@@ -47,6 +51,7 @@ impl Generation {
             durable: settings.durable,
             all_databases: settings.all_databases,
             installation,
+            user,
             snapshot,
             unusable: None,
         })
@@ -67,6 +72,7 @@ impl Generation {
             durable: false,
             all_databases: false,
             installation: Installation { bin_dir: PathBuf::new(), version: Version { major: 0, minor: 0 } },
+            user: ServerUser::of_nobody(),
             snapshot: snapshot_path(store, source, number),
             unusable: Some(error),
         }

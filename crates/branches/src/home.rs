@@ -2,7 +2,7 @@
 
 use crate::{
     error::{EngineError, HomeError},
-    files::io_error,
+    files::{self, io_error, Passage},
     key::Key,
 };
 use duramen_postgres::{Secret, ServerUser, SOCKET_DIR_MAX};
@@ -27,24 +27,15 @@ pub(crate) struct Home {
     key: Key,
 }
 
-/// Who may enter a directory of a home.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Passage {
-    /// The daemon alone.
-    Daemon,
-    /// The servers' user too, which passes through on its way to its files and sockets, and lists nothing.
-    Servers,
-}
-
 /// The directories of a home, and who may enter them. Everything else in it is of the command line, of the lab, or
 /// packages that are public anyway.
 const DIRECTORIES: &[(&str, Passage)] = &[
-    ("", Passage::Servers),
+    ("", Passage::Holders),
     ("sources", Passage::Daemon),
     ("origins", Passage::Servers),
     ("logs", Passage::Daemon),
     ("audit", Passage::Daemon),
-    ("run", Passage::Servers),
+    ("run", Passage::Holders),
     ("volumes", Passage::Servers),
 ];
 
@@ -52,20 +43,22 @@ impl Home {
     /// Makes the folders of a home directory, takes away what others may do in one that is there, and checks that the
     /// server user can reach it.
     pub(crate) fn open(root: &Path, user: &ServerUser) -> Result<Home, EngineError> {
-        fs::create_dir_all(root).map_err(|error| io_error("make the home directory", root, &error))?;
+        files::make_root(root)?;
         refuse_foreign(root)?;
         let root =
             fs::canonicalize(root).map_err(|error| io_error("find the home directory", root, &error))?;
         for (name, passage) in DIRECTORIES {
-            make_dir(&root.join(name), *passage, user)?;
+            files::make_dir(&root.join(name), *passage, user)?;
         }
         user.check_traversable(&root).map_err(HomeError::NotTraversable)?;
         for path in private_files(&root) {
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
-                .map_err(|error| io_error("set the mode of", &path, &error))?;
+            files::close_file(&path)?;
+        }
+        for (path, allowed) in inner_directories(&root, user.clone().for_source().sockets_mode()) {
+            files::narrow_dir(&path, allowed)?;
         }
         let home = Home { sockets: socket_root(&root), key: Key::open(&root)?, root };
-        make_dir(&home.sockets, Passage::Servers, user)?;
+        files::make_dir(&home.sockets, Passage::Holders, user)?;
         Ok(home)
     }
 
@@ -138,6 +131,24 @@ fn socket_root(root: &Path) -> PathBuf {
     PathBuf::from(format!("/tmp/duramen-{}", &name[..16]))
 }
 
+/// The directory outside of a home in which its sockets are, if its path is too long for them and there is one of ours.
+///
+/// # Examples
+/// ```
+/// let home = tempfile::tempdir()?;
+/// assert_eq!(duramen_branches::sockets_outside(home.path()), None);
+/// # std::io::Result::Ok(())
+/// ```
+#[must_use]
+pub fn sockets_outside(root: &Path) -> Option<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let root = fs::canonicalize(root).ok()?;
+    let sockets = socket_root(&root);
+    let found = sockets.symlink_metadata().ok()?;
+    let is_ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
+    (is_ours && !sockets.starts_with(&root)).then_some(sockets)
+}
+
 /// The files of a home that hold data, secrets or records, as far as they are there.
 fn private_files(root: &Path) -> Vec<PathBuf> {
     let in_dir = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -156,6 +167,22 @@ fn private_files(root: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The directories within those of a home, and the most that their modes allow; `sockets` is that of directories of
+/// sockets. Nobody but root can put others in their place.
+fn inner_directories(root: &Path, sockets: u32) -> Vec<(PathBuf, u32)> {
+    let root = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    let private = Passage::Daemon.mode();
+    let places =
+        [(root.join("sources"), private), (root.join("origins"), private), (socket_root(&root), sockets)];
+    let mut found = Vec::new();
+    for (place, mode) in places {
+        let entries = fs::read_dir(place).into_iter().flatten().flatten();
+        let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        found.extend(dirs.map(|entry| (entry.path(), mode)));
+    }
+    found
+}
+
 /// What of a home others than the daemon can read or enter although they should not: a home of an earlier version that
 /// no daemon has opened since, or one whose modes somebody changed.
 ///
@@ -170,16 +197,17 @@ pub fn exposed(root: &Path) -> Vec<PathBuf> {
     let more_than = |path: &Path, allowed: u32| {
         path.symlink_metadata().is_ok_and(|it| it.permissions().mode() & 0o777 & !allowed != 0)
     };
-    let directories = DIRECTORIES.iter().filter(|(name, _)| !name.is_empty()).map(|(name, passage)| {
-        let allowed = if *passage == Passage::Servers { 0o710 } else { 0o700 };
-        (root.join(name), allowed)
-    });
+    let directories = DIRECTORIES
+        .iter()
+        .filter(|(name, _)| !name.is_empty())
+        .map(|(name, passage)| (root.join(name), passage.mode()));
     // A home that holds nothing yet but packages has nothing to hide.
-    let used = root.join("sources").exists().then(|| (root.to_owned(), 0o710));
-    let files = private_files(root).into_iter().map(|path| (path, 0o600));
+    let used = root.join("sources").exists().then(|| (root.to_owned(), Passage::Holders.mode()));
+    let files = private_files(root).into_iter().map(|path| (path, files::FILE));
     let mut found: Vec<PathBuf> = used
         .into_iter()
         .chain(directories)
+        .chain(inner_directories(root, Passage::Holders.mode()))
         .chain(files)
         .filter(|(path, allowed)| more_than(path, *allowed))
         .map(|(path, _)| path)
@@ -197,24 +225,4 @@ fn refuse_foreign(root: &Path) -> Result<(), EngineError> {
         return Ok(());
     }
     Err(HomeError::Foreign { path: root.to_owned() }.into())
-}
-
-/// Makes a directory, or takes one that is there, and lets in whom `passage` says. Where a stranger could have made it
-/// first (a socket root below `/tmp`) it must be ours.
-pub(crate) fn make_dir(dir: &Path, passage: Passage, user: &ServerUser) -> Result<(), EngineError> {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-    let fail = |error: std::io::Error| io_error("make", dir, &error);
-    match fs::DirBuilder::new().mode(0o700).create(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(fail(error)),
-        _ => {}
-    }
-    let found = dir.symlink_metadata().map_err(fail)?;
-    let elsewhere = dir.starts_with("/tmp") && dir.parent() == Some(Path::new("/tmp"));
-    if elsewhere && (!found.is_dir() || found.uid() != rustix::process::geteuid().as_raw()) {
-        return Err(HomeError::ForeignSockets { path: dir.to_owned() }.into());
-    }
-    match passage {
-        Passage::Servers => user.let_through(dir).map_err(fail),
-        Passage::Daemon => fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(fail),
-    }
 }

@@ -7,10 +7,9 @@
 
 use crate::{
     error::EngineError,
-    files::{io_error, private},
+    files::{self, io_error, private},
     model::Policy,
 };
-use duramen_base::file;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -147,7 +146,7 @@ impl Journal {
             rewritten.extend_from_slice(to_line(&Line::Lease(lease.clone())).as_bytes());
         }
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        file::replace(&self.path, &rewritten, 0o600).map_err(fail)?;
+        files::replace(&self.path, &rewritten).map_err(fail)?;
         file.0 = fs::OpenOptions::new().append(true).open(&self.path).map_err(fail)?;
         Ok(())
     }
@@ -180,7 +179,7 @@ fn keep_damaged(path: &Path, bytes: &[u8]) -> std::io::Result<PathBuf> {
         .map(|number| path.with_extension(format!("damaged-{number}.jsonl")))
         .find(|copy| !copy.exists() || fs::read(copy).is_ok_and(|kept| kept == bytes))
         .ok_or_else(|| std::io::Error::other("too many damaged journals are kept; move them away"))?;
-    file::replace(&copy, bytes, 0o600)?;
+    files::replace(&copy, bytes)?;
     Ok(copy)
 }
 

@@ -2,10 +2,10 @@
 
 use crate::{
     error::{EngineError, HomeError},
-    files::io_error,
+    files::{self, io_error},
     journal,
 };
-use duramen_base::{entropy, file};
+use duramen_base::entropy;
 use duramen_postgres::Secret;
 use serde::Deserialize;
 use std::{
@@ -33,8 +33,7 @@ impl Key {
                     return Err(HomeError::MissingKey { path, made_under }.into());
                 }
                 let key = entropy::random_bytes::<32>();
-                file::replace(&path, &key, 0o600)
-                    .map_err(|error| io_error("write the key", &path, &error))?;
+                files::replace(&path, &key).map_err(|error| io_error("write the key", &path, &error))?;
                 return Ok(Key(key));
             }
             key => key.map_err(|error| io_error("read the key", &path, &error))?,

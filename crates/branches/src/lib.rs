@@ -28,12 +28,14 @@ mod shared;
 mod source;
 mod sources;
 mod trial;
+mod users;
 mod watch;
 
 pub use duramen_postgres::GROUP;
 pub use engine::Engine;
 pub use error::{EngineError, Kind};
-pub use home::exposed;
+pub use home::{exposed, sockets_outside};
 pub use query::QueryAnswer;
 pub use shared::OpenOptions;
 pub use source::fingerprint::compare;
+pub use users::{remove_users, users_of};

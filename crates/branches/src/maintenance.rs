@@ -206,6 +206,7 @@ fn reap(shared: &Arc<Shared>, slice: usize) {
     }
     shared.remove_unused_generations();
     if last {
+        shared.remove_unused_users();
         // Freeing their space is work too, and belongs here rather than beside the next burst.
         let store = &shared.environment.store;
         store.volumes.reclaim(&store.root);

@@ -7,15 +7,15 @@ use crate::{
     audit::Audit,
     branch::{Branch, Environment},
     error::EngineError,
-    files::io_error,
+    files::{self, io_error, Passage},
     generation::Generation,
-    home::{self, Passage},
     journal::{self, Journal, LeaseRecord, Opened, CLEAN},
     marker::Marker,
     parallel::parallel,
     registry::{Lease, Registry},
     shared::{self, OpenOptions, Shared},
     source::manifest::{self, SourceRecord},
+    users,
 };
 use duramen_postgres::{end_processes, processes_below, Postmaster, StopMode};
 use serde_json::json;
@@ -36,7 +36,7 @@ const START_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Result<Shared, EngineError> {
     let environment = shared::open_environment(&options)?;
     for name in ["branches", "snapshots", "imports"] {
-        home::make_dir(&environment.store.root.join(name), Passage::Servers, &environment.user)?;
+        files::make_dir(&environment.store.root.join(name), Passage::Servers, &environment.user)?;
     }
     let Opened { journal, leases: mut records, damaged } = Journal::open(&environment.home.journal())?;
     let (marker, lost) = Marker::open(&environment.home.marker())?;
@@ -86,7 +86,10 @@ pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Res
         registry.adopt(lease)?;
         audit.append("lease_adopted", json!({ "branch": id, "name": name, "problem": problem }))?;
     }
-    Ok(Shared::new(options, environment, runtime, registry, marker, audit, boot))
+    let shared = Shared::new(options, environment, runtime, registry, marker, audit, boot);
+    shared.remove_unused_users();
+    users::remove_orphans();
+    Ok(shared)
 }
 
 /// Makes a recorded source usable, or says in the status why it is not.
@@ -153,6 +156,7 @@ fn adopt(
         branch.kill();
         record.problem.clone()
     } else {
+        branch.end_if_locked_out();
         let entered = secured.and_then(|()| start_patiently(&branch)).and_then(|()| {
             if record.unentered {
                 // The daemon was killed in the middle of a reset: until a session has been there, its URL is refused.
@@ -184,7 +188,7 @@ fn start_patiently(branch: &Branch) -> Result<(), EngineError> {
 /// Its server is stopped with a checkpoint, so that its files are whole. Returns how many there were.
 fn quarantine(environment: &Environment, kept: &[LeaseRecord]) -> Result<usize, EngineError> {
     let dir = environment.quarantine();
-    home::make_dir(&dir, Passage::Servers, &environment.user)?;
+    files::make_dir(&dir, Passage::Servers, &environment.user)?;
     let mut moved = 0;
     for name in entries(&environment.branches())? {
         if kept.iter().any(|record| record.volume == name) {

@@ -6,10 +6,12 @@ use crate::{
     branch::Environment,
     burst::Burst,
     error::{EngineError, HomeError},
-    home::{self, Home, Passage},
+    files::{self, Passage},
+    home::Home,
     marker::Marker,
     model::Refill,
     registry::Registry,
+    users::Users,
 };
 use duramen_base::clock;
 use duramen_postgres::{volume, ServerUser};
@@ -46,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) registry: Registry,
     pub(crate) marker: Marker,
+    pub(crate) users: Users,
     pub(crate) opened: Instant,
     /// When creates last looked for lost writes, in milliseconds after `opened`.
     pub(crate) looked_ms: AtomicU64,
@@ -73,6 +76,7 @@ impl Shared {
             runtime,
             registry,
             marker,
+            users: Users::default(),
             opened: clock::now(),
             looked_ms: AtomicU64::new(0),
             audit,
@@ -111,6 +115,6 @@ pub(crate) fn open_environment(options: &OpenOptions) -> Result<Environment, Eng
     let store =
         volume::open(home.root(), options.volumes, volume_size(options)).map_err(HomeError::NoVolumes)?;
     // Mounting put another directory in its place.
-    home::make_dir(&store.root, Passage::Servers, &user)?;
+    files::make_dir(&store.root, Passage::Servers, &user)?;
     Ok(Environment { losses: Arc::default(), home, store: Arc::new(store), user })
 }

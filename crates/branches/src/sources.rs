@@ -19,6 +19,7 @@ use crate::{
         snapshot::snapshot_path,
     },
     trial::try_settings,
+    users,
 };
 use duramen_base::clock;
 use duramen_postgres::{volume, Installation};
@@ -46,7 +47,13 @@ impl Shared {
     fn new_sample_server(&self, source: &str) -> Result<SampleServer, EngineError> {
         let home = &self.environment.home;
         let installation = Installation::choose(home.root(), None).map_err(SourceError::NoServer)?;
-        Ok(SampleServer::new(home, source, installation, self.environment.user.clone()))
+        let user = users::of_sample(home, &self.environment.user, source)?;
+        Ok(SampleServer::new(home, source, installation, user))
+    }
+
+    /// Removes the users of sources that are gone, with all that was theirs.
+    pub(crate) fn remove_unused_users(&self) {
+        self.users.remove_unused(&self.environment.home, &self.environment.store.root);
     }
 
     /// Deletes the snapshots that no branch is made of, or was.
@@ -108,6 +115,7 @@ impl Engine {
                 }
                 // Without a record in it, the folder is nobody's.
                 let _ = fs::remove_dir_all(manifest::dir(&engine.shared.environment.home, &name));
+                tokio::task::block_in_place(|| engine.shared.remove_unused_users());
             }
             added
         })
@@ -159,13 +167,11 @@ impl Engine {
         let shared = &self.shared;
         let environment = &shared.environment;
         let cage = cage::find()?;
-        let importer = Importer {
-            home: &environment.home,
-            store: &environment.store,
-            user: &environment.user,
-            progress,
-            cage,
-        };
+        let (user, _held) = tokio::task::block_in_place(|| {
+            shared.users.for_import(&environment.home, &environment.user, &record.name)
+        })?;
+        let importer =
+            Importer { home: &environment.home, store: &environment.store, user: &user, progress, cage };
         let sample = shared.new_sample_server(&record.name)?;
         let manifest = match importer.import(&record, database, &sample).await {
             Ok(manifest) => manifest,
@@ -351,6 +357,8 @@ impl Engine {
         if let Some(sample) = sample {
             tokio::task::block_in_place(|| sample.remove());
         }
+        // Where branches of it are still being deleted, it goes with the last of them.
+        tokio::task::block_in_place(|| self.shared.remove_unused_users());
         self.shared.wake.wake();
         self.shared.audit("removed", json!({ "source": name }))
     }

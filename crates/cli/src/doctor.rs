@@ -8,8 +8,9 @@ use crate::{
 use duramen_branches::model::Status;
 use duramen_cage::Cage;
 use duramen_postgres::{
+    account,
     volume::{self, Kind},
-    Installation, ServerUser,
+    Installation, ServerUser, SERVERS,
 };
 use duramen_server::{lock::HomeLock, socket_path};
 use rustix::process::{getrlimit, Resource};
@@ -95,7 +96,7 @@ pub(crate) async fn run(context: &Context) -> Outcome {
     let loop_backed = volumes.detail.contains("file system in a file") || volumes.state != State::Ok;
     let lines = vec![
         servers(home),
-        server_user(),
+        server_user(home),
         reachable(home),
         private(home),
         volumes,
@@ -163,28 +164,42 @@ fn servers(home: &Path) -> Line {
     Line::ok(WHAT, detail).essential()
 }
 
-fn server_user() -> Line {
+fn server_user(home: &Path) -> Line {
     const WHAT: &str = "server user";
-    match ServerUser::current() {
-        Ok(user) => Line::ok(WHAT, format!("servers run as `{}`", user.name)).essential(),
-        Err(error) => {
-            let fix = "useradd --system --no-create-home --shell /usr/sbin/nologin duramen";
-            Line::missing(WHAT, error.to_string(), fix).essential()
+    const FIX: &str = "useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin duramen-pg";
+    match (ServerUser::existing(), account::can_be_made()) {
+        (Ok(Some(user)), _) if !user.is_other() => {
+            Line::ok(WHAT, format!("all servers run as `{}`, as the daemon does", user.name)).essential()
         }
+        (Ok(_), Ok(())) => {
+            let users = duramen_branches::users_of(home);
+            let mut detail = format!("each source has a system user of its own (`{SERVERS}-...`)");
+            if !users.is_empty() {
+                detail.push_str(&format!("; here: {}", users.join(", ")));
+            }
+            Line::ok(WHAT, detail).essential()
+        }
+        (Ok(Some(user)), Err(error)) => {
+            let detail =
+                format!("the servers of all sources run as `{}`, and can reach each other", user.name);
+            Line::degraded(WHAT, detail, error.to_string()).essential()
+        }
+        (Ok(None), Err(error)) => Line::missing(WHAT, error.to_string(), FIX).essential(),
+        (Err(error), _) => Line::missing(WHAT, error.to_string(), "look at: getent passwd").essential(),
     }
 }
 
 fn reachable(home: &Path) -> Line {
     const WHAT: &str = "home";
     let dir = probe::nearest(home);
-    let Ok(user) = ServerUser::current() else {
-        return Line::missing(WHAT, "there is no server user that could reach it", "see `server user`");
-    };
     let writable = rustix::fs::access(&dir, rustix::fs::Access::WRITE_OK);
     if let Err(error) = writable {
         let detail = format!("cannot write to {}: {error}", dir.display());
         return Line::missing(WHAT, detail, "choose another --home").essential();
     }
+    let Ok(Some(user)) = ServerUser::existing() else {
+        return Line::ok(WHAT, format!("{} can be written to", dir.display())).essential();
+    };
     match user.check_traversable(&dir) {
         Ok(()) if dir == home => Line::ok(WHAT, format!("`{}` can reach it", user.name)).essential(),
         Ok(()) => {

@@ -44,6 +44,8 @@ pub(crate) struct Cleared {
     pub(crate) processes: usize,
     /// Mounts that were undone.
     pub(crate) mounts: usize,
+    /// System users of sources that were removed.
+    pub(crate) users: usize,
     /// Files and directories that were removed.
     pub(crate) removed: Vec<PathBuf>,
 }
@@ -61,11 +63,14 @@ pub(crate) async fn clear(home: &Path) -> Result<Cleared, Failure> {
         fs::read_dir(&home).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("leases.damaged-"))
         });
-    for path in CONTENTS.iter().map(|name| home.join(name)).chain(damaged_journals) {
+    let sockets = duramen_branches::sockets_outside(&home);
+    for path in CONTENTS.iter().map(|name| home.join(name)).chain(damaged_journals).chain(sockets) {
         if remove(&path).map_err(Failure::io("remove", &path))? {
             cleared.removed.push(path);
         }
     }
+    // Last, because a user goes only with all that was its own.
+    cleared.users = duramen_branches::remove_users(&home);
     Ok(cleared)
 }
 

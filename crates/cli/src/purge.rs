@@ -43,6 +43,7 @@ pub(crate) async fn run(context: &Context, purge: Purge) -> Outcome {
         ("daemon", if stopped { "stopped" } else { "was not running" }.to_owned()),
         ("processes", format!("{} ended", cleared.processes)),
         ("mounts", format!("{} undone", cleared.mounts)),
+        ("system users", format!("{} removed", cleared.users)),
     ]));
     for path in &cleared.removed {
         output::line(format_args!("removed {}", path.display()));

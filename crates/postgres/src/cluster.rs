@@ -336,9 +336,12 @@ impl Cluster {
             move |source| StartError::Prepare { path, source }
         };
         if !socket_dir.exists() {
-            fs::create_dir_all(socket_dir).map_err(prepare(socket_dir))?;
-            self.user.own(socket_dir).map_err(prepare(socket_dir))?;
-            self.user.let_through(socket_dir).map_err(prepare(socket_dir))?;
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(socket_dir)
+                .map_err(prepare(socket_dir))?;
+            self.user.own_sockets(socket_dir).map_err(prepare(socket_dir))?;
         }
         if let Some(dir) = self.private_socket.as_deref().filter(|dir| !dir.exists()) {
             fs::DirBuilder::new().mode(0o700).create(dir).map_err(prepare(dir))?;

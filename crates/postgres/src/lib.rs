@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+pub mod account;
 mod cluster;
 mod collect;
 #[cfg(feature = "connections")]
@@ -29,6 +30,7 @@ mod guardian;
 mod installation;
 mod json;
 mod page;
+mod passage;
 mod postmaster;
 mod scram;
 mod scratch;
@@ -50,7 +52,7 @@ pub use secret::Secret;
 pub use session::{Canceller, Column, Guard, Outcome, ServerError, Session, SessionError, Statement};
 pub use settings::{quote_identifier, quote_literal, Settings};
 pub use shut::Shut;
-pub use user::{ServerUser, UserError, GROUP};
+pub use user::{ServerUser, UserError, GROUP, SERVERS};
 
 /// The port number that names the unix socket of every cluster (`.s.PGSQL.5432`). No TCP port is opened.
 pub const SOCKET_PORT: u16 = 5432;

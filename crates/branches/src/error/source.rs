@@ -28,6 +28,10 @@ pub(crate) enum SourceError {
     NoPath { path: String, error: io::Error },
     #[error("{0}")]
     NoServer(duramen_postgres::InstallationError),
+    #[error("the servers of the source have no system user to run as: {0}; run `duramen doctor`")]
+    NoUser(duramen_postgres::UserError),
+    #[error("the servers of source {name} cannot run as they did: {error}; run `duramen source refresh {name}`, and free the number for branches that are leased")]
+    UserLost { name: String, error: duramen_postgres::UserError },
     #[error("{0}")]
     VerifyCrashed(tokio::task::JoinError),
 }
@@ -47,6 +51,7 @@ impl Coded for SourceError {
             }
             SourceError::NoPath { .. } => (Kind::Invalid, "bad_path"),
             SourceError::NoServer(_) => (Kind::Failed, "no_server"),
+            SourceError::NoUser(_) | SourceError::UserLost { .. } => (Kind::Failed, "no_source_user"),
             SourceError::VerifyCrashed(_) => (Kind::Failed, "verify_failed"),
         }
     }

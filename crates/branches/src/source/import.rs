@@ -11,9 +11,10 @@ use super::{
 };
 use crate::{
     error::{EngineError, Kind},
-    files::io_error,
+    files::{self, io_error},
     home::Home,
     model::{Origin, Policy, Sanitised, SourceFingerprint},
+    users,
 };
 use duramen_base::{clock, entropy};
 use duramen_cage::Cage;
@@ -152,8 +153,6 @@ impl Importer<'_> {
     }
 
     fn create(&self, draft: &Draft<'_>, installation: &Installation) -> Result<Cluster, EngineError> {
-        let parent = draft.path.parent().unwrap_or(&draft.path);
-        fs::create_dir_all(parent).map_err(|error| io_error("make", parent, &error))?;
         self.store.volumes.create(&draft.path).map_err(|error| import_failed(&error))?;
         let cluster = self.cluster(draft, installation);
         cluster.prepare_dir(&draft.path).map_err(|error| import_failed(&error))?;
@@ -361,6 +360,7 @@ impl Importer<'_> {
         source_at_import: Option<SourceFingerprint>,
         mut draft: Draft<'_>,
     ) -> Result<Manifest, EngineError> {
+        files::close_tree(&draft.path)?;
         let cluster = self.cluster(&draft, &installation);
         let (carried, mut sanitised) = sanitise::carry_settings(&draft.path, &installation);
         self.disarm_files(&cluster, &mut sanitised)?;
@@ -441,8 +441,6 @@ impl Importer<'_> {
             .map_err(|error| import_failed(&error))?
             .map_err(|error| io_error("digest", &draft.path, &error))?;
         let snapshot = snapshot_path(self.store, &record.name, record.generation);
-        let parent = snapshot.parent().unwrap_or(&snapshot);
-        fs::create_dir_all(parent).map_err(|error| io_error("make", parent, &error))?;
         // A volume without a manifest can only be the rest of an import that was killed here.
         self.store.volumes.delete(&snapshot).map_err(|error| import_failed(&error))?;
         fs::rename(&draft.path, &snapshot).map_err(|error| io_error("move", &draft.path, &error))?;
@@ -475,6 +473,7 @@ impl Importer<'_> {
             source_at_import,
             login_triggers: Some(login_triggers),
             first_verifiers,
+            user: users::to_record(self.user),
         };
         manifest.save(self.home, &record.name)?;
         Ok(manifest)

@@ -2,18 +2,16 @@
 
 use crate::{
     error::{EngineError, Kind},
-    files::io_error,
+    files::{self, io_error},
     home::Home,
     model::{Origin, Policy, Sanitised, SourceFingerprint, SourceSettings},
 };
-use duramen_base::file;
 use duramen_postgres::{StoredText, Version};
 use jiff::Timestamp;
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
@@ -25,6 +23,13 @@ pub(crate) struct SourceRecord {
     pub(crate) settings: SourceSettings,
     /// The generation that new branches are cloned from.
     pub(crate) generation: u32,
+}
+
+/// The system user that servers run as, and that owns their files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SystemUser {
+    pub(crate) name: String,
+    pub(crate) uid: u32,
 }
 
 /// One generation of a source: a snapshot and how it came about.
@@ -55,6 +60,10 @@ pub(crate) struct Manifest {
     /// Where a branch's own verifier replaces that of the holder's role, before its server starts for the first time.
     #[serde(default)]
     pub(crate) first_verifiers: BTreeMap<Policy, StoredText>,
+    /// The user made for the servers of the source. Manifests of before there was one for each have none, nor have those
+    /// of a daemon that is not root.
+    #[serde(default)]
+    pub(crate) user: Option<SystemUser>,
 }
 
 impl SourceRecord {
@@ -86,6 +95,7 @@ impl Manifest {
             source_at_import: SourceFingerprint::unknown(),
             login_triggers: None,
             first_verifiers: BTreeMap::new(),
+            user: None,
         }
     }
 
@@ -109,6 +119,13 @@ pub(crate) fn dir(home: &Home, source: &str) -> PathBuf {
 
 pub(crate) fn manifest_path(home: &Home, source: &str, generation: u32) -> PathBuf {
     dir(home, source).join(format!("{generation:06}.json"))
+}
+
+/// The names of the sources that have a record, whether it can be read or not.
+pub(crate) fn names(home: &Home) -> Vec<String> {
+    let entries = fs::read_dir(home.sources()).into_iter().flatten().flatten();
+    let recorded = entries.filter(|entry| entry.path().join("source.json").exists());
+    recorded.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 /// Every source that is recorded in a home directory.
@@ -142,10 +159,9 @@ pub(crate) fn generations(home: &Home, source: &str) -> Vec<u32> {
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {
     let parent = path.parent().unwrap_or(path);
-    let mut private = fs::DirBuilder::new();
-    private.recursive(true).mode(0o700).create(parent).map_err(|error| io_error("make", parent, &error))?;
+    files::make_private_dir(parent)?;
     let text = serde_json::to_vec_pretty(value).map_err(|error| io_error("write", path, &error.into()))?;
-    file::replace(path, &text, 0o600).map_err(|error| io_error("write", path, &error))
+    files::replace(path, &text).map_err(|error| io_error("write", path, &error))
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {

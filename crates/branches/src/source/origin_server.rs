@@ -64,6 +64,7 @@ pub(crate) fn give_secret(cluster: &Cluster, role: &str, secret: &Secret) -> Res
 #[derive(Debug)]
 pub(crate) struct SampleServer {
     cluster: Cluster,
+    user: ServerUser,
     socket_dir: PathBuf,
     secret: Secret,
 }
@@ -73,9 +74,9 @@ const SAMPLE_RULES: &str = "local all all scram-sha-256\nlocal replication all s
 
 impl SampleServer {
     pub(crate) fn new(home: &Home, name: &str, installation: Installation, user: ServerUser) -> SampleServer {
-        let cluster = Cluster::new(installation, home.origins().join(name), user);
+        let cluster = Cluster::new(installation, home.origins().join(name), user.clone());
         let socket_dir = home.socket(&format!("o-{}", &blake3::hash(name.as_bytes()).to_hex()[..12]));
-        SampleServer { cluster, socket_dir, secret: home.admin_secret(name) }
+        SampleServer { cluster, user, socket_dir, secret: home.admin_secret(name) }
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -123,6 +124,7 @@ impl SampleServer {
         // Two readers at once would start it twice.
         static STARTING: Mutex<()> = Mutex::new(());
         let _one = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        self.take_over()?;
         let rules = fs::read_to_string(self.cluster.data_dir().join("pg_hba.conf")).unwrap_or_default();
         if rules != SAMPLE_RULES {
             // Version 0.1 let its own system users in as superuser without a secret.
@@ -136,6 +138,18 @@ impl SampleServer {
             .start(&self.socket_dir, &Settings::new(), START_LIMIT)
             .map(drop)
             .map_err(|error| start_failed(&error))
+    }
+
+    /// Gives a server that ran as another user, before its source had one of its own, to that one.
+    fn take_over(&self) -> Result<(), EngineError> {
+        let dir = self.cluster.data_dir();
+        let fail = |error: &dyn std::error::Error| import_failed(error);
+        let owner = ServerUser::owner_of(dir).map_err(|error| fail(&error))?;
+        if owner.uid() == self.user.uid() {
+            return Ok(());
+        }
+        self.stop();
+        self.user.own_all(dir).map_err(|error| fail(&error))
     }
 
     pub(crate) fn stop(&self) {

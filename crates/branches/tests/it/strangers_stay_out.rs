@@ -319,7 +319,7 @@ fn positions(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
 /// What an operator would do with a quarantined directory: start a server on it.
 async fn data_of(home: &Home, data: &Path) -> i32 {
     use duramen_postgres::{Cluster, Installation, ServerUser, Settings};
-    let user = ServerUser::current().expect("a user for servers");
+    let user = ServerUser::owner_of(data).expect("its source's user");
     let cluster = Cluster::new(Installation::choose(home.path(), None).expect("programs"), data, user)
         .with_log(home.beside("by-hand.log"));
     let printed = cluster

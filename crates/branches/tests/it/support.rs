@@ -133,6 +133,7 @@ impl Drop for Home {
         }
         // At the latest when this process ends.
         let _ = std::process::Command::new("umount").arg("--lazy").arg(&volumes).output();
+        let _ = duramen_branches::remove_users(self.path());
     }
 }
 

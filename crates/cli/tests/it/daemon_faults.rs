@@ -213,25 +213,30 @@ async fn a_user_who_may_not_mount_gets_plain_copies_and_is_told() {
 /// machine's are none of a test's business. Prints one line a question.
 const USERS: &str = r#"
 set -eu
-mount --bind "$1/group" /etc/group; mount --bind "$1/passwd" /etc/passwd
+cp -a /etc "$1/etc"; cat "$1/group" >"$1/etc/group"; cat "$1/passwd" >"$1/etc/passwd"
+mount --bind "$1/etc" /etc
 mount --bind "$2" "$1/home/packages"
-export DURAMEN_HOME="$1/home"
+export DURAMEN_HOME="$1/home" home="$1/home"
 "$1/duramen" serve --volume-size 1G >"$1/serve.log" 2>&1 &
 trap 'kill $! 2>/dev/null || true; wait' EXIT
 for i in $(seq 300); do "$1/duramen" status >/dev/null 2>&1 && break; sleep 0.1; done
 "$1/duramen" source add app --script "$1/app.sql" --hot read-write=1 >/dev/null
+"$1/duramen" source add other --script "$1/app.sql" --hot read-write=1 >/dev/null
 "$1/duramen" branch create try --source app >/dev/null
+user_of() { stat -c %U "$home/volumes/snapshots/$1.000001"; }
 ask() { # ask WHO WHAT COMMAND...
   local who=$1 what=$2; shift 2
   case $who in
     root) set -- "$@" ;;
-    server) set -- setpriv --reuid postgres --regid 64999 --clear-groups "$@" ;;
+    server) set -- setpriv --reuid "$(user_of app)" --regid duramen-pg --clear-groups "$@" ;;
+    other) set -- setpriv --reuid "$(user_of other)" --regid duramen-pg --clear-groups "$@" ;;
+    stray) set -- setpriv --reuid duramen-pg --regid 64999 --clear-groups "$@" ;;
     *) set -- setpriv --reuid "$who" --regid "$(id -g "$who")" --init-groups "$@" ;;
   esac
   if said=$("$@" 2>&1); then echo "$who $what yes"; else echo "$who $what no: $said"; fi
 }
 url=$("$1/duramen" branch url try)
-for who in root alice mallory server; do
+for who in root alice mallory server other stray; do
   ask $who url "$1/duramen" branch url try
   ask $who enter psql "$url" -Atc 'select x from t'
   ask $who administer "$1/duramen" branch url --administrator try
@@ -243,8 +248,8 @@ ask alice destroy "$1/duramen" branch destroy try
 "$1/duramen" stop >/dev/null; wait
 "#;
 
-/// Members of the system group `duramen` hold branches and do nothing else; others, and a server that runs with that
-/// group so that it can pass, do not even that.
+/// Members of the system group `duramen` hold branches and do nothing else; others do not even that, nor do servers, nor
+/// what only runs with that group.
 #[test]
 fn members_of_the_group_hold_branches_and_nothing_else() {
     if !rustix::process::geteuid().is_root() {
@@ -285,7 +290,7 @@ fn members_of_the_group_hold_branches_and_nothing_else() {
         assert_eq!(answer(question), "yes", "{question}");
     }
     for question in
-        ["alice administer", "alice import", "alice stop", "server url", "server administer", "server import"]
+        ["alice administer", "alice import", "alice stop", "stray url", "stray administer", "stray import"]
     {
         assert!(answer(question).contains("is for the daemon's user"), "{question}: {}", answer(question));
     }
@@ -296,7 +301,14 @@ fn members_of_the_group_hold_branches_and_nothing_else() {
         "mallory administer",
         "mallory import",
         "mallory key",
+        "server url",
+        "server administer",
+        "server import",
         "server key",
+        "other url",
+        "other enter",
+        "other administer",
+        "other key",
     ] {
         assert!(answer(question).contains("ermission denied"), "{question}: {}", answer(question));
     }

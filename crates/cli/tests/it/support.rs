@@ -131,12 +131,13 @@ impl Drop for Home {
             let mounted = fs::read_to_string("/proc/self/mountinfo")
                 .is_ok_and(|text| text.contains(&format!(" {} ", volumes.display())));
             if !mounted {
-                return;
+                break;
             }
             let _ = Command::new("umount").arg(&volumes).output();
             std::thread::sleep(Duration::from_millis(100));
         }
         let _ = Command::new("umount").arg("--lazy").arg(&volumes).output();
+        let _ = duramen_branches::remove_users(&self.path());
     }
 }
 
