@@ -86,13 +86,20 @@ pub fn can_be_made() -> Result<(), UserError> {
 /// # Errors
 /// What the program said.
 pub fn remove(name: &str) -> Result<Removal, UserError> {
-    if !name.starts_with(SERVERS) || User::from_name(name)?.is_none() {
+    let Some(user) = User::from_name(name)?.filter(|_| name.starts_with(SERVERS)) else {
         return Ok(Removal::Gone);
-    }
+    };
     can_be_made()?;
-    sweep_shared_memory(name)?;
+    // Seen before and removed after: as long as a process runs as the user it is in use, and what comes later belongs to
+    // the next user with its number.
+    let left = shared_memory_of(user.uid);
     match run("userdel", &[name])? {
-        Ran { status: 0 | NO_SUCH_USER, .. } => Ok(Removal::Gone),
+        Ran { status: 0 | NO_SUCH_USER, .. } => {
+            for path in left {
+                let _ = fs::remove_file(path);
+            }
+            Ok(Removal::Gone)
+        }
         Ran { status: BUSY, .. } => Ok(Removal::Busy),
         Ran { said, .. } => Err(UserError::Account { doing: "remove", name: name.to_owned(), reason: said }),
     }
@@ -147,18 +154,17 @@ fn add(name: &str, comment: &str, more: &[String]) -> Result<User, UserError> {
     User::from_name(name)?.ok_or_else(|| failed("it was made, and is not found".to_owned()))
 }
 
-/// Shared memory that servers of a user have left, because they were killed: the next one with its number could read it.
-fn sweep_shared_memory(name: &str) -> Result<(), UserError> {
+/// Shared memory of a user, which its servers leave if they are killed: the next user with its number could read it.
+fn shared_memory_of(uid: Uid) -> Vec<PathBuf> {
     use std::os::unix::fs::MetadataExt;
-    let Some(user) = User::from_name(name)? else { return Ok(()) };
-    for entry in fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+    let found = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    found
+        .map(|entry| entry.path())
         // Not through links: what is removed is the name.
-        let found = entry.path().symlink_metadata();
-        if found.is_ok_and(|found| found.is_file() && Uid::from_raw(found.uid()) == user.uid) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-    Ok(())
+        .filter(|path| {
+            path.symlink_metadata().is_ok_and(|found| found.is_file() && found.uid() == uid.as_raw())
+        })
+        .collect()
 }
 
 struct Ran {
