@@ -88,9 +88,10 @@ peers: ## the same work on the store and on redb, fjall, LMDB, SQLite and RocksD
 	cd benches/peers && ROCKSDB_LIB_DIR=$$(dirname $$(ldconfig -p | awk '/librocksdb.so$$/ { print $$NF; exit }')) \
 		ROCKSDB_INCLUDE_DIR=/usr/include $(CARGO) run --release --features rocksdb -- --json $(abspath $(OUT))/peers.json
 
-soak: ## ten million steps of the store against its model, and 20,000 power cuts
+soak: ## ten million steps of the store against its model, 20,000 power cuts, and 200 kills of daemons and servers
 	DURAMEN_SOAK_STEPS=$(or $(STEPS),10000000) $(CARGO) test --release -p duramen-store --test it -- --nocapture model::soak
 	DURAMEN_SOAK_IMAGES=$(or $(IMAGES),20000) $(CARGO) test --release -p duramen-store --test it -- --nocapture power_cuts::soak
+	DURAMEN_SOAK_KILLS=$(or $(KILLS),200) $(CARGO) test -p duramen-cli --test it -- --nocapture kills_at_random_moments
 
 fmt: ## format the sources
 	$(CARGO) fmt

@@ -178,7 +178,8 @@ impl Postmaster {
                 // It was started by this process after all, and is collected here.
                 Ok(Some(_)) => false,
                 Ok(None) => true,
-                Err(_) => test_kill_process(pid).is_ok(),
+                // Somebody else collects it, sooner or later: in a container perhaps never.
+                Err(_) => test_kill_process(pid).is_ok() && !has_ended(self.pid),
             }),
         }
     }
@@ -285,6 +286,13 @@ impl Drop for Postmaster {
     }
 }
 
+/// Whether a process has ended, and is only waiting to be collected by its parent.
+fn has_ended(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which may hold anything.
+    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+}
+
 /// Whether a process works in that very directory.
 fn works_in(pid: u32, data_dir: &Path) -> bool {
     let Ok(cwd) = fs::read_link(format!("/proc/{pid}/cwd")) else { return false };
@@ -385,4 +393,37 @@ pub fn processes_below(dir: &Path) -> Vec<u32> {
             cwd.starts_with(dir).then_some(pid)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{has_ended, Postmaster};
+    use std::{fs, process::Command, thread, time::Duration};
+
+    /// A process that has ended and that its parent does not collect, as some containers' first process does not.
+    #[test]
+    fn an_ended_server_that_nobody_collects_does_not_run() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("pid");
+        let script = format!("sleep 30 & echo $! > {0}.new; mv {0}.new {0}; exec sleep 60", file.display());
+        let mut parent = Command::new("sh").args(["-c", &script]).spawn().expect("a parent");
+        let mut text = String::new();
+        while !text.ends_with('\n') {
+            thread::sleep(Duration::from_millis(5));
+            text = fs::read_to_string(&file).unwrap_or_default();
+        }
+        let pid: u32 = text.trim().parse().expect("a process id");
+        let mut server = Postmaster { pid, data_dir: dir.path().to_owned(), child: None, launched: false };
+        assert!(!has_ended(pid) && server.is_running());
+        assert!(Command::new("kill").args(["-9", text.trim()]).status().expect("kill").success());
+        for _ in 0..1000 {
+            if has_ended(pid) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(fs::exists(format!("/proc/{pid}")).expect("a look"), "its parent has not collected it");
+        assert!(!server.is_running());
+        parent.kill().and_then(|()| parent.wait()).expect("the parent ends");
+    }
 }

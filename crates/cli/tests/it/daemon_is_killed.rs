@@ -10,16 +10,21 @@ use duramen_server::{
     client::{Client, ClientError, Connection},
     process::Daemon,
 };
+use rustix::process::{kill_process, Pid, Signal};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::{fs::MetadataExt, process::CommandExt},
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, Mutex,
+    },
     time::Duration,
 };
 
+/// Rounds of kills, unless `DURAMEN_SOAK_KILLS` says otherwise.
 const KILLS: u32 = 20;
 const HOT: u32 = 4;
 const COLD: u32 = 1;
@@ -39,21 +44,57 @@ enum Fate {
     Gone,
 }
 
-type Ledger = Arc<Mutex<BTreeMap<String, Fate>>>;
+/// What is known of a branch and of the rows in it.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    fate: Fate,
+    /// Rows that were acknowledged, and may not have been taken back by a reset.
+    at_least: i64,
+    /// The same with those that were asked for and not answered.
+    at_most: i64,
+}
+
+type Ledger = Arc<Mutex<BTreeMap<String, Known>>>;
 
 fn note(ledger: &Ledger, name: &str, fate: Fate) {
-    ledger.lock().unwrap().insert(name.to_owned(), fate);
+    let new = Known { fate, at_least: 0, at_most: 0 };
+    ledger.lock().unwrap().entry(name.to_owned()).or_insert(new).fate = fate;
+}
+
+fn note_rows(ledger: &Ledger, name: &str, change: impl FnOnce(&mut Known)) {
+    change(ledger.lock().unwrap().get_mut(name).expect("a known branch"));
 }
 
 fn names(ledger: &Ledger, fate: Fate) -> Vec<String> {
-    ledger.lock().unwrap().iter().filter(|(_, &known)| known == fate).map(|(name, _)| name.clone()).collect()
+    let ledger = ledger.lock().unwrap();
+    ledger.iter().filter(|(_, known)| known.fate == fate).map(|(name, _)| name.clone()).collect()
 }
 
-/// Asks for one thing after another until the daemon is gone. Only the branches of `prefix` are touched.
-async fn keep_busy(client: Client, ledger: Ledger, prefix: String, seed: u64) {
+/// What a round kills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Victims {
+    Daemon,
+    /// Postmasters and their children, some of those of leased, ready and half-made branches; the daemon lives.
+    Servers,
+    Both,
+}
+
+/// Asks for one thing after another until the daemon is gone, or `enough`. Only the branches of `prefix` are touched. When
+/// servers are killed, what is refused may have happened or not, like what is not answered.
+async fn keep_busy(
+    client: Client,
+    ledger: Ledger,
+    prefix: String,
+    seed: u64,
+    victims: Victims,
+    enough: Arc<AtomicBool>,
+) {
     let mut rng = entropy::rng(seed);
     let Ok(mut connection) = client.connect().await else { return };
     for number in 0.. {
+        if enough.load(Ordering::Acquire) {
+            return;
+        }
         let mut mine: Vec<String> = names(&ledger, Fate::There);
         mine.retain(|name| name.starts_with(&prefix));
         let outcome = match (rng.u32(0..10), mine.is_empty()) {
@@ -69,11 +110,17 @@ async fn keep_busy(client: Client, ledger: Ledger, prefix: String, seed: u64) {
             }
             (6..9, _) => {
                 let name = &mine[rng.usize(0..mine.len())];
-                query(&mut connection, name, "insert into t values ('noise') returning v").await.map(drop)
+                note_rows(&ledger, name, |known| known.at_most += 1);
+                let sql = "insert into t values ('noise') returning v";
+                query(&mut connection, name, sql)
+                    .await
+                    .map(|_| note_rows(&ledger, name, |known| known.at_least += 1))
             }
             _ => {
                 let name = &mine[rng.usize(0..mine.len())];
-                connection.reset_branch(name).await.map(drop)
+                note_rows(&ledger, name, |known| known.at_least = 0);
+                let reset = connection.reset_branch(name).await;
+                reset.map(|_| note_rows(&ledger, name, |known| known.at_most = 0))
             }
         };
         match outcome {
@@ -81,17 +128,20 @@ async fn keep_busy(client: Client, ledger: Ledger, prefix: String, seed: u64) {
             Err(
                 ClientError::Broken { .. } | ClientError::NotRunning { .. } | ClientError::Connect { .. },
             ) => return,
+            Err(ClientError::Refused { .. }) if victims != Victims::Daemon => {}
             Err(error) => panic!("{prefix}: {error}"),
         }
     }
 }
 
 /// Imports the source anew; the kill comes in the middle of most of them.
-async fn refresh(client: Client) {
+async fn refresh(client: Client, victims: Victims) {
     let Ok(mut connection) = client.connect().await else { return };
     match connection.refresh_source("app", |_, _| {}).await {
         Ok(SourceView { .. }) => {}
-        Err(ClientError::Refused { body, .. }) => panic!("the refresh was refused: {}", body.message),
+        Err(ClientError::Refused { body, .. }) if victims == Victims::Daemon => {
+            panic!("the refresh was refused: {}", body.message)
+        }
         Err(_) => {}
     }
 }
@@ -107,10 +157,10 @@ async fn check_kept(connection: &mut Connection, kept: &[Kept]) {
     for Kept { name, url, value } in kept {
         let view = connection.branch(name).await.expect("a kept branch");
         assert_eq!((&view.url, view.state.as_str()), (url, "ready"));
+        let rows = patiently(connection, name, "select v from t").await;
+        assert_eq!(rows, json!([[value]]));
         let row = wire(url).await.query_one("select v from t", &[]).await.expect("its row on the wire");
         assert_eq!(&row.get::<_, String>(0), value);
-        let rows = query(connection, name, "select v from t").await.expect("its row in a query");
-        assert_eq!(rows, json!([[value]]));
     }
 }
 
@@ -127,16 +177,53 @@ async fn check_promises(connection: &mut Connection, ledger: &Ledger, kept: &[Ke
     for Kept { name, .. } in kept {
         assert!(there.remove(name), "{name} is lost");
     }
-    let mut ledger = ledger.lock().unwrap();
-    for (name, fate) in ledger.iter_mut() {
+    for (name, known) in ledger.lock().unwrap().iter_mut() {
         let is_there = there.remove(name);
-        match *fate {
+        match known.fate {
             Fate::There => assert!(is_there, "{name} was acknowledged and is lost"),
             Fate::Gone => assert!(!is_there, "{name} was destroyed and is back"),
-            Fate::Asked | Fate::Going => *fate = if is_there { Fate::There } else { Fate::Gone },
+            Fate::Asked | Fate::Going => known.fate = if is_there { Fate::There } else { Fate::Gone },
         }
     }
     assert!(there.is_empty(), "nobody asked for {there:?}");
+    for name in names(ledger, Fate::There) {
+        let rows = patiently(connection, &name, "select count(*) from t").await;
+        let rows = rows[0][0].as_i64().expect("a number");
+        note_rows(ledger, &name, |known| {
+            assert!((known.at_least..=known.at_most).contains(&rows), "{name} has {rows} rows: {known:?}");
+            (known.at_least, known.at_most) = (rows, rows);
+        });
+    }
+}
+
+/// A query whose server may have been killed a moment ago: what is said of it then is that the next query starts it anew.
+async fn patiently(connection: &mut Connection, name: &str, sql: &str) -> serde_json::Value {
+    for _ in 0..3 {
+        match query(connection, name, sql).await {
+            Err(ClientError::Refused { .. }) => tokio::time::sleep(Duration::from_millis(100)).await,
+            answered => return answered.expect("an answer"),
+        }
+    }
+    query(connection, name, sql).await.expect("its rows")
+}
+
+async fn seen(busy: Vec<tokio::task::JoinHandle<()>>) {
+    for task in busy {
+        task.await.expect("a client saw only what it may see");
+    }
+}
+
+/// Kills processes of branches with SIGKILL: half of those that are there just now, whatever they are.
+fn kill_servers(home: &Home, seed: u64) -> usize {
+    let mut pids = processes_below(&home.path().join("volumes/branches"));
+    entropy::rng(seed).shuffle(&mut pids);
+    pids.truncate(pids.len().div_ceil(2));
+    for pid in &pids {
+        let pid = i32::try_from(*pid).ok().and_then(Pid::from_raw).expect("a process id");
+        // One that has ended meanwhile is as good.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    pids.len()
 }
 
 /// Volumes, processes and sockets of the leases and the pool, and no others.
@@ -237,7 +324,7 @@ fn socket_dir(url: &str) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_kills_at_random_moments_lose_and_leave_nothing() {
+async fn kills_at_random_moments_lose_and_leave_nothing() {
     let seed = entropy::seed();
     println!("DURAMEN_SEED={seed}");
     let mut rng = entropy::rng(seed);
@@ -257,26 +344,40 @@ async fn twenty_kills_at_random_moments_lose_and_leave_nothing() {
     }
 
     let ledger = Ledger::default();
-    for round in 0..KILLS {
+    let kills = std::env::var("DURAMEN_SOAK_KILLS").map_or(KILLS, |text| text.parse().expect("a number"));
+    for round in 0..kills {
+        let victims = match round % 4 {
+            0 | 2 => Victims::Daemon,
+            1 => Victims::Servers,
+            _ => Victims::Both,
+        };
+        let enough = Arc::new(AtomicBool::new(false));
         let mut busy = Vec::new();
         for worker in 0..2 {
-            let prefix = format!("r{round}-{worker}");
-            busy.push(tokio::spawn(keep_busy(daemon.client(), ledger.clone(), prefix, rng.u64(..))));
+            let (prefix, seed) = (format!("r{round}-{worker}"), rng.u64(..));
+            let (ledger, enough) = (ledger.clone(), Arc::clone(&enough));
+            busy.push(tokio::spawn(keep_busy(daemon.client(), ledger, prefix, seed, victims, enough)));
         }
         // Now and then the kill falls into an import.
         let refreshing = rng.u32(0..4) == 0;
         if refreshing {
-            busy.push(tokio::spawn(refresh(daemon.client())));
+            busy.push(tokio::spawn(refresh(daemon.client(), victims)));
         }
         let moment = Duration::from_millis(rng.u64(0..if refreshing { 3000 } else { 900 }));
         tokio::time::sleep(moment).await;
-        println!("kill {round} after {moment:?}, refreshing: {refreshing}");
-        daemon.kill();
-        for task in busy {
-            task.await.expect("a client saw only what it may see");
+        let killed = if victims == Victims::Daemon { 0 } else { kill_servers(&home, rng.u64(..)) };
+        println!(
+            "kill {round} of {victims:?} after {moment:?}, {killed} processes, refreshing: {refreshing}"
+        );
+        if victims == Victims::Servers {
+            tokio::time::sleep(Duration::from_millis(rng.u64(0..300))).await;
+            enough.store(true, Ordering::Release);
+            seen(busy).await;
+        } else {
+            daemon.kill();
+            seen(busy).await;
+            daemon = home.serve().await;
         }
-
-        daemon = home.serve().await;
         connection = connect(&daemon).await;
         check_promises(&mut connection, &ledger, &kept).await;
         check_kept(&mut connection, &kept).await;
