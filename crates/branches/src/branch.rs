@@ -5,6 +5,7 @@ use crate::{
     generation::Generation,
     home::{Home, ADMIN_DIR, TOKEN_LEN},
     model::Policy,
+    revival::Attempts,
     source::{
         sanitise::ADMIN,
         snapshot::{access_rules, hba_file, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
@@ -12,8 +13,8 @@ use crate::{
 };
 use duramen_base::{clock, entropy};
 use duramen_postgres::{
-    end_processes, processes_below, volume, Canceller, Cluster, Guard, Outcome, Postmaster, Secret,
-    ServerUser, Session, SessionError, Settings, Statement, StopMode,
+    end_processes, processes_below, volume, Canceller, Cluster, ControlGroup, ControlGroups, Guard, Outcome,
+    Postmaster, Secret, ServerUser, Session, SessionError, Settings, Statement, StopMode,
 };
 use std::{
     fs,
@@ -59,6 +60,8 @@ pub(crate) struct Environment {
     pub(crate) store: Arc<volume::Store>,
     /// Of servers that belong to no source; all servers pass through directories as its group.
     pub(crate) user: ServerUser,
+    /// The groups that limit what servers take, or why there are none.
+    pub(crate) groups: Arc<Result<ControlGroups, String>>,
 }
 
 impl Environment {
@@ -81,8 +84,19 @@ impl Environment {
 
     /// A clone of a generation's snapshot, not started: the first of the three steps to a hot branch.
     pub(crate) fn clone_snapshot(&self, generation: &Generation) -> Result<String, EngineError> {
+        self.clone_within(generation, volume::Account::Common)
+    }
+
+    /// As [`Environment::clone_snapshot`]; `account` is the one that its bytes count in.
+    pub(crate) fn clone_within(
+        &self,
+        generation: &Generation,
+        account: volume::Account,
+    ) -> Result<String, EngineError> {
         let name = format!("v-{}", entropy::token(16));
-        self.store.volumes.clone_volume(&generation.snapshot, &self.volume(&name)).map_err(|error| {
+        let quota = volume::Quota { bytes: generation.limits().disk, account };
+        let path = self.volume(&name);
+        self.store.volumes.clone_volume(&generation.snapshot, &path, Some(quota)).map_err(|error| {
             let code = match error {
                 volume::VolumeError::DiskFull { .. } => "disk_full",
                 volume::VolumeError::Missing { .. } => "snapshot_missing",
@@ -141,6 +155,13 @@ pub(crate) struct Branch {
     pub(crate) queue: tokio::sync::Semaphore,
     /// Set when its lease has ended or been given another volume: from then on nothing starts its server again.
     retired: AtomicBool,
+    /// What limits its server's processes, where there is such a thing.
+    pub(crate) group: Option<ControlGroup>,
+    pub(crate) store: Arc<volume::Store>,
+    /// Whether it was given more than its quota to clean up.
+    pub(crate) over_quota: AtomicBool,
+    /// When its server is started again after it ended by itself.
+    pub(crate) attempts: Attempts,
 }
 
 impl Branch {
@@ -160,7 +181,8 @@ impl Branch {
             generation.user.clone(),
         )
         .with_log(environment.log(&volume))
-        .with_private_socket(socket_dir.join(ADMIN_DIR));
+        .with_private_socket(socket_dir.join(ADMIN_DIR))
+        .in_group(environment.group(&volume));
         Branch {
             policy,
             secrets: Secrets {
@@ -169,6 +191,10 @@ impl Branch {
                 first_admin: environment.home.admin_secret(&generation.source),
             },
             losses: environment.losses.load(Ordering::Acquire),
+            group: environment.group(&volume),
+            store: Arc::clone(&environment.store),
+            over_quota: AtomicBool::new(false),
+            attempts: Attempts::default(),
             socket_dir,
             socket,
             volume,
@@ -204,16 +230,27 @@ impl Branch {
             *slot = Some(server);
             return Ok(());
         }
-        if !self.cluster.data_dir().join("postmaster.opts").exists() {
+        let is_first = !self.had_server();
+        if is_first {
             self.give_secret_at_rest()?;
+        } else {
+            self.lift_quota();
+        }
+        if let Some(group) = &self.group {
+            group.make(self.generation.limits().group).map_err(|error| {
+                let message = format!("the group that limits the branch's server cannot be made: {error}");
+                EngineError::new(Kind::Failed, "server_failed", message)
+            })?;
         }
         let mut settings = self.generation.server_settings(self.policy, self.cluster.data_dir());
         // What runs in a database can tell by it which copy it is in.
         settings.set("duramen.identity", &self.volume);
-        let server = self
-            .cluster
-            .start_observed(&self.socket_dir, &settings, START_LIMIT, observe)
-            .map_err(|error| EngineError::new(Kind::Failed, "server_failed", error.to_string()))?;
+        let started = self.cluster.start_observed(&self.socket_dir, &settings, START_LIMIT, observe);
+        if !is_first {
+            self.settle_quota();
+        }
+        let server =
+            started.map_err(|error| EngineError::new(Kind::Failed, "server_failed", error.to_string()))?;
         server.set_nice(SERVER_NICE);
         *slot = Some(server);
         Ok(())
@@ -449,6 +486,31 @@ impl Branch {
         }
     }
 
+    /// Where its server works.
+    pub(crate) fn data_dir(&self) -> &Path {
+        self.cluster.data_dir()
+    }
+
+    /// Whether a server ran in its volume at any time.
+    pub(crate) fn had_server(&self) -> bool {
+        self.cluster.data_dir().join("postmaster.opts").exists()
+    }
+
+    /// Whether its server runs; nothing is known while that is being started or stopped.
+    pub(crate) fn is_running(&self) -> Option<bool> {
+        let mut slot = self.postmaster.try_lock().ok()?;
+        Some(slot.as_mut().is_some_and(Postmaster::is_running))
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// How often a process of its server was ended for lack of memory.
+    pub(crate) fn killed_for_memory(&self) -> u64 {
+        self.group.as_ref().map_or(0, ControlGroup::killed_for_memory)
+    }
+
     /// The process id of the server, if it was started or adopted.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.postmaster.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Postmaster::pid)
@@ -493,6 +555,9 @@ impl Branch {
     /// Ends the server and deletes everything the branch had, except a socket directory that is still in use.
     pub(crate) fn delete(&self, environment: &Environment, socket: SocketDir) {
         self.kill();
+        if let Some(group) = &self.group {
+            group.remove();
+        }
         environment.delete_volume(&self.volume);
         if socket == SocketDir::Remove {
             let _ = fs::remove_dir_all(&self.socket_dir);

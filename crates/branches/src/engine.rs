@@ -3,7 +3,7 @@
 use crate::{
     error::{EngineError, HomeError, Kind},
     journal::CLEAN,
-    maintenance,
+    limits, maintenance,
     model::Status,
     parallel::parallel,
     recovery,
@@ -13,6 +13,7 @@ use crate::{
 use duramen_base::clock;
 use duramen_postgres::{end_processes, processes_below};
 use std::{
+    collections::HashSet,
     sync::{atomic::Ordering, Arc, Mutex, PoisonError},
     thread::JoinHandle,
     time::Duration,
@@ -66,7 +67,9 @@ impl Engine {
     /// The engine's state in figures.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.shared.registry.status(&self.shared.environment.store)
+        let environment = &self.shared.environment;
+        let limits = limits::machine(environment, self.shared.capacity().leases);
+        self.shared.registry.status(&environment.store, limits)
     }
 
     /// Stops everything in order: the pool is destroyed, leased branches are stopped cleanly (they come back with
@@ -161,6 +164,11 @@ fn close(shared: &Shared, how: Leased) -> Result<(), EngineError> {
         if let Some(sample) = shared.sample_server(&source) {
             sample.stop();
         }
+    }
+    // Servers that go on stay in their groups.
+    if let (Ok(groups), Leased::Stopped) = (&*shared.environment.groups, how) {
+        groups.sweep(&HashSet::new());
+        groups.close();
     }
     let home = &shared.environment.home;
     if !home.sockets().starts_with(home.root()) {

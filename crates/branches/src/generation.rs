@@ -3,7 +3,8 @@
 use crate::{
     error::{EngineError, Kind, SourceError},
     home::Home,
-    model::{Policy, PoolSize, SourceSettings},
+    limits::Applied,
+    model::{Limits, Policy, PoolSize, SourceSettings},
     source::{
         manifest::Manifest,
         snapshot::{hba_file, snapshot_path, Admitted},
@@ -11,7 +12,11 @@ use crate::{
     users,
 };
 use duramen_postgres::{volume, Installation, ServerUser, Settings, Version};
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 /// A snapshot with everything that is needed to make branches of it. Changed settings make a new value of it.
 #[derive(Debug)]
@@ -27,6 +32,8 @@ pub(crate) struct Generation {
     /// Who runs the servers of its branches.
     pub(crate) user: ServerUser,
     pub(crate) snapshot: PathBuf,
+    /// What each of its branches may take. It can be changed while they run.
+    limits: Mutex<Applied>,
     /// Why nothing is known of it, if that is so: no branch of it is started or made.
     unusable: Option<EngineError>,
 }
@@ -53,6 +60,7 @@ impl Generation {
             installation,
             user,
             snapshot,
+            limits: Mutex::new(Applied::of(&settings.limits, store.total_bytes())),
             unusable: None,
         })
     }
@@ -74,8 +82,19 @@ impl Generation {
             installation: Installation { bin_dir: PathBuf::new(), version: Version { major: 0, minor: 0 } },
             user: ServerUser::of_nobody(),
             snapshot: snapshot_path(store, source, number),
+            limits: Mutex::new(Applied::of(&Limits::default(), store.total_bytes())),
             unusable: Some(error),
         }
+    }
+
+    /// What each of its branches may take.
+    pub(crate) fn limits(&self) -> Applied {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets each of its branches take more or less from now on.
+    pub(crate) fn set_limits(&self, limits: Applied) {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     /// Whether branches of it can be started.
@@ -149,6 +168,7 @@ impl Generation {
     /// The server settings of a branch: what differs from the snapshot's own `postgresql.conf`.
     pub(crate) fn server_settings(&self, policy: Policy, data_dir: &std::path::Path) -> Settings {
         let mut settings = Settings::new();
+        settings.set("max_wal_size", &self.limits().max_wal_size());
         if self.durable {
             settings = settings.durable();
         }

@@ -91,6 +91,11 @@ impl Home {
         self.root.join("lost-writes")
     }
 
+    /// The name of the control group of its servers.
+    pub(crate) fn group_name(&self) -> String {
+        short_hash(&self.root)
+    }
+
     pub(crate) fn sockets(&self) -> &Path {
         &self.sockets
     }
@@ -127,8 +132,12 @@ fn socket_root(root: &Path) -> PathBuf {
     if inside.as_os_str().len() + 1 + TOKEN_LEN + 1 + ADMIN_DIR.len() <= SOCKET_DIR_MAX {
         return inside;
     }
-    let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
-    PathBuf::from(format!("/tmp/duramen-{}", &name[..16]))
+    PathBuf::from(format!("/tmp/duramen-{}", short_hash(root)))
+}
+
+/// A name for a home that no other one has.
+fn short_hash(root: &Path) -> String {
+    blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned()
 }
 
 /// The directory outside of a home in which its sockets are, if its path is too long for them and there is one of ours.

@@ -2,15 +2,17 @@
 
 use crate::{
     branch::Branch,
+    capacity::Capacity,
     engine::Engine,
     error::{EngineError, LeaseError, DAYS_MAX},
     journal::LeaseRecord,
-    model::{AdministratorUrl, BranchView, CreateBranch, ProtectBranch, RenewBranch},
+    model::{AdministratorUrl, BranchView, CreateBranch, DiskUse, ProtectBranch, RenewBranch},
     names,
     registry::{Ended, Grant, Handover, Ticket, Wanted},
     shared::Shared,
 };
 use duramen_base::clock;
+use duramen_postgres::volume;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::{
@@ -43,13 +45,18 @@ impl Engine {
             boot: shared.boot.clone(),
             source: request.source,
             name: request.name,
+            capacity: Capacity::default(),
         };
         if let Some(name) = &wanted.name {
             names::check("branch", name)?;
         }
-        if shared.writes_are_due() && shared.environment.store.lost_writes().is_some() {
-            tokio::task::block_in_place(|| shared.check_writes())?;
+        if shared.writes_are_due() {
+            shared.measure_capacity();
+            if shared.environment.store.lost_writes().is_some() {
+                tokio::task::block_in_place(|| shared.check_writes())?;
+            }
         }
+        let wanted = Wanted { capacity: shared.capacity(), ..wanted };
         let (ticket, handover) = match shared.registry.lease_or_queue(&wanted)? {
             Grant::Existing(view) => return Ok(view),
             Grant::Leased(record) => return self.announce(record),
@@ -93,7 +100,9 @@ impl Engine {
     /// # Errors
     /// When there is none of that name.
     pub fn branch(&self, name: &str) -> Result<BranchView, EngineError> {
-        self.shared.registry.branch(name)
+        let (mut view, branch) = self.shared.registry.branch(name)?;
+        view.disk = branch.disk_use().map(|(used, quota)| DiskUse { used, quota });
+        Ok(view)
     }
 
     /// The URL by which an administrator of this machine enters a branch as its superuser, through a socket that only
@@ -179,7 +188,11 @@ impl Engine {
         .map_err(|error| LeaseError::ResetCrashed(error).into())
         .and_then(|result| result);
         let failure = match replaced {
-            Ok(branch) => branch.connect(true).await.err(),
+            Ok(branch) => {
+                let failure = branch.connect(true).await.err();
+                self.shared.environment.limit_volume(&branch.volume, branch.generation.limits().disk);
+                failure
+            }
             Err(error) => Some(error),
         };
         let view = self.shared.registry.finish_reset(name, &id, &old, failure.as_ref())?;
@@ -197,7 +210,8 @@ fn replace(
 ) -> Result<Arc<Branch>, EngineError> {
     let environment = &shared.environment;
     old.generation.check(&environment.store)?;
-    let volume = environment.clone_snapshot(&old.generation)?;
+    // On a full volume store its first writes come out of the reserve.
+    let volume = environment.clone_within(&old.generation, volume::Account::Reserve)?;
     let branch = Arc::new(Branch::new(
         environment,
         Arc::clone(&old.generation),

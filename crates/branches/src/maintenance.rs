@@ -217,6 +217,7 @@ fn reap(shared: &Arc<Shared>, slice: usize) {
         {
             thread::sleep(Duration::from_millis(5));
         }
+        shared.environment.sweep_quotas();
     }
     // Only now do they count as gone: `settled` must not be true while a deletion runs.
     shared.registry.reaped();

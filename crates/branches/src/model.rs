@@ -129,6 +129,48 @@ pub struct SourceSettings {
     /// Statements that every session runs, and rolls back, before its branch is called hot. Empty: each table
     /// is planned for once.
     pub warm: Vec<String>,
+    /// What each branch may take of the machine.
+    pub limits: Limits,
+}
+
+/// What one branch may take of the machine, where that can be limited. What is absent is as usual.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Bytes that it may write beyond what it shares with its snapshot. Usual: a quarter of the volume store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<u64>,
+    /// Bytes of memory of its server, cached files included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Processes of its server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u32>,
+    /// Its share of the processors when they are busy, beside those of other branches: 1 to 10,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_weight: Option<u32>,
+}
+
+impl Limits {
+    /// The usual memory of a branch, in bytes.
+    pub const MEMORY: u64 = 1 << 30;
+    /// The usual number of processes of a branch.
+    pub const PROCESSES: u32 = 128;
+    /// The usual share of the processors.
+    pub const CPU_WEIGHT: u32 = 100;
+
+    /// Takes what is given in `change`; nothing, a zero, brings back what is usual.
+    pub(crate) fn change(&mut self, change: &Limits) {
+        fn take<T: Copy + Default + PartialEq>(old: &mut Option<T>, new: Option<T>) {
+            if let Some(value) = new {
+                *old = Some(value).filter(|value| *value != T::default());
+            }
+        }
+        take(&mut self.disk, change.disk);
+        take(&mut self.memory, change.memory);
+        take(&mut self.processes, change.processes);
+        take(&mut self.cpu_weight, change.cpu_weight);
+    }
 }
 
 /// `POST /v1/sources`
@@ -162,6 +204,8 @@ pub struct ChangeSettings {
     pub all_databases: Option<bool>,
     /// New warm-up statements.
     pub warm: Option<Vec<String>>,
+    /// What each branch may take of the machine; 0 brings back what is usual.
+    pub limits: Limits,
 }
 
 /// One thing that sanitising did to a snapshot, or left out of it.
@@ -254,9 +298,24 @@ pub struct BranchView {
     pub protected: bool,
     /// `ready`, or `failed` when its server could not be brought back.
     pub state: String,
+    /// Why its server does not run, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// What it has written, where that is counted; only in the reply for one branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskUse>,
     /// Whether this create found the branch there already.
     #[serde(default)]
     pub existing: bool,
+}
+
+/// What a branch has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskUse {
+    /// Bytes that it wrote and still holds. What it shares with its snapshot is not among them.
+    pub used: u64,
+    /// Bytes that it may write.
+    pub quota: u64,
 }
 
 /// One statement of a query.
@@ -416,6 +475,29 @@ pub struct Status {
     /// What the operator has to look at, each with the next step: a damaged journal, a volume store that lost writes.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// What of the machine branches are kept from taking.
+    #[serde(default)]
+    pub limits: MachineLimits,
+}
+
+/// Which limits hold on this machine.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct MachineLimits {
+    /// How many leases there may be in all.
+    pub leases: u32,
+    /// Whether each branch has a quota of disk.
+    pub disk: Wall,
+    /// Whether memory, processes and processors of each branch are limited.
+    pub groups: Wall,
+}
+
+/// Whether something is limited here.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Wall {
+    /// Whether it is.
+    pub holds: bool,
+    /// How, or why not.
+    pub detail: String,
 }
 
 /// `POST /v1/measure/cold`: one branch without the pool, made and thrown away.

@@ -167,6 +167,9 @@ fn adopt(
         });
         entered.err().map(|error| error.message)
     };
+    // Of a store of before there were quotas, or from a reset that was cut short.
+    environment.limit_volume(&branch.volume, branch.generation.limits().disk);
+    branch.apply_limits();
     boot.clone_into(&mut record.boot);
     Lease::new(record, branch, problem)
 }
@@ -280,6 +283,11 @@ fn sweep(environment: &Environment, kept: &[LeaseRecord]) -> Result<(), EngineEr
     if count + orphans.len() > 0 {
         tracing::info!(volumes = count, processes = orphans.len(), "swept what an earlier process left");
     }
+
+    if let Ok(groups) = &*environment.groups {
+        groups.sweep(&volumes);
+    }
+    environment.sweep_quotas();
 
     // Of what follows, nothing can be taken for anything else: what stays is swept by the next opening.
     let sockets: HashSet<&str> = kept.iter().map(|record| record.socket.as_str()).collect();

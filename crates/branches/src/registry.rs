@@ -9,7 +9,7 @@ mod pool;
 mod refill;
 mod sources;
 
-pub(crate) use leases::{Ended, Grant, Handover, Session, Ticket, Wanted, DATA};
+pub(crate) use leases::{Ended, Grant, Handover, Held, Session, Ticket, Wanted, DATA};
 pub(crate) use pool::{ColdClone, Deficit, Retired};
 pub(crate) use refill::Work;
 
@@ -17,7 +17,7 @@ use crate::{
     branch::Branch,
     error::EngineError,
     journal::{Journal, LeaseRecord},
-    model::{Policy, PoolView, RefillReport, Status},
+    model::{MachineLimits, Policy, PoolView, RefillReport, Status},
     source::manifest::SourceRecord,
 };
 use duramen_postgres::volume;
@@ -109,7 +109,7 @@ impl Registry {
     }
 
     /// The state in figures.
-    pub(crate) fn status(&self, store: &volume::Store) -> Status {
+    pub(crate) fn status(&self, store: &volume::Store, limits: MachineLimits) -> Status {
         let state = self.state();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -127,6 +127,7 @@ impl Registry {
             refills: state.reports.iter().cloned().collect(),
             pool_error: state.pools.broken.values().next().cloned(),
             warnings: state.warnings(store),
+            limits,
         }
     }
 

@@ -5,6 +5,7 @@ use crate::{
     audit::Audit,
     branch::Environment,
     burst::Burst,
+    capacity::{leases_max, Capacity},
     error::{EngineError, HomeError},
     files::{self, Passage},
     home::Home,
@@ -14,12 +15,12 @@ use crate::{
     users::Users,
 };
 use duramen_base::clock;
-use duramen_postgres::{volume, ServerUser};
+use duramen_postgres::{volume, ControlGroups, ServerUser};
 use std::{
     path::PathBuf,
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering},
-        Arc,
+        Arc, Mutex,
     },
     time::Instant,
 };
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) wake: Wake,
     pub(crate) closing: AtomicBool,
     pub(crate) boot: String,
+    /// How many leases the machine bears.
+    pub(crate) capacity: Mutex<Capacity>,
 }
 
 impl Shared {
@@ -85,6 +88,7 @@ impl Shared {
             wake: Wake::default(),
             closing: AtomicBool::new(false),
             boot,
+            capacity: Mutex::new(Capacity { leases: leases_max(), shortage: None }),
         }
     }
 
@@ -116,5 +120,9 @@ pub(crate) fn open_environment(options: &OpenOptions) -> Result<Environment, Eng
         volume::open(home.root(), options.volumes, volume_size(options)).map_err(HomeError::NoVolumes)?;
     // Mounting put another directory in its place.
     files::make_dir(&store.root, Passage::Servers, &user)?;
-    Ok(Environment { losses: Arc::default(), home, store: Arc::new(store), user })
+    let groups = ControlGroups::open(&home.group_name());
+    if let Err(reason) = &groups {
+        tracing::warn!(reason, "memory, processes and processors of branches are not limited");
+    }
+    Ok(Environment { losses: Arc::default(), home, store: Arc::new(store), user, groups: Arc::new(groups) })
 }

@@ -5,6 +5,7 @@ use crate::{
     error::{EngineError, Kind, SourceError, POOL_MAX},
     files::io_error,
     generation::Generation,
+    limits::{self, Applied},
     model::{
         AddSource, AuditVerification, BranchEvidence, ChangeSettings, Origin, SnapshotVerification,
         SourceFingerprint, SourceView,
@@ -93,6 +94,7 @@ impl Engine {
         names::check("source", &request.name)?;
         check_pool(&request.settings.pool.hot, request.settings.pool.cold)?;
         request.settings.server.iter().try_for_each(|(name, _)| check_setting(name))?;
+        limits::check(&request.settings.limits)?;
         let engine = Arc::clone(self);
         let progress: Report = Arc::new(progress);
         // In a task of its own: a caller who goes away does not leave half an import.
@@ -246,7 +248,7 @@ impl Engine {
         })
     }
 
-    /// Changes how a source's branches run. Pool sizes apply at once, server settings to branches made from now on,
+    /// Changes how a source's branches run. Pool sizes and limits apply at once, server settings to branches made from now on,
     /// warm-up statements from the next refresh on.
     ///
     /// # Errors
@@ -278,6 +280,8 @@ impl Engine {
         settings.server = server;
         settings.durable = change.durable.unwrap_or(settings.durable);
         settings.all_databases = change.all_databases.unwrap_or(settings.all_databases);
+        settings.limits.change(&change.limits);
+        limits::check(&settings.limits)?;
         if let Some(warm) = change.warm {
             settings.warm = warm;
         }
@@ -291,13 +295,24 @@ impl Engine {
         }
         record.save(home)?;
         let size = generation.fit(store, &record.settings.pool);
+        let limits = generation.limits();
         if server_changed {
             self.shared.registry.replace_source(record, generation, size);
         } else {
             self.shared.registry.resize_source(record, size);
         }
+        tokio::task::block_in_place(|| self.apply_limits(name, limits));
         self.shared.wake.wake();
         self.source(name)
+    }
+
+    /// Has the branches of a source take what they may by these limits, those that are leased too.
+    fn apply_limits(&self, name: &str, limits: Applied) {
+        let (branches, cold) = self.shared.registry.set_limits(name, limits);
+        branches.iter().for_each(|branch| branch.apply_limits());
+        for volume in cold {
+            self.shared.environment.limit_volume(&volume, limits.disk);
+        }
     }
 
     /// Compares a snapshot's files with the digest that was taken when it was imported.

@@ -1,10 +1,11 @@
-//! What is looked after at intervals so that no branch harms another: writes that the volume store lost, and logs that
-//! grow.
+//! What is looked after at intervals so that no branch harms another: writes that the volume store lost, logs that
+//! grow, the reserve of the volume store, and servers that ended.
 
 use crate::{
     error::{EngineError, Kind},
     parallel::parallel,
     registry::Failed,
+    revival::Revival,
     shared::Shared,
 };
 use duramen_base::clock;
@@ -36,11 +37,12 @@ pub(crate) struct Watch {
     looked: Instant,
     flushed: Instant,
     flushing: Option<JoinHandle<io::Result<()>>>,
+    revival: Revival,
 }
 
 impl Watch {
     pub(crate) fn new() -> Watch {
-        Watch { looked: clock::now(), flushed: clock::now(), flushing: None }
+        Watch { looked: clock::now(), flushed: clock::now(), flushing: None, revival: Revival::default() }
     }
 
     /// Does what is due.
@@ -51,6 +53,10 @@ impl Watch {
         self.looked = clock::now();
         // What it finds it has dealt with, and every create hears of it for itself.
         let _ = shared.check_writes();
+        if let Ok(quotas) = shared.environment.store.quotas() {
+            quotas.keep_reserve();
+        }
+        self.revival.look(shared);
         let home = &shared.environment.home;
         for dir in [home.logs(), home.origins()] {
             cut_logs(&dir);
@@ -68,9 +74,10 @@ impl Watch {
         }
     }
 
-    /// Waits for a flush that runs.
+    /// Waits for what runs.
     pub(crate) fn end(mut self, shared: &Arc<Shared>) {
         self.heed(shared);
+        self.revival.end();
     }
 
     fn heed(&mut self, shared: &Arc<Shared>) {

@@ -263,7 +263,7 @@ fn show(context: &Context, branch: &BranchView) -> Outcome {
     }
     let name =
         if branch.existing { format!("{} (was there already)", branch.name) } else { branch.name.clone() };
-    output::print(output::pairs([
+    let mut facts = vec![
         ("branch", name),
         ("source", format!("{}, generation {}", branch.source, branch.generation)),
         ("policy", branch.policy.to_string()),
@@ -272,7 +272,12 @@ fn show(context: &Context, branch: &BranchView) -> Outcome {
         ("expires", expiry(branch)),
         ("state", branch.state.clone()),
         ("url", branch.url.clone()),
-    ]));
+    ];
+    if let Some(disk) = branch.disk {
+        facts.push(("written", format!("{} of {}", output::bytes(disk.used), output::bytes(disk.quota))));
+    }
+    facts.extend(branch.problem.clone().map(|problem| ("problem", problem)));
+    output::print(output::pairs(facts));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,7 +10,7 @@ use duramen_cage::Cage;
 use duramen_postgres::{
     account,
     volume::{self, Kind},
-    Installation, ServerUser, SERVERS,
+    ControlGroups, Installation, ServerUser, SERVERS,
 };
 use duramen_server::{lock::HomeLock, socket_path};
 use rustix::process::{getrlimit, Resource};
@@ -91,7 +91,7 @@ impl Line {
 pub(crate) async fn run(context: &Context) -> Outcome {
     let home = &context.home;
     let status = daemon_status(context).await;
-    let volumes = volumes(home, status.as_ref());
+    let (volumes, quotas) = volumes(home, status.as_ref());
     // The tools are only needed where branches lie, or could lie, in a loop-backed file.
     let loop_backed = volumes.detail.contains("file system in a file") || volumes.state != State::Ok;
     let lines = vec![
@@ -100,11 +100,13 @@ pub(crate) async fn run(context: &Context) -> Outcome {
         reachable(home),
         private(home),
         volumes,
+        quotas,
         tools(loop_backed),
         cage(),
         sample(home),
         disk(home),
         memory(),
+        groups(status.as_ref()),
         descriptors(),
         daemon(home, status.as_ref()),
     ];
@@ -230,19 +232,60 @@ fn private(home: &Path) -> Line {
     }
 }
 
-fn volumes(home: &Path, status: Option<&Status>) -> Line {
+/// How volumes are cloned, and whether clones have quotas.
+fn volumes(home: &Path, status: Option<&Status>) -> (Line, Line) {
     const WHAT: &str = "volumes";
     let found = match status {
-        Some(status) => Ok((status.volumes, status.volumes_reason.clone())),
-        None => probe::try_volumes(home).map(|found| (found.kind, found.reason)),
+        Some(status) => {
+            let disk = &status.limits.disk;
+            let quotas = if disk.holds { Ok(()) } else { Err(disk.detail.clone()) };
+            Ok((status.volumes, status.volumes_reason.clone(), quotas))
+        }
+        None => probe::try_volumes(home).map(|found| (found.kind, found.reason, found.quotas)),
     };
     match found {
-        Ok((Kind::Copy, reason)) => {
+        Ok((kind, reason, found)) => {
             let fix = "run as root with btrfs-progs installed, or put --home on btrfs or XFS";
-            Line::degraded(WHAT, format!("{}: {reason}", Kind::Copy), fix)
+            let volumes = if kind == Kind::Copy {
+                Line::degraded(WHAT, format!("{kind}: {reason}"), fix)
+            } else {
+                Line::ok(WHAT, format!("{kind}: {reason}"))
+            };
+            (volumes, quotas(found))
         }
-        Ok((kind, reason)) => Line::ok(WHAT, format!("{kind}: {reason}")),
-        Err(reason) => Line::missing(WHAT, reason, "choose another --home").essential(),
+        Err(reason) => {
+            let volumes = Line::missing(WHAT, reason, "choose another --home").essential();
+            (volumes, quotas(Err("there are no volumes".to_owned())))
+        }
+    }
+}
+
+fn quotas(found: Result<(), String>) -> Line {
+    const WHAT: &str = "disk quotas";
+    match found {
+        Ok(()) => Line::ok(WHAT, "what each branch may write is limited (simple quotas of btrfs)"),
+        Err(reason) => {
+            let detail = format!("one branch can fill the volume store: {reason}");
+            Line::degraded(WHAT, detail, "Linux 6.7 or newer, as root, with a loop-backed volume store")
+        }
+    }
+}
+
+fn groups(status: Option<&Status>) -> Line {
+    const WHAT: &str = "control groups";
+    let found = match status {
+        Some(status) if status.limits.groups.holds => Ok(status.limits.groups.detail.clone()),
+        Some(status) => Err(status.limits.groups.detail.clone()),
+        None => ControlGroups::probe(),
+    };
+    match found {
+        Ok(detail) => Line::ok(WHAT, detail),
+        Err(reason) => {
+            let detail =
+                format!("only PostgreSQL's own settings limit memory and connections of a branch: {reason}");
+            let fix = "run the daemon as root, by its systemd unit (Delegate=yes)";
+            Line::degraded(WHAT, detail, fix)
+        }
     }
 }
 

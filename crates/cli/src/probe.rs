@@ -11,6 +11,8 @@ const TRIAL_SIZE: u64 = 512 << 20;
 pub(crate) struct Found {
     pub(crate) kind: Kind,
     pub(crate) reason: String,
+    /// Whether clones have quotas of disk, or why not.
+    pub(crate) quotas: Result<(), String>,
 }
 
 /// The nearest directory that exists on the way to `path`.
@@ -29,7 +31,8 @@ pub(crate) fn try_volumes(home: &Path) -> Result<Found, String> {
         .tempdir_in(&dir)
         .map_err(|error| format!("cannot write to {}: {error}", dir.display()))?;
     let store = volume::open(trial.path(), Choice::Auto, TRIAL_SIZE).map_err(|error| error.to_string())?;
-    let found = Found { kind: store.volumes.kind(), reason: store.reason.clone() };
+    let quotas = store.quotas().map(drop).map_err(str::to_owned);
+    let found = Found { kind: store.volumes.kind(), reason: store.reason.clone(), quotas };
     // Unmounted first: removing the directory would otherwise fail on the mount.
     store.close().map_err(|error| error.to_string())?;
     trial.close().map_err(|error| format!("cannot remove the trial in {}: {error}", dir.display()))?;

@@ -9,7 +9,7 @@ use crate::{
 };
 use clap::{Args, Subcommand, ValueEnum};
 use duramen_branches::model::{
-    AddSource, ChangeSettings, Origin, Policy, PoolSize, SourceSettings, SourceView,
+    AddSource, ChangeSettings, Limits, Origin, Policy, PoolSize, SourceSettings, SourceView,
 };
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
 
@@ -45,7 +45,8 @@ Examples:
   duramen source settings app                              show them
   duramen source settings app --hot read-write=100 --cold 10
   duramen source settings app --set shared_buffers=64MB --set work_mem=
-  duramen source settings app --durable true";
+  duramen source settings app --durable true
+  duramen source settings app --disk 2G --memory 512M      what each branch may take";
 const REMOVE_EXAMPLES: &str = "\
 Examples:
   duramen source remove app        refused while it has leased branches";
@@ -129,6 +130,32 @@ pub(crate) struct Add {
     /// A statement that warms each session up (repeatable)
     #[arg(long, value_name = "SQL")]
     warm: Vec<String>,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+/// What each branch may take of the machine. 0 brings back what is usual.
+#[derive(Debug, Args)]
+struct LimitArgs {
+    /// How much each branch may write [default: a quarter of the volume store]
+    #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+    disk: Option<u64>,
+    /// How much memory the server of each branch may take [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+    memory: Option<u64>,
+    /// How many processes the server of each branch may have [default: 128]
+    #[arg(long, value_name = "N")]
+    processes: Option<u32>,
+    /// Each branch's share of busy processors, beside those of other branches [default: 100]
+    #[arg(long, value_name = "1-10000")]
+    cpu_weight: Option<u32>,
+}
+
+impl From<LimitArgs> for Limits {
+    fn from(args: LimitArgs) -> Limits {
+        let LimitArgs { disk, memory, processes, cpu_weight } = args;
+        Limits { disk, memory, processes, cpu_weight }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -176,6 +203,8 @@ pub(crate) struct Settings {
     /// Replace the warm-up statements (repeatable)
     #[arg(long, value_name = "SQL")]
     warm: Vec<String>,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 pub(crate) async fn run(context: &Context, source: Source) -> Outcome {
@@ -250,7 +279,8 @@ impl Add {
             server.set(name, value);
         }
         let (durable, all_databases) = (self.durable, self.all_databases);
-        let settings = SourceSettings { pool, server, durable, all_databases, warm: self.warm };
+        let limits = self.limits.into();
+        let settings = SourceSettings { pool, server, durable, all_databases, warm: self.warm, limits };
         Ok(AddSource { name: self.name, origin, database: self.database, settings })
     }
 }
@@ -317,6 +347,7 @@ fn show(context: &Context, source: &SourceView) -> Outcome {
 fn settings_facts(settings: &SourceSettings) -> Vec<(&'static str, String)> {
     let hot: Vec<String> =
         settings.pool.hot.iter().map(|(policy, count)| format!("{policy}={count}")).collect();
+    let limits = &settings.limits;
     let server: Vec<String> = settings.server.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let list =
         |items: Vec<String>, none: &str| if items.is_empty() { none.to_owned() } else { items.join(", ") };
@@ -327,6 +358,10 @@ fn settings_facts(settings: &SourceSettings) -> Vec<(&'static str, String)> {
         ("databases", if settings.all_databases { "all" } else { "the one they serve" }.to_owned()),
         ("server settings", list(server, "the minimal ones")),
         ("warm-up", list(settings.warm.clone(), "each table is planned for once")),
+        ("disk", limits.disk.map_or_else(|| "a quarter of the volume store".to_owned(), output::bytes)),
+        ("memory", output::bytes(limits.memory.unwrap_or(Limits::MEMORY))),
+        ("processes", limits.processes.unwrap_or(Limits::PROCESSES).to_string()),
+        ("processor weight", limits.cpu_weight.unwrap_or(Limits::CPU_WEIGHT).to_string()),
     ]
 }
 
@@ -381,9 +416,11 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         durable: wanted.durable,
         all_databases: wanted.all_databases,
         warm: (!wanted.warm.is_empty()).then_some(wanted.warm),
+        limits: wanted.limits.into(),
     };
     let nothing = change.hot.is_empty()
         && change.server.is_empty()
+        && change.limits == Limits::default()
         && (change.cold, change.durable, change.all_databases, change.warm.as_ref())
             == (None, None, None, None);
     let mut connection = context.connect().await?;

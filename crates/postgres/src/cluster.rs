@@ -1,6 +1,7 @@
 //! A data directory and the programs that belong to it.
 
 use crate::{
+    control_group::ControlGroup,
     installation::Installation,
     postmaster::{release_socket, vacate, LogFile, Postmaster, StartError},
     settings::Settings,
@@ -72,6 +73,7 @@ pub struct Cluster {
     log: PathBuf,
     private_socket: Option<PathBuf>,
     shut: Option<Shut>,
+    group: Option<ControlGroup>,
 }
 
 impl Cluster {
@@ -80,7 +82,7 @@ impl Cluster {
     pub fn new(installation: Installation, data_dir: impl Into<PathBuf>, user: ServerUser) -> Cluster {
         let data_dir = data_dir.into();
         let log = data_dir.with_extension("log");
-        Cluster { installation, data_dir, user, log, private_socket: None, shut: None }
+        Cluster { installation, data_dir, user, log, private_socket: None, shut: None, group: None }
     }
 
     /// Another data directory with the same programs and the same user.
@@ -106,6 +108,13 @@ impl Cluster {
     #[must_use]
     pub fn shut_in(mut self, shut: Option<Shut>) -> Cluster {
         self.shut = shut;
+        self
+    }
+
+    /// Has the server run in a control group, with every process that it starts. The group must be there by then.
+    #[must_use]
+    pub fn in_group(mut self, group: Option<ControlGroup>) -> Cluster {
+        self.group = group;
         self
     }
 
@@ -362,8 +371,12 @@ impl Cluster {
         }
         let program = self.installation.program("postgres");
         own_ipc_namespace();
-        let child = self
-            .command(&program)
+        let mut command = self.command(&program);
+        if let Some(group) = &self.group {
+            let entries = group.entries().map_err(prepare(&self.data_dir))?;
+            enter_first(&mut command, entries);
+        }
+        let child = command
             // From its first moment on: by it the server is found while it has no pid file yet.
             .current_dir(&self.data_dir)
             .arg("-D")
@@ -432,4 +445,13 @@ fn finished(program: &str, output: &Output) -> Result<String, ClusterError> {
 fn own_ipc_namespace() {
     // SAFETY: leaving the IPC namespace concerns System V and POSIX message objects only, and this program uses none.
     let _ = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWIPC) };
+}
+
+/// Has the program enter a control group before it begins, so that no process of it is ever outside.
+#[allow(unsafe_code, reason = "a process that is moved by another one has children outside by then")]
+fn enter_first(command: &mut Command, entries: Vec<File>) {
+    let enter = move || entries.iter().try_for_each(|entry| rustix::io::write(entry, b"0").map(drop));
+    // SAFETY: between fork and exec the closure only calls write(2) on open files. It allocates nothing and takes no
+    // lock.
+    unsafe { command.pre_exec(move || Ok(enter()?)) };
 }

@@ -25,6 +25,7 @@ mod cluster;
 mod collect;
 #[cfg(feature = "connections")]
 pub mod connection;
+mod control_group;
 mod frames;
 mod guardian;
 mod installation;
@@ -43,6 +44,7 @@ mod user;
 pub mod volume;
 
 pub use cluster::{Cluster, ClusterError};
+pub use control_group::{memory_available, memory_total, ControlGroup, ControlGroups, GroupLimits};
 pub use guardian::Guardian;
 pub use installation::{find_packages, Installation, InstallationError, Version, PACKAGES_DIR};
 pub use page::StoredText;

@@ -7,7 +7,10 @@
 
 mod btrfs;
 mod loopback;
+mod quota;
 mod tree_copy;
+
+pub use quota::{Account, Quota, Quotas};
 
 use std::{
     io,
@@ -114,11 +117,12 @@ pub trait Volumes: Send + Sync + std::fmt::Debug {
     /// [`VolumeError`]; nothing is left behind.
     fn create(&self, path: &Path) -> Result<(), VolumeError>;
 
-    /// Makes `target` a writable clone of the frozen volume `snapshot`.
+    /// Makes `target` a writable clone of the frozen volume `snapshot`. Where there are [`Quotas`], no more than `quota` can
+    /// be written to it.
     ///
     /// # Errors
     /// [`VolumeError`]; nothing is left behind.
-    fn clone_volume(&self, snapshot: &Path, target: &Path) -> Result<(), VolumeError>;
+    fn clone_volume(&self, snapshot: &Path, target: &Path, quota: Option<Quota>) -> Result<(), VolumeError>;
 
     /// Makes a volume read-only.
     ///
@@ -157,6 +161,8 @@ pub struct Store {
     loopback: Option<loopback::Loopback>,
     /// Where lost writes are looked for, on btrfs.
     watch: Mutex<Option<Watch>>,
+    /// The quotas of clones, or why there are none.
+    quotas: Result<Quotas, String>,
 }
 
 /// What tells of writes that were taken and then lost.
@@ -258,6 +264,28 @@ impl Store {
         self.loopback.as_ref().map_or(0, loopback::Loopback::unallocated)
     }
 
+    /// The quotas of clones.
+    ///
+    /// # Errors
+    /// Why there are none, in a sentence for people.
+    pub fn quotas(&self) -> Result<&Quotas, &str> {
+        self.quotas.as_ref().map_err(String::as_str)
+    }
+
+    /// Removes what quotas keep of volumes that are gone. `directories` are those that hold volumes.
+    pub fn sweep_quotas(&self, directories: &[PathBuf]) {
+        if let Ok(quotas) = &self.quotas {
+            let entries = |dir: &PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten();
+            quotas.sweep(|| directories.iter().flat_map(entries).map(|entry| entry.path()).collect());
+        }
+    }
+
+    /// The size of the file system that holds the volumes.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        rustix::fs::statvfs(&self.root).map_or(0, |it| it.f_blocks * it.f_frsize)
+    }
+
     /// Free bytes for new volumes.
     ///
     /// # Errors
@@ -290,30 +318,36 @@ pub(crate) fn copy_directory(source: &Path, target: &Path) -> io::Result<()> {
 pub fn open(home: &Path, choice: Choice, size: u64) -> Result<Store, VolumeError> {
     let root = home.join("volumes");
     std::fs::create_dir_all(&root).map_err(|error| VolumeError::io("creating", &root, error))?;
-    let store = |volumes: Box<dyn Volumes>, reason: String, loopback| {
-        Store { root: root.clone(), volumes, reason, loopback, watch: Mutex::new(None) }.watching()
+    let store = |volumes: Box<dyn Volumes>, reason: String| {
+        let quotas = Err(format!("{} have no quotas of disk", volumes.kind()));
+        Store { root: root.clone(), volumes, reason, loopback: None, watch: Mutex::new(None), quotas }
+    };
+    let btrfs_store = |reason: String, loopback: Option<loopback::Loopback>| {
+        let quotas = Quotas::open(&root, loopback.is_some());
+        if let Err(reason) = &quotas {
+            tracing::warn!(reason, "branches have no quotas of disk");
+        }
+        let accounts = quotas.as_ref().is_ok_and(Quotas::has_accounts);
+        let volumes = Box::new(btrfs::Btrfs { quotas: quotas.is_ok(), accounts });
+        Store { root: root.clone(), volumes, reason, loopback, watch: Mutex::new(None), quotas }.watching()
     };
     let loopback = loopback::Loopback::at(home, &root);
     if loopback.is_mounted() {
         loopback.take_over();
-        return Ok(store(Box::new(btrfs::Btrfs), loopback.describe("already mounted"), Some(loopback)));
+        return Ok(btrfs_store(loopback.describe("already mounted"), Some(loopback)));
     }
     if choice == Choice::Copy {
-        return Ok(store(
-            Box::new(tree_copy::TreeCopy::plain()),
-            "plain copies were asked for".to_owned(),
-            None,
-        ));
+        return Ok(store(Box::new(tree_copy::TreeCopy::plain()), "plain copies were asked for".to_owned()));
     }
     if choice != Choice::Reflink && btrfs::probe(&root).is_ok() {
         let reason = format!("{} lies on btrfs", root.display());
-        return Ok(store(Box::new(btrfs::Btrfs), reason, None));
+        return Ok(btrfs_store(reason, None));
     }
     if choice != Choice::Btrfs {
         match tree_copy::probe_reflink(&root) {
             Ok(()) => {
                 let reason = format!("the file system of {} shares extents between files", root.display());
-                return Ok(store(Box::new(tree_copy::TreeCopy::reflink()), reason, None));
+                return Ok(store(Box::new(tree_copy::TreeCopy::reflink()), reason));
             }
             Err(error) if choice == Choice::Reflink => {
                 return Err(VolumeError::Unsupported {
@@ -327,7 +361,7 @@ pub fn open(home: &Path, choice: Choice, size: u64) -> Result<Store, VolumeError
     }
     let existed = loopback.exists();
     match loopback.mount(size) {
-        Ok(()) => Ok(store(Box::new(btrfs::Btrfs), loopback.describe("made and mounted"), Some(loopback))),
+        Ok(()) => Ok(btrfs_store(loopback.describe("made and mounted"), Some(loopback))),
         // Falling back to copies, or making the file anew, would lose every snapshot and branch that it holds.
         Err(reason) if existed => {
             let reason = format!(
@@ -344,7 +378,7 @@ pub fn open(home: &Path, choice: Choice, size: u64) -> Result<Store, VolumeError
                 "the file system of {} has neither snapshots nor reflinks, and a loop-backed btrfs is not possible: {reason}",
                 root.display()
             );
-            Ok(store(Box::new(tree_copy::TreeCopy::plain()), reason, None))
+            Ok(store(Box::new(tree_copy::TreeCopy::plain()), reason))
         }
     }
 }

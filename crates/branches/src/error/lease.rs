@@ -1,7 +1,7 @@
 //! Why a lease is not given, changed or ended.
 
 use super::{Coded, Kind};
-use crate::model::Policy;
+use crate::{capacity::Shortage, model::Policy};
 
 /// The longest lease, in days.
 pub(crate) const DAYS_MAX: i64 = 90;
@@ -14,8 +14,10 @@ pub(crate) enum LeaseError {
     Destroyed { name: String },
     #[error("branch {name} exists, of source {source_name} under policy {policy}; choose another name or destroy it")]
     NameClash { name: String, source_name: String, policy: Policy },
-    #[error("{limit} branches are leased, which is the limit; destroy some first")]
+    #[error("{limit} branches are leased, which is what this machine's memory bears; destroy some first")]
     TooMany { limit: usize },
+    #[error("no branch is leased now: {0}")]
+    NoRoom(Shortage),
     #[error("there is no source yet; add one with `duramen source add NAME --url URL`, or `--sample flights` to try it")]
     NoSource,
     #[error("there is no source {name:?}{}; add one with `duramen source add`", hint(closest.as_deref()))]
@@ -54,7 +56,7 @@ impl Coded for LeaseError {
             LeaseError::NotFound { .. } => (Kind::NotFound, "not_found"),
             LeaseError::Destroyed { .. } => (Kind::Conflict, "destroyed"),
             LeaseError::NameClash { .. } => (Kind::Conflict, "name_clash"),
-            LeaseError::TooMany { .. } => (Kind::Unavailable, "too_many_leases"),
+            LeaseError::TooMany { .. } | LeaseError::NoRoom(_) => (Kind::Unavailable, "too_many_leases"),
             LeaseError::NoSource => (Kind::NotFound, "no_source"),
             LeaseError::UnknownSource { .. } => (Kind::NotFound, "unknown_source"),
             LeaseError::WhichSource { .. } => (Kind::Invalid, "which_source"),

@@ -40,6 +40,11 @@ impl Coded for QueryError {
     }
 }
 
+/// What the operating system says about a write over a quota. PostgreSQL knows no SQLSTATE for it, and gives that of
+/// internal errors.
+const OVER_QUOTA: &str = "Disk quota exceeded";
+const DISK_FULL: &str = "53100";
+
 /// What a holder can do about a statement that the branch's policy does not allow.
 fn policy_hint(sqlstate: &str, policy: Policy) -> &'static str {
     match (sqlstate, policy) {
@@ -65,7 +70,13 @@ pub(crate) fn query_failed(error: SessionError, policy: Policy) -> EngineError {
                     format!("the statement was cancelled: {refusal}"),
                 );
             }
-            error.sqlstate = Some(refusal.code);
+            let is_over_quota = refusal.to_string().contains(OVER_QUOTA);
+            if is_over_quota {
+                error.message += "; the branch has used up its quota of disk, or all branches their share of the volume \
+                                  store: delete what is not needed (truncate, drop, vacuum full), reset the branch, or \
+                                  raise its quota (`duramen source settings NAME --disk SIZE`)";
+            }
+            error.sqlstate = Some(if is_over_quota { DISK_FULL.to_owned() } else { refusal.code });
             error
         }
         SessionError::ZeroByte => EngineError::new(Kind::Invalid, "zero_byte", error.to_string()),

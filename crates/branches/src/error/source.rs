@@ -24,6 +24,10 @@ pub(crate) enum SourceError {
     SettingRefused { name: String },
     #[error("a branch does not run with these settings, and nothing was changed: {reason}")]
     SettingsDoNotRun { reason: String },
+    #[error("the limit of {what} is too low: a branch needs {least}{unit} at least")]
+    LimitTooLow { what: &'static str, least: u64, unit: &'static str },
+    #[error("the weight of the processors is 1 to {most}")]
+    BadWeight { most: u32 },
     #[error("cannot find {path}: {error}")]
     NoPath { path: String, error: io::Error },
     #[error("{0}")]
@@ -45,6 +49,7 @@ impl Coded for SourceError {
             SourceError::Exists { .. } => (Kind::Conflict, "source_exists"),
             SourceError::InUse { .. } => (Kind::Conflict, "source_in_use"),
             SourceError::Stopping => (Kind::Unavailable, "stopping"),
+            SourceError::LimitTooLow { .. } | SourceError::BadWeight { .. } => (Kind::Invalid, "bad_limit"),
             SourceError::PoolTooLarge => (Kind::Invalid, "pool_too_large"),
             SourceError::SettingRefused { .. } | SourceError::SettingsDoNotRun { .. } => {
                 (Kind::Invalid, "bad_setting")

@@ -3,6 +3,7 @@
 use super::{pool::Retired, Lease, Registry, State};
 use crate::{
     branch::{Branch, SocketDir},
+    capacity::Capacity,
     error::{EngineError, LeaseError},
     journal::LeaseRecord,
     model::{BranchView, Policy},
@@ -12,8 +13,6 @@ use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
-/// A machine of two cores holds about a thousand live branches; this stops a runaway caller.
-const LEASES_MAX: usize = 5000;
 /// How many sources an error names.
 const NAMED_MAX: usize = 10;
 /// What a branch holds of its source's data.
@@ -31,6 +30,18 @@ pub(crate) struct Wanted {
     pub(crate) limit: Duration,
     /// The boot of the machine.
     pub(crate) boot: String,
+    /// How many leases the machine bears. A limit of each holder's own has its place here.
+    pub(crate) capacity: Capacity,
+}
+
+/// A lease that is held, and works as far as its data are concerned.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) branch: Arc<Branch>,
+    /// Whether its server's role may not have the branch's own secret yet.
+    pub(crate) unentered: bool,
 }
 
 /// What a create gets.
@@ -83,8 +94,11 @@ impl Registry {
         if let Some(view) = state.existing(wanted.name.as_deref(), &source, wanted.policy)? {
             return Ok(Grant::Existing(view));
         }
-        if state.leases.len() >= LEASES_MAX {
-            return Err(LeaseError::TooMany { limit: LEASES_MAX }.into());
+        if state.leases.len() >= wanted.capacity.leases {
+            return Err(LeaseError::TooMany { limit: wanted.capacity.leases }.into());
+        }
+        if let Some(shortage) = wanted.capacity.shortage {
+            return Err(LeaseError::NoRoom(shortage).into());
         }
         match state.pools.take(&source, wanted.policy) {
             Some(branch) => self.lease(&mut state, branch, wanted).map(Grant::Leased),
@@ -200,8 +214,47 @@ impl Registry {
     }
 
     /// One leased branch.
-    pub(crate) fn branch(&self, name: &str) -> Result<BranchView, EngineError> {
-        self.state().find(name).map(|lease| view(lease))
+    pub(crate) fn branch(&self, name: &str) -> Result<(BranchView, Arc<Branch>), EngineError> {
+        self.state().find(name).map(|lease| (view(lease), Arc::clone(&lease.branch)))
+    }
+
+    /// The leases whose server has to run: those that lost no writes, and are not being reset.
+    pub(crate) fn held(&self) -> Vec<Held> {
+        let state = self.state();
+        let held = state.leases.values().filter(|lease| lease.record.problem.is_none() && !lease.resetting);
+        held.map(|lease| Held {
+            id: lease.record.id.clone(),
+            name: lease.record.name.clone(),
+            branch: Arc::clone(&lease.branch),
+            unentered: lease.record.unentered,
+        })
+        .collect()
+    }
+
+    /// Notes that the server of a lease runs again, or why it does not; unless the lease has ended, or has another
+    /// branch by now.
+    ///
+    /// # Errors
+    /// When it cannot be journalled.
+    pub(crate) fn note_revived(
+        &self,
+        name: &str,
+        id: &str,
+        branch: &Arc<Branch>,
+        problem: Option<String>,
+    ) -> Result<(), EngineError> {
+        let mut state = self.state();
+        let Ok(lease) = state.held(name, id) else { return Ok(()) };
+        if lease.resetting || lease.record.problem.is_some() || !Arc::ptr_eq(&lease.branch, branch) {
+            return Ok(());
+        }
+        if problem.is_none() && lease.record.unentered {
+            let record = LeaseRecord { unentered: false, ..lease.record.clone() };
+            self.journal.put(&record)?;
+            lease.record = record;
+        }
+        lease.problem = problem;
+        Ok(())
     }
 
     /// The lease `id`, which was `name` when the operation began.
@@ -444,6 +497,8 @@ fn view(lease: &Lease) -> BranchView {
         expires_at: record.expires_at,
         protected: record.protected,
         state: if lease.problem.is_some() { "failed" } else { "ready" }.to_owned(),
+        problem: lease.problem.clone(),
+        disk: None,
         existing: false,
     }
 }

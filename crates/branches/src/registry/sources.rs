@@ -2,8 +2,10 @@
 
 use super::{Registry, State};
 use crate::{
+    branch::Branch,
     error::{EngineError, SourceError},
     generation::Generation,
+    limits::Applied,
     model::{PoolSize, SourceSettings},
     source::manifest::SourceRecord,
 };
@@ -82,6 +84,24 @@ impl Registry {
         state.sources.remove(name);
         state.pools.remove_source(name);
         Ok(())
+    }
+
+    /// Lets each branch of a source take more or less from now on. The branches that are there, and the names of cold
+    /// clones.
+    pub(crate) fn set_limits(&self, source: &str, limits: Applied) -> (Vec<Arc<Branch>>, Vec<String>) {
+        let state = self.state();
+        let pools = state.pools.pools.iter().filter(|(key, _)| key.0 == source);
+        let leased = state.leases.values().filter(|lease| lease.record.source == source);
+        let branches: Vec<Arc<Branch>> = pools
+            .flat_map(|(_, pool)| pool.hot.iter().cloned())
+            .chain(leased.map(|lease| Arc::clone(&lease.branch)))
+            .collect();
+        let current = state.pools.generations.get(source).into_iter();
+        for generation in current.chain(branches.iter().map(|branch| &branch.generation)) {
+            generation.set_limits(limits);
+        }
+        let cold = state.pools.cold.get(source).into_iter().flatten();
+        (branches, cold.map(|clone| clone.volume.clone()).collect())
     }
 
     /// How many branches there are of each generation of a source, leased or ready.

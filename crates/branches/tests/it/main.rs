@@ -1,6 +1,7 @@
 //! The integration tests of this crate, in one program: linking is most of what a test program costs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
+mod branches_have_limits;
 mod each_source_has_its_own_user;
 mod faults_of_the_engine;
 mod faults_of_the_home;

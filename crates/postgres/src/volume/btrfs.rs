@@ -1,14 +1,17 @@
 //! btrfs subvolumes by ioctl. The command-line tool costs several milliseconds more a call.
 //! Source: `linux/btrfs.h` of the kernel's user-space headers.
 
-use super::{Kind, VolumeError, Volumes};
+use super::{
+    quota::{Inherit, Quota},
+    Kind, VolumeError, Volumes,
+};
 use rustix::{
     fs::{open, Mode, OFlags},
     ioctl::{opcode, Getter, NoArg, Setter, Updater},
 };
 use std::{io, os::fd::AsRawFd, os::fd::OwnedFd, path::Path};
 
-const MAGIC: u8 = 0x94;
+pub(super) const MAGIC: u8 = 0x94;
 const SUBVOLUME_READ_ONLY: u64 = 1 << 1;
 /// `statfs` type of btrfs.
 const SUPER_MAGIC: u64 = 0x9123_683E;
@@ -26,7 +29,10 @@ struct SnapshotArgs {
     fd: i64,
     transid: u64,
     flags: u64,
-    unused: [u64; 4],
+    inherit_len: u64,
+    /// A pointer to an [`Inherit`], or zero.
+    inherit: u64,
+    unused: [u64; 2],
     name: [u8; 4040],
 }
 
@@ -95,7 +101,8 @@ type StatsOp<'a> = Updater<'a, { opcode::read_write::<DeviceStats>(MAGIC, 52) },
 struct FileSystemInfo {
     highest_id: u64,
     device_count: u64,
-    rest: [u8; 1008],
+    id: [u8; 16],
+    rest: [u8; 992],
 }
 
 type FileSystemOp = Getter<{ opcode::read::<FileSystemInfo>(MAGIC, 31) }, FileSystemInfo>;
@@ -119,9 +126,17 @@ struct SubvolumeInfo {
 /// `BTRFS_ROOT_SUBVOL_RDONLY`.
 const ROOT_READ_ONLY: u64 = 1;
 
+/// `BTRFS_SUBVOL_QGROUP_INHERIT`.
+const INHERIT: u64 = 1 << 2;
+
 /// btrfs subvolumes.
 #[derive(Debug)]
-pub(super) struct Btrfs;
+pub(super) struct Btrfs {
+    /// Whether clones have quotas.
+    pub(super) quotas: bool,
+    /// Whether they belong to accounts besides.
+    pub(super) accounts: bool,
+}
 
 fn name_bytes<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
     use std::os::unix::ffi::OsStrExt;
@@ -160,17 +175,20 @@ fn destroy(path: &Path) -> io::Result<()> {
 }
 
 #[allow(unsafe_code, reason = "ioctl: the argument types are laid out as in linux/btrfs.h")]
-fn snapshot(source: &Path, target: &Path) -> io::Result<()> {
+fn snapshot(source: &Path, target: &Path, inherit: Option<&Inherit>) -> io::Result<()> {
     let from = open_dir(source)?;
     let args = SnapshotArgs {
         fd: i64::from(from.as_raw_fd()),
         transid: 0,
-        flags: 0,
-        unused: [0; 4],
+        flags: inherit.map_or(0, |_| INHERIT),
+        inherit_len: inherit.map_or(0, Inherit::len),
+        inherit: inherit.map_or(0, |it| std::ptr::from_ref(it).expose_provenance() as u64),
+        unused: [0; 2],
         name: name_bytes(target)?,
     };
     // SAFETY: BTRFS_IOC_SNAP_CREATE_V2 reads one `btrfs_ioctl_vol_args_v2`, which `SnapshotArgs` mirrors
-    // (4096 bytes); `from` stays open through the call.
+    // (4096 bytes), and the `btrfs_qgroup_inherit` that it points to, which `Inherit` mirrors; it and `from` live
+    // through the call.
     unsafe { rustix::ioctl::ioctl(open_parent(target)?, SnapshotOp::new(args))? };
     Ok(())
 }
@@ -182,10 +200,8 @@ fn set_flags(path: &Path, flags: u64) -> io::Result<()> {
     Ok(())
 }
 
-#[allow(unsafe_code, reason = "ioctl: the argument types are laid out as in linux/btrfs.h")]
 fn info(path: &Path) -> io::Result<SubvolumeInfo> {
-    // SAFETY: BTRFS_IOC_GET_SUBVOL_INFO writes one `btrfs_ioctl_get_subvol_info_args`, which `InfoArgs` mirrors.
-    let args = unsafe { rustix::ioctl::ioctl(open_dir(path)?, InfoOp::new())? };
+    let args = subvolume_info(&open_dir(path)?)?;
     Ok(SubvolumeInfo {
         uuid: args.uuid,
         change_transid: args.change_transid,
@@ -217,11 +233,33 @@ fn device_stats(root: &OwnedFd, device_id: u64, flags: u64) -> io::Result<[u64; 
     Ok(args.values)
 }
 
-/// The ids of the devices of a file system.
+/// The id of a file system, as it names its directory in `/sys/fs/btrfs`.
+pub(super) fn file_system_id(root: &OwnedFd) -> io::Result<String> {
+    let id = file_system_info(root)?.id;
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]))
+}
+
+/// The id of the subvolume that a directory is in.
+pub(super) fn subvolume_id(dir: &OwnedFd) -> io::Result<u64> {
+    Ok(subvolume_info(dir)?.tree_id)
+}
+
 #[allow(unsafe_code, reason = "ioctl: the argument types are laid out as in linux/btrfs.h")]
-pub(super) fn devices(root: &OwnedFd) -> io::Result<Vec<u64>> {
+fn file_system_info(root: &OwnedFd) -> io::Result<FileSystemInfo> {
     // SAFETY: BTRFS_IOC_FS_INFO writes one `btrfs_ioctl_fs_info_args`, which `FileSystemInfo` mirrors (1024 bytes).
-    let info = unsafe { rustix::ioctl::ioctl(root, FileSystemOp::new())? };
+    Ok(unsafe { rustix::ioctl::ioctl(root, FileSystemOp::new())? })
+}
+
+#[allow(unsafe_code, reason = "ioctl: the argument types are laid out as in linux/btrfs.h")]
+fn subvolume_info(dir: &OwnedFd) -> io::Result<InfoArgs> {
+    // SAFETY: BTRFS_IOC_GET_SUBVOL_INFO writes one `btrfs_ioctl_get_subvol_info_args`, which `InfoArgs` mirrors.
+    Ok(unsafe { rustix::ioctl::ioctl(dir, InfoOp::new())? })
+}
+
+/// The ids of the devices of a file system.
+pub(super) fn devices(root: &OwnedFd) -> io::Result<Vec<u64>> {
+    let info = file_system_info(root)?;
     // Asking for an id that is not there makes the kernel log a warning: once at opening, and never again.
     Ok((1..=info.highest_id.min(DEVICES_MAX)).filter(|id| device_stats(root, *id, 0).is_ok()).collect())
 }
@@ -243,7 +281,7 @@ pub(super) fn probe(dir: &Path) -> io::Result<()> {
     let name = format!(".probe-{}", std::process::id());
     let (one, two) = (dir.join(&name), dir.join(name + "-2"));
     create(&one)?;
-    let result = snapshot(&one, &two).and_then(|()| destroy(&two));
+    let result = snapshot(&one, &two, None).and_then(|()| destroy(&two));
     destroy(&one)?;
     result
 }
@@ -257,11 +295,13 @@ impl Volumes for Btrfs {
         create(path).map_err(|error| VolumeError::io("creating", path, error))
     }
 
-    fn clone_volume(&self, source: &Path, target: &Path) -> Result<(), VolumeError> {
+    fn clone_volume(&self, source: &Path, target: &Path, quota: Option<Quota>) -> Result<(), VolumeError> {
         if !source.exists() {
             return Err(VolumeError::Missing { path: source.display().to_string() });
         }
-        snapshot(source, target).map_err(|error| VolumeError::io("cloning to", target, error))
+        let inherit = quota.filter(|_| self.quotas).map(|quota| Inherit::of(quota, self.accounts));
+        snapshot(source, target, inherit.as_ref())
+            .map_err(|error| VolumeError::io("cloning to", target, error))
     }
 
     fn freeze(&self, path: &Path) -> Result<(), VolumeError> {

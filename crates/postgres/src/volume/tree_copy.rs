@@ -1,6 +1,6 @@
 //! Clones of whole directory trees, file by file: sharing extents where the file system can, else copying.
 
-use super::{Kind, VolumeError, Volumes};
+use super::{quota::Quota, Kind, VolumeError, Volumes};
 use std::{
     fs, io,
     os::unix::fs::{chown, MetadataExt},
@@ -79,7 +79,7 @@ impl Volumes for TreeCopy {
         fs::create_dir(path).map_err(|error| VolumeError::io("creating", path, error))
     }
 
-    fn clone_volume(&self, source: &Path, target: &Path) -> Result<(), VolumeError> {
+    fn clone_volume(&self, source: &Path, target: &Path, _quota: Option<Quota>) -> Result<(), VolumeError> {
         if !source.exists() {
             return Err(VolumeError::Missing { path: source.display().to_string() });
         }

@@ -2,7 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::branches::checks::{compare_fingerprints, left_in_home, mounted_below, Leftovers};
-use duramen_branches::model::{ContentHash, SourceFingerprint, Status};
+use duramen_branches::model::{ContentHash, MachineLimits, SourceFingerprint, Status};
 use duramen_postgres::volume;
 
 fn fingerprint(position: &str, rows_written: Option<u64>, tables: &[(&str, u64, &str)]) -> SourceFingerprint {
@@ -125,6 +125,7 @@ fn leases_of_others_are_not_left_behind_by_the_run() {
         refills: Vec::new(),
         pool_error: None,
         warnings: Vec::new(),
+        limits: MachineLimits::default(),
     };
     let mut left = Leftovers::default();
     left.look_at(&status(3, 0), 3);

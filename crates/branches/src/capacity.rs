@@ -1,0 +1,63 @@
+//! How many leases the machine can bear.
+
+use crate::{branch::Environment, shared::Shared};
+use duramen_postgres::{memory_available, memory_total, volume};
+use std::sync::PoisonError;
+
+/// However large the machine is: this stops a runaway caller.
+const LEASES_MAX: usize = 5000;
+/// What an idle leased branch takes of the memory, and a little more.
+const LEASE_MEMORY: u64 = 8 << 20;
+/// No lease is given when less memory than this is available: a part of the machine's, between the bounds.
+const MEMORY_PART: u64 = 16;
+const MEMORY_KEPT_MIN: u64 = 256 << 20;
+const MEMORY_KEPT_MAX: u64 = 1 << 30;
+/// No lease is given when branches can write less than this: a segment of the log.
+const LEASE_DISK: u64 = 16 << 20;
+
+/// What the machine has for leases at a moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Capacity {
+    /// How many leases it bears in all.
+    pub(crate) leases: usize,
+    /// Why it bears no other one right now.
+    pub(crate) shortage: Option<Shortage>,
+}
+
+/// What there is too little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Shortage {
+    #[error("{} MiB of memory are available, and {} MiB are kept free: destroy branches, keep fewer ready (`duramen source settings NAME --hot N`), or give the machine more", available >> 20, kept >> 20)]
+    Memory { available: u64, kept: u64 },
+    #[error("branches can write {} MiB to the volume store, and a new one needs {}: destroy branches, remove unused sources, or begin anew with a larger volume store (`duramen purge`, `duramen serve --volume-size`)", room >> 20, LEASE_DISK >> 20)]
+    Disk { room: u64 },
+}
+
+/// How many leases the machine's memory bears.
+pub(crate) fn leases_max() -> usize {
+    let fitting = memory_total().map_or(u64::MAX, |total| total / LEASE_MEMORY);
+    usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, LEASES_MAX)
+}
+
+fn shortage(environment: &Environment) -> Option<Shortage> {
+    let kept =
+        memory_total().map_or(0, |total| (total / MEMORY_PART).clamp(MEMORY_KEPT_MIN, MEMORY_KEPT_MAX));
+    if let Some(available) = memory_available().filter(|available| *available < kept) {
+        return Some(Shortage::Memory { available, kept });
+    }
+    let store = &environment.store;
+    let room = store.quotas().ok().and_then(volume::Quotas::room).or_else(|| store.free_bytes().ok())?;
+    (room < LEASE_DISK).then_some(Shortage::Disk { room })
+}
+
+impl Shared {
+    /// Looks what there is room for.
+    pub(crate) fn measure_capacity(&self) {
+        let found = shortage(&self.environment);
+        self.capacity.lock().unwrap_or_else(PoisonError::into_inner).shortage = found;
+    }
+
+    pub(crate) fn capacity(&self) -> Capacity {
+        self.capacity.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
