@@ -6,6 +6,8 @@ use crate::{
     home::{Home, ADMIN_DIR, TOKEN_LEN},
     model::Policy,
     source::{
+        connection,
+        origin_server::local,
         sanitise::ADMIN,
         snapshot::{access_rules, hba_file, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
     },
@@ -25,6 +27,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio_postgres::Client;
 
 /// How long a server may take to start.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -293,6 +296,17 @@ impl Branch {
             session => session,
         };
         session.map_err(|error| session_failed(&error))
+    }
+
+    /// A session of the branch's superuser in which nothing runs that the branch's holder, or the source, wrote.
+    pub(crate) async fn administrator_client(&self) -> Result<Client, EngineError> {
+        tokio::task::block_in_place(|| self.start())?;
+        // Which of the two secrets is in force is seen by logging in.
+        let first = self.log_in(ADMIN, &self.secrets.first_admin).await;
+        let secret = if first.is_ok() { &self.secrets.first_admin } else { &self.secrets.admin };
+        let manifest = &self.generation.manifest;
+        let config = local(&self.socket_dir.join(ADMIN_DIR), ADMIN, secret, &manifest.database);
+        connection::own(&config, manifest.server_version.major).await
     }
 
     /// The URL by which an administrator of the machine enters the branch as its superuser. It opens this branch alone:

@@ -9,6 +9,7 @@ mod branch;
 mod burst;
 mod engine;
 mod error;
+mod evidence;
 mod files;
 mod generation;
 mod home;

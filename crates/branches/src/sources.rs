@@ -6,13 +6,13 @@ use crate::{
     files::io_error,
     generation::Generation,
     model::{
-        AddSource, AuditVerification, BranchEvidence, ChangeSettings, Origin, SnapshotVerification,
+        AddSource, AuditVerification, ChangeSettings, Origin, SnapshotVerification,
         SourceFingerprint, SourceView,
     },
     names,
     shared::Shared,
     source::{
-        cage, digest, fingerprint,
+        cage, digest,
         import::{Importer, Report},
         manifest::{self, SourceRecord},
         origin_server::{self, SampleServer},
@@ -31,8 +31,6 @@ use std::{
     time::Duration,
 };
 
-/// How many events an evidence reply holds at most.
-const EVENTS_MAX: usize = 10_000;
 /// How long a failed import waits for its space to be freed.
 const RECLAIM_LIMIT: Duration = Duration::from_secs(10);
 
@@ -311,7 +309,7 @@ impl Engine {
         Ok(SnapshotVerification { intact: found == manifest.digest, expected: manifest.digest, found })
     }
 
-    async fn snapshot_digest(&self, name: &str, generation: u32) -> Result<String, EngineError> {
+    pub(crate) async fn snapshot_digest(&self, name: &str, generation: u32) -> Result<String, EngineError> {
         let path = snapshot_path(&self.shared.environment.store, name, generation);
         tokio::task::spawn_blocking(move || {
             digest::tree(&path).map(|(_, digest)| digest).map_err(|error| io_error("read", &path, &error))
@@ -361,37 +359,6 @@ impl Engine {
         tokio::task::block_in_place(|| self.shared.remove_unused_users());
         self.shared.wake.wake();
         self.shared.audit("removed", json!({ "source": name }))
-    }
-
-    /// What is known of a branch and its source, for keeping.
-    ///
-    /// # Errors
-    /// Unknown branch, or a source that cannot be reached.
-    pub async fn evidence(&self, name: &str) -> Result<BranchEvidence, EngineError> {
-        let mut branch = self.branch(name)?;
-        // Evidence is kept and passed on; the way in is not.
-        if let Some(end) = branch.url.find("&password=") {
-            branch.url.truncate(end);
-        }
-        let home = &self.shared.environment.home;
-        let manifest = manifest::Manifest::load(home, &branch.source, branch.generation)?;
-        let source_now = self.fingerprint_source(&branch.source).await?;
-        let source = fingerprint::compare(&manifest.source_at_import, &source_now);
-        let snapshot_digest_now = self.snapshot_digest(&branch.source, branch.generation).await?;
-        let events = self
-            .shared
-            .audit
-            .events_of(&branch.id, EVENTS_MAX)
-            .map_err(|error| io_error("read the audit log in", &home.audit(), &error))?;
-        Ok(BranchEvidence {
-            branch,
-            snapshot_digest: manifest.digest,
-            snapshot_digest_now,
-            source_at_import: manifest.source_at_import,
-            source_now,
-            source,
-            events,
-        })
     }
 
     /// Checks the whole audit log.

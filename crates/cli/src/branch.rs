@@ -9,7 +9,9 @@ use crate::{
     query::{self, Query},
 };
 use clap::{Args, Subcommand};
-use duramen_branches::model::{BranchEvidence, BranchView, CreateBranch, ProtectBranch, RenewBranch};
+use duramen_branches::model::{
+    BranchEvidence, BranchView, ContentHash, CreateBranch, ProtectBranch, RenewBranch, WatchedTable,
+};
 use jiff::Timestamp;
 use std::{process::ExitCode, time::Duration};
 
@@ -56,6 +58,7 @@ Examples:
 const EVIDENCE_EXAMPLES: &str = "\
 Examples:
   duramen branch evidence try      what was done in it, and that the source did not change
+  duramen branch evidence try --table public.orders        its rows in the source and in the branch
   duramen branch evidence try --json > evidence.json";
 const AUDIT_EXAMPLES: &str = "\
 Examples:
@@ -106,7 +109,7 @@ pub(crate) enum Branch {
     },
     /// Show what was done in a branch, and that the source did not change
     #[command(after_help = EVIDENCE_EXAMPLES)]
-    Evidence(Name),
+    Evidence(Evidence),
     /// Check the audit log
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit {
@@ -129,6 +132,15 @@ pub(crate) struct Url {
     /// Enter it as its superuser, through a socket that only root and the daemon's user can reach
     #[arg(long)]
     administrator: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Evidence {
+    /// The branch's name
+    name: String,
+    /// Compare the rows of this table, in the source and in the branch
+    #[arg(long, value_name = "SCHEMA.TABLE")]
+    table: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -201,7 +213,7 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
         Branch::Protect(Name { name }) => protect(context, &name, true).await,
         Branch::Unprotect(Name { name }) => protect(context, &name, false).await,
         Branch::Destroy { names } => destroy(context, &names).await,
-        Branch::Evidence(Name { name }) => evidence(context, &name).await,
+        Branch::Evidence(Evidence { name, table }) => evidence(context, &name, table.as_deref()).await,
         // The flag is required, so that a later `audit --export` cannot be taken for this.
         Branch::Audit { verify: _ } => audit(context).await,
     }
@@ -307,10 +319,10 @@ async fn destroy(context: &Context, names: &[String]) -> Outcome {
     Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
-async fn evidence(context: &Context, name: &str) -> Outcome {
+async fn evidence(context: &Context, name: &str, table: Option<&str>) -> Outcome {
     let mut connection = context.connect().await?;
     connection.set_deadline(LONG);
-    let work = connection.evidence(name);
+    let work = connection.evidence(name, table);
     let found = progress::during("hashing the snapshot and the live source", work).await?;
     let intact = found.snapshot_digest == found.snapshot_digest_now;
     if context.json {
@@ -327,6 +339,9 @@ async fn evidence(context: &Context, name: &str) -> Outcome {
             ("write position", position(&found)),
             ("events", found.events.len().to_string()),
         ]));
+        if let Some(table) = &found.table {
+            print_table(table);
+        }
         for difference in &found.source.differences {
             output::line(format_args!("  {difference}"));
         }
@@ -341,6 +356,33 @@ async fn evidence(context: &Context, name: &str) -> Outcome {
         }
     }
     Ok(if intact { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// What a table holds in the source and in the branch.
+fn print_table(table: &WatchedTable) {
+    let row = |place: &str, content: &Option<ContentHash>, otherwise: &str| match content {
+        Some(content) => [place.to_owned(), content.count.to_string(), content.hash.clone()],
+        None => [place.to_owned(), "-".to_owned(), otherwise.to_owned()],
+    };
+    const UNKNOWN: &str = "not known";
+    let rows = [
+        row("source, at the import", &table.source_at_import, UNKNOWN),
+        row("source, now", &table.source_now, UNKNOWN),
+        row("branch, now", &table.branch_now, table.not_read.as_deref().unwrap_or(UNKNOWN)),
+    ];
+    output::print(format_args!("\n{}", output::table([table.name.as_str(), "ROWS", "HASH"], rows)));
+    let verdict = match (table.source_unchanged, table.branch_differs) {
+        (Some(true), Some(true)) => {
+            "the branch has other rows than the source had; the source still has its own"
+        }
+        (Some(true), Some(false)) => "source and branch have the same rows",
+        (Some(false), _) => {
+            "the source has other rows than at the import: others changed them, or the refresh is due"
+        }
+        _ => "not all of it can be compared",
+    };
+    output::line(verdict);
+    output::line("");
 }
 
 fn live_source(evidence: &BranchEvidence) -> &'static str {
