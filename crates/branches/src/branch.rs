@@ -6,8 +6,6 @@ use crate::{
     home::{Home, ADMIN_DIR, TOKEN_LEN},
     model::Policy,
     source::{
-        connection,
-        origin_server::local,
         sanitise::ADMIN,
         snapshot::{access_rules, hba_file, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
     },
@@ -16,8 +14,8 @@ use duramen_base::{clock, entropy};
 use duramen_postgres::{
     end_processes, processes_below, volume, Canceller, Cluster, Guard, Outcome, Postmaster, Secret,
     ServerUser, Session, SessionError, Settings, Statement, StopMode,
-};
-use std::{
+    end_processes, processes_below, quote_identifier, quote_literal, volume, Canceller, Cluster, Guard,
+    Outcome, Postmaster, Secret, ServerUser, Session, SessionError, Settings, Statement, StopMode,
     fs,
     num::NonZeroU32,
     path::{Path, PathBuf},
@@ -27,7 +25,6 @@ use std::{
     },
     time::Duration,
 };
-use tokio_postgres::Client;
 
 /// How long a server may take to start.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -246,6 +243,20 @@ impl Branch {
     /// Puts the snapshot's relation cache files in place. Only before the first session of a branch whose catalogue
     /// nobody can have changed.
     pub(crate) fn place_relation_cache(&self) {
+    /// Writes the access rules of a branch that is entered as a role of the source.
+    fn write_rules_of_role(&self) -> Result<(), EngineError> {
+        if !matches!(self.policy, Policy::Role(_)) {
+            return Ok(());
+        }
+        let generation = &self.generation;
+        let admitted = generation.admitted(self.policy);
+        let major = generation.installation.version.major;
+        let rules = access_rules(self.policy, admitted, &generation.manifest.database, major);
+        self.cluster
+            .write_file(&hba_file(self.policy, admitted), &rules)
+            .map_err(|error| EngineError::new(Kind::Failed, "server_failed", error.to_string()))
+    }
+
         let data_dir = self.cluster.data_dir();
         for dir in ["global".to_owned(), format!("base/{}", self.generation.manifest.database_oid)] {
             let dir = data_dir.join(dir);

@@ -511,32 +511,8 @@ pub struct BranchEvidence {
     pub source_now: SourceFingerprint,
     /// The two compared.
     pub source: SourceComparison,
-    /// The table that was asked for, in the source and in the branch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table: Option<WatchedTable>,
     /// The branch's events out of the audit log.
     pub events: Vec<serde_json::Value>,
-}
-
-/// One table, in the source and in a branch. What is absent could not be read; `left_out` of the fingerprints, or
-/// `not_read`, say why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WatchedTable {
-    /// Its name as in the contents of fingerprints, `database.schema.table`.
-    pub name: String,
-    /// In the source when it was imported.
-    pub source_at_import: Option<ContentHash>,
-    /// In the source now.
-    pub source_now: Option<ContentHash>,
-    /// In the branch now.
-    pub branch_now: Option<ContentHash>,
-    /// Why it was not read in the branch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_read: Option<String>,
-    /// Whether the source has the rows that it had; absent where one of the two is not known.
-    pub source_unchanged: Option<bool>,
-    /// Whether the branch has other rows than the source had.
-    pub branch_differs: Option<bool>,
 }
 
 /// The result of checking the audit log.

@@ -12,7 +12,7 @@ use crate::{
     names,
     shared::Shared,
     source::{
-        cage, digest,
+        cage, digest, fingerprint,
         import::{Importer, Report},
         manifest::{self, SourceRecord},
         origin_server::{self, SampleServer},
@@ -31,6 +31,8 @@ use std::{
     time::Duration,
 };
 
+/// How many events an evidence reply holds at most.
+const EVENTS_MAX: usize = 10_000;
 /// How long a failed import waits for its space to be freed.
 const RECLAIM_LIMIT: Duration = Duration::from_secs(10);
 
@@ -187,8 +189,8 @@ impl Engine {
             &record.name,
             record.generation,
             &record.settings,
-        )?);
-        // Those of a source that is there were tried when they were set.
+        if record.generation == 1 {
+            if let Err(error) = settings_work(environment, &generation, &record.settings).await {
         if record.generation == 1 && record.settings.server.iter().next().is_some() {
             if let Err(error) = try_settings(environment, &generation).await {
                 if let Err(error) = environment.store.volumes.delete(&generation.snapshot) {
@@ -237,6 +239,7 @@ impl Engine {
             imported_at: manifest.imported_at,
             server_version: manifest.server_version.to_string(),
             bytes: manifest.bytes,
+            roles: manifest.own_roles.iter().flat_map(|own| own.usable()).map(str::to_owned).collect(),
             digest: manifest.digest,
             sanitised: manifest.sanitised,
             branches_by_generation,
@@ -309,7 +312,7 @@ impl Engine {
         Ok(SnapshotVerification { intact: found == manifest.digest, expected: manifest.digest, found })
     }
 
-    pub(crate) async fn snapshot_digest(&self, name: &str, generation: u32) -> Result<String, EngineError> {
+    async fn snapshot_digest(&self, name: &str, generation: u32) -> Result<String, EngineError> {
         let path = snapshot_path(&self.shared.environment.store, name, generation);
         tokio::task::spawn_blocking(move || {
             digest::tree(&path).map(|(_, digest)| digest).map_err(|error| io_error("read", &path, &error))
@@ -359,6 +362,37 @@ impl Engine {
         tokio::task::block_in_place(|| self.shared.remove_unused_users());
         self.shared.wake.wake();
         self.shared.audit("removed", json!({ "source": name }))
+    }
+
+    /// What is known of a branch and its source, for keeping.
+    ///
+    /// # Errors
+    /// Unknown branch, or a source that cannot be reached.
+    pub async fn evidence(&self, name: &str) -> Result<BranchEvidence, EngineError> {
+        let mut branch = self.branch(name)?;
+        // Evidence is kept and passed on; the way in is not.
+        if let Some(end) = branch.url.find("&password=") {
+            branch.url.truncate(end);
+        }
+        let home = &self.shared.environment.home;
+        let manifest = manifest::Manifest::load(home, &branch.source, branch.generation)?;
+        let source_now = self.fingerprint_source(&branch.source).await?;
+        let source = fingerprint::compare(&manifest.source_at_import, &source_now);
+        let snapshot_digest_now = self.snapshot_digest(&branch.source, branch.generation).await?;
+        let events = self
+            .shared
+            .audit
+            .events_of(&branch.id, EVENTS_MAX)
+            .map_err(|error| io_error("read the audit log in", &home.audit(), &error))?;
+        Ok(BranchEvidence {
+            branch,
+            snapshot_digest: manifest.digest,
+            snapshot_digest_now,
+            source_at_import: manifest.source_at_import,
+            source_now,
+            source,
+            events,
+        })
     }
 
     /// Checks the whole audit log.

@@ -44,7 +44,7 @@ pub mod volume;
 
 pub use cluster::{Cluster, ClusterError};
 pub use guardian::Guardian;
-pub use installation::{find_packages, Installation, InstallationError, Version, PACKAGES_DIR};
+pub use installation::{find_packages, Features, Installation, InstallationError, Version, PACKAGES_DIR};
 pub use page::StoredText;
 pub use postmaster::{end_processes, processes_below, LogFile, Postmaster, StartError, StopError, StopMode};
 pub use scratch::{Scratch, ScratchError};

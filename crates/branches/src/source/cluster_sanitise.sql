@@ -83,6 +83,12 @@ begin
   alter role duramen_write set log_min_messages = fatal;
   alter role duramen_ddl set log_min_messages = fatal;
 
+  -- Large objects have owners and rights of their own, one by one, and a dump reads all of them. Who may write tables may
+  -- write these; `read-only` lacks the functions that do.
+  alter role duramen_read set lo_compat_privileges = on;
+  alter role duramen_write set lo_compat_privileges = on;
+  alter role duramen_ddl set lo_compat_privileges = on;
+
   -- What is not connected to below is not made harmless: its owner could open it again.
   for r in
     select datname::pg_catalog.text as datname from pg_catalog.pg_database where not datallowconn and datname <> 'template0'
