@@ -15,6 +15,7 @@ pub(crate) mod import;
 mod inventory;
 pub(crate) mod manifest;
 pub(crate) mod origin_server;
+pub(crate) mod own_role;
 pub(crate) mod refusal;
 pub(crate) mod sanitise;
 pub(crate) mod snapshot;

@@ -83,6 +83,9 @@ impl Registry {
         if let Some(view) = state.existing(wanted.name.as_deref(), &source, wanted.policy)? {
             return Ok(Grant::Existing(view));
         }
+        if let Some(generation) = state.pools.generations.get(&source) {
+            generation.admits(wanted.policy)?;
+        }
         if state.leases.len() >= LEASES_MAX {
             return Err(LeaseError::TooMany { limit: LEASES_MAX }.into());
         }
@@ -417,7 +420,7 @@ impl State {
 
     fn nothing_ready(&self, source: &str, wanted: &Wanted) -> EngineError {
         let source_name = source.to_owned();
-        match self.pools.broken.get(source) {
+        match self.pools.why_broken(source, wanted.policy) {
             Some(reason) => LeaseError::PoolBroken { source_name, reason: reason.clone() },
             None => LeaseError::NothingReady {
                 source_name,

@@ -174,7 +174,7 @@ const LOGIN_TRIGGER: &str = "a login trigger may run there, and this source's ro
 
 async fn read_database(client: &Client, database: &str, found: &mut Contents) -> Result<(), EngineError> {
     let fail = |error: tokio_postgres::Error| read_error(&error);
-    let locked = contents::begin(client).await?;
+    let locked = contents::begin(client, |_, _| true).await?;
     contents::read(client, database, &locked, found).await?;
     definitions::of_database(client, database, found).await?;
     client.batch_execute("commit").await.map_err(fail)

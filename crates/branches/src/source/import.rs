@@ -282,11 +282,13 @@ impl Importer<'_> {
 
         inventory::check(&admin, major, &installation).await?;
         self.say("making the copy harmless");
-        sanitised.extend(sanitise::run(&admin, major).await?);
+        let mut found = sanitise::run(&admin, major).await?;
+        sanitised.append(&mut found.report);
         let databases = sanitise::databases(&admin, major).await?;
         sanitised
             .extend(inventory::report(&admin, major, &databases, &installation, &source_at_import).await?);
         let (database, database_oid) = serving_database(&admin, major, &database).await?;
+        let own_roles = found.own_roles(&database);
         let mut admin_there = admin.clone();
         admin_there.dbname(&database);
         let (first, verifiers) = self.give_first_secrets(record, &admin_there, major).await?;
@@ -374,6 +376,7 @@ impl Importer<'_> {
             login_triggers: Some(login_triggers),
             first_verifiers,
             user: users::to_record(self.user),
+            own_roles: Some(own_roles),
         };
         manifest.save(self.home, &record.name)?;
         Ok(manifest)

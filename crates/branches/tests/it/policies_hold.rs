@@ -543,7 +543,7 @@ async fn a_branch_admits_its_own_role_alone_and_to_other_databases_only_if_asked
     engine.change_settings("app", all).await.expect("the setting");
     for policy in Policy::ALL {
         let branch = lease(&engine, &format!("door-{policy}"), policy).await;
-        let others = Policy::ALL.into_iter().map(Policy::role).filter(|role| *role != policy.role());
+        let others = Policy::ALL.iter().map(Policy::role).filter(|role| *role != policy.role());
         for role in others.chain(["postgres", "app", "duramen_owner", "nobody"]) {
             let mut other = config(&branch);
             other.user(role);
