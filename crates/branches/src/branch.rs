@@ -7,14 +7,17 @@ use crate::{
     model::Policy,
     revival::Attempts,
     source::{
+        connection,
+        origin_server::local,
         sanitise::ADMIN,
         snapshot::{access_rules, hba_file, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
     },
 };
 use duramen_base::{clock, entropy};
 use duramen_postgres::{
-    end_processes, processes_below, volume, Canceller, Cluster, ControlGroup, ControlGroups, Guard, Outcome,
-    Postmaster, Secret, ServerUser, Session, SessionError, Settings, Statement, StopMode,
+    end_processes, processes_below, quote_identifier, quote_literal, volume, Canceller, Cluster,
+    ControlGroup, ControlGroups, Guard, Outcome, Postmaster, Secret, ServerUser, Session, SessionError,
+    Settings, Statement, StopMode,
 };
 use std::{
     fs,
@@ -26,6 +29,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio_postgres::Client;
 
 /// How long a server may take to start.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -233,6 +237,7 @@ impl Branch {
         let is_first = !self.had_server();
         if is_first {
             self.give_secret_at_rest()?;
+            self.write_rules_of_role()?;
         } else {
             self.lift_quota();
         }
@@ -277,6 +282,20 @@ impl Branch {
         }
     }
 
+    /// Writes the access rules of a branch that is entered as a role of the source.
+    fn write_rules_of_role(&self) -> Result<(), EngineError> {
+        if !matches!(self.policy, Policy::Role(_)) {
+            return Ok(());
+        }
+        let generation = &self.generation;
+        let admitted = generation.admitted(self.policy);
+        let major = generation.installation.version.major;
+        let rules = access_rules(self.policy, admitted, &generation.manifest.database, major);
+        self.cluster
+            .write_file(&hba_file(self.policy, admitted), &rules)
+            .map_err(|error| EngineError::new(Kind::Failed, "server_failed", error.to_string()))
+    }
+
     /// Puts the snapshot's relation cache files in place. Only before the first session of a branch whose catalogue
     /// nobody can have changed.
     pub(crate) fn place_relation_cache(&self) {
@@ -314,8 +333,7 @@ impl Branch {
             // A role can always change its own password, and a holder is that role. Or the snapshot did not hold the
             // first verifier where it can be replaced.
             Err(error) if error.secret_is_wrong() => {
-                let mut admin = self.administer().await?;
-                admin.simple(&self.give_secret()).await.map_err(|error| session_failed(&error))?;
+                self.let_in().await.map_err(|error| session_failed(&error))?;
                 self.log_in(self.policy.role(), &self.secrets.holder).await
             }
             opened => opened,
@@ -324,12 +342,22 @@ impl Branch {
     }
 
     /// A session as the branch's superuser.
-    async fn administer(&self) -> Result<Session, EngineError> {
-        let session = match self.log_in(ADMIN, &self.secrets.first_admin).await {
+    async fn administer(&self) -> Result<Session, SessionError> {
+        match self.log_in(ADMIN, &self.secrets.first_admin).await {
             Err(error) if error.secret_is_wrong() => self.log_in(ADMIN, &self.secrets.admin).await,
             session => session,
-        };
-        session.map_err(|error| session_failed(&error))
+        }
+    }
+
+    /// A session of the branch's superuser in which nothing runs that the branch's holder, or the source, wrote.
+    pub(crate) async fn administrator_client(&self) -> Result<Client, EngineError> {
+        tokio::task::block_in_place(|| self.start())?;
+        // Which of the two secrets is in force is seen by logging in.
+        let first = self.log_in(ADMIN, &self.secrets.first_admin).await;
+        let secret = if first.is_ok() { &self.secrets.first_admin } else { &self.secrets.admin };
+        let manifest = &self.generation.manifest;
+        let config = local(&self.socket_dir.join(ADMIN_DIR), ADMIN, secret, &manifest.database);
+        connection::own(&config, manifest.server_version.major).await
     }
 
     /// The URL by which an administrator of the machine enters the branch as its superuser. It opens this branch alone:
@@ -339,7 +367,8 @@ impl Branch {
         if self.log_in(ADMIN, &self.secrets.admin).await.is_err() {
             let verifier = self.secrets.admin.verifier(HOLDER_ITERATIONS);
             let statement = format!("begin read write; alter role {ADMIN} password '{verifier}'; commit");
-            self.administer().await?.simple(&statement).await.map_err(|error| session_failed(&error))?;
+            let changed = async { self.administer().await?.simple(&statement).await };
+            changed.await.map_err(|error| session_failed(&error))?;
         }
         Ok(self.url_of(&self.socket_dir.join(ADMIN_DIR), ADMIN, &self.secrets.admin))
     }
@@ -352,13 +381,28 @@ impl Branch {
             .inspect(yield_to_daemon)
     }
 
-    /// The statement by which an administrator makes the branch's secret that of its holders' role.
-    fn give_secret(&self) -> String {
-        format!(
-            "begin read write; alter role {} password '{}'; commit",
-            self.policy.role(),
-            self.secrets.holder.verifier(HOLDER_ITERATIONS)
-        )
+    /// Makes the branch's secret that of its holders' role.
+    async fn let_in(&self) -> Result<(), SessionError> {
+        let mut admin = self.administer().await?;
+        if let (Policy::Role(role), Some(own)) = (self.policy, &self.generation.manifest.own_roles) {
+            let role = role.as_str();
+            let guard = Guard { read_only: true, timeout: CONNECT_LIMIT, row_limit: 1, byte_limit: 1 << 10 };
+            let sql = format!(
+                "select rolcanlogin from pg_catalog.pg_authid where rolname operator(pg_catalog.=) {}::pg_catalog.name",
+                quote_literal(role)
+            );
+            let outcomes = admin.run(&[Statement { sql, parameters: Vec::new() }], guard).await?;
+            if outcomes.first().is_none_or(|outcome| outcome.rows_json != b"[[true]]") {
+                return admin.simple(&own.entry(role, &self.secrets.holder, HOLDER_ITERATIONS)).await;
+            }
+        }
+        admin
+            .simple(&format!(
+                "begin read write; alter role {} password '{}'; commit",
+                quote_identifier(self.policy.role()),
+                self.secrets.holder.verifier(HOLDER_ITERATIONS)
+            ))
+            .await
     }
 
     /// Makes a branch of version 0.1 ask for secrets: until then everybody on the machine could enter it, and its holder
@@ -406,6 +450,10 @@ impl Branch {
             }
         }
         match &manifest.restore_sequences {
+            // A role of the source may have advanced a sequence that it may not set back.
+            Some(restore) if moved && matches!(self.policy, Policy::Role(_)) => {
+                self.administer().await?.simple(restore).await
+            }
             Some(restore) if moved && self.policy != Policy::ReadOnly => session.simple(restore).await,
             _ => Ok(()),
         }
@@ -570,24 +618,25 @@ impl Branch {
     }
 
     fn url_of(&self, socket_dir: &Path, role: &str, secret: &Secret) -> String {
-        let host: String = socket_dir
-            .display()
-            .to_string()
-            .bytes()
-            .map(|byte| match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
-                    (byte as char).to_string()
-                }
-                other => format!("%{other:02X}"),
-            })
-            .collect();
         format!(
-            "postgresql:///{}?host={host}&port={}&user={role}&password={}",
-            self.generation.manifest.database,
+            "postgresql:///{}?host={}&port={}&user={}&password={}",
+            in_url(&self.generation.manifest.database),
+            in_url(&socket_dir.display().to_string()),
             duramen_postgres::SOCKET_PORT,
+            in_url(role),
             secret.expose()
         )
     }
+}
+
+/// A path or a name as a part of a URL.
+fn in_url(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => (byte as char).to_string(),
+            other => format!("%{other:02X}"),
+        })
+        .collect()
 }
 
 /// Ends a running statement in the server when its caller goes away.

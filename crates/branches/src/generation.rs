@@ -1,16 +1,18 @@
 //! One generation of a source, ready to be branched.
 
 use crate::{
-    error::{EngineError, Kind, SourceError},
+    error::{EngineError, Kind, LeaseError, SourceError},
     home::Home,
     limits::Applied,
     model::{Limits, Policy, PoolSize, SourceSettings},
     source::{
         manifest::Manifest,
+        own_role::Standing,
         snapshot::{hba_file, snapshot_path, Admitted},
     },
     users,
 };
+use duramen_base::suggest;
 use duramen_postgres::{volume, Installation, ServerUser, Settings, Version};
 use std::{
     collections::BTreeMap,
@@ -165,6 +167,31 @@ impl Generation {
         fitted
     }
 
+    /// Whether branches of it can be entered under a policy.
+    ///
+    /// # Errors
+    /// Unknown role, or one that no branch can be entered as.
+    pub(crate) fn admits(&self, policy: Policy) -> Result<(), EngineError> {
+        let Policy::Role(role) = policy else { return Ok(()) };
+        let (source, role) = (self.source.clone(), role.as_str().to_owned());
+        let Some(own) = &self.manifest.own_roles else {
+            return Err(LeaseError::RolesUnknown { source_name: source }.into());
+        };
+        match own.standing(&role) {
+            Standing::Usable => Ok(()),
+            Standing::Refused(reason) => Err(LeaseError::RoleRefused { role, reason }.into()),
+            Standing::Unknown => {
+                let closest = suggest::closest(&role, own.usable()).map(str::to_owned);
+                Err(LeaseError::UnknownRole { source_name: source, role, closest }.into())
+            }
+        }
+    }
+
+    /// Which databases branches admit their holders to. The rights that a role had in others were not looked at.
+    pub(crate) fn admitted(&self, policy: Policy) -> Admitted {
+        Admitted::of(self.all_databases && !matches!(policy, Policy::Role(_)))
+    }
+
     /// The server settings of a branch: what differs from the snapshot's own `postgresql.conf`.
     pub(crate) fn server_settings(&self, policy: Policy, data_dir: &std::path::Path) -> Settings {
         let mut settings = Settings::new();
@@ -173,10 +200,8 @@ impl Generation {
             settings = settings.durable();
         }
         settings.merge(&self.server);
-        settings.set(
-            "hba_file",
-            &data_dir.join(hba_file(policy, Admitted::of(self.all_databases))).display().to_string(),
-        );
+        settings
+            .set("hba_file", &data_dir.join(hba_file(policy, self.admitted(policy))).display().to_string());
         if policy == Policy::ReadOnly {
             settings.set("default_transaction_read_only", "on");
         }

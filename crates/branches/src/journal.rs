@@ -59,7 +59,7 @@ pub(crate) struct LeaseRecord {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
-    Lease(LeaseRecord),
+    Lease(Box<LeaseRecord>),
     End(String),
 }
 
@@ -109,7 +109,7 @@ impl Journal {
                         );
                         leases.remove(&ended);
                     }
-                    leases.insert(lease.id.clone(), lease);
+                    leases.insert(lease.id.clone(), *lease);
                 }
                 Ok(Line::End(id)) => drop(leases.remove(&id)),
                 // A write that was cut short: it was not acknowledged.
@@ -143,7 +143,7 @@ impl Journal {
         let fail = |error: std::io::Error| io_error("rewrite the lease journal", &self.path, &error);
         let mut rewritten = Vec::new();
         for lease in leases {
-            rewritten.extend_from_slice(to_line(&Line::Lease(lease.clone())).as_bytes());
+            rewritten.extend_from_slice(to_line(&Line::Lease(Box::new(lease.clone()))).as_bytes());
         }
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         files::replace(&self.path, &rewritten).map_err(fail)?;
@@ -152,7 +152,7 @@ impl Journal {
     }
 
     pub(crate) fn put(&self, lease: &LeaseRecord) -> Result<(), EngineError> {
-        self.append(&to_line(&Line::Lease(lease.clone())))
+        self.append(&to_line(&Line::Lease(Box::new(lease.clone()))))
     }
 
     pub(crate) fn end(&self, id: &str) -> Result<(), EngineError> {

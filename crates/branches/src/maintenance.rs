@@ -138,12 +138,13 @@ fn refill(shared: &Arc<Shared>, deficit: &Deficit) {
         report.connect_ms = ms(mark.elapsed());
     }
     report.total_ms = ms(started.elapsed());
-    finish(shared, &generation, count, failures, report);
+    finish(shared, &generation, policy, count, failures, report);
 }
 
 fn finish(
     shared: &Shared,
     generation: &Generation,
+    policy: Policy,
     count: usize,
     failures: Failures,
     mut report: RefillReport,
@@ -153,7 +154,7 @@ fn finish(
     if let Some(error) = &first {
         tracing::error!(source = generation.source, failed, "the pool cannot be filled: {error}");
     }
-    shared.registry.note_refill(&generation.source, report, first.as_ref());
+    shared.registry.note_refill(&generation.source, policy, report, first.as_ref());
 }
 
 fn make_cold(shared: &Arc<Shared>, generation: &Arc<Generation>, missing: u32) {

@@ -33,6 +33,7 @@ impl Engine {
             .registry
             .generation(source)
             .ok_or_else(|| SourceError::NoGeneration { name: source.to_owned() })?;
+        generation.admits(policy)?;
         let environment = self.shared.environment.clone();
         generation.check(&environment.store)?;
         // What the branch before this one left to the file system is not this one's work.

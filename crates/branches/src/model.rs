@@ -1,64 +1,11 @@
 //! What callers ask for and are told: the vocabulary of the HTTP API, shared by daemon and clients.
 
+pub use crate::policy::{Policy, RoleName};
+
 use duramen_postgres::{volume, Column, Settings};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt, str::FromStr};
-
-/// What a branch's holder may do in it. Decided when the branch's server starts, never changed after.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Policy {
-    /// Reads only; not even temporary tables.
-    ReadOnly,
-    /// Reads and writes rows; no DDL but temporary tables.
-    #[default]
-    ReadWrite,
-    /// Everything that needs no superuser: schemas, tables, indexes, functions.
-    Ddl,
-}
-
-impl Policy {
-    /// All policies.
-    pub const ALL: [Policy; 3] = [Policy::ReadOnly, Policy::ReadWrite, Policy::Ddl];
-
-    /// The name in URLs, files and messages.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Policy::ReadOnly => "read-only",
-            Policy::ReadWrite => "read-write",
-            Policy::Ddl => "ddl",
-        }
-    }
-
-    /// The database role that holders of such a branch are.
-    #[must_use]
-    pub const fn role(self) -> &'static str {
-        match self {
-            Policy::ReadOnly => "duramen_read",
-            Policy::ReadWrite => "duramen_write",
-            Policy::Ddl => "duramen_ddl",
-        }
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Policy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Policy, String> {
-        Policy::ALL
-            .into_iter()
-            .find(|policy| policy.name() == text)
-            .ok_or_else(|| format!("{text:?} is not a policy; choose read-only, read-write or ddl"))
-    }
-}
+use std::collections::BTreeMap;
 
 /// Where a source's data comes from. Credentials in it never leave the home directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -240,6 +187,9 @@ pub struct SourceView {
     pub digest: String,
     /// What the import took out.
     pub sanitised: Vec<Sanitised>,
+    /// The login roles of the source that a branch can be entered as (`policy` `role:NAME`).
+    #[serde(default)]
+    pub roles: Vec<String>,
     /// Branches that exist of each generation, leased or ready.
     pub branches_by_generation: BTreeMap<u32, u32>,
     /// How its branches run.
@@ -593,8 +543,32 @@ pub struct BranchEvidence {
     pub source_now: SourceFingerprint,
     /// The two compared.
     pub source: SourceComparison,
+    /// The table that was asked for, in the source and in the branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<WatchedTable>,
     /// The branch's events out of the audit log.
     pub events: Vec<serde_json::Value>,
+}
+
+/// One table, in the source and in a branch. What is absent could not be read; `left_out` of the fingerprints, or
+/// `not_read`, say why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedTable {
+    /// Its name as in the contents of fingerprints, `database.schema.table`.
+    pub name: String,
+    /// In the source when it was imported.
+    pub source_at_import: Option<ContentHash>,
+    /// In the source now.
+    pub source_now: Option<ContentHash>,
+    /// In the branch now.
+    pub branch_now: Option<ContentHash>,
+    /// Why it was not read in the branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_read: Option<String>,
+    /// Whether the source has the rows that it had; absent where one of the two is not known.
+    pub source_unchanged: Option<bool>,
+    /// Whether the branch has other rows than the source had.
+    pub branch_differs: Option<bool>,
 }
 
 /// The result of checking the audit log.

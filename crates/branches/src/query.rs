@@ -175,11 +175,10 @@ fn parameters(values: Vec<Value>) -> Vec<Option<String>> {
 fn answer(name: &str, policy: Policy, durable: bool, outcomes: &[Outcome], server_us: u64) -> QueryAnswer {
     let size: usize = outcomes.iter().map(|outcome| outcome.rows_json.len() + 256).sum();
     let mut out = Vec::with_capacity(size + 256);
-    // Names are checked and policies are words: neither needs escaping. Writing to a vector cannot fail.
-    let _ = write!(
-        out,
-        "{{\"branch\":\"{name}\",\"policy\":\"{policy}\",\"data\":\"{DATA}\",\"durable\":{durable},\"server_us\":{server_us},\"results\":["
-    );
+    // The names of branches are checked and need no escaping. Writing to a vector cannot fail.
+    let _ = write!(out, "{{\"branch\":\"{name}\",\"policy\":");
+    let _ = serde_json::to_writer(&mut out, &policy);
+    let _ = write!(out, ",\"data\":\"{DATA}\",\"durable\":{durable},\"server_us\":{server_us},\"results\":[");
     for (index, outcome) in outcomes.iter().enumerate() {
         let _ = write!(out, "{}{{\"columns\":", if index == 0 { "" } else { "," });
         let _ = serde_json::to_writer(&mut out, &outcome.columns);

@@ -17,7 +17,7 @@ use crate::{
     branch::Branch,
     error::EngineError,
     journal::{Journal, LeaseRecord},
-    model::{MachineLimits, Policy, PoolView, RefillReport, Status},
+    model::{MachineLimits, PoolView, RefillReport, Status},
     source::manifest::SourceRecord,
 };
 use duramen_postgres::volume;
@@ -125,7 +125,7 @@ impl Registry {
             ),
             settled: state.pools.settled(),
             refills: state.reports.iter().cloned().collect(),
-            pool_error: state.pools.broken.values().next().cloned(),
+            pool_error: state.pools.broken.values().chain(state.pools.broken_roles.values()).next().cloned(),
             warnings: state.warnings(store),
             limits,
         }
@@ -176,7 +176,7 @@ impl State {
     fn pool_views(&self) -> Vec<PoolView> {
         let mut views = Vec::new();
         for source in self.pools.generations.keys() {
-            for policy in Policy::ALL {
+            for policy in self.pools.policies(source) {
                 let pool = self.pools.pools.get(&(source.clone(), policy));
                 let hot = pool.map_or(0, |pool| pool.hot.len());
                 let waiting = pool.map_or(0, |pool| pool.waiters.len());

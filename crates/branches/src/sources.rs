@@ -1,19 +1,20 @@
 //! Operations on sources.
 
 use crate::{
+    branch::Environment,
     engine::Engine,
     error::{EngineError, Kind, SourceError, POOL_MAX},
     files::io_error,
     generation::Generation,
     limits::{self, Applied},
     model::{
-        AddSource, AuditVerification, BranchEvidence, ChangeSettings, Origin, SnapshotVerification,
-        SourceFingerprint, SourceView,
+        AddSource, AuditVerification, ChangeSettings, Origin, SnapshotVerification, SourceFingerprint,
+        SourceSettings, SourceView,
     },
     names,
     shared::Shared,
     source::{
-        cage, digest, fingerprint,
+        cage, digest,
         import::{Importer, Report},
         manifest::{self, SourceRecord},
         origin_server::{self, SampleServer},
@@ -32,8 +33,6 @@ use std::{
     time::Duration,
 };
 
-/// How many events an evidence reply holds at most.
-const EVENTS_MAX: usize = 10_000;
 /// How long a failed import waits for its space to be freed.
 const RECLAIM_LIMIT: Duration = Duration::from_secs(10);
 
@@ -193,8 +192,8 @@ impl Engine {
             &record.settings,
         )?);
         // Those of a source that is there were tried when they were set.
-        if record.generation == 1 && record.settings.server.iter().next().is_some() {
-            if let Err(error) = try_settings(environment, &generation).await {
+        if record.generation == 1 {
+            if let Err(error) = settings_work(environment, &generation, &record.settings).await {
                 if let Err(error) = environment.store.volumes.delete(&generation.snapshot) {
                     tracing::warn!(%error, "a refused source's snapshot is left to the next start's sweep");
                 }
@@ -243,6 +242,7 @@ impl Engine {
             bytes: manifest.bytes,
             digest: manifest.digest,
             sanitised: manifest.sanitised,
+            roles: manifest.own_roles.iter().flat_map(|own| own.usable()).map(str::to_owned).collect(),
             branches_by_generation,
             settings: record.settings,
         })
@@ -261,9 +261,14 @@ impl Engine {
         let _one = self.sources_lock.lock().await;
         let mut record = self.record(name)?;
         let settings = &mut record.settings;
+        let asked_for: Vec<_> =
+            change.hot.iter().filter(|(_, count)| **count > 0).map(|(policy, _)| *policy).collect();
         settings.pool.hot.extend(change.hot);
         settings.pool.cold = change.cold.unwrap_or(settings.pool.cold);
         check_pool(&settings.pool.hot, settings.pool.cold)?;
+        if let Some(current) = self.shared.registry.generation(name) {
+            asked_for.iter().try_for_each(|policy| current.admits(*policy))?;
+        }
         let server_changed = !change.server.is_empty()
             || change.durable.is_some_and(|on| on != settings.durable)
             || change.all_databases.is_some_and(|on| on != settings.all_databases);
@@ -326,7 +331,7 @@ impl Engine {
         Ok(SnapshotVerification { intact: found == manifest.digest, expected: manifest.digest, found })
     }
 
-    async fn snapshot_digest(&self, name: &str, generation: u32) -> Result<String, EngineError> {
+    pub(crate) async fn snapshot_digest(&self, name: &str, generation: u32) -> Result<String, EngineError> {
         let path = snapshot_path(&self.shared.environment.store, name, generation);
         tokio::task::spawn_blocking(move || {
             digest::tree(&path).map(|(_, digest)| digest).map_err(|error| io_error("read", &path, &error))
@@ -344,7 +349,7 @@ impl Engine {
         let sample = self.shared.new_sample_server(name)?;
         let imported = manifest::Manifest::load(&self.shared.environment.home, name, record.generation);
         let login_triggers = imported.ok().and_then(|manifest| manifest.login_triggers);
-        origin_server::fingerprint(&record.origin, &sample, login_triggers.as_deref()).await
+        origin_server::fingerprint(&record.origin, &sample, login_triggers.as_deref(), &|_, _| {}).await
     }
 
     /// Forgets a source and deletes its snapshots. Refused while branches of it are leased.
@@ -378,37 +383,6 @@ impl Engine {
         self.shared.audit("removed", json!({ "source": name }))
     }
 
-    /// What is known of a branch and its source, for keeping.
-    ///
-    /// # Errors
-    /// Unknown branch, or a source that cannot be reached.
-    pub async fn evidence(&self, name: &str) -> Result<BranchEvidence, EngineError> {
-        let mut branch = self.branch(name)?;
-        // Evidence is kept and passed on; the way in is not.
-        if let Some(end) = branch.url.find("&password=") {
-            branch.url.truncate(end);
-        }
-        let home = &self.shared.environment.home;
-        let manifest = manifest::Manifest::load(home, &branch.source, branch.generation)?;
-        let source_now = self.fingerprint_source(&branch.source).await?;
-        let source = fingerprint::compare(&manifest.source_at_import, &source_now);
-        let snapshot_digest_now = self.snapshot_digest(&branch.source, branch.generation).await?;
-        let events = self
-            .shared
-            .audit
-            .events_of(&branch.id, EVENTS_MAX)
-            .map_err(|error| io_error("read the audit log in", &home.audit(), &error))?;
-        Ok(BranchEvidence {
-            branch,
-            snapshot_digest: manifest.digest,
-            snapshot_digest_now,
-            source_at_import: manifest.source_at_import,
-            source_now,
-            source,
-            events,
-        })
-    }
-
     /// Checks the whole audit log.
     ///
     /// # Errors
@@ -423,6 +397,19 @@ impl Engine {
         .await
         .map_err(SourceError::VerifyCrashed)?
     }
+}
+
+/// Whether branches of a new source can be made as its settings say.
+async fn settings_work(
+    environment: &Environment,
+    generation: &Arc<Generation>,
+    settings: &SourceSettings,
+) -> Result<(), EngineError> {
+    settings.pool.hot.keys().try_for_each(|policy| generation.admits(*policy))?;
+    if settings.server.iter().next().is_none() {
+        return Ok(());
+    }
+    try_settings(environment, generation).await
 }
 
 /// Waits until the room of a failed import can be used again: a next, smaller one shall not fail for it.

@@ -9,7 +9,10 @@ use crate::{
     query::{self, Query},
 };
 use clap::{Args, Subcommand};
-use duramen_branches::model::{BranchEvidence, BranchView, CreateBranch, ProtectBranch, RenewBranch};
+use duramen_branches::model::{
+    BranchEvidence, BranchView, ContentHash, CreateBranch, Policy, ProtectBranch, RenewBranch, RoleName,
+    WatchedTable,
+};
 use jiff::Timestamp;
 use std::{process::ExitCode, time::Duration};
 
@@ -24,6 +27,7 @@ Examples:
   duramen branch create                                  a name is made up, the only source is used
   duramen branch create try --source app --policy ddl --ttl 30m
   duramen branch create try                              again: the same branch
+  duramen branch create as-app --role app                as the application's own login role
   duramen branch create now --wait 0                     refuse at once when none is ready";
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -56,6 +60,7 @@ Examples:
 const EVIDENCE_EXAMPLES: &str = "\
 Examples:
   duramen branch evidence try      what was done in it, and that the source did not change
+  duramen branch evidence try --table public.orders        its rows in the source and in the branch
   duramen branch evidence try --json > evidence.json";
 const AUDIT_EXAMPLES: &str = "\
 Examples:
@@ -106,7 +111,7 @@ pub(crate) enum Branch {
     },
     /// Show what was done in a branch, and that the source did not change
     #[command(after_help = EVIDENCE_EXAMPLES)]
-    Evidence(Name),
+    Evidence(Evidence),
     /// Check the audit log
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit {
@@ -132,6 +137,15 @@ pub(crate) struct Url {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Evidence {
+    /// The branch's name
+    name: String,
+    /// Compare the rows of this table, in the source and in the branch
+    #[arg(long, value_name = "SCHEMA.TABLE")]
+    table: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Create {
     /// The branch's name; creating it again returns the same branch [default: one is made up]
     name: Option<String>,
@@ -141,6 +155,9 @@ pub(crate) struct Create {
     /// What the holder may do [default: read-write]
     #[arg(long, value_enum)]
     policy: Option<PolicyName>,
+    /// Enter it as this login role of the source, with its rights there, instead of --policy
+    #[arg(long, value_name = "NAME", conflicts_with = "policy")]
+    role: Option<RoleName>,
     /// How long the lease lasts [default: 1h]
     #[arg(long, value_name = "SPAN", value_parser = parse::ttl, allow_hyphen_values = true)]
     ttl: Option<i64>,
@@ -201,7 +218,7 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
         Branch::Protect(Name { name }) => protect(context, &name, true).await,
         Branch::Unprotect(Name { name }) => protect(context, &name, false).await,
         Branch::Destroy { names } => destroy(context, &names).await,
-        Branch::Evidence(Name { name }) => evidence(context, &name).await,
+        Branch::Evidence(Evidence { name, table }) => evidence(context, &name, table.as_deref()).await,
         // The flag is required, so that a later `audit --export` cannot be taken for this.
         Branch::Audit { verify: _ } => audit(context).await,
     }
@@ -212,7 +229,7 @@ async fn create(context: &Context, create: Create) -> Outcome {
     let request = CreateBranch {
         source: create.source,
         name: create.name,
-        policy: create.policy.map(Into::into),
+        policy: create.role.map(Policy::Role).or(create.policy.map(Into::into)),
         ttl_s: create.ttl,
         expires_at: create.expires_at,
         wait_ms: create.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
@@ -312,10 +329,10 @@ async fn destroy(context: &Context, names: &[String]) -> Outcome {
     Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
-async fn evidence(context: &Context, name: &str) -> Outcome {
+async fn evidence(context: &Context, name: &str, table: Option<&str>) -> Outcome {
     let mut connection = context.connect().await?;
     connection.set_deadline(LONG);
-    let work = connection.evidence(name);
+    let work = connection.evidence(name, table);
     let found = progress::during("hashing the snapshot and the live source", work).await?;
     let intact = found.snapshot_digest == found.snapshot_digest_now;
     if context.json {
@@ -332,6 +349,9 @@ async fn evidence(context: &Context, name: &str) -> Outcome {
             ("write position", position(&found)),
             ("events", found.events.len().to_string()),
         ]));
+        if let Some(table) = &found.table {
+            print_table(table);
+        }
         for difference in &found.source.differences {
             output::line(format_args!("  {difference}"));
         }
@@ -346,6 +366,33 @@ async fn evidence(context: &Context, name: &str) -> Outcome {
         }
     }
     Ok(if intact { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// What a table holds in the source and in the branch.
+fn print_table(table: &WatchedTable) {
+    let row = |place: &str, content: &Option<ContentHash>, otherwise: &str| match content {
+        Some(content) => [place.to_owned(), content.count.to_string(), content.hash.clone()],
+        None => [place.to_owned(), "-".to_owned(), otherwise.to_owned()],
+    };
+    const UNKNOWN: &str = "not known";
+    let rows = [
+        row("source, at the import", &table.source_at_import, UNKNOWN),
+        row("source, now", &table.source_now, UNKNOWN),
+        row("branch, now", &table.branch_now, table.not_read.as_deref().unwrap_or(UNKNOWN)),
+    ];
+    output::print(format_args!("\n{}", output::table([table.name.as_str(), "ROWS", "HASH"], rows)));
+    let verdict = match (table.source_unchanged, table.branch_differs) {
+        (Some(true), Some(true)) => {
+            "the branch has other rows than the source had; the source still has its own"
+        }
+        (Some(true), Some(false)) => "source and branch have the same rows",
+        (Some(false), _) => {
+            "the source has other rows than at the import: others changed them, or the refresh is due"
+        }
+        _ => "not all of it can be compared",
+    };
+    output::line(verdict);
+    output::line("");
 }
 
 fn live_source(evidence: &BranchEvidence) -> &'static str {

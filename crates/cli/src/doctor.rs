@@ -159,9 +159,15 @@ fn servers(home: &Path) -> Line {
         let fix = "make setup, or install Debian's package postgresql, or set DURAMEN_PG_BIN";
         return Line::missing(WHAT, "no server was found", fix).essential();
     };
-    let mut detail = format!("{} in {} (chosen)", chosen.version, chosen.bin_dir.display());
+    let told = |found: &Installation| {
+        let missing = found.features().missing();
+        let without =
+            if missing.is_empty() { String::new() } else { format!(", without {}", missing.join(", ")) };
+        format!("{} in {}{without}", found.version, found.bin_dir.display())
+    };
+    let mut detail = format!("{} (chosen where nothing asks for a version)", told(chosen));
     for other in others {
-        detail.push_str(&format!("\n{} in {}", other.version, other.bin_dir.display()));
+        detail.push_str(&format!("\n{}", told(other)));
     }
     Line::ok(WHAT, detail).essential()
 }

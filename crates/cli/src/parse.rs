@@ -68,7 +68,7 @@ impl From<RefillName> for Refill {
     }
 }
 
-/// A size of the hot pool: `100`, or `read-only=100` for one policy.
+/// A size of the hot pool: `100`, or `read-only=100` or `role:app=100` for one policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HotSize {
     pub(crate) policy: Option<Policy>,
@@ -79,7 +79,8 @@ impl FromStr for HotSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<HotSize, String> {
-        let (policy, count) = match text.split_once('=') {
+        // The name of a role may hold an equals sign.
+        let (policy, count) = match text.rsplit_once('=') {
             Some((policy, count)) => (Some(policy.parse()?), count),
             None => (None, text),
         };

@@ -331,6 +331,7 @@ fn show(context: &Context, source: &SourceView) -> Outcome {
         ("server", source.server_version.clone()),
         ("size", output::bytes(source.bytes)),
         ("digest", source.digest.clone()),
+        ("login roles", if source.roles.is_empty() { "none".to_owned() } else { source.roles.join(", ") }),
         ("branches", if branches.is_empty() { "none".to_owned() } else { branches.join(", ") }),
     ];
     facts.extend(settings_facts(&source.settings));

@@ -1,6 +1,7 @@
 //! Connections to servers of others, by what their users write: unix sockets, TCP, TLS, passwords. What the servers of
 //! our own are asked goes through [`Session`](crate::Session).
 
+mod security;
 mod tls;
 mod url;
 
@@ -11,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, Config, Notification};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+pub use security::{Encryption, Security};
 pub use url::without_password;
 
 /// How long opening a connection may take, name lookup and authentication included.

@@ -71,7 +71,8 @@ impl Installation {
     }
 
     /// Every installation that can be found: `DURAMEN_PG_BIN` alone if set, else the packages of `home` and
-    /// of the default home, the distributions' usual folders and the `PATH`; highest version first.
+    /// of the default home, the distributions' usual folders and the `PATH`; highest major version first, and of one
+    /// major those that were built with most: what a source needs is then there.
     ///
     /// # Errors
     /// [`InstallationError::BadOverride`] when `DURAMEN_PG_BIN` is set to something unusable.
@@ -85,16 +86,21 @@ impl Installation {
         let mut found: Vec<Installation> = Vec::new();
         for dir in candidate_dirs(home) {
             if let Ok(installation) = Installation::at(&dir) {
-                if !found.iter().any(|known| known.version == installation.version) {
+                let is_known = |known: &Installation| {
+                    known.version == installation.version && known.features() == installation.features()
+                };
+                if !found.iter().any(is_known) {
                     found.push(installation);
                 }
             }
         }
-        found.sort_by_key(|installation| std::cmp::Reverse(installation.version));
+        found.sort_by_cached_key(|found| {
+            std::cmp::Reverse((found.version.major, found.features().count(), found.version))
+        });
         Ok(found)
     }
 
-    /// The installation to use: the highest version, or the highest of one major version.
+    /// The installation to use: the first of all, or of one major version, that [`Installation::discover`] finds.
     ///
     /// # Errors
     /// [`InstallationError::NotFound`] with where it looked and what to run.
@@ -119,6 +125,14 @@ impl Installation {
         self.bin_dir.join(name)
     }
 
+    /// What it was built with, as its `pg_config` says; nothing where that does not run.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        let printed = Command::new(self.program("pg_config")).arg("--configure").output();
+        let options = printed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        Features::parse(&options.unwrap_or_default(), self.version.major)
+    }
+
     /// Whether a loadable library (`pg_stat_statements`, `plpython3`, ...) is installed with this server.
     #[must_use]
     pub fn has_library(&self, name: &str) -> bool {
@@ -130,6 +144,50 @@ impl Installation {
         // A relocated installation's pg_config may report the place it was built for.
         let relative = self.bin_dir.parent().map(|root| root.join("lib")).unwrap_or_default();
         [reported, relative].iter().any(|dir| dir.join(format!("{name}.so")).exists())
+    }
+}
+
+/// What a PostgreSQL was built with, where it may be without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, serde::Serialize)]
+pub struct Features {
+    /// Encrypted connections.
+    pub tls: bool,
+    /// Collations of ICU.
+    pub icu: bool,
+    /// LZ4 compression of values.
+    pub lz4: bool,
+    /// Zstandard compression of WAL and backups.
+    pub zstd: bool,
+    /// The type `xml`.
+    pub xml: bool,
+}
+
+impl Features {
+    /// Out of what `pg_config --configure` prints.
+    fn parse(options: &str, major: u32) -> Features {
+        let has = |option: &str| options.split_whitespace().any(|word| word.trim_matches('\'') == option);
+        Features {
+            tls: has("--with-openssl") || has("--with-ssl=openssl"),
+            // From 16 on it is there unless somebody left it out.
+            icu: has("--with-icu") || (major >= 16 && !has("--without-icu")),
+            lz4: has("--with-lz4"),
+            zstd: has("--with-zstd"),
+            xml: has("--with-libxml"),
+        }
+    }
+
+    fn each(&self) -> [(bool, &'static str); 5] {
+        [(self.tls, "TLS"), (self.icu, "ICU"), (self.lz4, "lz4"), (self.zstd, "zstd"), (self.xml, "libxml")]
+    }
+
+    fn count(&self) -> usize {
+        self.each().into_iter().filter(|(there, _)| *there).count()
+    }
+
+    /// The names of what is not there.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        self.each().into_iter().filter(|(there, _)| !there).map(|(_, name)| name).collect()
     }
 }
 

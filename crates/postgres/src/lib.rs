@@ -46,7 +46,7 @@ pub mod volume;
 pub use cluster::{Cluster, ClusterError};
 pub use control_group::{memory_available, memory_total, ControlGroup, ControlGroups, GroupLimits};
 pub use guardian::Guardian;
-pub use installation::{find_packages, Installation, InstallationError, Version, PACKAGES_DIR};
+pub use installation::{find_packages, Features, Installation, InstallationError, Version, PACKAGES_DIR};
 pub use page::StoredText;
 pub use postmaster::{end_processes, processes_below, LogFile, Postmaster, StartError, StopError, StopMode};
 pub use scratch::{Scratch, ScratchError};

@@ -67,7 +67,10 @@ impl Api {
             Route::RenewBranch(name) => json(&engine.renew(name, call.read(body).await?)?),
             Route::ProtectBranch(name) => json(&engine.protect(name, call.read(body).await?)?),
             Route::AdministratorUrl(name) => json(&engine.administrator_url(name).await?),
-            Route::Evidence(name) => json(&engine.evidence(name).await?),
+            Route::Evidence(name, table) => {
+                let table = table.map(|table| call.unescaped(table)).transpose()?;
+                json(&engine.evidence_with(name, table.as_deref()).await?)
+            }
             Route::Status => json(&engine.status()),
             Route::VerifyAudit => json(&engine.verify_audit().await?),
             Route::MeasureCold => {
@@ -119,8 +122,11 @@ impl Call<'_> {
     fn segments(&self) -> Result<Vec<Cow<'_, str>>, Refusal> {
         let path = self.path.strip_prefix('/').ok_or_else(|| self.unknown())?;
         // One more than any route has, so that a longer path matches none.
-        let segments = path.splitn(SEGMENTS_MAX + 1, '/').map(segment::decode);
-        segments.collect::<Option<_>>().ok_or_else(|| {
+        path.splitn(SEGMENTS_MAX + 1, '/').map(|segment| self.unescaped(segment)).collect()
+    }
+
+    fn unescaped<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Refusal> {
+        segment::decode(text).ok_or_else(|| {
             let message = format!(
                 "the path {:?} holds an escape that is not UTF-8 text; escape names as %XX",
                 self.path

@@ -25,7 +25,7 @@
 //! | `GET`, `DELETE /v1/branches/{name}` | `BranchView` |
 //! | `POST /v1/branches/{name}/query` | `QueryReply` |
 //! | `POST /v1/branches/{name}/reset`, `renew`, `protect` | `BranchView` |
-//! | `GET /v1/branches/{name}/evidence` | `BranchEvidence` |
+//! | `GET /v1/branches/{name}/evidence?table=` | `BranchEvidence` |
 //! | `GET /v1/branches/{name}/administrator-url` | `AdministratorUrl` |
 //! | `POST /v1/audit/verify` | `AuditVerification` |
 //! | `POST /v1/measure/cold` | `ColdBranch` |

@@ -25,7 +25,8 @@ pub(crate) enum Route<'a> {
     RenewBranch(&'a str),
     ProtectBranch(&'a str),
     AdministratorUrl(&'a str),
-    Evidence(&'a str),
+    /// With the escaped text of `table=`, if there is one.
+    Evidence(&'a str, Option<&'a str>),
     Sources,
     AddSource,
     Source(&'a str),
@@ -55,7 +56,10 @@ impl<'a> Route<'a> {
             (&Method::POST, ["branches", name, "renew"]) => Route::RenewBranch(name),
             (&Method::POST, ["branches", name, "protect"]) => Route::ProtectBranch(name),
             (&Method::GET, ["branches", name, "administrator-url"]) => Route::AdministratorUrl(name),
-            (&Method::GET, ["branches", name, "evidence"]) => Route::Evidence(name),
+            (&Method::GET, ["branches", name, "evidence"]) => {
+                let mut pairs = query.unwrap_or_default().split('&');
+                Route::Evidence(name, pairs.find_map(|pair| pair.strip_prefix("table=")))
+            }
             (&Method::GET, ["status"]) => Route::Status,
             (&Method::POST, ["audit", "verify"]) => Route::VerifyAudit,
             (&Method::POST, ["measure", "cold"]) => Route::MeasureCold,
@@ -84,7 +88,7 @@ impl<'a> Route<'a> {
             | Route::Branches
             | Route::Branch(_)
             | Route::AdministratorUrl(_)
-            | Route::Evidence(_)
+            | Route::Evidence(..)
             | Route::Sources
             | Route::Source(_)
             | Route::IdlePss(..) => Method::GET,
@@ -120,7 +124,7 @@ impl<'a> Route<'a> {
             Route::RenewBranch(name) => ("branches", Some(name), Some("renew")),
             Route::ProtectBranch(name) => ("branches", Some(name), Some("protect")),
             Route::AdministratorUrl(name) => ("branches", Some(name), Some("administrator-url")),
-            Route::Evidence(name) => ("branches", Some(name), Some("evidence")),
+            Route::Evidence(name, _) => ("branches", Some(name), Some("evidence")),
             Route::Sources | Route::AddSource => ("sources", None, None),
             Route::Source(name) | Route::RemoveSource(name) => ("sources", Some(name), None),
             Route::RefreshSource(name) => ("sources", Some(name), Some("refresh")),
@@ -149,6 +153,10 @@ impl<'a> Route<'a> {
         if let Route::IdlePss(_, Some(sample)) = self {
             path.push_str("?sample=");
             path.push_str(sample);
+        }
+        if let Route::Evidence(_, Some(table)) = self {
+            path.push_str("?table=");
+            path.push_str(table);
         }
         path
     }

@@ -30,6 +30,12 @@ pub(crate) enum LeaseError {
     PoolBroken { source_name: String, reason: String },
     #[error("no {policy} branch of {source_name} became ready within {waited_ms} ms; wait longer (--wait), or keep more ready: duramen source settings {source_name} --hot {policy}=N")]
     NothingReady { source_name: String, policy: Policy, waited_ms: u128 },
+    #[error("source {source_name} has no login role {role:?}{}; `duramen source show {source_name}` lists those that a branch can be entered as", hint(closest.as_deref()))]
+    UnknownRole { source_name: String, role: String, closest: Option<String> },
+    #[error("no branch can be entered as {role:?}: {reason}")]
+    RoleRefused { role: String, reason: String },
+    #[error("source {source_name} was imported by an earlier version, which did not note its login roles; run `duramen source refresh {source_name}`")]
+    RolesUnknown { source_name: String },
     #[error("branch {name} does not work: {problem}; run `duramen branch reset {name}`")]
     Failed { name: String, problem: String },
     #[error("branch {name} is protected; run `duramen branch unprotect {name}` first")]
@@ -60,6 +66,9 @@ impl Coded for LeaseError {
             LeaseError::NoSource => (Kind::NotFound, "no_source"),
             LeaseError::UnknownSource { .. } => (Kind::NotFound, "unknown_source"),
             LeaseError::WhichSource { .. } => (Kind::Invalid, "which_source"),
+            LeaseError::UnknownRole { .. } => (Kind::NotFound, "unknown_role"),
+            LeaseError::RoleRefused { .. } => (Kind::Invalid, "role_refused"),
+            LeaseError::RolesUnknown { .. } => (Kind::Unavailable, "snapshot_outdated"),
             LeaseError::SourceChanged { .. } => (Kind::Unavailable, "source_changed"),
             LeaseError::PoolBroken { .. } => (Kind::Unavailable, "pool_broken"),
             LeaseError::NothingReady { .. } => (Kind::Unavailable, "no_branch_ready"),

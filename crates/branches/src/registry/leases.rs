@@ -94,6 +94,9 @@ impl Registry {
         if let Some(view) = state.existing(wanted.name.as_deref(), &source, wanted.policy)? {
             return Ok(Grant::Existing(view));
         }
+        if let Some(generation) = state.pools.generations.get(&source) {
+            generation.admits(wanted.policy)?;
+        }
         if state.leases.len() >= wanted.capacity.leases {
             return Err(LeaseError::TooMany { limit: wanted.capacity.leases }.into());
         }
@@ -470,7 +473,7 @@ impl State {
 
     fn nothing_ready(&self, source: &str, wanted: &Wanted) -> EngineError {
         let source_name = source.to_owned();
-        match self.pools.broken.get(source) {
+        match self.pools.why_broken(source, wanted.policy) {
             Some(reason) => LeaseError::PoolBroken { source_name, reason: reason.clone() },
             None => LeaseError::NothingReady {
                 source_name,

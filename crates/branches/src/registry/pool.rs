@@ -9,7 +9,7 @@ use crate::{
     model::{Policy, PoolSize},
 };
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 use tokio::sync::oneshot;
@@ -67,6 +67,8 @@ pub(super) struct Pools {
     pub(super) retired_clones: VecDeque<ColdClone>,
     /// Sources whose pool could not be filled, with the reason; cleared by success or a change of the source.
     pub(super) broken: HashMap<String, String>,
+    /// The same of pools of one role each: what keeps it out keeps nobody else from the source.
+    pub(super) broken_roles: HashMap<PoolKey, String>,
     /// How often writes were lost: a branch that was made before the last time has to go.
     pub(super) losses: u64,
 }
@@ -144,7 +146,7 @@ impl Pools {
     pub(super) fn replace_generation(&mut self, generation: Arc<Generation>, size: PoolSize) {
         let source = generation.source.clone();
         self.sizes.insert(source.clone(), size);
-        self.broken.remove(&source);
+        self.forget_failures_of(&source);
         self.generations.insert(source.clone(), generation);
         self.drain(&source);
     }
@@ -172,9 +174,38 @@ impl Pools {
     pub(super) fn remove_source(&mut self, source: &str) {
         self.generations.remove(source);
         self.sizes.remove(source);
-        self.broken.remove(source);
+        self.forget_failures_of(source);
         self.fail_waiters(source);
         self.drain(source);
+    }
+
+    /// Has the pools of a source tried again.
+    pub(super) fn forget_failures_of(&mut self, source: &str) {
+        self.broken.remove(source);
+        self.broken_roles.retain(|key, _| key.0 != source);
+    }
+
+    /// Why a pool cannot be filled.
+    pub(super) fn why_broken(&self, source: &str, policy: Policy) -> Option<&String> {
+        self.broken.get(source).or_else(|| self.broken_roles.get(&(source.to_owned(), policy)))
+    }
+
+    /// The policies of a source's pools. A role that a refresh did not find any more has none.
+    pub(super) fn policies(&self, source: &str) -> BTreeSet<Policy> {
+        let sized = self.sizes.get(source).into_iter().flat_map(|size| size.hot.keys());
+        let asked_for = self.pools.keys().filter(|key| key.0 == source).map(|key| &key.1);
+        let mut policies: BTreeSet<Policy> =
+            Policy::ALL.iter().chain(sized).chain(asked_for).copied().collect();
+        let generation = self.generations.get(source);
+        policies.retain(|policy| generation.is_some_and(|generation| generation.admits(*policy).is_ok()));
+        policies
+    }
+
+    /// The same for the creates that wait for one pool.
+    pub(super) fn fail_waiters_of(&mut self, key: &PoolKey) {
+        if let Some(pool) = self.pools.get_mut(key) {
+            pool.waiters.clear();
+        }
     }
 
     /// The generations of the branches that are ready.
@@ -191,11 +222,11 @@ impl Pools {
     pub(super) fn deficits(&self) -> Vec<Deficit> {
         let mut found = Vec::new();
         for source in self.generations.keys() {
-            for policy in Policy::ALL {
+            for policy in self.policies(source) {
                 let key = (source.clone(), policy);
                 let pool = self.pools.get(&key);
                 let waiting = pool.map_or(0, |pool| pool.waiters.len());
-                if waiting == 0 && self.broken.contains_key(source) {
+                if waiting == 0 && self.why_broken(source, policy).is_some() {
                     continue;
                 }
                 let target = self.target(source, policy);

@@ -1,7 +1,12 @@
 //! What the maintenance thread takes out of the pools and puts into them.
 
 use super::{count, ColdClone, Deficit, Registry, Retired};
-use crate::{branch::Branch, error::EngineError, generation::Generation, model::RefillReport};
+use crate::{
+    branch::Branch,
+    error::EngineError,
+    generation::Generation,
+    model::{Policy, RefillReport},
+};
 use std::sync::Arc;
 
 /// How many refills are remembered for the status.
@@ -60,14 +65,28 @@ impl Registry {
     }
 
     /// Notes what a refill did. After a failure whoever waits is refused now rather than at their deadline.
-    pub(crate) fn note_refill(&self, source: &str, mut report: RefillReport, failure: Option<&EngineError>) {
+    pub(crate) fn note_refill(
+        &self,
+        source: &str,
+        policy: Policy,
+        mut report: RefillReport,
+        failure: Option<&EngineError>,
+    ) {
         let mut state = self.state();
+        let pools = &mut state.pools;
         if let Some(error) = failure {
             report.first_error = Some(error.message.clone());
-            state.pools.broken.insert(source.to_owned(), error.message.clone());
-            state.pools.fail_waiters(source);
+            if let Policy::Role(_) = policy {
+                let key = (source.to_owned(), policy);
+                pools.fail_waiters_of(&key);
+                pools.broken_roles.insert(key, error.message.clone());
+            } else {
+                pools.broken.insert(source.to_owned(), error.message.clone());
+                pools.fail_waiters(source);
+            }
         } else {
-            state.pools.broken.remove(source);
+            pools.broken.remove(source);
+            pools.broken_roles.remove(&(source.to_owned(), policy));
         }
         state.reports.push_back(report);
         while state.reports.len() > REPORTS_MAX {
@@ -82,7 +101,9 @@ impl Registry {
 
     /// Has pools tried again that could not be filled.
     pub(crate) fn clear_broken(&self) {
-        self.state().pools.broken.clear();
+        let pools = &mut self.state().pools;
+        pools.broken.clear();
+        pools.broken_roles.clear();
     }
 
     /// At most `limit` retired branches, and all retired clones, to be deleted; and whether no branch is left. They

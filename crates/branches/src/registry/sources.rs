@@ -60,7 +60,7 @@ impl Registry {
     /// Changes how much of a source is kept ready.
     pub(crate) fn resize_source(&self, record: SourceRecord, size: PoolSize) {
         let mut state = self.state();
-        state.pools.broken.remove(&record.name);
+        state.pools.forget_failures_of(&record.name);
         state.pools.sizes.insert(record.name.clone(), size);
         state.pools.trim();
         state.sources.insert(record.name.clone(), record);

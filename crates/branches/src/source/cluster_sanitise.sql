@@ -16,7 +16,9 @@ begin
   loop
     execute 'alter role ' || pg_catalog.quote_ident(r.rolname) || ' nologin password null';
     if r.oid <> 10::pg_catalog.oid then
-      execute 'alter role ' || pg_catalog.quote_ident(r.rolname) || ' nosuperuser noreplication nocreaterole nocreatedb nobypassrls';
+      -- Who bypasses row-level security goes on doing so: views show by it what they showed, and a branch holds all rows.
+      execute 'alter role ' || pg_catalog.quote_ident(r.rolname) || ' nosuperuser noreplication nocreaterole nocreatedb'
+        || case when r.rolsuper then ' nobypassrls' else '' end;
     end if;
     insert into pg_temp.report values
       ('role', r.rolname, 'login disabled'
@@ -30,7 +32,8 @@ begin
     join pg_catalog.pg_authid g on g.oid = a.roleid
     join pg_catalog.pg_authid m on m.oid = a.member
     join pg_catalog.pg_authid b on b.oid = a.grantor
-    where g.rolname in ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program', 'pg_create_subscription', 'duramen_extensions')
+    where g.rolname in ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program', 'pg_create_subscription',
+                        'duramen_owner', 'duramen_extensions', 'duramen_read', 'duramen_write', 'duramen_ddl')
        or g.rolsuper or m.rolname in ('duramen_owner', 'duramen_extensions', 'duramen_read', 'duramen_write', 'duramen_ddl')
   loop
     execute 'revoke ' || pg_catalog.quote_ident(r.granted) || ' from ' || pg_catalog.quote_ident(r.member)
@@ -50,29 +53,30 @@ begin
     end loop;
   end if;
 
-  -- Settings of databases and for all roles; and everything that was set for our own roles, which the source had then.
+  -- Settings that load code, become somebody, or have the server log; and everything that was set for our own roles,
+  -- which the source had then. A role may still be set to become one that it is a member of.
   for r in
-    select d.datname::pg_catalog.text as datname, a.rolname::pg_catalog.text as rolname, s.setconfig
+    select d.datname::pg_catalog.text as datname, a.rolname::pg_catalog.text as rolname, s.setconfig,
+      coalesce(a.rolname in ('duramen_admin', 'duramen_owner', 'duramen_extensions', 'duramen_read', 'duramen_write', 'duramen_ddl'), false) as ours
     from pg_catalog.pg_db_role_setting s
     left join pg_catalog.pg_database d on d.oid = s.setdatabase
     left join pg_catalog.pg_authid a on a.oid = s.setrole
-    where s.setrole = 0::pg_catalog.oid
-      or a.rolname in ('duramen_admin', 'duramen_owner', 'duramen_extensions', 'duramen_read', 'duramen_write', 'duramen_ddl')
   loop
     target := case when r.rolname is not null then 'role ' || pg_catalog.quote_ident(r.rolname)
         || case when r.datname is not null then ' in database ' || pg_catalog.quote_ident(r.datname) else '' end
       when r.datname is not null then 'database ' || pg_catalog.quote_ident(r.datname)
       else 'role all' end;
-    if r.rolname is not null then
+    if r.ours then
       execute 'alter ' || target || ' reset all';
       continue;
     end if;
     foreach setting in array r.setconfig loop
       setting := pg_catalog.split_part(setting, '='::pg_catalog.text, 1);
-      if setting in ('session_preload_libraries', 'local_preload_libraries', 'dynamic_library_path', 'role', 'session_authorization') then
+      if setting in ('session_preload_libraries', 'local_preload_libraries', 'dynamic_library_path', 'extension_control_path', 'session_authorization')
+         or (setting = 'role' and r.rolname is null) or (setting = 'log_min_messages' and r.rolname is not null) then
         execute 'alter ' || target || ' reset ' || pg_catalog.quote_ident(setting);
         insert into pg_temp.report values ('setting', setting,
-          'removed from ' || case when r.datname is null then 'all roles' else 'database ' || r.datname end);
+          'removed from ' || case when r.rolname is not null then target when r.datname is null then 'all roles' else 'database ' || r.datname end);
       end if;
     end loop;
   end loop;
@@ -82,6 +86,12 @@ begin
   alter role duramen_read set log_min_messages = fatal;
   alter role duramen_write set log_min_messages = fatal;
   alter role duramen_ddl set log_min_messages = fatal;
+
+  -- Large objects have owners and rights of their own, one by one, and a dump reads all of them. Who may write tables may
+  -- write these; `read-only` lacks the functions that do.
+  alter role duramen_read set lo_compat_privileges = on;
+  alter role duramen_write set lo_compat_privileges = on;
+  alter role duramen_ddl set lo_compat_privileges = on;
 
   -- What is not connected to below is not made harmless: its owner could open it again.
   for r in

@@ -15,10 +15,18 @@
 //!
 //! Event triggers are off: from PostgreSQL 17 on one may run at login, before any statement could prevent it.
 
-use super::refusal::unreachable_source;
-use crate::error::EngineError;
+use super::{address::Address, refusal::unreachable_source};
+use crate::error::{EngineError, Kind};
+use duramen_postgres::connection::{ConnectError, Encryption};
 use std::time::Duration;
-use tokio_postgres::{error::SqlState, Client, Config, NoTls};
+use tokio_postgres::{
+    config::{Host, SslMode, TargetSessionAttrs},
+    error::SqlState,
+    Client, Config, NoTls,
+};
+
+/// How long connecting to one host may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The first major version that has login triggers, and the setting that turns event triggers off.
 pub(crate) const LOGIN_TRIGGERS_SINCE: u32 = 17;
@@ -75,28 +83,28 @@ pub(crate) enum Quiet {
 
 /// A first session on an origin, in which no login trigger can fire; `None` if the origin may have some, and does not
 /// let this role turn them off. Nothing has run there then.
-pub(crate) async fn enter_origin(config: &Config) -> Result<Option<(Client, Quiet)>, EngineError> {
-    match open(&with_options(config, &[PINNED, READING, QUIET])).await {
+pub(crate) async fn enter_origin(address: &Address) -> Result<Option<(Client, Quiet)>, EngineError> {
+    match enter(address, &[PINNED, READING, QUIET]).await {
         Ok(client) => Ok(Some((client, Quiet::Off))),
         // It does not know the setting.
-        Err(error) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => {
-            origin(config, Quiet::Old).await.map(|client| Some((client, Quiet::Old)))
+        Err(EnterError::Refused(error)) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => {
+            origin(address, Quiet::Old).await.map(|client| Some((client, Quiet::Old)))
         }
         // The same code refuses a database to a role: there the message names no setting, in no language.
-        Err(error)
+        Err(EnterError::Refused(error))
             if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
                 && error.as_db_error().is_some_and(|refusal| refusal.message().contains(QUIET[0].0)) =>
         {
             Ok(None)
         }
-        Err(error) => Err(unreachable_source(&error)),
+        Err(error) => Err(error.told()),
     }
 }
 
 /// A session on an origin of which is known why no login trigger fires in it.
-pub(crate) async fn origin(config: &Config, quiet: Quiet) -> Result<Client, EngineError> {
+pub(crate) async fn origin(address: &Address, quiet: Quiet) -> Result<Client, EngineError> {
     let off = if quiet == Quiet::Off { QUIET } else { &[] };
-    open(&with_options(config, &[PINNED, READING, off])).await.map_err(|error| unreachable_source(&error))
+    enter(address, &[PINNED, READING, off]).await.map_err(EnterError::told)
 }
 
 /// The database that a session will be in.
@@ -113,11 +121,84 @@ fn with_options(config: &Config, groups: &[&[(&str, &str)]]) -> Config {
     config
 }
 
-/// Connects, and drives the connection in the background.
-async fn open(config: &Config) -> Result<Client, tokio_postgres::Error> {
-    let mut config = config.clone();
-    config.connect_timeout(Duration::from_secs(10)).application_name("duramen");
-    let (client, connection) = config.connect(NoTls).await?;
+/// Why a session on an origin was not opened.
+enum EnterError {
+    Refused(tokio_postgres::Error),
+    Tls(ConnectError),
+    /// No host is what the address asks for.
+    Unsuited,
+}
+
+impl EnterError {
+    fn told(self) -> EngineError {
+        match self {
+            EnterError::Refused(error) => unreachable_source(&error),
+            EnterError::Unsuited => EngineError::new(
+                Kind::Failed,
+                "source_unreachable",
+                "of the hosts of the URL those that answer are not what target_session_attrs asks for",
+            ),
+            EnterError::Tls(error) => EngineError::new(Kind::Failed, "source_unreachable", error.to_string()),
+        }
+    }
+}
+
+/// Connects to the first host of an origin that answers, and is what its address asks for. The client would ask whether
+/// sessions may write, and none of ours may.
+async fn enter(address: &Address, groups: &[&[(&str, &str)]]) -> Result<Client, EnterError> {
+    let wanted = address.config.get_target_session_attrs();
+    let mut last = EnterError::Unsuited;
+    for host in address.hosts() {
+        let client = match connect(address, &with_options(&host, groups)).await {
+            Ok(client) => client,
+            Err(EnterError::Refused(error)) if error.code().is_some_and(concerns_options) => {
+                return Err(EnterError::Refused(error));
+            }
+            Err(error) => {
+                last = error;
+                continue;
+            }
+        };
+        if wanted == TargetSessionAttrs::Any {
+            return Ok(client);
+        }
+        let standby = client.query_one("select pg_catalog.pg_is_in_recovery()", &[]).await;
+        let standby: bool = standby.map_err(EnterError::Refused)?.get(0);
+        if standby == (wanted == TargetSessionAttrs::ReadOnly) {
+            return Ok(client);
+        }
+        last = EnterError::Unsuited;
+    }
+    Err(last)
+}
+
+/// Whether an error may be about the options of a session: then another host is not asked.
+fn concerns_options(code: &SqlState) -> bool {
+    [SqlState::UNDEFINED_OBJECT, SqlState::INSUFFICIENT_PRIVILEGE].contains(code)
+}
+
+/// Connects to a host of an origin, and drives the connection in the background.
+async fn connect(address: &Address, config: &Config) -> Result<Client, EnterError> {
+    let is_local = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)))
+        && config.get_hostaddrs().is_empty();
+    if is_local || address.security.encryption() == Encryption::Disable {
+        return open(config).await.map_err(EnterError::Refused);
+    }
+    let tls = address.security.connector().map_err(EnterError::Tls)?;
+    let (client, connection) = named(config).connect(tls).await.map_err(EnterError::Refused)?;
     tokio::spawn(connection);
     Ok(client)
+}
+
+/// The same through a socket of this machine.
+async fn open(config: &Config) -> Result<Client, tokio_postgres::Error> {
+    let (client, connection) = named(config).ssl_mode(SslMode::Disable).connect(NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+fn named(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.connect_timeout(CONNECT_LIMIT).application_name("duramen");
+    config
 }

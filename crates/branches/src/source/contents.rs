@@ -63,8 +63,11 @@ struct Relation {
     more: bool,
 }
 
-/// Begins a read-only transaction in which every table that is there now keeps its definition.
-pub(crate) async fn begin(client: &Client) -> Result<BTreeSet<(String, String)>, EngineError> {
+/// Begins a read-only transaction in which every table that is there now and that is `wanted` keeps its definition.
+pub(crate) async fn begin(
+    client: &Client,
+    wanted: impl Fn(&str, &str) -> bool,
+) -> Result<BTreeSet<(String, String)>, EngineError> {
     let fail = |error: Error| read_error(&error);
     let tables = client
         .query(
@@ -76,7 +79,11 @@ pub(crate) async fn begin(client: &Client) -> Result<BTreeSet<(String, String)>,
         )
         .await
         .map_err(fail)?;
-    let tables: BTreeSet<(String, String)> = tables.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let tables: BTreeSet<(String, String)> = tables
+        .iter()
+        .map(|row| (row.get(0), row.get(1)))
+        .filter(|(schema, name): &(String, String)| wanted(schema, name))
+        .collect();
     client.batch_execute("begin isolation level repeatable read, read only").await.map_err(fail)?;
     if !tables.is_empty() {
         // Before the transaction's first query: its snapshot is then later than the locks.
@@ -95,6 +102,31 @@ pub(crate) async fn read(
     locked: &BTreeSet<(String, String)>,
     contents: &mut Contents,
 ) -> Result<(), EngineError> {
+    let encoding = read_tables(client, database, locked, |_, _| true, contents).await?;
+    large_objects(client, database, &encoding, contents).await
+}
+
+/// Reads the tables that are `wanted`, and nothing else.
+pub(crate) async fn read_only(
+    client: &Client,
+    database: &str,
+    wanted: impl Fn(&str, &str) -> bool,
+) -> Result<Contents, EngineError> {
+    let mut contents = Contents::default();
+    let locked = begin(client, &wanted).await?;
+    read_tables(client, database, &locked, &wanted, &mut contents).await?;
+    client.batch_execute("commit").await.map_err(|error| read_error(&error))?;
+    Ok(contents)
+}
+
+/// Gives the encoding of the database.
+async fn read_tables(
+    client: &Client,
+    database: &str,
+    locked: &BTreeSet<(String, String)>,
+    wanted: impl Fn(&str, &str) -> bool,
+    contents: &mut Contents,
+) -> Result<String, EngineError> {
     let fail = |error: Error| read_error(&error);
     let unreadable: BTreeSet<u32> =
         client.query(TYPES_TO_LEAVE_OUT, &[]).await.map_err(fail)?.iter().map(|row| row.get(0)).collect();
@@ -131,6 +163,9 @@ pub(crate) async fn read(
         client.query_one("select current_setting('server_encoding')", &[]).await.map_err(fail)?.get(0);
     for row in relations {
         let (schema, name): (String, String) = (row.get(1), row.get(2));
+        if !wanted(&schema, &name) {
+            continue;
+        }
         if !row.get::<_, bool>(3) && !locked.contains(&(schema.clone(), name.clone())) {
             // Made after the tables were locked: the next fingerprint sees it.
             continue;
@@ -165,7 +200,7 @@ pub(crate) async fn read(
         let hash = hash(client, &relation, &encoding).await?;
         contents.hashes.insert(key, hash);
     }
-    large_objects(client, database, &encoding, contents).await
+    Ok(encoding)
 }
 
 /// Their blocks, where this role may read them.

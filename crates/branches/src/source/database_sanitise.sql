@@ -85,6 +85,9 @@ begin
     end loop;
     if r.kind = 'server' then
       insert into pg_temp.report values ('foreign server', r.name, 'rights revoked');
+    else
+      -- A foreign table is also read as a partition, or by a view of who may read it: without a handler by nobody.
+      execute 'alter foreign data wrapper ' || pg_catalog.quote_ident(r.name) || ' no handler';
     end if;
   end loop;
 
@@ -204,12 +207,16 @@ begin
     end if;
   end loop;
   for r in
-    select pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(c.relname::pg_catalog.text) as name
+    select c.oid, pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(c.relname::pg_catalog.text) as name
     from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.relkind = 'f'
   loop
     execute 'alter foreign table ' || r.name || ' owner to duramen_admin';
     execute 'revoke all on ' || r.name || ' from public, duramen_read, duramen_write, duramen_ddl';
-    insert into pg_temp.report values ('foreign table', r.name, 'not readable in branches');
+    insert into pg_temp.report values ('foreign table', r.name, 'not readable in branches'
+      || coalesce((select ', nor is ' || pg_catalog.quote_ident(pn.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(pc.relname::pg_catalog.text)
+           || ' where a query needs this part of it'
+         from pg_catalog.pg_inherits i join pg_catalog.pg_class pc on pc.oid = i.inhparent join pg_catalog.pg_namespace pn on pn.oid = pc.relnamespace
+         where i.inhrelid = r.oid limit 1), ''));
   end loop;
 
   -- Rights on tables that would be given by themselves: to the public, and to anybody on what superusers make, as

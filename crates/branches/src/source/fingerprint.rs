@@ -8,6 +8,7 @@
 //! and said to be.
 
 use super::{
+    address::Address,
     connection::{self, Quiet},
     contents::{self, Contents},
     definitions,
@@ -19,51 +20,62 @@ use crate::{
 };
 use duramen_base::clock;
 use std::{future::Future, path::Path, time::Duration};
-use tokio_postgres::{Client, Config};
+use tokio_postgres::Client;
 
-/// How long one database of a source may take to be read.
+/// How long one database of a source may take to be read, however small it is, and how many bytes of a larger one may
+/// take another second.
 const READ_LIMIT: Duration = Duration::from_secs(3600);
+const READ_RATE: u64 = 4 << 20;
 /// Sessions report their counters when they end a transaction, at most once a second.
 const COUNTERS_SETTLE: Duration = Duration::from_millis(1100);
 /// How the contents of servers are read. In 0.1 it was `server`, whose hashes are others.
 const METHOD: &str = "server-binary";
 
+/// Told what is read, and how far that is.
+pub(crate) type Progress<'a> = &'a (dyn Fn(&str, Option<f64>) + Send + Sync);
+
 /// The fingerprint of a running server. `login_triggers` are the databases that have login triggers, if that is known:
 /// where they cannot be turned off for this role, nothing connects to these, nor to any if it is not known.
 pub(crate) async fn of_server(
-    config: &Config,
+    address: &Address,
     login_triggers: Option<&[String]>,
+    progress: Progress<'_>,
 ) -> Result<SourceFingerprint, EngineError> {
     let taken_at = clock::utc_now();
     let began = clock::now();
     let mut found = Contents::default();
-    let here = connection::database(config).to_owned();
-    let (client, quiet) = match connection::enter_origin(config).await? {
+    let here = connection::database(&address.config).to_owned();
+    let (client, quiet) = match connection::enter_origin(address).await? {
         Some(entered) => entered,
         None if login_triggers.is_some_and(|databases| !databases.contains(&here)) => {
-            (connection::origin(config, Quiet::Known).await?, Quiet::Known)
+            (connection::origin(address, Quiet::Known).await?, Quiet::Known)
         }
         None => {
             found.left_out.insert("everything".to_owned(), LOGIN_TRIGGER.to_owned());
             return Ok(assemble(taken_at, METHOD, String::new(), None, found));
         }
     };
-    let origin = Origin { config, client, quiet, login_triggers };
-    let (write_position, databases) = limited("the server's catalogues", origin.survey(&mut found)).await?;
+    let origin = Origin { address, client, quiet, login_triggers };
+    let survey = origin.survey(&mut found);
+    let (write_position, databases) = limited("the server's catalogues", READ_LIMIT, survey).await?;
+    let all: u64 = databases.iter().map(|(_, bytes)| bytes).sum::<u64>().max(1);
+    let mut done = 0;
     let mut read = Vec::new();
-    for database in databases {
+    for (database, bytes) in databases {
+        progress(&format!("reading database {database} of the live source"), Some(done as f64 / all as f64));
+        done += bytes;
         match origin.enter(&database).await? {
             None => drop(found.left_out.insert(contents::key([&database]), LOGIN_TRIGGER.to_owned())),
             Some(client) => {
                 let what = format!("database {database}");
-                limited(&what, read_database(&client, &database, &mut found)).await?;
+                limited(&what, read_limit(bytes), read_database(&client, &database, &mut found)).await?;
                 read.push(database);
             }
         }
     }
     // After the contents: what was written since they were read is counted, and so is what sessions wrote before.
     tokio::time::sleep(COUNTERS_SETTLE.saturating_sub(began.elapsed())).await;
-    let rows_written = match limited("the server's counters", origin.rows_written(&read)).await? {
+    let rows_written = match limited("the server's counters", READ_LIMIT, origin.rows_written(&read)).await? {
         Ok(rows) => Some(rows),
         Err(why) => {
             found.left_out.insert("rows written".to_owned(), why);
@@ -75,23 +87,26 @@ pub(crate) async fn of_server(
 
 /// A server that is read, and what is known of it.
 struct Origin<'a> {
-    config: &'a Config,
+    address: &'a Address,
     client: Client,
     quiet: Quiet,
     login_triggers: Option<&'a [String]>,
 }
 
 impl Origin<'_> {
-    /// What all databases share; gives the write position and the names of the databases.
-    async fn survey(&self, found: &mut Contents) -> Result<(String, Vec<String>), EngineError> {
+    /// What all databases share; gives the write position, and the databases with how many bytes they hold.
+    async fn survey(&self, found: &mut Contents) -> Result<(String, Vec<(String, u64)>), EngineError> {
         let fail = |error: tokio_postgres::Error| read_error(&error);
         let position = "select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end::text";
         let write_position = self.client.query_one(position, &[]).await.map_err(fail)?.get(0);
         definitions::shared(&self.client, found).await?;
         let databases =
-            "select datname::text from pg_database where datallowconn and not datistemplate order by 1";
+            "select datname::text, case when has_database_privilege(oid, 'connect') then pg_database_size(oid) else 0 end \
+             from pg_database where datallowconn and not datistemplate order by 1";
         let databases = self.client.query(databases, &[]).await.map_err(fail)?;
-        Ok((write_position, databases.iter().map(|row| row.get(0)).collect()))
+        let databases =
+            databases.iter().map(|row| (row.get(0), u64::try_from(row.get::<_, i64>(1)).unwrap_or_default()));
+        Ok((write_position, databases.collect()))
     }
 
     /// A session in a database; `None` if a login trigger may run there. Whether it has one is looked at each time:
@@ -106,9 +121,7 @@ impl Origin<'_> {
                 return Ok(None);
             }
         }
-        let mut config = self.config.clone();
-        config.dbname(database);
-        connection::origin(&config, self.quiet).await.map(Some)
+        connection::origin(&self.address.database(database), self.quiet).await.map(Some)
     }
 
     /// Rows that were written in these databases, or why that is not known.
@@ -127,16 +140,22 @@ impl Origin<'_> {
     }
 }
 
-/// Does what reads a source, for no longer than [`READ_LIMIT`].
+/// How long reading a database of so many bytes may take.
+fn read_limit(bytes: u64) -> Duration {
+    READ_LIMIT + Duration::from_secs(bytes / READ_RATE)
+}
+
+/// Does what reads a source, for no longer than this.
 async fn limited<T>(
     what: &str,
+    limit: Duration,
     work: impl Future<Output = Result<T, EngineError>>,
 ) -> Result<T, EngineError> {
     let late = |_| {
-        let text = format!("reading {what} took more than {READ_LIMIT:?}");
+        let text = format!("reading {what} took more than {limit:?}");
         EngineError::new(Kind::Timeout, "source_slow", text)
     };
-    tokio::time::timeout(READ_LIMIT, work).await.map_err(late)?
+    tokio::time::timeout(limit, work).await.map_err(late)?
 }
 
 /// Rows that were written to tables of users since the statistics began. Those of sessions do not count, nor what ANALYZE
@@ -155,7 +174,7 @@ const LOGIN_TRIGGER: &str = "a login trigger may run there, and this source's ro
 
 async fn read_database(client: &Client, database: &str, found: &mut Contents) -> Result<(), EngineError> {
     let fail = |error: tokio_postgres::Error| read_error(&error);
-    let locked = contents::begin(client).await?;
+    let locked = contents::begin(client, |_, _| true).await?;
     contents::read(client, database, &locked, found).await?;
     definitions::of_database(client, database, found).await?;
     client.batch_execute("commit").await.map_err(fail)

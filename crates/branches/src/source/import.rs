@@ -1,13 +1,16 @@
 //! From an origin to a snapshot: copied, recovered, made harmless, stopped cleanly, trimmed, read-only.
 
 use super::{
+    address::Address,
     connection::{self, LOGIN_TRIGGERS_SINCE},
-    digest, dump, flights,
+    data_directory::check_directory,
+    digest, dump, flights, inventory,
     manifest::{Manifest, SourceRecord},
-    origin_server::{self, give_secret, import_failed, local, parse_url, start_failed, SampleServer, OWNER},
+    origin_server::{self, give_secret, import_failed, local, start_failed, SampleServer, OWNER},
     refusal::read_error,
     sanitise::{self, ADMIN, HOLDER},
     snapshot::{access_rules, hba_file, snapshot_path, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
+    tablespaces, warm_up,
 };
 use crate::{
     error::{EngineError, Kind},
@@ -19,8 +22,7 @@ use crate::{
 use duramen_base::{clock, entropy};
 use duramen_cage::Cage;
 use duramen_postgres::{
-    quote_identifier, quote_literal, volume, Cluster, ClusterError, Installation, Postmaster, Secret,
-    ServerUser, Settings, Shut, StopMode, StoredText,
+    volume, Cluster, Installation, Postmaster, Secret, ServerUser, Settings, Shut, StopMode, StoredText,
 };
 use std::{
     collections::BTreeMap,
@@ -30,12 +32,10 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio_postgres::{Client, Config, Row};
+use tokio_postgres::Config;
 
 const START_LIMIT: Duration = Duration::from_secs(600);
 const STOP_LIMIT: Duration = Duration::from_secs(600);
-/// How many tables the default warm-up plans for.
-const WARM_TABLES: usize = 50;
 
 /// Tells the caller what is being done, and how far it is.
 pub(crate) type Report = Arc<dyn Fn(&str, Option<f64>) + Send + Sync>;
@@ -51,9 +51,9 @@ pub(crate) struct Importer<'a> {
 }
 
 /// A volume under construction, with the socket directory of its server; both vanish with it unless it is kept.
-struct Draft<'a> {
+pub(super) struct Draft<'a> {
     volumes: &'a dyn volume::Volumes,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     socket_dir: PathBuf,
     log: PathBuf,
     kept: bool,
@@ -75,7 +75,7 @@ impl Drop for Draft<'_> {
 }
 
 impl Importer<'_> {
-    fn say(&self, doing: &str) {
+    pub(super) fn say(&self, doing: &str) {
         (self.progress)(doing, None);
     }
 
@@ -95,13 +95,14 @@ impl Importer<'_> {
         }
         // A server that may run login triggers is not connected to before its copy has been looked at.
         let known = match &record.origin {
-            Origin::Server { url } => connection::enter_origin(&parse_url(url)?).await?.is_some(),
+            Origin::Server { url } => connection::enter_origin(&Address::parse(url)?).await?.is_some(),
             _ => true,
         };
         let mut source_at_import = None;
         if known {
             self.say("reading the live source, for later comparison");
-            source_at_import = Some(origin_server::fingerprint(&record.origin, sample, None).await?);
+            source_at_import =
+                Some(origin_server::fingerprint(&record.origin, sample, None, &*self.progress).await?);
         }
 
         let token = entropy::token(20);
@@ -115,14 +116,14 @@ impl Importer<'_> {
         };
         let (installation, database) = match &record.origin {
             Origin::Server { url } if known => {
-                let origin = parse_url(url)?;
+                let origin = Address::parse(url)?;
                 let client = connection::enter_origin(&origin).await?.map(|(client, _)| client);
                 self.base_backup(&origin, client, database, &draft).await?
             }
-            Origin::Server { url } => self.base_backup(&parse_url(url)?, None, database, &draft).await?,
+            Origin::Server { url } => self.base_backup(&Address::parse(url)?, None, database, &draft).await?,
             Origin::Flights { .. } => {
                 let client = sample.connect(flights::DATABASE).await?;
-                self.base_backup(&sample.config(), Some(client), database, &draft).await?
+                self.base_backup(&sample.address(), Some(client), database, &draft).await?
             }
             Origin::DataDirectory { path } => self.copy_directory(Path::new(path), database, &draft)?,
             Origin::Script { path } => self.run_script(Path::new(path), database, &draft).await?,
@@ -152,7 +153,11 @@ impl Importer<'_> {
         made.inspect_err(|_| sample.remove())
     }
 
-    fn create(&self, draft: &Draft<'_>, installation: &Installation) -> Result<Cluster, EngineError> {
+    pub(super) fn create(
+        &self,
+        draft: &Draft<'_>,
+        installation: &Installation,
+    ) -> Result<Cluster, EngineError> {
         self.store.volumes.create(&draft.path).map_err(|error| import_failed(&error))?;
         let cluster = self.cluster(draft, installation);
         cluster.prepare_dir(&draft.path).map_err(|error| import_failed(&error))?;
@@ -168,132 +173,16 @@ impl Importer<'_> {
     }
 
     /// A cluster whose programs reach the network, as one that copies a server must.
-    fn open_cluster(&self, draft: &Draft<'_>, installation: &Installation) -> Cluster {
+    pub(super) fn open_cluster(&self, draft: &Draft<'_>, installation: &Installation) -> Cluster {
         Cluster::new(installation.clone(), &draft.path, self.user.clone()).with_log(draft.log.clone())
     }
 
-    fn installation(&self, major: u32) -> Result<Installation, EngineError> {
+    pub(super) fn installation(&self, major: u32) -> Result<Installation, EngineError> {
         Installation::choose(self.home.root(), Some(major))
             .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))
     }
 
-    /// Copies a running server. Without a session on it, what a session would tell is found out by other ways.
-    async fn base_backup(
-        &self,
-        origin: &Config,
-        client: Option<Client>,
-        database: Option<&str>,
-        draft: &Draft<'_>,
-    ) -> Result<(Installation, String), EngineError> {
-        let (installation, total) = match &client {
-            Some(client) => self.look_at(client).await?,
-            // The programs of a major version copy servers of earlier ones too.
-            None => (self.newest()?, None),
-        };
-        drop(client);
-        let database = database.unwrap_or_else(|| connection::database(origin)).to_owned();
-        self.create(draft, &installation)?;
-        let cluster = self.open_cluster(draft, &installation);
-
-        // The password goes through the environment: arguments can be read by every user of the machine.
-        let mut env = Vec::new();
-        if let Some(password) = origin.get_password() {
-            env.push(("PGPASSWORD".to_owned(), String::from_utf8_lossy(password).into_owned()));
-        }
-        let arguments = |target: &Path, more: &[&str]| -> Vec<String> {
-            let target = target.display().to_string();
-            let connection = conninfo(origin);
-            let common = ["--pgdata", &target, "--dbname", &connection, "--checkpoint=fast", "--no-password"];
-            common.iter().chain(more).map(|argument| (*argument).to_owned()).collect()
-        };
-        if total.is_none() {
-            // Files of tablespaces would be written to where they are on the origin. As one archive, it refuses them.
-            let probe = arguments(Path::new("-"), &["--format=tar", "--wal-method=none", "--no-manifest"]);
-            let (cluster, env) = (cluster.clone(), env.clone());
-            tokio::task::spawn_blocking(move || cluster.run_until_output("pg_basebackup", &probe, &env))
-                .await
-                .map_err(|error| import_failed(&error))?
-                .map_err(|error| match &error {
-                    ClusterError::Failed { output, .. } if output.contains("single tablespace") => {
-                        refuse_tablespaces()
-                    }
-                    _ => backup_failed(&error, origin),
-                })?;
-        }
-        let copy = arguments(&draft.path, &["--wal-method=stream", "--no-sync"]);
-        let target = draft.path.clone();
-        let backup =
-            tokio::task::spawn_blocking(move || cluster.run_with_env("pg_basebackup", &copy, None, &env));
-        tokio::pin!(backup);
-        loop {
-            tokio::select! {
-                done = &mut backup => {
-                    done.map_err(|error| import_failed(&error))?.map_err(|error| backup_failed(&error, origin))?;
-                    let major = Cluster::major_of(&draft.path).map_err(|error| import_failed(&error))?;
-                    return Ok((self.installation(major)?, database));
-                }
-                () = tokio::time::sleep(Duration::from_millis(500)) => {
-                    let fraction = total.map(|total| (tree_size(&target) as f64 / total as f64).min(1.0));
-                    (self.progress)("base backup", fraction);
-                }
-            }
-        }
-    }
-
-    /// The programs for a running server, and about how many bytes it holds.
-    async fn look_at(&self, client: &Client) -> Result<(Installation, Option<u64>), EngineError> {
-        let row = client
-            .query_one(
-                "select current_setting('server_version_num')::int / 10000, \
-                 (select count(*) from pg_tablespace where spcname !~ '^pg_'), \
-                 (select coalesce(sum(pg_database_size(oid)), 0)::bigint from pg_database)",
-                &[],
-            )
-            .await
-            .map_err(|error| read_error(&error))?;
-        if row.get::<_, i64>(1) > 0 {
-            return Err(refuse_tablespaces());
-        }
-        let installation = self.installation(u32::try_from(row.get::<_, i32>(0)).unwrap_or_default())?;
-        Ok((installation, Some(u64::try_from(row.get::<_, i64>(2)).unwrap_or(1).max(1))))
-    }
-
-    fn copy_directory(
-        &self,
-        origin: &Path,
-        database: Option<&str>,
-        draft: &Draft<'_>,
-    ) -> Result<(Installation, String), EngineError> {
-        let major = check_directory(origin)?;
-        let installation = self.installation(major)?;
-        let cluster = self.create(draft, &installation)?;
-        self.say("copying the data directory");
-        for entry in walkdir::WalkDir::new(origin).min_depth(1) {
-            let entry = entry.map_err(|error| io_error("read", origin, &error.into()))?;
-            let relative = entry.path().strip_prefix(origin).unwrap_or(entry.path());
-            if entry.file_type().is_symlink() {
-                return Err(if relative.starts_with("pg_tblspc") {
-                    refuse_tablespaces()
-                } else {
-                    refuse_link(relative)
-                });
-            }
-            let target = draft.path.join(relative);
-            let copied = if entry.file_type().is_dir() {
-                fs::create_dir(&target)
-            } else if entry.file_type().is_file() {
-                fs::copy(entry.path(), &target).map(drop)
-            } else {
-                continue;
-            };
-            copied.map_err(|error| copy_error(&target, &error))?;
-            self.user.own(&target).map_err(|error| io_error("own", &target, &error))?;
-        }
-        cluster.prepare_dir(&draft.path).map_err(|error| import_failed(&error))?;
-        Ok((installation, database.unwrap_or("").to_owned()))
-    }
-
-    fn newest(&self) -> Result<Installation, EngineError> {
+    pub(super) fn newest(&self) -> Result<Installation, EngineError> {
         Installation::choose(self.home.root(), None)
             .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))
     }
@@ -362,7 +251,10 @@ impl Importer<'_> {
     ) -> Result<Manifest, EngineError> {
         files::close_tree(&draft.path)?;
         let cluster = self.cluster(&draft, &installation);
-        let (carried, mut sanitised) = sanitise::carry_settings(&draft.path, &installation);
+        let (mut carried, mut sanitised) = sanitise::carry_settings(&draft.path, &installation);
+        if tablespaces::are_inside(&draft.path)? {
+            tablespaces::allow(&mut carried);
+        }
         self.disarm_files(&cluster, &mut sanitised)?;
 
         self.say("recovering the copy");
@@ -375,20 +267,28 @@ impl Importer<'_> {
             .map_err(|error| import_failed(&error))?;
         let mut server =
             cluster.start(&draft.socket_dir, &settings, START_LIMIT).map_err(|error| start_failed(&error))?;
+        // Recovery may have made one.
+        tablespaces::are_inside(&draft.path)?;
         let admin = local(&draft.socket_dir, ADMIN, &secret, "template1");
         let login_triggers = sanitise::login_triggers(&admin, major).await?;
         let source_at_import = match source_at_import {
             Some(fingerprint) => fingerprint,
             None => {
                 self.say("reading the live source, for later comparison");
-                origin_server::fingerprint(&record.origin, sample, Some(&login_triggers)).await?
+                origin_server::fingerprint(&record.origin, sample, Some(&login_triggers), &*self.progress)
+                    .await?
             }
         };
 
+        inventory::check(&admin, major, &installation).await?;
         self.say("making the copy harmless");
-        sanitised.extend(sanitise::run(&admin, major).await?);
+        let mut found = sanitise::run(&admin, major).await?;
+        sanitised.append(&mut found.report);
         let databases = sanitise::databases(&admin, major).await?;
+        sanitised
+            .extend(inventory::report(&admin, major, &databases, &installation, &source_at_import).await?);
         let (database, database_oid) = serving_database(&admin, major, &database).await?;
+        let own_roles = found.own_roles(&database);
         let mut admin_there = admin.clone();
         admin_there.dbname(&database);
         let (first, verifiers) = self.give_first_secrets(record, &admin_there, major).await?;
@@ -396,10 +296,12 @@ impl Importer<'_> {
         for name in &databases {
             sanitised.extend(sanitise::disable_jobs(&local(&draft.socket_dir, HOLDER, &first, name)).await);
         }
-        let warm = self.warm_statements(record, &admin_there, major).await?;
+        let wanted = warm_up::statements(record, &admin_there, major).await?;
+        let is_default = record.settings.warm.is_empty();
         let holder = connection::as_holder(&local(&draft.socket_dir, HOLDER, &first, &database)).await?;
         let own = connection::own(&admin_there, major).await?;
-        let restore_sequences = rehearse(&own, &holder, &warm).await?;
+        let (warm, restore_sequences) =
+            warm_up::rehearse(&own, &holder, wanted, is_default, &mut sanitised).await?;
         drop((own, holder));
 
         self.say("vacuum and analyze");
@@ -474,6 +376,7 @@ impl Importer<'_> {
             login_triggers: Some(login_triggers),
             first_verifiers,
             user: users::to_record(self.user),
+            own_roles: Some(own_roles),
         };
         manifest.save(self.home, &record.name)?;
         Ok(manifest)
@@ -528,9 +431,6 @@ impl Importer<'_> {
         for name in ["log", "pg_log"] {
             let _ = fs::remove_dir_all(dir.join(name));
         }
-        if fs::read_dir(dir.join("pg_tblspc")).is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(refuse_tablespaces());
-        }
         for (name, text) in [
             ("postgresql.conf", String::new()),
             ("postgresql.auto.conf", String::new()),
@@ -540,35 +440,6 @@ impl Importer<'_> {
             cluster.write_file(name, &text).map_err(|error| import_failed(&error))?;
         }
         Ok(())
-    }
-
-    async fn warm_statements(
-        &self,
-        record: &SourceRecord,
-        database: &Config,
-        major: u32,
-    ) -> Result<Vec<String>, EngineError> {
-        if !record.settings.warm.is_empty() {
-            return Ok(record.settings.warm.clone());
-        }
-        if matches!(record.origin, Origin::Flights { .. }) {
-            return Ok(flights::WARM.iter().map(|sql| (*sql).to_owned()).collect());
-        }
-        let client = connection::own(database, major).await?;
-        let rows = client
-            .query(
-                &format!(
-                    "select n.nspname::text, c.relname::text from pg_catalog.pg_class c \
-                     join pg_catalog.pg_namespace n on n.oid = c.relnamespace \
-                     where c.relkind in ('r', 'p') and c.oid >= 16384::oid and c.relpersistence <> 't' \
-                     order by c.relpages desc, 1, 2 limit {WARM_TABLES}"
-                ),
-                &[],
-            )
-            .await
-            .map_err(|error| read_error(&error))?;
-        let table = |row: &Row| format!("{}.{}", quote_identifier(row.get(0)), quote_identifier(row.get(1)));
-        Ok(rows.iter().map(|row| format!("select * from {} limit 1", table(row))).collect())
     }
 }
 
@@ -627,48 +498,6 @@ async fn serving_database(admin: &Config, major: u32, wanted: &str) -> Result<(S
     })
 }
 
-/// Runs the warm-up once as a holder of a branch and rolls it back, to see which sequences it moves; returns what puts
-/// them back, having done so itself. A warm-up statement that fails is an error now rather than a silent loss later.
-async fn rehearse(own: &Client, holder: &Client, warm: &[String]) -> Result<Option<String>, EngineError> {
-    let read = |error: tokio_postgres::Error| read_error(&error);
-    let sequences = "select n.nspname::text, c.relname::text, pg_catalog.pg_sequence_last_value(s.seqrelid::regclass), s.seqstart \
-                     from pg_catalog.pg_sequence s join pg_catalog.pg_class c on c.oid = s.seqrelid \
-                     join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.relpersistence <> 't' order by s.seqrelid";
-    let before = own.query(sequences, &[]).await.map_err(read)?;
-    for statement in warm {
-        let outcome = async {
-            holder.batch_execute("begin").await?;
-            holder.execute(statement.as_str(), &[]).await?;
-            holder.batch_execute("rollback").await
-        };
-        outcome.await.map_err(|error| {
-            let reason =
-                error.as_db_error().map_or_else(|| error.to_string(), |refusal| refusal.message().to_owned());
-            invalid("bad_warm_statement", format!("the warm-up statement {statement:?} fails: {reason}"))
-        })?;
-    }
-    let after = own.query(sequences, &[]).await.map_err(read)?;
-    let mut restore = Vec::new();
-    for (old, new) in before.iter().zip(&after) {
-        let name = format!("{}.{}", quote_identifier(old.get(0)), quote_identifier(old.get(1)));
-        let (last, start): (Option<i64>, i64) = (old.get(2), old.get(3));
-        if last != new.get::<_, Option<i64>>(2) {
-            let value = last.unwrap_or(start);
-            restore.push(format!(
-                "pg_catalog.setval({}::pg_catalog.regclass, {value}::pg_catalog.int8, {})",
-                quote_literal(&name),
-                last.is_some()
-            ));
-        }
-    }
-    if restore.is_empty() {
-        return Ok(None);
-    }
-    let restore = format!("select {}", restore.join(", "));
-    own.batch_execute(&restore).await.map_err(read)?;
-    Ok(Some(restore))
-}
-
 /// A server removes its relation cache files when it starts and its first session builds them again. A branch
 /// starts from exactly the catalogue that the snapshot was closed with, so its files are put aside here, and put
 /// back before a branch's first session.
@@ -682,96 +511,6 @@ fn keep_relation_cache(data_dir: &Path, database_oid: u32) -> std::io::Result<()
     Ok(())
 }
 
-/// Checks that no server writes to a data directory; gives the major version that made it.
-fn check_directory(origin: &Path) -> Result<u32, EngineError> {
-    let major =
-        Cluster::major_of(origin).map_err(|error| invalid("not_a_data_directory", error.to_string()))?;
-    if Postmaster::adopt(origin).is_some() {
-        return Err(invalid(
-            "source_running",
-            format!("a server runs in {}; import it with --url, or stop it first", origin.display()),
-        ));
-    }
-    Ok(major)
-}
-
-/// A libpq connection string without the password.
-fn conninfo(config: &Config) -> String {
-    use tokio_postgres::config::Host;
-    let quote = |value: &str| format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"));
-    let host = config.get_hosts().first().map(|host| match host {
-        Host::Tcp(name) => name.clone(),
-        Host::Unix(path) => path.display().to_string(),
-    });
-    let mut parts = vec![format!("user={}", quote(config.get_user().unwrap_or_default()))];
-    parts.extend(host.map(|host| format!("host={}", quote(&host))));
-    parts.extend(config.get_ports().first().map(|port| format!("port={port}")));
-    parts.push("application_name=duramen".to_owned());
-    parts.join(" ")
-}
-
-fn tree_size(root: &Path) -> u64 {
-    walkdir::WalkDir::new(root)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.metadata().ok())
-        .map(|m| m.len())
-        .sum()
-}
-
-fn invalid(code: &'static str, message: impl Into<String>) -> EngineError {
+pub(super) fn invalid(code: &'static str, message: impl Into<String>) -> EngineError {
     EngineError::new(Kind::Invalid, code, message)
-}
-
-fn refuse_tablespaces() -> EngineError {
-    invalid(
-        "tablespaces",
-        "the source has tablespaces outside its data directory; branches would share their files, so it is refused: \
-         import a dump of it as a script instead",
-    )
-}
-
-fn refuse_link(path: &Path) -> EngineError {
-    invalid(
-        "symbolic_link",
-        format!(
-            "{} is a symbolic link, which a branch would share with its source; import with --url instead",
-            path.display()
-        ),
-    )
-}
-
-fn copy_error(path: &Path, error: &std::io::Error) -> EngineError {
-    if error.raw_os_error() == Some(28) {
-        return EngineError::new(
-            Kind::Failed,
-            "disk_full",
-            format!("no space left while copying to {}; begin anew with a larger volume store (`duramen purge`, `duramen serve --volume-size`)", path.display()),
-        );
-    }
-    io_error("copy to", path, error)
-}
-
-/// What `pg_basebackup` said, without the address of the source.
-fn backup_failed(error: &ClusterError, origin: &Config) -> EngineError {
-    use tokio_postgres::config::Host;
-    let mut error = error.to_string();
-    for host in origin.get_hosts() {
-        let host = match host {
-            Host::Tcp(name) => name.clone(),
-            Host::Unix(path) => path.display().to_string(),
-        };
-        error = error.replace(&host, "(the source)");
-    }
-    for port in origin.get_ports() {
-        error = error.replace(&port.to_string(), "(its port)");
-    }
-    for address in origin.get_hostaddrs() {
-        error = error.replace(&address.to_string(), "(the source)");
-    }
-    EngineError::new(
-        Kind::Failed,
-        "backup_failed",
-        format!("{error}; the source's role needs REPLICATION, a `replication` line in its pg_hba.conf, and a free wal sender"),
-    )
 }

@@ -1,5 +1,6 @@
 //! What is kept about a source and its generations, in `sources/<name>/`.
 
+use super::own_role::OwnRoles;
 use crate::{
     error::{EngineError, Kind},
     files::{self, io_error},
@@ -64,6 +65,9 @@ pub(crate) struct Manifest {
     /// of a daemon that is not root.
     #[serde(default)]
     pub(crate) user: Option<SystemUser>,
+    /// The login roles that branches can be entered as; not known in manifests of earlier versions.
+    #[serde(default)]
+    pub(crate) own_roles: Option<OwnRoles>,
 }
 
 impl SourceRecord {
@@ -96,6 +100,7 @@ impl Manifest {
             login_triggers: None,
             first_verifiers: BTreeMap::new(),
             user: None,
+            own_roles: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The servers that a source's data come from: those of others, and the sample's own.
 
-use super::{connection, fingerprint, flights};
+use super::{address::Address, connection, fingerprint, flights};
 use crate::{
     error::{EngineError, Kind},
     home::Home,
@@ -14,7 +14,6 @@ use std::{
     num::NonZeroU32,
     path::Path,
     path::PathBuf,
-    str::FromStr,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -24,25 +23,6 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// The bootstrap superuser of the sample's server, and of clusters that scripts are run in.
 pub(crate) const OWNER: &str = "postgres";
-
-/// The connection settings of an origin that runs.
-pub(crate) fn parse_url(url: &str) -> Result<Config, EngineError> {
-    let config = Config::from_str(url).map_err(|error| {
-        EngineError::new(
-            Kind::Invalid,
-            "bad_url",
-            format!("the URL cannot be read ({error}); write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
-        )
-    })?;
-    if config.get_hosts().is_empty() || config.get_user().is_none() {
-        return Err(EngineError::new(
-            Kind::Invalid,
-            "bad_url",
-            "the URL names no host or no user; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE",
-        ));
-    }
-    Ok(config)
-}
 
 /// Connection settings for a server of our own, through its socket.
 pub(crate) fn local(socket_dir: &Path, user: &str, secret: &Secret, database: &str) -> Config {
@@ -89,8 +69,8 @@ impl SampleServer {
         connection::own(&local(&self.socket_dir, OWNER, &self.secret, database), major).await
     }
 
-    pub(crate) fn config(&self) -> Config {
-        local(&self.socket_dir, OWNER, &self.secret, flights::DATABASE)
+    pub(crate) fn address(&self) -> Address {
+        Address::local(local(&self.socket_dir, OWNER, &self.secret, flights::DATABASE))
     }
 
     /// Makes the cluster. Only the daemon knows the secret that it asks for.
@@ -182,12 +162,15 @@ pub(crate) async fn fingerprint(
     origin: &Origin,
     sample: &SampleServer,
     login_triggers: Option<&[String]>,
+    progress: fingerprint::Progress<'_>,
 ) -> Result<SourceFingerprint, EngineError> {
     match origin {
-        Origin::Server { url } => fingerprint::of_server(&parse_url(url)?, login_triggers).await,
+        Origin::Server { url } => {
+            fingerprint::of_server(&Address::parse(url)?, login_triggers, progress).await
+        }
         Origin::Flights { .. } => {
             sample.ensure_running()?;
-            fingerprint::of_server(&sample.config(), login_triggers).await
+            fingerprint::of_server(&sample.address(), login_triggers, progress).await
         }
         Origin::DataDirectory { path } | Origin::Script { path } => fingerprint::of_files(Path::new(path)),
     }

@@ -19,7 +19,7 @@ pub(crate) fn unreachable_source(error: &tokio_postgres::Error) -> EngineError {
     EngineError::new(
         Kind::Failed,
         "source_unreachable",
-        format!("the source's server cannot be reached ({reason}); check that it runs and accepts this user without TLS"),
+        format!("the source's server cannot be reached ({reason}); check that it runs and accepts this user from here, with or without TLS as the URL's sslmode says"),
     )
 }
 

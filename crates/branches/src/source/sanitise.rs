@@ -6,20 +6,21 @@
 
 use super::{
     connection::{self, LOGIN_TRIGGERS_SINCE},
+    own_role::{self, OwnRoles},
     refusal::read_error,
 };
 use crate::{
     error::{EngineError, Kind},
-    model::{Policy, Sanitised},
+    model::Sanitised,
 };
 use duramen_postgres::{quote_identifier, quote_literal, Installation, Secret, Settings};
-use std::{fs, num::NonZeroU32, path::Path};
+use std::{collections::BTreeMap, fs, num::NonZeroU32, path::Path};
 use tokio_postgres::{Client, Config};
 
 /// The superuser of snapshots. Only the daemon knows its secret.
 pub(crate) const ADMIN: &str = "duramen_admin";
 /// As whom an import runs what was written in the source, once it is harmless: the holder with the most rights.
-pub(crate) const HOLDER: &str = Policy::Ddl.role();
+pub(crate) const HOLDER: &str = "duramen_ddl";
 
 /// Settings of the origin that change what SQL means, and are kept. All others are left behind.
 const CARRIED: &[&str] = &[
@@ -130,9 +131,29 @@ pub(crate) async fn login_triggers(server: &Config, major: u32) -> Result<Vec<St
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
+/// What sanitising found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// What was done.
+    pub(crate) report: Vec<Sanitised>,
+    /// The roles that could log in in the source.
+    login_roles: BTreeMap<String, Option<String>>,
+    /// By database, what branches under one of these roles are given back.
+    give_back: BTreeMap<String, Vec<String>>,
+}
+
+impl Found {
+    /// What branches that serve this database need to be entered as a role of the source.
+    pub(crate) fn own_roles(&mut self, database: &str) -> OwnRoles {
+        let give_back = self.give_back.remove(database).unwrap_or_default();
+        OwnRoles::new(std::mem::take(&mut self.login_roles), give_back)
+    }
+}
+
 /// Sanitises every database of a running snapshot-to-be.
-pub(crate) async fn run(server: &Config, major: u32) -> Result<Vec<Sanitised>, EngineError> {
-    let mut report = Vec::new();
+pub(crate) async fn run(server: &Config, major: u32) -> Result<Found, EngineError> {
+    let mut found = Found::default();
+    let report = &mut found.report;
     let maintain = if major >= LOGIN_TRIGGERS_SINCE { ", maintain" } else { "" };
     let databases = databases(server, major).await?;
     for (index, database) in databases.iter().enumerate() {
@@ -145,11 +166,14 @@ pub(crate) async fn run(server: &Config, major: u32) -> Result<Vec<Sanitised>, E
             .batch_execute("create temporary table report (kind text, object text, action text)")
             .await
             .map_err(fail)?;
-        roll_back_prepared(&client, database, &mut report).await?;
+        roll_back_prepared(&client, database, report).await?;
         if index == 0 {
+            found.login_roles = own_role::login_roles(&client).await.map_err(fail)?;
             let cluster = [include_str!("branch_roles.sql"), include_str!("cluster_sanitise.sql")];
             client.batch_execute(&cluster.concat()).await.map_err(fail)?;
         }
+        let give_back = own_role::give_back(&client, &stilled).await.map_err(fail)?;
+        found.give_back.insert(database.clone(), give_back);
         let sql = include_str!("database_sanitise.sql").replace("{maintain}", maintain);
         client.batch_execute(&sql).await.map_err(fail)?;
         let rows = client
@@ -161,7 +185,7 @@ pub(crate) async fn run(server: &Config, major: u32) -> Result<Vec<Sanitised>, E
             object: row.get(1),
             action: row.get(2),
         }));
-        release_event_triggers(&client, major, &stilled, &mut report).await.map_err(fail)?;
+        release_event_triggers(&client, major, &stilled, report).await.map_err(fail)?;
     }
     if major >= LOGIN_TRIGGERS_SINCE {
         // Of those who may be the administrator of a branch nobody shall run the source's event triggers as superuser.
@@ -172,12 +196,32 @@ pub(crate) async fn run(server: &Config, major: u32) -> Result<Vec<Sanitised>, E
         let client = connection::own(server, major).await?;
         client.batch_execute(&quiet).await.map_err(|error| read_error(&error))?;
     }
-    Ok(report)
+    Ok(found)
 }
 
-/// Disables the event triggers of a database, and returns what brings each back to what it was. Event triggers do not
+/// An event trigger that is disabled for a while.
+#[derive(Debug)]
+pub(crate) struct Stilled {
+    /// Quoted.
+    name: String,
+    enable: String,
+}
+
+impl Stilled {
+    /// The statement that disables it.
+    pub(crate) fn disable(&self) -> String {
+        format!("alter event trigger {} disable", self.name)
+    }
+
+    /// The statement that makes it again what it was.
+    pub(crate) fn enable(&self) -> &str {
+        &self.enable
+    }
+}
+
+/// Disables the event triggers of a database, and returns them. Event triggers do not
 /// fire for statements about event triggers. From 17 on the session and its server have them off.
-async fn still_event_triggers(client: &Client, major: u32) -> Result<Vec<String>, tokio_postgres::Error> {
+async fn still_event_triggers(client: &Client, major: u32) -> Result<Vec<Stilled>, tokio_postgres::Error> {
     if major >= LOGIN_TRIGGERS_SINCE {
         return Ok(Vec::new());
     }
@@ -188,13 +232,15 @@ async fn still_event_triggers(client: &Client, major: u32) -> Result<Vec<String>
             &[],
         )
         .await?;
-    let mut back = Vec::with_capacity(rows.len());
+    let mut stilled = Vec::with_capacity(rows.len());
     for row in rows {
         let name = quote_identifier(row.get(0));
-        client.batch_execute(&format!("alter event trigger {name} disable")).await?;
-        back.push(format!("alter event trigger {name} {}", row.get::<_, &str>(1)));
+        let enable = format!("alter event trigger {name} {}", row.get::<_, &str>(1));
+        let trigger = Stilled { name, enable };
+        client.batch_execute(&trigger.disable()).await?;
+        stilled.push(trigger);
     }
-    Ok(back)
+    Ok(stilled)
 }
 
 /// Event triggers act in branches as they did in the source, with the rights of whoever gives the command. Those that
@@ -202,11 +248,11 @@ async fn still_event_triggers(client: &Client, major: u32) -> Result<Vec<String>
 async fn release_event_triggers(
     client: &Client,
     major: u32,
-    stilled: &[String],
+    stilled: &[Stilled],
     report: &mut Vec<Sanitised>,
 ) -> Result<(), tokio_postgres::Error> {
-    for statement in stilled {
-        client.batch_execute(statement).await?;
+    for trigger in stilled {
+        client.batch_execute(trigger.enable()).await?;
     }
     if major < LOGIN_TRIGGERS_SINCE {
         return Ok(());

@@ -40,33 +40,43 @@ impl Admitted {
     }
 }
 
-/// The file with the access rules of one policy's branches.
+/// The file with the access rules of one policy's branches. In the branches of a role, which no snapshot knows, there is one
+/// of its own.
 pub(crate) fn hba_file(policy: Policy, admitted: Admitted) -> String {
+    let policy = policy.name();
     match admitted {
         Admitted::Served => format!("pg_hba.{policy}.conf"),
         Admitted::All => format!("pg_hba.{policy}.all.conf"),
     }
 }
 
+/// A name as a rule has to hold it to mean that name alone.
+fn in_rule(name: &str, major: u32) -> String {
+    // From 16 on this is a regular expression, in quotes too.
+    if name.starts_with('/') && major >= REGULAR_EXPRESSIONS_SINCE {
+        let escape = |letter: char| match letter {
+            '"' => "\\\"\"".to_owned(),
+            letter if letter.is_ascii_punctuation() || letter == ' ' => format!("\\{letter}"),
+            letter => letter.to_string(),
+        };
+        let name: String = name.chars().filter(|letter| !"\r\n".contains(*letter)).map(escape).collect();
+        return format!("\"/^{name}$\"");
+    }
+    // In quotes no name is a keyword. One with a line break, which a rule cannot hold, is no other's.
+    format!("\"{}\"", name.replace('"', "\"\"").replace(['\n', '\r'], ""))
+}
+
 /// Who may enter a branch, and which of its databases: its administrator, and its policy's role, each with a secret.
 pub(crate) fn access_rules(policy: Policy, admitted: Admitted, database: &str, major: u32) -> String {
     let database = match admitted {
-        // From 16 on this is a regular expression, in quotes too.
-        Admitted::Served if database.starts_with('/') && major >= REGULAR_EXPRESSIONS_SINCE => {
-            let escape = |letter: char| match letter {
-                '"' => "\\\"\"".to_owned(),
-                letter if letter.is_ascii_punctuation() || letter == ' ' => format!("\\{letter}"),
-                letter => letter.to_string(),
-            };
-            let name: String =
-                database.chars().filter(|letter| !"\r\n".contains(*letter)).map(escape).collect();
-            format!("\"/^{name}$\"")
-        }
-        // In quotes no name is a keyword. One with a line break, which a rule cannot hold, is no other database's.
-        Admitted::Served => format!("\"{}\"", database.replace('"', "\"\"").replace(['\n', '\r'], "")),
+        Admitted::Served => in_rule(database, major),
         Admitted::All => "all".to_owned(),
     };
-    format!("local all {ADMIN} scram-sha-256\nlocal {database} {} scram-sha-256\n", policy.role())
+    let role = match policy {
+        Policy::Role(name) => in_rule(name.as_str(), major),
+        policy => policy.role().to_owned(),
+    };
+    format!("local all {ADMIN} scram-sha-256\nlocal {database} {role} scram-sha-256\n")
 }
 
 #[cfg(test)]
@@ -87,6 +97,10 @@ mod tests {
             let lines: Vec<&str> = rules.lines().collect();
             assert_eq!(lines.len(), 2, "{rules}");
             assert!(lines[1].starts_with(rule), "{rules}");
+            let role = Policy::Role(name.parse().unwrap());
+            let rules = access_rules(role, Admitted::Served, "app", 18);
+            let rule = rule.replacen("local ", "local \"app\" ", 1).replace("duramen_read ", "scram-sha-256");
+            assert_eq!(rules.lines().nth(1), Some(rule.as_str()));
         }
     }
 }

@@ -56,6 +56,7 @@ reset role;
 grant alter system, set on parameter archive_command to public;
 grant set on parameter session_preload_libraries to app;
 select lo_from_bytea(4242, 'large');
+select lo_from_bytea(4243, 'of nobody here');
 grant all on large object 4242 to public;
 ";
 
@@ -148,6 +149,7 @@ const ATTEMPTS: &[Attempt] = &[
     read("settings of one's own session", &["set work_mem = '8MB'", "show work_mem"]),
     read("a large object's content", &["select lo_get(4242)"]),
     read("an advisory lock", &["select pg_advisory_xact_lock(42)"]),
+    read("the content of another's large object", &["select lo_get(4243)"]),
     // Becoming somebody else.
     never("set role postgres", &["set role postgres"]),
     never("set role duramen_admin", &["set role duramen_admin"]),
@@ -278,7 +280,7 @@ const ATTEMPTS: &[Attempt] = &[
     write("lo_from_bytea", &["select lo_from_bytea(0, 'x')"]),
     write("lo_creat", &["select lo_creat(-1)"]),
     write("lo_put", &["select lo_put(4242, 0, 'X')"]),
-    never("lo_unlink of another's object", &["select lo_unlink(4242)"]),
+    write("lo_unlink of another's object", &["select lo_unlink(4243)"]),
     write("lowrite", &["select lowrite(lo_open(4242, 131072), 'Y')"]),
     write("message into the log", &["select pg_logical_emit_message(false, 'p', 'x')"]),
     // Definitions.
@@ -541,7 +543,7 @@ async fn a_branch_admits_its_own_role_alone_and_to_other_databases_only_if_asked
     engine.change_settings("app", all).await.expect("the setting");
     for policy in Policy::ALL {
         let branch = lease(&engine, &format!("door-{policy}"), policy).await;
-        let others = Policy::ALL.into_iter().map(Policy::role).filter(|role| *role != policy.role());
+        let others = Policy::ALL.iter().map(Policy::role).filter(|role| *role != policy.role());
         for role in others.chain(["postgres", "app", "duramen_owner", "nobody"]) {
             let mut other = config(&branch);
             other.user(role);

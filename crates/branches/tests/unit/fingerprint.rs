@@ -1,7 +1,8 @@
 //! B30: what a fingerprint notices, and what it does not mind: each change is made in a database of its own, by a session
 //! that the server does not count (`track_counts = off`), between two fingerprints; harmless work by one that it counts.
 
-use super::{compare, contents::key, of_server};
+use super::{compare, contents::key, Address};
+use crate::{error::EngineError, model::SourceFingerprint};
 use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings, StopMode};
 use std::{
     os::unix::fs::PermissionsExt,
@@ -251,12 +252,16 @@ async fn work(primary: &Server) {
     }
 }
 
+async fn of_server(config: &Config) -> Result<SourceFingerprint, EngineError> {
+    super::of_server(&Address::local(config.clone()), None, &|_, _| {}).await
+}
+
 async fn on_a_primary(dir: &Path, major: u32) {
     let (cluster, socket) = prepared(dir, major).await;
     let primary = Server::start(&cluster, socket);
-    let before = of_server(&primary.config(), None).await.expect("a fingerprint");
+    let before = of_server(&primary.config()).await.expect("a fingerprint");
     work(&primary).await;
-    let after = of_server(&primary.config(), None).await.expect("a fingerprint");
+    let after = of_server(&primary.config()).await.expect("a fingerprint");
     let differences = compare(&before, &after).differences;
     check(&format!("{major}, primary"), &differences);
     let counted = differences.iter().any(|line| line.contains("rows written"));
@@ -266,8 +271,7 @@ async fn on_a_primary(dir: &Path, major: u32) {
     primary
         .run("first", "", "update t set v = 'other' where id = 1;; update t set v = 'v1' where id = 1")
         .await;
-    let undone =
-        compare(&after, &of_server(&primary.config(), None).await.expect("a fingerprint")).differences;
+    let undone = compare(&after, &of_server(&primary.config()).await.expect("a fingerprint")).differences;
     assert!(matches!(&undone[..], [only] if only.contains("rows written")), "{major}: {undone:?}");
 }
 
@@ -277,7 +281,7 @@ async fn on_a_standby(dir: &Path, major: u32) {
     let standby = cluster.cold_standby(dir.join("standby"), &upstream).expect("a standby");
     let primary = Server::start(&cluster, socket);
     let standby = Server::start(&standby, dir.join("s"));
-    let before = of_server(&standby.config(), None).await.expect("a fingerprint of the standby");
+    let before = of_server(&standby.config()).await.expect("a fingerprint of the standby");
     work(&primary).await;
     let written = primary.position("pg_current_wal_insert_lsn").await;
     let follows = async {
@@ -286,7 +290,7 @@ async fn on_a_standby(dir: &Path, major: u32) {
         }
     };
     tokio::time::timeout(LIMIT, follows).await.expect("the standby follows");
-    let after = of_server(&standby.config(), None).await.expect("a fingerprint of the standby");
+    let after = of_server(&standby.config()).await.expect("a fingerprint of the standby");
     check(&format!("{major}, standby"), &compare(&before, &after).differences);
     assert!(after.left_out["rows written"].contains("standby"), "{:?}", after.left_out);
 }

@@ -319,7 +319,7 @@ async fn live(life: Life) {
     connection.reset_branch("b-read-write").await.expect("a reset");
     life.look("a reset");
     connection.protect_branch("b-ddl", &ProtectBranch { protected: true }).await.expect("protect");
-    connection.evidence("b-ddl").await.expect("evidence");
+    connection.evidence("b-ddl", None).await.expect("evidence");
     connection.verify_source("app").await.expect("verify");
     connection.fingerprint_source("flights").await.expect("a fingerprint");
     life.look("protect and evidence");

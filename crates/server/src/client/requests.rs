@@ -6,6 +6,7 @@ use super::{ClientError, Connection, Encoded};
 use crate::{
     request::{MeasureCold, Removed, Stopping},
     route::Route,
+    segment,
 };
 use bytes::Bytes;
 use duramen_branches::model::{
@@ -120,9 +121,14 @@ impl Connection {
         self.exchange(Route::AdministratorUrl(name), Bytes::new()).await
     }
 
-    /// What is known of a branch and its source, for keeping.
-    pub async fn evidence(&mut self, name: &str) -> Result<BranchEvidence, ClientError> {
-        self.exchange(Route::Evidence(name), Bytes::new()).await
+    /// What is known of a branch and its source, for keeping; with one table compared in both, if one is named.
+    pub async fn evidence(&mut self, name: &str, table: Option<&str>) -> Result<BranchEvidence, ClientError> {
+        let table = table.map(|table| {
+            let mut escaped = String::with_capacity(table.len());
+            segment::escape(table, &mut escaped);
+            escaped
+        });
+        self.exchange(Route::Evidence(name, table.as_deref()), Bytes::new()).await
     }
 
     /// All sources, by name.

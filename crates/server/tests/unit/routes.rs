@@ -4,7 +4,7 @@ use super::{Route, SEGMENTS_MAX};
 use crate::segment;
 use std::borrow::Cow;
 
-const ALL: [Route<'_>; 24] = [
+const ALL: [Route<'_>; 25] = [
     Route::Status,
     Route::VerifyAudit,
     Route::MeasureCold,
@@ -18,7 +18,8 @@ const ALL: [Route<'_>; 24] = [
     Route::RenewBranch("b"),
     Route::ProtectBranch("b"),
     Route::AdministratorUrl("b"),
-    Route::Evidence("b"),
+    Route::Evidence("b", None),
+    Route::Evidence("b", Some("public.t")),
     Route::Sources,
     Route::AddSource,
     Route::Source("\u{e9}"),
@@ -49,7 +50,7 @@ fn methods_and_paths_are_those_of_the_documentation() {
     let documentation = include_str!("../../src/lib.rs");
     for (route, documented) in [
         (Route::Query("{name}"), "POST /v1/branches/{name}/query"),
-        (Route::Evidence("{name}"), "GET /v1/branches/{name}/evidence"),
+        (Route::Evidence("{name}", None), "GET /v1/branches/{name}/evidence"),
         (Route::VerifyAudit, "POST /v1/audit/verify"),
         (Route::Shutdown, "POST /v1/shutdown"),
     ] {

@@ -1,0 +1,155 @@
+//! Where the server of an origin is reached, and what its address may be told of.
+
+use crate::error::{EngineError, Kind};
+use duramen_postgres::connection::{ConnectError, Security};
+use tokio_postgres::{
+    config::{Host, TargetSessionAttrs},
+    Config,
+};
+
+/// The address of a server of others, with the password that it is entered by.
+#[derive(Debug, Clone)]
+pub(crate) struct Address {
+    pub(crate) config: Config,
+    pub(crate) security: Security,
+}
+
+impl Address {
+    /// Reads the URL of an origin. What is said of one that is wrong does not hold it.
+    pub(crate) fn parse(url: &str) -> Result<Address, EngineError> {
+        let bad = |what: String| EngineError::new(Kind::Invalid, "bad_url", what);
+        let (config, security) = Security::parse(url).map_err(|error| {
+            let cause = match error {
+                ConnectError::Url { cause, .. } => cause,
+                other => other.to_string(),
+            };
+            bad(format!(
+                "the URL cannot be read ({cause}); write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+            ))
+        })?;
+        if config.get_hosts().is_empty() || config.get_user().is_none() {
+            return Err(bad(
+                "the URL names no host or no user; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+                    .to_owned(),
+            ));
+        }
+        Ok(Address { config, security })
+    }
+
+    /// That of a server on this machine, by its socket.
+    pub(crate) fn local(config: Config) -> Address {
+        Address { config, security: Security::none() }
+    }
+
+    /// Another database of the same server.
+    pub(crate) fn database(&self, name: &str) -> Address {
+        let mut address = self.clone();
+        address.config.dbname(name);
+        address
+    }
+
+    /// Each of its hosts alone, in their order.
+    pub(crate) fn hosts(&self) -> Vec<Config> {
+        let whole = &self.config;
+        let number = whole.get_hosts().len().max(whole.get_hostaddrs().len());
+        let one = |index: usize| {
+            let mut config = Config::new();
+            config.ssl_mode(whole.get_ssl_mode());
+            whole.get_user().map(|user| config.user(user));
+            whole.get_password().map(|password| config.password(password));
+            whole.get_dbname().map(|name| config.dbname(name));
+            whole.get_options().map(|options| config.options(options));
+            match whole.get_hosts().get(index) {
+                Some(Host::Tcp(name)) => drop(config.host(name)),
+                Some(Host::Unix(path)) => drop(config.host_path(path)),
+                None => {}
+            }
+            whole.get_hostaddrs().get(index).map(|address| config.hostaddr(*address));
+            let ports = whole.get_ports();
+            ports.get(index).or(ports.first()).map(|port| config.port(*port));
+            config
+        };
+        (0..number).map(one).collect()
+    }
+
+    /// Whether connections to it may be encrypted.
+    pub(crate) fn by_network(&self) -> bool {
+        self.config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(_)))
+    }
+
+    /// A libpq connection string without the password: with all hosts, and asking for the same of them.
+    pub(crate) fn conninfo(&self) -> String {
+        let quote = |value: &str| format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"));
+        let config = &self.config;
+        let join = |values: Vec<String>| quote(&values.join(","));
+        let mut parts = vec![format!("user={}", quote(config.get_user().unwrap_or_default()))];
+        parts.push(format!("host={}", join(config.get_hosts().iter().map(host_name).collect())));
+        let addresses: Vec<String> = config.get_hostaddrs().iter().map(ToString::to_string).collect();
+        if !addresses.is_empty() {
+            parts.push(format!("hostaddr={}", join(addresses)));
+        }
+        let ports: Vec<String> = config.get_ports().iter().map(ToString::to_string).collect();
+        if !ports.is_empty() {
+            parts.push(format!("port={}", join(ports)));
+        }
+        match config.get_target_session_attrs() {
+            TargetSessionAttrs::ReadWrite => parts.push("target_session_attrs=read-write".to_owned()),
+            TargetSessionAttrs::ReadOnly => parts.push("target_session_attrs=read-only".to_owned()),
+            _ => {}
+        }
+        if self.by_network() {
+            let parameters = self.security.parameters();
+            parts.extend(parameters.iter().map(|(name, value)| format!("{name}={}", quote(value))));
+        }
+        parts.push("application_name=duramen".to_owned());
+        parts.join(" ")
+    }
+
+    /// A text of a program that was given the address, without it.
+    pub(crate) fn hidden_in(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for host in self.config.get_hosts() {
+            text = text.replace(&host_name(host), "(the source)");
+        }
+        for port in self.config.get_ports() {
+            text = text.replace(&port.to_string(), "(its port)");
+        }
+        for address in self.config.get_hostaddrs() {
+            text = text.replace(&address.to_string(), "(the source)");
+        }
+        text
+    }
+}
+
+fn host_name(host: &Host) -> String {
+    match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_host_is_asked_and_nothing_is_told() {
+        let url =
+            "postgresql://u:p%27w@a.example:1,b.example:2/d?target_session_attrs=read-write&sslmode=require";
+        let address = Address::parse(url).unwrap();
+        let conninfo = address.conninfo();
+        for part in [
+            "user='u'",
+            "host='a.example,b.example'",
+            "port='1,2'",
+            "target_session_attrs=read-write",
+            "sslmode='require'",
+        ] {
+            assert!(conninfo.contains(part), "{conninfo}");
+        }
+        assert!(!conninfo.contains("p'w"), "{conninfo}");
+        assert_eq!(address.hidden_in("at b.example: no"), "at (the source): no");
+        let local = Address::parse("postgresql://u@/d?host=/tmp/it's&sslmode=require").unwrap().conninfo();
+        assert!(local.contains("host='/tmp/it\\'s'") && !local.contains("sslmode"), "{local}");
+    }
+}

@@ -1,0 +1,122 @@
+//! A server of others, which a test imports.
+
+use crate::support::Home;
+use duramen_branches::{
+    model::{AddSource, Origin, Policy, SourceView},
+    Engine, EngineError,
+};
+use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings, StopMode};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use tokio_postgres::{Client, Config, NoTls};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A running server with the superuser `boss` and the database `shop`, which lets everybody in.
+pub(crate) struct OtherServer {
+    pub(crate) cluster: Cluster,
+    pub(crate) major: u32,
+    socket: PathBuf,
+    server: Option<Postmaster>,
+}
+
+impl Drop for OtherServer {
+    fn drop(&mut self) {
+        if let Some(server) = &mut self.server {
+            server.kill();
+        }
+    }
+}
+
+impl OtherServer {
+    pub(crate) async fn start(home: &Home, major: u32) -> OtherServer {
+        OtherServer::start_with(home, major, "").await
+    }
+
+    /// With more settings, as lines of its configuration.
+    pub(crate) async fn start_with(home: &Home, major: u32, settings: &str) -> OtherServer {
+        let installation = Installation::choose(home.path(), Some(major)).expect("a server");
+        let user = ServerUser::current().expect("a server user");
+        let name = format!("origin-{major}");
+        let cluster = Cluster::new(installation, home.beside(&name), user);
+        cluster.init("boss", false).expect("initdb");
+        cluster.write_file("pg_hba.conf", "local all all trust\nlocal replication all trust\n").expect("hba");
+        let common = "fsync = off\nlisten_addresses = ''\nautovacuum = off\nshared_buffers = 16MB\n";
+        cluster.write_file("postgresql.auto.conf", &format!("{common}{settings}\n")).expect("settings");
+        let socket = home.beside(&format!("o{major}"));
+        let mut origin = OtherServer { cluster, major, socket, server: None };
+        origin.run_server();
+        origin.run("postgres", "create database shop").await;
+        origin
+    }
+
+    pub(crate) fn run_server(&mut self) {
+        let server = self.cluster.start(&self.socket, &Settings::new(), LIMIT).expect("the origin starts");
+        self.server = Some(server);
+    }
+
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            server.stop(StopMode::Fast, LIMIT).expect("the origin stops");
+        }
+    }
+
+    pub(crate) async fn client(&self, user: &str, database: &str) -> Client {
+        let mut config = Config::new();
+        config.host_path(&self.socket).port(5432).user(user).dbname(database);
+        if self.major >= 17 && user == "boss" {
+            config.options("-c event_triggers=off");
+        }
+        let (client, connection) = config.connect(NoTls).await.expect("the origin answers");
+        tokio::spawn(connection);
+        client
+    }
+
+    /// Runs statements, which are divided by `;;`, as the superuser.
+    pub(crate) async fn run(&self, database: &str, sql: &str) {
+        let client = self.client("boss", database).await;
+        for statement in sql.split(";;").map(str::trim).filter(|statement| !statement.is_empty()) {
+            client.batch_execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &std::path::Path {
+        &self.socket
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("postgresql://boss@/shop?host={}&port=5432", self.socket.display())
+    }
+
+    pub(crate) fn running(&self) -> Origin {
+        Origin::Server { url: self.url() }
+    }
+
+    pub(crate) fn directory(&self) -> Origin {
+        Origin::DataDirectory { path: self.cluster.data_dir().display().to_string() }
+    }
+}
+
+/// The major versions that are installed.
+pub(crate) fn majors(home: &Home) -> Vec<u32> {
+    let installed = Installation::discover(home.path()).expect("installations");
+    let mut majors: Vec<u32> = installed.iter().map(|found| found.version.major).collect();
+    majors.dedup();
+    majors
+}
+
+/// Imports `shop`, and keeps one branch of each of these policies hot.
+pub(crate) async fn import(
+    engine: &Arc<Engine>,
+    name: &str,
+    origin: Origin,
+    policies: &[Policy],
+) -> Result<SourceView, EngineError> {
+    let hot: Vec<(Policy, u32)> = policies.iter().map(|policy| (*policy, 1)).collect();
+    let request = AddSource {
+        name: name.to_owned(),
+        origin,
+        database: Some("shop".to_owned()),
+        settings: crate::support::pool(&hot),
+    };
+    engine.add_source(request, |_, _| {}).await
+}
