@@ -67,7 +67,7 @@ Examples:
   duramen branch audit --verify    check the hash chain of the audit log; exit status 1 if it is broken";
 
 /// Evidence hashes the whole source.
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How much longer than the queue a create may take.
 const GRACE: Duration = Duration::from_secs(60);
 /// How long a create waits in the queue when nothing else is said; the daemon has the same figure.

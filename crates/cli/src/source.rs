@@ -52,7 +52,7 @@ Examples:
   duramen source remove app        refused while it has leased branches";
 
 /// Imports and fingerprints of large sources are limited per step, not as a whole.
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Source {
