@@ -213,9 +213,9 @@ begin
     execute 'alter foreign table ' || r.name || ' owner to duramen_admin';
     execute 'revoke all on ' || r.name || ' from public, duramen_read, duramen_write, duramen_ddl';
     insert into pg_temp.report values ('foreign table', r.name, 'not readable in branches'
-      || coalesce((select ', nor is ' || pg_catalog.quote_ident(pn.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(pc.relname::pg_catalog.text)
+      || coalesce((select ', nor is ' || pg_catalog.quote_ident(above.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(pc.relname::pg_catalog.text)
            || ' where a query needs this part of it'
-         from pg_catalog.pg_inherits i join pg_catalog.pg_class pc on pc.oid = i.inhparent join pg_catalog.pg_namespace pn on pn.oid = pc.relnamespace
+         from pg_catalog.pg_inherits i join pg_catalog.pg_class pc on pc.oid = i.inhparent join pg_catalog.pg_namespace above on above.oid = pc.relnamespace
          where i.inhrelid = r.oid limit 1), ''));
   end loop;
 
