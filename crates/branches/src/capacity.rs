@@ -51,7 +51,7 @@ fn shortage(environment: &Environment) -> Option<Shortage> {
 }
 
 impl Shared {
-    /// Looks what there is room for.
+    /// Checks how much room the machine has left for leases.
     pub(crate) fn measure_capacity(&self) {
         let found = shortage(&self.environment);
         self.capacity.lock().unwrap_or_else(PoisonError::into_inner).shortage = found;
