@@ -9,6 +9,7 @@ use crate::{
     recovery,
     registry::Drained,
     shared::{OpenOptions, Shared},
+    source::masking::scratch,
 };
 use duramen_base::clock;
 use duramen_postgres::{end_processes, processes_below};
@@ -115,15 +116,17 @@ impl Engine {
         for import in self.imports.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             import.abort();
         }
-        let imports = self.shared.environment.store.root.join("imports");
+        let environment = &self.shared.environment;
+        let places = [environment.store.root.join("imports"), scratch::dir(environment.home.root())];
         for _ in 0..IMPORT_TRIES {
-            if self.sources_lock.try_lock().is_ok() && processes_below(&imports).is_empty() {
+            if self.sources_lock.try_lock().is_ok() && places.iter().all(|it| processes_below(it).is_empty())
+            {
                 return;
             }
-            let imports = imports.clone();
+            let places = places.clone();
             // Whether it worked is looked at in the next round.
-            let _ = tokio::task::spawn_blocking(move || end_processes(&processes_below(&imports), &imports))
-                .await;
+            let end = move || places.map(|place| end_processes(&processes_below(&place), &place));
+            let _ = tokio::task::spawn_blocking(end).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         tracing::warn!("an import could not be ended; the next start sweeps what it leaves");

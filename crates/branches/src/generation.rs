@@ -4,7 +4,7 @@ use crate::{
     error::{EngineError, Kind, LeaseError, SourceError},
     home::Home,
     limits::Applied,
-    model::{Limits, Policy, PoolSize, SourceSettings},
+    model::{Limits, Masking, Policy, PoolSize, SourceSettings},
     source::{
         manifest::Manifest,
         own_role::Standing,
@@ -30,6 +30,8 @@ pub(crate) struct Generation {
     pub(crate) durable: bool,
     /// Whether its branches admit their holders to every database of the cluster.
     pub(crate) all_databases: bool,
+    /// The rules that its source has by now.
+    masking: Option<Masking>,
     pub(crate) installation: Installation,
     /// Who runs the servers of its branches.
     pub(crate) user: ServerUser,
@@ -59,6 +61,7 @@ impl Generation {
             server: settings.server.clone(),
             durable: settings.durable,
             all_databases: settings.all_databases,
+            masking: settings.masking.clone(),
             installation,
             user,
             snapshot,
@@ -81,6 +84,7 @@ impl Generation {
             server: Settings::new(),
             durable: false,
             all_databases: false,
+            masking: None,
             installation: Installation { bin_dir: PathBuf::new(), version: Version { major: 0, minor: 0 } },
             user: ServerUser::of_nobody(),
             snapshot: snapshot_path(store, source, number),
@@ -107,6 +111,19 @@ impl Generation {
         self.unusable.clone().map_or(Ok(()), Err)
     }
 
+    /// What data its branches hold, in a word.
+    pub(crate) fn data(&self) -> &'static str {
+        self.manifest.data()
+    }
+
+    /// Checks that the rules of its source, as they are by now, made the snapshot.
+    pub(crate) fn check_rules(&self, rules: Option<&Masking>) -> Result<(), EngineError> {
+        if self.manifest.masking.as_ref() == rules {
+            return Ok(());
+        }
+        Err(SourceError::OtherRules { name: self.source.clone() }.into())
+    }
+
     /// Checks that the snapshot is there and is what was imported, as far as that can be told at once.
     pub(crate) fn check(&self, store: &volume::Store) -> Result<(), EngineError> {
         self.usable()?;
@@ -122,6 +139,7 @@ impl Generation {
                 ),
             ));
         }
+        self.check_rules(self.masking.as_ref())?;
         let problem = if !self.snapshot.join("PG_VERSION").exists() {
             Some(("snapshot_missing", "is missing"))
         } else if self.manifest.identity.is_some()

@@ -115,6 +115,11 @@ impl Home {
         self.key.derive(&format!("first session on a branch of source {source}"))
     }
 
+    /// What the masked values of a source follow from, in every generation of it.
+    pub(crate) fn masking_secret(&self, source: &str) -> Secret {
+        self.key.derive(&format!("masked values of source {source}"))
+    }
+
     /// The secret of a branch's holder: as long as its volume lives, and no other volume ever has that name.
     pub(crate) fn branch_secret(&self, volume: &str) -> Secret {
         self.key.derive(&format!("holder of volume {volume}"))
@@ -165,8 +170,16 @@ fn private_files(root: &Path) -> Vec<PathBuf> {
     let beside = in_dir(root.to_owned()).filter(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("leases.")
-            || ["daemon.lock", "daemon.log", "key", "lost-writes", "volumes.btrfs", "volumes.set-back"]
-                .contains(&&*name)
+            || [
+                "daemon.lock",
+                "daemon.log",
+                "key",
+                "lost-writes",
+                "scratch.btrfs",
+                "volumes.btrfs",
+                "volumes.set-back",
+            ]
+            .contains(&&*name)
     });
     let files = ["logs", "audit", "origins"].into_iter().flat_map(|name| in_dir(root.join(name)));
     files

@@ -42,5 +42,5 @@ pub use error::{EngineError, Kind};
 pub use home::{exposed, sockets_outside};
 pub use query::QueryAnswer;
 pub use shared::OpenOptions;
-pub use source::fingerprint::compare;
+pub use source::{fingerprint::compare, masking::scratch::destroy as destroy_scratch};
 pub use users::{remove_users, users_of};

@@ -1,6 +1,9 @@
 //! What callers ask for and are told: the vocabulary of the HTTP API, shared by daemon and clients.
 
+mod masking;
+
 pub use crate::policy::{Policy, RoleName};
+pub use masking::{Mask, Masking};
 
 use duramen_postgres::{volume, Column, Settings};
 use jiff::Timestamp;
@@ -78,6 +81,10 @@ pub struct SourceSettings {
     pub warm: Vec<String>,
     /// What each branch may take of the machine.
     pub limits: Limits,
+    /// What of the data is masked before any branch exists. Once a source has rules it serves nothing that they did not
+    /// make, and keeps having some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masking: Option<Masking>,
 }
 
 /// What one branch may take of the machine, where that can be limited. What is absent is as usual.
@@ -153,6 +160,8 @@ pub struct ChangeSettings {
     pub warm: Option<Vec<String>>,
     /// What each branch may take of the machine; 0 brings back what is usual.
     pub limits: Limits,
+    /// New rules for masking. The source then serves nothing until it is refreshed.
+    pub masking: Option<Masking>,
 }
 
 /// One thing that sanitising did to a snapshot, or left out of it.
@@ -185,6 +194,9 @@ pub struct SourceView {
     pub bytes: u64,
     /// Digest over all files of the snapshot.
     pub digest: String,
+    /// What data it holds: `full` or `masked`.
+    #[serde(default)]
+    pub data: String,
     /// What the import took out.
     pub sanitised: Vec<Sanitised>,
     /// The login roles of the source that a branch can be entered as (`policy` `role:NAME`).
@@ -234,7 +246,7 @@ pub struct BranchView {
     pub generation: u32,
     /// What its holder may do.
     pub policy: Policy,
-    /// What data it holds: `full`.
+    /// What data it holds: `full`, or `masked` if rules of its source were applied to it.
     pub data: String,
     /// Whether its commits are flushed (`fsync=on`).
     pub durable: bool,
@@ -322,7 +334,7 @@ pub struct QueryReply {
     pub branch: String,
     /// The policy that applied.
     pub policy: Policy,
-    /// What data the branch holds: `full`.
+    /// What data the branch holds: `full` or `masked`.
     pub data: String,
     /// Whether the write is flushed to disk.
     pub durable: bool,

@@ -5,7 +5,7 @@ use crate::{
     engine::Engine,
     error::{EngineError, QueryError},
     model::{Policy, QueryRequest},
-    registry::{Session, DATA},
+    registry::Session,
 };
 use bytes::Bytes;
 use duramen_base::clock;
@@ -66,7 +66,8 @@ impl Engine {
             }
         };
         let server_us = logged.finish(&outcome)?;
-        outcome.map(|outcomes| answer(name, policy, durable, &outcomes, server_us))
+        let data = branch.generation.data();
+        outcome.map(|outcomes| answer(name, (policy, data, durable), &outcomes, server_us))
     }
 
     fn log_statements(
@@ -172,13 +173,18 @@ fn parameters(values: Vec<Value>) -> Vec<Option<String>> {
 }
 
 /// The reply's JSON, written once: rows are JSON text already.
-fn answer(name: &str, policy: Policy, durable: bool, outcomes: &[Outcome], server_us: u64) -> QueryAnswer {
+fn answer(
+    name: &str,
+    (policy, data, durable): (Policy, &str, bool),
+    outcomes: &[Outcome],
+    server_us: u64,
+) -> QueryAnswer {
     let size: usize = outcomes.iter().map(|outcome| outcome.rows_json.len() + 256).sum();
     let mut out = Vec::with_capacity(size + 256);
     // The names of branches are checked and need no escaping. Writing to a vector cannot fail.
     let _ = write!(out, "{{\"branch\":\"{name}\",\"policy\":");
     let _ = serde_json::to_writer(&mut out, &policy);
-    let _ = write!(out, ",\"data\":\"{DATA}\",\"durable\":{durable},\"server_us\":{server_us},\"results\":[");
+    let _ = write!(out, ",\"data\":\"{data}\",\"durable\":{durable},\"server_us\":{server_us},\"results\":[");
     for (index, outcome) in outcomes.iter().enumerate() {
         let _ = write!(out, "{}{{\"columns\":", if index == 0 { "" } else { "," });
         let _ = serde_json::to_writer(&mut out, &outcome.columns);

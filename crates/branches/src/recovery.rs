@@ -14,7 +14,10 @@ use crate::{
     parallel::parallel,
     registry::{Lease, Registry},
     shared::{self, OpenOptions, Shared},
-    source::manifest::{self, SourceRecord},
+    source::{
+        manifest::{self, SourceRecord},
+        masking::scratch,
+    },
     users,
 };
 use duramen_postgres::{end_processes, processes_below, Postmaster, StopMode};
@@ -35,6 +38,8 @@ const START_PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Result<Shared, EngineError> {
     let environment = shared::open_environment(&options)?;
+    // Before anything else: it holds what rules are about.
+    let scratch = scratch::destroy(environment.home.root());
     for name in ["branches", "snapshots", "imports"] {
         files::make_dir(&environment.store.root.join(name), Passage::Servers, &environment.user)?;
     }
@@ -76,6 +81,10 @@ pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Res
     let registry = Registry::new(journal);
     for record in sources {
         open_source(&environment, record, &registry);
+    }
+    if let Err(error) = scratch {
+        tracing::error!("{error}");
+        registry.warn(error.message);
     }
     if let Some(warning) = quarantine_warning(&environment)? {
         registry.warn(warning);

@@ -17,6 +17,7 @@ use crate::{
         cage, digest,
         import::{Importer, Report},
         manifest::{self, SourceRecord},
+        masking,
         origin_server::{self, SampleServer},
         snapshot::snapshot_path,
     },
@@ -177,6 +178,8 @@ impl Engine {
         let manifest = match importer.import(&record, database, &sample).await {
             Ok(manifest) => manifest,
             Err(error) => {
+                let is_masked = record.settings.masking.is_some();
+                let error = if is_masked { masking::withheld(error) } else { error };
                 let error = told_as_disk_full(error);
                 if error.code == "disk_full" {
                     free_what_was_deleted(&environment.store).await;
@@ -232,6 +235,7 @@ impl Engine {
         let record = self.record(name)?;
         let manifest = manifest::Manifest::load(&self.shared.environment.home, name, record.generation)?;
         let branches_by_generation = self.shared.registry.branches_by_generation(name);
+        let data = manifest.data().to_owned();
         Ok(SourceView {
             name: record.name,
             origin: record.origin.kind().to_owned(),
@@ -241,6 +245,7 @@ impl Engine {
             server_version: manifest.server_version.to_string(),
             bytes: manifest.bytes,
             digest: manifest.digest,
+            data,
             sanitised: manifest.sanitised,
             roles: manifest.own_roles.iter().flat_map(|own| own.usable()).map(str::to_owned).collect(),
             branches_by_generation,
@@ -271,7 +276,8 @@ impl Engine {
         }
         let server_changed = !change.server.is_empty()
             || change.durable.is_some_and(|on| on != settings.durable)
-            || change.all_databases.is_some_and(|on| on != settings.all_databases);
+            || change.all_databases.is_some_and(|on| on != settings.all_databases)
+            || change.masking.is_some();
         let mut server = duramen_postgres::Settings::new();
         for (key, value) in
             settings.server.iter().filter(|(key, _)| change.server.get(*key).is_none_or(|v| !v.is_empty()))
@@ -290,6 +296,7 @@ impl Engine {
         if let Some(warm) = change.warm {
             settings.warm = warm;
         }
+        settings.masking = change.masking.or(settings.masking.take());
         let home = &self.shared.environment.home;
         let store = &self.shared.environment.store;
         // It runs a program, and so is made before the lock is taken.
@@ -302,7 +309,12 @@ impl Engine {
         let size = generation.fit(store, &record.settings.pool);
         let limits = generation.limits();
         if server_changed {
+            let checked = generation.check(store);
             self.shared.registry.replace_source(record, generation, size);
+            // Rules that did not make it: creates are told so at once.
+            if let Err(error) = checked {
+                self.shared.registry.mark_broken(name, error.message);
+            }
         } else {
             self.shared.registry.resize_source(record, size);
         }

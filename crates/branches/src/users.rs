@@ -7,7 +7,10 @@
 use crate::{
     error::{EngineError, SourceError},
     home::Home,
-    source::manifest::{self, SystemUser},
+    source::{
+        manifest::{self, SystemUser},
+        masking::scratch,
+    },
 };
 use duramen_postgres::{
     account::{self, Account, Removal},
@@ -192,7 +195,8 @@ fn remove(name: &str) -> bool {
 /// Who owns what lies in the places of servers.
 fn owners_below(home: &Home, store: &Path) -> BTreeSet<u32> {
     let in_store = ["branches", "snapshots", "imports", "quarantine"].map(|name| store.join(name));
-    let places = in_store.into_iter().chain([home.origins(), home.sockets().to_owned()]);
+    let others = [home.origins(), home.sockets().to_owned(), scratch::dir(home.root())];
+    let places = in_store.into_iter().chain(others);
     let entries = places.flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
     entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.uid()).collect()
 }

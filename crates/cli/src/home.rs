@@ -16,7 +16,7 @@ use std::{
 use tokio::time::sleep;
 
 /// Where server processes of this home work.
-const DATA: [&str; 2] = ["volumes", "origins"];
+const DATA: [&str; 3] = ["volumes", "origins", "scratch"];
 /// What a daemon keeps in its home. Fetched packages are not among it.
 const CONTENTS: [&str; 13] = [
     "volumes",
@@ -59,6 +59,12 @@ pub(crate) async fn clear(home: &Path) -> Result<Cleared, Failure> {
     while unmount_when_free(&home.join("volumes")).await? {
         cleared.mounts += 1;
     }
+    // What an import of a source with rules for masking left is overwritten before it is removed.
+    let scratch = home.clone();
+    tokio::task::spawn_blocking(move || duramen_branches::destroy_scratch(&scratch))
+        .await
+        .map_err(|error| Failure::Other(error.to_string()))?
+        .map_err(|error| Failure::Other(error.message))?;
     let damaged_journals =
         fs::read_dir(&home).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("leases.damaged-"))

@@ -9,9 +9,15 @@ use crate::{
 };
 use clap::{Args, Subcommand, ValueEnum};
 use duramen_branches::model::{
-    AddSource, ChangeSettings, Limits, Origin, Policy, PoolSize, SourceSettings, SourceView,
+    AddSource, ChangeSettings, Limits, Masking, Origin, Policy, PoolSize, SourceSettings, SourceView,
 };
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +29,10 @@ Examples:
   duramen source add app --url postgres://replicator@db.example/app
   duramen source add old --data-dir /srv/postgresql/15/main --database app
   duramen source add tiny --script schema.sql --hot 5 --policy ddl
-  duramen source add flights --sample flights --hot 100 --set shared_buffers=32MB";
+  duramen source add flights --sample flights --hot 100 --set shared_buffers=32MB
+  duramen source add app --url postgres://replicator@db.example/app --masking rules.json
+    rules.json: {\"columns\": {\"public.users\": {\"email\": \"hash\", \"phone\": \"null\"}},
+                 \"rows\": {\"public.orders\": \"made_at > '2026-01-01'\"}}";
 const LIST_EXAMPLES: &str = "\
 Examples:
   duramen source list
@@ -46,7 +55,8 @@ Examples:
   duramen source settings app --hot read-write=100 --cold 10
   duramen source settings app --set shared_buffers=64MB --set work_mem=
   duramen source settings app --durable true
-  duramen source settings app --disk 2G --memory 512M      what each branch may take";
+  duramen source settings app --disk 2G --memory 512M      what each branch may take
+  duramen source settings app --masking rules.json         then refresh it";
 const REMOVE_EXAMPLES: &str = "\
 Examples:
   duramen source remove app        refused while it has leased branches";
@@ -130,6 +140,9 @@ pub(crate) struct Add {
     /// A statement that warms each session up (repeatable)
     #[arg(long, value_name = "SQL")]
     warm: Vec<String>,
+    /// Rules in JSON by which values are masked and rows left out before any branch exists ({} for labels alone)
+    #[arg(long, value_name = "FILE")]
+    masking: Option<PathBuf>,
     #[command(flatten)]
     limits: LimitArgs,
 }
@@ -205,6 +218,9 @@ pub(crate) struct Settings {
     warm: Vec<String>,
     #[command(flatten)]
     limits: LimitArgs,
+    /// Replace the rules for masking; nothing is served until the source is refreshed
+    #[arg(long, value_name = "FILE")]
+    masking: Option<PathBuf>,
 }
 
 pub(crate) async fn run(context: &Context, source: Source) -> Outcome {
@@ -280,9 +296,17 @@ impl Add {
         }
         let (durable, all_databases) = (self.durable, self.all_databases);
         let limits = self.limits.into();
-        let settings = SourceSettings { pool, server, durable, all_databases, warm: self.warm, limits };
+        let masking = self.masking.as_deref().map(read_masking).transpose()?;
+        let settings =
+            SourceSettings { pool, server, durable, all_databases, warm: self.warm, limits, masking };
         Ok(AddSource { name: self.name, origin, database: self.database, settings })
     }
+}
+
+fn read_masking(path: &Path) -> Result<Masking, Failure> {
+    let text = fs::read(path).map_err(Failure::io("read", path))?;
+    serde_json::from_slice(&text)
+        .map_err(|error| Failure::Usage(format!("{} holds no rules for masking: {error}", path.display())))
 }
 
 fn hot_sizes(sizes: &[HotSize], otherwise: Policy) -> BTreeMap<Policy, u32> {
@@ -327,6 +351,7 @@ fn show(context: &Context, source: &SourceView) -> Outcome {
         ("origin", source.origin.clone()),
         ("database", source.database.clone()),
         ("generation", source.generation.to_string()),
+        ("data", source.data.clone()),
         ("imported", output::time(source.imported_at)),
         ("server", source.server_version.clone()),
         ("size", output::bytes(source.bytes)),
@@ -340,7 +365,7 @@ fn show(context: &Context, source: &SourceView) -> Outcome {
         let rows = source.sanitised.iter();
         let rows = rows.map(|item| [item.kind.clone(), item.object.clone(), item.action.clone()]);
         let table = output::table(["KIND", "OBJECT", "ACTION"], rows);
-        output::print(format_args!("\nso that no branch can reach out:\n{table}"));
+        output::print(format_args!("\nwhat the import took out or changed:\n{table}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -363,7 +388,21 @@ fn settings_facts(settings: &SourceSettings) -> Vec<(&'static str, String)> {
         ("memory", output::bytes(limits.memory.unwrap_or(Limits::MEMORY))),
         ("processes", limits.processes.unwrap_or(Limits::PROCESSES).to_string()),
         ("processor weight", limits.cpu_weight.unwrap_or(Limits::CPU_WEIGHT).to_string()),
+        ("masking", settings.masking.as_ref().map_or_else(|| "none".to_owned(), rules_in_words)),
     ]
+}
+
+fn rules_in_words(masking: &Masking) -> String {
+    let columns = masking.columns.iter().flat_map(|(table, columns)| {
+        columns.iter().map(move |(column, mask)| format!("{table}.{column}={mask}"))
+    });
+    let rows = masking.rows.iter().map(|(table, condition)| format!("rows of {table}: {condition}"));
+    let rules: Vec<String> = columns.chain(rows).collect();
+    if rules.is_empty() {
+        "the labels of PostgreSQL Anonymizer".to_owned()
+    } else {
+        rules.join(", ")
+    }
 }
 
 async fn verify(context: &Context, name: &str) -> Outcome {
@@ -418,12 +457,14 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         all_databases: wanted.all_databases,
         warm: (!wanted.warm.is_empty()).then_some(wanted.warm),
         limits: wanted.limits.into(),
+        masking: wanted.masking.as_deref().map(read_masking).transpose()?,
     };
     let nothing = change.hot.is_empty()
         && change.server.is_empty()
         && change.limits == Limits::default()
         && (change.cold, change.durable, change.all_databases, change.warm.as_ref())
-            == (None, None, None, None);
+            == (None, None, None, None)
+        && change.masking.is_none();
     let mut connection = context.connect().await?;
     let source = if nothing {
         connection.source(&wanted.name).await?

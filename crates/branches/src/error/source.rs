@@ -28,6 +28,8 @@ pub(crate) enum SourceError {
     LimitTooLow { what: &'static str, least: u64, unit: &'static str },
     #[error("the weight of the processors is 1 to {most}")]
     BadWeight { most: u32 },
+    #[error("the rules for masking of source {name} were changed after its snapshot was made, so no branch is made of it: run `duramen source refresh {name}`")]
+    OtherRules { name: String },
     #[error("cannot find {path}: {error}")]
     NoPath { path: String, error: io::Error },
     #[error("{0}")]
@@ -54,6 +56,7 @@ impl Coded for SourceError {
             SourceError::SettingRefused { .. } | SourceError::SettingsDoNotRun { .. } => {
                 (Kind::Invalid, "bad_setting")
             }
+            SourceError::OtherRules { .. } => (Kind::Failed, "rules_changed"),
             SourceError::NoPath { .. } => (Kind::Invalid, "bad_path"),
             SourceError::NoServer(_) => (Kind::Failed, "no_server"),
             SourceError::NoUser(_) | SourceError::UserLost { .. } => (Kind::Failed, "no_source_user"),

@@ -15,8 +15,6 @@ use tokio::sync::oneshot;
 
 /// How many sources an error names.
 const NAMED_MAX: usize = 10;
-/// What a branch holds of its source's data.
-pub(crate) const DATA: &str = "full";
 
 /// What a create asks for.
 #[derive(Debug)]
@@ -493,7 +491,7 @@ fn view(lease: &Lease) -> BranchView {
         source: record.source.clone(),
         generation: record.generation,
         policy: record.policy,
-        data: DATA.to_owned(),
+        data: lease.branch.generation.data().to_owned(),
         durable: record.durable,
         url: lease.branch.url(),
         created_at: record.created_at,

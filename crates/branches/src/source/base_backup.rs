@@ -3,7 +3,8 @@
 use super::{
     address::Address,
     connection,
-    import::{invalid, Draft, Importer},
+    draft::Draft,
+    import::{invalid, Importer},
     origin_server::import_failed,
     refusal::read_error,
     tablespaces,

@@ -70,6 +70,14 @@ pub(crate) async fn as_holder(config: &Config) -> Result<Client, EngineError> {
     open(config).await.map_err(|error| unreachable_source(&error))
 }
 
+/// A session on a copy as one of the roles of branches, with a search path of ours: for statements of ours, or what an
+/// operator wrote. `reading` lets it write nothing.
+pub(crate) async fn plain(config: &Config, reading: bool) -> Result<Client, EngineError> {
+    let more = if reading { READING } else { &[] };
+    let path = &[("search_path", "pg_catalog,public")][..];
+    open(&with_options(config, &[PINNED, path, more])).await.map_err(|error| unreachable_source(&error))
+}
+
 /// How it is known that no login trigger fires in sessions on an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quiet {

@@ -1,7 +1,8 @@
 //! The copy of a stopped server's data directory, file by file.
 
 use super::{
-    import::{invalid, Draft, Importer},
+    draft::Draft,
+    import::{invalid, Importer},
     origin_server::import_failed,
     tablespaces,
 };
@@ -107,7 +108,7 @@ fn refuse_link(path: &Path) -> EngineError {
     )
 }
 
-fn copy_error(path: &Path, error: &std::io::Error) -> EngineError {
+pub(super) fn copy_error(path: &Path, error: &std::io::Error) -> EngineError {
     if error.raw_os_error() == Some(28) {
         return EngineError::new(
             Kind::Failed,

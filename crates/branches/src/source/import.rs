@@ -4,8 +4,11 @@ use super::{
     address::Address,
     connection::{self, LOGIN_TRIGGERS_SINCE},
     data_directory::check_directory,
-    digest, dump, flights, inventory,
+    digest,
+    draft::Draft,
+    dump, flights, inventory,
     manifest::{Manifest, SourceRecord},
+    masking,
     origin_server::{self, give_secret, import_failed, local, start_failed, SampleServer, OWNER},
     refusal::read_error,
     sanitise::{self, ADMIN, HOLDER},
@@ -19,16 +22,16 @@ use crate::{
     model::{Origin, Policy, Sanitised, SourceFingerprint},
     users,
 };
-use duramen_base::{clock, entropy};
+use duramen_base::clock;
 use duramen_cage::Cage;
 use duramen_postgres::{
-    volume, Cluster, Installation, Postmaster, Secret, ServerUser, Settings, Shut, StopMode, StoredText,
+    volume, Cluster, Installation, Secret, ServerUser, Settings, Shut, StopMode, StoredText,
 };
 use std::{
     collections::BTreeMap,
     fs::{self, File},
     io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -48,30 +51,6 @@ pub(crate) struct Importer<'a> {
     pub(crate) progress: Report,
     /// In which the servers of an import run; none where the machine has not the means.
     pub(crate) cage: Option<Cage>,
-}
-
-/// A volume under construction, with the socket directory of its server; both vanish with it unless it is kept.
-pub(super) struct Draft<'a> {
-    volumes: &'a dyn volume::Volumes,
-    pub(super) path: PathBuf,
-    socket_dir: PathBuf,
-    log: PathBuf,
-    kept: bool,
-}
-
-impl Drop for Draft<'_> {
-    fn drop(&mut self) {
-        if let Some(mut server) = Postmaster::adopt(&self.path) {
-            server.kill();
-        }
-        let _ = fs::remove_dir_all(&self.socket_dir);
-        if !self.kept {
-            if let Err(error) = self.volumes.delete(&self.path) {
-                tracing::warn!(%error, "a half-made snapshot is left to the next start's sweep");
-            }
-        }
-        let _ = fs::remove_file(&self.log);
-    }
 }
 
 impl Importer<'_> {
@@ -105,15 +84,7 @@ impl Importer<'_> {
                 Some(origin_server::fingerprint(&record.origin, sample, None, &*self.progress).await?);
         }
 
-        let token = entropy::token(20);
-        let path = self.store.root.join("imports").join(format!("{}-{token}", record.name));
-        let draft = Draft {
-            volumes: &*self.store.volumes,
-            socket_dir: self.home.socket(&format!("i-{token}")),
-            log: self.home.logs().join(format!("import-{token}.log")),
-            path,
-            kept: false,
-        };
+        let draft = Draft::begin(self.home, self.store, self.user, record)?;
         let (installation, database) = match &record.origin {
             Origin::Server { url } if known => {
                 let origin = Address::parse(url)?;
@@ -158,7 +129,7 @@ impl Importer<'_> {
         draft: &Draft<'_>,
         installation: &Installation,
     ) -> Result<Cluster, EngineError> {
-        self.store.volumes.create(&draft.path).map_err(|error| import_failed(&error))?;
+        draft.create()?;
         let cluster = self.cluster(draft, installation);
         cluster.prepare_dir(&draft.path).map_err(|error| import_failed(&error))?;
         Ok(cluster)
@@ -221,7 +192,7 @@ impl Importer<'_> {
         let (program, own): (_, &[&str]) = if is_archive {
             ("pg_restore", &["--exit-on-error", "--no-owner", "--no-privileges"])
         } else {
-            ("psql", &["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"])
+            ("psql", &["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-"])
         };
         let mut arguments: Vec<String> = own.iter().map(|word| (*word).to_owned()).collect();
         arguments.extend([
@@ -291,6 +262,11 @@ impl Importer<'_> {
         let own_roles = found.own_roles(&database);
         let mut admin_there = admin.clone();
         admin_there.dbname(&database);
+        self.say("applying the rules for masking, if there are any");
+        let apply = masking::apply(self.home, record, &admin_there, &draft.socket_dir, major);
+        sanitised.extend(apply.await?);
+        sanitised.extend(masking::half_overwritten(draft.is_overwritten()));
+        let databases = sanitise::databases(&admin, major).await?;
         let (first, verifiers) = self.give_first_secrets(record, &admin_there, major).await?;
         // From here on, code of the source may run, as its holders will run it.
         for name in &databases {
@@ -310,6 +286,7 @@ impl Importer<'_> {
             config.dbname(name);
             sanitise::vacuum(&config, major, &mut sanitised).await?;
         }
+        let live = masking::live_files(record, &admin_there, major).await?;
         // The last session leaves the relation cache files that every branch starts from.
         let client = connection::own(&admin_there, major).await?;
         client.batch_execute("checkpoint").await.map_err(|error| read_error(&error))?;
@@ -336,6 +313,9 @@ impl Importer<'_> {
         }
         // Without it a clone is known to be one in which no server ever ran.
         let _ = fs::remove_file(draft.path.join("postmaster.opts"));
+        if let Some(live) = &live {
+            tokio::task::block_in_place(|| draft.leave_scratch(live, self.user))?;
+        }
 
         let manifest_path = draft.path.clone();
         let (bytes, digest) = tokio::task::spawn_blocking(move || digest::tree(&manifest_path))
@@ -377,6 +357,7 @@ impl Importer<'_> {
             first_verifiers,
             user: users::to_record(self.user),
             own_roles: Some(own_roles),
+            masking: record.settings.masking.clone(),
         };
         manifest.save(self.home, &record.name)?;
         Ok(manifest)
@@ -434,7 +415,7 @@ impl Importer<'_> {
         for (name, text) in [
             ("postgresql.conf", String::new()),
             ("postgresql.auto.conf", String::new()),
-            ("pg_hba.conf", format!("local all {ADMIN},{HOLDER} scram-sha-256\n")),
+            ("pg_hba.conf", format!("local all {} scram-sha-256\n", masking::admitted_roles())),
             ("pg_ident.conf", String::new()),
         ] {
             cluster.write_file(name, &text).map_err(|error| import_failed(&error))?;

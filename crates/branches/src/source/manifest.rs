@@ -5,7 +5,7 @@ use crate::{
     error::{EngineError, Kind},
     files::{self, io_error},
     home::Home,
-    model::{Origin, Policy, Sanitised, SourceFingerprint, SourceSettings},
+    model::{Masking, Origin, Policy, Sanitised, SourceFingerprint, SourceSettings},
 };
 use duramen_postgres::{StoredText, Version};
 use jiff::Timestamp;
@@ -68,6 +68,9 @@ pub(crate) struct Manifest {
     /// The login roles that branches can be entered as; not known in manifests of earlier versions.
     #[serde(default)]
     pub(crate) own_roles: Option<OwnRoles>,
+    /// The rules that were applied; none if the snapshot holds what the origin held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) masking: Option<Masking>,
 }
 
 impl SourceRecord {
@@ -101,6 +104,15 @@ impl Manifest {
             first_verifiers: BTreeMap::new(),
             user: None,
             own_roles: None,
+            masking: None,
+        }
+    }
+
+    /// What data the snapshot holds, in a word.
+    pub(crate) fn data(&self) -> &'static str {
+        match self.masking {
+            Some(_) => "masked",
+            None => "full",
         }
     }
 

@@ -221,7 +221,10 @@ impl Stilled {
 
 /// Disables the event triggers of a database, and returns them. Event triggers do not
 /// fire for statements about event triggers. From 17 on the session and its server have them off.
-async fn still_event_triggers(client: &Client, major: u32) -> Result<Vec<Stilled>, tokio_postgres::Error> {
+pub(super) async fn still_event_triggers(
+    client: &Client,
+    major: u32,
+) -> Result<Vec<Stilled>, tokio_postgres::Error> {
     if major >= LOGIN_TRIGGERS_SINCE {
         return Ok(Vec::new());
     }
@@ -245,7 +248,7 @@ async fn still_event_triggers(client: &Client, major: u32) -> Result<Vec<Stilled
 
 /// Event triggers act in branches as they did in the source, with the rights of whoever gives the command. Those that
 /// run at login do not: a branch's logins are not the source's, and one that writes would keep `read-only` out.
-async fn release_event_triggers(
+pub(super) async fn release_event_triggers(
     client: &Client,
     major: u32,
     stilled: &[Stilled],

@@ -10,6 +10,8 @@ mod hostile_sources;
 mod imports_are_shut_in;
 mod leases_keep_what_is_theirs;
 mod life_of_a_branch;
+mod masked_values_are_nowhere;
+mod masking_fails_closed;
 mod neighbours_are_not_harmed;
 mod no_branch_reaches_out;
 mod origin;

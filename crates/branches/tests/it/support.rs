@@ -133,6 +133,7 @@ impl Drop for Home {
     fn drop(&mut self) {
         // A test that failed half-way leaves servers and a mount; they must not outlive it.
         let volumes = self.path().join("volumes");
+        let scratch = self.path().join("scratch");
         for _ in 0..100 {
             // Again and again: an engine that was not closed goes on filling its pool.
             for pid in processes_below(self.path()) {
@@ -143,12 +144,12 @@ impl Drop for Home {
             if !mounted {
                 break;
             }
-            let _ = std::process::Command::new("umount").arg(&volumes).output();
+            let _ = std::process::Command::new("umount").args([&volumes, &scratch]).output();
             std::thread::sleep(Duration::from_millis(100));
         }
         self.remove_groups();
         // At the latest when this process ends.
-        let _ = std::process::Command::new("umount").arg("--lazy").arg(&volumes).output();
+        let _ = std::process::Command::new("umount").arg("--lazy").args([&volumes, &scratch]).output();
         let _ = duramen_branches::remove_users(self.path());
     }
 }

@@ -124,6 +124,7 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         let volumes = self.path().join("volumes");
+        let scratch = self.path().join("scratch");
         for _ in 0..100 {
             for pid in processes_below(&self.path()) {
                 let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
@@ -133,10 +134,10 @@ impl Drop for Home {
             if !mounted {
                 break;
             }
-            let _ = Command::new("umount").arg(&volumes).output();
+            let _ = Command::new("umount").args([&volumes, &scratch]).output();
             std::thread::sleep(Duration::from_millis(100));
         }
-        let _ = Command::new("umount").arg("--lazy").arg(&volumes).output();
+        let _ = Command::new("umount").arg("--lazy").args([&volumes, &scratch]).output();
         let _ = duramen_branches::remove_users(&self.path());
     }
 }

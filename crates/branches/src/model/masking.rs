@@ -1,0 +1,41 @@
+//! The rules by which values of a source are replaced, or rows left out, before any branch of it exists.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Rules of a source. None at all (`{}`) says that the labels of PostgreSQL Anonymizer are all the rules that there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Masking {
+    /// What becomes of columns, by `schema.table` (names as in SQL) and column. A rule for a partitioned table or a parent
+    /// is one for all that inherit from it.
+    pub columns: BTreeMap<String, BTreeMap<String, Mask>>,
+    /// Conditions in SQL, by `schema.table`: rows that do not meet theirs are removed, and with them the rows whose
+    /// foreign keys refer to them.
+    pub rows: BTreeMap<String, String>,
+}
+
+/// What becomes of the values of a column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mask {
+    /// Nothing is left of them.
+    Null,
+    /// A value that only the key of the home leads to: equal values stay equal, in all columns of the same type.
+    Hash,
+    /// They stay, whatever label the column has.
+    Keep,
+    /// All of them become this one, written as in SQL without its quotes.
+    Constant(String),
+}
+
+impl std::fmt::Display for Mask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Mask::Null => "null",
+            Mask::Hash => "hash",
+            Mask::Keep => "keep",
+            Mask::Constant(_) => "constant",
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! A data directory on its way to a snapshot.
+
+use super::{
+    manifest::SourceRecord,
+    masking::{LiveFiles, Scratch},
+};
+use crate::{
+    error::{EngineError, Kind},
+    files::io_error,
+    home::Home,
+};
+use duramen_base::entropy;
+use duramen_postgres::{volume, Postmaster, ServerUser};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// A directory under construction, with the socket directory and the log of its server; all vanish with it unless it is
+/// kept. It is a volume of the store, or lies on a scratch while what rules are about is in it.
+pub(super) struct Draft<'a> {
+    store: &'a volume::Store,
+    pub(super) path: PathBuf,
+    pub(super) socket_dir: PathBuf,
+    pub(super) log: PathBuf,
+    pub(super) kept: bool,
+    scratch: Option<Scratch>,
+    /// The volume, once it is time for one.
+    volume: PathBuf,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn begin(
+        home: &Home,
+        store: &'a volume::Store,
+        user: &ServerUser,
+        record: &SourceRecord,
+    ) -> Result<Draft<'a>, EngineError> {
+        let token = entropy::token(20);
+        let name = format!("{}-{token}", record.name);
+        let volume = store.root.join("imports").join(&name);
+        let scratch = record.settings.masking.as_ref().map(|_| Scratch::open(home, user)).transpose()?;
+        // A server's log may hold values too.
+        let (path, log) = match &scratch {
+            Some(scratch) => (scratch.dir().join(&name), scratch.dir().join("import.log")),
+            None => (volume.clone(), home.logs().join(format!("import-{token}.log"))),
+        };
+        let socket_dir = home.socket(&format!("i-{token}"));
+        Ok(Draft { store, path, socket_dir, log, kept: false, scratch, volume })
+    }
+
+    /// Makes the directory.
+    pub(super) fn create(&self) -> Result<(), EngineError> {
+        if self.scratch.is_some() {
+            return fs::create_dir(&self.path).map_err(|error| io_error("make", &self.path, &error));
+        }
+        self.create_volume()
+    }
+
+    fn create_volume(&self) -> Result<(), EngineError> {
+        let parent = self.volume.parent().unwrap_or(&self.volume);
+        fs::create_dir_all(parent).map_err(|error| io_error("make", parent, &error))?;
+        self.store
+            .volumes
+            .create(&self.volume)
+            .map_err(|error| EngineError::new(Kind::Failed, "import_failed", error.to_string()))
+    }
+
+    /// Whether files that the server deleted will be overwritten with its scratch, if it has one.
+    pub(super) fn is_overwritten(&self) -> bool {
+        self.scratch.as_ref().is_none_or(Scratch::is_whole)
+    }
+
+    /// Leaves the scratch, with the files of what is live, and has it overwritten. The server has stopped. Blocks.
+    pub(super) fn leave_scratch(&mut self, live: &LiveFiles, user: &ServerUser) -> Result<(), EngineError> {
+        let Some(scratch) = self.scratch.as_ref() else { return Ok(()) };
+        self.create_volume()?;
+        let made = fs::set_permissions(&self.volume, fs::Permissions::from_mode(0o700));
+        made.and_then(|()| user.own(&self.volume)).map_err(|error| io_error("own", &self.volume, &error))?;
+        live.copy(&self.path, &self.volume, user)?;
+        // What was read for it is what was written: a page that got lost on the way to the disk is still in memory.
+        scratch.check()?;
+        self.path.clone_from(&self.volume);
+        self.scratch.take().map_or(Ok(()), Scratch::destroy)
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if let Some(mut server) = Postmaster::adopt(&self.path) {
+            server.kill();
+        }
+        let _ = fs::remove_dir_all(&self.socket_dir);
+        drop(self.scratch.take());
+        if !self.kept && exists(&self.volume) {
+            if let Err(error) = self.store.volumes.delete(&self.volume) {
+                tracing::warn!(%error, "a half-made snapshot is left to the next start's sweep");
+            }
+        }
+        let _ = fs::remove_file(&self.log);
+    }
+}
+
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
