@@ -1,0 +1,18 @@
+//! What hostile or unlucky users of sources, holders of branches, and others on the machine can do at worst: one file a
+//! wall. It is a program of its own, so that all of it can be run and read as the proof of docs/security.md.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
+
+mod branches_have_limits;
+mod each_source_has_its_own_user;
+mod hostile_sources;
+mod imports_are_shut_in;
+mod leases_keep_what_is_theirs;
+mod masked_values_are_nowhere;
+mod masking_fails_closed;
+mod neighbours_are_not_harmed;
+mod no_branch_reaches_out;
+mod policies_hold;
+mod strangers_stay_out;
+#[path = "../it/support.rs"]
+#[allow(dead_code, reason = "what only the other program needs")]
+mod support;
