@@ -10,6 +10,7 @@ mod loopback;
 mod quota;
 mod tree_copy;
 
+pub use loopback::hasten_unmount;
 pub use quota::{Account, Quota, Quotas};
 
 use std::{
