@@ -3,7 +3,7 @@
 use crate::{
     branch::{Branch, Environment},
     error::{EngineError, SourceError},
-    model::{Limits, MachineLimits, Wall},
+    model::{Limits, MachineLimits, RefillSettings, Wall},
 };
 use duramen_postgres::{volume::Account, ControlGroup, ControlGroups, GroupLimits};
 use std::sync::atomic::Ordering;
@@ -69,6 +69,15 @@ pub(crate) fn check(limits: &Limits) -> Result<(), EngineError> {
         return Err(SourceError::BadWeight { most: CPU_WEIGHT_MAX }.into());
     }
     Ok(())
+}
+
+/// Refuses more threads for a refill than there may be.
+pub(crate) fn check_refill(settings: &RefillSettings) -> Result<(), EngineError> {
+    let all = [settings.clones, settings.starts, settings.connects];
+    if all.into_iter().flatten().all(|count| (1..=RefillSettings::MOST).contains(&count)) {
+        return Ok(());
+    }
+    Err(SourceError::BadConcurrency { most: RefillSettings::MOST }.into())
 }
 
 /// What holds on this machine.

@@ -8,7 +8,7 @@ use crate::{
     branch::{Branch, Environment, SocketDir},
     error::EngineError,
     generation::Generation,
-    model::{Policy, Refill, RefillReport},
+    model::{Policy, Refill, RefillReport, RefillSettings},
     parallel::parallel,
     registry::{Deficit, Work},
     shared::Shared,
@@ -30,9 +30,6 @@ const RETIRED_MAX: usize = 400;
 /// How many branches are deleted before the thread looks up again.
 const REAP_SLICE: usize = 16;
 /// How many clones, starts and sessions are made at a time.
-const CLONE_THREADS: usize = 4;
-const START_THREADS: usize = 3;
-const CONNECT_THREADS: usize = 3;
 /// How long the thread sleeps when there is nothing to do.
 const IDLE: Duration = Duration::from_millis(500);
 /// How long the thread waits for freed space at most.
@@ -95,12 +92,17 @@ fn refill(shared: &Arc<Shared>, deficit: &Deficit) {
     let mut report = RefillReport::default();
     let failures = Failures::default();
     let runtime = &shared.runtime;
+    let settings = shared.registry.settings(&generation.source).refill;
+    let (starts, connects) = (
+        threads(settings.starts, RefillSettings::STARTS),
+        threads(settings.connects, RefillSettings::CONNECTS),
+    );
 
     if let Err(error) = generation.check(&environment.store) {
         failures.add(error);
-    } else if shared.options.refill == Refill::Pipelined {
+    } else if settings.way == Some(Refill::Pipelined) {
         let stock = Mutex::new(volumes);
-        parallel(START_THREADS, (0..count).collect(), |_| {
+        parallel(starts, (0..count).collect(), |_| {
             let cold = stock.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let made = cold.map_or_else(|| environment.clone_snapshot(&generation), Ok).and_then(|volume| {
                 let branch = start(environment, &generation, policy, volume)?;
@@ -114,7 +116,7 @@ fn refill(shared: &Arc<Shared>, deficit: &Deficit) {
     } else {
         let missing = count - volumes.len().min(count);
         volumes.extend(
-            parallel(CLONE_THREADS, (0..missing).collect(), |_| {
+            parallel(threads(settings.clones, RefillSettings::CLONES), (0..missing).collect(), |_| {
                 failures.keep(environment.clone_snapshot(&generation))
             })
             .into_iter()
@@ -122,7 +124,7 @@ fn refill(shared: &Arc<Shared>, deficit: &Deficit) {
         );
         report.clone_ms = ms(started.elapsed());
         let mark = clock::now();
-        let branches: Vec<Arc<Branch>> = parallel(START_THREADS, volumes, |volume| {
+        let branches: Vec<Arc<Branch>> = parallel(starts, volumes, |volume| {
             failures.keep(start(environment, &generation, policy, volume))
         })
         .into_iter()
@@ -130,7 +132,7 @@ fn refill(shared: &Arc<Shared>, deficit: &Deficit) {
         .collect();
         report.start_ms = ms(mark.elapsed());
         let mark = clock::now();
-        parallel(CONNECT_THREADS, branches, |branch| {
+        parallel(connects, branches, |branch| {
             if let Some(branch) = failures.keep(connect(runtime, environment, branch)) {
                 shared.registry.offer(branch);
             }
@@ -139,6 +141,10 @@ fn refill(shared: &Arc<Shared>, deficit: &Deficit) {
     }
     report.total_ms = ms(started.elapsed());
     finish(shared, &generation, policy, count, failures, report);
+}
+
+fn threads(wanted: Option<u32>, usual: u32) -> usize {
+    wanted.unwrap_or(usual) as usize
 }
 
 fn finish(
@@ -163,9 +169,11 @@ fn make_cold(shared: &Arc<Shared>, generation: &Arc<Generation>, missing: u32) {
         failures.add(error);
     } else {
         let losses = shared.environment.losses.load(Ordering::Acquire);
-        let clones = parallel(CLONE_THREADS, (0..missing).collect(), |_| {
-            failures.keep(shared.environment.clone_snapshot(generation))
-        });
+        let settings = shared.registry.settings(&generation.source).refill;
+        let clones =
+            parallel(threads(settings.clones, RefillSettings::CLONES), (0..missing).collect(), |_| {
+                failures.keep(shared.environment.clone_snapshot(generation))
+            });
         shared.registry.put_cold(generation, clones.into_iter().flatten().collect(), losses);
     }
     let (_, first) = failures.take();

@@ -1,9 +1,11 @@
 //! What callers ask for and are told: the vocabulary of the HTTP API, shared by daemon and clients.
 
 mod masking;
+mod refill;
 
 pub use crate::policy::{Policy, RoleName};
 pub use masking::{Mask, Masking};
+pub use refill::{Refill, RefillReport, RefillSettings};
 
 use duramen_postgres::{volume, Column, Settings};
 use jiff::Timestamp;
@@ -81,6 +83,8 @@ pub struct SourceSettings {
     pub warm: Vec<String>,
     /// What each branch may take of the machine.
     pub limits: Limits,
+    /// How its pools are refilled.
+    pub refill: RefillSettings,
     /// What of the data is masked before any branch exists. Once a source has rules it serves nothing that they did not
     /// make, and keeps having some.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,15 +119,17 @@ impl Limits {
 
     /// Takes what is given in `change`; nothing, a zero, brings back what is usual.
     pub(crate) fn change(&mut self, change: &Limits) {
-        fn take<T: Copy + Default + PartialEq>(old: &mut Option<T>, new: Option<T>) {
-            if let Some(value) = new {
-                *old = Some(value).filter(|value| *value != T::default());
-            }
-        }
         take(&mut self.disk, change.disk);
         take(&mut self.memory, change.memory);
         take(&mut self.processes, change.processes);
         take(&mut self.cpu_weight, change.cpu_weight);
+    }
+}
+
+/// Takes a value that is given; nothing, a zero, brings back what is usual.
+fn take<T: Copy + Default + PartialEq>(old: &mut Option<T>, new: Option<T>) {
+    if let Some(value) = new {
+        *old = Some(value).filter(|value| *value != T::default());
     }
 }
 
@@ -160,6 +166,8 @@ pub struct ChangeSettings {
     pub warm: Option<Vec<String>>,
     /// What each branch may take of the machine; 0 brings back what is usual.
     pub limits: Limits,
+    /// How the pools are refilled; 0 brings back what is usual.
+    pub refill: RefillSettings,
     /// New rules for masking. The source then serves nothing until it is refreshed.
     pub masking: Option<Masking>,
 }
@@ -360,36 +368,6 @@ pub struct RenewBranch {
 pub struct ProtectBranch {
     /// Protect it, or end its protection.
     pub protected: bool,
-}
-
-/// How the pool is refilled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Refill {
-    /// All clones, then all starts, then all sessions.
-    #[default]
-    Phased,
-    /// Each branch from clone to session, several at a time.
-    Pipelined,
-}
-
-/// What one refill did.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct RefillReport {
-    /// How many branches became hot.
-    pub branches: u32,
-    /// Wall time of all of it.
-    pub total_ms: f64,
-    /// Wall time of the clones (0 when pipelined).
-    pub clone_ms: f64,
-    /// Wall time of the starts.
-    pub start_ms: f64,
-    /// Wall time of sessions and warm-up.
-    pub connect_ms: f64,
-    /// Branches that could not be made, with the first reason.
-    pub failed: u32,
-    /// The first reason.
-    pub first_error: Option<String>,
 }
 
 /// One pool's state.

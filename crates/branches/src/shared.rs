@@ -37,8 +37,6 @@ pub struct OpenOptions {
     /// Size of the loop-backed volume store, if one has to be made, all of which is allocated at once. `None`: a quarter
     /// of the free disk, at most 32 GiB.
     pub volume_size: Option<u64>,
-    /// How the pool is refilled.
-    pub refill: Refill,
 }
 
 /// What the operations and the maintenance thread share.

@@ -95,6 +95,7 @@ impl Engine {
         check_pool(&request.settings.pool.hot, request.settings.pool.cold)?;
         request.settings.server.iter().try_for_each(|(name, _)| check_setting(name))?;
         limits::check(&request.settings.limits)?;
+        limits::check_refill(&request.settings.refill)?;
         let engine = Arc::clone(self);
         let progress: Report = Arc::new(progress);
         // In a task of its own: a caller who goes away does not leave half an import.
@@ -293,6 +294,8 @@ impl Engine {
         settings.all_databases = change.all_databases.unwrap_or(settings.all_databases);
         settings.limits.change(&change.limits);
         limits::check(&settings.limits)?;
+        settings.refill.change(&change.refill);
+        limits::check_refill(&settings.refill)?;
         if let Some(warm) = change.warm {
             settings.warm = warm;
         }

@@ -45,9 +45,6 @@ pub(crate) struct Serve {
     /// Size of a loop-backed volume store, if one is made [default: a quarter of the free disk, at most 32G]
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     volume_size: Option<u64>,
-    /// How the pool is refilled
-    #[arg(long, value_enum, default_value = "phased")]
-    refill: RefillName,
     /// Take over from the daemon that serves this home, if there is one; leased branches go on with their sessions
     #[arg(long)]
     handover: bool,
@@ -66,7 +63,6 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
             home: context.home.clone(),
             volumes: serve.volumes.into(),
             volume_size: serve.volume_size,
-            refill: serve.refill.into(),
         },
         until_stdin_ends: serve.until_stdin_ends,
     };

@@ -4,12 +4,13 @@ use crate::{
     context::{Context, Outcome},
     failure::{Failure, FAILED},
     output,
-    parse::{self, HotSize, PolicyName},
+    parse::{self, HotSize, PolicyName, RefillName},
     progress::{self, Progress},
 };
 use clap::{Args, Subcommand, ValueEnum};
 use duramen_branches::model::{
-    AddSource, ChangeSettings, Limits, Masking, Origin, Policy, PoolSize, SourceSettings, SourceView,
+    AddSource, ChangeSettings, Limits, Masking, Origin, Policy, PoolSize, Refill, RefillSettings,
+    SourceSettings, SourceView,
 };
 use std::{
     collections::BTreeMap,
@@ -145,6 +146,8 @@ pub(crate) struct Add {
     masking: Option<PathBuf>,
     #[command(flatten)]
     limits: LimitArgs,
+    #[command(flatten)]
+    refill: RefillArgs,
 }
 
 /// What each branch may take of the machine. 0 brings back what is usual.
@@ -168,6 +171,34 @@ impl From<LimitArgs> for Limits {
     fn from(args: LimitArgs) -> Limits {
         let LimitArgs { disk, memory, processes, cpu_weight } = args;
         Limits { disk, memory, processes, cpu_weight }
+    }
+}
+
+/// How the pools of a source are refilled. 0 brings back what is usual.
+#[derive(Debug, Args)]
+struct RefillArgs {
+    /// How its pools are refilled [default: phased]
+    #[arg(long, value_enum)]
+    refill: Option<RefillName>,
+    /// How many clones are made at a time [default: 4]
+    #[arg(long, value_name = "N")]
+    clones_at_once: Option<u32>,
+    /// How many servers start at a time [default: 3]
+    #[arg(long, value_name = "N")]
+    starts_at_once: Option<u32>,
+    /// How many sessions connect and warm up at a time [default: 3]
+    #[arg(long, value_name = "N")]
+    connects_at_once: Option<u32>,
+}
+
+impl From<RefillArgs> for RefillSettings {
+    fn from(args: RefillArgs) -> RefillSettings {
+        RefillSettings {
+            way: args.refill.map(Into::into),
+            clones: args.clones_at_once,
+            starts: args.starts_at_once,
+            connects: args.connects_at_once,
+        }
     }
 }
 
@@ -218,6 +249,8 @@ pub(crate) struct Settings {
     warm: Vec<String>,
     #[command(flatten)]
     limits: LimitArgs,
+    #[command(flatten)]
+    refill: RefillArgs,
     /// Replace the rules for masking; nothing is served until the source is refreshed
     #[arg(long, value_name = "FILE")]
     masking: Option<PathBuf>,
@@ -295,10 +328,10 @@ impl Add {
             server.set(name, value);
         }
         let (durable, all_databases) = (self.durable, self.all_databases);
-        let limits = self.limits.into();
+        let (limits, refill) = (self.limits.into(), self.refill.into());
         let masking = self.masking.as_deref().map(read_masking).transpose()?;
         let settings =
-            SourceSettings { pool, server, durable, all_databases, warm: self.warm, limits, masking };
+            SourceSettings { pool, server, durable, all_databases, warm: self.warm, limits, refill, masking };
         Ok(AddSource { name: self.name, origin, database: self.database, settings })
     }
 }
@@ -388,8 +421,20 @@ fn settings_facts(settings: &SourceSettings) -> Vec<(&'static str, String)> {
         ("memory", output::bytes(limits.memory.unwrap_or(Limits::MEMORY))),
         ("processes", limits.processes.unwrap_or(Limits::PROCESSES).to_string()),
         ("processor weight", limits.cpu_weight.unwrap_or(Limits::CPU_WEIGHT).to_string()),
+        ("refill", refill_in_words(&settings.refill)),
         ("masking", settings.masking.as_ref().map_or_else(|| "none".to_owned(), rules_in_words)),
     ]
+}
+
+fn refill_in_words(refill: &RefillSettings) -> String {
+    let way = match refill.way.unwrap_or_default() {
+        Refill::Phased => "phased",
+        Refill::Pipelined => "pipelined",
+    };
+    let clones = refill.clones.unwrap_or(RefillSettings::CLONES);
+    let starts = refill.starts.unwrap_or(RefillSettings::STARTS);
+    let connects = refill.connects.unwrap_or(RefillSettings::CONNECTS);
+    format!("{way}, {clones} clones, {starts} starts, {connects} sessions at a time")
 }
 
 fn rules_in_words(masking: &Masking) -> String {
@@ -457,11 +502,13 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         all_databases: wanted.all_databases,
         warm: (!wanted.warm.is_empty()).then_some(wanted.warm),
         limits: wanted.limits.into(),
+        refill: wanted.refill.into(),
         masking: wanted.masking.as_deref().map(read_masking).transpose()?,
     };
     let nothing = change.hot.is_empty()
         && change.server.is_empty()
         && change.limits == Limits::default()
+        && change.refill == RefillSettings::default()
         && (change.cold, change.durable, change.all_databases, change.warm.as_ref())
             == (None, None, None, None)
         && change.masking.is_none();

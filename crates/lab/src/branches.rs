@@ -27,6 +27,7 @@ mod report;
 mod rounds;
 mod scale;
 mod source;
+mod sweep;
 mod table;
 mod targets;
 mod wire;

@@ -28,6 +28,8 @@ pub(crate) enum SourceError {
     LimitTooLow { what: &'static str, least: u64, unit: &'static str },
     #[error("the weight of the processors is 1 to {most}")]
     BadWeight { most: u32 },
+    #[error("clones, starts and sessions at a time are 1 to {most} each, or 0 for what is usual")]
+    BadConcurrency { most: u32 },
     #[error("the rules for masking of source {name} were changed after its snapshot was made, so no branch is made of it: run `duramen source refresh {name}`")]
     OtherRules { name: String },
     #[error("cannot find {path}: {error}")]
@@ -51,7 +53,9 @@ impl Coded for SourceError {
             SourceError::Exists { .. } => (Kind::Conflict, "source_exists"),
             SourceError::InUse { .. } => (Kind::Conflict, "source_in_use"),
             SourceError::Stopping => (Kind::Unavailable, "stopping"),
-            SourceError::LimitTooLow { .. } | SourceError::BadWeight { .. } => (Kind::Invalid, "bad_limit"),
+            SourceError::LimitTooLow { .. }
+            | SourceError::BadWeight { .. }
+            | SourceError::BadConcurrency { .. } => (Kind::Invalid, "bad_limit"),
             SourceError::PoolTooLarge => (Kind::Invalid, "pool_too_large"),
             SourceError::SettingRefused { .. } | SourceError::SettingsDoNotRun { .. } => {
                 (Kind::Invalid, "bad_setting")

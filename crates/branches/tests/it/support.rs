@@ -2,7 +2,7 @@
 
 use duramen_branches::{
     model::{
-        AddSource, BranchView, CreateBranch, Origin, Policy, PoolSize, QueryReply, QueryRequest, Refill,
+        AddSource, BranchView, CreateBranch, Origin, Policy, PoolSize, QueryReply, QueryRequest,
         SourceSettings,
     },
     Engine, EngineError, OpenOptions,
@@ -32,12 +32,7 @@ impl Home {
     pub(crate) fn with_volumes(volumes: Choice) -> Home {
         let dir = tempfile::Builder::new().prefix("dm-").tempdir().expect("a scratch directory");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
-        let options = OpenOptions {
-            home: dir.path().join("home"),
-            volumes,
-            volume_size: Some(4 << 30),
-            refill: Refill::Phased,
-        };
+        let options = OpenOptions { home: dir.path().join("home"), volumes, volume_size: Some(4 << 30) };
         Home { dir, options }
     }
 

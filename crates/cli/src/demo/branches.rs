@@ -82,6 +82,7 @@ pub(super) async fn show(
         durable: false,
         refill: Refill::Phased,
         scale: Vec::new(),
+        sweep: Vec::new(),
         cold: COLD,
         volumes: demo.volumes.into(),
         output: Output { json: Some(json), html: Some(html), progress: true, command: lab::command_line() },

@@ -15,6 +15,7 @@ Examples:
   duramen lab run branches --runner wire --durable
   duramen lab run branches --pool 1000 --concurrency 1000 --rounds 1
   duramen lab run branches --rounds 1 --scale 300k,20M --json out/scale.json
+  duramen lab run branches --rounds 1 --sweep 3,4,6,8,16,32 --html out/sweep.html
 
 Exit status: 1 when a check failed, 3 when the mechanism under test did not happen";
 
@@ -47,7 +48,7 @@ pub(crate) struct Branches {
     /// Flush what branches commit
     #[arg(long)]
     durable: bool,
-    /// How the pool is refilled, when no daemon runs yet
+    /// How the pool is refilled
     #[arg(long, value_enum, default_value = "phased")]
     refill: RefillName,
     /// How volumes are cloned, when no daemon runs yet
@@ -56,6 +57,9 @@ pub(crate) struct Branches {
     /// Two sizes of the sample to compare, the smaller first
     #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = branches::parse_count)]
     scale: Vec<u64>,
+    /// Compare refills of the pool, both ways, with so many branches made at a time
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    sweep: Vec<u32>,
     /// How many branches are made without the pool
     #[arg(long, value_name = "N", default_value_t = 20)]
     cold: u32,
@@ -104,6 +108,7 @@ impl Branches {
             durable: self.durable,
             refill: self.refill.into(),
             scale: self.scale,
+            sweep: self.sweep,
             cold: self.cold,
             volumes: self.volumes.into(),
             output: self.documents.output(),

@@ -8,7 +8,7 @@ use duramen_server::client::{Client, ClientError};
 use duramen_server::process::Daemon;
 
 use super::control::Control;
-use super::options::{choice_name, refill_name, Options};
+use super::options::{choice_name, Options};
 use duramen_reports::suite::SuiteError;
 
 /// A daemon that answers.
@@ -27,7 +27,7 @@ pub(crate) async fn reach(options: &Options, say: &dyn Fn(&str)) -> Result<Reach
     }
     say("starting a daemon");
     let log = log_file(&options.home).map_err(|detail| failed("start", &detail))?;
-    let args = ["--volumes", choice_name(options.volumes), "--refill", refill_name(options.refill)];
+    let args = ["--volumes", choice_name(options.volumes)];
     let args = args.map(str::to_owned);
     let own = Daemon::spawn(&options.exe, &options.home, &args, &log).await;
     let own = own.map_err(|error| failed("start", &error))?;

@@ -127,7 +127,7 @@ pub(crate) fn find(evidence: &Evidence) -> Vec<Finding> {
         add("fsync_off", Severity::Warning, None, text.to_owned());
     }
     if text("daemon") == Some(RUNNING_BEFORE) {
-        let text = "The daemon was running already: its own volumes and way of refilling hold, not those of the options.";
+        let text = "The daemon was running already: its own volumes hold, not those of the options.";
         add("running_daemon", Severity::Info, None, text.to_owned());
     }
     if let Some(others) = count("other_pools").filter(|others| *others > 0) {

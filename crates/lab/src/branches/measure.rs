@@ -13,7 +13,7 @@ use super::pool::{self, until_idle};
 use super::probe;
 use super::rounds::{self, RoundFigures};
 use super::source::{self, Prepared};
-use super::{checks, cold, scale, wire, Branches};
+use super::{checks, cold, scale, sweep, wire, Branches};
 use duramen_reports::suite::{begin, conclude, Say, Suite as _, SuiteError};
 
 /// What was measured, while it is not yet known what the daemon leaves behind.
@@ -145,6 +145,8 @@ async fn with_source(
     or_note(made, "cold_branch_ms and cpu_per_branch_ms", evidence)?;
     let compared = scale::measure(control, options, seed, evidence, say).await;
     or_note(compared, "scale_ratio", evidence)?;
+    let swept = sweep::measure(control, options, seed, evidence, say).await;
+    or_note(swept, "sweep_phased_ms and sweep_pipelined_ms", evidence)?;
 
     say("fingerprinting the source again");
     outcomes.note(options, &mut measured.evidence);

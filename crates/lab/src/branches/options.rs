@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use duramen_branches::model::{Policy, Refill};
+use duramen_branches::model::{Policy, Refill, RefillSettings};
 use duramen_measure::evidence::Evidence;
 use duramen_postgres::volume::Choice;
 use serde_json::json;
@@ -89,10 +89,12 @@ pub struct Options {
     pub settings: Vec<(String, String)>,
     /// Whether branches flush what they commit.
     pub durable: bool,
-    /// How the pool is refilled, if the daemon is started here.
+    /// How the pool is refilled.
     pub refill: Refill,
     /// Two sizes of the sample to compare, or none.
     pub scale: Vec<u64>,
+    /// How many branches are made at a time in the refills that are compared, or none.
+    pub sweep: Vec<u32>,
     /// How many branches are made without the pool.
     pub cold: u32,
     /// How volumes are cloned, if the daemon is started here.
@@ -116,6 +118,9 @@ impl Options {
         }
         if self.pool == Some(0) {
             return refuse("--pool 0 leaves nothing to lease; what has no pool is measured with --cold");
+        }
+        if self.sweep.iter().any(|count| !(1..=RefillSettings::MOST).contains(count)) {
+            return refuse("--sweep takes numbers of branches that are made at a time, 1 to 64 each, as in --sweep 3,8,32");
         }
         match self.scale.as_slice() {
             [] => {}
@@ -142,6 +147,7 @@ impl Options {
         evidence.configure("durable", self.durable);
         evidence.configure("refill", refill_name(self.refill));
         evidence.configure("scale", self.scale.clone());
+        evidence.configure("sweep", self.sweep.clone());
         evidence.configure("cold", self.cold);
         evidence.configure("volumes_wanted", choice_name(self.volumes));
     }

@@ -8,6 +8,7 @@ use duramen_reports::suite;
 use serde_json::Value;
 
 use super::rounds::RoundFigures;
+use super::sweep;
 use super::targets::standings;
 use super::Branches;
 
@@ -56,6 +57,11 @@ pub(crate) fn page(evidence: &Evidence, rounds: &[RoundFigures]) -> Report {
     }
     if rounds.is_empty() {
         return report;
+    }
+    let swept = sweep::series(evidence);
+    if swept.iter().any(|(_, points)| !points.is_empty()) {
+        let title = format!("A refill of {} branches, by how many are made at a time", config("pool"));
+        report = report.heading("Refills").chart(Chart::line(title, "at a time", "ms, median", swept));
     }
     let label = |index: usize| format!("round {}", index + 1);
     let walls = rounds.iter().enumerate().map(|(index, round)| (label(index), vec![("wall", round.wall_ms)]));

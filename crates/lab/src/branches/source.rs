@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use duramen_branches::model::{
-    AddSource, ChangeSettings, Origin, Policy, PoolSize, SourceSettings, SourceView,
+    AddSource, ChangeSettings, Origin, Policy, PoolSize, RefillSettings, SourceSettings, SourceView,
 };
 
 use super::control::Control;
@@ -92,6 +92,7 @@ pub(crate) async fn prepare(control: &mut Control, options: &Options) -> Result<
         cold: Some(0),
         server: options.settings.iter().cloned().collect(),
         durable: Some(options.durable),
+        refill: RefillSettings { way: Some(options.refill), ..RefillSettings::default() },
         ..ChangeSettings::default()
     };
     control.change_settings(&options.source, &change).await
@@ -118,9 +119,30 @@ pub(crate) async fn restore(
         cold: Some(before.pool.cold),
         server: options.settings.iter().map(|(name, _)| (name.clone(), old(name))).collect(),
         durable: Some(before.durable),
+        refill: as_before(&before.refill),
         ..ChangeSettings::default()
     };
     control.change_settings(&options.source, &change).await.map(drop)
+}
+
+/// The change that leads back to these settings.
+fn as_before(before: &RefillSettings) -> RefillSettings {
+    RefillSettings {
+        way: Some(before.way.unwrap_or_default()),
+        clones: Some(before.clones.unwrap_or(0)),
+        starts: Some(before.starts.unwrap_or(0)),
+        connects: Some(before.connects.unwrap_or(0)),
+    }
+}
+
+/// Sets how the pools of a source are refilled.
+pub(crate) async fn set_refill(
+    control: &mut Control,
+    source: &str,
+    refill: &RefillSettings,
+) -> Result<SourceView, SuiteError> {
+    let change = ChangeSettings { refill: as_before(refill), ..ChangeSettings::default() };
+    control.change_settings(source, &change).await
 }
 
 /// Sizes the pool of a source, and leaves the rest.

@@ -26,6 +26,7 @@ fn options(home: &Path) -> Options {
         durable: false,
         refill: Refill::Phased,
         scale: Vec::new(),
+        sweep: Vec::new(),
         cold: 2,
         volumes: Choice::Auto,
         output: Output {
@@ -82,6 +83,24 @@ async fn a_run_counts_every_step_of_every_branch() {
     assert!(has_finding(&evidence, "fsync_off") && has_finding(&evidence, "running_daemon"));
     assert_eq!(evidence.config["flights"], 1000);
     assert_eq!(daemon.leases(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refills_are_compared_and_their_settings_put_back() {
+    let (evidence, daemon) = measure(Habit::Right, |options| options.sweep = vec![3, 8]).await;
+    let evidence = evidence.unwrap();
+    for name in ["sweep_phased_3_ms", "sweep_phased_8_ms", "sweep_pipelined_3_ms", "sweep_pipelined_8_ms"] {
+        assert_eq!(evidence.measurement(name).expect(name).count, 3, "{name}");
+    }
+    assert!(evidence.findings.iter().any(|finding| finding.rule == "sweep"));
+    let changes = daemon.changes();
+    let tried = changes
+        .iter()
+        .filter(|change| change.refill.way == Some(Refill::Pipelined) && change.refill.clones == Some(8));
+    assert_eq!(tried.count(), 3);
+    let restored = changes.last().unwrap().refill;
+    assert_eq!((restored.way, restored.clones), (Some(Refill::Phased), Some(0)), "what is usual");
+    assert_eq!((restored.starts, restored.connects), (Some(0), Some(0)), "what is usual");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
