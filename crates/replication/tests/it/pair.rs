@@ -15,7 +15,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn assert_nothing_left(dir: &Path) {
     assert_eq!(std::fs::read_dir(dir).expect("it is there").count(), 0, "something is left in the folder");
