@@ -46,7 +46,7 @@ impl Engine {
     /// When the home cannot be used; the message says what to do.
     pub async fn open(options: OpenOptions) -> Result<Arc<Engine>, EngineError> {
         let runtime = tokio::runtime::Handle::current();
-        let shared = tokio::task::spawn_blocking(move || recovery::open(options, runtime))
+        let shared = tokio::task::spawn_blocking(move || recovery::open(&options, runtime))
             .await
             .map_err(|error| EngineError::new(Kind::Failed, "open_failed", error.to_string()))??;
         let shared = Arc::new(shared);

@@ -36,8 +36,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(30);
 const START_TRIES: u32 = 3;
 const START_PAUSE: Duration = Duration::from_millis(500);
 
-pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Result<Shared, EngineError> {
-    let environment = shared::open_environment(&options)?;
+pub(crate) fn open(options: &OpenOptions, runtime: tokio::runtime::Handle) -> Result<Shared, EngineError> {
+    let environment = shared::open_environment(options)?;
     // Before anything else: it holds what rules are about.
     let scratch = scratch::destroy(environment.home.root());
     for name in ["branches", "snapshots", "imports"] {
@@ -95,7 +95,7 @@ pub(crate) fn open(options: OpenOptions, runtime: tokio::runtime::Handle) -> Res
         registry.adopt(lease)?;
         audit.append("lease_adopted", json!({ "branch": id, "name": name, "problem": problem }))?;
     }
-    let shared = Shared::new(options, environment, runtime, registry, marker, audit, boot);
+    let shared = Shared::new(environment, runtime, registry, marker, audit, boot);
     shared.remove_unused_users();
     users::remove_orphans();
     Ok(shared)

@@ -10,7 +10,6 @@ use crate::{
     files::{self, Passage},
     home::Home,
     marker::Marker,
-    model::Refill,
     registry::Registry,
     users::Users,
 };
@@ -42,7 +41,6 @@ pub struct OpenOptions {
 /// What the operations and the maintenance thread share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) options: OpenOptions,
     pub(crate) environment: Environment,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) registry: Registry,
@@ -63,7 +61,6 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(
-        options: OpenOptions,
         environment: Environment,
         runtime: tokio::runtime::Handle,
         registry: Registry,
@@ -72,7 +69,6 @@ impl Shared {
         boot: String,
     ) -> Shared {
         Shared {
-            options,
             environment,
             runtime,
             registry,

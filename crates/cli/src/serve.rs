@@ -4,7 +4,7 @@ use crate::{
     context::{Context, Outcome},
     failure::Failure,
     output,
-    parse::{self, RefillName, VolumesName},
+    parse::{self, VolumesName},
     progress,
 };
 use duramen_base::clock;
