@@ -299,6 +299,13 @@ async fn each_branch_has_a_group_for_as_long_as_it_lives() {
         .filter(|dir| processes_in(dir).contains(&u32::try_from(backend).expect("an id")))
         .collect();
     assert!(of_backend.len() * 2 == groups.len(), "one of the two, under each controller: {of_backend:?}");
+    // Under version 1 all of them together weigh more than one process of the machine, which they lie beside.
+    let processors = std::thread::available_parallelism().expect("a count").get();
+    for home_group in groups.iter().filter_map(|dir| dir.parent()) {
+        if let Ok(shares) = fs::read_to_string(home_group.join("cpu.shares")) {
+            assert_eq!(shares.trim(), (2048 * processors).to_string(), "{}", home_group.display());
+        }
+    }
     // All that a server started is in its group, from the first process on.
     for pid in duramen_postgres::processes_below(&home.path().join("volumes/branches")) {
         assert!(groups.iter().any(|dir| processes_in(dir).contains(&pid)), "{pid} is in no group");
