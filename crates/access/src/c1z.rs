@@ -13,6 +13,7 @@
 //! in `docs/design/c1z.md`.
 
 mod connector;
+mod decompress;
 mod error;
 pub mod limits;
 mod losses;

@@ -19,6 +19,7 @@ mod read;
 mod records;
 mod table;
 mod table_writer;
+mod tar;
 mod values;
 mod write;
 

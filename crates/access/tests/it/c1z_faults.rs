@@ -58,7 +58,7 @@ fn a_version_1_file_that_ends_after_its_magic_is_not_taken_for_an_empty_one() {
     fs::write(&path, b"C1ZF\0").unwrap();
     let error = read_v1(&path).unwrap_err();
     assert!(matches!(error, C1zError::Truncated { at: 5, .. }));
-    assert!(error.to_string().contains("ends right after its magic"), "{error}");
+    assert!(error.to_string().contains("ends where the database has to begin"), "{error}");
 }
 
 #[test]
