@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// How to get at rows that lie in a form that is not read here. Saving the file again does not help: the tools of the
-/// ecosystem save columnar tables.
+/// ecosystem keep tables as they are.
 pub(crate) const EXPORT_ADVICE: &str =
     "`baton export csv` of the ecosystem writes its rows as text, and a connector that syncs with its SQLite engine \
      writes them as a version 1 file, which is read here (`baton sanitize --out-engine sqlite` does so too, but \

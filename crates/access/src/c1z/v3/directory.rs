@@ -1,9 +1,13 @@
 //! The files of a directory: which of them count, and the rows they make up.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use super::edit::{TableFile, Version};
 use super::envelope::{Entry, Envelope};
 use super::key::{self, family};
 use super::lsm::{Change, Tree};
+use super::table::{Backing, Table};
 use super::{batch, edit, log, table};
 use crate::c1z::error::{Bad, BadKind, C1zError, EXPORT_ADVICE};
 
@@ -78,6 +82,7 @@ impl Directory<'_> {
         }
         logs.sort_unstable_by_key(|(number, _)| *number);
         self.logs(&logs, &mut tree)?;
+        tree.deletions.finish();
         tree.memory.finish(!tree.runs.is_empty());
         Ok(tree)
     }
@@ -89,16 +94,30 @@ impl Directory<'_> {
         files.sort_unstable_by(|(a_level, a), (b_level, b)| {
             (a_level, &a.smallest, &a.largest).cmp(&(b_level, &b.smallest, &b.largest))
         });
+        // Several tables can show parts of one file.
+        let mut opened: HashMap<u64, Arc<Backing>> = HashMap::new();
         let mut before: Option<(u64, &TableFile)> = None;
         for (level, file) in files {
-            let name = format!("{:06}.sst", file.number);
-            let Some(entry) = self.envelope.entry(&name) else {
-                return Err(self.damaged(format!("{name} is missing")));
+            let name = format!("{:06}.sst", file.backing);
+            let located = |bad: Bad| bad.located(&self.envelope.path, &name);
+            let backing = match opened.get(&file.backing) {
+                Some(backing) => Arc::clone(backing),
+                None => {
+                    let Some(entry) = self.envelope.entry(&name) else {
+                        return Err(self.damaged(format!("{name} is missing")));
+                    };
+                    let backing = Arc::new(table::open(self.read(entry)?).map_err(located)?);
+                    opened.insert(file.backing, Arc::clone(&backing));
+                    backing
+                }
             };
-            let bytes = self.read(entry)?;
-            let table = table::open(name.clone(), bytes, file.sequence, &mut tree.deletions)
-                .map_err(|bad| bad.located(&self.envelope.path, &name))?;
-            let follows = before.is_some_and(|(at, before)| at == level && before.largest <= file.smallest);
+            let table =
+                Table::new(name.clone(), backing, file.view.clone(), &mut tree.deletions).map_err(located)?;
+            // Of two tables that share a key either can hold the newer row.
+            let follows = before.is_some_and(|(at, before)| {
+                let is_open = before.view.bounds.as_ref().is_some_and(|bounds| bounds.is_open);
+                at == level && (before.largest < file.smallest || is_open && before.largest == file.smallest)
+            });
             match tree.runs.last_mut().filter(|_| follows) {
                 Some(run) => run.push(table),
                 None => tree.runs.push(vec![table]),
@@ -167,3 +186,7 @@ fn said_of_batch(bad: Bad) -> BadKind {
         other => other,
     }
 }
+
+#[cfg(test)]
+#[path = "directory/tests.rs"]
+mod tests;

@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::*;
 use crate::c1z::error::BadKind;
+use crate::c1z::v3::table::View;
 use crate::c1z::v3::{log, table};
 use crate::c1z::wire;
 
@@ -62,7 +64,7 @@ fn table_of(
     out.extend_from_slice(&[metaindex, index].concat());
     out.resize(footer + 40, 0);
     out.extend_from_slice(&[0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb]);
-    table::open("000001.sst".to_owned(), out, None, deletions)
+    table::Table::new("000001.sst".to_owned(), Arc::new(table::open(out)?), View::default(), deletions)
 }
 
 fn rows_of(tree: &Tree, from: &[u8], to: Option<&[u8]>) -> Result<Pairs, String> {
@@ -124,6 +126,7 @@ fn the_newest_change_of_each_key_counts_wherever_it_lies() {
             }
             tree.runs.push(run);
         }
+        tree.deletions.finish();
         tree.memory.finish(true);
         let expected: Vec<_> = model.into_iter().collect();
         assert_eq!(rows_of(&tree, b"", None).unwrap(), expected, "seed {seed}");
