@@ -162,3 +162,7 @@ pub(crate) fn each_span(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "column_block/tests.rs"]
+mod tests;

@@ -94,6 +94,7 @@ impl Directory<'_> {
         files.sort_unstable_by(|(a_level, a), (b_level, b)| {
             (a_level, &a.smallest, &a.largest).cmp(&(b_level, &b.smallest, &b.largest))
         });
+        self.check_shown_once(&files)?;
         // Several tables can show parts of one file.
         let mut opened: HashMap<u64, Arc<Backing>> = HashMap::new();
         let mut before: Option<(u64, &TableFile)> = None;
@@ -123,6 +124,20 @@ impl Directory<'_> {
                 None => tree.runs.push(vec![table]),
             }
             before = Some((level, file));
+        }
+        Ok(())
+    }
+
+    /// No row of a file is shown by two tables: what a file costs to read is bounded by its length.
+    fn check_shown_once(&self, files: &[(u64, &TableFile)]) -> Result<(), C1zError> {
+        let mut views: Vec<&TableFile> = files.iter().map(|(_, file)| *file).collect();
+        views.sort_unstable_by_key(|file| (file.backing, &file.smallest, &file.largest));
+        for (before, file) in views.iter().zip(views.iter().skip(1)) {
+            let is_open = before.view.bounds.as_ref().is_some_and(|bounds| bounds.is_open);
+            let apart = before.largest < file.smallest || is_open && before.largest == file.smallest;
+            if before.backing == file.backing && !apart {
+                return Err(self.damaged(format!("two tables show the same rows of {:06}.sst", file.backing)));
+            }
         }
         Ok(())
     }

@@ -208,6 +208,8 @@ impl Backing {
         for index in lower {
             self.unpack(index, unpack, &mut content)?;
             let (separators, blocks) = (&mut self.separators, &mut self.blocks);
+            // Every block has a kind and a checksum.
+            let room = self.bytes.len() / 5;
             each_handle(&content, columnar, |key, handle| {
                 let start = separators.len();
                 let before = blocks
@@ -215,6 +217,9 @@ impl Backing {
                     .and_then(|block: &DataBlock| separators.get(block.separator.0..block.separator.1));
                 if before.is_some_and(|before| before > key) {
                     return Err(Bad::new(0, "the keys of an index are out of order"));
+                }
+                if blocks.len() == room {
+                    return Err(Bad::new(0, "an index lists more blocks than its table can have"));
                 }
                 separators.extend_from_slice(key);
                 blocks.push(DataBlock { handle, separator: (start, separators.len()) });
@@ -228,6 +233,39 @@ impl Backing {
     /// The number of the first block that can hold `key`, as it is stored, or one behind it.
     fn seek(&self, key: &[u8]) -> usize {
         self.blocks.partition_point(|block| &self.separators[block.separator.0..block.separator.1] < key)
+    }
+}
+
+#[cfg(test)]
+impl Backing {
+    /// All blocks that are columns, decompressed.
+    pub(crate) fn all_blocks(&self) -> Vec<Vec<u8>> {
+        let (mut unpack, mut found) = (Unpack::default(), Vec::new());
+        let footer = footer::read(&self.bytes).unwrap();
+        if !footer.format.has_columnar_properties() {
+            return found;
+        }
+        let handles = self.blocks.iter().map(|block| block.handle);
+        for handle in handles.chain([footer.index, footer.metaindex]) {
+            let mut block = Vec::new();
+            self.unpack(handle, &mut unpack, &mut block).unwrap();
+            found.push(block);
+        }
+        let mut named = Vec::new();
+        let names = found.last().cloned().unwrap();
+        column_block::each_name(&names, |name, value| {
+            if name != b"pebble.value_index" {
+                named.push(Handle::read(&names[value], &mut 0)?);
+            }
+            Ok(())
+        })
+        .unwrap();
+        for handle in named {
+            let mut block = Vec::new();
+            self.unpack(handle, &mut unpack, &mut block).unwrap();
+            found.push(block);
+        }
+        found
     }
 }
 
