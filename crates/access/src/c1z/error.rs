@@ -10,6 +10,19 @@ pub(crate) const EXPORT_ADVICE: &str =
      writes them as a version 1 file, which is read here (`baton sanitize --out-engine sqlite` does so too, but \
      replaces every identity)";
 
+/// How to get at rows whose keys are in the layout of an older engine: saving such a file moves its rows.
+pub(crate) const UPDATE_ADVICE: &str =
+    "`baton recalculate-stats` of a current SDK brings keys into today's layout when it can; otherwise let the connector \
+     sync again";
+
+/// What to do about a file that holds more than may come out of it.
+pub(crate) const DECODED_ADVICE: &str =
+    "raise the limit if the file is trusted (`--max-decoded-bytes`, or BATON_DECODER_MAX_DECODED_SIZE_MB as for the tools of \
+     the ecosystem)";
+
+/// What to do about a length that no file has that a known tool wrote.
+pub(crate) const MAKER_ADVICE: &str = "no known tool writes such a file: fetch it again, or ask who made it";
+
 /// Why a `.c1z` file was not read or not written. A file that is refused is refused as a whole.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
