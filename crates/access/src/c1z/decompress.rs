@@ -7,7 +7,7 @@ use std::path::Path;
 use zstd::stream::raw::{Decoder, InBuffer, Operation as _, OutBuffer};
 use zstd::zstd_safe::DParameter;
 
-use crate::c1z::error::C1zError;
+use crate::c1z::error::{C1zError, DECODED_ADVICE};
 use crate::c1z::limits::WINDOW_LOG_MAX;
 use crate::c1z::ReadOptions;
 
@@ -26,8 +26,13 @@ pub(crate) fn frame(
     let len = file.metadata().map_err(C1zError::io("asking for the length of", path))?.len();
     let limit = options.decompressed_limit(len);
     let truncated = |reason: String| C1zError::Truncated { file: path.to_owned(), at: len, reason };
-    let too_large =
-        |value: u64| C1zError::TooLarge { file: path.to_owned(), what: what.to_owned(), value, limit };
+    let too_large = |value: u64| C1zError::TooLarge {
+        file: path.to_owned(),
+        what: what.to_owned(),
+        value,
+        limit,
+        advice: DECODED_ADVICE,
+    };
     let damaged = |at: u64, reason: String| C1zError::Damaged {
         file: path.to_owned(),
         part: "the file".to_owned(),

@@ -66,7 +66,7 @@ pub enum C1zError {
         at: u64,
     },
     /// A length or count is larger than what is read.
-    #[error("{}: {what} is {value}, and at most {limit} is read; raise the limit if the file is trusted", file.display())]
+    #[error("{}: {what} is {value}, and at most {limit} is read; {advice}", file.display())]
     TooLarge {
         /// The file.
         file: PathBuf,
@@ -76,6 +76,8 @@ pub enum C1zError {
         value: u64,
         /// The limit.
         limit: u64,
+        /// What to do.
+        advice: &'static str,
     },
     /// The file is whole, but in a form that is not read here.
     #[error("{} cannot be read here: {what}; {advice}", file.display())]
@@ -196,9 +198,13 @@ impl Bad {
             BadKind::Damaged(reason) => {
                 C1zError::Damaged { file, part: part.to_owned(), at: self.at, reason: reason.into_owned() }
             }
-            BadKind::TooLarge { what, value, limit } => {
-                C1zError::TooLarge { file, what: format!("{what} in {part}"), value, limit }
-            }
+            BadKind::TooLarge { what, value, limit } => C1zError::TooLarge {
+                file,
+                what: format!("{what} in {part}"),
+                value,
+                limit,
+                advice: MAKER_ADVICE,
+            },
             BadKind::Unsupported { what, advice } => {
                 C1zError::Unsupported { file, what: format!("{what} (in {part})"), advice }
             }

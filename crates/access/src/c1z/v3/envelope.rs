@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh64::xxh64;
 
 use super::tar;
-use crate::c1z::error::{Bad, C1zError};
+use crate::c1z::error::{Bad, C1zError, DECODED_ADVICE};
 use crate::c1z::limits::{FILES_MAX, INDEX_BYTES_MAX, MANIFEST_BYTES_MAX, NAME_BYTES_MAX};
 use crate::c1z::wire::{self, Fields};
 use crate::c1z::{decompress, ReadOptions};
@@ -154,7 +154,8 @@ impl Envelope {
         let limit = options.decompressed_limit(len);
         if index.total_raw > limit {
             let what = "what the files hold after decompression".to_owned();
-            return Err(C1zError::TooLarge { file: path.to_owned(), what, value: index.total_raw, limit });
+            let (file, value) = (path.to_owned(), index.total_raw);
+            return Err(C1zError::TooLarge { file, what, value, limit, advice: DECODED_ADVICE });
         }
         let path = path.to_owned();
         Ok(Envelope { path, file, is_archive: false, manifest, entries: index.entries, len })

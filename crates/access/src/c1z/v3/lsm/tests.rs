@@ -184,11 +184,19 @@ fn a_range_deletion_among_rows_is_refused() {
 }
 
 /// A table that gives keys a prefix and shows those between two bounds is, to every walk, a table of just these rows.
-fn check_views(open: impl Fn(View, &mut RangeDeletions) -> Table, stored: &Pairs, random: &mut fastrand::Rng) {
+fn check_views(
+    open: impl Fn(View, &mut RangeDeletions) -> Table,
+    stored: &Pairs,
+    random: &mut fastrand::Rng,
+) {
     let some = |random: &mut fastrand::Rng| {
         let key = stored[random.usize(..stored.len())].0.clone();
         let keep = random.usize(..=key.len());
-        if random.bool() { key } else { key[..keep].to_vec() }
+        if random.bool() {
+            key
+        } else {
+            key[..keep].to_vec()
+        }
     };
     for _ in 0..40 {
         let prefix = [&b""[..], b"p", b"\xff"][random.usize(..3)].to_vec();
