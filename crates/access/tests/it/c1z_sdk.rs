@@ -26,9 +26,14 @@ fn annotations(all: &[Any]) -> Value {
     all.iter().map(|one| json!([one.type_url, hex(&one.value)])).collect()
 }
 
+/// Where the files are: `make peers-c1z` has new ones.
+fn folder() -> PathBuf {
+    std::env::var_os("DURAMEN_C1Z_FILES").map_or_else(|| fixture("sdk/files"), PathBuf::from)
+}
+
 /// The files, by name.
 fn files() -> Vec<(String, PathBuf)> {
-    let folder = fixture("sdk/files");
+    let folder = folder();
     let mut names: Vec<_> = std::fs::read_dir(&folder)
         .unwrap()
         .filter_map(|entry| Some(entry.unwrap().file_name().to_str()?.strip_suffix(".c1z")?.to_owned()))
@@ -39,7 +44,7 @@ fn files() -> Vec<(String, PathBuf)> {
 
 /// The lines that the SDK wrote for a file, but the last, which is about what lies under the rows.
 fn expected(name: &str) -> Vec<Value> {
-    let lines = std::fs::read(fixture(&format!("sdk/files/{name}.jsonl.zst"))).unwrap();
+    let lines = std::fs::read(folder().join(format!("{name}.jsonl.zst"))).unwrap();
     let lines = String::from_utf8(zstd::decode_all(lines.as_slice()).unwrap()).unwrap();
     let mut lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.pop().unwrap()["kind"], "under");
