@@ -14,7 +14,7 @@ pub(crate) struct RangeDeletions {
 }
 
 /// Whether a range holds only rows of indexes and digests, which nobody asks for.
-fn is_beside_rows(start: &[u8], end: &[u8]) -> bool {
+pub(crate) fn is_beside_rows(start: &[u8], end: &[u8]) -> bool {
     [family::INDEX, family::DIGEST].iter().any(|family| {
         start >= [key::VERSION, *family].as_slice() && end <= [key::VERSION, *family + 1].as_slice()
     })

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::deletions::is_beside_rows;
 use super::edit::{TableFile, Version};
 use super::envelope::{Entry, Envelope};
 use super::key::{self, family};
@@ -18,6 +19,8 @@ const FORMAT_MAX: u64 = 24;
 pub(crate) struct Directory<'a> {
     pub(crate) envelope: &'a Envelope,
     pub(crate) check_sha256: bool,
+    /// Whether tables are left out that hold nothing but rows of indexes and digests: these repeat what other rows say.
+    pub(crate) skip_indexes: bool,
 }
 
 impl Directory<'_> {
@@ -107,6 +110,11 @@ impl Directory<'_> {
                     let Some(entry) = self.envelope.entry(&name) else {
                         return Err(self.damaged(format!("{name} is missing")));
                     };
+                    // The last key is one of the table, so it may not be the end of the range.
+                    let has_rows = file.largest.len() < 3 || !is_beside_rows(&file.smallest, &file.largest);
+                    if self.skip_indexes && !has_rows {
+                        continue;
+                    }
                     let backing = Arc::new(table::open(self.read(entry)?).map_err(located)?);
                     opened.insert(file.backing, Arc::clone(&backing));
                     backing

@@ -44,7 +44,11 @@ impl C1z3 {
     pub fn open(path: &Path, options: &ReadOptions) -> Result<C1z3, C1zError> {
         crate::c1z::expect(Version::V3, path)?;
         let envelope = Envelope::open(path, options)?;
-        let directory = Directory { envelope: &envelope, check_sha256: options.check_sha256 };
+        let directory = Directory {
+            envelope: &envelope,
+            check_sha256: options.check_sha256,
+            skip_indexes: !options.check_rows && !options.check_sha256,
+        };
         let tree = directory.tree()?;
         if options.check_sha256 {
             // Files that hold no rows were not read above.

@@ -97,7 +97,7 @@ fn damaged_parts_of_files_are_read_or_refused() {
         bytes[at] ^= 1 << random.u8(..8);
         std::fs::write(&changed, &bytes).unwrap();
         if let Ok(envelope) = Envelope::open(&changed, &ReadOptions::default()) {
-            let _ = Directory { envelope: &envelope, check_sha256: false }.tree();
+            let _ = Directory { envelope: &envelope, check_sha256: false, skip_indexes: false }.tree();
         }
         let file = std::fs::File::open(&changed).unwrap();
         let start = random.u64(..bytes.len() as u64);

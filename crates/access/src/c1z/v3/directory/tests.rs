@@ -19,7 +19,7 @@ fn keys_and_values_are_those_that_pebble_finds() {
         let lines = String::from_utf8(zstd::decode_all(lines.as_slice()).unwrap()).unwrap();
         let expected: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
         let envelope = Envelope::open(&path, &ReadOptions::default()).unwrap();
-        let tree = Directory { envelope: &envelope, check_sha256: true }.tree().unwrap();
+        let tree = Directory { envelope: &envelope, check_sha256: true, skip_indexes: false }.tree().unwrap();
         let mut rows = Vec::new();
         let walked = tree.each(&[], None, &mut |key, value| {
             if !matches!(key, [key::VERSION, family::INDEX | family::DIGEST, ..]) {
