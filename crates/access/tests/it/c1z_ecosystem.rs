@@ -67,12 +67,12 @@ fn files_that_pebble_wrote_as_logs_and_as_tables_are_read() {
 fn tables_with_a_flipped_bit_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("flipped.c1z");
-    for form in ["rows", "values", "columns"] {
+    for (form, step) in [("rows", 3), ("values", 3), ("columns", 17)] {
         let bytes = std::fs::read(fixture(&format!("{form}.c1z"))).unwrap();
         let whole =
             Graph::read(&C1z3::open(&fixture(&format!("{form}.c1z")), &ReadOptions::default()).unwrap())
                 .unwrap();
-        for at in (0..bytes.len()).step_by(3) {
+        for at in (0..bytes.len()).step_by(step) {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << (at % 8);
             std::fs::write(&path, &flipped).unwrap();

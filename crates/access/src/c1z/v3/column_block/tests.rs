@@ -106,3 +106,148 @@ fn damaged_parts_of_files_are_read_or_refused() {
     }
     assert!(rounds > 20 && refused > rounds, "{refused} refused in {rounds} rounds");
 }
+
+/// A block of columns, each of a kind and with the bytes that `put` appends at their place.
+struct Maker {
+    out: Vec<u8>,
+    list: usize,
+}
+
+impl Maker {
+    fn new(header: &[u8], columns: u16, rows: u32) -> Maker {
+        let mut out = header.to_vec();
+        out.push(1);
+        out.extend_from_slice(&columns.to_le_bytes());
+        out.extend_from_slice(&rows.to_le_bytes());
+        let list = out.len();
+        out.resize(list + 5 * usize::from(columns), 0);
+        Maker { out, list }
+    }
+
+    fn column(&mut self, kind: u8) {
+        let at = (self.out.len() as u32).to_le_bytes();
+        self.out[self.list] = kind;
+        self.out[self.list + 1..self.list + 5].copy_from_slice(&at);
+        self.list += 5;
+    }
+
+    fn bytes(&mut self, numbers: &[u8]) {
+        self.out.push(1);
+        self.out.extend_from_slice(numbers);
+    }
+
+    fn texts(&mut self, texts: &[&[u8]]) {
+        self.column(3);
+        let mut ends = vec![0];
+        ends.extend(texts.iter().scan(0, |end, text| {
+            *end += text.len() as u8;
+            Some(*end)
+        }));
+        self.bytes(&ends);
+        self.out.extend_from_slice(&texts.concat());
+    }
+
+    fn bits(&mut self, rows: &[bool]) {
+        self.column(1);
+        if rows.iter().all(|bit| !bit) {
+            return self.out.push(1);
+        }
+        self.out.push(0);
+        self.out.resize(self.out.len().next_multiple_of(8), 0);
+        let word = rows.iter().rev().fold(0u64, |word, bit| word << 1 | u64::from(*bit));
+        self.out.extend_from_slice(&word.to_le_bytes());
+        self.out.extend_from_slice(&1u64.to_le_bytes());
+    }
+}
+
+/// Fifteen keys of which several are the one before, with suffixes; and values of which one lies apart. No file of the
+/// SDK has suffixes, or values that lie apart.
+#[test]
+fn keys_lean_on_their_bundle_and_repeat_and_have_suffixes() {
+    let slices = [
+        "aa", "abbbc", "", "c", "de", "e", "abbb", "dee", "", "", "eff", "ab", "be", "beef", "", "c",
+        "bcceef", "", "", "",
+    ];
+    let mut maker = Maker::new(&[16, 0, 0, 0], 7, 15);
+    maker.column(4);
+    maker.out.push(2);
+    let ends: Vec<u8> = slices
+        .iter()
+        .scan(0, |end, text| {
+            *end += text.len() as u8;
+            Some(*end)
+        })
+        .collect();
+    maker.bytes(&ends);
+    maker.out.extend_from_slice(slices.concat().as_bytes());
+    let suffixes =
+        [&b""[..], b"", b"", b"", b"@3", b"@2", b"@1", b"", b"", b"@2", b"@1", b"", b"", b"@", b"@@"];
+    maker.texts(&suffixes);
+    maker.column(2);
+    maker.bytes(&(0..15).collect::<Vec<u8>>());
+    maker.bits(&[true; 15]);
+    let values = [&b"one"[..], b"", b"\x80handle"];
+    maker.texts(&std::array::from_fn::<_, 15, _>(|row| values[row % 3]));
+    maker.bits(&std::array::from_fn::<_, 15, _>(|row| row % 3 == 2));
+    maker.bits(&[false; 15]);
+    maker.out.push(0);
+    let block = maker.out;
+    let keys = [
+        "aaabbbc",
+        "aaabbbcc",
+        "aaabbbcde",
+        "aaabbbce",
+        "aaabbbdee@3",
+        "aaabbbdee@2",
+        "aaabbbdee@1",
+        "aaabbbeff",
+        "aaabbe",
+        "aaabbeef@2",
+        "aaabbeef@1",
+        "aaabc",
+        "aabcceef",
+        "aabcceef@",
+        "aabcceef@@",
+    ];
+    let mut walk = ColumnRows::default();
+    walk.begin(&block).unwrap();
+    for (row, key) in keys.iter().enumerate() {
+        assert!(walk.next(&block).unwrap());
+        assert_eq!(String::from_utf8_lossy(&walk.key), *key);
+        assert_eq!(walk.stem, key.find('@').unwrap_or(key.len()));
+        assert_eq!((walk.trailer, walk.is_apart), (row as u64, row % 3 == 2));
+        assert_eq!(&block[walk.value.clone()], values[row % 3]);
+    }
+    assert!(!walk.next(&block).unwrap());
+    // Each byte of it, changed or cut off.
+    for at in 0..block.len() {
+        for change in [1, 0x80, 0xff] {
+            let mut changed = block.clone();
+            changed[at] ^= change;
+            let _ = rows(&changed);
+        }
+        // The last byte is none of a column's.
+        assert_eq!(rows(&block[..at]).is_ok(), at + 1 == block.len(), "{at}");
+    }
+}
+
+#[test]
+fn spans_are_the_deletions_between_each_bound_and_the_next() {
+    let mut maker = Maker::new(&[4, 0, 0, 0], 5, 3);
+    maker.texts(&[b"a", b"c", b"e", b"g"]);
+    maker.column(2);
+    maker.bytes(&[0, 2, 2, 3]);
+    maker.column(2);
+    maker.bytes(&[15, 14, 13]);
+    maker.texts(&[b"", b"", b""]);
+    maker.texts(&[b"", b"", b""]);
+    maker.out.push(0);
+    let mut found = Vec::new();
+    each_span(&maker.out, |start, end, trailer| {
+        found.push((start.to_vec(), end.to_vec(), trailer));
+        Ok(())
+    })
+    .unwrap();
+    let span = |start: &[u8], end: &[u8], trailer: u64| (start.to_vec(), end.to_vec(), trailer);
+    assert_eq!(found, [span(b"a", b"c", 15), span(b"a", b"c", 14), span(b"e", b"g", 13)]);
+}

@@ -17,16 +17,3 @@ fn numbers_have_a_width_and_perhaps_a_base() {
         assert!(read(&wrong, 2).is_err(), "{wrong:?}");
     }
 }
-
-/// The keys of the description of the format: fifteen, of which some occur several times.
-#[test]
-fn prefixed_texts_lean_on_what_their_bundle_has_in_common() {
-    let ends = [2, 7, 7, 8, 10, 11, 15, 18, 18, 18, 21, 23, 25, 29, 29, 30, 36, 36, 36, 36];
-    let data = b"aaabbbcdeeabbbdeeeffabbebeefcbcceef";
-    assert!(ends.iter().all(|end| *end <= data.len() + 1));
-    let rest = Prefixed { shift: 2, ..Prefixed::default() };
-    let found: Vec<_> = (0..15).map(|row| rest.rest_of(row)).collect();
-    let expected = [(1, true), (2, false), (3, false), (4, false), (6, true)];
-    assert_eq!(&found[..5], &expected);
-    assert_eq!(found[12], (16, true));
-}
