@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers soak fmt clean-home release
+.PHONY: help setup build demo dist dist-arm test-dist test check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z soak fmt clean-home release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +87,18 @@ peers: ## the same work on the store and on redb, fjall, LMDB, SQLite and RocksD
 	@mkdir -p $(OUT)
 	cd benches/peers && ROCKSDB_LIB_DIR=$$(dirname $$(ldconfig -p | awk '/librocksdb.so$$/ { print $$NF; exit }')) \
 		ROCKSDB_INCLUDE_DIR=/usr/include $(CARGO) run --release --features rocksdb -- --json $(abspath $(OUT))/peers.json
+
+peers-c1z: ## files of every kind that the ecosystem's SDK writes, read by both, and a million grants timed (needs Go before 1.27)
+	@mkdir -p $(OUT)/c1z
+	cd crates/access/tests/fixtures/c1z/sdk && CGO_ENABLED=0 go build -o $(abspath $(OUT))/c1z/sdk . && \
+		$(abspath $(OUT))/c1z/sdk make $(abspath $(OUT))/c1z/files
+	DURAMEN_C1Z_FILES=$(abspath $(OUT))/c1z/files $(CARGO) test -p duramen-access -- pebble_finds as_it_reads_them
+	$(CARGO) build --release -p duramen-access --example c1z3_bench
+	@for grants in 100000 1000000; do \
+		$(OUT)/c1z/sdk write $(OUT)/c1z/$$grants.c1z $$grants && $(OUT)/c1z/sdk read $(OUT)/c1z/$$grants.c1z && \
+		$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench open \
+			$(OUT)/c1z/$$grants.c1z; \
+	done
 
 soak: ## ten million steps of the store against its model, 20,000 power cuts, and 200 kills of daemons and servers
 	DURAMEN_SOAK_STEPS=$(or $(STEPS),10000000) $(CARGO) test --release -p duramen-store --test it -- --nocapture model::soak

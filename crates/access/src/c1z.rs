@@ -13,6 +13,7 @@
 //! in `docs/design/c1z.md`.
 
 mod connector;
+mod decompress;
 mod error;
 pub mod limits;
 mod losses;
@@ -48,6 +49,16 @@ impl Version {
     /// [`C1zError::Io`] when it cannot be read.
     pub fn detect(path: &Path) -> Result<Version, C1zError> {
         let mut head = Vec::new();
+        // To open a pipe waits for somebody who writes into it.
+        let kind = std::fs::metadata(path).map_err(C1zError::io("opening", path))?;
+        if !kind.is_file() && !kind.is_dir() {
+            let what = "it is a pipe, a socket or a device, which cannot be read twice".to_owned();
+            return Err(C1zError::Unsupported {
+                file: path.to_owned(),
+                what,
+                advice: "save it as a file first",
+            });
+        }
         let file = File::open(path).map_err(C1zError::io("opening", path))?;
         file.take(v1::MAGIC.len() as u64).read_to_end(&mut head).map_err(C1zError::io("reading", path))?;
         if head == v1::MAGIC {

@@ -16,7 +16,7 @@
 //! store.close()?;
 //!
 //! let format = Format::of_name(&to).ok_or("no format has that name")?;
-//! let converted = Conversion { from, to, format, sync: None }.run()?;
+//! let converted = Conversion { from, to, format, sync: None, decoded_bytes_max: None }.run()?;
 //! assert_eq!((format, converted.copied.syncs), (Format::C1z3, 1));
 //! assert!(converted.losses.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -80,6 +80,8 @@ pub struct Conversion {
     /// The id of the sync that is copied. None: all of them, or where one fits the latest full one that has ended, else
     /// the one that was begun last.
     pub sync: Option<String>,
+    /// How many bytes may come out of a `.c1z` file. None: as in [`ReadOptions::decompressed_bytes_max`].
+    pub decoded_bytes_max: Option<u64>,
 }
 
 /// What a conversion did, and what did not fit.
@@ -111,7 +113,8 @@ impl Conversion {
         if file_of(&self.to).is_some_and(|to| file_of(&self.from) == Some(to)) {
             return Err(ConvertError::SameFile { file: self.to.clone() });
         }
-        let options = ReadOptions { check_rows: true, ..ReadOptions::default() };
+        let decompressed_bytes_max = self.decoded_bytes_max;
+        let options = ReadOptions { check_rows: true, decompressed_bytes_max, ..ReadOptions::default() };
         if is_pack(&self.from)? {
             return self.write(&GraphPack::open(&self.from)?, &[]);
         }
@@ -214,6 +217,11 @@ impl Conversion {
 
 /// Whether a file is neither of the versions of `.c1z`: what it is then, the reader of packs says.
 fn is_pack(path: &Path) -> Result<bool, ConvertError> {
+    // What is no file is told by who detects versions: to open a pipe waits for somebody who writes into it.
+    let kind = std::fs::metadata(path).map_err(ConvertError::io("read", path))?;
+    if !kind.is_file() && !kind.is_dir() {
+        return Ok(false);
+    }
     let mut head = Vec::new();
     let file = File::open(path).and_then(|file| file.take(4).read_to_end(&mut head));
     file.map_err(ConvertError::io("read", path))?;

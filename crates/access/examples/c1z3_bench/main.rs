@@ -6,7 +6,10 @@
 //! c1z3_bench read|write GRANTS [unique|varied]
 //! c1z3_bench make GRANTS unique|varied FILE
 //! C1Z3_BENCH_FILES=FOLDER c1z3_bench read GRANTS [unique|varied]
+//! c1z3_bench open FILE
 //! ```
+//!
+//! `open` reads all grants of a file of any tool five times.
 //!
 //! | figure | meaning |
 //! | --- | --- |
@@ -53,6 +56,11 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [operation, path] = arguments.as_slice() {
+        if operation == "open" {
+            return open(Path::new(path));
+        }
+    }
     let [operation, grants, rest @ ..] = arguments.as_slice() else { return Err(USAGE.into()) };
     let grants: usize = grants.parse().map_err(|_| USAGE)?;
     let (kind, rest) = match rest {
@@ -107,6 +115,19 @@ fn read(grants: usize, kind: Kind) -> Outcome<()> {
     taken.print("read", &path, &found.sum)
 }
 
+fn open(path: &Path) -> Outcome<()> {
+    let mut taken = Taken::default();
+    let mut found = Found { sum: Sum::default(), touched: Touched::default() };
+    each(path, &mut |grant| found.sum.add(&grant))?;
+    for _ in 0..5 {
+        taken.sentinel()?;
+        found.touched = Touched::default();
+        taken.time(|| each(path, &mut |grant| found.touched.touch(&grant)))?;
+    }
+    println!("METRIC rows={}", found.touched.rows);
+    taken.print("read", path, &found.sum)
+}
+
 fn write(grants: usize, kind: Kind) -> Outcome<()> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("write.c1z");
@@ -137,7 +158,8 @@ fn write_file(path: &Path, workload: &Workload) -> Outcome<()> {
 
 fn each(path: &Path, visit: &mut dyn FnMut(GrantRef<'_>)) -> Outcome<()> {
     let file = C1z3::open(path, &ReadOptions::default())?;
-    file.for_each_grant_ref(SYNC, &mut |grant| {
+    let sync = file.syncs()?.into_iter().next().ok_or("the file has no sync")?;
+    file.for_each_grant_ref(&sync.id, &mut |grant| {
         visit(grant);
         ControlFlow::Continue(())
     })?;

@@ -4,11 +4,24 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// How to get at rows that lie in a form that is not read here. Saving the file again does not help: the tools of the
-/// ecosystem save columnar tables.
+/// ecosystem keep tables as they are.
 pub(crate) const EXPORT_ADVICE: &str =
     "`baton export csv` of the ecosystem writes its rows as text, and a connector that syncs with its SQLite engine \
      writes them as a version 1 file, which is read here (`baton sanitize --out-engine sqlite` does so too, but \
      replaces every identity)";
+
+/// How to get at rows whose keys are in the layout of an older engine: saving such a file moves its rows.
+pub(crate) const UPDATE_ADVICE: &str =
+    "`baton recalculate-stats` of a current SDK brings keys into today's layout when it can; otherwise let the connector \
+     sync again";
+
+/// What to do about a file that holds more than may come out of it.
+pub(crate) const DECODED_ADVICE: &str =
+    "raise the limit if the file is trusted (`--max-decoded-bytes`, or BATON_DECODER_MAX_DECODED_SIZE_MB as for the tools of \
+     the ecosystem)";
+
+/// What to do about a length that no file has that a known tool wrote.
+pub(crate) const MAKER_ADVICE: &str = "no known tool writes such a file: fetch it again, or ask who made it";
 
 /// Why a `.c1z` file was not read or not written. A file that is refused is refused as a whole.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +66,7 @@ pub enum C1zError {
         at: u64,
     },
     /// A length or count is larger than what is read.
-    #[error("{}: {what} is {value}, and at most {limit} is read; raise the limit if the file is trusted", file.display())]
+    #[error("{}: {what} is {value}, and at most {limit} is read; {advice}", file.display())]
     TooLarge {
         /// The file.
         file: PathBuf,
@@ -63,6 +76,8 @@ pub enum C1zError {
         value: u64,
         /// The limit.
         limit: u64,
+        /// What to do.
+        advice: &'static str,
     },
     /// The file is whole, but in a form that is not read here.
     #[error("{} cannot be read here: {what}; {advice}", file.display())]
@@ -183,9 +198,13 @@ impl Bad {
             BadKind::Damaged(reason) => {
                 C1zError::Damaged { file, part: part.to_owned(), at: self.at, reason: reason.into_owned() }
             }
-            BadKind::TooLarge { what, value, limit } => {
-                C1zError::TooLarge { file, what: format!("{what} in {part}"), value, limit }
-            }
+            BadKind::TooLarge { what, value, limit } => C1zError::TooLarge {
+                file,
+                what: format!("{what} in {part}"),
+                value,
+                limit,
+                advice: MAKER_ADVICE,
+            },
             BadKind::Unsupported { what, advice } => {
                 C1zError::Unsupported { file, what: format!("{what} (in {part})"), advice }
             }

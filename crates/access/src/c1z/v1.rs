@@ -1,6 +1,5 @@
 //! Version 1: an SQLite database in one zstd frame.
 
-mod decompress;
 mod read;
 mod schema;
 mod scratch;

@@ -3,11 +3,14 @@
 mod batch;
 mod block;
 mod block_writer;
+mod column_block;
+mod columns;
 mod cursor;
 mod deletions;
 mod directory;
 mod edit;
 pub(crate) mod envelope;
+mod footer;
 mod frames;
 mod grants;
 mod key;
@@ -19,6 +22,8 @@ mod read;
 mod records;
 mod table;
 mod table_writer;
+mod tar;
+mod unpack;
 mod values;
 mod write;
 

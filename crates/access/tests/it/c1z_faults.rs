@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::c1z_support::*;
 use duramen_access::c1z::*;
+use duramen_access::convert::{Conversion, Format};
 use duramen_access::graph::*;
 
 fn small(version: Version, path: &Path) -> Graph {
@@ -58,7 +59,7 @@ fn a_version_1_file_that_ends_after_its_magic_is_not_taken_for_an_empty_one() {
     fs::write(&path, b"C1ZF\0").unwrap();
     let error = read_v1(&path).unwrap_err();
     assert!(matches!(error, C1zError::Truncated { at: 5, .. }));
-    assert!(error.to_string().contains("ends right after its magic"), "{error}");
+    assert!(error.to_string().contains("ends where the database has to begin"), "{error}");
 }
 
 #[test]
@@ -142,6 +143,9 @@ fn a_bomb_is_refused_before_it_is_unpacked() {
     small(Version::V3, &path);
     let options = ReadOptions { decompressed_bytes_max: Some(100), ..ReadOptions::default() };
     assert!(matches!(C1z3::open(&path, &options), Err(C1zError::TooLarge { limit: 100, .. })));
+    let error = C1z3::open(&fixture("sdk/files/tar_zstd.c1z"), &options).err().unwrap();
+    assert!(matches!(error, C1zError::TooLarge { limit: 100, .. }), "{error}");
+    assert!(error.to_string().contains("--max-decoded-bytes"), "{error}");
 }
 
 #[test]
@@ -198,4 +202,28 @@ fn calls_out_of_order_are_refused() {
     assert!(matches!(writer.put_asset(&Asset::default()), Err(C1zError::Order { .. })));
     writer.begin_sync(&Sync { id: SYNC.to_owned(), ..Sync::default() }).unwrap();
     assert!(matches!(writer.finish(), Err(C1zError::Order { .. })));
+}
+
+/// To open a pipe waits for somebody who writes into it, for ever if need be.
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pipe.c1z");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (done, finished) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (from, to) = (path.clone(), path.with_extension("dpack"));
+        let conversion = Conversion { from, to, format: Format::Pack, sync: None, decoded_bytes_max: None };
+        let errors = [
+            Version::detect(&path).map(|_| ()).unwrap_err().to_string(),
+            C1z3::open(&path, &ReadOptions::default()).map(|_| ()).unwrap_err().to_string(),
+            GraphPack::open(&path).map(|_| ()).unwrap_err().to_string(),
+            conversion.run().map(|_| ()).unwrap_err().to_string(),
+        ];
+        done.send(errors).unwrap();
+    });
+    let errors = finished.recv_timeout(std::time::Duration::from_secs(20)).expect("a pipe is not waited for");
+    for error in errors {
+        assert!(error.contains("pipe") || error.contains("regular file"), "{error}");
+    }
 }

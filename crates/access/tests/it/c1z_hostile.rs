@@ -149,10 +149,10 @@ fn manifests_that_name_something_else_are_refused_with_what_it_is() {
     for (engine, encoding, said) in [
         ("pebble9", 5, "pebble9"),
         ("", 5, "engine"),
-        ("pebble3", 1, "tar archive"),
-        ("pebble3", 2, "tar archive"),
-        ("pebble3", 3, "no payload encoding 3"),
-        ("pebble3", u64::MAX, "no payload encoding"),
+        ("pebble3", 1, "bytes after its end"),
+        ("pebble3", 2, "a header of the archive does not match its sum"),
+        ("pebble3", 3, "its files lie in it in the way 3"),
+        ("pebble3", u64::MAX, "use a newer duramen"),
     ] {
         let other = Parts { manifest: manifest(engine, encoding), ..parts.clone() };
         let error = refused(&path, &other).to_string();

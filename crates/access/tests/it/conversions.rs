@@ -23,7 +23,7 @@ fn write(path: &Path, syncs: usize) -> Vec<String> {
 
 fn convert(from: &Path, to: &Path, format: Format, sync: Option<&str>) -> Result<Converted, ConvertError> {
     let sync = sync.map(str::to_owned);
-    Conversion { from: from.to_owned(), to: to.to_owned(), format, sync }.run()
+    Conversion { from: from.to_owned(), to: to.to_owned(), format, sync, decoded_bytes_max: None }.run()
 }
 
 fn names(folder: &Path) -> Vec<PathBuf> {

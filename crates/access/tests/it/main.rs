@@ -7,6 +7,7 @@ mod c1z_faults;
 mod c1z_hostile;
 mod c1z_model;
 mod c1z_round_trip;
+mod c1z_sdk;
 mod c1z_support;
 mod c1z_writers;
 mod conversions;

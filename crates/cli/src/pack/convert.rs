@@ -15,8 +15,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
-    /// The file to read: a pack of a graph, or a .c1z file of version 1, or of version 3 with tables in the row format or
-    /// logs (columnar ones are refused); its content says which
+    /// The file to read: a pack of a graph, or a .c1z file of version 1 or 3; its content says which
     from: PathBuf,
     /// The file to write
     to: PathBuf,
@@ -26,6 +25,16 @@ pub(crate) struct Convert {
     /// The sync to copy; without it, all of them, or where one fits the latest full one that has ended
     #[arg(long, value_name = "ID")]
     sync: Option<String>,
+    /// How many bytes may come out of a .c1z file, such as 20G; without it, what BATON_DECODER_MAX_DECODED_SIZE_MB says,
+    /// or 200 times the file's length, at least 1 GiB and at most 10
+    #[arg(long, value_name = "BYTES", value_parser = crate::parse::size)]
+    max_decoded_bytes: Option<u64>,
+}
+
+/// The limit that the tools of the ecosystem read, in mebibytes; 0 and what is no number is none there too.
+fn decoded_bytes_of_environment() -> Option<u64> {
+    let megabytes = std::env::var("BATON_DECODER_MAX_DECODED_SIZE_MB").ok()?.parse::<u64>().ok()?;
+    (megabytes > 0).then(|| megabytes.saturating_mul(1 << 20))
 }
 
 /// What can be written.
@@ -59,14 +68,15 @@ impl From<ConvertError> for Failure {
 }
 
 pub(crate) fn run(context: &Context, convert: Convert) -> Outcome {
-    let Convert { from, to, format, sync } = convert;
+    let Convert { from, to, format, sync, max_decoded_bytes } = convert;
     let format = format.map(Format::from).or_else(|| Format::of_name(&to)).ok_or_else(|| {
         Failure::Usage(format!(
             "{} names no format: end it with .dpack or .c1z, or say --to dpack, c1z1 or c1z3",
             to.display()
         ))
     })?;
-    let conversion = Conversion { from, to, format, sync };
+    let decoded_bytes_max = max_decoded_bytes.or_else(decoded_bytes_of_environment);
+    let conversion = Conversion { from, to, format, sync, decoded_bytes_max };
     let converted = conversion.run()?;
     print(context, &conversion, &converted)
 }

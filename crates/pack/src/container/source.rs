@@ -30,10 +30,15 @@ impl FileSource {
     /// # Errors
     /// There is none, it may not be read, or it is not a regular file.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let not_regular = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+        // Asked before, since to open a pipe waits for somebody who writes into it; and of what was opened.
+        if !std::fs::metadata(&path)?.is_file() {
+            return Err(not_regular());
+        }
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+            return Err(not_regular());
         }
         Ok(Self { size: metadata.len(), file })
     }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
-use super::{decompress, scratch, time};
+use super::{scratch, time, MAGIC};
 use crate::c1z::connector;
+use crate::c1z::decompress;
 use crate::c1z::error::{Bad, C1zError};
 use crate::c1z::losses::Losses;
 use crate::c1z::{ReadOptions, Version};
@@ -109,7 +110,8 @@ impl C1z1 {
     pub fn open(path: &Path, options: &ReadOptions) -> Result<C1z1, C1zError> {
         crate::c1z::expect(Version::V1, path)?;
         let (database, mut unpacked) = scratch::database(path)?;
-        let raw_bytes = decompress::database(path, &mut unpacked, options)?;
+        let start = MAGIC.len() as u64;
+        let raw_bytes = decompress::frame(path, start, "the database", &mut unpacked, options)?;
         let file_bytes =
             std::fs::metadata(path).map_err(C1zError::io("asking for the length of", path))?.len();
         scratch::end_log(&unpacked).map_err(C1zError::io("unpacking", path))?;

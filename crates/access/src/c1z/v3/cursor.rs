@@ -1,8 +1,10 @@
 //! A walk over tables that follow each other, block by block.
 
 use super::block::BlockRows;
+use super::column_block::ColumnRows;
 use super::lsm::Change;
-use super::table::{Place, Table, Unpack, ValueBlock};
+use super::table::{self, Place, Table, ValueBlock};
+use super::unpack::Unpack;
 use crate::c1z::error::Bad;
 
 /// Where the walk stands: one block is in memory at a time.
@@ -15,7 +17,15 @@ pub(crate) struct Cursor<'a> {
     /// Whether a block is being walked.
     inside: bool,
     block: Vec<u8>,
+    /// The block that is walked is one of columns, or one of rows.
+    is_columnar: bool,
+    columns: ColumnRows,
     rows: BlockRows,
+    /// The key that the walk stands on, when it is not the one that is stored.
+    shown: Option<Vec<u8>>,
+    /// Whether the block can hold keys before the first that is shown, and behind the last.
+    check_first: bool,
+    check_last: bool,
     unpack: Unpack,
     value_block: ValueBlock,
     /// The value that the walk stands on, when it lies apart from its key.
@@ -36,7 +46,12 @@ impl<'a> Cursor<'a> {
             next_block,
             inside: false,
             block: Vec::new(),
+            is_columnar: false,
+            columns: ColumnRows::default(),
             rows: BlockRows::default(),
+            shown: None,
+            check_first: false,
+            check_last: false,
             unpack: Unpack::default(),
             value_block: ValueBlock::default(),
             apart: None,
@@ -53,19 +68,28 @@ impl<'a> Cursor<'a> {
     /// The key of the row that the walk stands on.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
+        match &self.shown {
+            Some(key) => key,
+            None => self.stored_key(),
+        }
+    }
+
+    #[inline]
+    fn stored_key(&self) -> &[u8] {
+        if self.is_columnar {
+            return &self.columns.key;
+        }
         self.rows.key.split_last_chunk::<8>().map_or(&[], |(key, _)| key)
     }
 
     /// Its value.
     #[inline]
     pub(crate) fn value(&self) -> &[u8] {
-        match &self.apart {
-            Some(value) => value,
-            None => {
-                let value = self.rows.value.clone();
-                self.block.get(value.start + self.skip..value.end).unwrap_or_default()
-            }
+        if let Some(value) = &self.apart {
+            return value;
         }
+        let value = if self.is_columnar { &self.columns.value } else { &self.rows.value };
+        self.block.get(value.start + self.skip..value.end).unwrap_or_default()
     }
 
     /// The place of the change among changes of the same key: see [`Change::order`].
@@ -102,32 +126,72 @@ impl<'a> Cursor<'a> {
             let Some(table) = self.tables.get(self.table) else { return Ok(false) };
             if self.next_block < table.blocks() {
                 table.read(self.next_block, &mut self.unpack, &mut self.block)?;
+                let bounds = table.view.bounds.as_ref();
+                self.check_first = bounds.is_some_and(|_| self.next_block == table.seek(&[]));
+                // Where keys are changed, separators say nothing of those that are shown.
+                self.check_last = bounds.is_some_and(|bounds| {
+                    table.changes_keys() || bounds.end_before(table.separator(self.next_block))
+                });
+                self.shown = table.changes_keys().then(|| self.shown.take().unwrap_or_default());
+                self.is_columnar = table.is_columnar();
                 self.next_block += 1;
                 self.inside = true;
-                return self
-                    .rows
-                    .begin(&self.block)
-                    .map(|()| true)
-                    .map_err(|bad| Bad { at: self.block_at(), ..bad });
+                let begun = if self.is_columnar {
+                    self.columns.begin(&self.block)
+                } else {
+                    self.rows.begin(&self.block)
+                };
+                return begun.map(|()| true).map_err(|bad| Bad { at: self.block_at(), ..bad });
             }
             self.table += 1;
-            self.next_block = 0;
+            self.next_block = self.tables.get(self.table).map_or(0, |table| table.seek(&[]));
             self.value_block = ValueBlock::default();
         }
     }
 
     #[inline]
     fn row(&mut self) -> Result<Step, Bad> {
-        let table = &self.tables[self.table];
-        if !self.rows.next(&self.block)? {
+        // Apart from the walk, which changes beside it.
+        let tables = self.tables;
+        let table = &tables[self.table];
+        let more =
+            if self.is_columnar { self.columns.next(&self.block)? } else { self.rows.next(&self.block)? };
+        if !more {
             // Walks begin at a block that is found by its separator: one that lies would hide rows.
-            if self.key() > table.separator(self.next_block - 1) {
+            if self.stored_key() > table.separator(self.next_block - 1) {
                 return Err(Bad::new(0, "a block of a table has keys behind its separator"));
             }
             return Ok(Step::End);
         }
-        let at = self.rows.value.start;
-        let (_, kind, sequence) = table.parts_of(&self.rows.key, at)?;
+        let (trailer, value, at) = if self.is_columnar {
+            (self.columns.trailer, self.columns.value.clone(), 0)
+        } else {
+            let at = self.rows.value.start;
+            (table::split(&self.rows.key, at)?.1, self.rows.value.clone(), at)
+        };
+        if let Some(shown) = &mut self.shown {
+            shown.clear();
+            shown.extend_from_slice(&table.view.prefix);
+            let (key, stem) = if self.is_columnar {
+                (self.columns.key.as_slice(), self.columns.stem)
+            } else {
+                let key = table::split(&self.rows.key, at)?.0;
+                (key, key.len())
+            };
+            shown.extend_from_slice(if table.view.suffix.is_empty() { key } else { &key[..stem] });
+            shown.extend_from_slice(&table.view.suffix);
+        }
+        if let Some(bounds) = table.view.bounds.as_ref().filter(|_| self.check_first || self.check_last) {
+            if self.check_last && bounds.end_before(self.key()) {
+                self.next_block = table.blocks();
+                return Ok(Step::End);
+            }
+            if self.key() < bounds.first.as_slice() {
+                return Ok(Step::Nothing);
+            }
+            self.check_first = false;
+        }
+        let (kind, sequence) = table.kind_and_number(trailer);
         let change = match Change::of_kind(kind, at)? {
             None => return Ok(Step::Nothing),
             Some(Change::DeleteRange) => {
@@ -136,8 +200,13 @@ impl<'a> Cursor<'a> {
             Some(change) => change,
         };
         self.order = change.order(sequence);
-        let stored = &self.block[self.rows.value.clone()];
-        match table.place_of(kind, stored, at)? {
+        let stored = &self.block[value];
+        let place = match (self.is_columnar, self.columns.is_apart) {
+            (true, false) => Place::Here { skip: 0 },
+            (true, true) => Place::of_prefix(stored, at)?,
+            (false, _) => table.place_of(kind, stored, at)?,
+        };
+        match place {
             Place::Here { skip } => {
                 self.skip = skip;
                 self.apart = None;
@@ -154,7 +223,7 @@ impl<'a> Cursor<'a> {
 
 enum Step {
     Row,
-    /// A note, which changes nothing.
+    /// A note, or a row that is not shown.
     Nothing,
     End,
 }

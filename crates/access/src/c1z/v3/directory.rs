@@ -1,9 +1,14 @@
 //! The files of a directory: which of them count, and the rows they make up.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::deletions::is_beside_rows;
 use super::edit::{TableFile, Version};
 use super::envelope::{Entry, Envelope};
 use super::key::{self, family};
 use super::lsm::{Change, Tree};
+use super::table::{Backing, Table};
 use super::{batch, edit, log, table};
 use crate::c1z::error::{Bad, BadKind, C1zError, EXPORT_ADVICE};
 
@@ -14,6 +19,8 @@ const FORMAT_MAX: u64 = 24;
 pub(crate) struct Directory<'a> {
     pub(crate) envelope: &'a Envelope,
     pub(crate) check_sha256: bool,
+    /// Whether tables are left out that hold nothing but rows of indexes and digests: these repeat what other rows say.
+    pub(crate) skip_indexes: bool,
 }
 
 impl Directory<'_> {
@@ -78,6 +85,7 @@ impl Directory<'_> {
         }
         logs.sort_unstable_by_key(|(number, _)| *number);
         self.logs(&logs, &mut tree)?;
+        tree.deletions.finish();
         tree.memory.finish(!tree.runs.is_empty());
         Ok(tree)
     }
@@ -89,21 +97,55 @@ impl Directory<'_> {
         files.sort_unstable_by(|(a_level, a), (b_level, b)| {
             (a_level, &a.smallest, &a.largest).cmp(&(b_level, &b.smallest, &b.largest))
         });
+        self.check_shown_once(&files)?;
+        // Several tables can show parts of one file.
+        let mut opened: HashMap<u64, Arc<Backing>> = HashMap::new();
         let mut before: Option<(u64, &TableFile)> = None;
         for (level, file) in files {
-            let name = format!("{:06}.sst", file.number);
-            let Some(entry) = self.envelope.entry(&name) else {
-                return Err(self.damaged(format!("{name} is missing")));
+            let name = format!("{:06}.sst", file.backing);
+            let located = |bad: Bad| bad.located(&self.envelope.path, &name);
+            let backing = match opened.get(&file.backing) {
+                Some(backing) => Arc::clone(backing),
+                None => {
+                    let Some(entry) = self.envelope.entry(&name) else {
+                        return Err(self.damaged(format!("{name} is missing")));
+                    };
+                    // The last key is one of the table, so it may not be the end of the range.
+                    let has_rows = file.largest.len() < 3 || !is_beside_rows(&file.smallest, &file.largest);
+                    if self.skip_indexes && !has_rows {
+                        continue;
+                    }
+                    let backing = Arc::new(table::open(self.read(entry)?).map_err(located)?);
+                    opened.insert(file.backing, Arc::clone(&backing));
+                    backing
+                }
             };
-            let bytes = self.read(entry)?;
-            let table = table::open(name.clone(), bytes, file.sequence, &mut tree.deletions)
-                .map_err(|bad| bad.located(&self.envelope.path, &name))?;
-            let follows = before.is_some_and(|(at, before)| at == level && before.largest <= file.smallest);
+            let table =
+                Table::new(name.clone(), backing, file.view.clone(), &mut tree.deletions).map_err(located)?;
+            // Of two tables that share a key either can hold the newer row.
+            let follows = before.is_some_and(|(at, before)| {
+                let is_open = before.view.bounds.as_ref().is_some_and(|bounds| bounds.is_open);
+                at == level && (before.largest < file.smallest || is_open && before.largest == file.smallest)
+            });
             match tree.runs.last_mut().filter(|_| follows) {
                 Some(run) => run.push(table),
                 None => tree.runs.push(vec![table]),
             }
             before = Some((level, file));
+        }
+        Ok(())
+    }
+
+    /// No row of a file is shown by two tables: what a file costs to read is bounded by its length.
+    fn check_shown_once(&self, files: &[(u64, &TableFile)]) -> Result<(), C1zError> {
+        let mut views: Vec<&TableFile> = files.iter().map(|(_, file)| *file).collect();
+        views.sort_unstable_by_key(|file| (file.backing, &file.smallest, &file.largest));
+        for (before, file) in views.iter().zip(views.iter().skip(1)) {
+            let is_open = before.view.bounds.as_ref().is_some_and(|bounds| bounds.is_open);
+            let apart = before.largest < file.smallest || is_open && before.largest == file.smallest;
+            if before.backing == file.backing && !apart {
+                return Err(self.damaged(format!("two tables show the same rows of {:06}.sst", file.backing)));
+            }
         }
         Ok(())
     }
@@ -167,3 +209,7 @@ fn said_of_batch(bad: Bad) -> BadKind {
         other => other,
     }
 }
+
+#[cfg(test)]
+#[path = "directory/tests.rs"]
+mod tests;

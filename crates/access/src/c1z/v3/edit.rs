@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::log;
+use super::table::{Bounds, View};
 use crate::c1z::error::{Bad, EXPORT_ADVICE as UNSUPPORTED};
 use crate::c1z::limits::{FILES_MAX, KEY_BYTES_MAX};
 use crate::c1z::wire;
@@ -14,8 +15,9 @@ pub(crate) const COMPARER: &str = "leveldb.BytewiseComparator";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableFile {
     pub(crate) number: u64,
-    /// The sequence number that all rows of the table have, when it was ingested.
-    pub(crate) sequence: Option<u64>,
+    /// The number of the file that holds its rows, and what it shows of that.
+    pub(crate) backing: u64,
+    pub(crate) view: View,
     /// No key of the table is before this one, nor behind the other.
     pub(crate) smallest: Vec<u8>,
     pub(crate) largest: Vec<u8>,
@@ -53,12 +55,12 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// A key without its trailer.
-    fn user_key(&mut self) -> Result<Vec<u8>, Bad> {
+    /// A key and its trailer.
+    fn key(&mut self) -> Result<(Vec<u8>, u64), Bad> {
         let start = self.at;
         let found = self.bytes()?.split_last_chunk::<8>();
         found
-            .map(|(key, _)| key.to_vec())
+            .map(|(key, trailer)| (key.to_vec(), u64::from_le_bytes(*trailer)))
             .ok_or_else(|| Bad::new(start, "a key of a table is shorter than its trailer"))
     }
 
@@ -128,12 +130,12 @@ fn table(reader: &mut Reader<'_>, tag: u64, start: usize, version: &mut Version)
         }
         return Err(Bad::unsupported(start, "keys that stand for ranges", UNSUPPORTED));
     }
-    let (smallest, largest) = (reader.user_key()?, reader.user_key()?);
-    let mut sequence = None;
+    let ((smallest, _), (largest, trailer)) = (reader.key()?, reader.key()?);
+    let (mut view, mut backing) = (View::default(), number);
     if tag != 7 {
         let (smallest, largest) = (reader.number()?, reader.number()?);
         // Rows that were ingested have no numbers of their own.
-        sequence = (smallest == largest).then_some(smallest);
+        view.sequence = (smallest == largest).then_some(smallest);
     }
     if tag == 103 {
         loop {
@@ -143,9 +145,13 @@ fn table(reader: &mut Reader<'_>, tag: u64, start: usize, version: &mut Version)
                 69 => {
                     return Err(Bad::unsupported(at, "values in files of their own", UNSUPPORTED));
                 }
-                66..=68 => {
-                    return Err(Bad::unsupported(at, "parts of tables in place of tables", UNSUPPORTED))
+                66 => {
+                    backing = reader.number()?;
+                    let is_open = trailer == BEHIND_RANGE;
+                    view.bounds = Some(Bounds { first: smallest.clone(), last: largest.clone(), is_open });
                 }
+                67 => view.prefix = reader.bytes()?.to_vec(),
+                68 => view.suffix = reader.bytes()?.to_vec(),
                 tag if tag & 64 != 0 => {
                     return Err(Bad::new(at, format!("there is no property {tag} of a table")))
                 }
@@ -156,9 +162,12 @@ fn table(reader: &mut Reader<'_>, tag: u64, start: usize, version: &mut Version)
     if version.tables.len() >= FILES_MAX {
         return Err(Bad::too_large(start, "the number of tables", FILES_MAX as u64 + 1, FILES_MAX as u64));
     }
-    version.tables.insert((level, number), TableFile { number, sequence, smallest, largest });
+    version.tables.insert((level, number), TableFile { number, backing, view, smallest, largest });
     Ok(())
 }
+
+/// The trailer of a last key that is not in its table: the end of a range, which comes before all rows of that key.
+const BEHIND_RANGE: u64 = 0xffff_ffff_ffff_ff0f;
 
 /// The level whose tables are the oldest, and do not overlap.
 const BOTTOM_LEVEL: u64 = 6;

@@ -3,18 +3,21 @@
 //! ```text
 //! "C1Z3\0" | u32 length | manifest | frame* | index | u64 offset of index | u32 length | u64 xxh64 of index | "C1ZIDX1\0"
 //! ```
-//! Numbers outside of protobuf messages are big-endian.
+//! Numbers outside of protobuf messages are big-endian. In place of frames and index there can be a tar archive of the
+//! files up to the end, as it is or in one zstd frame.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh64::xxh64;
 
-use crate::c1z::error::{Bad, C1zError, EXPORT_ADVICE};
+use super::tar;
+use crate::c1z::error::{Bad, C1zError, DECODED_ADVICE};
 use crate::c1z::limits::{FILES_MAX, INDEX_BYTES_MAX, MANIFEST_BYTES_MAX, NAME_BYTES_MAX};
 use crate::c1z::wire::{self, Fields};
-use crate::c1z::ReadOptions;
+use crate::c1z::{decompress, ReadOptions};
 
 /// What a version 3 file begins with.
 pub(crate) const MAGIC: [u8; 5] = *b"C1Z3\0";
@@ -61,7 +64,9 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Envelope {
     pub(crate) path: PathBuf,
+    /// Where the files lie: in frames, or as they are in an archive, which can have been unpacked into a file of its own.
     file: File,
+    is_archive: bool,
     pub(crate) manifest: Manifest,
     pub(crate) entries: Vec<Entry>,
     pub(crate) len: u64,
@@ -102,6 +107,9 @@ impl Envelope {
         let manifest = manifest(&bytes).map_err(|bad| of_file(bad.shifted(head_len as usize)))?;
         let manifest_hash = xxh64(&bytes, 0);
 
+        if manifest.encoding != encoding::INDEXED_ZSTD {
+            return Envelope::open_archive(path, file, manifest, payload..len, options);
+        }
         if len < payload + FOOTER {
             return Err(truncated("the footer is missing"));
         }
@@ -146,9 +154,31 @@ impl Envelope {
         let limit = options.decompressed_limit(len);
         if index.total_raw > limit {
             let what = "what the files hold after decompression".to_owned();
-            return Err(C1zError::TooLarge { file: path.to_owned(), what, value: index.total_raw, limit });
+            let (file, value) = (path.to_owned(), index.total_raw);
+            return Err(C1zError::TooLarge { file, what, value, limit, advice: DECODED_ADVICE });
         }
-        Ok(Envelope { path: path.to_owned(), file, manifest, entries: index.entries, len })
+        let path = path.to_owned();
+        Ok(Envelope { path, file, is_archive: false, manifest, entries: index.entries, len })
+    }
+
+    /// Opens a file with an archive, which lies in `payload`.
+    fn open_archive(
+        path: &Path,
+        mut file: File,
+        manifest: Manifest,
+        payload: Range<u64>,
+        options: &ReadOptions,
+    ) -> Result<Envelope, C1zError> {
+        let len = payload.end;
+        let mut archive = payload;
+        if manifest.encoding == encoding::ZSTD_TAR {
+            let into = tempfile::tempfile();
+            file = into.map_err(C1zError::io("making a temporary file for", path))?;
+            let what = "the archive of its files";
+            archive = 0..decompress::frame(path, archive.start, what, &mut file, options)?;
+        }
+        let entries = tar::entries(&file, archive.start, archive.end, path)?;
+        Ok(Envelope { path: path.to_owned(), file, is_archive: true, manifest, entries, len })
     }
 
     /// A file of the directory, decompressed and verified.
@@ -163,6 +193,12 @@ impl Envelope {
         check_sha256: bool,
         mut raw: Vec<u8>,
     ) -> Result<Vec<u8>, C1zError> {
+        if self.is_archive {
+            // What lies in an archive has no checksums but its own.
+            raw.resize(entry.raw as usize, 0);
+            let read = self.file.read_exact_at(&mut raw, entry.offset);
+            return read.map(|()| raw).map_err(C1zError::io("reading", &self.path));
+        }
         let bad = |reason: String| Bad::new(entry.offset as usize, reason).located(&self.path, "the file");
         let mut stored = vec![0; entry.stored as usize];
         self.file.read_exact_at(&mut stored, entry.offset).map_err(C1zError::io("reading", &self.path))?;
@@ -238,13 +274,11 @@ fn manifest(bytes: &[u8]) -> Result<Manifest, Bad> {
         ));
     }
     match manifest.encoding {
-        encoding::INDEXED_ZSTD => Ok(manifest),
-        encoding::ZSTD_TAR | encoding::TAR => Err(Bad::unsupported(
-            encoding_at,
-            "its files lie in a tar archive, as old tools of the ecosystem wrote them",
-            EXPORT_ADVICE,
-        )),
-        other => Err(Bad::new(encoding_at, format!("there is no payload encoding {other}"))),
+        encoding::INDEXED_ZSTD | encoding::ZSTD_TAR | encoding::TAR => Ok(manifest),
+        other => {
+            let what = format!("its files lie in it in the way {other}");
+            Err(Bad::unsupported(encoding_at, what, "known are 1, 2 and 5: use a newer duramen"))
+        }
     }
 }
 
@@ -299,7 +333,7 @@ fn entry(bytes: &[u8]) -> Result<Entry, Bad> {
 }
 
 /// Names become paths when a tool unpacks the directory, so none may lead out of it.
-fn check_name(name: &str) -> Result<(), Bad> {
+pub(crate) fn check_name(name: &str) -> Result<(), Bad> {
     if name.len() > NAME_BYTES_MAX {
         return Err(Bad::too_large(0, "the length of a name", name.len() as u64, NAME_BYTES_MAX as u64));
     }

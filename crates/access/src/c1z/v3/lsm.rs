@@ -191,6 +191,8 @@ impl Run<'_> {
 struct Merge<'a> {
     /// A heap: the run at the front stands on the first change of all.
     heap: Vec<Run<'a>>,
+    /// The key of the run that comes next, if there is one: while the front is before it, nothing has to be moved.
+    rival: Option<Vec<u8>>,
     deletions: &'a RangeDeletions,
     /// Whether a change was met, and the key and the order of the one that was met last.
     begun: bool,
@@ -202,8 +204,14 @@ impl<'a> Merge<'a> {
     /// Stands before the first row that is not before `from`, and perhaps some rows earlier.
     fn new(tree: &'a Tree, from: &[u8]) -> Result<Merge<'a>, Fault> {
         let heap = Vec::with_capacity(tree.runs.len() + 1);
-        let mut merge =
-            Merge { heap, deletions: &tree.deletions, begun: false, last: Vec::new(), last_order: 0 };
+        let mut merge = Merge {
+            heap,
+            rival: None,
+            deletions: &tree.deletions,
+            begun: false,
+            last: Vec::new(),
+            last_order: 0,
+        };
         let tables = tree.runs.iter().map(|tables| Run::Tables(Box::new(Cursor::before(tables, from))));
         let memory = Run::Memory { memory: &tree.memory, next: tree.memory.seek(from) };
         for mut run in tables.chain([memory]) {
@@ -214,7 +222,35 @@ impl<'a> Merge<'a> {
         for at in (0..merge.heap.len() / 2).rev() {
             merge.sink(at);
         }
+        merge.find_rival();
         Ok(merge)
+    }
+
+    /// Takes the key of the run that comes next: runs take turns seldom, compared with how many rows they have.
+    fn find_rival(&mut self) {
+        let second = match (self.heap.get(1), self.heap.get(2)) {
+            (Some(a), Some(b)) if b.is_before(a) => Some(b),
+            (second, _) => second,
+        };
+        let mut kept = self.rival.take().unwrap_or_default();
+        self.rival = second.map(|run| {
+            kept.clear();
+            kept.extend_from_slice(run.row().0);
+            kept
+        });
+    }
+
+    /// Puts the front to where it belongs after it has moved on.
+    #[inline]
+    fn settle(&mut self) {
+        let stays = match (&self.rival, self.heap.first()) {
+            (Some(rival), Some(front)) => front.row().0 < rival.as_slice(),
+            _ => true,
+        };
+        if !stays {
+            self.sink(0);
+            self.find_rival();
+        }
     }
 
     /// Moves the run at `at` back to where it belongs.
@@ -239,10 +275,13 @@ impl<'a> Merge<'a> {
         loop {
             if self.begun {
                 let Some(first) = self.heap.first_mut() else { return Ok(None) };
-                if !first.advance()? {
+                if first.advance()? {
+                    self.settle();
+                } else {
                     self.heap.swap_remove(0);
+                    self.sink(0);
+                    self.find_rival();
                 }
-                self.sink(0);
             }
             let Some(run) = self.heap.first() else { return Ok(None) };
             let (key, _, order) = run.row();

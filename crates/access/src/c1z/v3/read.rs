@@ -7,7 +7,7 @@ use super::directory::Directory;
 use super::envelope::Envelope;
 use super::key::{self, family};
 use super::lsm::{Fault, Tree};
-use crate::c1z::error::{Bad, C1zError, EXPORT_ADVICE};
+use crate::c1z::error::{Bad, C1zError, UPDATE_ADVICE};
 use crate::c1z::losses::Losses;
 use crate::c1z::stored_grant::GrantReader;
 use crate::c1z::{storage, ReadOptions, Version};
@@ -44,7 +44,11 @@ impl C1z3 {
     pub fn open(path: &Path, options: &ReadOptions) -> Result<C1z3, C1zError> {
         crate::c1z::expect(Version::V3, path)?;
         let envelope = Envelope::open(path, options)?;
-        let directory = Directory { envelope: &envelope, check_sha256: options.check_sha256 };
+        let directory = Directory {
+            envelope: &envelope,
+            check_sha256: options.check_sha256,
+            skip_indexes: !options.check_rows && !options.check_sha256,
+        };
         let tree = directory.tree()?;
         if options.check_sha256 {
             // Files that hold no rows were not read above.
@@ -177,15 +181,16 @@ impl Survey {
     /// Keys are made in one of several ways, which stamps among the rows name.
     fn check_layout(&self, envelope: &Envelope) -> Result<(), C1zError> {
         let unsupported =
-            |what: String| C1zError::Unsupported { file: envelope.path.clone(), what, advice: EXPORT_ADVICE };
+            |what: String, advice| C1zError::Unsupported { file: envelope.path.clone(), what, advice };
         for ((name, layout), found) in key::STAMPS.iter().zip(&self.stamps) {
             if let Some(value) = found.as_ref().filter(|value| **value != layout.to_be_bytes()) {
-                return Err(unsupported(format!("its keys are in another layout ({name} is {value:02x?})")));
+                let what = format!("its keys are in another layout ({name} is {value:02x?})");
+                return Err(unsupported(what, UPDATE_ADVICE));
             }
         }
         let stamped = self.stamps.iter().any(Option::is_some);
         if !stamped && self.any || envelope.manifest.key_layout == 1 {
-            return Err(unsupported("its keys are in an older layout".to_owned()));
+            return Err(unsupported("its keys are in an older layout".to_owned(), UPDATE_ADVICE));
         }
         Ok(())
     }

@@ -1,9 +1,14 @@
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 use super::*;
 use crate::c1z::error::BadKind;
+use crate::c1z::v3::envelope::Envelope;
+use crate::c1z::v3::table::{Bounds, View};
 use crate::c1z::v3::{log, table};
 use crate::c1z::wire;
+use crate::c1z::ReadOptions;
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 type Entry = (Vec<u8>, u64, Change, Vec<u8>);
@@ -62,7 +67,7 @@ fn table_of(
     out.extend_from_slice(&[metaindex, index].concat());
     out.resize(footer + 40, 0);
     out.extend_from_slice(&[0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb]);
-    table::open("000001.sst".to_owned(), out, None, deletions)
+    table::Table::new("000001.sst".to_owned(), Arc::new(table::open(out)?), View::default(), deletions)
 }
 
 fn rows_of(tree: &Tree, from: &[u8], to: Option<&[u8]>) -> Result<Pairs, String> {
@@ -124,6 +129,7 @@ fn the_newest_change_of_each_key_counts_wherever_it_lies() {
             }
             tree.runs.push(run);
         }
+        tree.deletions.finish();
         tree.memory.finish(true);
         let expected: Vec<_> = model.into_iter().collect();
         assert_eq!(rows_of(&tree, b"", None).unwrap(), expected, "seed {seed}");
@@ -175,4 +181,102 @@ fn a_range_deletion_among_rows_is_refused() {
     tree.runs.push(vec![table_of(&rows, 1, <[u8]>::to_vec, &mut tree.deletions).unwrap()]);
     let refused = "000001.sst: a range deletion among the rows of a table";
     assert_eq!(rows_of(&tree, b"", None).unwrap_err(), refused);
+}
+
+/// A table that gives keys a prefix and shows those between two bounds is, to every walk, a table of just these rows.
+fn check_views(
+    open: impl Fn(View, &mut RangeDeletions) -> Table,
+    stored: &Pairs,
+    random: &mut fastrand::Rng,
+) {
+    let some = |random: &mut fastrand::Rng| {
+        let key = stored[random.usize(..stored.len())].0.clone();
+        let keep = random.usize(..=key.len());
+        if random.bool() {
+            key
+        } else {
+            key[..keep].to_vec()
+        }
+    };
+    for _ in 0..40 {
+        let prefix = [&b""[..], b"p", b"\xff"][random.usize(..3)].to_vec();
+        let shown = |key: &[u8]| [prefix.as_slice(), key].concat();
+        let (a, b) = (shown(&some(random)), shown(&some(random)));
+        let is_open = random.bool();
+        let bounds =
+            random.bool().then(|| Bounds { first: a.clone().min(b.clone()), last: a.max(b), is_open });
+        let view = View { prefix: prefix.clone(), bounds: bounds.clone(), ..View::default() };
+        let rows = stored.iter().map(|(key, value)| (shown(key), value.clone()));
+        let is_shown = |key: &[u8]| {
+            bounds.as_ref().is_none_or(|bounds| bounds.first.as_slice() <= key && !bounds.end_before(key))
+        };
+        let expected: Pairs = rows.filter(|(key, _)| is_shown(key)).collect();
+        let mut tree = Tree::default();
+        let table = open(view.clone(), &mut tree.deletions);
+        tree.runs.push(vec![table]);
+        tree.deletions.finish();
+        tree.memory.finish(true);
+        assert_eq!(rows_of(&tree, b"", None).unwrap(), expected, "{view:?}");
+        let (from, to) = (shown(&some(random)), shown(&some(random)));
+        let within = expected.into_iter().filter(|(key, _)| from <= *key && *key < to);
+        let found = rows_of(&tree, &from, Some(&to)).unwrap();
+        assert_eq!(found, within.collect::<Pairs>(), "{view:?} from {from:?} to {to:?}");
+    }
+}
+
+#[test]
+fn what_a_view_shows_of_a_table_of_rows_is_all_that_is_walked() {
+    for seed in 0..20 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut keys: Vec<String> =
+            (0..random.usize(1..60)).map(|_| format!("key{:02}", random.u8(..99))).collect();
+        keys.sort();
+        keys.dedup();
+        let rows: Vec<Entry> = keys.iter().map(|key| set(key, 1, key)).collect();
+        let stored = keys.iter().map(|key| (key.clone().into_bytes(), key.clone().into_bytes())).collect();
+        let per_block = random.usize(1..9);
+        let open = |view: View, deletions: &mut RangeDeletions| {
+            let mut table = table_of(&rows, per_block, <[u8]>::to_vec, deletions).unwrap();
+            table.view = view;
+            table
+        };
+        check_views(open, &stored, &mut random);
+    }
+}
+
+#[test]
+fn what_a_view_shows_of_a_table_of_columns_is_all_that_is_walked() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/c1z/columns.c1z");
+    let envelope = Envelope::open(&path, &ReadOptions::default()).unwrap();
+    for entry in envelope.entries.iter().filter(|entry| entry.name.ends_with(".sst")) {
+        let bytes = envelope.read(entry, true).unwrap();
+        // Range deletions would hide rows of the other tables too; here every row of the one counts.
+        let open = |view: View, _: &mut RangeDeletions| {
+            let backing = Arc::new(table::open(bytes.clone()).unwrap());
+            Table::new("000001.sst".to_owned(), backing, view, &mut RangeDeletions::default()).unwrap()
+        };
+        let mut tree = Tree::default();
+        tree.runs.push(vec![open(View::default(), &mut RangeDeletions::default())]);
+        tree.memory.finish(true);
+        let stored = rows_of(&tree, b"", None).unwrap();
+        assert!(!stored.is_empty());
+        check_views(open, &stored, &mut fastrand::Rng::with_seed(1));
+    }
+}
+
+#[test]
+fn a_suffix_stands_behind_every_key() {
+    let rows = [set("a", 1, "1"), set("c", 1, "2"), set("e", 1, "3")];
+    let mut tree = Tree::default();
+    let mut table = table_of(&rows, 1, <[u8]>::to_vec, &mut tree.deletions).unwrap();
+    table.view = View { prefix: b"p".to_vec(), suffix: b"@1".to_vec(), ..View::default() };
+    tree.runs.push(vec![table]);
+    tree.memory.finish(true);
+    let keys = |from: &[u8]| -> Vec<Vec<u8>> {
+        rows_of(&tree, from, None).unwrap().into_iter().map(|(key, _)| key).collect()
+    };
+    assert_eq!(keys(b""), [b"pa@1", b"pc@1", b"pe@1"]);
+    assert_eq!(keys(b"pc"), [b"pc@1", b"pe@1"]);
+    assert_eq!(keys(b"pc@2"), [b"pe@1"]);
+    assert_eq!(keys(b"q"), Vec::<Vec<u8>>::new());
 }

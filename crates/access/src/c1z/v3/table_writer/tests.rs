@@ -1,8 +1,10 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::c1z::v3::block_writer::DATA_INTERVAL;
 use crate::c1z::v3::cursor::Cursor;
 use crate::c1z::v3::deletions::RangeDeletions;
-use crate::c1z::v3::table;
+use crate::c1z::v3::table::{self, Table, View};
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -30,8 +32,12 @@ fn written(rows: &[(Vec<u8>, Vec<u8>)], level: i32) -> (RawTable, Vec<u8>) {
 }
 
 fn read(bytes: &[u8]) -> Result<Pairs, crate::c1z::error::Bad> {
-    let tables =
-        [table::open("a table".to_owned(), bytes.to_vec(), Some(0), &mut RangeDeletions::default())?];
+    let tables = [Table::new(
+        "a table".to_owned(),
+        Arc::new(table::open(bytes.to_vec())?),
+        View { sequence: Some(0), ..View::default() },
+        &mut RangeDeletions::default(),
+    )?];
     let (mut cursor, mut rows) = (Cursor::before(&tables, &[]), Pairs::new());
     while cursor.advance()? {
         rows.push((cursor.key().to_vec(), cursor.value().to_vec()));

@@ -1,4 +1,4 @@
-//! Gets the database out of a version 1 file: one frame behind the magic, and nothing behind the frame.
+//! Gets what one zstd frame holds out of a file: the frame begins at a known place, and nothing follows it.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -7,30 +7,40 @@ use std::path::Path;
 use zstd::stream::raw::{Decoder, InBuffer, Operation as _, OutBuffer};
 use zstd::zstd_safe::DParameter;
 
-use super::MAGIC;
-use crate::c1z::error::C1zError;
+use crate::c1z::error::{C1zError, DECODED_ADVICE};
 use crate::c1z::limits::WINDOW_LOG_MAX;
 use crate::c1z::ReadOptions;
 
 /// How much is read and written at a time, in bytes.
 const CHUNK: usize = 256 << 10;
 
-/// Writes the database of the file `path` into `into`. Gives its length in bytes.
-pub(super) fn database(path: &Path, into: &mut File, options: &ReadOptions) -> Result<u64, C1zError> {
+/// Writes `what`, which the frame holds that begins at `start` in the file `path`, into `into`. Gives its length in bytes.
+pub(crate) fn frame(
+    path: &Path,
+    start: u64,
+    what: &str,
+    into: &mut File,
+    options: &ReadOptions,
+) -> Result<u64, C1zError> {
     let mut file = File::open(path).map_err(C1zError::io("opening", path))?;
     let len = file.metadata().map_err(C1zError::io("asking for the length of", path))?.len();
     let limit = options.decompressed_limit(len);
-    let truncated =
-        |reason: &str| C1zError::Truncated { file: path.to_owned(), at: len, reason: reason.to_owned() };
+    let truncated = |reason: String| C1zError::Truncated { file: path.to_owned(), at: len, reason };
+    let too_large = |value: u64| C1zError::TooLarge {
+        file: path.to_owned(),
+        what: what.to_owned(),
+        value,
+        limit,
+        advice: DECODED_ADVICE,
+    };
     let damaged = |at: u64, reason: String| C1zError::Damaged {
         file: path.to_owned(),
         part: "the file".to_owned(),
         at,
         reason,
     };
-    let start = MAGIC.len() as u64;
     if len == start {
-        return Err(truncated("it ends right after its magic: there is no database in it"));
+        return Err(truncated(format!("it ends where {what} has to begin")));
     }
     file.seek(SeekFrom::Start(start)).map_err(C1zError::io("reading", path))?;
 
@@ -47,13 +57,12 @@ pub(super) fn database(path: &Path, into: &mut File, options: &ReadOptions) -> R
             check_head(bytes).map_err(|reason| damaged(start, reason.to_owned()))?;
             if let Ok(Some(size)) = zstd::zstd_safe::get_frame_content_size(bytes) {
                 if size > limit {
-                    let what = "the database".to_owned();
-                    return Err(C1zError::TooLarge { file: path.to_owned(), what, value: size, limit });
+                    return Err(too_large(size));
                 }
             }
         }
         if read == 0 {
-            return Err(truncated("the frame of the database has no end"));
+            return Err(truncated(format!("the frame of {what} has no end")));
         }
         let mut source = InBuffer::around(bytes);
         loop {
@@ -65,8 +74,7 @@ pub(super) fn database(path: &Path, into: &mut File, options: &ReadOptions) -> R
             let written = sink.as_slice().len();
             total += written as u64;
             if total > limit {
-                let what = "the database".to_owned();
-                return Err(C1zError::TooLarge { file: path.to_owned(), what, value: total, limit });
+                return Err(too_large(total));
             }
             into.write_all(sink.as_slice()).map_err(C1zError::io("unpacking", path))?;
             if left == 0 {
@@ -75,7 +83,7 @@ pub(super) fn database(path: &Path, into: &mut File, options: &ReadOptions) -> R
                     return Err(C1zError::TrailingBytes { file: path.to_owned(), at: end });
                 }
                 if total == 0 {
-                    return Err(truncated("the frame of the database is empty"));
+                    return Err(truncated(format!("the frame of {what} is empty")));
                 }
                 return Ok(total);
             }
@@ -94,6 +102,6 @@ fn check_head(bytes: &[u8]) -> Result<(), &'static str> {
         [0x28, 0xb5, 0x2f, 0xfd, _, ..] => Err("the zstd frame is of a later form"),
         // Whether it is the beginning of one, the decoder says.
         bytes if bytes.len() < 5 => Ok(()),
-        _ => Err("no zstd frame follows the magic"),
+        _ => Err("no zstd frame is where it has to be"),
     }
 }

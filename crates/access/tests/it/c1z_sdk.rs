@@ -1,0 +1,133 @@
+//! Files that the SDK of the ecosystem wrote, in each way that it has, are read row for row as its own reader reads them.
+//!
+//! The program that made them, and the rows that the SDK found in them, stands beside the files.
+
+use std::path::PathBuf;
+
+use serde_json::{json, Value};
+
+use crate::c1z_support::*;
+use duramen_access::c1z::*;
+use duramen_access::graph::*;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn pair(id: &ResourceId) -> Value {
+    json!([id.resource_type, id.resource])
+}
+
+fn time(time: Timestamp) -> Value {
+    json!([time.seconds, time.nanos])
+}
+
+fn annotations(all: &[Any]) -> Value {
+    all.iter().map(|one| json!([one.type_url, hex(&one.value)])).collect()
+}
+
+/// Where the files are: `make peers-c1z` has new ones.
+fn folder() -> PathBuf {
+    std::env::var_os("DURAMEN_C1Z_FILES").map_or_else(|| fixture("sdk/files"), PathBuf::from)
+}
+
+/// The files, by name.
+fn files() -> Vec<(String, PathBuf)> {
+    let folder = folder();
+    let mut names: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .filter_map(|entry| Some(entry.unwrap().file_name().to_str()?.strip_suffix(".c1z")?.to_owned()))
+        .collect();
+    names.sort();
+    names.into_iter().map(|name| (name.clone(), folder.join(format!("{name}.c1z")))).collect()
+}
+
+/// The lines that the SDK wrote for a file, but the last, which is about what lies under the rows.
+fn expected(name: &str) -> Vec<Value> {
+    let lines = std::fs::read(folder().join(format!("{name}.jsonl.zst"))).unwrap();
+    let lines = String::from_utf8(zstd::decode_all(lines.as_slice()).unwrap()).unwrap();
+    let mut lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.pop().unwrap()["kind"], "under");
+    sorted(lines)
+}
+
+fn sorted(mut lines: Vec<Value>) -> Vec<Value> {
+    lines.sort_by_key(Value::to_string);
+    lines
+}
+
+/// All rows of a graph, as the SDK's lines say them.
+fn lines(graph: &Graph) -> Vec<Value> {
+    let mut lines = Vec::new();
+    let sync = &graph.sync;
+    if sync.ended_at.is_some() {
+        lines.push(json!({"kind": "sync", "id": sync.id, "type": sync.kind.name(), "ended": true}));
+    }
+    lines.extend(graph.resource_types.iter().map(|row| {
+        let traits: Value =
+            row.traits.iter().map(|one| json!(format!("TRAIT_{}", one.name().unwrap()))).collect();
+        json!({"kind": "resource_type", "id": row.id, "display_name": row.display_name,
+            "description": row.description, "traits": traits, "annotations": annotations(&row.annotations),
+            "sourced_externally": row.sourced_externally})
+    }));
+    lines.extend(graph.resources.iter().map(|row| {
+        json!({"kind": "resource", "id": pair(&row.id), "parent": row.parent.as_ref().map(pair),
+            "display_name": row.display_name, "description": row.description,
+            "annotations": annotations(&row.annotations), "created_at": row.created_at.map(time),
+            "icon": row.icon.clone().unwrap_or_default(), "profile": row.profile.is_some()})
+    }));
+    lines.extend(graph.entitlements.iter().map(|row| {
+        json!({"kind": "entitlement", "id": row.id, "resource": pair(&row.resource),
+            "display_name": row.display_name, "description": row.description, "slug": row.slug,
+            "purpose": format!("PURPOSE_VALUE_{}", row.purpose.name().unwrap()),
+            "grantable_to": row.grantable_to, "annotations": annotations(&row.annotations)})
+    }));
+    lines.extend(graph.grants.iter().map(|row| {
+        let expansion = row.expansion.as_ref().map(|it| {
+            json!({"entitlement_ids": it.entitlement_ids, "shallow": it.shallow,
+                "resource_type_ids": it.resource_type_ids})
+        });
+        let mut sources = row.sources.clone();
+        sources.sort();
+        json!({"kind": "grant", "id": row.id, "entitlement": row.entitlement.id,
+            "resource": pair(&row.entitlement.resource), "principal": pair(&row.principal.id),
+            "parent": row.principal.parent.as_ref().map(pair), "annotations": annotations(&row.annotations),
+            "sources": sources, "expansion": expansion, "needs_expansion": row.needs_expansion,
+            "discovered_at": row.discovered_at.map(time)})
+    }));
+    lines.extend(graph.assets.iter().map(|row| {
+        json!({"kind": "asset", "id": row.id, "content_type": row.content_type, "data": hex(&row.data)})
+    }));
+    sorted(lines)
+}
+
+#[test]
+fn files_of_each_kind_that_the_sdk_writes_are_read_as_it_reads_them() {
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for (name, path) in files() {
+        let options = ReadOptions { check_sha256: true, check_rows: true, ..ReadOptions::default() };
+        let file = match C1z3::open(&path, &options) {
+            Ok(file) => file,
+            Err(error) => {
+                wrong.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let graph = Graph::read(&file).unwrap();
+        // Without checks, tables of indexes are not opened; nothing else differs.
+        let unchecked = C1z3::open(&path, &ReadOptions::default()).unwrap();
+        assert_eq!(Graph::read(&unchecked).unwrap(), graph, "{name}");
+        let found = lines(&graph);
+        let expected = expected(&name);
+        if found != expected {
+            let missing = expected.iter().find(|line| !found.contains(line));
+            let strange = found.iter().find(|line| !expected.contains(line));
+            let counts = (found.len(), expected.len());
+            wrong.push(format!("{name}: {counts:?} rows\n  missing {missing:?}\n  strange {strange:?}"));
+        }
+        seen += 1;
+    }
+    assert!(wrong.is_empty(), "{} of {} files\n{}", wrong.len(), seen, wrong.join("\n"));
+    assert!(seen >= 28, "{seen} files");
+}
