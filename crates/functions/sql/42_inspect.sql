@@ -46,6 +46,21 @@ BEGIN
     END IF;
 END $$;
 
+-- Who submitted the instance that calls this, in whatever function with whoever's rights; outside of instances, the
+-- session's user. The outermost call of a step is that of its executor, whose name says whose it is. No function has a name
+-- that ends a line like this: behind the name there is always an argument list of its own.
+CREATE OR REPLACE FUNCTION df.submitter() RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    calls text;
+    executor text;
+BEGIN
+    GET DIAGNOSTICS calls = PG_CONTEXT;
+    executor := substring(substring(calls FROM '[^\n]*$')
+        FROM '^PL/pgSQL function df_run\.r([0-9]+)\(text\[\],boolean\[\],text\[\],double precision,bigint,boolean\) line [0-9]+ at [A-Za-z ]+$');
+    RETURN CASE WHEN executor IS NULL THEN session_user ELSE pg_catalog.pg_get_userbyid(executor::oid) END;
+END $$;
+
 CREATE OR REPLACE FUNCTION df.status(instance_id text) RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

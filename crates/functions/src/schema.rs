@@ -6,12 +6,14 @@
 
 mod adopt;
 pub(crate) mod trust;
+mod worker_role;
 
 use tokio_postgres::{error::SqlState, types::Type, Client};
 
 use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
 pub use adopt::{adopt, Adopted, External};
+pub use worker_role::WorkerRole;
 
 /// The version of the tables that this library works with.
 pub const SCHEMA_VERSION: i32 = 2;
@@ -149,6 +151,16 @@ pub enum SchemaError {
         /// How to help it.
         hint: String,
     },
+    /// The role that workers are to connect as has more rights than they need.
+    #[error("role {role} is there and is {powers}, and a worker's role may have nothing of that: name another role, or run ALTER ROLE {role} LOGIN NOSUPERUSER NOINHERIT NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS on {target}")]
+    WorkerRole {
+        /// The role.
+        role: String,
+        /// Attributes that it has and must not have.
+        powers: String,
+        /// Host and database.
+        target: String,
+    },
     /// The server refused a statement.
     #[error("{target}: {cause}")]
     Server {
@@ -164,6 +176,15 @@ pub enum SchemaError {
 /// # Errors
 /// [`SchemaError`]; then the database is as it was.
 pub async fn install(url: &str) -> Result<Installed, SchemaError> {
+    install_for(url, None).await
+}
+
+/// As [`install`]; with a role, everything is made that role's own, and workers connect as it. Whoever installs must be able
+/// to make roles and memberships.
+///
+/// # Errors
+/// [`SchemaError`]; then the database is as it was.
+pub async fn install_for(url: &str, role: Option<&WorkerRole>) -> Result<Installed, SchemaError> {
     let target = Target::parse(url)?.application_name("duramen fn install").settings(GUARD);
     let mut client = target.connect().await?;
     let server = |error: tokio_postgres::Error| SchemaError::Server {
@@ -191,7 +212,10 @@ pub async fn install(url: &str) -> Result<Installed, SchemaError> {
         }
     };
     run("SET LOCAL client_min_messages = warning; SET LOCAL check_function_bodies = off").await?;
-    run(SCHEMAS).await?;
+    match role {
+        Some(role) => worker_role::prepare(transaction.client(), &target, role).await?,
+        None => run(SCHEMAS).await?,
+    }
     trust::require(transaction.client(), &target).await?;
     run(trust::RESTORE_OWNER).await?;
     let from = version(transaction.client(), &target).await?;
@@ -218,6 +242,9 @@ pub async fn install(url: &str) -> Result<Installed, SchemaError> {
         )
         .await
         .map_err(server)?;
+    if let Some(role) = role {
+        worker_role::let_in(transaction.client(), role).await.map_err(server)?;
+    }
     transaction.commit().await.map_err(server)?;
     Ok(Installed { from, to: SCHEMA_VERSION, operators_in })
 }

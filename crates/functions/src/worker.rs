@@ -43,6 +43,8 @@ pub struct Options {
     /// How many long steps run at once, each on a connection of its own. Beside these the worker has up to as many and two
     /// for turns and for recording what steps have led to, and some five for looking, listening and housekeeping.
     pub connections: usize,
+    /// Work even as a superuser. Whatever a step could talk such a worker into, it could do; so this has to be wanted.
+    pub allow_superuser: bool,
 }
 
 /// Why a worker does not start.
@@ -62,6 +64,14 @@ pub enum WorkerError {
         target: String,
         /// The server's words.
         cause: String,
+    },
+    /// The worker's role is a superuser, and nobody has said that it may be.
+    #[error("role {role} is a superuser, and a worker of {target} does not run as one unless it is told to: let a superuser run `duramen fn install URL --worker-role NAME --submitter ROLE`, and connect as that role; or pass --allow-superuser")]
+    Superuser {
+        /// The worker's role.
+        role: String,
+        /// Host and database.
+        target: String,
     },
     /// The database does not hold UTF-8.
     #[error("{target} is encoded in {found}, and durable functions need UTF8: what a step returns could not be kept")]
@@ -103,7 +113,7 @@ impl Worker {
     pub async fn start(options: Options) -> Result<Self, WorkerError> {
         let epoch = new_epoch();
         let target = session::guarded(Target::parse(&options.url)?, &epoch);
-        let Checked { identity, has_adopted } = check(&target).await?;
+        let Checked { identity, has_adopted } = check(&target, options.allow_superuser).await?;
         let sessions =
             Sessions::new(target.clone(), identity, LANES + options.connections, options.connections);
         let shared = Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted));
@@ -198,7 +208,7 @@ struct Checked {
 }
 
 /// Whether a worker can work there.
-async fn check(target: &Target) -> Result<Checked, WorkerError> {
+async fn check(target: &Target, allow_superuser: bool) -> Result<Checked, WorkerError> {
     let client = target.connect().await?;
     let server = |error: tokio_postgres::Error| WorkerError::Server {
         target: target.describe(),
@@ -210,7 +220,9 @@ async fn check(target: &Target) -> Result<Checked, WorkerError> {
         .query_typed_one(
             "SELECT current_user::text, current_setting('lc_messages'),
                     pg_has_role(current_user, c.relowner, 'USAGE'), current_setting('server_encoding'),
-                    EXISTS (SELECT FROM df._meta m WHERE m.external IS NOT NULL)
+                    EXISTS (SELECT FROM df._meta m WHERE m.external IS NOT NULL),
+                    (SELECT string_agg(r.rolname, ', ') FROM pg_roles r
+                     WHERE r.rolname IN (session_user, current_user) AND r.rolsuper)
              FROM pg_class c WHERE c.oid = 'df._ready'::regclass",
             &[],
         )
@@ -229,6 +241,9 @@ async fn check(target: &Target) -> Result<Checked, WorkerError> {
             hint: "connect as the role that installed it, or as a member of it".to_owned(),
         }
         .into());
+    }
+    if let Some(role) = row.get::<_, Option<String>>(5).filter(|_| !allow_superuser) {
+        return Err(WorkerError::Superuser { role, target: target.describe() });
     }
     let encoding: String = row.get(3);
     if encoding != "UTF8" {

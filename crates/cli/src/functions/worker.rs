@@ -14,9 +14,10 @@ use tokio::signal::unix::{signal, Signal, SignalKind};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  duramen fn worker postgres://postgres@localhost/shop
-  duramen fn worker postgres://postgres@localhost/shop --connections 50 --metrics 127.0.0.1:9464
-  DURAMEN_LOG=debug duramen fn worker postgres://postgres@localhost/shop
+  duramen fn worker postgres://df_worker@localhost/shop
+  duramen fn worker postgres://df_worker@localhost/shop --connections 50 --metrics 127.0.0.1:9464
+  DURAMEN_LOG=debug duramen fn worker postgres://df_worker@localhost/shop
+  duramen fn worker postgres://postgres@localhost/shop --allow-superuser    to try it out
 After Ctrl-C or SIGTERM it finishes running steps for up to 30 s; a second signal stops it at once. Nothing is lost
 either way: steps that had not committed are repeated.";
 
@@ -30,6 +31,9 @@ pub(crate) struct Work {
     /// How many long steps run at once, each on its own connection
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
+    /// Work even if the role is a superuser; `fn install --worker-role` makes one that is not
+    #[arg(long)]
+    allow_superuser: bool,
     /// Serve figures for Prometheus at http://ADDRESS/metrics; a loopback address, port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     metrics: Option<SocketAddr>,
@@ -75,7 +79,11 @@ pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
         Some(address) => Some(metrics::listen(address).await?),
         None => None,
     };
-    let options = Options { url: handle.url.clone(), connections: work.connections.into() };
+    let options = Options {
+        url: handle.url.clone(),
+        connections: work.connections.into(),
+        allow_superuser: work.allow_superuser,
+    };
     let worker = tokio::select! {
         worker = Worker::start(options) => worker?,
         () = stops.next() => return Ok(ExitCode::SUCCESS),

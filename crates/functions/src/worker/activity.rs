@@ -17,7 +17,7 @@ use super::elsewhere;
 use super::executors;
 use super::instance::{Claimed, Instance};
 use super::metrics::add;
-use super::session::{Place, Purpose, Session};
+use super::session::{self, Place, Purpose, Session};
 use super::shared::{Running, Shared};
 use super::steps::{self, ExecutorError};
 use super::turn::{Payload, Turn, TurnError};
@@ -480,9 +480,12 @@ async fn run_nontransactional(
     let home = shared.home().await?;
     executors::may_connect(&home, &activity.place()).await?;
     let client = shared.guarded().database(&activity.database).connect().await?;
-    let pid = client.query_typed_one("SELECT pg_backend_pid()", &[]).await?.get(0);
+    let row = client.query_typed_one(session::MYSELF, &[]).await?;
+    let pid = row.get(0);
+    // The session is the submitter's, where the worker may make it so.
+    let act = if row.get(1) { "SET SESSION AUTHORIZATION" } else { "SET ROLE" };
     let enter = format!(
-        "SET search_path = \"$user\", public; SET ROLE {}",
+        "SET search_path = \"$user\", public; {act} {}",
         steps::quote_identifier(&activity.home.role_name)
     );
     state.begins(client.cancel_token(), pid).await;

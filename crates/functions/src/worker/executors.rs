@@ -13,7 +13,7 @@ const ELSEWHERE: &str =
     concat!("REVOKE ALL ON SCHEMA df_run FROM PUBLIC;\n", include_str!("../../sql/60_executor.sql"));
 
 /// The version of what [`ELSEWHERE`] makes, which stands in the comment of the schema.
-const VERSION: i32 = 3;
+const VERSION: i32 = 4;
 
 /// The version of `df_run` in a database; NULL: it is not there; 1, if it does not say.
 const FOUND: &str = "SELECT (SELECT coalesce(

@@ -11,6 +11,7 @@ mod listing;
 mod plans;
 mod proxy;
 mod security_rows;
+mod session_user;
 mod surface;
 mod trusted_owners;
 mod upgrade;

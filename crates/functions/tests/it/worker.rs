@@ -33,7 +33,7 @@ impl TestWorker {
 
     /// Starts a worker at a connection string.
     pub(crate) async fn start_at(url: &str, connections: usize) -> TestWorker {
-        let options = Options { url: url.to_owned(), connections };
+        let options = Options { url: url.to_owned(), connections, allow_superuser: true };
         let started = tokio::task::spawn_blocking(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.expect("a runtime");
