@@ -12,7 +12,8 @@ LANGUAGE sql IMMUTABLE AS $$
         ('INSERT (seq, submitted_by, kind, name, data) ON df._inbox'),
         ('INSERT (submitted_by, key, seq) ON df._key'),
         ('INSERT (submitted_by, action, arguments) ON df._request'),
-        ('SELECT, INSERT, UPDATE, DELETE ON df.vars'),
+        -- A right to UPDATE or DELETE the whole of it would be one to lock it, and others read it when they start.
+        ('SELECT, INSERT, UPDATE (value) ON df.vars'),
         ('USAGE ON SEQUENCE df._vars_used')
     ) AS r(clause)
 $$;

@@ -57,21 +57,75 @@ BEGIN
     DELETE FROM df._worker_epoch WHERE epoch_id = epoch;
 END $$;
 
--- Takes activities that nobody has, the oldest instance first.
-CREATE OR REPLACE FUNCTION df._take(epoch uuid, many int)
+-- Takes activities that nobody has. The next place is always that of the role that runs the fewest on this worker, and has
+-- no more than `most`; of a role the oldest instance is first. `busy` are the roles that run some, and `counts` how many.
+-- There are `free` places for everybody; the `spare` ones are for roles that run nothing, so that somebody whose steps take
+-- all other places for hours makes nobody wait.
+CREATE OR REPLACE FUNCTION df._take(epoch uuid, free int, spare int, most int, busy oid[], counts int[])
 RETURNS TABLE (seq bigint, cell text, number bigint, attempt int, submitted_by oid, role_name text, kind text, payload text,
     database text)
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    WITH next AS (
-        SELECT a.seq, a.cell FROM df._activity a WHERE a.owner IS NULL ORDER BY a.seq LIMIT many FOR UPDATE SKIP LOCKED
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    roles oid[];
+    running int[];
+    waiting int[];
+    shares int[];
+    next int;
+BEGIN
+    WITH RECURSIVE starter AS (
+        -- From role to role, however many each has.
+        (SELECT a.submitted_by::oid AS role FROM df._activity a WHERE a.owner IS NULL ORDER BY a.submitted_by LIMIT 1)
+        UNION ALL
+        SELECT (SELECT a.submitted_by::oid FROM df._activity a WHERE a.owner IS NULL AND a.submitted_by > s.role
+                ORDER BY a.submitted_by LIMIT 1)
+        FROM starter s WHERE s.role IS NOT NULL
     )
-    UPDATE df._activity a SET owner = epoch, taken_at = clock_timestamp(), attempt = a.attempt + 1
-    FROM next n JOIN df._instance i ON i.seq = n.seq
-    WHERE a.seq = n.seq AND a.cell = n.cell
-      AND EXISTS (SELECT FROM df._worker_epoch e WHERE e.epoch_id = epoch FOR KEY SHARE)
-    RETURNING a.seq, a.cell, a.number, a.attempt, a.submitted_by, pg_get_userbyid(a.submitted_by)::text, a.kind, a.payload::text,
-        i.database
-$$;
+    SELECT array_agg(s.role), array_agg(coalesce(counts[array_position(busy, s.role)], 0)), array_agg(w.waiting)
+    INTO roles, running, waiting
+    FROM starter s CROSS JOIN LATERAL (
+        SELECT count(*)::int AS waiting FROM (
+            SELECT FROM df._activity a WHERE a.owner IS NULL AND a.submitted_by = s.role
+            LIMIT greatest(free, 0) + spare) x) w
+    WHERE s.role IS NOT NULL;
+    IF roles IS NULL THEN
+        RETURN;
+    END IF;
+    shares := array_fill(0, ARRAY[cardinality(roles)]);
+    LOOP
+        next := NULL;
+        FOR i IN 1 .. cardinality(roles) LOOP
+            IF shares[i] < waiting[i] AND running[i] < most AND (next IS NULL OR running[i] < running[next]) THEN
+                next := i;
+            END IF;
+        END LOOP;
+        EXIT WHEN next IS NULL;
+        IF free > 0 THEN
+            free := free - 1;
+        ELSIF spare > 0 AND running[next] = 0 THEN
+            spare := spare - 1;
+        ELSE
+            EXIT;
+        END IF;
+        shares[next] := shares[next] + 1;
+        running[next] := running[next] + 1;
+    END LOOP;
+    FOR i IN 1 .. cardinality(roles) LOOP
+        CONTINUE WHEN shares[i] = 0;
+        RETURN QUERY
+        WITH next AS (
+            SELECT a.seq, a.cell FROM df._activity a WHERE a.owner IS NULL AND a.submitted_by = roles[i]
+            ORDER BY a.seq LIMIT shares[i] FOR UPDATE SKIP LOCKED
+        )
+        UPDATE df._activity a SET owner = epoch, taken_at = clock_timestamp(), attempt = a.attempt + 1
+        FROM next n JOIN df._instance i ON i.seq = n.seq
+        WHERE a.seq = n.seq AND a.cell = n.cell
+          AND EXISTS (SELECT FROM df._worker_epoch e WHERE e.epoch_id = epoch FOR KEY SHARE)
+        RETURNING a.seq, a.cell, a.number, a.attempt, a.submitted_by::oid, pg_get_userbyid(a.submitted_by)::text, a.kind,
+            a.payload::text, i.database;
+    END LOOP;
+END $$;
 
 -- Ends an activity: if it was still this attempt's, the instance is locked and returned for the turn that follows; no row
 -- if not, and then nothing of it may be committed. A loop uses a cell again, and a worker may take again what it had
@@ -117,7 +171,7 @@ END $$;
 
 REVOKE ALL ON FUNCTION df._heartbeat(uuid, interval, bigint[], int[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._bury(uuid) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._take(uuid, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._take(uuid, int, int, int, oid[], int[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._end_activity(uuid, bigint, text, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._give_back(uuid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._set_asleep(boolean) FROM PUBLIC;

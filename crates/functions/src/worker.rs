@@ -12,6 +12,7 @@ mod lanes;
 mod metrics;
 mod session;
 mod shared;
+mod slots;
 mod steps;
 mod turn;
 
@@ -31,6 +32,7 @@ pub use metrics::Metrics;
 use lanes::Cursors;
 use session::Sessions;
 use shared::Shared;
+use slots::Slots;
 
 /// How many lanes take turns.
 const LANES: usize = 2;
@@ -41,8 +43,11 @@ pub struct Options {
     /// The database that has the schema, as the role that installed it, or a member of it.
     pub url: String,
     /// How many long steps run at once, each on a connection of its own. Beside these the worker has up to as many and two
-    /// for turns and for recording what steps have led to, and some five for looking, listening and housekeeping.
+    /// for turns and for recording what steps have led to, and some five for looking, listening and housekeeping. Beyond
+    /// them a role that runs none may run one: a quarter as many, so that roles with long steps do not keep others waiting.
     pub connections: usize,
+    /// How many of them one role may have at once; `None`: all of them, if nobody else wants any.
+    pub per_role: Option<usize>,
     /// Work even as a superuser. Whatever a step could talk such a worker into, it could do; so this has to be wanted.
     pub allow_superuser: bool,
 }
@@ -114,18 +119,18 @@ impl Worker {
         let epoch = new_epoch();
         let target = session::guarded(Target::parse(&options.url)?, &epoch);
         let Checked { identity, has_adopted } = check(&target, options.allow_superuser).await?;
-        let sessions =
-            Sessions::new(target.clone(), identity, LANES + options.connections, options.connections);
+        let slots = Slots::new(options.connections, options.per_role);
+        let sessions = Sessions::new(target.clone(), identity, LANES + slots.all(), slots.all());
         let shared = Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted));
         let connection = control::join(&shared)
             .await
             .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;
         let cursors: Arc<Cursors> = Arc::default();
-        let (of_leader, connections) = (Arc::clone(&cursors), options.connections);
+        let of_leader = Arc::clone(&cursors);
         let mut tasks = vec![
             tokio::spawn(control::serve(Arc::clone(&shared), connection)),
             tokio::spawn(control::maintain(Arc::clone(&shared))),
-            supervise(&shared, move |shared| activity::dispatch(shared, connections)),
+            supervise(&shared, move |shared| activity::dispatch(shared, slots.clone())),
             supervise(&shared, move |shared| lanes::lead(shared, Arc::clone(&of_leader))),
         ];
         for _ in 1..LANES {

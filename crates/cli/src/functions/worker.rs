@@ -31,6 +31,9 @@ pub(crate) struct Work {
     /// How many long steps run at once, each on its own connection
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
+    /// How many of them one role may have at once [default: all, if no other role wants any]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    per_role: Option<u16>,
     /// Work even if the role is a superuser; `fn install --worker-role` makes one that is not
     #[arg(long)]
     allow_superuser: bool,
@@ -82,6 +85,7 @@ pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
     let options = Options {
         url: handle.url.clone(),
         connections: work.connections.into(),
+        per_role: work.per_role.map(Into::into),
         allow_superuser: work.allow_superuser,
     };
     let worker = tokio::select! {

@@ -10,6 +10,7 @@ mod fencing;
 mod housekeeping;
 mod neighbours;
 mod refusals;
+mod shares;
 mod timers;
 
 use crate::common;
