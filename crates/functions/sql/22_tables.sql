@@ -1,6 +1,7 @@
 -- The tables of version 3, from those of version 2.
 --
 --   _activity   waits by role, so that workers give each role its share.
+--   _work       says how large each state is, so that a worker takes only as many as it has memory for.
 --   _inbox      takes messages for one's own instances only, and so many.
 --   vars        nobody but its owner may lock it: a right to UPDATE or DELETE the whole of a table is one to lock it.
 
@@ -9,6 +10,10 @@ CREATE INDEX _activity_submitted_by_seq_idx ON df._activity (submitted_by, seq) 
 -- Workers of version 2 took the oldest, whosever it was: they can do that no more.
 DROP FUNCTION IF EXISTS df._take(uuid, int);
 DROP FUNCTION IF EXISTS df._expire(timestamptz);
+
+ALTER TABLE df._work ADD COLUMN bytes int NOT NULL DEFAULT 0;
+UPDATE df._work SET bytes = octet_length(state::text);
+DROP FUNCTION IF EXISTS df._claim(oid, bigint, int);
 
 -- Filled in by 43_control.sql.
 CREATE FUNCTION df._may_send(of bigint, what text) RETURNS boolean LANGUAGE sql AS 'SELECT false';

@@ -20,9 +20,9 @@ END $$;
 -- Takes instances of one role: first those whose timer is due or that have mail, the longest waiting first, then new
 -- ones in the order of their numbers, from `after` on, which it moves to `_instance`. What it takes stays locked until the
 -- transaction ends, and what another worker has locked it passes over. Rows come in no order. `mail` is what
--- df._take_mail says. A look from 0 on is one at everything; others do not go over timers that were due two seconds ago,
+-- df._take_mail says. The states that it takes have `most_bytes` together, beside the last one. A look from 0 on is one at everything; others do not go over timers that were due two seconds ago,
 -- where there may be many dead rows.
-CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int)
+CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int, most_bytes bigint)
 RETURNS TABLE (seq bigint, fresh boolean, label text, database text, graph text, vars text, input text,
     created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, state text, mail text,
     at timestamptz)
@@ -47,9 +47,11 @@ BEGIN
         ), oldest AS (
             SELECT c.seq, min(c.since) AS since FROM candidate c GROUP BY c.seq ORDER BY min(c.since) LIMIT many
         ), locked AS (
-            SELECT w.seq FROM df._work w JOIN oldest o USING (seq) FOR UPDATE OF w SKIP LOCKED
+            SELECT w.seq, w.bytes, o.since FROM df._work w JOIN oldest o USING (seq) FOR UPDATE OF w SKIP LOCKED
         )
-        SELECT array_agg(l.seq) INTO old FROM locked l;
+        SELECT array_agg(l.seq) INTO old FROM (
+            SELECT k.seq, sum(k.bytes) OVER (ORDER BY k.since, k.seq) - k.bytes AS before FROM locked k) l
+        WHERE l.before < most_bytes;
     END IF;
 
     IF old IS NOT NULL THEN
@@ -165,12 +167,13 @@ BEGIN
     END IF;
     IF cardinality(work_seqs) > 0 THEN
         UPDATE df._work w SET updated_at = clock_timestamp(), due_at = n.due, paused = n.paused,
-            execution = n.execution, state = n.state::json
+            execution = n.execution, state = n.state::json, bytes = octet_length(n.state)
         FROM unnest(work_seqs, work_due, work_paused, work_executions, work_states)
              AS n(seq, due, paused, execution, state)
         WHERE w.seq = n.seq AND n.seq = ANY (began);
-        INSERT INTO df._work (seq, submitted_by, started_at, updated_at, due_at, paused, execution, state)
-        SELECT n.seq, role, n.started, clock_timestamp(), n.due, n.paused, n.execution, n.state::json
+        INSERT INTO df._work (seq, submitted_by, started_at, updated_at, due_at, paused, execution, state, bytes)
+        SELECT n.seq, role, n.started, clock_timestamp(), n.due, n.paused, n.execution, n.state::json,
+            octet_length(n.state)
         FROM unnest(work_seqs, work_started, work_due, work_paused, work_executions, work_states)
              AS n(seq, started, due, paused, execution, state)
         WHERE n.seq <> ALL (began);
@@ -210,7 +213,7 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION df._take_mail(oid, bigint) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._claim(oid, bigint, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._claim(oid, bigint, int, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._waiting(oid[], bigint[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._finish(oid, bigint[], text[], bigint[], timestamptz[], text[], text[], bigint[],
     timestamptz[], timestamptz[], boolean[], bigint[], text[], bigint[], json) FROM PUBLIC;

@@ -298,8 +298,8 @@ async fn attempt(
         None => run(SCHEMAS).await?,
     }
     trust::require(transaction.client(), target).await?;
-    run(trust::LOCK).await?;
     run(trust::RESTORE_OWNER).await?;
+    run(trust::LOCK).await?;
     let from = version(transaction.client(), target).await?;
     if let Some(found) = from.filter(|found| *found > SCHEMA_VERSION) {
         return Err(SchemaError::Newer { target: target.describe(), found });

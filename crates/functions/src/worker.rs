@@ -9,6 +9,7 @@ mod elsewhere;
 mod executors;
 mod instance;
 mod lanes;
+mod memory;
 mod metrics;
 mod session;
 mod shared;
@@ -30,12 +31,18 @@ pub use instance::id;
 pub use metrics::Metrics;
 
 use lanes::Cursors;
+use memory::Memory;
 use session::Sessions;
 use shared::Shared;
 use slots::Slots;
 
 /// How many lanes take turns.
 const LANES: usize = 2;
+
+/// The memory for results of a worker that is not told otherwise.
+pub const MEMORY: usize = 1 << 30;
+/// The least memory for results with which a worker can work at all: the copies of a few results of the largest size.
+pub const MEMORY_MIN: usize = 64 << 20;
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -48,6 +55,9 @@ pub struct Options {
     pub connections: usize,
     /// How many of them one role may have at once; `None`: all of them, if nobody else wants any.
     pub per_role: Option<usize>,
+    /// How many bytes the results of instances may take at once, with all the copies that are made of them on the way. At
+    /// least [`MEMORY_MIN`].
+    pub memory: usize,
     /// Work even as a superuser. Whatever a step could talk such a worker into, it could do; so this has to be wanted.
     pub allow_superuser: bool,
 }
@@ -121,7 +131,13 @@ impl Worker {
         let Checked { identity, has_adopted } = check(&target, options.allow_superuser).await?;
         let slots = Slots::new(options.connections, options.per_role);
         let sessions = Sessions::new(target.clone(), identity, LANES + slots.all(), slots.all());
-        let shared = Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted));
+        let shared = Arc::new(Shared::new(
+            target.clone(),
+            sessions,
+            epoch,
+            has_adopted,
+            Memory::new(options.memory),
+        ));
         let connection = control::join(&shared)
             .await
             .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;

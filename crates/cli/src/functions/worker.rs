@@ -7,7 +7,7 @@ use crate::{
     output, serve,
 };
 use clap::Args;
-use duramen_functions::worker::{Options, Worker};
+use duramen_functions::worker::{self, Options, Worker};
 use serde_json::json;
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 use tokio::signal::unix::{signal, Signal, SignalKind};
@@ -34,6 +34,10 @@ pub(crate) struct Work {
     /// How many of them one role may have at once [default: all, if no other role wants any]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     per_role: Option<u16>,
+    /// How much memory the results of instances may take at once, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = (worker::MEMORY >> 20) as u32,
+        value_parser = clap::value_parser!(u32).range((worker::MEMORY_MIN >> 20) as i64..=1 << 20))]
+    memory: u32,
     /// Work even if the role is a superuser; `fn install --worker-role` makes one that is not
     #[arg(long)]
     allow_superuser: bool,
@@ -86,6 +90,7 @@ pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
         url: handle.url.clone(),
         connections: work.connections.into(),
         per_role: work.per_role.map(Into::into),
+        memory: (work.memory as usize) << 20,
         allow_superuser: work.allow_superuser,
     };
     let worker = tokio::select! {

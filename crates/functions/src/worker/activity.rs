@@ -402,6 +402,15 @@ async fn end(
     result: Outcome,
 ) -> Result<bool, TurnError> {
     let client = &session.client;
+    // Before the instance is locked: who waits for memory with a lock could wait for one who waits for the lock.
+    let held: i64 = client
+        .query_typed_opt("SELECT w.bytes::bigint FROM df._work w WHERE w.seq = $1", &[(&activity.seq, Type::INT8)])
+        .await?
+        .map_or(0, |row| row.get(0));
+    let result_bytes = result.as_ref().map_or(0, |result| result.text().len());
+    let bytes = usize::try_from(held).unwrap_or(0) + result_bytes;
+    session.carried(bytes);
+    let _reserved = shared.memory.reserve(activity.home.role, bytes).await;
     let row = if state.is_unwanted() {
         None
     } else {

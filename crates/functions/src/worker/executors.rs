@@ -110,7 +110,7 @@ async fn version(client: &Client) -> Result<Option<i32>, TurnError> {
 /// same rows of the catalogue fail, and their steps with them. It is one round trip, so that a worker that is cut off holds
 /// the lock no longer than the server works.
 async fn bring_up_to_date(client: &Client) -> Result<(), TurnError> {
-    let steps = ["BEGIN", OWN_SCHEMA, trust::LOCK, trust::RESTORE_OWNER, ELSEWHERE, "COMMIT"];
+    let steps = ["BEGIN", OWN_SCHEMA, trust::RESTORE_OWNER, trust::LOCK, ELSEWHERE, "COMMIT"];
     Ok(client.batch_execute(&steps.join("; ")).await?)
 }
 

@@ -5,6 +5,7 @@
 //! steps, and for nothing that the worker says.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,11 +76,21 @@ pub(crate) struct Session {
     pub(crate) settings: Arc<Vec<String>>,
     /// The limit that the submitter's role has for statements, as the server writes it.
     pub(crate) statement_timeout: Option<String>,
+    /// It has carried a message so large that its buffers, which never shrink, are not kept.
+    swollen: AtomicBool,
     key: (Place, Purpose),
     _permit: OwnedSemaphorePermit,
 }
 
+/// A session that has carried a message of this size is not used again.
+const SWOLLEN: usize = 1 << 20;
+
 impl Session {
+    /// So many bytes have gone over it at once.
+    pub(crate) fn carried(&self, bytes: usize) {
+        self.swollen.fetch_or(bytes > SWOLLEN, Ordering::Relaxed);
+    }
+
     pub(crate) fn cancel_token(&self) -> CancelToken {
         self.client.cancel_token()
     }
@@ -144,6 +155,7 @@ impl Sessions {
             become_submitter,
             settings,
             statement_timeout,
+            swollen: AtomicBool::new(false),
             key,
             _permit: permit,
         })
@@ -151,7 +163,7 @@ impl Sessions {
 
     /// Takes back a session that holds nothing of its last step.
     pub(crate) fn give_back(&self, session: Session) {
-        if session.client.is_closed() {
+        if session.client.is_closed() || session.swollen.load(Ordering::Relaxed) {
             return;
         }
         let mut idle = self.idle.lock();

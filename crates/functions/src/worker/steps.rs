@@ -52,12 +52,18 @@ pub(crate) enum ExecutorError {
 }
 
 /// Runs the steps of a round in the transaction of a turn that is open on the session. The outcomes are in the order of
-/// the texts. After [`ExecutorError::Stuck`] the session must be ended.
-pub(crate) async fn run(session: &Session, texts: &[&str]) -> Result<Vec<StepOutcome>, ExecutorError> {
+/// the texts. When the results have more than `most_bytes` together, the rest is not begun. After [`ExecutorError::Stuck`]
+/// the session must be ended.
+pub(crate) async fn run(
+    session: &Session,
+    texts: &[&str],
+    most_bytes: i64,
+) -> Result<Vec<StepOutcome>, ExecutorError> {
+    let mut bytes = 0;
     let began = clock::now();
     let mut outcomes: Vec<StepOutcome> = texts.iter().map(|_| StepOutcome::NotBegun).collect();
     let mut waiting: Vec<usize> = (0..texts.len()).collect();
-    while !waiting.is_empty() && clock::ms(began.elapsed()) < ROUND_BUDGET_MS {
+    while !waiting.is_empty() && clock::ms(began.elapsed()) < ROUND_BUDGET_MS && bytes < most_bytes {
         let some: Vec<&str> = waiting.iter().map(|index| texts[*index]).collect();
         let some = tokio::time::timeout(CALL_PATIENCE, call(session, &some, Some(CALL_BUDGET_MS)))
             .await
@@ -65,6 +71,9 @@ pub(crate) async fn run(session: &Session, texts: &[&str]) -> Result<Vec<StepOut
         let mut slow = HashSet::new();
         let rest = waiting.split_off(some.len().min(waiting.len()));
         for (index, outcome) in waiting.into_iter().zip(some) {
+            if let StepOutcome::Ended(Ok(result)) = &outcome {
+                bytes = bytes.saturating_add(i64::try_from(result.text().len()).unwrap_or(i64::MAX));
+            }
             if matches!(outcome, StepOutcome::Alone) {
                 slow.insert(shape(session.role, texts[index]));
             }
@@ -151,6 +160,7 @@ async fn call(
         client.batch_execute("SET LOCAL statement_timeout = 0").await?;
     }
     let mut outcomes = Vec::with_capacity(rows.len());
+    session.carried(rows.iter().filter_map(|row| row.get::<_, Option<&str>>(1)).map(str::len).sum());
     for row in &rows {
         let kinds = match row.get::<_, Option<&[u8]>>(5) {
             None => Vec::new(),

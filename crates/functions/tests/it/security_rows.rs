@@ -127,7 +127,7 @@ async fn a_row_cannot_be_signed_with_anothers_name() {
         (format!("INSERT INTO df._key (submitted_by, key, seq) VALUES ({other}, 'x', {seq})"), "row-level security"),
         (format!("INSERT INTO df._request (submitted_by, action, arguments) VALUES ({other}, 'delete', '{{}}')"), "row-level security"),
         (format!("INSERT INTO df.vars (name, value, owner) VALUES ('x', 'y', {other})"), "row-level security"),
-        (format!("UPDATE df.vars SET owner = {other}"), "row-level security"),
+        (format!("UPDATE df.vars SET owner = {other}"), "permission denied"),
         // Nor can the number and the id of an instance, its time or its parent be chosen.
         ("INSERT INTO df._ready (seq, graph) VALUES (999, '[]')".to_owned(), "permission denied"),
         ("INSERT INTO df._ready (created_at, graph) VALUES (now(), '[]')".to_owned(), "permission denied"),
@@ -211,7 +211,7 @@ async fn who_has_no_usage_has_nothing() {
         format!("SELECT df.revoke_usage('{role}')"),
         "SELECT df.http('https://example.org')".to_owned(),
         "SELECT df.http_multipart('https://example.org')".to_owned(),
-        "SELECT df._claim(10, 0, 10)".to_owned(),
+        "SELECT df._claim(10, 0, 10, 10)".to_owned(),
         "SELECT df._set_asleep(false)".to_owned(),
     ] {
         let said = refusal(&alice, &statement).await;

@@ -4,7 +4,7 @@ use crate::common::{self, one, refusal, Server, OWNER};
 use crate::worker::{self, execute, run, run_step, TestWorker};
 use duramen_functions::{
     schema::{self, SchemaError, WorkerRole},
-    worker::{Options, Worker, WorkerError},
+    worker::{Options, Worker, WorkerError, MEMORY},
 };
 use tokio_postgres::Client;
 
@@ -239,7 +239,7 @@ async fn a_step_can_be_asked_who_submitted_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_no_superuser_unless_it_is_told_to() {
     let database = common::database().await;
-    let options = Options { url: database.url(), connections: 1, per_role: None, allow_superuser: false };
+    let options = Options { url: database.url(), connections: 1, per_role: None, memory: MEMORY, allow_superuser: false };
     match Worker::start(options).await {
         Err(error @ WorkerError::Superuser { .. }) => {
             let said = error.to_string();
@@ -249,7 +249,7 @@ async fn a_worker_is_no_superuser_unless_it_is_told_to() {
         Ok(_) => panic!("it works"),
     }
     let place = Ordinary::set().await;
-    drop(Worker::start(Options { url: place.url(), connections: 1, per_role: None, allow_superuser: false }).await.unwrap());
+    drop(Worker::start(Options { url: place.url(), connections: 1, per_role: None, memory: MEMORY, allow_superuser: false }).await.unwrap());
     // Nor is a role made the workers' that has more rights than they need.
     let role = WorkerRole { name: OWNER.to_owned(), submitters: Vec::new() };
     match schema::install_for(&database.url(), Some(&role)).await {

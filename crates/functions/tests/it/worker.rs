@@ -2,7 +2,7 @@
 
 use super::common::{one, rows, text, Database};
 use duramen_base::clock;
-use duramen_functions::worker::{Options, Worker};
+use duramen_functions::worker::{Options, Worker, MEMORY};
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::{runtime::Runtime, time::sleep};
 use tokio_postgres::Client;
@@ -39,13 +39,19 @@ impl TestWorker {
     ) -> TestWorker {
         let url = database.url();
         let per_role = Some(per_role);
-        TestWorker::start_with(Options { url, connections, per_role, allow_superuser: true }).await
+        TestWorker::start_with(Options { url, connections, per_role, memory: MEMORY, allow_superuser: true }).await
+    }
+
+    /// Starts a worker that has so much memory for results.
+    pub(crate) async fn start_with_memory(url: &str, connections: usize, memory: usize) -> TestWorker {
+        let url = url.to_owned();
+        TestWorker::start_with(Options { url, connections, per_role: None, memory, allow_superuser: true }).await
     }
 
     /// Starts a worker at a connection string.
     pub(crate) async fn start_at(url: &str, connections: usize) -> TestWorker {
         let url = url.to_owned();
-        TestWorker::start_with(Options { url, connections, per_role: None, allow_superuser: true }).await
+        TestWorker::start_with(Options { url, connections, per_role: None, memory: MEMORY, allow_superuser: true }).await
     }
 
     async fn start_with(options: Options) -> TestWorker {

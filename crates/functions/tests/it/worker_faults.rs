@@ -8,6 +8,7 @@ mod cut_off;
 mod deaths;
 mod fencing;
 mod housekeeping;
+mod memory;
 mod neighbours;
 mod refusals;
 mod shares;

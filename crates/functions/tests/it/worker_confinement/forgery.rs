@@ -102,7 +102,10 @@ async fn rows_that_name_anothers_instance_are_not_believed() {
                 "INSERT INTO df._inbox (seq, submitted_by, kind, name, data)
                  VALUES (df._seq('{id}'), {me}, '{kind}', {name}, {data})"
             );
-            execute(&scene.client, &[&forge]).await;
+            let said = refusal(&scene.client, &forge).await;
+            assert!(said.contains("row-level security"), "{said}");
+            // An earlier version let them in.
+            execute(&scene.owner, &[&forge]).await;
         }
     }
     // Two looks of the worker later at the least.
@@ -129,13 +132,16 @@ async fn rows_that_make_no_sense_hold_nobody_up() {
     execute(&scene.client, &[&format!("CREATE TABLE {alice}.ledger (what text)")]).await;
     let own = start(&scene.client, &format!("$$INSERT INTO {alice}.ledger VALUES ('own')$$")).await;
     ended(&scene.client, &own, SOON).await.completed();
+    let to_nobody = format!(
+        "INSERT INTO df._inbox (seq, submitted_by, kind) SELECT n, {me}, 'cancel' FROM generate_series(1, 3000) n"
+    );
+    let said = refusal(&scene.client, &to_nobody).await;
+    assert!(said.contains("row-level security"), "{said}");
+    // An earlier version let them in.
+    execute(&scene.owner, &[&to_nobody]).await;
     execute(
         &scene.client,
         &[
-            &format!(
-                "INSERT INTO df._inbox (seq, submitted_by, kind)
-                SELECT n, {me}, 'cancel' FROM generate_series(1, 3000) n"
-            ),
             // Cannot be read.
             r#"INSERT INTO df._ready (graph) VALUES ('[{"type":"NONE"}]')"#,
             "INSERT INTO df._ready (statement, vars) VALUES ('SELECT 1', '[1]')",
