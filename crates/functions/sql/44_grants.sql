@@ -51,7 +51,12 @@ DECLARE
 BEGIN
     PERFORM df._existing_role(p_role);
     FOR clause IN SELECT df._submitter_rights() UNION ALL SELECT df._special_rights(true, true) LOOP
-        EXECUTE format('REVOKE %s FROM %I CASCADE', clause, p_role);
+        BEGIN
+            EXECUTE format('REVOKE %s FROM %I CASCADE', clause, p_role);
+        EXCEPTION WHEN insufficient_privilege THEN
+            -- Who may not hand a right on has not given it. Whether somebody else has is looked at below.
+            CONTINUE;
+        END;
     END LOOP;
     -- A right goes away only when the one who gave it takes it back.
     SELECT string_agg(DISTINCT quote_ident(pg_get_userbyid(a.grantor)), ', ') INTO grantors

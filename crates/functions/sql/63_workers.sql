@@ -10,6 +10,23 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION df._is_alive(uuid) FROM PUBLIC;
 
+-- Somebody has set the clock back if a worker was seen alive at a time that is still to come. Times that were written since
+-- would make others wait until they come. So who waits for a time is looked at again: no timer is further away than it was
+-- when it was set, which the interpreter sees to.
+CREATE OR REPLACE FUNCTION df._clock_went_back() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM df._worker_epoch e WHERE e.last_seen_at > clock_timestamp() + interval '1 second') THEN
+        RETURN;
+    END IF;
+    UPDATE df._worker_epoch e SET last_seen_at = clock_timestamp() WHERE e.last_seen_at > clock_timestamp();
+    UPDATE df._activity a SET taken_at = clock_timestamp() WHERE a.taken_at > clock_timestamp();
+    UPDATE df._work w SET due_at = clock_timestamp(), updated_at = clock_timestamp()
+    WHERE w.seq IN (SELECT v.seq FROM df._work v WHERE v.updated_at > clock_timestamp() AND v.due_at IS NOT NULL
+                    FOR UPDATE SKIP LOCKED);
+END $$;
+REVOKE ALL ON FUNCTION df._clock_went_back() FROM PUBLIC;
+
 -- Marks a worker as alive and buries the dead: their sessions are ended, so that their locks go, and their activities
 -- are given back. So are activities that this worker has taken and does not run: `held` are those that it does, by
 -- their numbers and attempts. Returns what an idle worker wants to know. Its own `alive` is false when others have buried
@@ -21,6 +38,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     dead uuid[];
 BEGIN
+    PERFORM df._clock_went_back();
     alive := df._is_alive(epoch);
     SELECT array_agg(b.epoch_id) INTO dead FROM (
         SELECT e.epoch_id FROM df._worker_epoch e

@@ -238,6 +238,11 @@ async fn rights_are_given_handed_on_and_taken_back() {
     one(&lead_client, &format!("SELECT df.grant_usage('{carol}')")).await;
     let carol_client = database.connect(&carol).await;
     one(&carol_client, "SELECT df.start('SELECT 1')").await.unwrap();
+    // Who may hand on, and has no right on HTTP, can take back what it gave; and give it again.
+    let dave = database.stranger("dave").await;
+    one(&lead_client, &format!("SELECT df.grant_usage('{dave}')")).await;
+    one(&lead_client, &format!("SELECT df.revoke_usage('{dave}')")).await;
+    owner.batch_execute(&format!("DROP ROLE {dave}")).await.unwrap();
     // What the lead gave is not the owner's to take, and it is not taken silently.
     let said = refusal(&owner, &format!("SELECT df.revoke_usage('{carol}')")).await;
     assert!(said.contains("still has the rights") && said.contains(&lead), "{said}");
