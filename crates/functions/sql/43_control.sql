@@ -152,6 +152,22 @@ BEGIN
     DELETE FROM df._key k WHERE k.seq = doomed;
 END $$;
 
+-- The channel on which workers tell the ends of the caller's instances, as long as somebody waits for some. Nobody else knows
+-- its name.
+CREATE OR REPLACE FUNCTION df._done_channel() RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    me CONSTANT oid := quote_ident(current_user)::regrole;
+    channel text;
+BEGIN
+    SELECT c.name INTO channel FROM df._channel c WHERE c.submitted_by = me;
+    IF NOT FOUND THEN
+        INSERT INTO df._channel (submitted_by) VALUES (me) ON CONFLICT DO NOTHING;
+        SELECT c.name INTO channel FROM df._channel c WHERE c.submitted_by = me;
+    END IF;
+    RETURN channel;
+END $$;
+
 -- Waits until an instance has ended, and returns its status.
 CREATE OR REPLACE FUNCTION df.await_instance(instance_id text, timeout_seconds int DEFAULT 30) RETURNS text
 LANGUAGE plpgsql STRICT SET plan_cache_mode = force_generic_plan AS $$

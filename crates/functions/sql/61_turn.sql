@@ -143,6 +143,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     ids text;
+    channel text;
     stopped bigint;
 BEGIN
     IF cardinality(done_seqs) > 0 THEN
@@ -153,15 +154,18 @@ BEGIN
         IF cardinality(began) > 0 THEN
             DELETE FROM df._work w WHERE w.seq = ANY (done_seqs) AND w.seq = ANY (began);
             WITH gone AS (
-                DELETE FROM df._activity a WHERE a.seq = ANY (done_seqs) RETURNING a.seq, a.cell, a.owner
+                DELETE FROM df._activity a WHERE a.seq = ANY (done_seqs) RETURNING a.number, a.owner
             )
-            SELECT count(pg_notify('df_stop', g.seq || ' ' || g.cell)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
+            SELECT count(pg_notify('df_stop', g.number::text)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
         END IF;
         -- Whoever waits for the end of an instance holds this lock shared, so that nobody is told when nobody listens.
         IF NOT pg_try_advisory_xact_lock(6579571, 1) THEN
+            channel := (SELECT c.name FROM df._channel c WHERE c.submitted_by = role);
+        END IF;
+        IF channel IS NOT NULL THEN
             SELECT string_agg(df._id(d.seq), ',') INTO ids FROM unnest(done_seqs) AS d(seq);
             FOR part IN 0 .. length(ids) / 7200 LOOP
-                PERFORM pg_notify('df_done', substr(ids, part * 7200 + 1, 7200));
+                PERFORM pg_notify(channel, substr(ids, part * 7200 + 1, 7200));
             END LOOP;
         END IF;
     END IF;
@@ -186,10 +190,10 @@ BEGIN
         WITH gone AS (
             DELETE FROM df._activity a
             USING json_to_recordset(more -> 'dropped') AS x(seq bigint, cell text)
-            WHERE a.seq = x.seq AND a.cell = x.cell RETURNING a.seq, a.cell, a.owner
+            WHERE a.seq = x.seq AND a.cell = x.cell RETURNING a.number, a.owner
         )
         -- Whoever runs one of them stops.
-        SELECT count(pg_notify('df_stop', g.seq || ' ' || g.cell)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
+        SELECT count(pg_notify('df_stop', g.number::text)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
         INSERT INTO df._activity (seq, cell, submitted_by, kind, payload)
         SELECT a.seq, a.cell, role, a.kind, a.payload
         FROM json_to_recordset(more -> 'activities') AS a(seq bigint, cell text, kind text, payload json);

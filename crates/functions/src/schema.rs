@@ -6,6 +6,7 @@
 
 mod adopt;
 pub(crate) mod trust;
+mod uninstall;
 mod worker_role;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio_postgres::{error::SqlState, types::Type, Client};
 use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
 pub use adopt::{adopt, Adopted, External};
+pub use uninstall::{uninstall, Uninstalled};
 pub use worker_role::WorkerRole;
 
 /// The version of the tables that this library works with.
@@ -197,6 +199,16 @@ pub enum SchemaError {
         target: String,
         /// Who holds locks on tables of the schema.
         holders: String,
+    },
+    /// It is still needed.
+    #[error("{target} has {running} instances that have not ended{}: cancel or await them, or pass --force, and they are gone", dependents.as_ref().map_or_else(String::new, |what| format!(", and what depends on the schema would go with it: {what}")))]
+    InUse {
+        /// Host and database.
+        target: String,
+        /// How many instances have not ended.
+        running: i64,
+        /// What others have made that depends on it.
+        dependents: Option<String>,
     },
     /// The role that workers are to connect as has more rights than they need.
     #[error("role {role} is there and is {powers}, and a worker's role may have nothing of that: name another role, or run ALTER ROLE {role} LOGIN NOSUPERUSER NOINHERIT NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS on {target}")]

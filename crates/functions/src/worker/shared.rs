@@ -331,9 +331,9 @@ impl Shared {
         self.running.lock().values().map(|running| (running.number, running.attempt)).unzip()
     }
 
-    /// What runs here in this place.
-    pub(crate) fn running_at(&self, seq: i64, cell: &str) -> Option<Running> {
-        self.running.lock().get(&(seq, cell.to_owned())).cloned()
+    /// The activity of this number, if it runs here.
+    pub(crate) fn running_with(&self, number: i64) -> Option<Running> {
+        self.running.lock().values().find(|running| running.number == number).cloned()
     }
 
     /// Stops an activity if it runs here. Its row must be gone, or given back: what it reports is not recorded.

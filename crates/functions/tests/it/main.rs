@@ -14,6 +14,7 @@ mod security_rows;
 mod session_user;
 mod surface;
 mod trusted_owners;
+mod uninstall;
 mod upgrade;
 mod worker;
 mod worker_confinement;

@@ -5,6 +5,7 @@
 
 mod control;
 mod cut_off;
+mod cut_off_kinds;
 mod deaths;
 mod fencing;
 mod housekeeping;

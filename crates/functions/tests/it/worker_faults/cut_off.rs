@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 
 /// How many cuts are tried at the same time.
-const AT_ONCE: usize = 3;
+pub(super) const AT_ONCE: usize = 3;
 
 /// A scene with a second database, in which the submitter has a ledger, too.
 struct Two {
@@ -59,12 +59,12 @@ impl Two {
 }
 
 /// Others bury every worker that there is: its sessions end, its activities are given away.
-async fn bury(owner: &Client) {
+pub(super) async fn bury(owner: &Client) {
     execute(owner, &["SELECT df._bury(epoch_id) FROM df._worker_epoch"]).await;
 }
 
 /// Waits until a worker runs no activity any more.
-async fn quiet(worker: &TestWorker) {
+pub(super) async fn quiet(worker: &TestWorker) {
     tokio::time::timeout(SOON, async {
         while worker.running_activities() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
