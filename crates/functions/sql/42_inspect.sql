@@ -325,13 +325,13 @@ DECLARE
     page record;
 BEGIN
     BEGIN
-        most := coalesce(nullif(current_setting('df.list_instances_max_limit', true), ''), '1000')::int;
+        most := coalesce(df._setting('list_instances_max_limit'), '1000')::int;
     EXCEPTION WHEN invalid_text_representation OR numeric_value_out_of_range THEN
         most := 0;
     END;
     IF most NOT BETWEEN 1 AND 1000000 THEN
         RAISE EXCEPTION 'df.list_instances_max_limit is "%", and must be a whole number from 1 to 1000000',
-            current_setting('df.list_instances_max_limit') USING ERRCODE = 'invalid_parameter_value';
+            df._setting('list_instances_max_limit') USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF many < 1 THEN
         RAISE EXCEPTION 'limit_count must be at least 1, and is %', many USING ERRCODE = 'invalid_parameter_value';

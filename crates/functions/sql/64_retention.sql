@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION df._slice() RETURNS int LANGUAGE sql IMMUTABLE AS 'SE
 -- The retention in force: df.retention_days, 30 by default; 0 keeps for ever.
 CREATE OR REPLACE FUNCTION df._retention() RETURNS interval
 LANGUAGE sql STABLE AS $$
-    SELECT make_interval(days => coalesce(nullif(current_setting('df.retention_days', true), ''), '30')::int)
+    SELECT make_interval(days => coalesce(df._setting('retention_days'), '30')::int)
 $$;
 
 -- Partitions hold 2^22 instances each. A table is made first and attached then, because attaching goes beside readers and

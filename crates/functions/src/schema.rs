@@ -257,7 +257,10 @@ pub async fn install_for(url: &str, role: Option<&WorkerRole>) -> Result<Install
                 let holders: Option<String> = client
                     .query_typed_one(HOLDERS, &[])
                     .await
-                    .map_err(|error| SchemaError::Server { target: place.clone(), cause: with_sources(&error) })?
+                    .map_err(|error| SchemaError::Server {
+                        target: place.clone(),
+                        cause: with_sources(&error),
+                    })?
                     .get(0);
                 let holders = holders.unwrap_or_else(|| "somebody who has gone since".to_owned());
                 return Err(SchemaError::Busy { target: place, holders });

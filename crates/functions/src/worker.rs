@@ -131,13 +131,8 @@ impl Worker {
         let Checked { identity, has_adopted } = check(&target, options.allow_superuser).await?;
         let slots = Slots::new(options.connections, options.per_role);
         let sessions = Sessions::new(target.clone(), identity, LANES + slots.all(), slots.all());
-        let shared = Arc::new(Shared::new(
-            target.clone(),
-            sessions,
-            epoch,
-            has_adopted,
-            Memory::new(options.memory),
-        ));
+        let shared =
+            Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted, Memory::new(options.memory)));
         let connection = control::join(&shared)
             .await
             .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;

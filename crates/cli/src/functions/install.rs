@@ -57,7 +57,9 @@ pub(crate) async fn run(handle: &Handle, install: &Install) -> Outcome {
     }
     if let Some(role) = &role {
         let name = &role.name;
-        output::line(format_args!("next: give {name} a way to log in, and run `duramen fn worker` as {name}"));
+        output::line(format_args!(
+            "next: give {name} a way to log in, and run `duramen fn worker` as {name}"
+        ));
     } else if done.from.is_none() {
         output::line(
             "next: SELECT df.grant_usage('ROLE') for those who may use it, and `duramen fn worker URL`",

@@ -130,7 +130,10 @@ async fn clear(target: &Target, installation: &str) -> Result<bool, SchemaError>
     let client: Client = target.connect().await?;
     client.batch_execute("SET lock_timeout = 2000").await.map_err(server)?;
     let row = client
-        .query_typed_one("SELECT to_regnamespace('df_run') IS NOT NULL, to_regnamespace('df') IS NOT NULL", &[])
+        .query_typed_one(
+            "SELECT to_regnamespace('df_run') IS NOT NULL, to_regnamespace('df') IS NOT NULL",
+            &[],
+        )
         .await
         .map_err(server)?;
     // What has a schema df besides belongs to the installation there.

@@ -58,7 +58,11 @@ pub(super) async fn prepare(client: &Client, target: &Target, role: &WorkerRole)
         None => run(format!("CREATE ROLE {name} LOGIN NOINHERIT")).await?,
         Some(powers) if powers.is_empty() => {}
         Some(powers) => {
-            return Err(SchemaError::WorkerRole { role: role.name.clone(), powers, target: target.describe() });
+            return Err(SchemaError::WorkerRole {
+                role: role.name.clone(),
+                powers,
+                target: target.describe(),
+            });
         }
     }
     let version: i32 = client

@@ -404,7 +404,10 @@ async fn end(
     let client = &session.client;
     // Before the instance is locked: who waits for memory with a lock could wait for one who waits for the lock.
     let held: i64 = client
-        .query_typed_opt("SELECT w.bytes::bigint FROM df._work w WHERE w.seq = $1", &[(&activity.seq, Type::INT8)])
+        .query_typed_opt(
+            "SELECT w.bytes::bigint FROM df._work w WHERE w.seq = $1",
+            &[(&activity.seq, Type::INT8)],
+        )
         .await?
         .map_or(0, |row| row.get(0));
     let result_bytes = result.as_ref().map_or(0, |result| result.text().len());

@@ -198,11 +198,7 @@ async fn hear(shared: &Arc<Shared>, client: &Client, notification: &Notification
             let still_wanted = client
                 .query_typed_opt(
                     "SELECT FROM df._activity WHERE owner = $1::text::uuid AND number = $2 AND attempt = $3",
-                    &[
-                        (&epoch, Type::TEXT),
-                        (&running.number, Type::INT8),
-                        (&running.attempt, Type::INT4),
-                    ],
+                    &[(&epoch, Type::TEXT), (&running.number, Type::INT8), (&running.attempt, Type::INT4)],
                 )
                 .await?;
             if still_wanted.is_none() {

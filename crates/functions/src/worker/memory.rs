@@ -56,9 +56,8 @@ impl Memory {
         let wanted = (bytes.saturating_mul(COPIES) / UNIT).min(of_role);
         // It fits: it is at most half of what fits.
         let units = u32::try_from(wanted).unwrap_or(u32::MAX);
-        let role = Arc::clone(
-            self.roles.lock().entry(role).or_insert_with(|| Arc::new(Semaphore::new(of_role))),
-        );
+        let role =
+            Arc::clone(self.roles.lock().entry(role).or_insert_with(|| Arc::new(Semaphore::new(of_role))));
         let (Ok(of_role), Ok(of_all)) =
             (role.acquire_many_owned(units).await, Arc::clone(&self.all).acquire_many_owned(units).await)
         else {

@@ -238,8 +238,7 @@ impl Sessions {
         let rows = client.query_typed(ROLE_SETTINGS, &[(&place.role, Type::OID)]).await.map_err(refused)?;
         let row = client.query_typed_one(MYSELF, &[]).await.map_err(refused)?;
         let pid = row.get(0);
-        let become_submitter =
-            row.get::<_, bool>(1).then(|| assume_session(&place.role_name).into());
+        let become_submitter = row.get::<_, bool>(1).then(|| assume_session(&place.role_name).into());
         let mut settings = Vec::new();
         let mut statement_timeout = None;
         for row in &rows {

@@ -213,6 +213,9 @@ async fn limits_cursors_and_statuses_that_make_no_sense_are_refused() {
     }
     let none = "SELECT count(*) FROM df.list_instances('done')";
     assert_eq!(one(&alice, none).await.as_deref(), Some("0"), "no instance has such a status");
+    // The reference's name for it counts, too, where ours says nothing.
+    alice.batch_execute("SET pg_durable.list_instances_max_limit = 6").await.unwrap();
+    assert!(refusal(&alice, "SELECT * FROM df.list_instances()").await.contains("allows 6"));
     alice.batch_execute("SET df.list_instances_max_limit = 5").await.unwrap();
     assert!(refusal(&alice, "SELECT * FROM df.list_instances()").await.contains("allows 5"));
     for value in ["0", "1000001", "many"] {

@@ -9,7 +9,8 @@ use duramen_functions::{
 use tokio_postgres::Client;
 
 /// Who a step is, by all names that the server has for it.
-const WHO: &str = "SELECT current_user || ' ' || session_user || ' ' || current_setting('is_superuser') AS who";
+const WHO: &str =
+    "SELECT current_user || ' ' || session_user || ' ' || current_setting('is_superuser') AS who";
 
 /// The same, too slow for a turn.
 const WHO_SLOWLY: &str = "WITH nap AS MATERIALIZED (SELECT pg_sleep(0.2))
@@ -79,7 +80,9 @@ async fn failures_and_neighbours_leave_the_session_as_it_was() {
     let (alice, client, owner) = worker::submitter(&database).await;
     let _worker = TestWorker::start(&database, 3).await;
     let herself = format!("{alice} {alice} off");
-    for step in ["SELECT 1 / 0", "SET SESSION AUTHORIZATION DEFAULT", "RESET SESSION AUTHORIZATION", "CLOSE ALL"] {
+    for step in
+        ["SELECT 1 / 0", "SET SESSION AUTHORIZATION DEFAULT", "RESET SESSION AUTHORIZATION", "CLOSE ALL"]
+    {
         let _ = run_step(&client, step).await;
         let output = run_step(&client, WHO).await.completed();
         assert!(output.contains(&herself), "after {step}: {output}");
@@ -114,7 +117,11 @@ impl Ordinary {
         let database = server.empty_database().await;
         let admin = server.connect(OWNER, &database).await;
         let (operator, alice) = (format!("operator_{database}"), format!("alice_{database}"));
-        execute(&admin, &[&format!("CREATE ROLE {alice} LOGIN; CREATE SCHEMA {alice} AUTHORIZATION {alice}")]).await;
+        execute(
+            &admin,
+            &[&format!("CREATE ROLE {alice} LOGIN; CREATE SCHEMA {alice} AUTHORIZATION {alice}")],
+        )
+        .await;
         let role = WorkerRole { name: operator.clone(), submitters: vec![alice.clone()] };
         schema::install_for(&server.url(OWNER, &database), Some(&role)).await.unwrap();
         // A second time changes nothing.
@@ -181,7 +188,9 @@ async fn what_waits_for_the_commit_is_checked_under_an_ordinary_worker_too() {
         client,
         &[
             &format!("CREATE TABLE {alice}.parent (id int PRIMARY KEY)"),
-            &format!("CREATE TABLE {alice}.child (id int REFERENCES {alice}.parent DEFERRABLE INITIALLY DEFERRED)"),
+            &format!(
+                "CREATE TABLE {alice}.child (id int REFERENCES {alice}.parent DEFERRABLE INITIALLY DEFERRED)"
+            ),
             &format!("INSERT INTO {alice}.parent VALUES (1)"),
         ],
     )
@@ -231,7 +240,11 @@ async fn a_step_can_be_asked_who_submitted_it() {
     }
     for name in &names {
         let said = one(client, &format!("SELECT public.{name}()")).await;
-        assert_eq!(said.as_deref(), Some(alice.as_str()), "her own session is hers, whatever she calls {name}");
+        assert_eq!(
+            said.as_deref(),
+            Some(alice.as_str()),
+            "her own session is hers, whatever she calls {name}"
+        );
     }
 }
 
@@ -239,7 +252,13 @@ async fn a_step_can_be_asked_who_submitted_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_no_superuser_unless_it_is_told_to() {
     let database = common::database().await;
-    let options = Options { url: database.url(), connections: 1, per_role: None, memory: MEMORY, allow_superuser: false };
+    let options = Options {
+        url: database.url(),
+        connections: 1,
+        per_role: None,
+        memory: MEMORY,
+        allow_superuser: false,
+    };
     match Worker::start(options).await {
         Err(error @ WorkerError::Superuser { .. }) => {
             let said = error.to_string();
@@ -249,11 +268,23 @@ async fn a_worker_is_no_superuser_unless_it_is_told_to() {
         Ok(_) => panic!("it works"),
     }
     let place = Ordinary::set().await;
-    drop(Worker::start(Options { url: place.url(), connections: 1, per_role: None, memory: MEMORY, allow_superuser: false }).await.unwrap());
+    drop(
+        Worker::start(Options {
+            url: place.url(),
+            connections: 1,
+            per_role: None,
+            memory: MEMORY,
+            allow_superuser: false,
+        })
+        .await
+        .unwrap(),
+    );
     // Nor is a role made the workers' that has more rights than they need.
     let role = WorkerRole { name: OWNER.to_owned(), submitters: Vec::new() };
     match schema::install_for(&database.url(), Some(&role)).await {
-        Err(SchemaError::WorkerRole { powers, .. }) => assert!(powers.contains("SUPERUSER, INHERIT"), "{powers}"),
+        Err(SchemaError::WorkerRole { powers, .. }) => {
+            assert!(powers.contains("SUPERUSER, INHERIT"), "{powers}")
+        }
         other => panic!("{other:?}"),
     }
 }

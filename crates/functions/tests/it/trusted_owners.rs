@@ -59,7 +59,15 @@ impl Place {
     }
 
     async fn is_not_worked_on(&self, named: &str) {
-        match Worker::start(Options { url: self.url(OWNER), connections: 1, per_role: None, memory: MEMORY, allow_superuser: true }).await {
+        match Worker::start(Options {
+            url: self.url(OWNER),
+            connections: 1,
+            per_role: None,
+            memory: MEMORY,
+            allow_superuser: true,
+        })
+        .await
+        {
             Err(WorkerError::Schema(SchemaError::Foreign { what, .. })) => {
                 assert!(what.contains(named), "{what} instead of {named}");
             }
@@ -201,13 +209,32 @@ async fn what_belongs_to_somebody_else_is_not_worked_on() {
     schema::install(&place.url(&place.mallory)).await.unwrap();
     place.is_not_worked_on("df").await;
     place.is_not_installed("df").await;
-    drop(Worker::start(Options { url: place.url(&place.mallory), connections: 1, per_role: None, memory: MEMORY, allow_superuser: true }).await.unwrap());
+    drop(
+        Worker::start(Options {
+            url: place.url(&place.mallory),
+            connections: 1,
+            per_role: None,
+            memory: MEMORY,
+            allow_superuser: true,
+        })
+        .await
+        .unwrap(),
+    );
     // Whom a member works for, it says.
     let member = format!("member_{}", place.name);
     execute(&place.admin, &[&format!("CREATE ROLE {member} LOGIN; GRANT {} TO {member}", place.mallory)])
         .await;
     let url = place.url(&member);
-    let refused = Worker::start(Options { url: url.clone(), connections: 1, per_role: None, memory: MEMORY, allow_superuser: true }).await.err().unwrap();
+    let refused = Worker::start(Options {
+        url: url.clone(),
+        connections: 1,
+        per_role: None,
+        memory: MEMORY,
+        allow_superuser: true,
+    })
+    .await
+    .err()
+    .unwrap();
     assert!(refused.to_string().contains("options=-c%20role%3D"), "{refused}");
     let url = format!("{url}&options=-c%20role%3D{}", place.mallory);
     let _worker = TestWorker::start_at(&url, 2).await;

@@ -153,7 +153,10 @@ async fn a_cancelled_instance_is_cancelled_to_whoever_sees_it() {
         (format!("SELECT status || ': ' || output FROM df.instance_info('{id}')"), "cancelled: enough"),
         (format!("SELECT status FROM df.instances WHERE id = '{id}'"), "cancelled"),
         ("SELECT status FROM df.list_instances()".to_owned(), "cancelled"),
-        (format!("SELECT string_agg(DISTINCT inferred_status, ' ') FROM df.instance_nodes('{id}')"), "skipped"),
+        (
+            format!("SELECT string_agg(DISTINCT inferred_status, ' ') FROM df.instance_nodes('{id}')"),
+            "skipped",
+        ),
     ];
     let other = database.connect(&one(&client, "SELECT current_user").await.unwrap()).await;
     client.batch_execute(&format!("BEGIN; SELECT df.cancel('{id}', 'enough')")).await.unwrap();

@@ -18,7 +18,8 @@ struct Kind {
 }
 
 /// What every turn asks.
-const TURN: &[(&str, usize)] = &[("df._claim", 0), ("FETCH ALL", 0), ("df._finish", 0), ("CLOSE ALL; COMMIT", 0)];
+const TURN: &[(&str, usize)] =
+    &[("df._claim", 0), ("FETCH ALL", 0), ("df._finish", 0), ("CLOSE ALL; COMMIT", 0)];
 /// The same in the second turn, in which things go on.
 const NEXT_TURN: &[(&str, usize)] =
     &[("df._claim", 1), ("FETCH ALL", 1), ("df._finish", 1), ("CLOSE ALL; COMMIT", 1)];
@@ -42,7 +43,13 @@ const KINDS: [Kind; 9] = [
     Kind {
         name: "call",
         graph: "df.call({a}) ~> {b}",
-        cuts: &[("df._start_child", 0), ("df._finish", 0), ("CLOSE ALL; COMMIT", 0), ("df._claim", 1), ("df._finish", 1)],
+        cuts: &[
+            ("df._start_child", 0),
+            ("df._finish", 0),
+            ("CLOSE ALL; COMMIT", 0),
+            ("df._claim", 1),
+            ("df._finish", 1),
+        ],
         entries: "a b",
     },
     Kind {
@@ -61,7 +68,12 @@ const KINDS: [Kind; 9] = [
         entries: "a b",
     },
     // Not allowed here, which is an end like any other, and is recorded in the same way.
-    Kind { name: "http", graph: "df.catch(df.http('http://localhost/'), {a}) ~> {b}", cuts: OUTSIDE, entries: "a b" },
+    Kind {
+        name: "http",
+        graph: "df.catch(df.http('http://localhost/'), {a}) ~> {b}",
+        cuts: OUTSIDE,
+        entries: "a b",
+    },
 ];
 
 /// Cuts a worker off once.
