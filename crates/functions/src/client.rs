@@ -169,11 +169,13 @@ impl Waiter {
         let (client, mut notifications) = target.connect_listening().await?;
         // Should somebody else hold the lock alone, then workers cannot have it either, and announce.
         client.batch_execute(PREPARE).await?;
-        let channel: String = client.query_typed_one("SELECT df._done_channel()", &[]).await?.get(0);
-        let listen = format!(
-            "LISTEN {}; SELECT pg_try_advisory_lock_shared(6579571, 1)",
-            duramen_postgres::quote_identifier(&channel)
-        );
+        let listen = match client.query_typed_one("SELECT df._done_channel()", &[]).await {
+            Ok(row) => format!("LISTEN {}; ", duramen_postgres::quote_identifier(row.get(0))),
+            // Without the schema, or a right to it, there is nothing to wait for: whatever is asked for next says so.
+            Err(error) if error.as_db_error().is_some() => String::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let listen = format!("{listen}SELECT pg_try_advisory_lock_shared(6579571, 1)");
         client.batch_execute(&listen).await?;
         let ends: Arc<Mutex<Ends>> = Arc::default();
         let heard = Arc::clone(&ends);

@@ -413,7 +413,16 @@ async fn end(
     let result_bytes = result.as_ref().map_or(0, |result| result.text().len());
     let bytes = usize::try_from(held).unwrap_or(0) + result_bytes;
     session.carried(bytes);
-    let _reserved = shared.memory.reserve(activity.home.role, bytes).await;
+    let _reserved = match shared.memory.reserve_now(activity.home.role, bytes) {
+        Ok(reserved) => reserved,
+        Err(_) => {
+            // The transaction has the step's effect, and must not be ended for being idle.
+            client.batch_execute("SET LOCAL idle_in_transaction_session_timeout = '10min'").await?;
+            let reserved = shared.memory.reserve(activity.home.role, bytes).await;
+            client.batch_execute("SET LOCAL idle_in_transaction_session_timeout = '30s'").await?;
+            reserved
+        }
+    };
     let row = if state.is_unwanted() {
         None
     } else {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 /// How many times a state is held while it is read and written.
 const COPIES: usize = 5;
@@ -46,9 +46,9 @@ impl Memory {
         i64::try_from(self.total / OF_A_TURN).unwrap_or(i64::MAX)
     }
 
-    /// Waits until a role may have a state of this size: one role has half of the memory at the most. `None`: it is so small
-    /// that it does not count.
-    pub(crate) async fn reserve(&self, role: u32, bytes: usize) -> Option<Reserved> {
+    /// What a role needs for a state of this size, and where from: one role has half of the memory at the most. `None`: it is so
+    /// small that it does not count.
+    fn wanted(&self, role: u32, bytes: usize) -> Option<(u32, Arc<Semaphore>)> {
         if bytes < SMALL {
             return None;
         }
@@ -56,8 +56,21 @@ impl Memory {
         let wanted = (bytes.saturating_mul(COPIES) / UNIT).min(of_role);
         // It fits: it is at most half of what fits.
         let units = u32::try_from(wanted).unwrap_or(u32::MAX);
-        let role =
-            Arc::clone(self.roles.lock().entry(role).or_insert_with(|| Arc::new(Semaphore::new(of_role))));
+        let mut roles = self.roles.lock();
+        Some((units, Arc::clone(roles.entry(role).or_insert_with(|| Arc::new(Semaphore::new(of_role))))))
+    }
+
+    /// Lets a role have a state of this size, if there is room now; what is small needs none.
+    pub(crate) fn reserve_now(&self, role: u32, bytes: usize) -> Result<Option<Reserved>, TryAcquireError> {
+        let Some((units, role)) = self.wanted(role, bytes) else { return Ok(None) };
+        let of_role = role.try_acquire_many_owned(units)?;
+        let of_all = Arc::clone(&self.all).try_acquire_many_owned(units)?;
+        Ok(Some(Reserved { _of_role: of_role, _of_all: of_all }))
+    }
+
+    /// Waits until a role may have a state of this size.
+    pub(crate) async fn reserve(&self, role: u32, bytes: usize) -> Option<Reserved> {
+        let (units, role) = self.wanted(role, bytes)?;
         let (Ok(of_role), Ok(of_all)) =
             (role.acquire_many_owned(units).await, Arc::clone(&self.all).acquire_many_owned(units).await)
         else {

@@ -80,3 +80,6 @@ impl Drop for Slot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

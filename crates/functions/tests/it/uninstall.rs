@@ -1,9 +1,14 @@
 //! An installation that is taken away leaves nothing, here and in other databases.
 
-use crate::common::{self, one, refusal, rows, OWNER};
+use crate::common::{one, refusal, rows, Server, OWNER};
 use crate::worker::{self, ended, eventually, execute, run, start, TestWorker, SOON};
 use duramen_functions::schema::{self, SchemaError};
 use tokio_postgres::Client;
+
+/// A server that no other test uses: what is cleared in other databases could be theirs.
+async fn own_server() -> Server {
+    tokio::task::spawn_blocking(Server::start).await.expect("the server starts")
+}
 
 /// Everything in a database that reminds of durable functions.
 async fn traces(client: &Client) -> Vec<Vec<Option<String>>> {
@@ -20,7 +25,8 @@ async fn traces(client: &Client) -> Vec<Vec<Option<String>>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installation_that_is_taken_away_leaves_nothing() {
-    let database = common::database().await;
+    let server = own_server().await;
+    let database = server.database().await;
     let (alice, client, owner) = worker::submitter(&database).await;
     let other = database.server().empty_database().await;
     let there = database.server().connect(OWNER, &other).await;
@@ -67,7 +73,8 @@ async fn an_installation_that_is_taken_away_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn by_force_instances_go_too() {
-    let database = common::database().await;
+    let server = own_server().await;
+    let database = server.database().await;
     let (_, client, owner) = worker::submitter(&database).await;
     let _worker = TestWorker::start(&database, 2).await;
     start(&client, "'SELECT pg_sleep(60)'").await;
