@@ -5,7 +5,7 @@ use super::cut_off::{bury, quiet, AT_ONCE};
 use super::Scene;
 use crate::common::{one, OWNER};
 use crate::proxy::{Proxy, RoundTrip, Side};
-use crate::worker::{ended, execute, start, TestWorker, SOON};
+use crate::worker::{ended, eventually, execute, start, TestWorker, SOON};
 use futures_util::{stream, StreamExt};
 
 /// What an instance is made of, where a worker is cut off, and what stands in the ledger at the end.
@@ -32,8 +32,7 @@ const OUTSIDE: &[(&str, usize)] = &[
     ("CLOSE ALL; COMMIT", 1),
 ];
 
-const KINDS: [Kind; 9] = [
-    Kind { name: "sequence", graph: "{a} ~> {b}", cuts: TURN, entries: "a b" },
+const KINDS: [Kind; 8] = [
     Kind {
         name: "map",
         graph: "df.map('SELECT n FROM generate_series(1, 3) n', {item}, 'item', 2)",
@@ -101,6 +100,8 @@ async fn cut(kind: &Kind, asks: &'static str, nth: usize, side: Side) {
     proxy.arm();
     let id = start(&scene.client, &graph).await;
     if kind.name == "signal" {
+        // Sent earlier it would be there in the first turn, and there would be no second one.
+        eventually(&scene.client, &format!("SELECT df.status('{id}')"), "running", SOON).await;
         execute(&scene.client, &[&format!("SELECT df.signal('{id}', 'go')")]).await;
     }
     tokio::time::timeout(SOON, proxy.stalled())

@@ -43,7 +43,7 @@ async fn large_results_of_many_instances_do_not_fill_the_memory() {
         .unwrap();
     // In turns, and outside of them: 20 instances that hold 4 MB each, and so 80 MB, of which several copies are made.
     let large = |number: u32| {
-        let nap = if number % 2 == 0 { "" } else { ", pg_sleep(0.1)::text" };
+        let nap = if number.is_multiple_of(2) { "" } else { ", pg_sleep(0.1)::text" };
         format!("'SELECT repeat(''x'', 1000000) AS x{nap}'")
     };
     for number in 0..20 {
