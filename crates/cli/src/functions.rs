@@ -13,6 +13,7 @@ mod show;
 mod start;
 mod text;
 mod top;
+mod uninstall;
 mod worker;
 
 use crate::context::{Context, Outcome};
@@ -22,7 +23,7 @@ use handle::{Handle, Place};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen fn install postgres://postgres@db/shop     put the schema df into a database, once
-  duramen fn worker postgres://postgres@db/shop      run what is started there, until Ctrl-C
+  duramen fn worker postgres://df_worker@db/shop     run what is started there, until Ctrl-C
   export DURAMEN_FN_URL=postgres://app@db/shop       the database of all the other commands
   duramen fn start 'SELECT 1' --wait
   duramen fn start \"'SELECT 1' ~> df.sleep(60) ~> 'SELECT 2'\" --label nightly
@@ -42,6 +43,9 @@ enum Verb {
     /// Install the schema df in a database, or update it
     #[command(after_help = install::EXAMPLES)]
     Install(install::Install),
+    /// Take durable functions out of a database
+    #[command(after_help = uninstall::EXAMPLES)]
+    Uninstall(uninstall::Uninstall),
     /// Let a copy (a branch, a clone, a restored dump) run the instances that it was copied with
     #[command(after_help = adopt::EXAMPLES)]
     Adopt(adopt::Adopt),
@@ -93,7 +97,10 @@ pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
     let Functions { place, verb } = functions;
     let handle = |url: Option<&String>| Handle::new(context, &place, url);
     match verb {
-        Verb::Install(install) => context.wait(install::run(&handle(install.url.as_ref())?)),
+        Verb::Install(install) => context.wait(install::run(&handle(install.url.as_ref())?, &install)),
+        Verb::Uninstall(uninstall) => {
+            context.wait(uninstall::run(&handle(uninstall.url.as_ref())?, &uninstall))
+        }
         Verb::Adopt(adopt) => context.wait(adopt::run(&handle(adopt.url.as_ref())?, &adopt)),
         Verb::Worker(work) => context.wait_on_all_cores(worker::run(&handle(work.url.as_ref())?, &work)),
         Verb::Start(start) => context.wait(start::run(&handle(None)?, start)),

@@ -23,7 +23,8 @@ CREATE OR REPLACE VIEW df.instances WITH (security_invoker = true) AS
 SELECT i.id,
     i.label,
     df._node_id(i.seq, 0) AS root_node,
-    df._status_name(d.status, w.seq IS NOT NULL) AS status,
+    CASE WHEN d.status IS NULL AND EXISTS (SELECT FROM df._inbox m WHERE m.seq = i.seq AND m.kind = 'cancel')
+        THEN 'cancelled' ELSE df._status_name(d.status, w.seq IS NOT NULL) END AS status,
     i.submitted_by::regrole AS submitted_by,
     coalesce(i.database, current_database()::text) AS database,
     i.created_at,

@@ -10,6 +10,13 @@ BEGIN
     RETURN df._id(number);
 END $$;
 
+-- A setting, under our name or under that which pg_durable has for it.
+CREATE OR REPLACE FUNCTION df._setting(name text) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(nullif(current_setting('df.' || name, true), ''),
+        nullif(current_setting('pg_durable.' || name, true), ''))
+$$;
+
 -- Refuses a label that the indexes cannot hold.
 CREATE OR REPLACE FUNCTION df._label_fits(label text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -32,7 +39,7 @@ BEGIN
             USING ERRCODE = 'insufficient_privilege',
             HINT = format('Start as a role that may log in, or run: ALTER ROLE %I LOGIN', role.rolname);
     END IF;
-    IF role.rolsuper AND lower(coalesce(current_setting('df.enable_superuser_instances', true), 'off'))
+    IF role.rolsuper AND lower(coalesce(df._setting('enable_superuser_instances'), 'off'))
         NOT IN ('on', 'true', 'yes', '1')
     THEN
         RAISE EXCEPTION 'role "%" is a superuser, and df.enable_superuser_instances is off', role.rolname

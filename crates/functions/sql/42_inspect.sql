@@ -46,15 +46,40 @@ BEGIN
     END IF;
 END $$;
 
+-- Who submitted the instance that calls this, in whatever function with whoever's rights; outside of instances, the
+-- session's user. The outermost call of a step is that of its executor, whose name says whose it is. No function has a name
+-- that ends a line like this: behind the name there is always an argument list of its own.
+CREATE OR REPLACE FUNCTION df.submitter() RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    calls text;
+    executor text;
+BEGIN
+    GET DIAGNOSTICS calls = PG_CONTEXT;
+    executor := substring(substring(calls FROM '[^\n]*$')
+        FROM '^PL/pgSQL function df_run\.r([0-9]+)\(text\[\],boolean\[\],text\[\],double precision,bigint,boolean\) line [0-9]+ at [A-Za-z ]+$');
+    RETURN CASE WHEN executor IS NULL THEN session_user ELSE pg_catalog.pg_get_userbyid(executor::oid) END;
+END $$;
+
+-- Whether somebody has asked that an instance which goes on be cancelled: to whoever sees that, it is. A worker will do it,
+-- unless the instance has ended by then.
+CREATE OR REPLACE FUNCTION df._is_cancelled(number bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM df._inbox i WHERE i.seq OPERATOR(pg_catalog.=) number
+        AND i.kind OPERATOR(pg_catalog.=) 'cancel');
+END $$;
+
 CREATE OR REPLACE FUNCTION df.status(instance_id text) RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     number bigint := df._seq(instance_id);
 BEGIN
     RETURN (
-        SELECT df._status_name((SELECT d.status FROM df._done d WHERE d.seq OPERATOR(pg_catalog.=) number),
-            EXISTS (SELECT FROM df._work w WHERE w.seq OPERATOR(pg_catalog.=) number))
-        FROM df._known(number));
+        SELECT CASE WHEN done.status IS NULL AND df._is_cancelled(number) THEN 'cancelled'
+            ELSE df._status_name(done.status, EXISTS (SELECT FROM df._work w WHERE w.seq OPERATOR(pg_catalog.=) number)) END
+        FROM df._known(number)
+        LEFT JOIN LATERAL (SELECT d.status FROM df._done d WHERE d.seq OPERATOR(pg_catalog.=) number) done ON true);
 END $$;
 
 -- The result of an instance that has completed; NULL of any other.
@@ -85,10 +110,13 @@ RETURNS TABLE (instance_id text, label text, function_name text, function_versio
     status text, output text)
 LANGUAGE sql STABLE STRICT AS $$
     SELECT i.id, i.label, df._function_name(), '1'::text, coalesce(d.execution, w.execution, 1),
-        df._status_name(d.status, w.seq IS NOT NULL), df._output_text(d.status, d.output)
+        CASE WHEN c.reason IS NOT NULL THEN 'cancelled' ELSE df._status_name(d.status, w.seq IS NOT NULL) END,
+        coalesce(c.reason, df._output_text(d.status, d.output))
     FROM df._known(df._seq($1)) i
     LEFT JOIN df._done d ON d.seq = i.seq
     LEFT JOIN df._work w ON w.seq = i.seq
+    LEFT JOIN LATERAL (SELECT coalesce(m.data #>> '{}', '') AS reason FROM df._inbox m
+        WHERE m.seq = i.seq AND m.kind = 'cancel' AND d.seq IS NULL ORDER BY m.id LIMIT 1) c ON true
 $$;
 
 -- How many things have happened according to a state document: the begin and the end of each step, and of the whole.
@@ -297,13 +325,13 @@ DECLARE
     page record;
 BEGIN
     BEGIN
-        most := coalesce(nullif(current_setting('df.list_instances_max_limit', true), ''), '1000')::int;
+        most := coalesce(df._setting('list_instances_max_limit'), '1000')::int;
     EXCEPTION WHEN invalid_text_representation OR numeric_value_out_of_range THEN
         most := 0;
     END;
     IF most NOT BETWEEN 1 AND 1000000 THEN
         RAISE EXCEPTION 'df.list_instances_max_limit is "%", and must be a whole number from 1 to 1000000',
-            current_setting('df.list_instances_max_limit') USING ERRCODE = 'invalid_parameter_value';
+            df._setting('list_instances_max_limit') USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF many < 1 THEN
         RAISE EXCEPTION 'limit_count must be at least 1, and is %', many USING ERRCODE = 'invalid_parameter_value';
@@ -311,10 +339,6 @@ BEGIN
         RAISE EXCEPTION 'limit_count is %, and df.list_instances_max_limit allows %', many, most
             USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Read page by page with after_cursor => next_cursor, or raise df.list_instances_max_limit.';
-    END IF;
-    IF wanted NOT IN ('pending', 'running', 'completed', 'failed', 'cancelled') THEN
-        RAISE EXCEPTION 'unknown status "%"', status_filter USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'A status is pending, running, completed, failed or cancelled; NULL is any.';
     END IF;
     IF after_cursor IS NOT NULL THEN
         BEGIN
@@ -330,6 +354,10 @@ BEGIN
                 USING ERRCODE = 'invalid_parameter_value', HINT = 'Pass the next_cursor of a row of the page before.';
         END IF;
     END IF;
+    IF wanted NOT IN ('pending', 'running', 'completed', 'failed', 'cancelled') THEN
+        -- No instance has a status of another name.
+        RETURN;
+    END IF;
     RETURN QUERY
     WITH page AS MATERIALIZED (
         SELECT p.*, row_number() OVER (ORDER BY p.created_at DESC, p.id) AS place
@@ -340,7 +368,10 @@ BEGIN
             || '|' || p.id, 'UTF8'), 'hex') AS cursor
         FROM page p WHERE p.place = many AND EXISTS (SELECT FROM page q WHERE q.place > many)
     )
-    SELECT p.id, p.label, df._function_name(), df._status_name(d.status, w.seq IS NOT NULL),
+    -- A list of one status goes by what workers have written; one of all shows what was asked for, too.
+    SELECT p.id, p.label, df._function_name(),
+        CASE WHEN wanted IS NULL AND d.status IS NULL AND df._is_cancelled(p.seq) THEN 'cancelled'
+            ELSE df._status_name(d.status, w.seq IS NOT NULL) END,
         coalesce(d.execution, w.execution, 1), df._output_text(d.status, d.output),
         p.created_at, CASE WHEN d.status = 'c' THEN d.completed_at END, (SELECT n.cursor FROM next n)
     FROM page p
@@ -457,7 +488,7 @@ RETURNS TABLE (node_id text, node_type text, query text, result_name text, left_
     updated_at timestamptz)
 LANGUAGE sql STABLE STRICT AS $$
     WITH node AS MATERIALIZED (
-        SELECT i.seq, i.id AS instance_id, i.created_at, d.seq IS NOT NULL AS ended, n.*
+        SELECT i.seq, i.id AS instance_id, i.created_at, d.seq IS NOT NULL OR df._is_cancelled(i.seq) AS ended, n.*
         FROM df._known(df._seq($1)) i
         LEFT JOIN df._done d ON d.seq = i.seq
         LEFT JOIN df._work w ON w.seq = i.seq

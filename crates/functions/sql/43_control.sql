@@ -18,6 +18,33 @@ CREATE OR REPLACE FUNCTION df._ended(status text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN status IN ('completed', 'failed', 'cancelled');
 
+-- How many messages an instance may have that no worker has read. What ends it, stops it or lets it go on finds room even
+-- when signals do not.
+CREATE OR REPLACE FUNCTION df._unread_max(what text) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE what WHEN 'signal' THEN 1000 ELSE 1100 END;
+
+-- Whether the caller may send a message to an instance: it must be its own, and have room. The policy of `_inbox` asks, so
+-- that it holds for rows that are written by hand, too.
+CREATE OR REPLACE FUNCTION df._may_send(of bigint, what text) RETURNS boolean
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    unread bigint;
+    most CONSTANT int := df._unread_max(what);
+BEGIN
+    IF NOT EXISTS (SELECT FROM df._instance i WHERE i.seq = of)
+        AND NOT EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = quote_ident(current_user)::regrole AND r.seq = of)
+    THEN
+        RETURN false;
+    END IF;
+    SELECT count(*) INTO unread FROM (SELECT FROM df._inbox i WHERE i.seq = of LIMIT most) u;
+    IF unread >= most THEN
+        RAISE EXCEPTION 'instance % has % messages that no worker has read yet, and takes no more', df._id(of), unread
+            USING ERRCODE = 'program_limit_exceeded', HINT = 'Send less, or see to it that a worker runs.';
+    END IF;
+    RETURN true;
+END $$;
+
 -- Sends a signal. It is kept until the instance waits for it; an instance that has ended takes no notice.
 CREATE OR REPLACE FUNCTION df.signal(instance_id text, signal_name text, signal_data text DEFAULT '{}') RETURNS text
 LANGUAGE plpgsql STRICT AS $$
@@ -125,6 +152,22 @@ BEGIN
     DELETE FROM df._key k WHERE k.seq = doomed;
 END $$;
 
+-- The channel on which workers tell the ends of the caller's instances, as long as somebody waits for some. Nobody else knows
+-- its name.
+CREATE OR REPLACE FUNCTION df._done_channel() RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    me CONSTANT oid := quote_ident(current_user)::regrole;
+    channel text;
+BEGIN
+    SELECT c.name INTO channel FROM df._channel c WHERE c.submitted_by = me;
+    IF NOT FOUND THEN
+        INSERT INTO df._channel (submitted_by) VALUES (me) ON CONFLICT DO NOTHING;
+        SELECT c.name INTO channel FROM df._channel c WHERE c.submitted_by = me;
+    END IF;
+    RETURN channel;
+END $$;
+
 -- Waits until an instance has ended, and returns its status.
 CREATE OR REPLACE FUNCTION df.await_instance(instance_id text, timeout_seconds int DEFAULT 30) RETURNS text
 LANGUAGE plpgsql STRICT SET plan_cache_mode = force_generic_plan AS $$
@@ -230,11 +273,38 @@ LANGUAGE sql STABLE STRICT AS $$
     SELECT v.value FROM df.vars v WHERE v.name = getvar.name AND v.owner = quote_ident(current_user)::regrole
 $$;
 
+-- Deletes a variable of the caller's, or with null all of them.
+CREATE OR REPLACE FUNCTION df._unset_own(name jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    request bigint;
+BEGIN
+    INSERT INTO df._request (submitted_by, action, arguments)
+    VALUES (quote_ident(current_user)::regrole, 'unset', jsonb_build_object('name', name))
+    RETURNING id INTO request;
+    PERFORM df._unset_rows(request);
+END $$;
+
+-- Does the deletion that a row of `_request` asks for: submitters may not delete from the table, because who may is also
+-- allowed to lock it.
+CREATE OR REPLACE FUNCTION df._unset_rows(request bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    wanted record;
+BEGIN
+    DELETE FROM df._request r WHERE r.id = request AND r.action = 'unset' RETURNING r.* INTO wanted;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no request %', request USING HINT = 'Call df.unsetvar.';
+    END IF;
+    DELETE FROM df.vars v WHERE v.owner = wanted.submitted_by
+        AND (wanted.arguments -> 'name' = 'null' OR v.name = wanted.arguments ->> 'name');
+END $$;
+
 CREATE OR REPLACE FUNCTION df.unsetvar(name text) RETURNS text
 LANGUAGE plpgsql STRICT AS $$
 BEGIN
     PERFORM df._outside_workflows('df.unsetvar');
-    DELETE FROM df.vars v WHERE v.name = unsetvar.name AND v.owner = quote_ident(current_user)::regrole;
+    PERFORM df._unset_own(to_jsonb(unsetvar.name));
     RETURN df._set_by('df.unsetvar');
 END $$;
 
@@ -242,6 +312,6 @@ CREATE OR REPLACE FUNCTION df.clearvars() RETURNS text
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM df._outside_workflows('df.clearvars');
-    DELETE FROM df.vars v WHERE v.owner = quote_ident(current_user)::regrole;
+    PERFORM df._unset_own('null');
     RETURN df._set_by('df.clearvars');
 END $$;

@@ -6,13 +6,15 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT * FROM (VALUES
         ('USAGE ON SCHEMA df'),
         ('SELECT ON df.instances, df.nodes, df._started, df._meta, df._instance, df._done, df._execution, df._ready, '
-            'df._work, df._inbox, df._activity, df._key, df._request, df._asleep, '
+            'df._work, df._inbox, df._activity, df._key, df._request, df._channel, df._asleep, '
             'df._instance_seq'),
         ('INSERT (label, database, graph, statement, vars, input, wake) ON df._ready'),
         ('INSERT (seq, submitted_by, kind, name, data) ON df._inbox'),
         ('INSERT (submitted_by, key, seq) ON df._key'),
+        ('INSERT (submitted_by) ON df._channel'),
         ('INSERT (submitted_by, action, arguments) ON df._request'),
-        ('SELECT, INSERT, UPDATE, DELETE ON df.vars'),
+        -- A right to UPDATE or DELETE the whole of it would be one to lock it, and others read it when they start.
+        ('SELECT, INSERT, UPDATE (value) ON df.vars'),
         ('USAGE ON SEQUENCE df._vars_used')
     ) AS r(clause)
 $$;
@@ -50,7 +52,12 @@ DECLARE
 BEGIN
     PERFORM df._existing_role(p_role);
     FOR clause IN SELECT df._submitter_rights() UNION ALL SELECT df._special_rights(true, true) LOOP
-        EXECUTE format('REVOKE %s FROM %I CASCADE', clause, p_role);
+        BEGIN
+            EXECUTE format('REVOKE %s FROM %I CASCADE', clause, p_role);
+        EXCEPTION WHEN insufficient_privilege THEN
+            -- Who may not hand a right on has not given it. Whether somebody else has is looked at below.
+            CONTINUE;
+        END;
     END LOOP;
     -- A right goes away only when the one who gave it takes it back.
     SELECT string_agg(DISTINCT quote_ident(pg_get_userbyid(a.grantor)), ', ') INTO grantors

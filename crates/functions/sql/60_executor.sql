@@ -177,6 +177,7 @@ CREATE OR REPLACE FUNCTION df_run.ensure_executor(submitter oid) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     role_name name := (SELECT r.rolname FROM pg_roles r WHERE r.oid = submitter);
+    me CONSTANT name := current_user;
     signature text := format('df_run.%I(text[], boolean[], text[], double precision, bigint, boolean)', 'r' || submitter);
     lend boolean;
 BEGIN
@@ -208,6 +209,12 @@ BEGIN
         EXECUTE format('GRANT USAGE, CREATE ON SCHEMA df_run TO %I', role_name);
     END IF;
     EXECUTE format('ALTER FUNCTION %s OWNER TO %I', signature, role_name);
+    IF NOT has_function_privilege(signature, 'EXECUTE') THEN
+        -- A worker that inherits nothing of its submitters, and may only become them: the new owner lets it in.
+        PERFORM set_config('role', role_name, true);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', signature, me);
+        PERFORM set_config('role', me, true);
+    END IF;
     IF lend THEN
         EXECUTE format('REVOKE USAGE, CREATE ON SCHEMA df_run FROM %I', role_name);
     END IF;
@@ -219,7 +226,7 @@ CREATE OR REPLACE FUNCTION df_run.has_executor(submitter oid, signature text) RE
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM pg_proc p
         WHERE p.oid = to_regprocedure(signature) AND p.proowner = submitter AND p.prosecdef
-          AND p.proconfig = ARRAY['search_path=pg_catalog, pg_temp']
+          AND p.proconfig = ARRAY['search_path=pg_catalog, pg_temp'] AND has_function_privilege(p.oid, 'EXECUTE')
           AND p.prosrc = df_run.executor_source(submitter))
 $$;
 REVOKE ALL ON FUNCTION df_run.has_executor(oid, text) FROM PUBLIC;
@@ -240,4 +247,4 @@ ALTER TABLE df_run.marker ADD COLUMN IF NOT EXISTS attempt int, ADD COLUMN IF NO
 
 -- The number tells a worker whether what it finds in another database is of its own version.
 COMMENT ON SCHEMA df_run IS
-    'durable functions, version 3: one executor a submitting role; no role but the worker has any right here';
+    'durable functions, version 4: one executor a submitting role; no role but the worker has any right here';

@@ -20,9 +20,9 @@ END $$;
 -- Takes instances of one role: first those whose timer is due or that have mail, the longest waiting first, then new
 -- ones in the order of their numbers, from `after` on, which it moves to `_instance`. What it takes stays locked until the
 -- transaction ends, and what another worker has locked it passes over. Rows come in no order. `mail` is what
--- df._take_mail says. A look from 0 on is one at everything; others do not go over timers that were due two seconds ago,
+-- df._take_mail says. The states that it takes have `most_bytes` together, beside the last one. A look from 0 on is one at everything; others do not go over timers that were due two seconds ago,
 -- where there may be many dead rows.
-CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int)
+CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int, most_bytes bigint)
 RETURNS TABLE (seq bigint, fresh boolean, label text, database text, graph text, vars text, input text,
     created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, state text, mail text,
     at timestamptz)
@@ -47,9 +47,11 @@ BEGIN
         ), oldest AS (
             SELECT c.seq, min(c.since) AS since FROM candidate c GROUP BY c.seq ORDER BY min(c.since) LIMIT many
         ), locked AS (
-            SELECT w.seq FROM df._work w JOIN oldest o USING (seq) FOR UPDATE OF w SKIP LOCKED
+            SELECT w.seq, w.bytes, o.since FROM df._work w JOIN oldest o USING (seq) FOR UPDATE OF w SKIP LOCKED
         )
-        SELECT array_agg(l.seq) INTO old FROM locked l;
+        SELECT array_agg(l.seq) INTO old FROM (
+            SELECT k.seq, sum(k.bytes) OVER (ORDER BY k.since, k.seq) - k.bytes AS before FROM locked k) l
+        WHERE l.before < most_bytes;
     END IF;
 
     IF old IS NOT NULL THEN
@@ -141,6 +143,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     ids text;
+    channel text;
     stopped bigint;
 BEGIN
     IF cardinality(done_seqs) > 0 THEN
@@ -151,26 +154,30 @@ BEGIN
         IF cardinality(began) > 0 THEN
             DELETE FROM df._work w WHERE w.seq = ANY (done_seqs) AND w.seq = ANY (began);
             WITH gone AS (
-                DELETE FROM df._activity a WHERE a.seq = ANY (done_seqs) RETURNING a.seq, a.cell, a.owner
+                DELETE FROM df._activity a WHERE a.seq = ANY (done_seqs) RETURNING a.number, a.owner
             )
-            SELECT count(pg_notify('df_stop', g.seq || ' ' || g.cell)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
+            SELECT count(pg_notify('df_stop', g.number::text)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
         END IF;
         -- Whoever waits for the end of an instance holds this lock shared, so that nobody is told when nobody listens.
         IF NOT pg_try_advisory_xact_lock(6579571, 1) THEN
+            channel := (SELECT c.name FROM df._channel c WHERE c.submitted_by = role);
+        END IF;
+        IF channel IS NOT NULL THEN
             SELECT string_agg(df._id(d.seq), ',') INTO ids FROM unnest(done_seqs) AS d(seq);
             FOR part IN 0 .. length(ids) / 7200 LOOP
-                PERFORM pg_notify('df_done', substr(ids, part * 7200 + 1, 7200));
+                PERFORM pg_notify(channel, substr(ids, part * 7200 + 1, 7200));
             END LOOP;
         END IF;
     END IF;
     IF cardinality(work_seqs) > 0 THEN
         UPDATE df._work w SET updated_at = clock_timestamp(), due_at = n.due, paused = n.paused,
-            execution = n.execution, state = n.state::json
+            execution = n.execution, state = n.state::json, bytes = octet_length(n.state)
         FROM unnest(work_seqs, work_due, work_paused, work_executions, work_states)
              AS n(seq, due, paused, execution, state)
         WHERE w.seq = n.seq AND n.seq = ANY (began);
-        INSERT INTO df._work (seq, submitted_by, started_at, updated_at, due_at, paused, execution, state)
-        SELECT n.seq, role, n.started, clock_timestamp(), n.due, n.paused, n.execution, n.state::json
+        INSERT INTO df._work (seq, submitted_by, started_at, updated_at, due_at, paused, execution, state, bytes)
+        SELECT n.seq, role, n.started, clock_timestamp(), n.due, n.paused, n.execution, n.state::json,
+            octet_length(n.state)
         FROM unnest(work_seqs, work_started, work_due, work_paused, work_executions, work_states)
              AS n(seq, started, due, paused, execution, state)
         WHERE n.seq <> ALL (began);
@@ -183,10 +190,10 @@ BEGIN
         WITH gone AS (
             DELETE FROM df._activity a
             USING json_to_recordset(more -> 'dropped') AS x(seq bigint, cell text)
-            WHERE a.seq = x.seq AND a.cell = x.cell RETURNING a.seq, a.cell, a.owner
+            WHERE a.seq = x.seq AND a.cell = x.cell RETURNING a.number, a.owner
         )
         -- Whoever runs one of them stops.
-        SELECT count(pg_notify('df_stop', g.seq || ' ' || g.cell)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
+        SELECT count(pg_notify('df_stop', g.number::text)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
         INSERT INTO df._activity (seq, cell, submitted_by, kind, payload)
         SELECT a.seq, a.cell, role, a.kind, a.payload
         FROM json_to_recordset(more -> 'activities') AS a(seq bigint, cell text, kind text, payload json);
@@ -210,7 +217,7 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION df._take_mail(oid, bigint) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._claim(oid, bigint, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._claim(oid, bigint, int, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._waiting(oid[], bigint[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._finish(oid, bigint[], text[], bigint[], timestamptz[], text[], text[], bigint[],
     timestamptz[], timestamptz[], boolean[], bigint[], text[], bigint[], json) FROM PUBLIC;

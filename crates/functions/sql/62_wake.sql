@@ -13,9 +13,19 @@ BEGIN
     RETURN NULL;
 END $$;
 
-DROP TRIGGER IF EXISTS wake ON df._ready;
-CREATE CONSTRAINT TRIGGER wake AFTER INSERT ON df._ready
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.wake) EXECUTE FUNCTION df._wake();
-DROP TRIGGER IF EXISTS wake ON df._inbox;
-CREATE CONSTRAINT TRIGGER wake AFTER INSERT ON df._inbox
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION df._wake();
+-- Only where they are not there: to make one takes a lock that starts would wait behind.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'df._ready'::regclass AND t.tgname = 'wake'
+                   AND t.tgfoid = 'df._wake()'::regprocedure AND t.tgenabled = 'O') THEN
+        DROP TRIGGER IF EXISTS wake ON df._ready;
+        CREATE CONSTRAINT TRIGGER wake AFTER INSERT ON df._ready
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.wake) EXECUTE FUNCTION df._wake();
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'df._inbox'::regclass AND t.tgname = 'wake'
+                   AND t.tgfoid = 'df._wake()'::regprocedure AND t.tgenabled = 'O') THEN
+        DROP TRIGGER IF EXISTS wake ON df._inbox;
+        CREATE CONSTRAINT TRIGGER wake AFTER INSERT ON df._inbox
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION df._wake();
+    END IF;
+END $$;

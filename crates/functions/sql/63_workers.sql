@@ -10,6 +10,23 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION df._is_alive(uuid) FROM PUBLIC;
 
+-- Somebody has set the clock back if a worker was seen alive at a time that is still to come. Times that were written since
+-- would make others wait until they come. So who waits for a time is looked at again: no timer is further away than it was
+-- when it was set, which the interpreter sees to.
+CREATE OR REPLACE FUNCTION df._clock_went_back() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM df._worker_epoch e WHERE e.last_seen_at > clock_timestamp() + interval '1 second') THEN
+        RETURN;
+    END IF;
+    UPDATE df._worker_epoch e SET last_seen_at = clock_timestamp() WHERE e.last_seen_at > clock_timestamp();
+    UPDATE df._activity a SET taken_at = clock_timestamp() WHERE a.taken_at > clock_timestamp();
+    UPDATE df._work w SET due_at = clock_timestamp(), updated_at = clock_timestamp()
+    WHERE w.seq IN (SELECT v.seq FROM df._work v WHERE v.updated_at > clock_timestamp() AND v.due_at IS NOT NULL
+                    FOR UPDATE SKIP LOCKED);
+END $$;
+REVOKE ALL ON FUNCTION df._clock_went_back() FROM PUBLIC;
+
 -- Marks a worker as alive and buries the dead: their sessions are ended, so that their locks go, and their activities
 -- are given back. So are activities that this worker has taken and does not run: `held` are those that it does, by
 -- their numbers and attempts. Returns what an idle worker wants to know. Its own `alive` is false when others have buried
@@ -21,6 +38,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     dead uuid[];
 BEGIN
+    PERFORM df._clock_went_back();
     alive := df._is_alive(epoch);
     SELECT array_agg(b.epoch_id) INTO dead FROM (
         SELECT e.epoch_id FROM df._worker_epoch e
@@ -57,21 +75,75 @@ BEGIN
     DELETE FROM df._worker_epoch WHERE epoch_id = epoch;
 END $$;
 
--- Takes activities that nobody has, the oldest instance first.
-CREATE OR REPLACE FUNCTION df._take(epoch uuid, many int)
+-- Takes activities that nobody has. The next place is always that of the role that runs the fewest on this worker, and has
+-- no more than `most`; of a role the oldest instance is first. `busy` are the roles that run some, and `counts` how many.
+-- There are `free` places for everybody; the `spare` ones are for roles that run nothing, so that somebody whose steps take
+-- all other places for hours makes nobody wait.
+CREATE OR REPLACE FUNCTION df._take(epoch uuid, free int, spare int, most int, busy oid[], counts int[])
 RETURNS TABLE (seq bigint, cell text, number bigint, attempt int, submitted_by oid, role_name text, kind text, payload text,
     database text)
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    WITH next AS (
-        SELECT a.seq, a.cell FROM df._activity a WHERE a.owner IS NULL ORDER BY a.seq LIMIT many FOR UPDATE SKIP LOCKED
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    roles oid[];
+    running int[];
+    waiting int[];
+    shares int[];
+    next int;
+BEGIN
+    WITH RECURSIVE starter AS (
+        -- From role to role, however many each has.
+        (SELECT a.submitted_by::oid AS role FROM df._activity a WHERE a.owner IS NULL ORDER BY a.submitted_by LIMIT 1)
+        UNION ALL
+        SELECT (SELECT a.submitted_by::oid FROM df._activity a WHERE a.owner IS NULL AND a.submitted_by > s.role
+                ORDER BY a.submitted_by LIMIT 1)
+        FROM starter s WHERE s.role IS NOT NULL
     )
-    UPDATE df._activity a SET owner = epoch, taken_at = clock_timestamp(), attempt = a.attempt + 1
-    FROM next n JOIN df._instance i ON i.seq = n.seq
-    WHERE a.seq = n.seq AND a.cell = n.cell
-      AND EXISTS (SELECT FROM df._worker_epoch e WHERE e.epoch_id = epoch FOR KEY SHARE)
-    RETURNING a.seq, a.cell, a.number, a.attempt, a.submitted_by, pg_get_userbyid(a.submitted_by)::text, a.kind, a.payload::text,
-        i.database
-$$;
+    SELECT array_agg(s.role), array_agg(coalesce(counts[array_position(busy, s.role)], 0)), array_agg(w.waiting)
+    INTO roles, running, waiting
+    FROM starter s CROSS JOIN LATERAL (
+        SELECT count(*)::int AS waiting FROM (
+            SELECT FROM df._activity a WHERE a.owner IS NULL AND a.submitted_by = s.role
+            LIMIT greatest(free, 0) + spare) x) w
+    WHERE s.role IS NOT NULL;
+    IF roles IS NULL THEN
+        RETURN;
+    END IF;
+    shares := array_fill(0, ARRAY[cardinality(roles)]);
+    LOOP
+        next := NULL;
+        FOR i IN 1 .. cardinality(roles) LOOP
+            IF shares[i] < waiting[i] AND running[i] < most AND (next IS NULL OR running[i] < running[next]) THEN
+                next := i;
+            END IF;
+        END LOOP;
+        EXIT WHEN next IS NULL;
+        IF free > 0 THEN
+            free := free - 1;
+        ELSIF spare > 0 AND running[next] = 0 THEN
+            spare := spare - 1;
+        ELSE
+            EXIT;
+        END IF;
+        shares[next] := shares[next] + 1;
+        running[next] := running[next] + 1;
+    END LOOP;
+    FOR i IN 1 .. cardinality(roles) LOOP
+        CONTINUE WHEN shares[i] = 0;
+        RETURN QUERY
+        WITH next AS (
+            SELECT a.seq, a.cell FROM df._activity a WHERE a.owner IS NULL AND a.submitted_by = roles[i]
+            ORDER BY a.seq LIMIT shares[i] FOR UPDATE SKIP LOCKED
+        )
+        UPDATE df._activity a SET owner = epoch, taken_at = clock_timestamp(), attempt = a.attempt + 1
+        FROM next n JOIN df._instance i ON i.seq = n.seq
+        WHERE a.seq = n.seq AND a.cell = n.cell
+          AND EXISTS (SELECT FROM df._worker_epoch e WHERE e.epoch_id = epoch FOR KEY SHARE)
+        RETURNING a.seq, a.cell, a.number, a.attempt, a.submitted_by::oid, pg_get_userbyid(a.submitted_by)::text, a.kind,
+            a.payload::text, i.database;
+    END LOOP;
+END $$;
 
 -- Ends an activity: if it was still this attempt's, the instance is locked and returned for the turn that follows; no row
 -- if not, and then nothing of it may be committed. A loop uses a cell again, and a worker may take again what it had
@@ -117,7 +189,7 @@ END $$;
 
 REVOKE ALL ON FUNCTION df._heartbeat(uuid, interval, bigint[], int[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._bury(uuid) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._take(uuid, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._take(uuid, int, int, int, oid[], int[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._end_activity(uuid, bigint, text, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._give_back(uuid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._set_asleep(boolean) FROM PUBLIC;

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION df._slice() RETURNS int LANGUAGE sql IMMUTABLE AS 'SE
 -- The retention in force: df.retention_days, 30 by default; 0 keeps for ever.
 CREATE OR REPLACE FUNCTION df._retention() RETURNS interval
 LANGUAGE sql STABLE AS $$
-    SELECT make_interval(days => coalesce(nullif(current_setting('df.retention_days', true), ''), '30')::int)
+    SELECT make_interval(days => coalesce(df._setting('retention_days'), '30')::int)
 $$;
 
 -- Partitions hold 2^22 instances each. A table is made first and attached then, because attaching goes beside readers and
@@ -28,12 +28,13 @@ BEGIN
 END $$;
 
 -- Deletes instances that ended before the retention, oldest first; a partition in which nothing is left and nothing
--- will be added is dropped whole. Returns how many instances went.
-CREATE OR REPLACE FUNCTION df._expire(before timestamptz) RETURNS bigint
+-- will be added is dropped whole, if it may be, and nobody reads in it for so long. Returns how many instances went.
+CREATE OR REPLACE FUNCTION df._expire(before timestamptz, may_drop boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     gone bigint[];
     part bigint;
+    dropped boolean := false;
     last_part bigint := (SELECT last_value >> 22 FROM df._instance_seq);
 BEGIN
     SELECT array_agg(d.seq) INTO gone FROM (
@@ -42,16 +43,23 @@ BEGIN
         RETURN 0;
     END IF;
     part := (SELECT min(g) FROM unnest(gone) AS g) >> 22;
-    IF part < last_part
+    IF may_drop AND part < last_part
        AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq >= part << 22 AND d.seq < (part + 1) << 22
                        AND d.completed_at >= before)
        AND NOT EXISTS (SELECT FROM df._instance i WHERE i.seq >= part << 22 AND i.seq < (part + 1) << 22
                        AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq))
        AND NOT EXISTS (SELECT FROM df._ready r WHERE r.seq >= part << 22 AND r.seq < (part + 1) << 22) THEN
+        BEGIN
+            EXECUTE format('DROP TABLE IF EXISTS df.%I, df.%I, df.%I',
+                '_instance_' || part, '_done_' || part, '_execution_' || part);
+            dropped := true;
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;
+        END;
+    END IF;
+    IF dropped THEN
         DELETE FROM df._key WHERE seq >= part << 22 AND seq < (part + 1) << 22;
         DELETE FROM df._inbox WHERE seq >= part << 22 AND seq < (part + 1) << 22;
-        EXECUTE format('DROP TABLE IF EXISTS df.%I, df.%I, df.%I',
-            '_instance_' || part, '_done_' || part, '_execution_' || part);
     ELSE
         DELETE FROM df._key WHERE seq = ANY (gone);
         DELETE FROM df._inbox WHERE seq = ANY (gone);
@@ -92,6 +100,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     part bigint := (SELECT last_value >> 22 FROM df._instance_seq);
     begun timestamptz := clock_timestamp();
+    expired bigint;
 BEGIN
     -- Two housekeepers at once would wait for each other. Submitters have no right to lock this row.
     PERFORM FROM df._meta FOR UPDATE SKIP LOCKED;
@@ -102,18 +111,21 @@ BEGIN
     PERFORM df._add_partition(p.part) FROM (
         SELECT generate_series(part, part + 3) UNION SELECT r.seq >> 22 FROM df._ready r ORDER BY 1) AS p(part);
     IF df._retention() > interval '0' THEN
-        WHILE df._expire(now() - df._retention()) > 0 AND clock_timestamp() < begun + interval '1 second' LOOP
+        -- Who reads in a partition for hours keeps it, and nothing else: to wait for it is tried once.
+        expired := df._expire(now() - df._retention());
+        WHILE expired > 0 AND clock_timestamp() < begun + interval '1 second' LOOP
+            expired := df._expire(now() - df._retention(), false);
         END LOOP;
     END IF;
     DELETE FROM df._inbox i WHERE i.sent_at < now() - interval '1 minute'
-        AND NOT EXISTS (SELECT FROM df._work w WHERE w.seq = i.seq)
+        AND NOT EXISTS (SELECT FROM df._work w WHERE w.seq = i.seq AND w.submitted_by = i.submitted_by)
         AND NOT EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = i.submitted_by AND r.seq = i.seq);
     PERFORM df._rotate_ready();
 END $$;
 
 SELECT df._add_partition(p) FROM generate_series(0, 3) AS p;
 
-REVOKE ALL ON FUNCTION df._expire(timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._expire(timestamptz, boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._rotate_ready() FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._maintain() FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._add_partition(bigint) FROM PUBLIC;

@@ -11,7 +11,8 @@ BEGIN
           AND NOT EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'search\_path=%')
           AND NOT (p.pronamespace = 'df_run'::regnamespace AND p.proname ~ '^r[0-9]+$')
           AND p.oid::regprocedure::text <> ALL (ARRAY['df.start(text,text,text,text,jsonb,text)', 'df._wake()',
-              'df.explain(text)', 'df.result(text)', 'df.status(text)', 'df._known(bigint)'])
+              'df.explain(text)', 'df.result(text)', 'df.status(text)', 'df._known(bigint)',
+              'df._is_cancelled(bigint)'])
     LOOP
         EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', signature);
     END LOOP;

@@ -19,6 +19,12 @@ const ASK_EVERY: Duration = Duration::from_secs(2);
 /// because poolers refuse settings there.
 const PREPARE: &str = "SET jit = off";
 
+/// The status of an instance, as a worker has written it: one whose cancelling was asked for may end otherwise yet.
+const STATUS: &str = "
+    SELECT CASE WHEN s.status = 'cancelled' AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq = df._seq($1))
+        THEN 'running' ELSE s.status END
+    FROM df.status($1) AS s(status)";
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -154,7 +160,7 @@ impl Ends {
 }
 
 impl Waiter {
-    /// Connects and listens.
+    /// Connects and listens for the ends of the role's own instances; those of others are asked for.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -163,7 +169,14 @@ impl Waiter {
         let (client, mut notifications) = target.connect_listening().await?;
         // Should somebody else hold the lock alone, then workers cannot have it either, and announce.
         client.batch_execute(PREPARE).await?;
-        client.batch_execute("LISTEN df_done; SELECT pg_try_advisory_lock_shared(6579571, 1)").await?;
+        let listen = match client.query_typed_one("SELECT df._done_channel()", &[]).await {
+            Ok(row) => format!("LISTEN {}; ", duramen_postgres::quote_identifier(row.get(0))),
+            // Without the schema, or a right to it, there is nothing to wait for: whatever is asked for next says so.
+            Err(error) if error.as_db_error().is_some() => String::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let listen = format!("{listen}SELECT pg_try_advisory_lock_shared(6579571, 1)");
+        client.batch_execute(&listen).await?;
         let ends: Arc<Mutex<Ends>> = Arc::default();
         let heard = Arc::clone(&ends);
         tokio::spawn(async move {
@@ -233,7 +246,7 @@ impl Waiter {
 
     async fn status(&self, id: &str) -> Result<String, ClientError> {
         self.client
-            .query_typed_one("SELECT df.status($1)", &[(&id, Type::TEXT)])
+            .query_typed_one(STATUS, &[(&id, Type::TEXT)])
             .await?
             .get::<_, Option<String>>(0)
             .ok_or_else(|| ClientError::Unknown(id.to_owned()))

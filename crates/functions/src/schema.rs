@@ -6,21 +6,32 @@
 
 mod adopt;
 pub(crate) mod trust;
+mod uninstall;
+mod worker_role;
 
+use std::time::Duration;
+
+use duramen_base::clock;
 use tokio_postgres::{error::SqlState, types::Type, Client};
 
 use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
 pub use adopt::{adopt, Adopted, External};
+pub use uninstall::{uninstall, Uninstalled};
+pub use worker_role::WorkerRole;
 
 /// The version of the tables that this library works with.
-pub const SCHEMA_VERSION: i32 = 2;
+pub const SCHEMA_VERSION: i32 = 3;
 
 /// The oldest server that has what the schema uses, as `server_version_num`: views with the rights of the caller.
 const OLDEST_SERVER: i32 = 150_000;
 
 /// Tables, one entry a version, in order.
-const MIGRATIONS: [&str; 2] = [include_str!("../sql/20_tables.sql"), include_str!("../sql/21_tables.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../sql/20_tables.sql"),
+    include_str!("../sql/21_tables.sql"),
+    include_str!("../sql/22_tables.sql"),
+];
 
 /// Before the tables: what they use.
 const BEFORE: [&str; 3] = [
@@ -62,8 +73,40 @@ const VERSION: &str = concat!(
      $$"
 );
 
-/// The schemas, unless they are there. Whose they are is looked at behind this, so that nobody can come in between.
-const SCHEMAS: &str = "CREATE SCHEMA IF NOT EXISTS df; CREATE SCHEMA IF NOT EXISTS df_run";
+/// The schemas, unless they are there. Whose they are is looked at behind this, so that nobody can come in between. Of two
+/// sessions that make them at once one waits here for the other.
+const SCHEMAS: &str = "
+    DO $$
+    DECLARE
+        place text;
+    BEGIN
+        FOREACH place IN ARRAY ARRAY['df', 'df_run'] LOOP
+            IF to_regnamespace(place) IS NULL THEN
+                BEGIN
+                    EXECUTE format('CREATE SCHEMA %I', place);
+                EXCEPTION WHEN unique_violation OR duplicate_schema THEN
+                    NULL;
+                END;
+            END IF;
+        END LOOP;
+    END $$";
+
+/// How long an installation waits for a lock: while it waits for a strong one, everybody waits behind it.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = 300";
+/// How long it tries again, when somebody holds a lock that it needs.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+/// The pause in which those go on who have waited behind it.
+const LOCK_PAUSE: Duration = Duration::from_millis(200);
+
+/// Who holds locks on tables of the schemas, and for how long by now.
+const HOLDERS: &str = "
+    SELECT string_agg(format('process %s of %s, in a transaction for %s s', a.pid, a.usename,
+        round(extract(epoch FROM clock_timestamp() - a.xact_start))), '; ' ORDER BY a.xact_start)
+    FROM pg_stat_activity a
+    WHERE a.pid <> pg_backend_pid() AND a.pid IN (
+        SELECT l.pid FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+        WHERE l.granted AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+          AND c.relnamespace IN (to_regnamespace('df'), to_regnamespace('df_run')))";
 
 /// What a session begins with that uses the schema as somebody with rights: the database's owner chooses the search path
 /// of others.
@@ -149,6 +192,34 @@ pub enum SchemaError {
         /// How to help it.
         hint: String,
     },
+    /// Somebody holds locks that are in the way.
+    #[error("{target} is in use, and nothing was changed: {holders} - let that end, and run it again")]
+    Busy {
+        /// Host and database.
+        target: String,
+        /// Who holds locks on tables of the schema.
+        holders: String,
+    },
+    /// It is still needed.
+    #[error("{target} has {running} instances that have not ended{}: cancel or await them, or pass --force, and they are gone", dependents.as_ref().map_or_else(String::new, |what| format!(", and what depends on the schema would go with it: {what}")))]
+    InUse {
+        /// Host and database.
+        target: String,
+        /// How many instances have not ended.
+        running: i64,
+        /// What others have made that depends on it.
+        dependents: Option<String>,
+    },
+    /// The role that workers are to connect as has more rights than they need.
+    #[error("role {role} is there and is {powers}, and a worker's role may have nothing of that: name another role, or run ALTER ROLE {role} LOGIN NOSUPERUSER NOINHERIT NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS on {target}")]
+    WorkerRole {
+        /// The role.
+        role: String,
+        /// Attributes that it has and must not have.
+        powers: String,
+        /// Host and database.
+        target: String,
+    },
     /// The server refused a statement.
     #[error("{target}: {cause}")]
     Server {
@@ -164,17 +235,62 @@ pub enum SchemaError {
 /// # Errors
 /// [`SchemaError`]; then the database is as it was.
 pub async fn install(url: &str) -> Result<Installed, SchemaError> {
+    install_for(url, None).await
+}
+
+/// As [`install`]; with a role, everything is made that role's own, and workers connect as it. Whoever installs must be able
+/// to make roles and memberships.
+///
+/// # Errors
+/// [`SchemaError`]; then the database is as it was.
+pub async fn install_for(url: &str, role: Option<&WorkerRole>) -> Result<Installed, SchemaError> {
     let target = Target::parse(url)?.application_name("duramen fn install").settings(GUARD);
     let mut client = target.connect().await?;
-    let server = |error: tokio_postgres::Error| SchemaError::Server {
-        target: target.describe(),
-        cause: with_sources(&error),
-    };
     check_server(&client, &target).await?;
+    let began = clock::now();
+    loop {
+        match attempt(&mut client, &target, role).await {
+            Err(SchemaError::Busy { .. }) if began.elapsed() < LOCK_PATIENCE => {
+                tokio::time::sleep(LOCK_PAUSE).await;
+            }
+            Err(SchemaError::Busy { target: place, .. }) => {
+                let holders: Option<String> = client
+                    .query_typed_one(HOLDERS, &[])
+                    .await
+                    .map_err(|error| SchemaError::Server {
+                        target: place.clone(),
+                        cause: with_sources(&error),
+                    })?
+                    .get(0);
+                let holders = holders.unwrap_or_else(|| "somebody who has gone since".to_owned());
+                return Err(SchemaError::Busy { target: place, holders });
+            }
+            result => return result,
+        }
+    }
+}
+
+/// What a refusal of the server means while the schema is installed.
+fn refused(error: &tokio_postgres::Error, target: &Target) -> SchemaError {
+    const BUSY: [SqlState; 2] = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED];
+    match error.code() {
+        Some(code) if BUSY.contains(code) => {
+            SchemaError::Busy { target: target.describe(), holders: String::new() }
+        }
+        _ => SchemaError::Server { target: target.describe(), cause: with_sources(error) },
+    }
+}
+
+/// One attempt at an installation. It waits for no lock for long.
+async fn attempt(
+    client: &mut Client,
+    target: &Target,
+    role: Option<&WorkerRole>,
+) -> Result<Installed, SchemaError> {
+    let server = |error: tokio_postgres::Error| refused(&error, target);
     let transaction = client.transaction().await.map_err(server)?;
-    trust::lock(transaction.client()).await.map_err(server)?;
     let run = |sql: &'static str| {
-        let (transaction, target) = (&transaction, &target);
+        let transaction = &transaction;
         async move {
             transaction.batch_execute(sql).await.map_err(|error| match error.code() {
                 Some(&SqlState::INSUFFICIENT_PRIVILEGE) => SchemaError::Rights {
@@ -186,15 +302,20 @@ pub async fn install(url: &str) -> Result<Installed, SchemaError> {
                         with_sources(&error)
                     ),
                 },
-                _ => SchemaError::Server { target: target.describe(), cause: with_sources(&error) },
+                _ => refused(&error, target),
             })
         }
     };
+    run(LOCK_TIMEOUT).await?;
     run("SET LOCAL client_min_messages = warning; SET LOCAL check_function_bodies = off").await?;
-    run(SCHEMAS).await?;
-    trust::require(transaction.client(), &target).await?;
+    match role {
+        Some(role) => worker_role::prepare(transaction.client(), target, role).await?,
+        None => run(SCHEMAS).await?,
+    }
+    trust::require(transaction.client(), target).await?;
     run(trust::RESTORE_OWNER).await?;
-    let from = version(transaction.client(), &target).await?;
+    run(trust::LOCK).await?;
+    let from = version(transaction.client(), target).await?;
     if let Some(found) = from.filter(|found| *found > SCHEMA_VERSION) {
         return Err(SchemaError::Newer { target: target.describe(), found });
     }
@@ -218,6 +339,9 @@ pub async fn install(url: &str) -> Result<Installed, SchemaError> {
         )
         .await
         .map_err(server)?;
+    if let Some(role) = role {
+        worker_role::let_in(transaction.client(), role).await.map_err(server)?;
+    }
     transaction.commit().await.map_err(server)?;
     Ok(Installed { from, to: SCHEMA_VERSION, operators_in })
 }

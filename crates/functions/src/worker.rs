@@ -9,9 +9,11 @@ mod elsewhere;
 mod executors;
 mod instance;
 mod lanes;
+mod memory;
 mod metrics;
 mod session;
 mod shared;
+mod slots;
 mod steps;
 mod turn;
 
@@ -29,11 +31,18 @@ pub use instance::id;
 pub use metrics::Metrics;
 
 use lanes::Cursors;
+use memory::Memory;
 use session::Sessions;
 use shared::Shared;
+use slots::Slots;
 
 /// How many lanes take turns.
 const LANES: usize = 2;
+
+/// The memory for results of a worker that is not told otherwise.
+pub const MEMORY: usize = 1 << 30;
+/// The least memory for results with which a worker can work at all: the copies of a few results of the largest size.
+pub const MEMORY_MIN: usize = 64 << 20;
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -41,8 +50,16 @@ pub struct Options {
     /// The database that has the schema, as the role that installed it, or a member of it.
     pub url: String,
     /// How many long steps run at once, each on a connection of its own. Beside these the worker has up to as many and two
-    /// for turns and for recording what steps have led to, and some five for looking, listening and housekeeping.
+    /// for turns and for recording what steps have led to, and some five for looking, listening and housekeeping. Beyond
+    /// them a role that runs none may run one: a quarter as many, so that roles with long steps do not keep others waiting.
     pub connections: usize,
+    /// How many of them one role may have at once; `None`: all of them, if nobody else wants any.
+    pub per_role: Option<usize>,
+    /// How many bytes the results of instances may take at once, with all the copies that are made of them on the way. At
+    /// least [`MEMORY_MIN`].
+    pub memory: usize,
+    /// Work even as a superuser. Whatever a step could talk such a worker into, it could do; so this has to be wanted.
+    pub allow_superuser: bool,
 }
 
 /// Why a worker does not start.
@@ -62,6 +79,14 @@ pub enum WorkerError {
         target: String,
         /// The server's words.
         cause: String,
+    },
+    /// The worker's role is a superuser, and nobody has said that it may be.
+    #[error("role {role} is a superuser, and a worker of {target} does not run as one unless it is told to: let a superuser run `duramen fn install URL --worker-role NAME --submitter ROLE`, and connect as that role; or pass --allow-superuser")]
+    Superuser {
+        /// The worker's role.
+        role: String,
+        /// Host and database.
+        target: String,
     },
     /// The database does not hold UTF-8.
     #[error("{target} is encoded in {found}, and durable functions need UTF8: what a step returns could not be kept")]
@@ -103,19 +128,20 @@ impl Worker {
     pub async fn start(options: Options) -> Result<Self, WorkerError> {
         let epoch = new_epoch();
         let target = session::guarded(Target::parse(&options.url)?, &epoch);
-        let Checked { identity, has_adopted } = check(&target).await?;
-        let sessions =
-            Sessions::new(target.clone(), identity, LANES + options.connections, options.connections);
-        let shared = Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted));
+        let Checked { identity, has_adopted } = check(&target, options.allow_superuser).await?;
+        let slots = Slots::new(options.connections, options.per_role);
+        let sessions = Sessions::new(target.clone(), identity, LANES + slots.all(), slots.all());
+        let shared =
+            Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted, Memory::new(options.memory)));
         let connection = control::join(&shared)
             .await
             .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;
         let cursors: Arc<Cursors> = Arc::default();
-        let (of_leader, connections) = (Arc::clone(&cursors), options.connections);
+        let of_leader = Arc::clone(&cursors);
         let mut tasks = vec![
             tokio::spawn(control::serve(Arc::clone(&shared), connection)),
             tokio::spawn(control::maintain(Arc::clone(&shared))),
-            supervise(&shared, move |shared| activity::dispatch(shared, connections)),
+            supervise(&shared, move |shared| activity::dispatch(shared, slots.clone())),
             supervise(&shared, move |shared| lanes::lead(shared, Arc::clone(&of_leader))),
         ];
         for _ in 1..LANES {
@@ -198,7 +224,7 @@ struct Checked {
 }
 
 /// Whether a worker can work there.
-async fn check(target: &Target) -> Result<Checked, WorkerError> {
+async fn check(target: &Target, allow_superuser: bool) -> Result<Checked, WorkerError> {
     let client = target.connect().await?;
     let server = |error: tokio_postgres::Error| WorkerError::Server {
         target: target.describe(),
@@ -210,7 +236,9 @@ async fn check(target: &Target) -> Result<Checked, WorkerError> {
         .query_typed_one(
             "SELECT current_user::text, current_setting('lc_messages'),
                     pg_has_role(current_user, c.relowner, 'USAGE'), current_setting('server_encoding'),
-                    EXISTS (SELECT FROM df._meta m WHERE m.external IS NOT NULL)
+                    EXISTS (SELECT FROM df._meta m WHERE m.external IS NOT NULL),
+                    (SELECT string_agg(r.rolname, ', ') FROM pg_roles r
+                     WHERE r.rolname IN (session_user, current_user) AND r.rolsuper)
              FROM pg_class c WHERE c.oid = 'df._ready'::regclass",
             &[],
         )
@@ -229,6 +257,9 @@ async fn check(target: &Target) -> Result<Checked, WorkerError> {
             hint: "connect as the role that installed it, or as a member of it".to_owned(),
         }
         .into());
+    }
+    if let Some(role) = row.get::<_, Option<String>>(5).filter(|_| !allow_superuser) {
+        return Err(WorkerError::Superuser { role, target: target.describe() });
     }
     let encoding: String = row.get(3);
     if encoding != "UTF8" {

@@ -7,16 +7,17 @@ use crate::{
     output, serve,
 };
 use clap::Args;
-use duramen_functions::worker::{Options, Worker};
+use duramen_functions::worker::{self, Options, Worker};
 use serde_json::json;
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 use tokio::signal::unix::{signal, Signal, SignalKind};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  duramen fn worker postgres://postgres@localhost/shop
-  duramen fn worker postgres://postgres@localhost/shop --connections 50 --metrics 127.0.0.1:9464
-  DURAMEN_LOG=debug duramen fn worker postgres://postgres@localhost/shop
+  duramen fn worker postgres://df_worker@localhost/shop
+  duramen fn worker postgres://df_worker@localhost/shop --connections 50 --metrics 127.0.0.1:9464
+  DURAMEN_LOG=debug duramen fn worker postgres://df_worker@localhost/shop
+  duramen fn worker postgres://postgres@localhost/shop --allow-superuser    to try it out
 After Ctrl-C or SIGTERM it finishes running steps for up to 30 s; a second signal stops it at once. Nothing is lost
 either way: steps that had not committed are repeated.";
 
@@ -30,6 +31,16 @@ pub(crate) struct Work {
     /// How many long steps run at once, each on its own connection
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
+    /// How many of them one role may have at once [default: all, if no other role wants any]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    per_role: Option<u16>,
+    /// How much memory the results of instances may take at once, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = (worker::MEMORY >> 20) as u32,
+        value_parser = clap::value_parser!(u32).range((worker::MEMORY_MIN >> 20) as i64..=1 << 20))]
+    memory: u32,
+    /// Work even if the role is a superuser; `fn install --worker-role` makes one that is not
+    #[arg(long)]
+    allow_superuser: bool,
     /// Serve figures for Prometheus at http://ADDRESS/metrics; a loopback address, port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     metrics: Option<SocketAddr>,
@@ -75,7 +86,13 @@ pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
         Some(address) => Some(metrics::listen(address).await?),
         None => None,
     };
-    let options = Options { url: handle.url.clone(), connections: work.connections.into() };
+    let options = Options {
+        url: handle.url.clone(),
+        connections: work.connections.into(),
+        per_role: work.per_role.map(Into::into),
+        memory: (work.memory as usize) << 20,
+        allow_superuser: work.allow_superuser,
+    };
     let worker = tokio::select! {
         worker = Worker::start(options) => worker?,
         () = stops.next() => return Ok(ExitCode::SUCCESS),

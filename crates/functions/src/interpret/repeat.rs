@@ -100,6 +100,14 @@ impl Turn<'_, '_> {
         }
     }
 
+    /// How long a RETRY waits before its next attempt.
+    pub(super) fn backoff(&self, key: &Key, policy: &RetryPolicy) -> Option<SignedDuration> {
+        let frame = self.state.frames.get(key)?;
+        let Control::Retry { attempt } = frame.control else { return None };
+        let chance = spread(key, &frame.path, attempt);
+        SignedDuration::try_from_secs_f64(backoff_s(policy, attempt, self.cx.seed ^ chance)).ok()
+    }
+
     /// Begins the next attempt of a RETRY.
     pub(super) fn next_attempt(&mut self, key: &Key) {
         let Kind::Retry { body, .. } = &self.node(key).kind else { return };

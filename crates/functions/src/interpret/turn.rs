@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
+use super::start::ITERATION_GAP;
 use super::types::{Context, ExecutionStatus, Failure, FinishedExecution, Outcome, Progress};
 use super::{TURN_BYTES, TURN_LIMIT};
 use crate::graph::{Graph, Kind, Node};
@@ -83,6 +84,7 @@ impl<'t, 'c> Turn<'t, 'c> {
                 Some(Task::ChildStarted(key)) => self.child_is_on_its_way(&key),
                 None => match self.due_timer() {
                     Some(key) => self.fire(&key),
+                    None if self.clock_was_set_back() => {}
                     None => return false,
                 },
             }
@@ -131,6 +133,33 @@ impl<'t, 'c> Turn<'t, 'c> {
             frame.due = None;
         }
         Some(key)
+    }
+
+    /// Whether a timer is further away than it was when it was set, and is now brought as near as it was then: somebody has set
+    /// the clock back. A schedule names a time of the calendar, and waits for that.
+    fn clock_was_set_back(&mut self) -> bool {
+        let late = self.state.memory.timers.iter().filter_map(|(due, key)| {
+            let nearer = self.cx.now.checked_add(self.longest_wait(key)?).ok()?;
+            (nearer < *due).then(|| (*due, key.clone(), nearer))
+        });
+        let late: Vec<_> = late.collect();
+        for (due, key, nearer) in &late {
+            self.state.memory.timers.remove(&(*due, key.clone()));
+            self.set_timer(key, *nearer);
+        }
+        !late.is_empty()
+    }
+
+    /// How far a timer of this cell can be away.
+    fn longest_wait(&self, key: &Key) -> Option<SignedDuration> {
+        Some(match &self.node(key).kind {
+            Kind::Sleep { time } => time.duration,
+            Kind::Signal { timeout, .. } => timeout.as_ref()?.duration,
+            Kind::Timeout { limit, .. } => limit.duration,
+            Kind::Loop { .. } => ITERATION_GAP,
+            Kind::Retry { policy, .. } => self.backoff(key, policy)?,
+            _ => return None,
+        })
     }
 
     /// Sees to it that a timer fires for this cell.

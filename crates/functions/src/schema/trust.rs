@@ -82,8 +82,10 @@ pub(super) async fn lock(client: &Client) -> Result<(), tokio_postgres::Error> {
     client.batch_execute(LOCK).await
 }
 
-/// What takes the lock of installations, to the end of the transaction.
-pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(6579571, 0)";
+/// What takes the lock of installations, to the end of the transaction. It is a table in a schema that is nobody else's, because
+/// everybody can take every advisory lock. The schema must be there, and be trusted.
+pub(crate) const LOCK: &str =
+    "CREATE TABLE IF NOT EXISTS df_run.mutex (); LOCK TABLE df_run.mutex IN ACCESS EXCLUSIVE MODE";
 
 /// Gives the owner of `df_run` back what is an owner's: version 0.1 took it away when the owner itself had started an
 /// instance. An owner may always grant itself that.

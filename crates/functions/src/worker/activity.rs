@@ -7,7 +7,6 @@ use std::sync::{atomic::Ordering, Arc};
 use std::time::Duration;
 
 use duramen_base::clock;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio_postgres::{error::SqlState, types::Type, Client, Row};
 use tracing::Instrument;
@@ -17,8 +16,9 @@ use super::elsewhere;
 use super::executors;
 use super::instance::{Claimed, Instance};
 use super::metrics::add;
-use super::session::{Place, Purpose, Session};
+use super::session::{self, Place, Purpose, Session};
 use super::shared::{Running, Shared};
+use super::slots::{Room, Slot, Slots};
 use super::steps::{self, ExecutorError};
 use super::turn::{Payload, Turn, TurnError};
 use crate::http;
@@ -85,9 +85,9 @@ impl Activity {
     }
 }
 
-/// Takes activities and runs up to `limit` of them at once, until the worker drains; then waits for those that run.
-pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
-    let slots = Arc::new(Semaphore::new(limit));
+/// Takes activities and runs as many of them at once as there are places, until the worker drains; then waits for those that
+/// run.
+pub(crate) async fn dispatch(shared: Arc<Shared>, slots: Slots) {
     let mut draining = shared.draining.subscribe();
     let mut client: Option<Client> = None;
     let mut running = JoinSet::new();
@@ -101,19 +101,14 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
             while let Some(ended) = running.try_join_next() {
                 report_panic(ended);
             }
-            // What is taken is run: permits come first.
-            let free = u32::try_from(slots.available_permits()).unwrap_or(u32::MAX);
-            let Ok(mut permits) = Arc::clone(&slots).try_acquire_many_owned(free) else { break };
-            if free == 0 {
-                break;
-            }
-            let taken = match take(&shared, &mut client, free).await {
+            // What is taken is run: places come first.
+            let Some(room) = slots.room() else { break };
+            let taken = match take(&shared, &mut client, &room).await {
                 Ok(taken) => taken,
                 Err(error) => {
                     add(&shared.metrics.failed_takes_total, 1);
                     tracing::warn!(%error, "activities cannot be taken; the worker tries again");
                     client = None;
-                    drop(permits);
                     tokio::time::sleep(retry_after).await;
                     retry_after = (retry_after * 2).min(RETRY_AFTER_MAX);
                     continue;
@@ -128,9 +123,7 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
                     // The answer was so long under way that this worker was believed dead: it is others'.
                     continue;
                 }
-                let Some(permit) = permits.split(1) else {
-                    unreachable!("no more are taken than there are permits")
-                };
+                let slot = slots.take(activity.home.role);
                 let state = Running::new(activity.number, activity.attempt);
                 shared.started(activity.seq, &activity.cell, state.clone());
                 let span = tracing::debug_span!(
@@ -138,7 +131,7 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, limit: usize) {
                     instance = super::id(activity.seq),
                     kind = activity.kind
                 );
-                running.spawn(run(Arc::clone(&shared), activity, state, permit).instrument(span));
+                running.spawn(run(Arc::clone(&shared), activity, state, slot).instrument(span));
             }
         }
     }
@@ -154,24 +147,31 @@ fn report_panic(ended: Result<(), JoinError>) {
     }
 }
 
-async fn take(shared: &Shared, client: &mut Option<Client>, many: u32) -> Result<Vec<Activity>, TurnError> {
+async fn take(shared: &Shared, client: &mut Option<Client>, room: &Room) -> Result<Vec<Activity>, TurnError> {
     if client.as_ref().is_none_or(Client::is_closed) {
         *client = Some(shared.home().await?);
     }
     let Some(client) = client else { return Ok(Vec::new()) };
     let epoch = shared.epoch.lock().clone();
-    let many = i32::try_from(many).unwrap_or(i32::MAX);
+    let (busy, counts) = &room.busy;
     let rows = client
         .query_typed(
-            "SELECT * FROM df._take($1::text::uuid, $2)",
-            &[(&epoch, Type::TEXT), (&many, Type::INT4)],
+            "SELECT * FROM df._take($1::text::uuid, $2, $3, $4, $5, $6)",
+            &[
+                (&epoch, Type::TEXT),
+                (&room.free, Type::INT4),
+                (&room.spare, Type::INT4),
+                (&room.per_role, Type::INT4),
+                (busy, Type::OID_ARRAY),
+                (counts, Type::INT4_ARRAY),
+            ],
         )
         .await?;
     let main = shared.target.database_name();
     Ok(rows.iter().map(|row| Activity::read(row, main, &epoch)).collect())
 }
 
-async fn run(shared: Arc<Shared>, activity: Activity, state: Running, permit: OwnedSemaphorePermit) {
+async fn run(shared: Arc<Shared>, activity: Activity, state: Running, slot: Slot) {
     let held = Held { shared: &shared, seq: activity.seq, cell: &activity.cell, state: &state };
     shared.metrics.running_activities.fetch_add(1, Ordering::Relaxed);
     add(&shared.metrics.activities_total, 1);
@@ -186,7 +186,7 @@ async fn run(shared: Arc<Shared>, activity: Activity, state: Running, permit: Ow
     }
     drop(held);
     shared.clear_suspect(activity.seq);
-    drop(permit);
+    drop(slot);
     shared.wake();
     shared.activities.notify_one();
 }
@@ -402,6 +402,27 @@ async fn end(
     result: Outcome,
 ) -> Result<bool, TurnError> {
     let client = &session.client;
+    // Before the instance is locked: who waits for memory with a lock could wait for one who waits for the lock.
+    let held: i64 = client
+        .query_typed_opt(
+            "SELECT w.bytes::bigint FROM df._work w WHERE w.seq = $1",
+            &[(&activity.seq, Type::INT8)],
+        )
+        .await?
+        .map_or(0, |row| row.get(0));
+    let result_bytes = result.as_ref().map_or(0, |result| result.text().len());
+    let bytes = usize::try_from(held).unwrap_or(0) + result_bytes;
+    session.carried(bytes);
+    let _reserved = match shared.memory.reserve_now(activity.home.role, bytes) {
+        Ok(reserved) => reserved,
+        Err(_) => {
+            // The transaction has the step's effect, and must not be ended for being idle.
+            client.batch_execute("SET LOCAL idle_in_transaction_session_timeout = '10min'").await?;
+            let reserved = shared.memory.reserve(activity.home.role, bytes).await;
+            client.batch_execute("SET LOCAL idle_in_transaction_session_timeout = '30s'").await?;
+            reserved
+        }
+    };
     let row = if state.is_unwanted() {
         None
     } else {
@@ -480,9 +501,12 @@ async fn run_nontransactional(
     let home = shared.home().await?;
     executors::may_connect(&home, &activity.place()).await?;
     let client = shared.guarded().database(&activity.database).connect().await?;
-    let pid = client.query_typed_one("SELECT pg_backend_pid()", &[]).await?.get(0);
+    let row = client.query_typed_one(session::MYSELF, &[]).await?;
+    let pid = row.get(0);
+    // The session is the submitter's, where the worker may make it so.
+    let act = if row.get(1) { "SET SESSION AUTHORIZATION" } else { "SET ROLE" };
     let enter = format!(
-        "SET search_path = \"$user\", public; SET ROLE {}",
+        "SET search_path = \"$user\", public; {act} {}",
         steps::quote_identifier(&activity.home.role_name)
     );
     state.begins(client.cancel_token(), pid).await;

@@ -192,21 +192,13 @@ async fn hear(shared: &Arc<Shared>, client: &Client, notification: &Notification
         }
         "df_stop" => {
             // Anybody can notify: what names no step that runs here is nothing to us, and what is believed is the row.
-            let Some((seq, cell)) = notification.payload().split_once(' ') else { return Ok(()) };
-            let Ok(seq) = seq.parse::<i64>() else { return Ok(()) };
-            let Some(running) = shared.running_at(seq, cell) else { return Ok(()) };
+            let Ok(number) = notification.payload().parse::<i64>() else { return Ok(()) };
+            let Some(running) = shared.running_with(number) else { return Ok(()) };
             let epoch = shared.epoch.lock().clone();
             let still_wanted = client
                 .query_typed_opt(
-                    "SELECT FROM df._activity WHERE seq = $1 AND cell = $2 AND owner = $3::text::uuid
-                     AND number = $4 AND attempt = $5",
-                    &[
-                        (&seq, Type::INT8),
-                        (&cell, Type::TEXT),
-                        (&epoch, Type::TEXT),
-                        (&running.number, Type::INT8),
-                        (&running.attempt, Type::INT4),
-                    ],
+                    "SELECT FROM df._activity WHERE owner = $1::text::uuid AND number = $2 AND attempt = $3",
+                    &[(&epoch, Type::TEXT), (&running.number, Type::INT8), (&running.attempt, Type::INT4)],
                 )
                 .await?;
             if still_wanted.is_none() {

@@ -13,7 +13,7 @@ const ELSEWHERE: &str =
     concat!("REVOKE ALL ON SCHEMA df_run FROM PUBLIC;\n", include_str!("../../sql/60_executor.sql"));
 
 /// The version of what [`ELSEWHERE`] makes, which stands in the comment of the schema.
-const VERSION: i32 = 3;
+const VERSION: i32 = 4;
 
 /// The version of `df_run` in a database; NULL: it is not there; 1, if it does not say.
 const FOUND: &str = "SELECT (SELECT coalesce(
@@ -110,19 +110,26 @@ async fn version(client: &Client) -> Result<Option<i32>, TurnError> {
 /// same rows of the catalogue fail, and their steps with them. It is one round trip, so that a worker that is cut off holds
 /// the lock no longer than the server works.
 async fn bring_up_to_date(client: &Client) -> Result<(), TurnError> {
-    let steps = ["BEGIN", trust::LOCK, OWN_SCHEMA, trust::RESTORE_OWNER, ELSEWHERE, "COMMIT"];
+    let steps = ["BEGIN", OWN_SCHEMA, trust::RESTORE_OWNER, trust::LOCK, ELSEWHERE, "COMMIT"];
     Ok(client.batch_execute(&steps.join("; ")).await?)
 }
 
-/// The schema, unless somebody else has made one since it was looked for.
+/// The schema, unless somebody else has made one since it was looked for. Who makes it at the same time waits here for the
+/// other.
 const OWN_SCHEMA: &str = "
     DO $$
     DECLARE
-        owner oid := (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'df_run');
+        owner oid;
     BEGIN
-        IF owner IS NULL THEN
-            CREATE SCHEMA df_run;
-        ELSIF NOT (pg_has_role(owner, 'USAGE') OR (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = owner)) THEN
+        IF to_regnamespace('df_run') IS NULL THEN
+            BEGIN
+                CREATE SCHEMA df_run;
+            EXCEPTION WHEN unique_violation OR duplicate_schema THEN
+                NULL;
+            END;
+        END IF;
+        owner := (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'df_run');
+        IF NOT (pg_has_role(owner, 'USAGE') OR (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = owner)) THEN
             RAISE EXCEPTION 'the schema df_run was made by somebody else: drop it';
         END IF;
     END $$";

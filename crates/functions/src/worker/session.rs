@@ -5,6 +5,7 @@
 //! steps, and for nothing that the worker says.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,15 +70,27 @@ pub(crate) struct Session {
     /// The server process behind it.
     pub(crate) pid: i32,
     pub(crate) role: u32,
+    /// What makes the submitter the session's user for as long as a step runs; `None`: the worker's role may not do that.
+    pub(crate) become_submitter: Option<Arc<str>>,
     /// What the submitter's text runs with: names and values in turn.
     pub(crate) settings: Arc<Vec<String>>,
     /// The limit that the submitter's role has for statements, as the server writes it.
     pub(crate) statement_timeout: Option<String>,
+    /// It has carried a message so large that its buffers, which never shrink, are not kept.
+    swollen: AtomicBool,
     key: (Place, Purpose),
     _permit: OwnedSemaphorePermit,
 }
 
+/// A session that has carried a message of this size is not used again.
+const SWOLLEN: usize = 1 << 20;
+
 impl Session {
+    /// So many bytes have gone over it at once.
+    pub(crate) fn carried(&self, bytes: usize) {
+        self.swollen.fetch_or(bytes > SWOLLEN, Ordering::Relaxed);
+    }
+
     pub(crate) fn cancel_token(&self) -> CancelToken {
         self.client.cancel_token()
     }
@@ -87,6 +100,7 @@ impl Session {
 struct Idle {
     client: Client,
     pid: i32,
+    become_submitter: Option<Arc<str>>,
     settings: Arc<Vec<String>>,
     statement_timeout: Option<String>,
 }
@@ -130,16 +144,26 @@ impl Sessions {
                 break Some(idle);
             }
         };
-        let Idle { client, pid, settings, statement_timeout } = match pooled {
+        let Idle { client, pid, become_submitter, settings, statement_timeout } = match pooled {
             Some(idle) => idle,
             None => self.open(place, purpose).await?,
         };
-        Ok(Session { client, pid, role: place.role, settings, statement_timeout, key, _permit: permit })
+        Ok(Session {
+            client,
+            pid,
+            role: place.role,
+            become_submitter,
+            settings,
+            statement_timeout,
+            swollen: AtomicBool::new(false),
+            key,
+            _permit: permit,
+        })
     }
 
     /// Takes back a session that holds nothing of its last step.
     pub(crate) fn give_back(&self, session: Session) {
-        if session.client.is_closed() {
+        if session.client.is_closed() || session.swollen.load(Ordering::Relaxed) {
             return;
         }
         let mut idle = self.idle.lock();
@@ -150,8 +174,9 @@ impl Sessions {
                 clients.remove(0);
             }
         }
-        let Session { client, pid, settings, statement_timeout, key, .. } = session;
-        idle.entry(key).or_default().push(Idle { client, pid, settings, statement_timeout });
+        let Session { client, pid, become_submitter, settings, statement_timeout, key, .. } = session;
+        let kept = Idle { client, pid, become_submitter, settings, statement_timeout };
+        idle.entry(key).or_default().push(kept);
     }
 
     /// Closes what is idle; what is opened from now on goes to this target.
@@ -211,7 +236,9 @@ impl Sessions {
             cause: duramen_postgres::connection::with_sources(&error),
         };
         let rows = client.query_typed(ROLE_SETTINGS, &[(&place.role, Type::OID)]).await.map_err(refused)?;
-        let pid = client.query_typed_one("SELECT pg_backend_pid()", &[]).await.map_err(refused)?.get(0);
+        let row = client.query_typed_one(MYSELF, &[]).await.map_err(refused)?;
+        let pid = row.get(0);
+        let become_submitter = row.get::<_, bool>(1).then(|| assume_session(&place.role_name).into());
         let mut settings = Vec::new();
         let mut statement_timeout = None;
         for row in &rows {
@@ -222,8 +249,19 @@ impl Sessions {
                 settings.extend([name, value]);
             }
         }
-        Ok(Idle { client, pid, settings: Arc::new(settings), statement_timeout })
+        Ok(Idle { client, pid, become_submitter, settings: Arc::new(settings), statement_timeout })
     }
+}
+
+/// The server process behind a session, and whether the session may be another user's for a while: only a superuser's may
+/// that, and one that has not taken on a role, which it would lose.
+pub(crate) const MYSELF: &str = "
+    SELECT pg_backend_pid(), r.rolsuper AND session_user = current_user
+    FROM pg_roles r WHERE r.rolname = session_user";
+
+/// Makes a role the session's user, to the end of the transaction or until it is taken back.
+pub(crate) fn assume_session(role_name: &str) -> String {
+    format!("SET LOCAL SESSION AUTHORIZATION {}", super::steps::quote_identifier(role_name))
 }
 
 /// What a session of role `$1` would begin with here: its search path, and what `ALTER ROLE ... SET` gives it, for every

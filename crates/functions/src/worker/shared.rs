@@ -12,6 +12,7 @@ use tokio_postgres::{CancelToken, Client};
 
 use duramen_base::clock;
 
+use super::memory::Memory;
 use super::metrics::{add, Metrics};
 use super::session::{Place, Sessions};
 use super::turn::{Report, TurnError};
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     /// Some instances here were begun in another copy of the database, whose steps that reach outside do not run.
     pub(crate) has_adopted: bool,
     pub(crate) metrics: Metrics,
+    pub(crate) memory: Memory,
     /// There may be instances for a turn: the leader looks, and sees when the next timer is due.
     pub(crate) lead: Notify,
     /// There may be instances for more lanes than one.
@@ -126,13 +128,20 @@ const ONE_BY_ONE: Duration = Duration::from_secs(5);
 const STRIKES_MAX: u32 = 3;
 
 impl Shared {
-    pub(crate) fn new(target: Target, sessions: Sessions, epoch: String, has_adopted: bool) -> Self {
+    pub(crate) fn new(
+        target: Target,
+        sessions: Sessions,
+        epoch: String,
+        has_adopted: bool,
+        memory: Memory,
+    ) -> Self {
         Self {
             target,
             has_adopted,
             sessions,
             epoch: Mutex::new(epoch),
             metrics: Metrics::default(),
+            memory,
             lead: Notify::new(),
             turns: Notify::new(),
             activities: Notify::new(),
@@ -322,9 +331,9 @@ impl Shared {
         self.running.lock().values().map(|running| (running.number, running.attempt)).unzip()
     }
 
-    /// What runs here in this place.
-    pub(crate) fn running_at(&self, seq: i64, cell: &str) -> Option<Running> {
-        self.running.lock().get(&(seq, cell.to_owned())).cloned()
+    /// The activity of this number, if it runs here.
+    pub(crate) fn running_with(&self, number: i64) -> Option<Running> {
+        self.running.lock().values().find(|running| running.number == number).cloned()
     }
 
     /// Stops an activity if it runs here. Its row must be gone, or given back: what it reports is not recorded.

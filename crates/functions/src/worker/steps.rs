@@ -2,6 +2,7 @@
 //! of the statement.
 
 use std::collections::HashSet;
+use std::future::Future;
 use std::time::Duration;
 
 use duramen_base::clock;
@@ -51,12 +52,18 @@ pub(crate) enum ExecutorError {
 }
 
 /// Runs the steps of a round in the transaction of a turn that is open on the session. The outcomes are in the order of
-/// the texts. After [`ExecutorError::Stuck`] the session must be ended.
-pub(crate) async fn run(session: &Session, texts: &[&str]) -> Result<Vec<StepOutcome>, ExecutorError> {
+/// the texts. When the results have more than `most_bytes` together, the rest is not begun. After [`ExecutorError::Stuck`]
+/// the session must be ended.
+pub(crate) async fn run(
+    session: &Session,
+    texts: &[&str],
+    most_bytes: i64,
+) -> Result<Vec<StepOutcome>, ExecutorError> {
+    let mut bytes = 0;
     let began = clock::now();
     let mut outcomes: Vec<StepOutcome> = texts.iter().map(|_| StepOutcome::NotBegun).collect();
     let mut waiting: Vec<usize> = (0..texts.len()).collect();
-    while !waiting.is_empty() && clock::ms(began.elapsed()) < ROUND_BUDGET_MS {
+    while !waiting.is_empty() && clock::ms(began.elapsed()) < ROUND_BUDGET_MS && bytes < most_bytes {
         let some: Vec<&str> = waiting.iter().map(|index| texts[*index]).collect();
         let some = tokio::time::timeout(CALL_PATIENCE, call(session, &some, Some(CALL_BUDGET_MS)))
             .await
@@ -64,6 +71,9 @@ pub(crate) async fn run(session: &Session, texts: &[&str]) -> Result<Vec<StepOut
         let mut slow = HashSet::new();
         let rest = waiting.split_off(some.len().min(waiting.len()));
         for (index, outcome) in waiting.into_iter().zip(some) {
+            if let StepOutcome::Ended(Ok(result)) = &outcome {
+                bytes = bytes.saturating_add(i64::try_from(result.text().len()).unwrap_or(i64::MAX));
+            }
             if matches!(outcome, StepOutcome::Alone) {
                 slow.insert(shape(session.role, texts[index]));
             }
@@ -100,22 +110,29 @@ async fn call(
 ) -> Result<Vec<StepOutcome>, ExecutorError> {
     let client = &session.client;
     let alone = budget_ms.is_none();
+    // Whose the session is said to be must be whose the executor is: a role may have been renamed, and another one have got
+    // its name.
+    let texts_of = match session.become_submitter {
+        Some(_) => "CASE WHEN session_user = pg_get_userbyid($7) THEN $1 END",
+        None => "$1",
+    };
     let sql = format!(
-        "SELECT outcome::text, result, row_count, code, message, shape FROM df_run.r{}($1, $2, $3, $4, $5, $6)",
+        "SELECT outcome::text, result, row_count, code, message, shape
+         FROM df_run.r{}({texts_of}, $2, $3, $4, $5, $6)",
         session.role
     );
     let settings: &Vec<String> = &session.settings;
     let budget = budget_ms.unwrap_or(f64::INFINITY);
     let rowless: Vec<bool> = texts.iter().map(|text| is_rowless(text)).collect();
-    let parameters: [(&(dyn ToSql + Sync), Type); 6] = [
+    let parameters: [(&(dyn ToSql + Sync), Type); 7] = [
         (&texts, Type::TEXT_ARRAY),
         (&rowless, Type::BOOL_ARRAY),
         (settings, Type::TEXT_ARRAY),
         (&budget, Type::FLOAT8),
         (&RESULT_BYTES_MAX, Type::INT8),
         (&alone, Type::BOOL),
+        (&session.role, Type::OID),
     ];
-    let call = client.query_typed(&sql, &parameters);
     // The timer runs from here to the end of the call, whatever a step sets.
     let limit = match (&session.statement_timeout, alone) {
         (_, false) => Some(CALL_TIMEOUT.to_owned()),
@@ -124,19 +141,26 @@ async fn call(
         }
         (None, true) => None,
     };
-    let rows = match limit {
-        None => call.await?,
-        Some(limit) => {
-            let (limited, rows) = tokio::join!(biased; client.batch_execute(&limit), call);
-            limited?;
-            let rows = rows?;
-            if alone {
-                client.batch_execute("SET LOCAL statement_timeout = 0").await?;
-            }
-            rows
+    let limited = async {
+        match &limit {
+            Some(limit) => client.batch_execute(limit).await,
+            None => Ok(()),
         }
     };
+    let rows = match &session.become_submitter {
+        None => {
+            let call = client.query_typed(&sql, &parameters[..6]);
+            let (limited, rows) = tokio::join!(biased; limited, call);
+            limited?;
+            rows?
+        }
+        Some(assume) => as_submitter(client, limited, assume, &sql, &parameters).await?,
+    };
+    if alone && limit.is_some() {
+        client.batch_execute("SET LOCAL statement_timeout = 0").await?;
+    }
     let mut outcomes = Vec::with_capacity(rows.len());
+    session.carried(rows.iter().filter_map(|row| row.get::<_, Option<&str>>(1)).map(str::len).sum());
     for row in &rows {
         let kinds = match row.get::<_, Option<&[u8]>>(5) {
             None => Vec::new(),
@@ -145,6 +169,39 @@ async fn call(
         outcomes.push(outcome(row, kinds)?);
     }
     Ok(outcomes)
+}
+
+/// Where the rows of the executor come from. Steps cannot do anything with it while it runs.
+const CURSOR: &str = "duramen_step";
+
+/// Calls the executor in a session that is the submitter's. She may not name what is in the schema of the executors, so the
+/// call is made ready as a cursor before the session becomes hers, and the cursor is read afterwards. All of it goes to
+/// the server at once, and is one round trip.
+async fn as_submitter(
+    client: &Client,
+    limited: impl Future<Output = Result<(), tokio_postgres::Error>>,
+    assume: &str,
+    call: &str,
+    parameters: &[(&(dyn ToSql + Sync), Type)],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let declare = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {call}");
+    let fetch = format!("FETCH ALL FROM {CURSOR}");
+    // If the call has failed, this is refused, and the transaction is rolled back: that makes the session the worker's, too.
+    let resume = format!("SET LOCAL SESSION AUTHORIZATION DEFAULT; CLOSE {CURSOR}");
+    let (declared, limited, assumed, rows, resumed) = tokio::join!(
+        biased;
+        client.execute_typed(&declare, parameters),
+        limited,
+        client.batch_execute(assume),
+        client.query_typed(&fetch, &[]),
+        client.batch_execute(&resume),
+    );
+    declared?;
+    limited?;
+    assumed?;
+    let rows = rows?;
+    resumed?;
+    Ok(rows)
 }
 
 /// Whether a text begins like a statement that returns no rows. A guess: it decides on the way, not on the outcome, but

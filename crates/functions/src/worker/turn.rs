@@ -25,7 +25,7 @@ use duramen_postgres::connection::ConnectError;
 /// A turn begins no new round of steps after this time.
 const TURN_BUDGET_MS: f64 = 8.0;
 
-const CLAIM: &str = "SELECT * FROM df._claim($1, $2, $3)";
+const CLAIM: &str = "SELECT * FROM df._claim($1, $2, $3, $4)";
 const FINISH: &str =
     "SELECT df._finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::text::json)";
 
@@ -124,8 +124,12 @@ async fn attempt(
 ) -> Result<Report, TurnError> {
     let client = &session.client;
     let begin = client.batch_execute("BEGIN");
-    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
-        [(&place.role, Type::OID), (&after, Type::INT8), (&many, Type::INT4)];
+    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&place.role, Type::OID),
+        (&after, Type::INT8),
+        (&many, Type::INT4),
+        (&shared.memory.of_a_turn(), Type::INT8),
+    ];
     let claim = client.query_typed(CLAIM, &parameters);
     let (begun, rows) = tokio::join!(biased; begin, claim);
     begun?;
@@ -135,10 +139,14 @@ async fn attempt(
         return Ok(Report::default());
     }
     let mut instances: Vec<Instance> = rows.iter().map(read).collect();
+    session.carried(rows.iter().filter_map(|row| row.get::<_, Option<&str>>("state")).map(str::len).sum());
+    // They may be large, and what is needed of them has been read.
+    let at = rows[0].get("at");
+    drop(rows);
     // The oldest first.
     instances.sort_unstable_by_key(|instance| instance.seq);
     claimed.extend(instances.iter().map(|instance| instance.seq));
-    let mut turn = Turn::new(shared, session, place, rows[0].get("at"));
+    let mut turn = Turn::new(shared, session, place, at);
     turn.run(&mut instances).await?;
     turn.finish(instances).await
 }
@@ -322,7 +330,7 @@ impl<'a> Turn<'a> {
             return Ok(going);
         }
         let texts: Vec<&str> = batch.iter().map(|(_, _, text)| text.as_str()).collect();
-        let outcomes = steps::run(self.session, &texts).await?;
+        let outcomes = steps::run(self.session, &texts, self.shared.memory.of_a_turn()).await?;
         let now = self.now();
         for ((index, cell, text), outcome) in batch.into_iter().zip(outcomes) {
             match outcome {
@@ -446,6 +454,8 @@ impl<'a> Turn<'a> {
             (&began, Type::INT8_ARRAY),
             (&more, Type::TEXT),
         ];
+        let written = done.outputs.iter().chain(&done.states).flatten().chain(&work.states).chain(&more);
+        self.session.carried(written.map(String::len).sum());
         let client = &self.session.client;
         let finish = client.query_typed(FINISH, &parameters);
         let (finished, committed) = tokio::join!(biased; finish, client.batch_execute(COMMIT));

@@ -5,7 +5,7 @@ use crate::common::{one, Server, OWNER};
 use crate::worker;
 use crate::worker::{ended, eventually, execute, run_step, start, TestWorker, SOON};
 use duramen_functions::schema::{self, External, SchemaError};
-use duramen_functions::worker::{Options, Worker, WorkerError};
+use duramen_functions::worker::{Options, Worker, WorkerError, MEMORY};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -118,7 +118,15 @@ async fn allow_http(server: &Server, database: &str) {
 
 /// A worker is refused there, and the reason says what to do.
 async fn is_refused(url: &str) {
-    match Worker::start(Options { url: url.to_owned(), connections: 2 }).await {
+    match Worker::start(Options {
+        url: url.to_owned(),
+        connections: 2,
+        per_role: None,
+        memory: MEMORY,
+        allow_superuser: true,
+    })
+    .await
+    {
         Err(WorkerError::Schema(error @ SchemaError::Copy { .. })) => {
             let said = error.to_string();
             assert!(said.contains("duramen fn adopt") && said.contains("--external="), "{said}");
@@ -287,7 +295,16 @@ async fn nobody_makes_a_copy_look_like_the_original() {
         ("ALTER ROLE ALL SET".to_owned(), "ALTER ROLE ALL RESET".to_owned()),
     ] {
         execute(&admin, &[&format!("{set} duramen.identity = 'one'")]).await;
-        let refused = Worker::start(Options { url: database.url(), connections: 1 }).await.err().unwrap();
+        let refused = Worker::start(Options {
+            url: database.url(),
+            connections: 1,
+            per_role: None,
+            memory: MEMORY,
+            allow_superuser: true,
+        })
+        .await
+        .err()
+        .unwrap();
         assert!(refused.to_string().contains("command line"), "{set}: {refused}");
         execute(&admin, &[&format!("{reset} duramen.identity")]).await;
     }

@@ -127,7 +127,7 @@ async fn a_row_cannot_be_signed_with_anothers_name() {
         (format!("INSERT INTO df._key (submitted_by, key, seq) VALUES ({other}, 'x', {seq})"), "row-level security"),
         (format!("INSERT INTO df._request (submitted_by, action, arguments) VALUES ({other}, 'delete', '{{}}')"), "row-level security"),
         (format!("INSERT INTO df.vars (name, value, owner) VALUES ('x', 'y', {other})"), "row-level security"),
-        (format!("UPDATE df.vars SET owner = {other}"), "row-level security"),
+        (format!("UPDATE df.vars SET owner = {other}"), "permission denied"),
         // Nor can the number and the id of an instance, its time or its parent be chosen.
         ("INSERT INTO df._ready (seq, graph) VALUES (999, '[]')".to_owned(), "permission denied"),
         ("INSERT INTO df._ready (created_at, graph) VALUES (now(), '[]')".to_owned(), "permission denied"),
@@ -211,7 +211,7 @@ async fn who_has_no_usage_has_nothing() {
         format!("SELECT df.revoke_usage('{role}')"),
         "SELECT df.http('https://example.org')".to_owned(),
         "SELECT df.http_multipart('https://example.org')".to_owned(),
-        "SELECT df._claim(10, 0, 10)".to_owned(),
+        "SELECT df._claim(10, 0, 10, 10)".to_owned(),
         "SELECT df._set_asleep(false)".to_owned(),
     ] {
         let said = refusal(&alice, &statement).await;
@@ -238,6 +238,11 @@ async fn rights_are_given_handed_on_and_taken_back() {
     one(&lead_client, &format!("SELECT df.grant_usage('{carol}')")).await;
     let carol_client = database.connect(&carol).await;
     one(&carol_client, "SELECT df.start('SELECT 1')").await.unwrap();
+    // Who may hand on, and has no right on HTTP, can take back what it gave; and give it again.
+    let dave = database.stranger("dave").await;
+    one(&lead_client, &format!("SELECT df.grant_usage('{dave}')")).await;
+    one(&lead_client, &format!("SELECT df.revoke_usage('{dave}')")).await;
+    owner.batch_execute(&format!("DROP ROLE {dave}")).await.unwrap();
     // What the lead gave is not the owner's to take, and it is not taken silently.
     let said = refusal(&owner, &format!("SELECT df.revoke_usage('{carol}')")).await;
     assert!(said.contains("still has the rights") && said.contains(&lead), "{said}");

@@ -7,7 +7,7 @@ use crate::common::{one, rows, Database, Server, OWNER};
 use crate::worker::{ended, execute, run_step, start_step, TestWorker, SOON};
 use duramen_functions::{
     schema::{self, SchemaError},
-    worker::{Options, Worker, WorkerError},
+    worker::{Options, Worker, WorkerError, MEMORY},
 };
 use tokio_postgres::Client;
 
@@ -59,7 +59,15 @@ impl Place {
     }
 
     async fn is_not_worked_on(&self, named: &str) {
-        match Worker::start(Options { url: self.url(OWNER), connections: 1 }).await {
+        match Worker::start(Options {
+            url: self.url(OWNER),
+            connections: 1,
+            per_role: None,
+            memory: MEMORY,
+            allow_superuser: true,
+        })
+        .await
+        {
             Err(WorkerError::Schema(SchemaError::Foreign { what, .. })) => {
                 assert!(what.contains(named), "{what} instead of {named}");
             }
@@ -201,20 +209,39 @@ async fn what_belongs_to_somebody_else_is_not_worked_on() {
     schema::install(&place.url(&place.mallory)).await.unwrap();
     place.is_not_worked_on("df").await;
     place.is_not_installed("df").await;
-    drop(Worker::start(Options { url: place.url(&place.mallory), connections: 1 }).await.unwrap());
+    drop(
+        Worker::start(Options {
+            url: place.url(&place.mallory),
+            connections: 1,
+            per_role: None,
+            memory: MEMORY,
+            allow_superuser: true,
+        })
+        .await
+        .unwrap(),
+    );
     // Whom a member works for, it says.
     let member = format!("member_{}", place.name);
     execute(&place.admin, &[&format!("CREATE ROLE {member} LOGIN; GRANT {} TO {member}", place.mallory)])
         .await;
     let url = place.url(&member);
-    let refused = Worker::start(Options { url: url.clone(), connections: 1 }).await.err().unwrap();
+    let refused = Worker::start(Options {
+        url: url.clone(),
+        connections: 1,
+        per_role: None,
+        memory: MEMORY,
+        allow_superuser: true,
+    })
+    .await
+    .err()
+    .unwrap();
     assert!(refused.to_string().contains("options=-c%20role%3D"), "{refused}");
     let url = format!("{url}&options=-c%20role%3D{}", place.mallory);
     let _worker = TestWorker::start_at(&url, 2).await;
     run_step(&place.mallorys, "SELECT 1").await.completed();
 
     for (give, named) in [
-        ("ALTER FUNCTION df._claim(oid, bigint, int) OWNER TO $", "_claim"),
+        ("ALTER FUNCTION df._claim(oid, bigint, int, bigint) OWNER TO $", "_claim"),
         ("ALTER FUNCTION df_run.ensure_executor(oid) OWNER TO $", "ensure_executor"),
         ("ALTER TABLE df._work OWNER TO $", "_work"),
         ("ALTER SEQUENCE df._asleep OWNER TO $", "_asleep"),
@@ -356,5 +383,5 @@ async fn every_function_has_a_fixed_search_path() {
     )
     .await;
     let loose: Vec<&str> = loose.iter().map(|row| row[0].as_deref().unwrap()).collect();
-    assert_eq!(loose, ["_known", "_wake", "explain", "result", "start", "status"]);
+    assert_eq!(loose, ["_is_cancelled", "_known", "_wake", "explain", "result", "start", "status"]);
 }

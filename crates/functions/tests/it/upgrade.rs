@@ -97,7 +97,8 @@ async fn write_the_dump() {
     let (cancelled, paused) = (id_of(&client, "cancelled").await, id_of(&client, "paused").await);
     execute(&client, &[&format!("SELECT df.cancel('{cancelled}')"), &format!("SELECT df.pause('{paused}')")])
         .await;
-    eventually(&client, &format!("SELECT df.status('{cancelled}')"), "cancelled", SOON).await;
+    let ended = format!("SELECT count(*) FROM df._done WHERE seq = df._seq('{cancelled}')");
+    eventually(&owner, &ended, "1", SOON).await;
     eventually(&owner, "SELECT count(*) FROM df._work WHERE paused", "1", SOON).await;
     worker.kill();
     start(&client, &format!("{}, 'pending', idempotency_key => 'once'", enter("pending"))).await;

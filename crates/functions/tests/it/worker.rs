@@ -2,7 +2,7 @@
 
 use super::common::{one, rows, text, Database};
 use duramen_base::clock;
-use duramen_functions::worker::{Options, Worker};
+use duramen_functions::worker::{Options, Worker, MEMORY};
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::{runtime::Runtime, time::sleep};
 use tokio_postgres::Client;
@@ -31,9 +31,39 @@ impl TestWorker {
         TestWorker::start_at(&database.url(), connections).await
     }
 
+    /// Starts a worker that gives a role so many places.
+    pub(crate) async fn start_limited(
+        database: &Database<'_>,
+        connections: usize,
+        per_role: usize,
+    ) -> TestWorker {
+        let url = database.url();
+        let per_role = Some(per_role);
+        TestWorker::start_with(Options { url, connections, per_role, memory: MEMORY, allow_superuser: true })
+            .await
+    }
+
+    /// Starts a worker that has so much memory for results.
+    pub(crate) async fn start_with_memory(url: &str, connections: usize, memory: usize) -> TestWorker {
+        let url = url.to_owned();
+        TestWorker::start_with(Options { url, connections, per_role: None, memory, allow_superuser: true })
+            .await
+    }
+
     /// Starts a worker at a connection string.
     pub(crate) async fn start_at(url: &str, connections: usize) -> TestWorker {
-        let options = Options { url: url.to_owned(), connections };
+        let url = url.to_owned();
+        TestWorker::start_with(Options {
+            url,
+            connections,
+            per_role: None,
+            memory: MEMORY,
+            allow_superuser: true,
+        })
+        .await
+    }
+
+    async fn start_with(options: Options) -> TestWorker {
         let started = tokio::task::spawn_blocking(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.expect("a runtime");

@@ -5,11 +5,14 @@
 
 mod control;
 mod cut_off;
+mod cut_off_kinds;
 mod deaths;
 mod fencing;
 mod housekeeping;
+mod memory;
 mod neighbours;
 mod refusals;
+mod shares;
 mod timers;
 
 use crate::common;

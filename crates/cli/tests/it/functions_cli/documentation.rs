@@ -28,7 +28,7 @@ async fn the_quick_start_reminds_who_has_not_paid() {
     for command in commands {
         if let Some(arguments) = command.strip_prefix("duramen fn ") {
             match arguments.strip_suffix(" &") {
-                Some("worker") => worker = Some(operator.worker(&[])),
+                Some("worker --allow-superuser") => worker = Some(operator.worker(&[])),
                 _ => drop(operator.ok(&arguments.split(' ').collect::<Vec<_>>())),
             }
         } else if let Some(sql) = command.strip_prefix("psql \"$DURAMEN_FN_URL\" -c ") {

@@ -78,7 +78,7 @@ impl Shell {
 
     /// Runs a worker as a process of its own, and waits until it is ready.
     pub(crate) fn worker(&self, arguments: &[&str]) -> Worker {
-        let mut command = self.command(&[&["worker"], arguments].concat());
+        let mut command = self.command(&[&["worker", "--allow-superuser"], arguments].concat());
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
         let mut printed = BufReader::new(child.stdout.take().expect("it was asked for"));

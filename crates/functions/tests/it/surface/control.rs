@@ -142,3 +142,32 @@ async fn waiting_in_vain_is_refused_at_once_or_times_out() {
     let said = refusal(&client, &format!("SELECT df.await_instance('{id}')")).await;
     assert!(said.contains("cannot be called inside a workflow"), "{said}");
 }
+
+/// What a caller has just asked for is what she sees, before any worker has heard of it; and when it is undone, it was not.
+#[tokio::test]
+async fn a_cancelled_instance_is_cancelled_to_whoever_sees_it() {
+    let (database, client) = session().await;
+    let id = one(&client, "SELECT df.start('SELECT 1' ~> 'SELECT 2', 'mine')").await.unwrap();
+    let shown = [
+        (format!("SELECT df.status('{id}')"), "cancelled"),
+        (format!("SELECT status || ': ' || output FROM df.instance_info('{id}')"), "cancelled: enough"),
+        (format!("SELECT status FROM df.instances WHERE id = '{id}'"), "cancelled"),
+        ("SELECT status FROM df.list_instances()".to_owned(), "cancelled"),
+        (
+            format!("SELECT string_agg(DISTINCT inferred_status, ' ') FROM df.instance_nodes('{id}')"),
+            "skipped",
+        ),
+    ];
+    let other = database.connect(&one(&client, "SELECT current_user").await.unwrap()).await;
+    client.batch_execute(&format!("BEGIN; SELECT df.cancel('{id}', 'enough')")).await.unwrap();
+    for (sql, expected) in &shown {
+        assert_eq!(one(&client, sql).await.as_deref(), Some(*expected), "{sql}");
+        assert_ne!(one(&other, sql).await.as_deref(), Some(*expected), "{sql}, before the commit");
+    }
+    client.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(one(&client, &shown[0].0).await.as_deref(), Some("pending"));
+    client.batch_execute(&format!("SELECT df.cancel('{id}', 'enough')")).await.unwrap();
+    for (sql, expected) in &shown {
+        assert_eq!(one(&other, sql).await.as_deref(), Some(*expected), "{sql}, after the commit");
+    }
+}

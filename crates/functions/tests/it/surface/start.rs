@@ -27,6 +27,16 @@ async fn a_start_stores_one_instance_and_queues_it() {
     assert_eq!(text(11), root.as_deref());
 }
 
+/// The form of the reference: four texts by position.
+#[tokio::test]
+async fn four_texts_by_position_are_a_start() {
+    let (database, client) = session().await;
+    let name = database.name();
+    one(&client, &format!("SELECT df.start('SELECT 1', 'mine', '{name}', 'caller')")).await.unwrap();
+    let stored = "SELECT label || ' ' || database FROM df.instances";
+    assert_eq!(one(&client, stored).await, Some(format!("mine {name}")));
+}
+
 #[tokio::test]
 async fn a_start_goes_away_with_the_callers_transaction() {
     let (_database, client) = session().await;

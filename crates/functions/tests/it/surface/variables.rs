@@ -85,7 +85,8 @@ async fn a_change_of_variables_is_no_step() {
 async fn the_schema_says_what_it_is() {
     let (database, client) = session().await;
     let version = one(&client, "SELECT df.version()").await.unwrap();
-    assert!(version.contains("(schema 2)"), "{version}");
+    let schema = duramen_functions::schema::SCHEMA_VERSION;
+    assert!(version.contains(&format!("(schema {schema})")), "{version}");
     assert_eq!(one(&client, "SELECT df.target_database()").await.as_deref(), Some(database.name()));
     assert_eq!(one(&client, "SELECT df.duroxide_schema()").await.as_deref(), Some("df"));
 }

@@ -7,6 +7,7 @@ use super::{
 use crate::worker::{ended, ended_yet, eventually, run, start, start_step, SOON};
 use duramen_base::clock;
 use duramen_functions::client::Waiter;
+use duramen_postgres::connection::Target;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -102,7 +103,10 @@ async fn rows_that_name_anothers_instance_are_not_believed() {
                 "INSERT INTO df._inbox (seq, submitted_by, kind, name, data)
                  VALUES (df._seq('{id}'), {me}, '{kind}', {name}, {data})"
             );
-            execute(&scene.client, &[&forge]).await;
+            let said = refusal(&scene.client, &forge).await;
+            assert!(said.contains("row-level security"), "{said}");
+            // An earlier version let them in.
+            execute(&scene.owner, &[&forge]).await;
         }
     }
     // Two looks of the worker later at the least.
@@ -129,13 +133,16 @@ async fn rows_that_make_no_sense_hold_nobody_up() {
     execute(&scene.client, &[&format!("CREATE TABLE {alice}.ledger (what text)")]).await;
     let own = start(&scene.client, &format!("$$INSERT INTO {alice}.ledger VALUES ('own')$$")).await;
     ended(&scene.client, &own, SOON).await.completed();
+    let to_nobody = format!(
+        "INSERT INTO df._inbox (seq, submitted_by, kind) SELECT n, {me}, 'cancel' FROM generate_series(1, 3000) n"
+    );
+    let said = refusal(&scene.client, &to_nobody).await;
+    assert!(said.contains("row-level security"), "{said}");
+    // An earlier version let them in.
+    execute(&scene.owner, &[&to_nobody]).await;
     execute(
         &scene.client,
         &[
-            &format!(
-                "INSERT INTO df._inbox (seq, submitted_by, kind)
-                SELECT n, {me}, 'cancel' FROM generate_series(1, 3000) n"
-            ),
             // Cannot be read.
             r#"INSERT INTO df._ready (graph) VALUES ('[{"type":"NONE"}]')"#,
             "INSERT INTO df._ready (statement, vars) VALUES ('SELECT 1', '[1]')",
@@ -172,8 +179,9 @@ async fn a_forged_notification_stops_nobodys_step() {
     let id = start_step(&scene.client, "SELECT pg_sleep(2) IS NOT NULL AS slept").await;
     eventually(&scene.owner, "SELECT count(*) FROM df._activity WHERE owner IS NOT NULL", "1", SOON).await;
     let seq = one(&scene.owner, &format!("SELECT df._seq('{id}')")).await.unwrap();
-    for cell in ["0", "1", "7@1", "", "x"] {
-        execute(&strangers, &[&format!("SELECT pg_notify('df_stop', '{seq} {cell}')")]).await;
+    let number = one(&scene.owner, "SELECT number FROM df._activity").await.unwrap();
+    for payload in [seq.as_str(), number.as_str(), "0", "", "x"] {
+        execute(&strangers, &[&format!("SELECT pg_notify('df_stop', '{payload}')")]).await;
     }
     execute(
         &strangers,
@@ -295,4 +303,35 @@ async fn a_turn_that_cannot_succeed_holds_nobody_up() {
     eventually(&scene.owner, unfinished, "0", Duration::from_secs(60)).await;
     let output = run(&bobs, "'SELECT 1' ~> 'SELECT 2 AS two'").await.completed();
     assert!(output.contains(r#""two":2"#));
+}
+
+/// Whoever may connect may listen: what can be heard tells nothing of others' instances.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_listens_hears_no_ids_of_others() {
+    let scene = Scene::set().await;
+    let bob = scene.database.role("bob").await;
+    let bobs = Target::parse(&scene.database.url_as(&bob)).unwrap();
+    let (listener, mut heard) = bobs.connect_listening().await.unwrap();
+    execute(&listener, &["LISTEN df_done", "LISTEN df_stop", "LISTEN df_wake"]).await;
+    assert_eq!(one(&listener, "SELECT count(*) FROM df._channel").await.as_deref(), Some("0"));
+    let waiter = Waiter::connect(&scene.database.url_as(&scene.alice)).await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        let began = clock::now();
+        let id = start_step(&scene.client, "SELECT 1").await;
+        waiter.ended(&id, SOON).await.unwrap();
+        assert!(began.elapsed() < Duration::from_millis(1900), "alice is told, and need not ask");
+        ids.push(id);
+    }
+    let id = start_step(&scene.client, "SELECT pg_sleep(60)").await;
+    eventually(&scene.owner, "SELECT count(*) FROM df._activity WHERE owner IS NOT NULL", "1", SOON).await;
+    execute(&scene.client, &[&format!("SELECT df.cancel('{id}')")]).await;
+    ended(&scene.client, &id, SOON).await;
+    ids.push(id);
+    sleep(Duration::from_millis(300)).await;
+    while let Ok(notification) = heard.try_recv() {
+        let said = notification.payload().to_owned();
+        assert!(!ids.iter().any(|id| said.contains(id.as_str())), "{}: {said}", notification.channel());
+        assert_ne!(notification.channel(), "df_done", "{said}");
+    }
 }

@@ -13,7 +13,8 @@ async fn cancel_stops_a_running_statement() {
     let _worker = scene.worker().await;
     let wait = scene.enter("after");
     let id = start(&scene.client, &format!("'SELECT pg_sleep(60)' ~> '{wait}'")).await;
-    let active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%df_run.r%'
+    let active =
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%duramen_step%'
         AND datname = current_database() AND pid <> pg_backend_pid()";
     eventually(&scene.owner, "SELECT count(*) FROM df._activity WHERE owner IS NOT NULL", "1", SOON).await;
     eventually(&scene.owner, active, "1", SOON).await;

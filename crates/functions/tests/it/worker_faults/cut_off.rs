@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 
 /// How many cuts are tried at the same time.
-const AT_ONCE: usize = 3;
+pub(super) const AT_ONCE: usize = 3;
 
 /// A scene with a second database, in which the submitter has a ledger, too.
 struct Two {
@@ -59,12 +59,12 @@ impl Two {
 }
 
 /// Others bury every worker that there is: its sessions end, its activities are given away.
-async fn bury(owner: &Client) {
+pub(super) async fn bury(owner: &Client) {
     execute(owner, &["SELECT df._bury(epoch_id) FROM df._worker_epoch"]).await;
 }
 
 /// Waits until a worker runs no activity any more.
-async fn quiet(worker: &TestWorker) {
+pub(super) async fn quiet(worker: &TestWorker) {
     tokio::time::timeout(SOON, async {
         while worker.running_activities() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -138,6 +138,7 @@ async fn cut_off_at_any_step_here() {
     let steps = [
         ("df._claim", 0, false),
         ("df_run.r", 0, false),
+        ("FETCH ALL", 0, false),
         ("df._finish", 0, false),
         ("CLOSE ALL; COMMIT", 0, false),
         ("df._take", 0, false),
@@ -145,6 +146,8 @@ async fn cut_off_at_any_step_here() {
         ("pg_db_role_setting", 1, false),
         ("BEGIN", 0, false),
         ("df_run.r", 1, false),
+        ("FETCH ALL", 1, false),
+        ("w.bytes", 0, false),
         ("df._end_activity", 0, false),
         ("df._finish", 1, false),
         ("CLOSE ALL; COMMIT", 1, false),
@@ -154,7 +157,7 @@ async fn cut_off_at_any_step_here() {
 }
 
 /// What a step in another database asks, from the turn that leaves it to an activity on.
-const ELSEWHERE: [Step; 21] = [
+const ELSEWHERE: [Step; 22] = [
     ("df._claim", 0, false),
     ("df._finish", 0, false),
     ("CLOSE ALL; COMMIT", 0, false),
@@ -169,6 +172,7 @@ const ELSEWHERE: [Step; 21] = [
     ("BEGIN", 0, true),
     ("INSERT INTO df_run.marker", 0, true),
     ("df_run.r", 0, true),
+    ("FETCH ALL", 0, true),
     ("UPDATE df_run.marker", 0, true),
     ("CLOSE ALL; COMMIT", 0, true),
     ("BEGIN", 0, false),

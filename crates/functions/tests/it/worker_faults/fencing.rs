@@ -75,7 +75,7 @@ async fn a_step_in_another_database_has_its_effect_once() {
     let first = scene.worker().await;
     let id = start(&scene.client, &format!("'{step}', database => '{other}'")).await;
     let running = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()
-        AND datname = current_database() AND query LIKE '%df_run.r%'";
+        AND datname = current_database() AND query LIKE '%duramen_step%'";
     eventually(&there, running, "1", SOON).await;
     sleep(Duration::from_millis(500)).await;
     give_up(&scene).await;

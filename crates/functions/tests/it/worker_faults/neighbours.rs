@@ -117,7 +117,8 @@ async fn a_step_that_cannot_be_cancelled_is_ended() {
         execute(&scene.client, &[&format!("SELECT df.cancel('{id}')")]).await;
         assert_eq!(ended(&scene.client, id, SOON).await.status, "cancelled");
     }
-    let active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%df_run.r%'
+    let active =
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%duramen_step%'
         AND datname = current_database() AND pid <> pg_backend_pid()";
     eventually(&scene.owner, active, "0", Duration::from_secs(15)).await;
 }

@@ -22,10 +22,18 @@ async fn counts(worker: &TestWorker, metric: &str) {
 async fn activities_that_cannot_be_taken_are_counted_and_taken_later() {
     let scene = Scene::set().await;
     let worker = scene.worker().await;
-    execute(&scene.owner, &["ALTER FUNCTION df._take(uuid, int) RENAME TO _take_away"]).await;
+    execute(
+        &scene.owner,
+        &["ALTER FUNCTION df._take(uuid, int, int, int, oid[], int[]) RENAME TO _take_away"],
+    )
+    .await;
     let id = start_step(&scene.client, SLOW_STEP).await;
     counts(&worker, "failed_takes_total").await;
-    execute(&scene.owner, &["ALTER FUNCTION df._take_away(uuid, int) RENAME TO _take"]).await;
+    execute(
+        &scene.owner,
+        &["ALTER FUNCTION df._take_away(uuid, int, int, int, oid[], int[]) RENAME TO _take"],
+    )
+    .await;
     ended(&scene.client, &id, SOON).await.completed();
 }
 
@@ -34,14 +42,18 @@ async fn activities_that_cannot_be_taken_are_counted_and_taken_later() {
 async fn the_end_of_a_step_that_is_of_no_cell_ends_the_instance() {
     let scene = Scene::set().await;
     let _worker = scene.worker().await;
-    execute(&scene.owner, &["ALTER FUNCTION df._take(uuid, int) RENAME TO _take_away"]).await;
+    execute(
+        &scene.owner,
+        &["ALTER FUNCTION df._take(uuid, int, int, int, oid[], int[]) RENAME TO _take_away"],
+    )
+    .await;
     let id = start_step(&scene.client, SLOW_STEP).await;
     eventually(&scene.owner, "SELECT count(*) FROM df._activity", "1", SOON).await;
     execute(
         &scene.owner,
         &[
             "UPDATE df._activity SET cell = 'nowhere'",
-            "ALTER FUNCTION df._take_away(uuid, int) RENAME TO _take",
+            "ALTER FUNCTION df._take_away(uuid, int, int, int, oid[], int[]) RENAME TO _take",
         ],
     )
     .await;

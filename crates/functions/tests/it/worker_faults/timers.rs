@@ -1,7 +1,7 @@
 //! F-9 and F-11: what is due is done in time, and an idle worker is silent.
 
 use super::{common::one, rows, Scene};
-use crate::worker::{ended, execute, run_step, start, SOON};
+use crate::worker::{ended, eventually, execute, run_step, start, SOON};
 use duramen_base::clock;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -73,4 +73,38 @@ async fn an_idle_worker_is_silent() {
     .await;
     assert!(sessions.is_empty(), "an idle worker holds no transaction: {sessions:?}");
     execute(&scene.client, &["SELECT 1"]).await;
+}
+
+/// A clock that is set back makes nobody wait until it has come to the old time again. Here the times that were written are put
+/// an hour ahead, which is the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_back_stops_nothing() {
+    let scene = Scene::set().await;
+    let _worker = scene.worker().await;
+    let looped = format!("df.loop('{}' ~> df.sleep(0.2))", scene.enter("looped"));
+    let id = start(&scene.client, &looped).await;
+    let waits = start(&scene.client, "df.retry('SELECT 1 / 0', 3, 2, 2, 1, 0)").await;
+    let slept = start(&scene.client, "df.sleep(3)").await;
+    let entries = format!("SELECT count(*) > 1 FROM {}.ledger", scene.alice);
+    eventually(&scene.owner, &entries, "t", SOON).await;
+    execute(
+        &scene.owner,
+        &[
+            "BEGIN; LOCK TABLE df._work IN EXCLUSIVE MODE;
+             UPDATE df._work w SET due_at = due_at + interval '1 hour', updated_at = updated_at + interval '1 hour',
+                 state = (SELECT string_agg(CASE WHEN t.part ~ '^20[0-9-]+T[0-9:.]+Z$'
+                         THEN to_char(t.part::timestamptz AT TIME ZONE 'UTC' + interval '1 hour',
+                             'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')
+                         ELSE t.part END, '\"' ORDER BY t.place)
+                     FROM string_to_table(w.state::text, '\"') WITH ORDINALITY AS t(part, place))::json;
+             UPDATE df._worker_epoch SET last_seen_at = last_seen_at + interval '1 hour'; COMMIT",
+            &format!("DELETE FROM {}.ledger", scene.alice),
+        ],
+    )
+    .await;
+    eventually(&scene.owner, &entries, "t", SOON).await;
+    ended(&scene.client, &slept, SOON).await.completed();
+    ended(&scene.client, &waits, SOON).await.failed();
+    execute(&scene.client, &[&format!("SELECT df.cancel('{id}')")]).await;
+    ended(&scene.client, &id, SOON).await;
 }

@@ -44,7 +44,8 @@ async fn joins_races_and_choices() {
     let broken = run(&scene.client, "'SELECT 1 / 0' & 'SELECT 1'").await;
     assert_eq!(broken.failed(), "division by zero");
     // What the losers of a race were doing on the server ends.
-    let active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%df_run.r%'
+    let active =
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%duramen_step%'
         AND datname = current_database() AND pid <> pg_backend_pid()";
     crate::worker::eventually(&scene.owner, active, "0", Duration::from_secs(10)).await;
 }
@@ -163,7 +164,8 @@ async fn time_limits() {
     let said = run(&scene.client, &format!("df.timeout($${slow}$$, 0.8)")).await.failed();
     assert!(began.elapsed() < Duration::from_secs(6), "it took {:?}", began.elapsed());
     assert!(!said.contains("user request"), "it says that the time was over: {said}");
-    let active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%df_run.r%'
+    let active =
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%duramen_step%'
         AND datname = current_database() AND pid <> pg_backend_pid()";
     crate::worker::eventually(&scene.owner, active, "0", Duration::from_secs(6)).await;
     assert_eq!(scene.ledger().await, "");

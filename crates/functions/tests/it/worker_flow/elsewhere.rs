@@ -71,7 +71,8 @@ async fn steps_in_another_database_run_side_by_side() {
     for _ in 0..3 {
         slow.push(start(&scene.client, &format!("'SELECT pg_sleep(3)', database => '{name}'")).await);
     }
-    let active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%df_run.r%'
+    let active =
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%duramen_step%'
         AND wait_event = 'PgSleep' AND datname = current_database()";
     eventually(&there, active, "3", Duration::from_millis(2500)).await;
     let began = clock::now();
