@@ -111,7 +111,6 @@ async fn end_processes(home: &Path) -> Result<usize, Failure> {
 /// Returns whether something was mounted there.
 async fn unmount_when_free(point: &Path) -> Result<bool, Failure> {
     let begin = clock::now();
-    duramen_postgres::volume::hasten_unmount(point);
     loop {
         match unmount(point, UnmountFlags::NOFOLLOW) {
             Ok(()) => return Ok(true),

@@ -10,7 +10,6 @@ mod loopback;
 mod quota;
 mod tree_copy;
 
-pub use loopback::hasten_unmount;
 pub use quota::{Account, Quota, Quotas};
 
 use std::{

@@ -63,7 +63,7 @@ impl Loopback {
     }
 
     pub(super) fn is_mounted(&self) -> bool {
-        device_of(&self.mount_point).is_some()
+        self.mounted_device().is_some()
     }
 
     /// Makes the file if there is none (`size` bytes, all of them allocated) and mounts it. The reason is a sentence for people.
@@ -147,7 +147,7 @@ impl Loopback {
     /// A fresh clone shares no cached pages with its siblings, so what is read ahead in it is mostly read for
     /// nothing: pages of the catalogue are wanted one by one. Best effort.
     fn limit_read_ahead(&self) {
-        let Some(device) = device_of(&self.mount_point) else { return };
+        let Some(device) = self.mounted_device() else { return };
         for entry in fs::read_dir("/sys/fs/btrfs").into_iter().flatten().flatten() {
             if entry.path().join("devices").join(&device).exists() {
                 let _ = fs::write(entry.path().join("bdi/read_ahead_kb"), READ_AHEAD_KB);
@@ -157,12 +157,22 @@ impl Loopback {
 
     /// `fstrim`, which many systems run by a timer, would punch the holes that the mount does not. Best effort.
     fn refuse_discards(&self) {
-        if let Some(device) = device_of(&self.mount_point) {
+        if let Some(device) = self.mounted_device() {
             let _ = fs::write(format!("/sys/block/{device}/queue/discard_max_bytes"), "0");
         }
     }
 
     /// The loop device (`loop0`) that is mounted at the mount point.
+    fn mounted_device(&self) -> Option<String> {
+        let point = fs::canonicalize(&self.mount_point).ok()?;
+        let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        text.lines().find_map(|line| {
+            let mounted = line.split(' ').nth(4)?;
+            let device = line.split_once(" - btrfs /dev/")?.1.split(' ').next()?;
+            (unescape(mounted) == point && device.starts_with("loop")).then(|| device.to_owned())
+        })
+    }
+
     fn make(&self, size: u64) -> Result<(), String> {
         if size < SMALLEST {
             return Err(format!(
@@ -203,34 +213,10 @@ impl Loopback {
     }
 
     pub(super) fn unmount(&self) -> Result<(), VolumeError> {
-        hasten_unmount(&self.mount_point);
         // The loop device goes with its last user: `mount -o loop` sets autoclear.
         run("umount", &[&path(&self.mount_point)])
             .map_err(|reason| VolumeError::io("unmounting", &self.mount_point, io::Error::other(reason)))
     }
-}
-
-/// Lets a file system of ours, which is about to be unmounted, commit every second from now on.
-///
-/// Unmounting waits for the kernel's cleaner to pause. If that is asked of it at the moment in which it falls asleep, it
-/// misses it, and is woken next by the thread that commits: after five minutes, by the interval with which
-/// [`Loopback::run_mount`] mounts (seen once in thousands of unmounts, on Linux 6.18).
-pub fn hasten_unmount(mount_point: &Path) {
-    if device_of(mount_point).is_some() {
-        // Without it, unmounting works too.
-        let _ = run("mount", &["-o", "remount,commit=1", &path(mount_point)]);
-    }
-}
-
-/// The loop device of the btrfs file system that is mounted there.
-fn device_of(mount_point: &Path) -> Option<String> {
-    let point = fs::canonicalize(mount_point).ok()?;
-    let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    text.lines().find_map(|line| {
-        let mounted = line.split(' ').nth(4)?;
-        let device = line.split_once(" - btrfs /dev/")?.1.split(' ').next()?;
-        (unescape(mounted) == point && device.starts_with("loop")).then(|| device.to_owned())
-    })
 }
 
 fn path(path: &Path) -> String {

@@ -3,7 +3,7 @@
 //! ```text
 //! block    = header of the kind of block | version 1 u8 | columns u16 | rows u32 | (kind u8 | offset u32)* | column* | 0
 //! kind     = 1 bits, 2 numbers, 3 texts, 4 prefixed texts
-//! bits     = 1 | nothing: all are 0;  0 | zeros up to a multiple of 8 | u64 * ⌈rows / 64⌉ | u64 * ⌈words / 64⌉, a summary
+//! bits     = 1 | nothing: all are 0;  0 | zeros up to a multiple of 8 | u64 for each 64 rows | u64 for each 64 of those, a summary
 //! numbers  = width u8 + 128 if there is a base | [base u64] | zeros up to a multiple of the width | number * rows
 //! texts    = numbers: rows + 1 offsets, no base | bytes
 //! prefixed = log2 of the size of a bundle u8 | texts: what all have in common, then of each bundle what its rows have in

@@ -158,7 +158,6 @@ pub fn destroy(root: &Path) -> Result<(), EngineError> {
         if !is_mounted(&dir) {
             break;
         }
-        volume::hasten_unmount(&dir);
         // Read-only first, which writes back all that is left, and ends writing in namespaces that have the mount too.
         let point = dir.display().to_string();
         let still = run("mount", &["-o", "remount,ro", &point]).and_then(|()| run("umount", &[&point]));
