@@ -21,7 +21,7 @@ pub(crate) struct Install {
     /// Make everything the property of this role, for workers to connect as; it is made, and is no superuser
     #[arg(long, value_name = "ROLE")]
     worker_role: Option<String>,
-    /// With --worker-role: a role that may use durable functions, and that workers may act for [repeatable]
+    /// With --worker-role: a role that may use durable functions, and that workers may act for (repeatable)
     #[arg(long = "submitter", value_name = "ROLE", requires = "worker_role")]
     submitters: Vec<String>,
 }
