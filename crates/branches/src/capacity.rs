@@ -20,8 +20,24 @@ const LEASE_DISK: u64 = 16 << 20;
 pub(crate) struct Capacity {
     /// How many leases it bears in all.
     pub(crate) leases: usize,
+    /// Bytes of memory that are kept free of leases.
+    memory_kept: u64,
     /// Why it bears no other one right now.
     pub(crate) shortage: Option<Shortage>,
+}
+
+impl Capacity {
+    /// What this machine has. Read once, because creates wait for what is read again.
+    pub(crate) fn of_machine() -> Capacity {
+        let total = memory_total();
+        let fitting = total.map_or(u64::MAX, |total| total / LEASE_MEMORY);
+        Capacity {
+            leases: usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, LEASES_MAX),
+            memory_kept: total
+                .map_or(0, |total| (total / MEMORY_PART).clamp(MEMORY_KEPT_MIN, MEMORY_KEPT_MAX)),
+            shortage: None,
+        }
+    }
 }
 
 /// What there is too little of.
@@ -33,15 +49,7 @@ pub(crate) enum Shortage {
     Disk { room: u64 },
 }
 
-/// How many leases the machine's memory bears.
-pub(crate) fn leases_max() -> usize {
-    let fitting = memory_total().map_or(u64::MAX, |total| total / LEASE_MEMORY);
-    usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, LEASES_MAX)
-}
-
-fn shortage(environment: &Environment) -> Option<Shortage> {
-    let kept =
-        memory_total().map_or(0, |total| (total / MEMORY_PART).clamp(MEMORY_KEPT_MIN, MEMORY_KEPT_MAX));
+fn shortage(environment: &Environment, kept: u64) -> Option<Shortage> {
     if let Some(available) = memory_available().filter(|available| *available < kept) {
         return Some(Shortage::Memory { available, kept });
     }
@@ -53,7 +61,7 @@ fn shortage(environment: &Environment) -> Option<Shortage> {
 impl Shared {
     /// Checks how much room the machine has left for leases.
     pub(crate) fn measure_capacity(&self) {
-        let found = shortage(&self.environment);
+        let found = shortage(&self.environment, self.capacity().memory_kept);
         self.capacity.lock().unwrap_or_else(PoisonError::into_inner).shortage = found;
     }
 

@@ -5,7 +5,7 @@ use crate::{
     audit::Audit,
     branch::Environment,
     burst::Burst,
-    capacity::{leases_max, Capacity},
+    capacity::Capacity,
     error::{EngineError, HomeError},
     files::{self, Passage},
     home::Home,
@@ -82,7 +82,7 @@ impl Shared {
             wake: Wake::default(),
             closing: AtomicBool::new(false),
             boot,
-            capacity: Mutex::new(Capacity { leases: leases_max(), shortage: None }),
+            capacity: Mutex::new(Capacity::of_machine()),
         }
     }
 
