@@ -49,7 +49,7 @@ impl Version {
     /// [`C1zError::Io`] when it cannot be read.
     pub fn detect(path: &Path) -> Result<Version, C1zError> {
         let mut head = Vec::new();
-        // To open a pipe waits for somebody who writes into it.
+        // Opening a pipe would block until somebody writes to it.
         let kind = std::fs::metadata(path).map_err(C1zError::io("opening", path))?;
         if !kind.is_file() && !kind.is_dir() {
             let what = "it is a pipe, a socket or a device, which cannot be read twice".to_owned();

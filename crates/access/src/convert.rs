@@ -217,7 +217,8 @@ impl Conversion {
 
 /// Whether a file is neither of the versions of `.c1z`: what it is then, the reader of packs says.
 fn is_pack(path: &Path) -> Result<bool, ConvertError> {
-    // What is no file is told by who detects versions: to open a pipe waits for somebody who writes into it.
+    // Opening a pipe would block until somebody writes to it. Whatever is not a regular file is left to the detection of
+    // versions, which reports it.
     let kind = std::fs::metadata(path).map_err(ConvertError::io("read", path))?;
     if !kind.is_file() && !kind.is_dir() {
         return Ok(false);

@@ -30,7 +30,7 @@ pub(crate) struct Generation {
     pub(crate) durable: bool,
     /// Whether its branches admit their holders to every database of the cluster.
     pub(crate) all_databases: bool,
-    /// The rules that its source has by now.
+    /// The current rules of its source.
     masking: Option<Masking>,
     pub(crate) installation: Installation,
     /// Who runs the servers of its branches.
@@ -116,7 +116,7 @@ impl Generation {
         self.manifest.data()
     }
 
-    /// Checks that the rules of its source, as they are by now, made the snapshot.
+    /// Checks that the snapshot was made under its source's current rules.
     pub(crate) fn check_rules(&self, rules: Option<&Masking>) -> Result<(), EngineError> {
         if self.manifest.masking.as_ref() == rules {
             return Ok(());

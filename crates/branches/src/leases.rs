@@ -210,7 +210,7 @@ fn replace(
 ) -> Result<Arc<Branch>, EngineError> {
     let environment = &shared.environment;
     old.generation.check(&environment.store)?;
-    // It may be of an earlier generation, which knows the rules of its time.
+    // The lease may belong to an earlier generation, which was opened with the rules of its time.
     let settings = shared.registry.settings(&old.generation.source);
     old.generation.check_rules(settings.masking.as_ref())?;
     // On a full volume store its first writes come out of the reserve.

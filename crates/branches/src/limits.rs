@@ -71,7 +71,7 @@ pub(crate) fn check(limits: &Limits) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Refuses more threads for a refill than there may be.
+/// Refuses a refill with too many threads.
 pub(crate) fn check_refill(settings: &RefillSettings) -> Result<(), EngineError> {
     let all = [settings.clones, settings.starts, settings.connects];
     if all.into_iter().flatten().all(|count| (1..=RefillSettings::MOST).contains(&count)) {

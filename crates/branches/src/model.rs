@@ -85,8 +85,8 @@ pub struct SourceSettings {
     pub limits: Limits,
     /// How its pools are refilled.
     pub refill: RefillSettings,
-    /// What of the data is masked before any branch exists. Once a source has rules it serves nothing that they did not
-    /// make, and keeps having some.
+    /// The rules by which data is masked before any branch exists. Once a source has rules, it only serves snapshots made
+    /// under its current ones. Rules can be replaced, but not removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masking: Option<Masking>,
 }
@@ -126,7 +126,7 @@ impl Limits {
     }
 }
 
-/// Takes a value that is given; nothing, a zero, brings back what is usual.
+/// Takes over a value that is given; zero restores the default.
 fn take<T: Copy + Default + PartialEq>(old: &mut Option<T>, new: Option<T>) {
     if let Some(value) = new {
         *old = Some(value).filter(|value| *value != T::default());
@@ -166,7 +166,7 @@ pub struct ChangeSettings {
     pub warm: Option<Vec<String>>,
     /// What each branch may take of the machine; 0 brings back what is usual.
     pub limits: Limits,
-    /// How the pools are refilled; 0 brings back what is usual.
+    /// How the pools are refilled; 0 restores a default.
     pub refill: RefillSettings,
     /// New rules for masking. The source then serves nothing until it is refreshed.
     pub masking: Option<Masking>,

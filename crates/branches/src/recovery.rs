@@ -38,7 +38,7 @@ const START_PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) fn open(options: &OpenOptions, runtime: tokio::runtime::Handle) -> Result<Shared, EngineError> {
     let environment = shared::open_environment(options)?;
-    // Before anything else: it holds what rules are about.
+    // Before anything else, because it holds values that should have been masked.
     let scratch = scratch::destroy(environment.home.root());
     for name in ["branches", "snapshots", "imports"] {
         files::make_dir(&environment.store.root.join(name), Passage::Servers, &environment.user)?;

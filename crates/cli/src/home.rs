@@ -59,7 +59,7 @@ pub(crate) async fn clear(home: &Path) -> Result<Cleared, Failure> {
     while unmount_when_free(&home.join("volumes")).await? {
         cleared.mounts += 1;
     }
-    // What an import of a source with rules for masking left is overwritten before it is removed.
+    // What an import with masking rules has left is overwritten before it is removed.
     let scratch = home.clone();
     tokio::task::spawn_blocking(move || duramen_branches::destroy_scratch(&scratch))
         .await

@@ -174,7 +174,7 @@ impl From<LimitArgs> for Limits {
     }
 }
 
-/// How the pools of a source are refilled. 0 brings back what is usual.
+/// How the pools of a source are refilled. 0 restores a default.
 #[derive(Debug, Args)]
 struct RefillArgs {
     /// How its pools are refilled [default: phased]
@@ -339,7 +339,7 @@ impl Add {
 fn read_masking(path: &Path) -> Result<Masking, Failure> {
     let text = fs::read(path).map_err(Failure::io("read", path))?;
     serde_json::from_slice(&text)
-        .map_err(|error| Failure::Usage(format!("{} holds no rules for masking: {error}", path.display())))
+        .map_err(|error| Failure::Usage(format!("{} does not hold masking rules: {error}", path.display())))
 }
 
 fn hot_sizes(sizes: &[HotSize], otherwise: Policy) -> BTreeMap<Policy, u32> {

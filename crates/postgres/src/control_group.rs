@@ -27,8 +27,8 @@ const DAEMON_GROUP: &str = "duramen-daemon";
 /// The weight of a group that nobody set, in version 2; and the same in version 1.
 const WEIGHT_DEFAULT: u64 = 100;
 const SHARES_DEFAULT: u64 = 1024;
-/// Under version 1 the group of all servers lies beside the processes of the whole machine, and unless it is told otherwise
-/// weighs as much as one of them, whatever runs in it. It is to weigh as many as this for each processor.
+/// Under version 1, the group of all servers competes with every process of the machine, and by default has the weight of
+/// just one of them. It gets the weight of this many processes for each processor.
 const TASKS_PER_PROCESSOR: u64 = 2;
 
 /// What the processes of one server may take together.
@@ -109,15 +109,15 @@ impl ControlGroups {
         Ok(groups)
     }
 
-    /// Gives the groups that hold those of servers their part of the processors. Best effort: without it servers are slow
-    /// on a busy machine.
+    /// Gives the parent groups of servers their share of the processors. Best effort: without it, servers are slow on a busy
+    /// machine.
     fn weigh(&self) {
         let processors = thread::available_parallelism().map_or(1, |count| count.get() as u64);
         let shares = (SHARES_DEFAULT * TASKS_PER_PROCESSOR * processors).to_string();
         for (_, root) in self.roots.iter().filter(|(controller, _)| *controller == Controller::Cpu) {
             for dir in [Some(root.as_path()), root.parent()].into_iter().flatten() {
                 if let Err(error) = fs::write(dir.join("cpu.shares"), &shares) {
-                    tracing::warn!(group = %dir.display(), %error, "branches weigh as one process of the machine");
+                    tracing::warn!(group = %dir.display(), %error, "all branches together get the processor share of one process");
                 }
             }
         }

@@ -204,7 +204,7 @@ fn calls_out_of_order_are_refused() {
     assert!(matches!(writer.finish(), Err(C1zError::Order { .. })));
 }
 
-/// To open a pipe waits for somebody who writes into it, for ever if need be.
+/// Opening a pipe blocks until somebody writes to it, which may be never.
 #[test]
 fn a_pipe_is_refused_and_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();

@@ -28,9 +28,11 @@ pub(crate) enum SourceError {
     LimitTooLow { what: &'static str, least: u64, unit: &'static str },
     #[error("the weight of the processors is 1 to {most}")]
     BadWeight { most: u32 },
-    #[error("clones, starts and sessions at a time are 1 to {most} each, or 0 for what is usual")]
+    #[error(
+        "the numbers of clones, starts and sessions at a time must be 1 to {most}, or 0 for the default"
+    )]
     BadConcurrency { most: u32 },
-    #[error("the rules for masking of source {name} were changed after its snapshot was made, so no branch is made of it: run `duramen source refresh {name}`")]
+    #[error("the masking rules of source {name} have changed since its snapshot was made, so it serves no branches: run `duramen source refresh {name}`")]
     OtherRules { name: String },
     #[error("cannot find {path}: {error}")]
     NoPath { path: String, error: io::Error },

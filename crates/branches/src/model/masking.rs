@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Rules of a source. None at all (`{}`) says that the labels of PostgreSQL Anonymizer are all the rules that there are.
+/// The masking rules of a source. An empty object (`{}`) leaves only the labels of PostgreSQL Anonymizer as rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Masking {
@@ -19,11 +19,11 @@ pub struct Masking {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mask {
-    /// Nothing is left of them.
+    /// They become null.
     Null,
-    /// A value that only the key of the home leads to: equal values stay equal, in all columns of the same type.
+    /// A pseudonym that cannot be computed without the home's key. Equal values stay equal in all columns of the same type.
     Hash,
-    /// They stay, whatever label the column has.
+    /// They are kept, whatever label the column has.
     Keep,
     /// All of them become this one, written as in SQL without its quotes.
     Constant(String),

@@ -3,7 +3,7 @@
 use super::take;
 use serde::{Deserialize, Serialize};
 
-/// Whether branches are made step by step or one by one.
+/// Whether branches are made step by step or branch by branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Refill {
@@ -14,11 +14,11 @@ pub enum Refill {
     Pipelined,
 }
 
-/// How the pools of a source are refilled. What is absent is as usual.
+/// How the pools of a source are refilled. Absent fields have their defaults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RefillSettings {
-    /// Step by step, which is usual, or one by one.
+    /// Step by step (the default), or branch by branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub way: Option<Refill>,
     /// How many clones are made at a time.
@@ -33,16 +33,16 @@ pub struct RefillSettings {
 }
 
 impl RefillSettings {
-    /// The usual number of clones at a time.
+    /// The default number of clones at a time.
     pub const CLONES: u32 = 4;
-    /// The usual number of starts at a time.
+    /// The default number of starts at a time.
     pub const STARTS: u32 = 3;
-    /// The usual number of sessions that connect at a time.
+    /// The default number of sessions that connect at a time.
     pub const CONNECTS: u32 = 3;
-    /// The most of any of these: each takes a thread.
+    /// The maximum for each of these, because each one takes a thread.
     pub const MOST: u32 = 64;
 
-    /// Takes what is given in `change`; a zero brings back what is usual.
+    /// Takes over what `change` gives; zero restores a default.
     pub(crate) fn change(&mut self, change: &RefillSettings) {
         self.way = change.way.or(self.way);
         take(&mut self.clones, change.clones);

@@ -17,8 +17,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A directory under construction, with the socket directory and the log of its server; all vanish with it unless it is
-/// kept. It is a volume of the store, or lies on a scratch while what rules are about is in it.
+/// A data directory under construction, with its server's socket directory and log; unless it is kept, all of them are
+/// removed with it. It is a volume of the store, or lies on a scratch for as long as it holds values that are to be masked.
 pub(super) struct Draft<'a> {
     store: &'a volume::Store,
     pub(super) path: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Draft<'a> {
     pub(super) log: PathBuf,
     pub(super) kept: bool,
     scratch: Option<Scratch>,
-    /// The volume, once it is time for one.
+    /// Where the volume is, or will be once the scratch is left.
     volume: PathBuf,
 }
 
@@ -67,19 +67,20 @@ impl<'a> Draft<'a> {
             .map_err(|error| EngineError::new(Kind::Failed, "import_failed", error.to_string()))
     }
 
-    /// Whether files that the server deleted will be overwritten with its scratch, if it has one.
+    /// Whether destroying the scratch, if there is one, also overwrites files that the server has deleted.
     pub(super) fn is_overwritten(&self) -> bool {
         self.scratch.as_ref().is_none_or(Scratch::is_whole)
     }
 
-    /// Leaves the scratch, with the files of what is live, and has it overwritten. The server has stopped. Blocks.
+    /// Copies the live files from the scratch to a volume, and overwrites the scratch. The server must have stopped. Blocks.
     pub(super) fn leave_scratch(&mut self, live: &LiveFiles, user: &ServerUser) -> Result<(), EngineError> {
         let Some(scratch) = self.scratch.as_ref() else { return Ok(()) };
         self.create_volume()?;
         let made = fs::set_permissions(&self.volume, fs::Permissions::from_mode(0o700));
         made.and_then(|()| user.own(&self.volume)).map_err(|error| io_error("own", &self.volume, &error))?;
         live.copy(&self.path, &self.volume, user)?;
-        // What was read for it is what was written: a page that got lost on the way to the disk is still in memory.
+        // A write that was lost on its way to the disk does not spoil the copy, because the page is still cached; but it has
+        // to be reported.
         scratch.check()?;
         self.path.clone_from(&self.volume);
         self.scratch.take().map_or(Ok(()), Scratch::destroy)

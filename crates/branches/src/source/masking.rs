@@ -80,7 +80,8 @@ pub(crate) async fn live_files(
 
 /// What is reported of a scratch that does not overwrite everything.
 pub(crate) fn half_overwritten(is_overwritten: bool) -> Option<Sanitised> {
-    let action = "deleted; what the server deleted before was not overwritten, which takes root";
+    let action =
+        "deleted; files that the server had deleted earlier were not overwritten, which only root can do";
     (!is_overwritten).then(|| masked("scratch", "plain directory", action.to_owned()))
 }
 
@@ -245,7 +246,7 @@ pub(crate) fn withheld(mut error: EngineError) -> EngineError {
         "import_failed" | "server_failed" | "backup_failed" => "a program of PostgreSQL failed",
         _ => return error,
     };
-    // `psql` says in which line; that is no value.
+    // `psql` names the line, and a line number gives no value away.
     let line = error.message.split_once("psql:<stdin>:").and_then(|(_, rest)| rest.split_once(':'));
     let line = line.filter(|(number, _)| number.bytes().all(|digit| digit.is_ascii_digit()));
     let place = line.map(|(number, _)| format!(" in line {number}")).unwrap_or_default();

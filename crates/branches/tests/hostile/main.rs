@@ -1,5 +1,5 @@
-//! What hostile or unlucky users of sources, holders of branches, and others on the machine can do at worst: one file a
-//! wall. It is a program of its own, so that all of it can be run and read as the proof of docs/security.md.
+//! The worst that hostile or unlucky users of sources, holders of branches, and other users of the machine can do, with one
+//! file for each wall. It is a program of its own, so that it can be run and read as the proof of most of docs/security.md.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
 mod branches_have_limits;

@@ -31,7 +31,8 @@ pub(crate) struct Convert {
     max_decoded_bytes: Option<u64>,
 }
 
-/// The limit that the tools of the ecosystem read, in mebibytes; 0 and what is no number is none there too.
+/// The limit that the ecosystem's tools read, in mebibytes. As in those tools, 0 or anything that is not a number means that
+/// no limit is set.
 fn decoded_bytes_of_environment() -> Option<u64> {
     let megabytes = std::env::var("BATON_DECODER_MAX_DECODED_SIZE_MB").ok()?.parse::<u64>().ok()?;
     (megabytes > 0).then(|| megabytes.saturating_mul(1 << 20))

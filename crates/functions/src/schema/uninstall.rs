@@ -1,4 +1,4 @@
-//! Takes the schema out of a database, and what its steps have left in others.
+//! Removes the schema from a database, and what its steps have left in other databases.
 
 use tokio_postgres::{types::Type, Client};
 
@@ -9,7 +9,7 @@ use duramen_postgres::{
 
 use super::{refused, trust, version, SchemaError, GUARD, LOCK_TIMEOUT};
 
-/// What was taken away, and what was not.
+/// What was removed, and what was not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uninstalled {
     /// How many instances had not ended.
@@ -48,7 +48,7 @@ const SETTINGS: &str = "
     FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase, unnest(s.setconfig) AS c
     WHERE d.datname = current_database() AND c LIKE 'df.%'";
 
-/// Takes durable functions out of a database: the schemas, the operators, the settings, the executors, and the marks and
+/// Removes durable functions from a database: the schemas, the operators, the settings, the executors, and the marks and
 /// executors in other databases of the server. With `force` also if instances have not ended or something of others
 /// depends on it, which goes, too.
 ///
@@ -79,7 +79,8 @@ pub async fn uninstall(url: &str, force: bool) -> Result<Uninstalled, SchemaErro
     if !force && (running > 0 || dependents.is_some()) {
         return Err(SchemaError::InUse { target: target.describe(), running, dependents });
     }
-    // Workers end here. What they were at is rolled back, or ends with the table that it would be recorded in.
+    // This disconnects the workers. Their work in progress is rolled back, or fails because the table that would record it is
+    // gone.
     transaction
         .query_typed(
             "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a JOIN df._worker_epoch e
@@ -101,7 +102,7 @@ pub async fn uninstall(url: &str, force: bool) -> Result<Uninstalled, SchemaErro
         .batch_execute("SET LOCAL client_min_messages = error; DROP SCHEMA df, df_run CASCADE")
         .await
         .map_err(server)?;
-    // With the tables gone and not committed no worker can begin anything there.
+    // The tables are dropped, but that is not committed yet, so no worker can begin anything in those databases.
     let mut elsewhere = Vec::new();
     let others = transaction
         .query_typed(
@@ -123,7 +124,7 @@ pub async fn uninstall(url: &str, force: bool) -> Result<Uninstalled, SchemaErro
     Ok(Uninstalled { running, elsewhere, left })
 }
 
-/// Takes what steps of this installation have left out of another database: all that is there, unless it is others', too.
+/// Removes what steps of this installation have left in another database, unless another installation uses it as well.
 /// Returns whether there was anything.
 async fn clear(target: &Target, installation: &str) -> Result<bool, SchemaError> {
     let server = |error: tokio_postgres::Error| refused(&error, target);

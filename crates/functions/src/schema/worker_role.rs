@@ -1,5 +1,5 @@
-//! A role for workers that is no superuser: it owns the schemas and nothing else, may become each submitter, and has the
-//! rights of none as long as it has not.
+//! A role for workers that is not a superuser. It owns the schemas and nothing else. It may become any submitter, and has none
+//! of a submitter's rights until it does.
 
 use tokio_postgres::{error::SqlState, types::Type, Client};
 
@@ -10,19 +10,19 @@ use duramen_postgres::{
 
 use super::SchemaError;
 
-/// From which server on a membership says whether rights are inherited and whether the role may be taken on.
+/// The first server version in which each membership says whether rights are inherited and whether `SET ROLE` is allowed.
 const MEMBERSHIPS_SAY_MORE: i32 = 160_000;
 
 /// The role that workers connect as, and for whom they act.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkerRole {
-    /// Its name. It is made, if there is no such role.
+    /// Its name. A role that does not exist is created.
     pub name: String,
     /// The roles that may use durable functions: their names.
     pub submitters: Vec<String>,
 }
 
-/// Makes the role and its memberships, and the schemas as its own; from here on the transaction acts as it.
+/// Creates the role, its memberships, and the schemas that it owns. From here on, the transaction acts as the role.
 pub(super) async fn prepare(client: &Client, target: &Target, role: &WorkerRole) -> Result<(), SchemaError> {
     let run = |sql: String| async move {
         client.batch_execute(&sql).await.map_err(|error| match error.code() {
@@ -74,7 +74,7 @@ pub(super) async fn prepare(client: &Client, target: &Target, role: &WorkerRole)
     for submitter in &role.submitters {
         run(format!("GRANT {} TO {name}{terms}", quote_identifier(submitter))).await?;
     }
-    // Who is no superuser must be able to become the role, and says so, if it has just made it.
+    // An installing role that is not a superuser must be able to become the role, even if it has just created it.
     let lend: bool = client
         .query_typed_one("SELECT NOT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user", &[])
         .await

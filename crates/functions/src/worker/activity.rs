@@ -402,7 +402,8 @@ async fn end(
     result: Outcome,
 ) -> Result<bool, TurnError> {
     let client = &session.client;
-    // Before the instance is locked: who waits for memory with a lock could wait for one who waits for the lock.
+    // Reserved before the instance is locked: waiting for memory while holding the lock could deadlock with whoever has the
+    // memory and waits for the lock.
     let held: i64 = client
         .query_typed_opt(
             "SELECT w.bytes::bigint FROM df._work w WHERE w.seq = $1",

@@ -1,4 +1,4 @@
-//! How much memory the results of instances take in a worker: what is read from the database is asked for here first.
+//! How much memory the results of instances take in a worker. It is reserved here before anything is read from the database.
 //!
 //! A state is held several times over while it is read, advanced and written: as the row, as what was read of it, as the text
 //! that is written, as the message to the server. All of these are counted.
@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 /// How many times a state is held while it is read and written.
 const COPIES: usize = 5;
-/// What is smaller is not counted: it is next to nothing.
+/// Anything smaller is negligible and not counted.
 const SMALL: usize = 64 << 10;
 /// The unit of the accounts.
 const UNIT: usize = 1 << 10;
@@ -36,7 +36,7 @@ pub(crate) struct Reserved {
 impl Memory {
     pub(crate) fn new(total: usize) -> Self {
         let total = total.max(super::MEMORY_MIN);
-        // More than this a semaphore cannot count, and no machine has.
+        // A semaphore cannot count any further, and no machine has that much.
         let all_units = (total / 8 * 5 / UNIT).min(u32::MAX as usize >> 4);
         Self { total, all: Arc::new(Semaphore::new(all_units)), all_units, roles: Mutex::default() }
     }
@@ -60,7 +60,7 @@ impl Memory {
         Some((units, Arc::clone(roles.entry(role).or_insert_with(|| Arc::new(Semaphore::new(of_role))))))
     }
 
-    /// Lets a role have a state of this size, if there is room now; what is small needs none.
+    /// Reserves room for a state of this size if there is any now. A small state needs none.
     pub(crate) fn reserve_now(&self, role: u32, bytes: usize) -> Result<Option<Reserved>, TryAcquireError> {
         let Some((units, role)) = self.wanted(role, bytes) else { return Ok(None) };
         let of_role = role.try_acquire_many_owned(units)?;

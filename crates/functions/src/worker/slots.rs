@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Of how many places there is one more, for roles that run nothing.
+/// For every so many places there is one more, for roles that run nothing.
 const SPARE_OF: usize = 4;
 
 /// Counts places by role. It is cheap to clone, and clones count together.

@@ -110,8 +110,7 @@ async fn call(
 ) -> Result<Vec<StepOutcome>, ExecutorError> {
     let client = &session.client;
     let alone = budget_ms.is_none();
-    // Whose the session is said to be must be whose the executor is: a role may have been renamed, and another one have got
-    // its name.
+    // The session's user must own the executor: the role may have been renamed, and its name given to another one.
     let texts_of = match session.become_submitter {
         Some(_) => "CASE WHEN session_user = pg_get_userbyid($7) THEN $1 END",
         None => "$1",

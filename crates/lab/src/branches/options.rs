@@ -93,7 +93,7 @@ pub struct Options {
     pub refill: Refill,
     /// Two sizes of the sample to compare, or none.
     pub scale: Vec<u64>,
-    /// How many branches are made at a time in the refills that are compared, or none.
+    /// The numbers of branches made at a time whose refills are compared; empty for no comparison.
     pub sweep: Vec<u32>,
     /// How many branches are made without the pool.
     pub cold: u32,
@@ -120,7 +120,9 @@ impl Options {
             return refuse("--pool 0 leaves nothing to lease; what has no pool is measured with --cold");
         }
         if self.sweep.iter().any(|count| !(1..=RefillSettings::MOST).contains(count)) {
-            return refuse("--sweep takes numbers of branches that are made at a time, 1 to 64 each, as in --sweep 3,8,32");
+            return refuse(
+                "--sweep takes numbers of branches made at a time, each from 1 to 64, as in --sweep 3,8,32",
+            );
         }
         match self.scale.as_slice() {
             [] => {}

@@ -125,7 +125,7 @@ pub(crate) async fn restore(
     control.change_settings(&options.source, &change).await.map(drop)
 }
 
-/// The change that leads back to these settings.
+/// The change that restores these settings.
 fn as_before(before: &RefillSettings) -> RefillSettings {
     RefillSettings {
         way: Some(before.way.unwrap_or_default()),

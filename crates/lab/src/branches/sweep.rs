@@ -1,6 +1,6 @@
-//! How many branches should be made at a time, and whether step by step or one by one.
+//! How many branches should be made at a time, and whether step by step or branch by branch.
 //!
-//! Every number is tried both ways, in random order and several times, so that whatever else the machine does meets all
+//! Every number is tried both ways, several times and in random order, so that other load on the machine affects all of them
 //! alike. The figure is the time of a whole refill, from the request for a pool until it is full.
 
 use duramen_base::{clock, entropy};
@@ -105,7 +105,7 @@ async fn refill(
     Ok(filled.map(clock::ms).ok_or_else(|| format!("not within {} s", within.as_secs())))
 }
 
-/// The medians of a document, by way, as points over the number at a time.
+/// The medians in an evidence document: for each way, points over the number made at a time.
 pub(crate) fn series(evidence: &Evidence) -> Vec<(&'static str, Vec<(f64, f64)>)> {
     let swept = evidence.config.get("sweep").and_then(|value| value.as_array()).cloned().unwrap_or_default();
     let mut counts: Vec<u32> =

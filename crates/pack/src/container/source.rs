@@ -31,7 +31,7 @@ impl FileSource {
     /// There is none, it may not be read, or it is not a regular file.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let not_regular = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
-        // Asked before, since to open a pipe waits for somebody who writes into it; and of what was opened.
+        // Checked before, because opening a pipe blocks until somebody writes to it, and again for what was opened.
         if !std::fs::metadata(&path)?.is_file() {
             return Err(not_regular());
         }

@@ -127,7 +127,7 @@ fn head(header: &[u8]) -> Result<(u8, u64), Bad> {
     if number(&header[148..156]) != Some(sum) {
         return Err(Bad::new(148, "a header of the archive does not match its sum"));
     }
-    let size = number(&header[124..136]).ok_or_else(|| Bad::new(124, "a size that is no number"))?;
+    let size = number(&header[124..136]).ok_or_else(|| Bad::new(124, "a size that is not a number"))?;
     Ok((header[156], size))
 }
 

@@ -208,7 +208,7 @@ impl Rules {
 
 fn find<'a>(catalogue: &'a Catalogue, written: &str) -> Result<&'a Table, String> {
     let (schema, name) = split(written)
-        .ok_or_else(|| format!("{written:?} is no name of a table: write schema.table, as in SQL"))?;
+        .ok_or_else(|| format!("{written:?} is not a table name: write schema.table, as in SQL"))?;
     catalogue.named(&schema, &name).ok_or_else(|| {
         let there = catalogue.tables.values().map(Table::plain_name).collect::<Vec<_>>();
         let hint = duramen_base::suggest::closest(written, there.iter().map(String::as_str));

@@ -2,8 +2,8 @@
 //! which is overwritten and removed afterwards, however the import ended.
 //!
 //! In a file of its own, because a server deletes files on its way: their blocks are free within that file, and so are
-//! overwritten with it. A process that may not mount has a plain directory, whose files are overwritten one by one; what
-//! the server deleted before is then not.
+//! overwritten with it. A process that may not mount gets a plain directory instead. Its files are overwritten one by one;
+//! those that the server has already deleted are not.
 
 use crate::{
     error::{EngineError, Kind},
@@ -26,33 +26,32 @@ use std::{
 const SMALLEST: u64 = 512 << 20;
 /// What a scratch file system leaves free on the disk that holds its file.
 const RESERVE: u64 = 512 << 20;
-/// Where the place is in a home: a mount point for root.
+/// The directory in a home; for root, a mount point.
 const DIR: &str = "scratch";
 /// The file system that is mounted there.
 const FILE: &str = "scratch.btrfs";
 /// How much is overwritten at a time.
 const CHUNK: usize = 1 << 20;
-/// How often unmounting is tried, and the pause between two tries: processes in it are on their way out.
+/// How often unmounting is tried, and the pause between attempts: processes that use it may still be exiting.
 const UNMOUNT_TRIES: u32 = 50;
 const UNMOUNT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The place in a home.
+/// The scratch directory of a home.
 pub(crate) fn dir(root: &Path) -> PathBuf {
     root.join(DIR)
 }
 
-/// A place for one import, destroyed with this value.
+/// The scratch of one import, destroyed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     home: Home,
-    /// Open since before anything was written: errors of writing back since then are reported here. None if it is a plain
-    /// directory.
+    /// Opened before anything is written, so that it reports every writeback error since. `None` for a plain directory.
     watch: Option<OwnedFd>,
     destroyed: bool,
 }
 
 impl Scratch {
-    /// Makes the place. What an earlier import left of its own is destroyed first.
+    /// Makes the scratch, after destroying whatever an earlier import left of its own.
     pub(crate) fn open(home: &Home, user: &ServerUser) -> Result<Scratch, EngineError> {
         destroy(home.root())?;
         let dir = home.root().join(DIR);
@@ -63,7 +62,7 @@ impl Scratch {
             files::make_dir(&dir, Passage::Servers, user)?;
         } else {
             tracing::warn!(
-                "only root may mount: what is deleted on the scratch directory is not overwritten"
+                "only root may mount: files deleted from the scratch directory are not overwritten"
             );
         }
         Ok(scratch)
@@ -85,12 +84,12 @@ impl Scratch {
                 ),
             ));
         }
-        // Without blocks of its own at first: only what was written has to be overwritten.
+        // Sparse, so that only what has been written has to be overwritten.
         let make = || files::private(OpenOptions::new().write(true)).open(&file)?.set_len(size);
         make().map_err(|error| io_error("make", &file, &error))?;
         let (file, dir) = (file.display().to_string(), dir.display().to_string());
         run("mkfs.btrfs", &["--quiet", "--metadata", "single", "--data", "single", &file])?;
-        // Overwritten in place, so that a page holds the blocks that it had, and without giving any back.
+        // Without copy-on-write and discard: every block that ever held a value still belongs to the file at the end.
         let options = "loop,nobarrier,noatime,nodatacow,nodiscard";
         run("mount", &["-t", "btrfs", "-o", options, &file, &dir])?;
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
@@ -109,8 +108,8 @@ impl Scratch {
         self.watch.is_some()
     }
 
-    /// Makes sure that what was written is there: the file below may have found no room, which a server that does not
-    /// flush never hears of.
+    /// Checks that no write was lost: the disk below may have been full, which a server that does not flush never
+    /// notices.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         self.watch.as_ref().map_or(Ok(()), rustix::fs::syncfs).map_err(|error| {
             EngineError::new(
@@ -138,16 +137,16 @@ impl Drop for Scratch {
         self.watch = None;
         if !self.destroyed {
             if let Err(error) = destroy(self.home.root()) {
-                tracing::error!(%error, "what an import copied is left to the next start, which overwrites it");
+                tracing::error!(%error, "the scratch of an import remains; the next start overwrites it");
             }
         }
     }
 }
 
-/// Overwrites and removes what any import of a home left of its scratch, its processes first.
+/// Ends the processes that use a home's scratch, then overwrites and removes it, whichever import left it.
 ///
 /// # Errors
-/// When something keeps it in use, or it cannot be written to.
+/// If it is still in use, or cannot be overwritten.
 pub fn destroy(root: &Path) -> Result<(), EngineError> {
     let (file, dir) = (root.join(FILE), root.join(DIR));
     if !dir.exists() && !file.exists() {
@@ -158,7 +157,7 @@ pub fn destroy(root: &Path) -> Result<(), EngineError> {
         if !is_mounted(&dir) {
             break;
         }
-        // Read-only first, which writes back all that is left, and ends writing in namespaces that have the mount too.
+        // Read-only first: that writes back whatever is pending, and stops writers in other namespaces with the same mount.
         let point = dir.display().to_string();
         let still = run("mount", &["-o", "remount,ro", &point]).and_then(|()| run("umount", &[&point]));
         if still.is_err() {
@@ -169,7 +168,10 @@ pub fn destroy(root: &Path) -> Result<(), EngineError> {
         return Err(EngineError::new(
             Kind::Failed,
             "scratch_in_use",
-            format!("{} holds original values and cannot be unmounted; end what works in it", dir.display()),
+            format!(
+                "{} holds original values and cannot be unmounted; stop the processes that use it",
+                dir.display()
+            ),
         ));
     }
     for _ in 0..UNMOUNT_TRIES {
@@ -195,8 +197,8 @@ pub fn destroy(root: &Path) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Writes zeros over every block that a file has, and waits until they are on the disk: a file that is removed earlier
-/// is never written.
+/// Writes zeros over every block that a file has, and waits until they are on the disk: if the file were removed first, they
+/// might never be written.
 fn overwrite(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new().write(true).read(true).open(path)?;
     let length = file.metadata()?.len();
@@ -230,7 +232,7 @@ fn is_mounted(dir: &Path) -> bool {
     device(dir).is_some_and(|own| device(parent).is_some_and(|around| around != own))
 }
 
-/// Whether a file is that of a loop device still: a namespace that somebody made meanwhile may have its mount.
+/// Whether a loop device still uses a file: another mount namespace may keep it mounted.
 fn is_device(file: &Path) -> bool {
     let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let files = devices.map(|device| fs::read_to_string(device.path().join("loop/backing_file")));

@@ -37,9 +37,8 @@ impl ToSql for Raw {
     tokio_postgres::types::to_sql_checked!();
 }
 
-/// Makes a table of `columns` (`name type`, ...) and fills it with what `query` gives (`reading` says
-/// what that is), each row changed by `each`. Returns
-/// how many rows there are. Made and filled in one transaction, so that it needs no WAL.
+/// Creates a table with `columns` (`name type`, ...) and fills it with the rows of `query`, each changed by `each`; `reading`
+/// describes the query in errors. Returns the number of rows. Created and filled in one transaction, it needs no WAL.
 pub(super) async fn into_table(
     (from, query, reading): (&Client, &str, &str),
     to: &Client,
@@ -49,7 +48,7 @@ pub(super) async fn into_table(
     let doing = "copying within the copy";
     let create = format!("begin; create table {SCHEMA}.{table} ({})", columns.join(", "));
     to.batch_execute(&create).await.map_err(failed(doing))?;
-    // Their types are declared by the table and the query; nothing here goes by them.
+    // The table and the query determine the types; nothing here depends on them.
     let types = vec![Type::BYTEA; columns.len()];
     let out = from.copy_out(&format!("copy ({query}) to stdout (format binary)")).await;
     let mut rows = pin!(BinaryCopyOutStream::new(out.map_err(failed(reading))?, &types));
