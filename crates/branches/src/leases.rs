@@ -171,14 +171,21 @@ impl Engine {
     /// When there is no such branch, its generation's snapshot is gone, or the new server does not start; the lease
     /// then stays, in state `failed`, and can be reset again.
     pub async fn reset(self: &Arc<Self>, name: &str) -> Result<BranchView, EngineError> {
-        let engine = Arc::clone(self);
-        let name = name.to_owned();
+        // By the caller, so that it is the lease that has the name now, whatever happens before the task runs.
+        let (id, old) = self.shared.registry.begin_reset(name)?;
+        let (engine, name) = (Arc::clone(self), name.to_owned());
         // In a task of its own: a caller who goes away must not leave the branch between two volumes.
-        tokio::spawn(async move { engine.reset_now(&name).await }).await.map_err(LeaseError::ResetCrashed)?
+        tokio::spawn(async move { engine.finish_reset(&name, id, old).await })
+            .await
+            .map_err(LeaseError::ResetCrashed)?
     }
 
-    async fn reset_now(self: &Arc<Self>, name: &str) -> Result<BranchView, EngineError> {
-        let (id, old) = self.shared.registry.begin_reset(name)?;
+    async fn finish_reset(
+        self: &Arc<Self>,
+        name: &str,
+        id: String,
+        old: Arc<Branch>,
+    ) -> Result<BranchView, EngineError> {
         let replaced = tokio::task::spawn_blocking({
             let (shared, name, id) = (Arc::clone(&self.shared), name.to_owned(), id.clone());
             let old = Arc::clone(&old);

@@ -20,6 +20,8 @@ use std::{
 const NOBODY: u32 = 65534;
 /// A number that no user of this machine has, as which servers ran before sources had users of their own.
 const FORMER: u32 = 63_999;
+/// Another one, and outside of those that Duramen gives: what a test takes from the machine, no other test may be given.
+const FORGOTTEN: u32 = 63_998;
 
 /// Tries everything that a process can do to others of the machine, and prints what worked. Arguments: process ids, then
 /// paths after a dash.
@@ -103,6 +105,21 @@ fn users_of_servers(home: &Home, data: &str) -> Vec<u32> {
     found.sort_unstable();
     found.dedup();
     found
+}
+
+/// The name of the user of a source, as the design gives it.
+fn own_name(home: &Home, source: &str) -> String {
+    let root = fs::canonicalize(home.path()).expect("the home");
+    let digits = |bytes: &[u8]| blake3::hash(bytes).to_hex()[..8].to_owned();
+    format!("{SERVERS}-{}-{}", digits(root.as_os_str().as_encoded_bytes()), digits(source.as_bytes()))
+}
+
+fn add_user(name: &str, uid: u32) {
+    let made = Command::new("useradd")
+        .args(["--system", "--no-create-home", "--gid", SERVERS, "--uid", &uid.to_string(), name])
+        .output()
+        .expect("useradd");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
 async fn add(home: &Home, engine: &Arc<Engine>, name: &str, sql: &str, hot: u32) -> Result<(), String> {
@@ -368,11 +385,13 @@ async fn a_user_that_the_machine_forgot_is_made_again() {
     }
     let home = Home::new();
     let engine = home.open().await;
+    add_user(&own_name(&home, "app"), FORGOTTEN);
     home.add_script(&engine, "create table t as select 1 as x;", pool(&[(Policy::ReadWrite, 1)])).await;
     lease(&engine, "b", Policy::ReadWrite).await;
     query(&engine, "b", "insert into t values (2)").await.expect("an insert");
     let volume = volume_of(&engine, "b").await;
     let before = users_of_servers(&home, &volume);
+    assert_eq!(before, [FORGOTTEN]);
     engine.close().await.expect("close");
     let names = users_of(home.path());
     assert_eq!(remove_users(home.path()), 1);
@@ -386,11 +405,8 @@ async fn a_user_that_the_machine_forgot_is_made_again() {
 
     // Its number is somebody else's by now: nothing runs as them, and the data are kept.
     assert_eq!(remove_users(home.path()), 1);
-    let (stranger, number) = (format!("{SERVERS}-test-{}", std::process::id()), before[0].to_string());
-    let made = Command::new("useradd")
-        .args(["--system", "--no-create-home", "--gid", SERVERS, "--uid", &number, &stranger])
-        .status();
-    assert!(made.expect("useradd").success());
+    let stranger = format!("{SERVERS}-test-{}", std::process::id());
+    add_user(&stranger, FORGOTTEN);
     let engine = home.open().await;
     let refused = query(&engine, "b", "select 1").await.expect_err("not as somebody else");
     let said = engine.status().pool_error.unwrap_or_default();
