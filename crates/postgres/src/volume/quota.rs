@@ -214,8 +214,8 @@ impl Quotas {
     /// # Errors
     /// The operating system's answer.
     pub fn limit(&self, volume: &Path, bytes: Option<u64>) -> io::Result<()> {
-        // No id: that of the volume itself.
-        set_limit(&open_dir(volume)?, 0, bytes)
+        // By way of the root: in a volume that is full the change itself would be refused.
+        set_limit(&open_dir(&self.root)?, subvolume_id(&open_dir(volume)?)?, bytes)
     }
 
     /// Bytes that were written to a volume and are still there.
@@ -234,8 +234,7 @@ impl Quotas {
         if !self.own {
             return Ok(());
         }
-        let dir = open_dir(volume)?;
-        let member = subvolume_id(&dir)?;
+        let (dir, member) = (open_dir(&self.root)?, subvolume_id(&open_dir(volume)?)?);
         let other = if account == Account::Common { Account::Reserve } else { Account::Common };
         for (assign, account, harmless) in [(1, account, Errno::EXIST), (0, other, Errno::NOENT)] {
             let args = AssignArgs { assign, member, group: account.id() };

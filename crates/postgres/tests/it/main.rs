@@ -3,4 +3,5 @@
 
 mod data_directories;
 mod guardians;
+mod quotas;
 mod stored_texts;
