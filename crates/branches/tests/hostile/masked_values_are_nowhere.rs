@@ -111,14 +111,19 @@ pub(crate) async fn add(
 /// Every file below a directory that holds the mark, however it is written. Of a store that lies in a file that file
 /// counts, all of it.
 fn marked(dir: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let store = dir.join("volumes");
-    let is_in_a_file = dir.join("volumes.btrfs").exists();
-    for entry in walkdir(dir).iter().filter(|path| !(is_in_a_file && path.starts_with(&store))) {
-        // What a file holds between two of its zeros is a line.
-        let count = piped(entry, &format!("tr '\\0' '\\n' | LC_ALL=C grep -a -c -i -F {MARK}"));
+    // What a file holds between two of its zeros is a line.
+    let search = format!("LC_ALL=C grep --text --null-data --ignore-case --fixed-strings -e {MARK}");
+    let store = dir.join("volumes.btrfs");
+    let others = if store.exists() { "--exclude-dir=volumes --exclude=volumes.btrfs" } else { "" };
+    // A file may go while this looks: a branch lives on.
+    let command =
+        format!("{search} --recursive --no-messages --files-with-matches {others} '{}'", dir.display());
+    let listed = Command::new("sh").args(["-c", &command]).output().expect("a search");
+    let mut found: Vec<String> = String::from_utf8_lossy(&listed.stdout).lines().map(str::to_owned).collect();
+    if store.exists() {
+        let count = piped(&store, &format!("{search} --count"));
         if count != "0" {
-            found.push(format!("{} ({count} times)", entry.display()));
+            found.push(format!("{} ({count} times)", store.display()));
         }
     }
     found
@@ -141,18 +146,6 @@ fn piped(path: &Path, command: &str) -> String {
     }
     let output = child.wait_with_output().expect("it ends");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-fn walkdir(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        match entry.file_type().expect("a type") {
-            kind if kind.is_dir() => found.extend(walkdir(&entry.path())),
-            kind if kind.is_file() => found.push(entry.path()),
-            _ => {}
-        }
-    }
-    found
 }
 
 fn flush(home: &Home) {
