@@ -21,7 +21,8 @@ async fn a_worker_that_is_killed_loses_and_doubles_nothing() {
     for round in 0..6 {
         entries += scene.start_many(60, &format!("r{round}-")).await;
         let worker = scene.worker().await;
-        sleep(Duration::from_millis(random.u64(20..400))).await;
+        eventually(&scene.owner, "SELECT count(*) > 0 FROM df._work", "t", SOON).await;
+        sleep(Duration::from_millis(random.u64(0..400))).await;
         let running = "SELECT count(*) FROM df._work";
         let in_flight = rows(&scene.owner, running).await[0][0].clone().unwrap();
         interrupted += in_flight.parse::<usize>().unwrap();
