@@ -12,6 +12,8 @@ mod masking_fails_closed;
 mod neighbours_are_not_harmed;
 mod no_branch_reaches_out;
 mod policies_hold;
+mod scratch_is_destroyed;
+mod small_disk;
 mod strangers_stay_out;
 #[path = "../it/support.rs"]
 #[allow(dead_code, reason = "what only the other program needs")]

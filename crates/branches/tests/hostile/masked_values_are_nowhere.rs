@@ -110,7 +110,7 @@ pub(crate) async fn add(
 
 /// Every file below a directory that holds the mark, however it is written. Of a store that lies in a file that file
 /// counts, all of it.
-fn marked(dir: &Path) -> Vec<String> {
+pub(crate) fn marked(dir: &Path) -> Vec<String> {
     // What a file holds between two of its zeros is a line.
     let search = format!("LC_ALL=C grep --text --null-data --ignore-case --fixed-strings -e {MARK}");
     let store = dir.join("volumes.btrfs");
@@ -130,7 +130,7 @@ fn marked(dir: &Path) -> Vec<String> {
 }
 
 /// What a command prints of the data of a file, whose holes are left out.
-fn piped(path: &Path, command: &str) -> String {
+pub(crate) fn piped(path: &Path, command: &str) -> String {
     use rustix::fs::{seek, SeekFrom};
     use std::io::{copy, Read};
     let child = Command::new("sh").args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();

@@ -1,12 +1,13 @@
 //! What one branch does to the disk: its log stays small, the volume store has its blocks, and writes that are lost
 //! all the same make branches `failed` instead of lying.
 
+use crate::small_disk::SmallDisk;
 use crate::support::{lease, pool, query, rows, settle, Home};
 use duramen_branches::model::Policy;
 use serde_json::json;
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -83,29 +84,6 @@ async fn a_log_stays_small() {
     drop(client);
     let _ = connection.await;
     engine.close().await.expect("close");
-}
-
-/// A file system in memory, for one test. Made before the home that lies in it, so that the home goes first.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn new(megabytes: u32) -> SmallDisk {
-        let dir = tempfile::Builder::new().prefix("dm-disk-").tempdir().expect("a scratch directory");
-        let options = format!("size={megabytes}m,mode=0755");
-        run("mount", &["-t", "tmpfs", "-o", &options, "none", &dir.path().display().to_string()]);
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
-        SmallDisk(dir)
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(self.path()).output();
-    }
 }
 
 /// Gives back every block that holds nothing, but for those at the beginning, where the file system keeps its trees.

@@ -11,7 +11,10 @@ use crate::{
     home::Home,
 };
 use duramen_postgres::{end_processes, processes_below, volume, ServerUser};
-use rustix::{fs::SeekFrom, io::Errno};
+use rustix::{
+    fs::{FsWord, IFlags, SeekFrom},
+    io::Errno,
+};
 use std::{
     fs::{self, File, OpenOptions},
     io,
@@ -30,6 +33,8 @@ const RESERVE: u64 = 512 << 20;
 const DIR: &str = "scratch";
 /// The file system that is mounted there.
 const FILE: &str = "scratch.btrfs";
+/// What `statfs(2)` says of btrfs.
+const BTRFS: FsWord = 0x9123_683e;
 /// How much is overwritten at a time.
 const CHUNK: usize = 1 << 20;
 /// How often unmounting is tried, and the pause between attempts: processes that use it may still be exiting.
@@ -85,7 +90,11 @@ impl Scratch {
             ));
         }
         // Sparse, so that only what has been written has to be overwritten.
-        let make = || files::private(OpenOptions::new().write(true)).open(&file)?.set_len(size);
+        let make = || {
+            let made = files::private(OpenOptions::new().write(true)).open(&file)?;
+            keep_in_place(&made)?;
+            made.set_len(size)
+        };
         make().map_err(|error| io_error("make", &file, &error))?;
         let (file, dir) = (file.display().to_string(), dir.display().to_string());
         run("mkfs.btrfs", &["--quiet", "--metadata", "single", "--data", "single", &file])?;
@@ -194,6 +203,17 @@ pub fn destroy(root: &Path) -> Result<(), EngineError> {
         overwrite(&file).map_err(fail(&file))?;
         fs::remove_file(&file).map_err(fail(&file))?;
     }
+    Ok(())
+}
+
+/// Has a file system that otherwise writes changed blocks to another place, as btrfs does, change those of this file, which
+/// is empty yet, where they are. `chattr(1)`, attribute `C`.
+fn keep_in_place(file: &File) -> io::Result<()> {
+    if rustix::fs::fstatfs(file)?.f_type != BTRFS {
+        return Ok(());
+    }
+    let flags = rustix::fs::ioctl_getflags(file)?;
+    rustix::fs::ioctl_setflags(file, flags | IFlags::NOCOW)?;
     Ok(())
 }
 
