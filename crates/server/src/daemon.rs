@@ -84,8 +84,10 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         replace::program().map_err(|source| ServeError::Io { doing: "find this program", source })?;
     // Bound before the engine opens, so that a path that does not fit is told at once. Who connects meanwhile waits.
     let socket = socket_path(&home);
-    let inherited = replace::inherited_listener(&socket)
-        .map_err(|source| ServeError::Io { doing: "use the socket of the daemon before", source })?;
+    let inherited = replace::inherited_listener(&socket).map_err(|source| ServeError::Io {
+        doing: "use the socket that it was passed (without LISTEN_FDS it makes its own)",
+        source,
+    })?;
     let listener = match inherited {
         Some(listener) => listener,
         None => listener::bind_private(&socket)?,

@@ -3,7 +3,10 @@
 
 use crate::support::{lease, pool, query, rows, settle, Home};
 use duramen_branches::{
-    model::{AddSource, BranchView, ChangeSettings, CreateBranch, Limits, Origin, Policy, SourceSettings},
+    model::{
+        AddSource, BranchView, ChangeSettings, CreateBranch, Limits, Origin, Policy, RefillSettings,
+        SourceSettings,
+    },
     Engine,
 };
 use duramen_postgres::{Cluster, ControlGroups, Installation, ServerUser, Settings, StopMode};
@@ -194,6 +197,16 @@ async fn a_quota_can_be_raised_while_its_branch_is_held() {
         |limits| engine.change_settings("app", ChangeSettings { limits, ..ChangeSettings::default() });
     let error = change(Limits { disk: Some(MIB), ..Limits::default() }).await.expect_err("too little");
     assert_eq!(error.code, "bad_limit");
+    for refill in [
+        RefillSettings { clones: Some(65), ..RefillSettings::default() },
+        RefillSettings { starts: Some(u32::MAX), ..RefillSettings::default() },
+        RefillSettings { connects: Some(65), ..RefillSettings::default() },
+    ] {
+        let settings = ChangeSettings { refill, ..ChangeSettings::default() };
+        let error = engine.change_settings("app", settings).await.expect_err("too many threads");
+        assert_eq!(error.code, "bad_limit", "{refill:?}");
+    }
+    assert_eq!(engine.source("app").expect("it").settings.refill, RefillSettings::default());
     leased(&engine, &["b"]).await;
     fill(&engine, "b").await;
     until("it answers", || engine.branch("b").is_ok_and(|view| view.state == "ready")).await;

@@ -193,3 +193,64 @@ fn zombies_of(pid: u32) -> Vec<String> {
         })
         .collect()
 }
+
+/// Runs a program with a descriptor 3 of some kind, and says that it was passed one as systemd does.
+const PASS: &str = r#"
+import os, socket, sys
+kind, path, program = sys.argv[1], sys.argv[2], sys.argv[3:]
+if kind == "file":
+    fd = os.open("/dev/null", os.O_RDWR)
+elif kind == "tcp":
+    passed = socket.create_server(("127.0.0.1", 0))
+    fd = passed.fileno()
+elif kind == "datagram":
+    passed = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    passed.bind(path)
+    fd = passed.fileno()
+elif kind == "elsewhere":
+    passed = socket.socket(socket.AF_UNIX)
+    passed.bind(path)
+    passed.listen()
+    fd = passed.fileno()
+else:
+    fd = None
+if fd is not None:
+    os.dup2(fd, 3)
+    os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(program[0], program)
+"#;
+
+/// A daemon that is passed something else than its own socket serves at its own or not at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_passed_in_the_place_of_its_socket_is_not_served() {
+    for (kind, serves) in
+        [("file", false), ("nothing", false), ("tcp", false), ("datagram", false), ("elsewhere", true)]
+    {
+        let home = Home::new();
+        let socket = home.beside("passed");
+        let mut daemon = Command::new("python3")
+            .args(["-c", PASS, kind])
+            .arg(&socket)
+            .args([EXE, "--home"])
+            .arg(home.path())
+            .args(["serve", "--until-stdin-ends", "--volumes", "copy"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("python3");
+        if serves {
+            let client = Client::new(&home.path());
+            until("it answers at its own socket", async || client.connect().await.is_ok()).await;
+            drop(daemon.stdin.take());
+        }
+        let output = daemon.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.success(), serves, "{kind}: {said}");
+        if !serves {
+            assert!(said.contains("LISTEN_FDS"), "{kind}: it says what to do: {said}");
+        }
+        assert_eq!(home.left_overs(), Vec::<String>::new(), "{kind}");
+    }
+}

@@ -18,6 +18,7 @@ mod lab_replication;
 mod lab_report;
 mod lab_restore;
 mod lab_store;
+mod machine_is_short;
 mod masking_survives_kills;
 mod store_cli;
 mod support;
