@@ -29,7 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const RETIRED_MAX: usize = 400;
 /// How many branches are deleted before the thread looks up again.
 const REAP_SLICE: usize = 16;
-/// How many clones, starts and sessions are made at a time.
 /// How long the thread sleeps when there is nothing to do.
 const IDLE: Duration = Duration::from_millis(500);
 /// How long the thread waits for freed space at most.

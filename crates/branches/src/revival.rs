@@ -1,5 +1,6 @@
 //! Servers of leased branches that ended by themselves: killed for lack of memory, or in a panic because nothing could be
-//! written. They are started again, with growing pauses, and their holders find them in the same place.
+//! written. They are started again, with growing pauses, and their holders find them in the same place. So are resets ended
+//! that did not get as far as a session.
 
 use crate::{branch::Branch, error::EngineError, parallel::parallel, registry::Held, shared::Shared};
 use duramen_base::clock;
@@ -47,7 +48,7 @@ impl Revival {
         }
         let mut held = shared.registry.held();
         held.iter().for_each(|held| held.branch.tend_quota());
-        held.retain(|held| held.branch.is_down() && held.branch.attempts.are_due());
+        held.retain(|held| needs_help(held) && held.branch.attempts.are_due());
         if held.is_empty() {
             return;
         }
@@ -67,6 +68,12 @@ impl Revival {
     }
 }
 
+/// Whether the server of a lease does not run, or runs and could not be entered yet: a reset that found no session gave up,
+/// and its holder is refused until one has been there.
+fn needs_help(held: &Held) -> bool {
+    held.branch.is_down() || (held.unentered && held.branch.is_up())
+}
+
 fn bring_back(shared: &Shared, held: &Held) {
     if shared.closing.load(Ordering::Acquire) {
         return;
@@ -77,12 +84,8 @@ fn bring_back(shared: &Shared, held: &Held) {
     let details = json!({ "branch": held.id, "name": held.name, "killed_for_memory": branch.killed_for_memory(),
                           "problem": started.as_ref().err().map(|error| &error.message) });
     match &started {
-        Ok(()) => {
-            tracing::warn!(branch = held.name, "the server of a branch had ended, and was started again")
-        }
-        Err(error) => {
-            tracing::warn!(branch = held.name, %error, "the server of a branch ended, and does not start yet")
-        }
+        Ok(()) => tracing::warn!(branch = held.name, "a branch that had failed is ready again"),
+        Err(error) => tracing::warn!(branch = held.name, %error, "a branch that failed is not ready yet"),
     }
     let problem = started.err().map(|error| error.message);
     let noted = shared.registry.note_revived(&held.name, &held.id, branch, problem);
@@ -103,5 +106,9 @@ impl Branch {
     /// Whether its server has ended although its lease goes on. A server that is being started or stopped is not down.
     fn is_down(&self) -> bool {
         !self.is_retired() && self.is_running() == Some(false)
+    }
+
+    fn is_up(&self) -> bool {
+        !self.is_retired() && self.is_running() == Some(true)
     }
 }

@@ -84,9 +84,26 @@ pub(crate) struct Deficit {
 }
 
 impl Pools {
-    /// Takes a hot branch of the source's current generation.
+    /// Takes a hot branch of the source's current generation. One whose server ended while it waited is retired.
     pub(super) fn take(&mut self, source: &str, policy: Policy) -> Option<Arc<Branch>> {
-        self.pools.get_mut(&(source.to_owned(), policy))?.hot.pop_front()
+        let pool = self.pools.get_mut(&(source.to_owned(), policy))?;
+        while let Some(branch) = pool.hot.pop_front() {
+            if branch.is_running() != Some(false) {
+                return Some(branch);
+            }
+            self.retired.push_back(Retired::whole(branch));
+        }
+        None
+    }
+
+    /// Retires every hot branch whose server has ended.
+    pub(super) fn retire_ended(&mut self) {
+        for pool in self.pools.values_mut() {
+            let (ended, hot): (VecDeque<_>, _) =
+                pool.hot.drain(..).partition(|branch| branch.is_running() == Some(false));
+            pool.hot = hot;
+            self.retired.extend(ended.into_iter().map(Retired::whole));
+        }
     }
 
     /// Queues a create.

@@ -34,6 +34,11 @@ impl Registry {
         }
     }
 
+    /// Takes branches out of the pools whose servers have ended, so that others are made.
+    pub(crate) fn retire_ended(&self) {
+        self.state().pools.retire_ended();
+    }
+
     /// Whether a create waits for a branch.
     pub(crate) fn has_waiters(&self) -> bool {
         self.state().pools.pools.values().any(|pool| !pool.waiters.is_empty())

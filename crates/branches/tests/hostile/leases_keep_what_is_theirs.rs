@@ -8,7 +8,15 @@ use duramen_branches::{
 };
 use duramen_postgres::{processes_below, Cluster, Installation, ServerUser, Settings, StartError};
 use serde_json::json;
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc,
+    },
+    time::Duration,
+};
 
 const TABLE: &str = "create table t (x int);";
 
@@ -51,17 +59,135 @@ async fn a_reset_acts_on_its_lease_and_not_on_its_name() {
     settle(&engine).await;
     let volumes = home.path().join("volumes/branches");
     assert_eq!(entries(&volumes).len(), 3, "the pool's, and no other: {:?}", entries(&volumes));
-    let postmasters = processes_below(&volumes)
-        .into_iter()
-        .filter(|pid| {
-            let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-            fs::read_to_string(cwd.join("postmaster.pid"))
-                .is_ok_and(|text| text.lines().next() == Some(&pid.to_string()))
-        })
-        .count();
-    assert_eq!(postmasters, 3, "the pool's, and no other");
+    assert_eq!(postmasters(&home).len(), 3, "the pool's, and no other");
     engine.close().await.expect("close");
     assert!(processes_below(home.path()).is_empty());
+}
+
+/// Kills every process of a volume's server but the first, until `enough`.
+fn kill_children(volume: &Path, enough: &AtomicBool) {
+    use rustix::process::{kill_process, Pid, Signal};
+    while !enough.load(Ordering::Acquire) {
+        for pid in processes_below(volume) {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let parent =
+                stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse::<u32>().ok());
+            let is_child = parent.is_some_and(|parent| processes_below(volume).contains(&parent));
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| is_child) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
+/// A reset whose server loses its processes gives up, and its holder would be refused for ever; the daemon ends it when the
+/// server can be entered. B33.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_that_could_not_enter_is_ended_later() {
+    let home = Home::new();
+    let engine = home.open().await;
+    home.add_script(&engine, TABLE, pool(&[(Policy::ReadWrite, 0)])).await;
+    lease(&engine, "b", Policy::ReadWrite).await;
+    settle(&engine).await;
+    let volumes = home.path().join("volumes/branches");
+    let mut failed = 0;
+    for _ in 0..12 {
+        let before = entries(&volumes);
+        let enough = AtomicBool::new(false);
+        let outcome = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let fresh = loop {
+                    if let Some(name) = entries(&volumes).into_iter().find(|name| !before.contains(name)) {
+                        break volumes.join(name);
+                    }
+                };
+                kill_children(&fresh, &enough);
+            });
+            let outcome =
+                tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(engine.reset("b")));
+            enough.store(true, Ordering::Release);
+            outcome
+        });
+        failed += usize::from(outcome.is_err());
+        let ready = async {
+            while engine.branch("b").expect("the lease").state != "ready" {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let in_time = tokio::time::timeout(Duration::from_secs(30), ready).await;
+        assert!(in_time.is_ok(), "{:?} after {outcome:?}", engine.branch("b"));
+        // Its session may have been among what was killed; the next query opens another one.
+        let mut entered = false;
+        for _ in 0..50 {
+            entered = query(&engine, "b", "insert into t values (1)").await.is_ok();
+            if entered {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(entered, "its holder goes on");
+        if failed == 2 {
+            break;
+        }
+    }
+    assert!(failed > 0, "no reset was ever disturbed");
+    engine.close().await.expect("close");
+}
+
+/// The servers of a home's branches, by their process ids.
+fn postmasters(home: &Home) -> Vec<u32> {
+    let is_postmaster = |pid: &u32| {
+        let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        fs::read_to_string(cwd.join("postmaster.pid"))
+            .is_ok_and(|text| text.lines().next() == Some(&pid.to_string()))
+    };
+    processes_below(&home.path().join("volumes/branches")).into_iter().filter(is_postmaster).collect()
+}
+
+fn kill(pids: &[u32]) {
+    use rustix::process::{kill_process, Pid, Signal};
+    for pid in pids {
+        let pid = i32::try_from(*pid).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, Signal::KILL).expect("it is there");
+    }
+}
+
+/// B33: a ready branch whose server was killed, for lack of memory perhaps, stayed in the pool and was lent: its URL was
+/// refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ready_branch_whose_server_died_is_not_lent() {
+    let home = Home::new();
+    let engine = home.open().await;
+    home.add_script(&engine, TABLE, pool(&[(Policy::ReadWrite, 2)])).await;
+    for round in 0..4 {
+        settle(&engine).await;
+        let servers = postmasters(&home);
+        assert_eq!(servers.len(), 2);
+        kill(&servers);
+        // A server that was killed is seen to be when its processes are gone, which takes the kernel a moment.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        for name in ["one", "two"] {
+            let view = lease(&engine, name, Policy::ReadWrite).await;
+            let entered = tokio_postgres::connect(&view.url, tokio_postgres::NoTls).await;
+            assert!(entered.is_ok(), "round {round}: {:?}", entered.err());
+        }
+        engine.destroy("one").expect("destroy");
+        engine.destroy("two").expect("destroy");
+    }
+    // Nobody asks for one: the pool is filled again all the same.
+    settle(&engine).await;
+    let servers = postmasters(&home);
+    kill(&servers);
+    let refilled = async {
+        while postmasters(&home).iter().filter(|pid| !servers.contains(pid)).count() < 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), refilled).await.expect("the pool is filled again");
+    settle(&engine).await;
+    let volumes = entries(&home.path().join("volumes/branches"));
+    assert_eq!(volumes.len(), 2, "the dead ones are deleted: {volumes:?}");
+    engine.close().await.expect("close");
 }
 
 /// `protect` answered between a destroy's look and its act, and the branch went all the same; expiry did the same.
