@@ -167,10 +167,19 @@ async fn check_kept(connection: &mut Connection, kept: &[Kept]) {
 /// Every acknowledged branch is there, every destroyed one is not; what was not answered may be either.
 async fn check_promises(connection: &mut Connection, ledger: &Ledger, kept: &[Kept]) {
     // A server of which a part was killed comes back by itself (B33).
-    until("every branch is ready", async || {
-        connection.branches().await.expect("the branches").iter().all(|view| view.state == "ready")
-    })
-    .await;
+    let mut waiting = Vec::new();
+    let all_ready = async {
+        loop {
+            let listed = connection.branches().await.expect("the branches");
+            waiting = listed.into_iter().filter(|view| view.state != "ready").collect();
+            if waiting.is_empty() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(support::SOON, all_ready).await;
+    assert!(in_time.is_ok(), "these never became ready: {waiting:#?}");
     let listed = connection.branches().await.expect("the branches");
     let mut there: BTreeSet<String> = listed
         .into_iter()
@@ -243,29 +252,47 @@ fn kill_servers(home: &Home, seed: u64) -> usize {
     pids.len()
 }
 
-/// Volumes, processes and sockets of the leases and the pool, and no others.
+/// Volumes, processes and sockets of the leases and the pool, and no others. A ready branch whose server was killed is
+/// replaced when that is seen (B33).
 async fn check_litter(home: &Home, connection: &mut Connection) {
-    let status: Status = settle(connection).await;
+    let mut found = String::new();
+    let all_gone = async {
+        loop {
+            let status = settle(connection).await;
+            match litter(home, &status) {
+                None => return,
+                Some(litter) => found = litter,
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(support::SOON, all_gone).await;
+    assert!(in_time.is_ok(), "this is not what the leases and the pool need: {found}");
+}
+
+fn litter(home: &Home, status: &Status) -> Option<String> {
     let running = usize::try_from(status.leases + HOT).unwrap();
     let volumes = home.path().join("volumes");
     let branches = entries(&volumes.join("branches"));
-    assert_eq!(branches.len(), running + usize::try_from(COLD).unwrap(), "{status:?}: {branches:?}");
-    assert_eq!(entries(&volumes.join("imports")), BTreeSet::new());
-    assert_eq!(entries(&home.path().join("run")).len(), running, "socket directories");
-    until("every process works in a branch's volume", async || {
-        let at_work: BTreeSet<String> = processes_below(&home.path())
-            .into_iter()
-            .filter_map(|pid| {
-                let place = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-                Some(place.strip_prefix(home.path()).unwrap_or(&place).display().to_string())
-            })
-            .collect();
-        at_work.len() == running
-            && at_work.iter().all(|place| {
-                place.strip_prefix("volumes/branches/").is_some_and(|name| branches.contains(name))
-            })
+    let imports = entries(&volumes.join("imports"));
+    let sockets = entries(&home.path().join("run"));
+    let at_work: BTreeSet<String> = processes_below(&home.path())
+        .into_iter()
+        .filter_map(|pid| {
+            let place = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+            Some(place.strip_prefix(home.path()).unwrap_or(&place).display().to_string())
+        })
+        .collect();
+    let known =
+        |place: &String| place.strip_prefix("volumes/branches/").is_some_and(|name| branches.contains(name));
+    let is_clean = branches.len() == running + usize::try_from(COLD).unwrap()
+        && imports.is_empty()
+        && sockets.len() == running
+        && at_work.len() == running
+        && at_work.iter().all(known);
+    (!is_clean).then(|| {
+        format!("{status:#?}: volumes {branches:?}, imports {imports:?}, sockets {sockets:?}, processes in {at_work:?}")
     })
-    .await;
 }
 
 /// The process id of the server of a branch's volume.
@@ -361,12 +388,10 @@ async fn kills_at_random_moments_lose_and_leave_nothing() {
     }
 
     let ledger = Ledger::default();
-    let soak = std::env::var("DURAMEN_SOAK_KILLS").ok();
-    let kills = soak.as_ref().map_or(KILLS, |text| text.parse().expect("a number"));
+    let soak = std::env::var("DURAMEN_SOAK_KILLS");
+    let kills = soak.map_or(KILLS, |text| text.parse().expect("a number"));
     for round in 0..kills {
-        // Servers die only in the soak: a machine under load takes its time to bring all of them back.
         let victims = match round % 4 {
-            _ if soak.is_none() => Victims::Daemon,
             0 | 2 => Victims::Daemon,
             1 => Victims::Servers,
             _ => Victims::Both,
