@@ -68,10 +68,10 @@ impl Revival {
     }
 }
 
-/// Whether the server of a lease does not run, or runs and could not be entered yet: a reset that found no session gave up,
-/// and its holder is refused until one has been there.
+/// Whether the server of a lease does not run, or runs and its holder is refused all the same: because a reset gave up before
+/// a session was there, or because somebody else started the server.
 fn needs_help(held: &Held) -> bool {
-    held.branch.is_down() || (held.unentered && held.branch.is_up())
+    held.branch.is_down() || ((held.unentered || held.failed) && held.branch.is_up())
 }
 
 fn bring_back(shared: &Shared, held: &Held) {

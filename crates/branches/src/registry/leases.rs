@@ -40,6 +40,8 @@ pub(crate) struct Held {
     pub(crate) branch: Arc<Branch>,
     /// Whether its server's role may not have the branch's own secret yet.
     pub(crate) unentered: bool,
+    /// Whether its holder is told that it does not work.
+    pub(crate) failed: bool,
 }
 
 /// What a create gets.
@@ -228,6 +230,7 @@ impl Registry {
             name: lease.record.name.clone(),
             branch: Arc::clone(&lease.branch),
             unentered: lease.record.unentered,
+            failed: lease.problem.is_some(),
         })
         .collect()
     }
