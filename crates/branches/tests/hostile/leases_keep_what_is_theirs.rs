@@ -64,23 +64,23 @@ async fn a_reset_acts_on_its_lease_and_not_on_its_name() {
     assert!(processes_below(home.path()).is_empty());
 }
 
-/// Kills every process of a volume's server but the first, until `enough`.
-fn kill_children(volume: &Path, enough: &AtomicBool) {
-    use rustix::process::{kill_process, Pid, Signal};
+/// Kills every process that serves a session of a volume's server, until `enough`.
+fn kill_backends(volume: &Path, enough: &AtomicBool) {
     while !enough.load(Ordering::Acquire) {
-        for pid in processes_below(volume) {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let parent =
-                stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse::<u32>().ok());
-            let is_child = parent.is_some_and(|parent| processes_below(volume).contains(&parent));
-            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| is_child) {
-                let _ = kill_process(pid, Signal::KILL);
+        let file = fs::read_to_string(volume.join("postmaster.pid")).unwrap_or_default();
+        let postmaster = file.lines().next().unwrap_or_default();
+        let children =
+            fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children")).unwrap_or_default();
+        for child in children.split_whitespace() {
+            let title = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            if title.contains("[local]") {
+                let _ = std::process::Command::new("kill").args(["-9", child]).output();
             }
         }
     }
 }
 
-/// A reset whose server loses its processes gives up, and its holder would be refused for ever; the daemon ends it when the
+/// A reset that loses its session gives up, and its holder would be refused for ever; the daemon ends it when the
 /// server can be entered. B33.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reset_that_could_not_enter_is_ended_later() {
@@ -91,7 +91,7 @@ async fn a_reset_that_could_not_enter_is_ended_later() {
     settle(&engine).await;
     let volumes = home.path().join("volumes/branches");
     let mut failed = 0;
-    for _ in 0..12 {
+    for _ in 0..24 {
         let before = entries(&volumes);
         let enough = AtomicBool::new(false);
         let outcome = std::thread::scope(|scope| {
@@ -101,7 +101,7 @@ async fn a_reset_that_could_not_enter_is_ended_later() {
                         break volumes.join(name);
                     }
                 };
-                kill_children(&fresh, &enough);
+                kill_backends(&fresh, &enough);
             });
             let outcome =
                 tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(engine.reset("b")));
