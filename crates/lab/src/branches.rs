@@ -7,26 +7,31 @@
 //!
 //! The order of a run: reach or start a daemon (`daemon`), have the source and size the pool (`source`), wait
 //! until it is full (`pool`), fingerprint the live source, draw the work (`workload`, `probe`), run the
-//! rounds (`rounds`, `client`), the extra burst over the wire (`wire`), branches without the pool (`cold`),
-//! two sizes of the source (`scale`), fingerprint again and check (`checks`), hold the figures against the
-//! targets (`targets`), and tell (`report`, `table`).
+//! rounds (`rounds`, `client`) by the clients of the runner (`clients`: `wire`, `psql`, `node`), the extra burst over
+//! the wire (`wire`), branches without the pool (`cold`), two sizes of the source (`scale`), fingerprint again and check
+//! (`checks`), hold the figures against the targets (`targets`), and tell (`report`, `table`).
 
 mod checks;
 mod client;
+mod clients;
 mod cold;
 mod control;
 mod daemon;
 mod figures;
 mod findings;
 mod measure;
+mod node;
 mod options;
 mod pool;
 mod probe;
+mod program;
+mod psql;
 mod reply;
 mod report;
 mod rounds;
 mod scale;
 mod source;
+mod statement;
 mod sweep;
 mod table;
 mod targets;
@@ -131,7 +136,7 @@ impl Plan for Options {
 /// When no daemon can be reached or started, or the source is unknown or cannot take the writes.
 pub async fn run(options: &Options, say: Say<'_>) -> Result<Measured, SuiteError> {
     options.check()?;
-    wire::raise_file_limit(options.concurrency);
+    wire::raise_file_limit(options);
     let mut daemon = daemon::reach(options, say).await?;
     let measured = measure::measure(options, &mut daemon, say).await;
     let owned = daemon.is_owned();

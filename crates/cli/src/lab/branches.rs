@@ -13,6 +13,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   duramen lab run branches --rounds 5 --concurrency 100 --write ddl --html out/ddl.html
   duramen lab run branches --runner wire --durable
+  duramen lab run branches --runner psql --rounds 1
+  duramen lab run branches --runner node-pg --json out/node-pg.json
   duramen lab run branches --pool 1000 --concurrency 1000 --rounds 1
   duramen lab run branches --rounds 1 --scale 300k,20M --json out/scale.json
   duramen lab run branches --rounds 1 --sweep 3,4,6,8,16,32 --html out/sweep.html
@@ -83,6 +85,10 @@ enum RunnerName {
     Session,
     /// Over a new PostgreSQL connection
     Wire,
+    /// By psql, a process for each statement
+    Psql,
+    /// By Node with the package pg, a client for each branch in one process
+    NodePg,
 }
 
 impl Branches {
@@ -100,6 +106,8 @@ impl Branches {
             runner: match self.runner {
                 RunnerName::Session => Runner::Session,
                 RunnerName::Wire => Runner::Wire,
+                RunnerName::Psql => Runner::Psql,
+                RunnerName::NodePg => Runner::NodePg,
             },
             source: self.source,
             rows: self.rows,

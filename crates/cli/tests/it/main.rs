@@ -17,6 +17,7 @@ mod lab_list;
 mod lab_replication;
 mod lab_report;
 mod lab_restore;
+mod lab_runners;
 mod lab_store;
 mod machine_is_short;
 mod masking_survives_kills;

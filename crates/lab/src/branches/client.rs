@@ -7,16 +7,15 @@ use bytes::Bytes;
 use duramen_base::clock;
 use duramen_server::client::{ClientError, Connection};
 
-use super::options::Runner;
+use super::clients::Way;
 use super::reply::{self, Answered, Created, Destroyed};
-use super::wire;
 use super::workload::{Change, Plan, Read};
 
 /// A client waits no longer for one step. That is far beyond any target: what takes so long is stuck.
 pub(crate) const STEP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The SQLSTATE of a deadlock.
-const DEADLOCK: &str = "40P01";
+pub(crate) const DEADLOCK: &str = "40P01";
 
 /// What went wrong for one client.
 #[derive(Debug, Clone)]
@@ -75,6 +74,8 @@ pub(crate) struct Lived {
     pub(crate) write_server: Option<Duration>,
     pub(crate) destroy: Option<Duration>,
     pub(crate) wire_first_query: Option<Duration>,
+    /// What only this way to the branch has, under the names of its figures.
+    pub(crate) others: Vec<(&'static str, Duration)>,
     /// When the destroy was answered.
     pub(crate) ended: Option<Instant>,
     /// Whether the branch said that it flushes what it commits.
@@ -85,11 +86,18 @@ pub(crate) struct Lived {
     pub(crate) leftover: Option<String>,
 }
 
+impl Lived {
+    /// Notes the latency of a step that only this way to the branch has.
+    pub(crate) fn note(&mut self, figure: &'static str, took: Duration) {
+        self.others.push((figure, took));
+    }
+}
+
 /// One client with its open connection and its work.
 pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) plan: Plan,
-    pub(crate) runner: Runner,
+    pub(crate) way: Way,
 }
 
 impl Session {
@@ -109,14 +117,9 @@ impl Session {
 
     async fn work(&mut self, lived: &mut Lived) -> Result<(), Failure> {
         let url = self.create(lived).await?;
-        match self.runner {
-            Runner::Session => self.work_in_session(lived).await,
-            Runner::Wire => {
-                let work = wire::work(&url, &self.plan, lived);
-                tokio::time::timeout(STEP_DEADLINE, work)
-                    .await
-                    .unwrap_or_else(|_| Err(Failure::deadline("wire")))
-            }
+        match &self.way {
+            Way::Session => self.work_in_session(lived).await,
+            way => way.work(&url, &self.plan, lived).await,
         }
     }
 
@@ -142,7 +145,7 @@ impl Session {
         }
         lived.lease = Some(took);
         lived.durable = Some(created.durable);
-        Ok(if self.runner == Runner::Wire { created.url.into_owned() } else { String::new() })
+        Ok(if self.way.takes_url() { created.url.into_owned() } else { String::new() })
     }
 
     async fn work_in_session(&mut self, lived: &mut Lived) -> Result<(), Failure> {

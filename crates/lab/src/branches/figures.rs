@@ -1,5 +1,7 @@
 //! The latencies of all rounds, and how they become measurements.
 
+use std::collections::BTreeMap;
+
 use duramen_measure::evidence::{Evidence, Measurement};
 use duramen_measure::histogram::LatencyHistogram;
 
@@ -17,6 +19,8 @@ pub(crate) struct Latencies {
     pub(crate) destroy: LatencyHistogram,
     pub(crate) point_read: LatencyHistogram,
     pub(crate) wire_first_query: LatencyHistogram,
+    /// What only one way to a branch has, by the names of the figures.
+    pub(crate) others: BTreeMap<&'static str, LatencyHistogram>,
 }
 
 impl Latencies {
@@ -29,6 +33,9 @@ impl Latencies {
         self.write_server.extend(lived.write_server);
         self.destroy.extend(lived.destroy);
         self.wire_first_query.extend(lived.wire_first_query);
+        for (figure, took) in &lived.others {
+            self.others.entry(figure).or_default().record(*took);
+        }
     }
 
     /// Adds the measurements that have values: a step that was not asked for has no figure at all.
@@ -43,7 +50,8 @@ impl Latencies {
             ("point_read_ms", &self.point_read),
             ("wire_first_query_ms", &self.wire_first_query),
         ];
-        let known = all.into_iter().filter(|(_, histogram)| !histogram.is_empty());
+        let others = self.others.iter().map(|(name, histogram)| (*name, histogram));
+        let known = all.into_iter().chain(others).filter(|(_, histogram)| !histogram.is_empty());
         evidence.measurements.extend(known.map(|(name, h)| Measurement::from_histogram(name, h)));
     }
 }

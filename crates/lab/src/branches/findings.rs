@@ -122,7 +122,7 @@ pub(crate) fn find(evidence: &Evidence) -> Vec<Finding> {
     let mut add =
         |rule, severity, figure, text: String| found.push(Finding::new(rule, severity, figure, text));
     if is_unflushed(evidence) && text("write").is_some_and(|write| write != Write::None.name()) {
-        let text = "Write figures (write_ms, write_server_ms) were taken with fsync=off: a branch's commits are not \
+        let text = "Write figures (those with `write` in their names) were taken with fsync=off: a branch's commits are not \
                     flushed to disk and do not survive a crash of the machine. Measure with --durable for the other row.";
         add("fsync_off", Severity::Warning, None, text.to_owned());
     }
@@ -150,11 +150,22 @@ pub(crate) fn find(evidence: &Evidence) -> Vec<Finding> {
             add("small_pool", Severity::Warning, None, text);
         }
     }
-    if text("runner") == Some(Runner::Wire.name()) {
+    let runner = text("runner");
+    if runner == Some(Runner::Wire.name()) {
         let text =
             "Queries went over a new PostgreSQL connection to each branch. wire_first_query_ms holds the \
                     connection; first_query_ms is the query alone.";
         add("wire", Severity::Info, None, text.to_owned());
+    }
+    if runner == Some(Runner::Psql.name()) {
+        let text = "Queries were made by psql. Each has a process of its own, whose start and end are in the figure, except \
+                    for psql_second_query_ms: that process was held open, and had answered a query before.";
+        add("psql", Severity::Info, None, text.to_owned());
+    }
+    if runner == Some(Runner::NodePg.name()) {
+        let text = "Queries were made by one process of Node for all branches of a round, with a new client of the package \
+                    pg for each. node_pg_first_query_ms holds the connection; no figure holds the start of Node.";
+        add("node_pg", Severity::Info, None, text.to_owned());
     }
     found.extend(target::missed(&targets::standings(evidence)));
     found

@@ -4,6 +4,7 @@ use duramen_base::{clock, entropy};
 use duramen_branches::model::Status;
 use duramen_measure::evidence::{Evidence, Severity};
 
+use super::clients::Clients;
 use super::control::Control;
 use super::daemon::Reached;
 use super::figures::{self, note_values, Latencies};
@@ -47,13 +48,18 @@ pub(crate) async fn measure(
 ) -> Result<Measured, SuiteError> {
     let own_daemon = daemon.is_owned();
     let control = &mut daemon.control;
+    // First of all: nobody should wait in vain for what comes before the rounds.
+    let clients = Clients::find(control, options, say).await?;
     // This blocks for two seconds at most, while nothing else runs here.
     let mut evidence = begin(options, &options.home, say)?;
     options.note(&mut evidence);
+    if let Some(version) = clients.version() {
+        evidence.configure("client", version);
+    }
     let prepared = source::ensure(control, options, say).await?;
     let mut measured =
         Measured { evidence, rounds: Vec::new(), leftovers: checks::Leftovers::default(), own_daemon };
-    let result = with_source(options, control, &prepared, &mut measured, say).await;
+    let result = with_source(options, control, &clients, &prepared, &mut measured, say).await;
     let restored = source::restore(control, options, &prepared).await;
     result?;
     match restored {
@@ -69,6 +75,7 @@ pub(crate) async fn measure(
 async fn with_source(
     options: &Options,
     control: &mut Control,
+    clients: &Clients,
     prepared: &Prepared,
     measured: &mut Measured,
     say: Say<'_>,
@@ -114,7 +121,7 @@ async fn with_source(
     let mut latencies = Latencies::default();
     for number in 1..=options.rounds {
         say(&format!("round {number} of {}: {} branches at once", options.rounds, options.concurrency));
-        let round = rounds::run(control, &mut planner, options, number, say).await?;
+        let round = rounds::run(control, &mut planner, options, clients, number, say).await?;
         for lived in &round.lived {
             latencies.add(lived);
             outcomes.add(lived, options);

@@ -51,6 +51,10 @@ pub enum Runner {
     Session,
     /// Over a new PostgreSQL connection to the branch's URL.
     Wire,
+    /// By processes of `psql` on the branch's URL.
+    Psql,
+    /// By clients of the package `pg`, all in one process of Node.
+    NodePg,
 }
 
 impl Runner {
@@ -60,6 +64,8 @@ impl Runner {
         match self {
             Runner::Session => "session",
             Runner::Wire => "wire",
+            Runner::Psql => "psql",
+            Runner::NodePg => "node-pg",
         }
     }
 }

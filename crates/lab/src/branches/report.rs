@@ -13,13 +13,21 @@ use super::targets::standings;
 use super::Branches;
 
 /// The steps whose distributions are drawn, with their names for readers.
-const STEPS: [(&str, &str); 6] = [
+const STEPS: [(&str, &str); 14] = [
     ("lease_ms", "lease"),
     ("first_query_ms", "first query"),
     ("second_query_ms", "second query"),
     ("write_ms", "write"),
     ("destroy_ms", "destroy"),
     ("wire_first_query_ms", "connect and first query"),
+    ("psql_first_query_ms", "psql: first query, a process"),
+    ("psql_second_process_ms", "psql: second query, a process"),
+    ("psql_second_query_ms", "psql: second query, held open"),
+    ("psql_write_ms", "psql: write, a process"),
+    ("node_pg_connect_ms", "node-pg: connect"),
+    ("node_pg_first_query_ms", "node-pg: connect and first query"),
+    ("node_pg_second_query_ms", "node-pg: second query"),
+    ("node_pg_write_ms", "node-pg: write"),
 ];
 
 /// The page of a run. `rounds` are the figures of its rounds, which the evidence holds only as percentiles.
@@ -48,8 +56,10 @@ pub(crate) fn page(evidence: &Evidence, rounds: &[RoundFigures]) -> Report {
         .iter()
         .filter_map(|(name, label)| {
             let histogram = evidence.measurement(name)?.histogram.as_ref()?;
-            let label = if unflushed && *name == "write_ms" { "write (fsync=off)" } else { label };
-            Some((label.to_owned(), LatencyHistogram::from_base64_v2(histogram).ok()?))
+            let is_write = name.ends_with("write_ms");
+            let label =
+                if unflushed && is_write { format!("{label} (fsync=off)") } else { (*label).to_owned() };
+            Some((label, LatencyHistogram::from_base64_v2(histogram).ok()?))
         })
         .collect();
     if !latencies.is_empty() {

@@ -7,6 +7,7 @@ use duramen_branches::model::RefillReport;
 use duramen_measure::load::closed_loop_with;
 
 use super::client::{Lived, Session};
+use super::clients::Clients;
 use super::control::Control;
 use super::options::Options;
 use super::pool::{self, newer};
@@ -56,14 +57,16 @@ pub(crate) async fn run(
     control: &mut Control,
     planner: &mut Planner,
     options: &Options,
+    clients: &Clients,
     number: u32,
     say: &dyn Fn(&str),
 ) -> Result<Round, SuiteError> {
     let before = control.status().await?.refills;
+    let ready = clients.ready().await?;
     let mut sessions = Vec::new();
     for client in 0..options.concurrency {
         let plan = planner.plan(options, &format!("r{number}"), client)?;
-        sessions.push(Session { connection: control.another().await?, plan, runner: options.runner });
+        sessions.push(Session { connection: control.another().await?, plan, way: ready.way.clone() });
     }
     let run = closed_loop_with(sessions, 1, |mut session, _| async move {
         let lived = session.live().await;
@@ -82,6 +85,8 @@ pub(crate) async fn run(
     let within = pool::deadline(options.pool_size());
     let refill = pool::until_full(control, &options.source, planner.write.policy(), last, within).await?;
     figures.refill_ms = refill.map(clock::ms);
+    // Not before the refill is timed, which it would share the processors with.
+    ready.end().await;
     let left: Duration = within.saturating_sub(last.elapsed());
     let mut refill_failures = Vec::new();
     let not_filled = match pool::until_idle(control, left, say).await?.status() {

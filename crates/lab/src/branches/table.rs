@@ -51,7 +51,7 @@ pub fn print_figures(evidence: &Evidence) -> String {
 fn is_unflushed(evidence: &Evidence, name: &str) -> bool {
     let off = evidence.findings.iter().any(|finding| finding.rule == "fsync_off");
     let writes = evidence.text_set("write").is_some_and(|write| write != "none");
-    off && writes && (name == "write_ms" || name == "write_server_ms")
+    off && writes && (name.ends_with("write_ms") || name == "write_server_ms")
 }
 
 fn cells(measurement: &Measurement, row: Option<&Standing>, unflushed: bool) -> Vec<String> {

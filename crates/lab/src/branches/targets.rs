@@ -7,6 +7,8 @@
 use duramen_measure::evidence::{Evidence, Measurement};
 use duramen_measure::target::{self, Outcome, Standing};
 
+use super::options::Runner;
+
 /// Which figure of a distribution a target is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Percentile {
@@ -39,7 +41,7 @@ impl Percentile {
 pub(crate) enum Load {
     /// All.
     Any,
-    /// A hundred clients at once.
+    /// A hundred clients at once, which are no programs of others: those take the processors from what is measured.
     Hundred,
     /// A hundred clients at once, queries through the resident sessions.
     HundredInSession,
@@ -128,7 +130,10 @@ impl Setup {
     fn is_like(&self, load: Load) -> bool {
         match load {
             Load::Any => true,
-            Load::Hundred => self.concurrency == 100,
+            Load::Hundred => {
+                let programs = [Runner::Psql, Runner::NodePg].map(Runner::name);
+                self.concurrency == 100 && !programs.contains(&self.runner.as_str())
+            }
             Load::HundredInSession => self.concurrency == 100 && self.runner == "session",
             Load::Thousand => self.pool >= 1_000,
         }

@@ -9,6 +9,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::NoTls;
 
 use super::client::{Failure, Lived, Session, STEP_DEADLINE};
+use super::clients::Way;
 use super::control::Control;
 use super::options::{Options, Runner};
 use super::pool;
@@ -20,10 +21,15 @@ const BURST_MAX: u32 = 100;
 /// Descriptors beside those of the clients: logs, the daemon's connection, the runtime's own.
 const SPARE_FILES: u64 = 128;
 
-/// Lets this process have a connection for each client, two in runs over the wire.
-pub(crate) fn raise_file_limit(concurrency: u32) {
+/// Lets this process have a connection for each client, and what it takes to reach a branch beside it.
+pub(crate) fn raise_file_limit(options: &Options) {
     use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
-    let wanted = u64::from(concurrency) * 2 + SPARE_FILES;
+    let each = match options.runner {
+        Runner::Session | Runner::Wire | Runner::NodePg => 2,
+        // While a process starts, both ends of its pipes are open here.
+        Runner::Psql => 10,
+    };
+    let wanted = u64::from(options.concurrency) * each + SPARE_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
         let current = limit.maximum.map_or(wanted, |most| most.min(wanted));
@@ -118,7 +124,7 @@ pub(crate) async fn burst(
     let mut failures = Vec::new();
     for client in 0..clients {
         let plan = planner.plan(options, "wire", client)?;
-        let mut session = Session { connection: control.another().await?, plan, runner: Runner::Wire };
+        let mut session = Session { connection: control.another().await?, plan, way: Way::Wire };
         match session.create(&mut Lived::default()).await {
             Ok(url) => leased.push((session, url)),
             Err(failure) => failures.push(failure),

@@ -1,4 +1,4 @@
-use crate::branches::{parse_count, Write};
+use crate::branches::{parse_count, Runner, Write};
 use duramen_branches::model::Policy;
 
 #[test]
@@ -28,4 +28,10 @@ fn each_write_asks_for_no_more_than_it_needs() {
     assert_eq!(Write::None.policy(), Policy::ReadOnly);
     assert_eq!(Write::Events.policy(), Policy::ReadWrite);
     assert_eq!(Write::Ddl.policy(), Policy::Ddl);
+}
+
+#[test]
+fn runners_have_names_of_their_own() {
+    let all = [Runner::Session, Runner::Wire, Runner::Psql, Runner::NodePg];
+    assert_eq!(all.map(Runner::name), ["session", "wire", "psql", "node-pg"]);
 }

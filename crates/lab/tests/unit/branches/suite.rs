@@ -8,6 +8,9 @@ mod scale;
 mod targets;
 mod workload;
 
+use super::client::Lived;
+use super::workload::{encode, one, plain_read, Change, Plan};
+use duramen_branches::model::CreateBranch;
 use duramen_measure::evidence::Evidence;
 use duramen_measure::host::Host;
 
@@ -28,4 +31,23 @@ fn evidence(write: &str, runner: &str, concurrency: u32, pool: u32) -> Evidence 
     evidence.configure("concurrency", concurrency);
     evidence.configure("pool", pool);
     evidence
+}
+
+/// A plan of two plain reads and an event.
+pub(crate) fn plan() -> Plan {
+    let read = || plain_read().unwrap();
+    let request = one("select 1", Vec::new()).unwrap();
+    Plan {
+        name: "lab-1".to_owned(),
+        create: encode(&CreateBranch::default()).unwrap(),
+        policy: "read-write",
+        reads: [read(), read()],
+        point: read(),
+        change: Some(Change::Event { request, flight: 7, kind: "delayed", payload: "{}".to_owned() }),
+    }
+}
+
+/// The figures that a client has under names of their own.
+pub(crate) fn names(lived: &Lived) -> Vec<&'static str> {
+    lived.others.iter().map(|(name, _)| *name).collect()
 }

@@ -56,6 +56,17 @@ fn a_figure_of_another_load_is_neither_met_nor_missed() {
 }
 
 #[test]
+fn other_clients_are_held_against_no_target_of_the_sessions() {
+    for runner in ["psql", "node-pg"] {
+        let run = with(evidence("events", runner, 100, 100), "wall_ms", "ms", &[1.0]);
+        let run = with(run, "lease_ms", "ms", &[1.0]);
+        assert_eq!(outcome(&run, "wall_ms"), Some(Outcome::OtherLoad));
+        assert_eq!(outcome(&run, "lease_ms"), Some(Outcome::OtherLoad));
+        assert_eq!(outcome(&run, "first_query_ms"), None, "{runner} has figures of its own");
+    }
+}
+
+#[test]
 fn the_targets_of_a_thousand_are_only_for_such_pools() {
     let run = |pool| with(evidence("events", "session", 100, pool), "pool_warm_ms", "ms", &[31_000.0]);
     assert_eq!(outcome(&run(100), "pool_warm_ms"), Some(Outcome::OtherLoad));
