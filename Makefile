@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z soak fmt clean-home release
+.PHONY: help setup build demo dist dist-arm test-dist test-clients test check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z soak fmt clean-home release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,6 +37,9 @@ dist-arm: ## the same for 64-bit ARM, in dist-arm/: program, tarball, Debian pac
 
 test-dist: ## install what `make dist` made in a fresh Debian, use it and remove it (root, mmdebstrap)
 	@scripts/test-dist
+
+test-clients: setup ## the lab's runners that are programs of others: psql, and Node with its package pg (needs Node and npm)
+	DURAMEN_TEST_CLIENTS=1 $(CARGO) test -p duramen-cli --test it lab_runners
 
 test: setup ## run the test suite: what did not pass yet in this state (TESTS=all: everything)
 	@# Most of what tests do is wait, for servers above all.

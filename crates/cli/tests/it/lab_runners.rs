@@ -47,18 +47,17 @@ async fn psql_is_measured_as_those_see_it_who_type_it() {
     let document = run(&home, "psql", "events", &[]).unwrap();
     let figures = ["psql_first_query_ms", "psql_second_process_ms", "psql_second_query_ms", "psql_write_ms"];
     holds(&document, "psql", "psql (PostgreSQL) ", &figures);
-    let median = |name: &str| {
-        let measured = document["measurements"].as_array().unwrap();
-        measured.iter().find(|figure| figure["name"] == name).unwrap()["p50"].as_f64().unwrap()
-    };
-    // One starts a program and connects, the other does neither.
-    assert!(median("psql_second_query_ms") < median("psql_second_process_ms"), "{document}");
     daemon.stop().await.expect("it stops in order");
     assert_eq!(home.left_overs(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_pg_is_measured_or_says_what_is_missing() {
+    // Of a tier of its own, because it fetches a package: `make test-clients`.
+    if std::env::var_os("DURAMEN_TEST_CLIENTS").is_none() {
+        eprintln!("skipped: DURAMEN_TEST_CLIENTS is not set");
+        return;
+    }
     let has_node = Command::new("node").arg("--version").output().is_ok_and(|output| output.status.success());
     let home = Home::new();
     let daemon = home.serve().await;
