@@ -186,7 +186,8 @@ begin
     execute 'alter ' || r.kind || ' ' || r.name || ' owner to ' || r.owner;
   end loop;
   -- A function that runs with its owner's rights would do for read-only what it may not do. The branch roles see and,
-  -- by policy, write every table, so it runs with its caller's rights as well. Of extensions it is taken from everybody.
+  -- by policy, write every table, so it runs with its caller's rights as well. Of extensions it is taken from everybody;
+  -- triggers and indexes call it all the same, without asking for a right.
   for r in
     select pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(p.proname::pg_catalog.text)
              || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid) || ')' as name, p.proacl, p.proowner,
@@ -194,6 +195,7 @@ begin
     from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = p.pronamespace
     where p.prosecdef and p.oid >= 16384::pg_catalog.oid
   loop
+    execute 'alter routine ' || r.name || ' security invoker';
     if r.extension then
       for grantee in select distinct case when a.grantee = 0::pg_catalog.oid then 'public' else pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)::pg_catalog.text) end
         from pg_catalog.aclexplode(coalesce(r.proacl, pg_catalog.acldefault('f'::pg_catalog."char", r.proowner))) a where a.grantee <> r.proowner
@@ -202,7 +204,6 @@ begin
       end loop;
       insert into pg_temp.report values ('function', r.name, 'no longer executable (security definer)');
     else
-      execute 'alter routine ' || r.name || ' security invoker';
       insert into pg_temp.report values ('function', r.name, 'runs with the rights of its caller (was security definer)');
     end if;
   end loop;
