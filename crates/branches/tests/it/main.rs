@@ -6,6 +6,7 @@ mod faults_of_the_engine;
 mod faults_of_the_home;
 mod faults_of_the_volumes;
 mod life_of_a_branch;
+mod missing_libraries;
 mod origin;
 mod origins;
 mod own_roles;
