@@ -30,10 +30,12 @@ declare
   -- Extensions whose functions are known to stay inside the database, by the names of their libraries too.
   inward constant pg_catalog.name[] := array['address_standardizer', 'amcheck', 'autoinc', 'bloom', 'btree_gin', 'btree_gist', 'citext',
     'cube', 'dict_int', 'dict_xsyn', 'earthdistance', 'fuzzystrmatch', 'hll', 'hstore', 'hypopg', 'insert_username', 'intagg', 'intarray', '_int',
-    'ip4r', 'isn', 'lo', 'ltree', 'moddatetime', 'pg_freespacemap', 'pg_hint_plan', 'pg_stat_statements', 'pg_trgm', 'pg_uuidv7',
+    'ip4r', 'isn', 'lo', 'ltree', 'moddatetime', 'orafce', 'pg_freespacemap', 'pg_hint_plan', 'pg_stat_statements', 'pg_trgm', 'pg_uuidv7',
     'pg_visibility', 'pgaudit', 'pgcrypto', 'pgrowlocks', 'pgstattuple', 'pgtap', 'plpgsql', 'postgis', 'postgis_sfcgal', 'postgis_topology',
     'prefix', 'refint', 'rum', 'seg', 'semver', 'tablefunc', 'tcn', 'temporal_tables', 'tsm_system_rows', 'tsm_system_time', 'unaccent',
     'uuid-ossp', 'vector']::pg_catalog.name[];
+  -- Functions in their libraries that do not, by their symbols: orafce's access to files.
+  outward constant pg_catalog.text := '^utl_file_';
   -- Functions of the system that reach the server's files or signal it.
   reaching constant pg_catalog.text[] := array['pg_read_file', 'pg_read_binary_file', 'pg_stat_file', 'pg_ls_dir', 'pg_ls_logdir', 'pg_ls_waldir',
     'pg_ls_tmpdir', 'pg_ls_archive_statusdir', 'pg_ls_logicalsnapdir', 'pg_ls_logicalmapdir', 'pg_ls_replslotdir', 'pg_ls_summariesdir', 'lo_import', 'lo_export', 'pg_reload_conf', 'pg_rotate_logfile']::pg_catalog.text[];
@@ -111,7 +113,7 @@ begin
         when l.lanname = 'sql' then false
         when l.lanname = 'internal' then p.prosrc in (
           select b.prosrc from pg_catalog.pg_proc b where b.oid < 16384::pg_catalog.oid and b.proname = any (reaching::pg_catalog.name[]))
-        when l.lanname = 'c' then not (p.probin ~ '^([$]libdir/)?[^/]+$'::pg_catalog.text
+        when l.lanname = 'c' then p.prosrc ~ outward or not (p.probin ~ '^([$]libdir/)?[^/]+$'::pg_catalog.text
           and pg_catalog.regexp_replace(p.probin, '^[$]libdir/|(-[0-9.]+)?([.]so)?$'::pg_catalog.text, ''::pg_catalog.text, 'g'::pg_catalog.text)::pg_catalog.name = any (inward))
         -- Languages that confine what is written in them, by their handlers.
         else not (l.lanpltrusted and h.probin ~ '^[$]libdir/[^/]+$'::pg_catalog.text
