@@ -10,6 +10,7 @@ mod missing_libraries;
 mod origin;
 mod origins;
 mod own_roles;
+mod real_extensions;
 mod real_sources;
 #[allow(dead_code, reason = "what only the other program needs")]
 mod support;
