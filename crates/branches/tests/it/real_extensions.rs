@@ -7,7 +7,7 @@ use crate::{
 };
 use duramen_base::clock;
 use duramen_branches::{
-    model::{CreateBranch, Origin, Policy, SourceView},
+    model::{ChangeSettings, CreateBranch, Origin, Policy, SourceView},
     Engine,
 };
 use duramen_postgres::{processes_below, Installation, Settings};
@@ -245,6 +245,19 @@ async fn pg_stat_statements() {
             )
             .await;
             shop.refused("select pg_stat_statements_reset()").await;
+            // Settings of the library are given to branches anew.
+            let server = [("pg_stat_statements.track".to_owned(), "all".to_owned())].into();
+            let change = ChangeSettings { server, ..ChangeSettings::default() };
+            shop.engine.change_settings("shop", change).await.expect("a setting of the library");
+            shop.engine.destroy("ddl").expect("destroy");
+            settle(&shop.engine).await;
+            let request = CreateBranch {
+                name: Some("tracks".to_owned()),
+                policy: Some(Policy::Ddl),
+                ..CreateBranch::default()
+            };
+            shop.engine.create(request).await.expect("a lease");
+            assert_eq!(rows(&shop.engine, "tracks", "show pg_stat_statements.track").await, json!([["all"]]));
             if stopped {
                 shop.engine.close().await.expect("close");
             } else {
