@@ -14,10 +14,10 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-clients test check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z soak fmt clean-home release
+.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-extensions check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z soak fmt clean-home release
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## install what is missing: system packages, PostgreSQL binaries, sample data
 	@scripts/setup
@@ -46,6 +46,9 @@ test: setup ## run the test suite: what did not pass yet in this state (TESTS=al
 	host=$$($(CARGO) -vV | sed -n 's/^host: //p' | tr a-z- A-Z_); \
 	export CARGO_TARGET_$${host}_RUNNER=$(CURDIR)/scripts/test-runner; \
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast
+
+test-extensions: setup ## import sources that use PostGIS, pgvector, pg_cron, orafce and others (root, Debian 12; installs them)
+	@CARGO=$(CARGO) scripts/test-extensions
 
 check: ## formatting, lints, house rules, documentation, dependencies and spelling, all without warnings
 	$(CARGO) fmt --check

@@ -133,10 +133,12 @@ impl Installation {
         Features::parse(&options.unwrap_or_default(), self.version.major)
     }
 
-    /// Whether a loadable library (`pg_stat_statements`, `plpython3`, ...) is installed with this server.
+    /// Whether a loadable library (`pg_stat_statements`, `$libdir/plpython3`, `/opt/own.so`, ...) is installed with this
+    /// server.
     #[must_use]
     pub fn has_library(&self, name: &str) -> bool {
         let name = name.strip_prefix("$libdir/").unwrap_or(name);
+        let name = name.strip_suffix(".so").unwrap_or(name);
         let Ok(output) = Command::new(self.program("pg_config")).arg("--pkglibdir").output() else {
             return false;
         };

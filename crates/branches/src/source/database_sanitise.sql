@@ -30,10 +30,12 @@ declare
   -- Extensions whose functions are known to stay inside the database, by the names of their libraries too.
   inward constant pg_catalog.name[] := array['address_standardizer', 'amcheck', 'autoinc', 'bloom', 'btree_gin', 'btree_gist', 'citext',
     'cube', 'dict_int', 'dict_xsyn', 'earthdistance', 'fuzzystrmatch', 'hll', 'hstore', 'hypopg', 'insert_username', 'intagg', 'intarray', '_int',
-    'ip4r', 'isn', 'lo', 'ltree', 'moddatetime', 'pg_freespacemap', 'pg_hint_plan', 'pg_stat_statements', 'pg_trgm', 'pg_uuidv7',
+    'ip4r', 'isn', 'lo', 'ltree', 'moddatetime', 'orafce', 'pg_freespacemap', 'pg_hint_plan', 'pg_stat_statements', 'pg_trgm', 'pg_uuidv7',
     'pg_visibility', 'pgaudit', 'pgcrypto', 'pgrowlocks', 'pgstattuple', 'pgtap', 'plpgsql', 'postgis', 'postgis_sfcgal', 'postgis_topology',
     'prefix', 'refint', 'rum', 'seg', 'semver', 'tablefunc', 'tcn', 'temporal_tables', 'tsm_system_rows', 'tsm_system_time', 'unaccent',
     'uuid-ossp', 'vector']::pg_catalog.name[];
+  -- Functions in their libraries that do not, by their symbols: orafce's access to files.
+  outward constant pg_catalog.text := '^utl_file_';
   -- Functions of the system that reach the server's files or signal it.
   reaching constant pg_catalog.text[] := array['pg_read_file', 'pg_read_binary_file', 'pg_stat_file', 'pg_ls_dir', 'pg_ls_logdir', 'pg_ls_waldir',
     'pg_ls_tmpdir', 'pg_ls_archive_statusdir', 'pg_ls_logicalsnapdir', 'pg_ls_logicalmapdir', 'pg_ls_replslotdir', 'pg_ls_summariesdir', 'lo_import', 'lo_export', 'pg_reload_conf', 'pg_rotate_logfile']::pg_catalog.text[];
@@ -111,7 +113,7 @@ begin
         when l.lanname = 'sql' then false
         when l.lanname = 'internal' then p.prosrc in (
           select b.prosrc from pg_catalog.pg_proc b where b.oid < 16384::pg_catalog.oid and b.proname = any (reaching::pg_catalog.name[]))
-        when l.lanname = 'c' then not (p.probin ~ '^([$]libdir/)?[^/]+$'::pg_catalog.text
+        when l.lanname = 'c' then p.prosrc ~ outward or not (p.probin ~ '^([$]libdir/)?[^/]+$'::pg_catalog.text
           and pg_catalog.regexp_replace(p.probin, '^[$]libdir/|(-[0-9.]+)?([.]so)?$'::pg_catalog.text, ''::pg_catalog.text, 'g'::pg_catalog.text)::pg_catalog.name = any (inward))
         -- Languages that confine what is written in them, by their handlers.
         else not (l.lanpltrusted and h.probin ~ '^[$]libdir/[^/]+$'::pg_catalog.text
@@ -186,7 +188,8 @@ begin
     execute 'alter ' || r.kind || ' ' || r.name || ' owner to ' || r.owner;
   end loop;
   -- A function that runs with its owner's rights would do for read-only what it may not do. The branch roles see and,
-  -- by policy, write every table, so it runs with its caller's rights as well. Of extensions it is taken from everybody.
+  -- by policy, write every table, so it runs with its caller's rights as well. Of extensions it is taken from everybody;
+  -- triggers and indexes call it all the same, without asking for a right.
   for r in
     select pg_catalog.quote_ident(n.nspname::pg_catalog.text) || '.' || pg_catalog.quote_ident(p.proname::pg_catalog.text)
              || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid) || ')' as name, p.proacl, p.proowner,
@@ -194,6 +197,7 @@ begin
     from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = p.pronamespace
     where p.prosecdef and p.oid >= 16384::pg_catalog.oid
   loop
+    execute 'alter routine ' || r.name || ' security invoker';
     if r.extension then
       for grantee in select distinct case when a.grantee = 0::pg_catalog.oid then 'public' else pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)::pg_catalog.text) end
         from pg_catalog.aclexplode(coalesce(r.proacl, pg_catalog.acldefault('f'::pg_catalog."char", r.proowner))) a where a.grantee <> r.proowner
@@ -202,7 +206,6 @@ begin
       end loop;
       insert into pg_temp.report values ('function', r.name, 'no longer executable (security definer)');
     else
-      execute 'alter routine ' || r.name || ' security invoker';
       insert into pg_temp.report values ('function', r.name, 'runs with the rights of its caller (was security definer)');
     end if;
   end loop;

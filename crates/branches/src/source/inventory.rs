@@ -1,7 +1,7 @@
 //! What a copy lacks of its source, because of how it was made or of what is installed here: it is found at the import, not
 //! by the first query.
 
-use super::{connection, contents, import::invalid, refusal::read_error};
+use super::{connection, contents, import::invalid, refusal::read_error, sanitise};
 use crate::{
     error::EngineError,
     model::{Sanitised, SourceFingerprint},
@@ -12,18 +12,70 @@ use tokio_postgres::{Client, Config, Error};
 
 /// The first major version whose databases can have ICU's collations.
 const ICU_DATABASES_SINCE: u32 = 15;
+/// The first major version whose planner asks access methods about operators.
+const METHODS_ASKED_SINCE: u32 = 18;
+/// The id of the language C, in every server.
+const C_LANGUAGE: u32 = 13;
 /// The first major version that compresses values by LZ4.
 const LZ4_SINCE: u32 = 14;
 
-/// Checks that the installed server can open every database of the copy.
+/// What the report calls a library that is not installed here.
+pub(super) const MISSING_LIBRARY: &str = "missing library";
+
+/// Checks that the installed server can open every database of the copy, and every table in it.
 ///
 /// # Errors
-/// `missing_feature`, with what to install.
+/// `missing_feature` or `missing_library`, with what to install.
 pub(super) async fn check(
     server: &Config,
     major: u32,
     installation: &Installation,
 ) -> Result<(), EngineError> {
+    sorting(server, major, installation).await?;
+    for database in sanitise::databases(server, major).await? {
+        let mut config = server.clone();
+        config.dbname(&database);
+        let client = connection::own(&config, major).await?;
+        for row in client.query(&access_methods(major), &[]).await.map_err(|error| read_error(&error))? {
+            let (library, method): (&str, &str) = (row.get(0), row.get(1));
+            if !installation.has_library(library) {
+                return Err(invalid(
+                    "missing_library",
+                    format!(
+                        "database {database} needs the access method {method}, whose library {library} {}: \
+                         install the source's extensions for PostgreSQL {major}, or set DURAMEN_PG_BIN to the directory of a \
+                         server that has them",
+                        is_not_with(installation)
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The access methods that are needed, with their libraries. Without one, no table that uses it can be opened at all, not
+/// even to give it another owner. From 18 on, the planner also asks those that have operators of the system, whether or not
+/// they are used; so nothing here compares or sorts what an extension could index.
+fn access_methods(major: u32) -> String {
+    let asked = if major >= METHODS_ASKED_SINCE {
+        "or exists (select from pg_catalog.pg_amop o where o.amopmethod = a.oid and o.amopopr < 16384::oid)"
+    } else {
+        ""
+    };
+    format!(
+        "select p.probin, a.amname::text from pg_catalog.pg_am a \
+         join pg_catalog.pg_proc p on p.oid = a.amhandler::oid where p.prolang = {C_LANGUAGE}::oid and p.oid >= 16384::oid \
+         and (exists (select from pg_catalog.pg_class c where c.relam = a.oid) {asked})"
+    )
+}
+
+fn is_not_with(installation: &Installation) -> String {
+    format!("is not installed with the server in {}", installation.bin_dir.display())
+}
+
+/// Databases that sort by ICU need a server that has it.
+async fn sorting(server: &Config, major: u32, installation: &Installation) -> Result<(), EngineError> {
     if major < ICU_DATABASES_SINCE || installation.features().icu {
         return Ok(());
     }
@@ -72,10 +124,11 @@ pub(super) async fn report(
                 let is_there =
                     libraries.entry(library.clone()).or_insert_with(|| installation.has_library(&library));
                 if !*is_there {
-                    let dir = installation.bin_dir.display();
-                    let action =
-                        format!("not installed with the server in {dir}: its functions fail in branches");
-                    found.push(entry("missing library", library, action));
+                    let action = format!(
+                        "{}: its functions, and values of its types, fail in branches",
+                        is_not_with(installation)
+                    );
+                    found.push(entry(MISSING_LIBRARY, library, action));
                 }
             }
             Ok::<_, Error>(())

@@ -467,7 +467,11 @@ async fn what_belongs_to_extensions_is_written_under_no_policy() {
                  alter extension plpgsql add table dirs;; alter extension plpgsql add view writable;;
                  alter extension plpgsql add sequence counter;;
                  grant all on dirs, writable to app with grant option;; grant all on sequence counter, dirs_id_seq to app;;
-                 grant insert (dir) on dirs to app;; create table app_table (x int);; alter table app_table owner to app;;
+                 grant insert (dir) on dirs to app;; create table seen (who text);; create table spied (x int);;
+                 create function spy() returns trigger language plpgsql security definer
+                   as 'begin insert into seen values (current_user); return new; end';;
+                 create trigger spy before insert on spied for each row execute function spy();;
+                 alter extension plpgsql add function spy();; create table app_table (x int);; alter table app_table owner to app;;
                  create view around as select dir from dirs",
             )
             .await;
@@ -479,6 +483,12 @@ async fn what_belongs_to_extensions_is_written_under_no_policy() {
             let leased = format!("{policy}-{major}");
             lease_of(&engine, &name, &leased, policy).await;
             assert_eq!(rows(&engine, &leased, "select dir from dirs").await, json!([["/tmp"]]));
+            if policy != Policy::ReadOnly {
+                // A trigger's function is called without a right to it.
+                query(&engine, &leased, "insert into spied values (1)").await.expect("a write");
+                let role = json!([[policy.role()]]);
+                assert_eq!(rows(&engine, &leased, "select who from seen").await, role, "{major}");
+            }
             let mut refused: Vec<String> = [
                 "insert into dirs (dir) values ('/etc')",
                 "insert into dirs values (7, '/etc')",

@@ -6,9 +6,11 @@ mod faults_of_the_engine;
 mod faults_of_the_home;
 mod faults_of_the_volumes;
 mod life_of_a_branch;
+mod missing_libraries;
 mod origin;
 mod origins;
 mod own_roles;
+mod real_extensions;
 mod real_sources;
 #[allow(dead_code, reason = "what only the other program needs")]
 mod support;

@@ -50,7 +50,12 @@ impl OtherServer {
     }
 
     pub(crate) fn run_server(&mut self) {
-        let server = self.cluster.start(&self.socket, &Settings::new(), LIMIT).expect("the origin starts");
+        self.run_server_with(&Settings::new());
+    }
+
+    /// With settings in place of those of its configuration.
+    pub(crate) fn run_server_with(&mut self, settings: &Settings) {
+        let server = self.cluster.start(&self.socket, settings, LIMIT).expect("the origin starts");
         self.server = Some(server);
     }
 
