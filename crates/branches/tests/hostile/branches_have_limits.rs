@@ -1,7 +1,7 @@
 //! What a branch takes of the machine is its own: its quota of disk, its memory, its processes. Whoever takes all of it is
 //! refused, or loses his own server for a moment; neighbours notice nothing.
 
-use crate::support::{lease, pool, query, rows, settle, Home};
+use crate::support::{lease, pool, query, rows, settle, until, Home};
 use duramen_branches::{
     model::{
         AddSource, BranchView, ChangeSettings, CreateBranch, Limits, Origin, Policy, RefillSettings,
@@ -22,16 +22,6 @@ use std::{
 const MIB: u64 = 1 << 20;
 /// Rows that no compression makes small: 6.4 MB.
 const FILL: &str = "insert into t select string_agg(md5(random()::text), '') from generate_series(1, 200000) i group by i % 800";
-
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if is_so() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("waited in vain until {what}");
-}
 
 /// Two ready branches of a source, which are leased.
 fn limited(limits: Limits) -> SourceSettings {
@@ -178,7 +168,7 @@ async fn a_full_branch_is_refused_alone_and_comes_back() {
         }
         settle(&engine).await;
         // The file system's own, and the snapshot's; the kernel removes the others with the last block of their volumes.
-        until("nothing is left of their quotas", || quota_groups(&home).len() == 2).await;
+        until("nothing is left of their quotas", async || quota_groups(&home).len() == 2).await;
         engine.close().await.expect("close");
     }
 }
@@ -209,7 +199,7 @@ async fn a_quota_can_be_raised_while_its_branch_is_held() {
     assert_eq!(engine.source("app").expect("it").settings.refill, RefillSettings::default());
     leased(&engine, &["b"]).await;
     fill(&engine, "b").await;
-    until("it answers", || engine.branch("b").is_ok_and(|view| view.state == "ready")).await;
+    until("it answers", async || engine.branch("b").is_ok_and(|view| view.state == "ready")).await;
     change(Limits { disk: Some(400 * MIB), ..Limits::default() }).await.expect("more");
     assert_eq!(engine.branch("b").expect("it").disk.expect("its use").quota, 400 * MIB);
     let mut written = false;

@@ -2,7 +2,7 @@
 //! all the same make branches `failed` instead of lying.
 
 use crate::small_disk::SmallDisk;
-use crate::support::{lease, pool, query, rows, settle, Home};
+use crate::support::{lease, pool, query, rows, settle, until, Home};
 use duramen_branches::model::Policy;
 use serde_json::json;
 use std::{
@@ -10,22 +10,11 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
 fn run(program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).output().expect("it runs");
     assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
-}
-
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if is_so() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("waited in vain until {what}");
 }
 
 fn log_of_only_branch(home: &Home) -> PathBuf {
@@ -79,7 +68,7 @@ async fn a_log_stays_small() {
     let large = vec![b'y'; 20 << 20];
     let mut file = fs::OpenOptions::new().append(true).open(&log).expect("the log");
     std::io::Write::write_all(&mut file, &large).expect("a large log");
-    until("the log is cut", || fs::metadata(&log).expect("the log").len() < 1 << 20).await;
+    until("the log is cut", async || fs::metadata(&log).expect("the log").len() < 1 << 20).await;
     assert_eq!(rows(&engine, "b", "select 1").await, json!([[1]]));
     drop(client);
     let _ = connection.await;
@@ -158,7 +147,7 @@ async fn a_full_disk_below_the_store_loses_nothing_unnoticed() {
         }
     }
     let _ = Command::new("sync").args(["-f", &volumes]).output();
-    until("the loss is noticed", || engine.branch("neighbour").expect("it").state == "failed").await;
+    until("the loss is noticed", async || engine.branch("neighbour").expect("it").state == "failed").await;
     for name in ["b", "neighbour"] {
         assert_eq!(engine.branch(name).expect("it").state, "failed");
         let error = query(&engine, name, "select 1").await.expect_err("it is not used any more");

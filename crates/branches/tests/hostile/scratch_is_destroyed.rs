@@ -30,6 +30,14 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// An engine, and a server with values that are to be masked.
+async fn open(home: &Home) -> (Arc<Engine>, Secretive) {
+    let engine = home.open().await;
+    let origin = Secretive::start(home, majors(home)[0]).await;
+    origin.run("shop", SCHEMA).await;
+    (engine, origin)
+}
+
 /// A file of the copy on a scratch, once there is one.
 fn file_of_copy(scratch: &Path) -> Option<PathBuf> {
     let mut places = vec![scratch.to_owned()];
@@ -92,9 +100,7 @@ async fn a_disk_that_fills_up_in_the_middle_fails_the_import() {
     let mut home = Home::new();
     home.options.home = disk.path().join("home");
     home.options.volume_size = Some(700 << 20);
-    let engine = home.open().await;
-    let origin = Secretive::start(&home, majors(&home)[0]).await;
-    origin.run("shop", SCHEMA).await;
+    let (engine, origin) = open(&home).await;
 
     let (outcome, ()) = import_disturbed(&home, &engine, &origin, |_| disk.fill());
     let error = outcome.expect_err("the copy does not fit");
@@ -114,12 +120,10 @@ async fn a_scratch_that_stays_in_use_is_told_and_destroyed_later() {
         return;
     }
     let home = Home::new();
-    let engine = home.open().await;
-    let origin = Secretive::start(&home, majors(&home)[0]).await;
-    origin.run("shop", SCHEMA).await;
+    let (engine, origin) = open(&home).await;
 
-    let open = |file: &Path| fs::File::open(file).expect("a file of the copy");
-    let (outcome, held) = import_disturbed(&home, &engine, &origin, open);
+    let hold = |file: &Path| fs::File::open(file).expect("a file of the copy");
+    let (outcome, held) = import_disturbed(&home, &engine, &origin, hold);
     let error = outcome.expect_err("original values lie on a scratch that cannot be unmounted");
     assert_eq!(error.code, "scratch_in_use", "{error}");
     assert!(engine.sources().is_empty());
@@ -145,9 +149,7 @@ async fn a_scratch_that_another_namespace_keeps_is_overwritten() {
         return;
     }
     let home = Home::new();
-    let engine = home.open().await;
-    let origin = Secretive::start(&home, majors(&home)[0]).await;
-    origin.run("shop", SCHEMA).await;
+    let (engine, origin) = open(&home).await;
     let file = home.path().join("scratch.btrfs");
     let link = home.beside("link");
     let (outcome, mut keeper) = import_disturbed(&home, &engine, &origin, |_| {
@@ -207,9 +209,7 @@ async fn a_scratch_on_btrfs_is_overwritten_in_place() {
     let mut home = Home::new();
     let disk = OnBtrfs::new(&home);
     home.options.home = disk.point.join("home");
-    let engine = home.open().await;
-    let origin = Secretive::start(&home, majors(&home)[0]).await;
-    origin.run("shop", SCHEMA).await;
+    let (engine, origin) = open(&home).await;
     let sync = || {
         let synced = Command::new("sync").arg("-f").arg(&disk.point).status();
         assert!(synced.expect("sync").success());

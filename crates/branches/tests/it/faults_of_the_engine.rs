@@ -1,7 +1,7 @@
 //! What callers get wrong, and what breaks while they are served: a clear error with the next step, and
 //! nothing that is left behind.
 
-use crate::support::{lease, pool, query, rows, settle, Home};
+use crate::support::{lease, pool, query, rows, settle, until, Home};
 use duramen_branches::{
     model::{ChangeSettings, CreateBranch, Policy, QueryRequest, QueryStatement, RenewBranch},
     Engine, EngineError,
@@ -12,16 +12,6 @@ use std::{sync::Arc, time::Duration};
 
 /// How long a thing that happens by itself may take.
 const SOON: Duration = Duration::from_secs(10);
-
-/// Waits until something is so.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let waiting = async {
-        while !is_so().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(SOON, waiting).await.unwrap_or_else(|_| panic!("it never came to this: {what}"));
-}
 
 #[track_caller]
 fn assert_says(error: &EngineError, code: &str, parts: &[&str]) {

@@ -18,6 +18,9 @@ use std::{
     time::Duration,
 };
 
+/// How long a thing that happens by itself may take.
+const SOON: Duration = Duration::from_secs(30);
+
 /// A scratch home.
 pub(crate) struct Home {
     dir: tempfile::TempDir,
@@ -200,4 +203,14 @@ pub(crate) async fn settle(engine: &Engine) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("the pools did not settle: {:?}", engine.status());
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, waiting).await.unwrap_or_else(|_| panic!("it never came to this: {what}"));
 }
