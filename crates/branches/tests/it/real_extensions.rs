@@ -508,11 +508,20 @@ async fn orafce() {
             .run(
                 "shop",
                 &format!(
-                    "create extension orafce;; insert into utl_file.utl_file_dir (dir) values ('{}');;
-                     grant all on utl_file.utl_file_dir to public;; {};;
+                    "create extension orafce;; insert into utl_file.utl_file_dir (dir) values ('{0}');;
+                     grant all on utl_file.utl_file_dir to public;; {1};;
                      create table people (id int primary key, name oracle.varchar2(10), born oracle.date);;
                      insert into people values (1, 'Ann', now()), (2, null, now());;
-                     create view named as select id, oracle.nvl(name::text, 'nobody') as name from people",
+                     create view named as select id, oracle.nvl(name::text, 'nobody') as name from people;;
+                     create function mine(text, text, text) returns int language c as '$libdir/orafce', 'utl_file_fopen';;
+                     grant execute on function mine to public;;
+                     create function wrapped() returns int security definer language sql
+                       as $$ select public.mine('{0}', 'by-a-branch', 'w') $$;;
+                     create function fires() returns trigger security definer language plpgsql
+                       as $$ begin perform public.wrapped(); return new; end $$;;
+                     create table trapped (x int);;
+                     create trigger trap before insert on trapped for each row execute function fires();;
+                     grant all on trapped to public",
                     place.display(),
                     write("by-the-source")
                 ),
@@ -532,6 +541,10 @@ async fn orafce() {
         shop.reads("select dbms_assert.enquote_literal('x')", json!([["'x'"]])).await;
         for sql in [
             &*write("by-a-branch"),
+            // Under another name, which the source gave it, through others, and without being called.
+            &*format!("select mine('{}', 'by-a-branch', 'w')", place.display()),
+            "select wrapped()",
+            "insert into trapped values (1)",
             "select utl_file.tmpdir()",
             "select utl_file.fremove('/tmp', 'x')",
             "select dbms_alert.signal('x', 'y')",
