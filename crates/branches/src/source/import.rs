@@ -2,7 +2,7 @@
 
 use super::{
     address::Address,
-    connection::{self, LOGIN_TRIGGERS_SINCE},
+    connection::{self, Quiet, LOGIN_TRIGGERS_SINCE},
     data_directory::check_directory,
     digest,
     draft::Draft,
@@ -35,7 +35,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio_postgres::Config;
+use tokio_postgres::{Client, Config};
 
 const START_LIMIT: Duration = Duration::from_secs(600);
 const STOP_LIMIT: Duration = Duration::from_secs(600);
@@ -74,7 +74,14 @@ impl Importer<'_> {
         }
         // A server that may run login triggers is not connected to before its copy has been looked at.
         let known = match &record.origin {
-            Origin::Server { url } => connection::enter_origin(&Address::parse(url)?).await?.is_some(),
+            Origin::Server { url } => {
+                let origin = Address::parse(url)?;
+                let entered = connection::enter_origin(&origin).await?;
+                if let Some((client, quiet)) = &entered {
+                    self.check_rules(record, &origin, client, *quiet, database).await?;
+                }
+                entered.is_some()
+            }
             _ => true,
         };
         let mut source_at_import = None;
@@ -100,6 +107,26 @@ impl Importer<'_> {
             Origin::Script { path } => self.run_script(Path::new(path), database, &draft).await?,
         };
         self.finish(record, (installation, database), sample, source_at_import, draft).await
+    }
+
+    /// Refuses rules for masking that do not fit the origin, before hours are spent on a copy that they would be refused
+    /// for. `client` is in the database of its URL. What cannot be read here is left to the same check of the copy.
+    async fn check_rules(
+        &self,
+        record: &SourceRecord,
+        origin: &Address,
+        client: &Client,
+        quiet: Quiet,
+        database: Option<&str>,
+    ) -> Result<(), EngineError> {
+        let there = connection::database(&origin.config);
+        match database.filter(|name| *name != there) {
+            None => masking::check(record, client, there).await,
+            Some(name) => match connection::origin(&origin.database(name), quiet).await {
+                Ok(client) => masking::check(record, &client, name).await,
+                Err(_) => Ok(()),
+            },
+        }
     }
 
     async fn prepare_sample(&self, sample: &SampleServer, rows: Option<u64>) -> Result<(), EngineError> {

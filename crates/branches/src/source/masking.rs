@@ -66,6 +66,16 @@ pub(crate) async fn apply(
     Ok(pass.run(&Pseudonyms::new(&home.masking_secret(&record.name))).await?)
 }
 
+/// Whether the rules of a source fit what the origin's database that branches will serve holds now, by its catalogue.
+/// The copy is judged again: by then the origin may have changed.
+pub(crate) async fn check(record: &SourceRecord, origin: &Client, database: &str) -> Result<(), EngineError> {
+    match &record.settings.masking {
+        Some(masking) => Rules::resolve(masking, &Catalogue::read(origin).await?).map(drop)?,
+        None => refuse(catalogue::labelled(origin, database).await?)?,
+    }
+    Ok(())
+}
+
 /// The files that a masked snapshot is made of, as long as the server of its copy runs.
 pub(crate) async fn live_files(
     record: &SourceRecord,
@@ -212,10 +222,13 @@ async fn refuse_labels(server: &Config, major: u32) -> Result<(), EngineError> {
         let mut config = server.clone();
         config.dbname(&database);
         let client = connection::own(&config, major).await?;
-        found.extend(
-            catalogue::labelled(&client).await?.into_iter().map(|name| format!("{database}: {name}")),
-        );
+        found.extend(catalogue::labelled(&client, &database).await?);
     }
+    refuse(found)
+}
+
+/// Refuses if columns with labels were found.
+fn refuse(mut found: Vec<String>) -> Result<(), EngineError> {
     if found.is_empty() {
         return Ok(());
     }

@@ -4,8 +4,12 @@ use crate::{
     masked_values_are_nowhere::{add, majors, rules, Secretive},
     support::{pool, query, rows, settle, Home},
 };
-use duramen_branches::model::{ChangeSettings, CreateBranch, Policy};
+use duramen_branches::model::{AddSource, ChangeSettings, CreateBranch, Policy};
 use serde_json::json;
+use std::sync::{
+    atomic::{AtomicBool, Ordering::Relaxed},
+    Arc,
+};
 
 const SCHEMA: &str = "
 create table users (id int primary key, email text not null unique, name text, short varchar(3) unique, amount numeric,
@@ -18,7 +22,7 @@ create table parted (a int, b text) partition by list (b);;
 create table part partition of parted for values in ('x');;
 ";
 
-/// B41: what a rule says that cannot be, and what is said about it.
+/// B41: what a rule says that cannot be, and what is said about it; without a copy where the origin's catalogue tells.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_cannot_be_applied_leaves_no_source() {
     let home = Home::new();
@@ -62,13 +66,29 @@ async fn a_rule_that_cannot_be_applied_leaves_no_source() {
             "SQLSTATE",
         ),
     ] {
-        let error = add(&engine, "app", origin.origin(), rules(&text)).await.expect_err(&text);
+        let settings = rules(&text);
+        let request = AddSource {
+            name: "app".to_owned(),
+            origin: origin.origin(),
+            database: Some("shop".to_owned()),
+            settings,
+        };
+        let copied = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&copied);
+        let progress = move |doing: &str, _| drop(seen.fetch_or(doing == "making the copy harmless", Relaxed));
+        let error = engine.add_source(request, progress).await.expect_err(&text);
+        assert_eq!(copied.load(Relaxed), code == "masking_failed", "{text}");
         assert_eq!(error.code, code, "{text}: {error}");
         assert!(error.message.contains(said), "{text}: {error}");
         assert!(!error.message.contains("zqorig1nalqz"), "{text}: a value is in {error}");
         assert!(engine.sources().is_empty(), "{text}");
         assert!(!home.path().join("scratch.btrfs").exists(), "{text}: the scratch is left");
     }
+    // Nobody can look into a script before it ran.
+    let wrong = rules(&column(r#""public.users": {"nam": "null"}"#));
+    let error = home.try_script(&engine, "create table users (name text);", wrong).await.expect_err("a rule");
+    assert_eq!(error.code, "masking_refused", "{error}");
+    assert!(engine.sources().is_empty());
     engine.close().await.expect("close");
 }
 

@@ -109,7 +109,7 @@ const LABELS: &str = "select l.objoid, l.objsubid, l.label from pg_catalog.pg_se
      where l.provider = $1::text and l.classoid = 1259::oid";
 
 /// Whether a database has labels, and on what: for sources that do not ask for masking.
-pub(super) async fn labelled(client: &Client) -> Result<Vec<String>, Failure> {
+pub(super) async fn labelled(client: &Client, database: &str) -> Result<Vec<String>, Failure> {
     let any = "select exists (select from pg_catalog.pg_seclabel l where l.provider = $1::text)";
     let any = client.query_one(any, &[&labels::PROVIDER]).await.map_err(failed("looking for labels"))?;
     if !any.get::<_, bool>(0) {
@@ -120,7 +120,7 @@ pub(super) async fn labelled(client: &Client) -> Result<Vec<String>, Failure> {
         |label: &&Label| label.column != 0 && labels::rule(&label.text) != Some(crate::model::Mask::Keep);
     let named = catalogue.labels.iter().filter(is_rule).filter_map(|label| {
         let table = catalogue.tables.get(&label.table)?;
-        Some(format!("{}.{}", table.plain_name(), table.column(label.column)?.name))
+        Some(format!("{database}: {}.{}", table.plain_name(), table.column(label.column)?.name))
     });
     Ok(named.collect())
 }
