@@ -58,6 +58,11 @@ fn crates_know_only_the_crates_below_them() {
 }
 
 #[test]
+fn programs_of_other_workspaces_name_what_they_use() {
+    enforce(layers::outer_workspaces);
+}
+
+#[test]
 fn nothing_unfinished_is_left() {
     enforce(rules::leftovers);
 }

@@ -80,6 +80,34 @@ pub(crate) fn layers(files: &[File]) -> Vec<Finding> {
     findings
 }
 
+/// Programs that are workspaces of their own are not built here: what they use of ours stands in their manifests.
+pub(crate) fn outer_workspaces(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for manifest in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
+        if !manifest.text.lines().any(|line| line.trim() == "[workspace]") {
+            continue;
+        }
+        let folder = manifest.path.trim_end_matches("Cargo.toml");
+        let declared: Vec<String> =
+            own_dependencies(&manifest.text).into_iter().map(|(_, name)| name.replace('-', "_")).collect();
+        for file in files.iter().filter(|file| file.path.starts_with(folder) && file.extension() == "rs") {
+            for (index, line) in file.text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                for (at, prefix) in code.match_indices("duramen_") {
+                    let word = &code[at + prefix.len()..];
+                    let end = word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(word.len());
+                    let name = &word[..end];
+                    if word[end..].starts_with("::") && !declared.iter().any(|known| known == name) {
+                        let advice = format!("{} does not depend on `duramen-{name}`", manifest.path);
+                        findings.push(Finding::new(file, index + 1, advice));
+                    }
+                }
+            }
+        }
+    }
+    findings
+}
+
 /// The crates of this workspace that a manifest depends on, with the lines that say so.
 fn own_dependencies(manifest: &str) -> Vec<(usize, String)> {
     const PREFIX: &str = "duramen-";

@@ -1,7 +1,7 @@
 //! Each rule on samples that break it, and on samples that come close but do not.
 
 use crate::files::{self, File};
-use crate::layers::layers;
+use crate::layers::{layers, outer_workspaces};
 use crate::rules::{self, Finding};
 
 /// Runs a rule over made-up files and compares the places that it finds.
@@ -151,6 +151,16 @@ fn a_dependency_on_a_higher_layer_is_found() {
         check(layers, &[("crates/postgres/Cargo.toml", bad)], &places);
     }
     check(layers, &[("crates/stranger/Cargo.toml", "")], &["crates/stranger/Cargo.toml:1"]);
+}
+
+#[test]
+fn a_use_that_the_manifest_of_another_workspace_lacks_is_found() {
+    let manifest = "[workspace]\n[dependencies]\nduramen-store = { path = \"../crates/store\" }\n";
+    let source = "use duramen_store::Store; // duramen_base::clock\nlet now = duramen_base::clock::now();\n";
+    let files = [("peers/Cargo.toml", manifest), ("peers/src/main.rs", source)];
+    check(outer_workspaces, &files, &["peers/src/main.rs:2"]);
+    let inner = [("peers/Cargo.toml", "[package]\n"), ("peers/src/main.rs", source)];
+    check(outer_workspaces, &inner, &[]);
 }
 
 #[test]
