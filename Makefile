@@ -59,7 +59,7 @@ check: ## formatting, lints, house rules, documentation, dependencies and spelli
 	@scripts/spelling
 	@scripts/fuzz-smoke
 
-check-extra: ## miri, and a build for 64-bit ARM, where rustup can fetch what they need
+check-extra: ## miri and a build for 64-bit ARM, where rustup can fetch what they need, and the comparison with other engines
 	@scripts/check-extra
 
 bench: setup release ## the branches suite: 5 rounds of 100 concurrent branches
@@ -85,8 +85,9 @@ bench-replication: setup release ## the replication suite: all scenarios at thre
 	@mkdir -p $(OUT)
 	$(BIN) lab run replication --json $(OUT)/replication.json --html $(OUT)/replication.html
 
-benchmarks: bench bench-store bench-functions bench-packs peers ## all of these, and docs/benchmarks.md made of what they left
-	$(BIN) lab report $(addprefix $(OUT)/,branches.json store.json peers.json functions.json packs.json) \
+benchmarks: bench bench-store bench-functions bench-packs peers ## all of these, replication in short, and docs/benchmarks.md made of what they left (a quarter of an hour)
+	$(BIN) lab run replication --quick --json $(OUT)/replication.json --html $(OUT)/replication.html
+	$(BIN) lab report $(addprefix $(OUT)/,branches.json store.json peers.json functions.json packs.json replication.json) \
 		--benchmarks docs/benchmarks.md
 
 peers: ## the same work on the store and on redb, fjall, LMDB, SQLite and RocksDB (apt-get install librocksdb-dev libclang-dev)
