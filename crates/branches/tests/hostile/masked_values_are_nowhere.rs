@@ -1,7 +1,7 @@
 //! B37-B39: of what rules are about, no original value reaches the volume store or anything else in a home, in whatever
 //! form a server keeps values; and what stands for them is as good as they were.
 
-use crate::support::{pool, query, rows, settle, Home};
+use crate::support::{majors, pool, query, rows, settle, Home};
 use duramen_branches::{
     model::{AddSource, CreateBranch, Masking, Origin, Policy, SourceSettings, SourceView},
     Engine, EngineError,
@@ -84,13 +84,6 @@ impl Secretive {
             server.stop(StopMode::Fast, LIMIT).expect("it stops");
         }
     }
-}
-
-pub(crate) fn majors(home: &Home) -> Vec<u32> {
-    let installed = Installation::discover(home.path()).expect("installations");
-    let mut majors: Vec<u32> = installed.iter().map(|found| found.version.major).collect();
-    majors.dedup();
-    majors
 }
 
 pub(crate) fn rules(text: &str) -> SourceSettings {
@@ -218,7 +211,7 @@ async fn no_original_value_is_anywhere_in_the_home() {
     let mut home = Home::new();
     home.options.volume_size = Some(768 << 20);
     let engine = home.open().await;
-    for major in majors(&home) {
+    for major in majors() {
         let origin = Secretive::start(&home, major).await;
         origin.run("shop", SCHEMA).await;
         assert!(
@@ -320,7 +313,7 @@ async fn files_that_no_relation_has_stay_behind() {
     let mut home = Home::new();
     home.options.volume_size = Some(768 << 20);
     let engine = home.open().await;
-    for major in majors(&home) {
+    for major in majors() {
         let mut origin = Secretive::start(&home, major).await;
         origin
             .run(
@@ -370,7 +363,7 @@ async fn tablespaces_are_masked_too() {
     let mut home = Home::new();
     home.options.volume_size = Some(768 << 20);
     let engine = home.open().await;
-    for major in majors(&home) {
+    for major in majors() {
         let origin = Secretive::start(&home, major).await;
         for name in ["spare", "used"] {
             let place = home.beside(&format!("{name}-{major}"));

@@ -1,8 +1,8 @@
 //! B40, B41: a source with rules serves only what its present rules made, and nothing when one of them failed.
 
 use crate::{
-    masked_values_are_nowhere::{add, majors, rules, Secretive},
-    support::{pool, query, rows, settle, Home},
+    masked_values_are_nowhere::{add, rules, Secretive},
+    support::{majors, pool, query, rows, settle, Home},
 };
 use duramen_branches::model::{AddSource, ChangeSettings, CreateBranch, Policy};
 use serde_json::json;
@@ -27,7 +27,7 @@ create table part partition of parted for values in ('x');;
 async fn a_rule_that_cannot_be_applied_leaves_no_source() {
     let home = Home::new();
     let engine = home.open().await;
-    let major = majors(&home)[0];
+    let major = majors()[0];
     let origin = Secretive::start(&home, major).await;
     origin.run("shop", SCHEMA).await;
     let column = |rule: &str| format!(r#"{{"columns": {{{rule}}}}}"#);
@@ -75,7 +75,9 @@ async fn a_rule_that_cannot_be_applied_leaves_no_source() {
         };
         let copied = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&copied);
-        let progress = move |doing: &str, _| drop(seen.fetch_or(doing == "making the copy harmless", Relaxed));
+        let progress = move |doing: &str, _| {
+            seen.fetch_or(doing == "making the copy harmless", Relaxed);
+        };
         let error = engine.add_source(request, progress).await.expect_err(&text);
         assert_eq!(copied.load(Relaxed), code == "masking_failed", "{text}");
         assert_eq!(error.code, code, "{text}: {error}");
@@ -97,7 +99,7 @@ async fn a_rule_that_cannot_be_applied_leaves_no_source() {
 async fn new_rules_stop_a_source_until_it_is_refreshed() {
     let home = Home::new();
     let engine = home.open().await;
-    let origin = Secretive::start(&home, majors(&home)[0]).await;
+    let origin = Secretive::start(&home, majors()[0]).await;
     origin.run("shop", SCHEMA).await;
     add(&engine, "app", origin.origin(), pool(&[(Policy::ReadWrite, 2)])).await.expect("the import");
     settle(&engine).await;
@@ -140,7 +142,7 @@ async fn new_rules_stop_a_source_until_it_is_refreshed() {
 async fn labels_of_the_anonymizer_are_rules() {
     let home = Home::new();
     let engine = home.open().await;
-    for major in majors(&home) {
+    for major in majors() {
         let origin = Secretive::start(&home, major).await;
         origin.run("shop", SCHEMA).await;
         let name = format!("of{major}");
@@ -221,7 +223,7 @@ truncate ran;;
 async fn code_of_the_source_has_no_rights_while_rules_are_applied() {
     let home = Home::new();
     let engine = home.open().await;
-    for major in majors(&home) {
+    for major in majors() {
         let origin = Secretive::start(&home, major).await;
         origin.run("shop", TRAPS).await;
         let name = format!("of{major}");

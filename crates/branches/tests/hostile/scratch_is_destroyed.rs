@@ -2,9 +2,9 @@
 //! import, when somebody keeps it in use, or when the file system of the home writes elsewhere what is overwritten.
 
 use crate::{
-    masked_values_are_nowhere::{add, majors, marked, piped, rules, Secretive},
+    masked_values_are_nowhere::{add, marked, piped, rules, Secretive},
     small_disk::SmallDisk,
-    support::{rows, settle, Home},
+    support::{majors, rows, settle, Home},
 };
 use duramen_branches::{
     model::{CreateBranch, SourceView},
@@ -33,7 +33,7 @@ fn is_root() -> bool {
 /// An engine, and a server with values that are to be masked.
 async fn open(home: &Home) -> (Arc<Engine>, Secretive) {
     let engine = home.open().await;
-    let origin = Secretive::start(home, majors(home)[0]).await;
+    let origin = Secretive::start(home, majors()[0]).await;
     origin.run("shop", SCHEMA).await;
     (engine, origin)
 }

@@ -101,14 +101,6 @@ impl OtherServer {
     }
 }
 
-/// The major versions that are installed.
-pub(crate) fn majors(home: &Home) -> Vec<u32> {
-    let installed = Installation::discover(home.path()).expect("installations");
-    let mut majors: Vec<u32> = installed.iter().map(|found| found.version.major).collect();
-    majors.dedup();
-    majors
-}
-
 /// Imports `shop`, and keeps one branch of each of these policies hot.
 pub(crate) async fn import(
     engine: &Arc<Engine>,

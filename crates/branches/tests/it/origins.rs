@@ -1,6 +1,6 @@
 //! Every way in: data directories, scripts and servers, and what is refused at the door without leaving a trace.
 
-use crate::support::{lease, pool, rows, settle, Home};
+use crate::support::{lease, majors, pool, rows, settle, Home};
 use duramen_branches::{
     model::{AddSource, Origin, Policy, SourceView},
     Engine, EngineError, Kind,
@@ -234,15 +234,7 @@ async fn a_script_is_run_whole_or_leaves_nothing() {
 async fn a_server_of_every_installed_major_is_copied() {
     let home = Home::new();
     let engine = home.open().await;
-    let installed = Installation::discover(home.path()).expect("installations");
-    let mut majors: Vec<u32> = installed.iter().map(|found| found.version.major).collect();
-    majors.dedup();
-    let debian = Path::new("/usr/lib/postgresql/15/bin/postgres").exists();
-    assert!(majors.len() > 1 || !debian, "Debian's server is found beside the other: {majors:?}");
-    if !debian && std::env::var_os("DURAMEN_PG_BIN").is_none() {
-        assert_eq!(majors.len(), 1, "{majors:?}");
-    }
-    for major in majors {
+    for major in majors() {
         let installation = Installation::choose(home.path(), Some(major)).expect("a server");
         let made = Handmade::start(&home, &format!("v{major}"), installation).await;
         let missing = made.url("nowhere");

@@ -1,8 +1,8 @@
 //! Branches that are entered as a login role of the source: it may do there what it may do in the source, and no more.
 
 use crate::{
-    origin::{import, majors, OtherServer},
-    support::{query, rows, settle, Home},
+    origin::{import, OtherServer},
+    support::{majors, majors_with, query, rows, settle, Home},
 };
 use duramen_branches::{
     model::{BranchView, ChangeSettings, CreateBranch, Policy, QueryRequest, QueryStatement},
@@ -231,7 +231,7 @@ async fn holds(engine: &Arc<Engine>, source: &str, major: u32) {
 async fn a_role_of_the_source_may_what_it_may_there() {
     let home = Home::new();
     let engine = home.open().await;
-    for major in majors(&home) {
+    for major in majors_with("dblink") {
         let origin = OtherServer::start(&home, major).await;
         origin.run("shop", SHOP).await;
         if major >= 17 {
@@ -306,7 +306,7 @@ async fn settle_roles(engine: &Engine) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lease_of_a_role_is_kept() {
     let home = Home::new();
-    let major = *majors(&home).first().expect("a server");
+    let major = *majors().first().expect("a server");
     let origin = OtherServer::start(&home, major).await;
     origin
         .run("shop", "create role \"A \"\"b\"\" /.*=c\" login;; create table t (x int);; grant select, insert on t to \"A \"\"b\"\" /.*=c\"")

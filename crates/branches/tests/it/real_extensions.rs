@@ -2,15 +2,15 @@
 //! from reaching out. `make test-extensions` installs what it can of them and runs these tests, which do nothing else.
 
 use crate::{
-    origin::{import, majors, OtherServer},
-    support::{query, rows, settle, Home},
+    origin::{import, OtherServer},
+    support::{majors_with, query, rows, settle, Home},
 };
 use duramen_base::clock;
 use duramen_branches::{
     model::{ChangeSettings, CreateBranch, Origin, Policy, SourceView},
     Engine,
 };
-use duramen_postgres::{processes_below, Installation, Settings};
+use duramen_postgres::{processes_below, Settings};
 use serde_json::{json, Value};
 use std::{
     io::Write,
@@ -28,17 +28,6 @@ fn wanted(test: &str) -> bool {
             writeln!(std::io::stderr(), "real_extensions::{test}: skipped; `make test-extensions` runs it");
     }
     wanted
-}
-
-/// The major versions whose servers have a library.
-fn with_library(library: &str) -> Vec<u32> {
-    let home = Home::new();
-    let mut found = majors(&home);
-    found.retain(|major| {
-        Installation::choose(home.path(), Some(*major)).expect("a server").has_library(library)
-    });
-    assert!(!found.is_empty(), "no server here has {library}");
-    found
 }
 
 /// A source, imported, with a branch of each policy that is called like it.
@@ -163,7 +152,7 @@ async fn pg_trgm_and_hstore() {
     if !wanted("pg_trgm_and_hstore") {
         return;
     }
-    for major in with_library("pg_trgm") {
+    for major in majors_with("pg_trgm") {
         let shop = Shop::new(
             major,
             "",
@@ -203,7 +192,7 @@ async fn pg_stat_statements() {
     if !wanted("pg_stat_statements") {
         return;
     }
-    for major in with_library("pg_stat_statements") {
+    for major in majors_with("pg_stat_statements") {
         for stopped in [false, true] {
             let home = Home::new();
             let settings = "shared_preload_libraries = 'pg_stat_statements'\n";
@@ -273,7 +262,7 @@ async fn pgvector() {
     if !wanted("pgvector") {
         return;
     }
-    for major in with_library("vector") {
+    for major in majors_with("vector") {
         let shop = Shop::new(
             major,
             "",
@@ -312,7 +301,7 @@ async fn postgis() {
     if !wanted("postgis") {
         return;
     }
-    for major in with_library("postgis-3") {
+    for major in majors_with("postgis-3") {
         let shop = Shop::new(
             major,
             "",
@@ -374,7 +363,7 @@ async fn postgis_raster() {
     if !wanted("postgis_raster") {
         return;
     }
-    for major in with_library("postgis_raster-3") {
+    for major in majors_with("postgis_raster-3") {
         let shop = Shop::new(
             major,
             "",
@@ -406,7 +395,7 @@ async fn pg_cron() {
     if !wanted("pg_cron") {
         return;
     }
-    for major in with_library("pg_cron") {
+    for major in majors_with("pg_cron") {
         let home = Home::new();
         let marks = open_directory(&home, "marks");
         let settings =
@@ -493,7 +482,7 @@ async fn orafce() {
     if !wanted("orafce") {
         return;
     }
-    for major in with_library("orafce") {
+    for major in majors_with("orafce") {
         let home = Home::new();
         let place = open_directory(&home, "files");
         let origin = OtherServer::start(&home, major).await;

@@ -164,6 +164,17 @@ pub(crate) fn majors() -> Vec<u32> {
     majors
 }
 
+/// The same, of servers that have a library.
+pub(crate) fn majors_with(library: &str) -> Vec<u32> {
+    let home = Home::new();
+    let mut found = majors();
+    found.retain(|major| {
+        Installation::choose(home.path(), Some(*major)).expect("a server").has_library(library)
+    });
+    assert!(!found.is_empty(), "no server here has {library}");
+    found
+}
+
 /// Pool sizes: hot branches by policy, and no cold ones.
 pub(crate) fn pool(hot: &[(Policy, u32)]) -> SourceSettings {
     SourceSettings {

@@ -1,8 +1,8 @@
 //! Evidence for the write of a branch: one table, in the source and in the branch, before and after.
 
 use crate::{
-    origin::{import, majors, OtherServer},
-    support::{lease, query, settle, Home},
+    origin::{import, OtherServer},
+    support::{lease, majors, query, settle, Home},
 };
 use duramen_branches::model::Policy;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 async fn a_write_is_seen_in_the_branch_and_not_in_the_source() {
     let home = Home::new();
     let engine = home.open().await;
-    for major in majors(&home) {
+    for major in majors() {
         let origin = OtherServer::start(&home, major).await;
         origin
             .run(

@@ -95,7 +95,8 @@ pub(crate) fn outer_workspaces(files: &[File]) -> Vec<Finding> {
                 let code = line.split("//").next().unwrap_or_default();
                 for (at, prefix) in code.match_indices("duramen_") {
                     let word = &code[at + prefix.len()..];
-                    let end = word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(word.len());
+                    let end =
+                        word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(word.len());
                     let name = &word[..end];
                     if word[end..].starts_with("::") && !declared.iter().any(|known| known == name) {
                         let advice = format!("{} does not depend on `duramen-{name}`", manifest.path);
