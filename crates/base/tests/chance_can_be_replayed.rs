@@ -33,17 +33,19 @@ fn random_bytes_differ() {
 }
 
 #[test]
+#[allow(unsafe_code, reason = "the environment is what is tested")]
 fn the_environment_fixes_the_seed() {
-    // No other test of this file reads the environment.
-    std::env::remove_var(entropy::SEED_VARIABLE);
-    assert_ne!(entropy::seed(), entropy::seed());
-    std::env::set_var(entropy::SEED_VARIABLE, "18446744073709551615");
+    // SAFETY: no other test of this program reads or writes the environment.
+    let set = |value: &str| unsafe { std::env::set_var(entropy::SEED_VARIABLE, value) };
+    set("18446744073709551615");
     assert_eq!(entropy::seed(), u64::MAX);
-    std::env::set_var(entropy::SEED_VARIABLE, " 0x1F ");
+    set(" 0x1F ");
     assert_eq!(entropy::seed(), 31);
-    std::env::set_var(entropy::SEED_VARIABLE, "");
+    set("");
     assert_ne!(entropy::seed(), entropy::seed());
-    std::env::remove_var(entropy::SEED_VARIABLE);
+    // SAFETY: as above.
+    unsafe { std::env::remove_var(entropy::SEED_VARIABLE) };
+    assert_ne!(entropy::seed(), entropy::seed());
 }
 
 #[test]

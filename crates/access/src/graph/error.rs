@@ -126,7 +126,10 @@ pub enum GraphError {
 }
 
 /// Names what was done with which file, for `map_err`.
-pub(crate) fn io_error(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> GraphError {
+pub(crate) fn io_error(
+    doing: &'static str,
+    path: &std::path::Path,
+) -> impl FnOnce(io::Error) -> GraphError + use<> {
     let path = path.to_owned();
     move |source| GraphError::Io { doing, path, source }
 }

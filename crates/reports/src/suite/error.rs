@@ -79,7 +79,7 @@ impl SuiteError {
     }
 
     /// Wraps what the operating system said about a path.
-    pub fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();
         move |source| Self::File { doing, path, source }
     }
