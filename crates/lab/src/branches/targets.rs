@@ -83,16 +83,17 @@ const fn load(load: Load, target: Target) -> Target {
 
 /// All targets. Of several for one measurement, the first that fits the write counts.
 pub(crate) const TARGETS: &[Target] = &[
-    most("lease_ms", 5.0, "ms").beside(91.0),
+    most("lease_ms", 4.0, "ms").beside(91.0),
     load(Load::HundredInSession, most("first_query_ms", 10.0, "ms").beside(28.7)),
     load(Load::HundredInSession, most("second_query_ms", 8.0, "ms").beside(12.7)),
-    under("events", load(Load::HundredInSession, most("write_ms", 25.0, "ms").beside(95.6))),
-    under("ddl", load(Load::HundredInSession, most("write_ms", 300.0, "ms").beside(297.0))),
+    under("events", load(Load::HundredInSession, most("write_ms", 20.0, "ms").beside(95.6))),
+    under("ddl", load(Load::HundredInSession, most("write_ms", 120.0, "ms").beside(297.0))),
     under("ddl", most("destroy_ms", 10.0, "ms").beside(177.0)),
     most("destroy_ms", 10.0, "ms").beside(134.0),
     under("events", load(Load::HundredInSession, most("wall_ms", 150.0, "ms").beside(327.0))),
-    under("ddl", most("refill_ms", 3_000.0, "ms").beside(8_300.0)),
-    most("refill_ms", 2_000.0, "ms").beside(3_930.0),
+    under("ddl", most("refill_ms", 2_000.0, "ms").beside(8_300.0)),
+    most("refill_ms", 1_500.0, "ms").beside(3_930.0),
+    load(Load::Hundred, most("wire_first_query_ms", 150.0, "ms")),
     load(Load::Any, median(most("cpu_per_branch_ms", 25.0, "ms"))),
     load(Load::Any, median(most("cold_branch_ms", 35.0, "ms").beside(115.0))),
     load(Load::Any, most("idle_branch_pss_bytes", 7e6, "bytes")),

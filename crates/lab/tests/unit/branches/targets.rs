@@ -17,8 +17,8 @@ fn with(mut evidence: Evidence, name: &str, unit: &str, values: &[f64]) -> Evide
 #[test]
 fn a_figure_at_its_target_meets_it_and_one_above_misses_it() {
     let run = || evidence("events", "session", 100, 100);
-    assert_eq!(outcome(&with(run(), "lease_ms", "ms", &[5.0]), "lease_ms"), Some(Outcome::Met));
-    assert_eq!(outcome(&with(run(), "lease_ms", "ms", &[5.01]), "lease_ms"), Some(Outcome::Missed));
+    assert_eq!(outcome(&with(run(), "lease_ms", "ms", &[4.0]), "lease_ms"), Some(Outcome::Met));
+    assert_eq!(outcome(&with(run(), "lease_ms", "ms", &[4.01]), "lease_ms"), Some(Outcome::Missed));
 }
 
 #[test]
@@ -37,11 +37,11 @@ fn each_write_has_its_own_targets() {
         let run = with(evidence(write, "session", 100, 100), name, "ms", &[1.0]);
         standings(&run).into_iter().find(|row| row.name == name).map(|row| row.limit)
     };
-    assert_eq!(limit("events", "write_ms"), Some(25.0));
-    assert_eq!(limit("ddl", "write_ms"), Some(300.0));
+    assert_eq!(limit("events", "write_ms"), Some(20.0));
+    assert_eq!(limit("ddl", "write_ms"), Some(120.0));
     assert_eq!(limit("none", "write_ms"), None);
-    assert_eq!(limit("events", "refill_ms"), Some(2_000.0));
-    assert_eq!(limit("ddl", "refill_ms"), Some(3_000.0));
+    assert_eq!(limit("events", "refill_ms"), Some(1_500.0));
+    assert_eq!(limit("ddl", "refill_ms"), Some(2_000.0));
     assert_eq!(limit("events", "wall_ms"), Some(150.0));
     assert_eq!(limit("ddl", "wall_ms"), None);
     assert_eq!(limit("none", "destroy_ms"), Some(10.0));
