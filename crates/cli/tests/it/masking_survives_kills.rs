@@ -1,7 +1,8 @@
 //! B37 under kills: what an import with rules for masking had copied when its daemon died is overwritten by the next start,
 //! and so by a purge.
 
-use crate::support::{until, Home};
+use crate::support::Home;
+use duramen_base::clock;
 use std::{
     fs::{self, File},
     os::unix::fs::FileExt,
@@ -11,6 +12,8 @@ use std::{
 };
 
 const MARK: &str = "zqorig1nalqz";
+/// How long an import may take to come to where it is ended: beside many others.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Begins an import that lasts, and waits until it is as far as `progress` files below the scratch.
 async fn begin_import(home: &Home, progress: &str) -> Child {
@@ -22,19 +25,29 @@ async fn begin_import(home: &Home, progress: &str) -> Child {
     let rules = home.beside("rules.json");
     fs::write(&rules, r#"{"columns": {"public.t": {"v": "hash"}}}"#).expect("the rules");
     let (script, rules) = (script.display().to_string(), rules.display().to_string());
-    let import = home
+    let said = home.beside("said");
+    let mut import = home
         .command(&["source", "add", "app", "--script", &script, "--masking", &rules])
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(File::create(&said).expect("what it says"))
         .spawn()
         .expect("an import");
     let scratch = home.path().join("scratch");
-    until(progress, async || {
+    let began = clock::now();
+    loop {
         let found = fs::read_dir(&scratch).into_iter().flatten().flatten();
-        found.map(|entry| entry.path().join(progress)).any(|path| path.exists())
-    })
-    .await;
-    import
+        if found.map(|entry| entry.path().join(progress)).any(|path| path.exists()) {
+            return import;
+        }
+        let ended = import.try_wait().expect("its status");
+        assert!(
+            ended.is_none() && began.elapsed() < LIMIT,
+            "no {progress} after {:?}, {ended:?}: {}",
+            began.elapsed(),
+            fs::read_to_string(&said).unwrap_or_default()
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Whether a file has any byte that is not zero. Its holes are not read.

@@ -16,6 +16,7 @@ mod surface;
 mod trusted_owners;
 mod uninstall;
 mod upgrade;
+mod upgrade_killed;
 mod worker;
 mod worker_confinement;
 mod worker_faults;

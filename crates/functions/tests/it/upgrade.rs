@@ -11,11 +11,11 @@ use std::{fs, path::PathBuf, process::Command, time::Duration};
 use tokio_postgres::Client;
 
 /// The submitter in every dump.
-const ROLE: &str = "df_fixture";
+pub(crate) const ROLE: &str = "df_fixture";
 /// Notes that the steps of an instance have been there.
 const LEDGER: &str = "CREATE TABLE df_fixture.ledger (entry text)";
 
-fn dump_of(version: i32) -> PathBuf {
+pub(crate) fn dump_of(version: i32) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/schema_{version}.sql"))
 }
 
