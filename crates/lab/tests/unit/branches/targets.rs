@@ -92,7 +92,7 @@ fn every_missed_target_becomes_a_finding_that_says_by_how_much() {
     assert_eq!(
         texts,
         [
-            "write_ms, p95: 330 ms, 10 % above the target of 300 ms. That is worse than the reference, which reached 297 ms.",
+            "write_ms, p95: 330 ms, 175 % above the target of 120 ms. That is worse than the reference, which reached 297 ms.",
             "destroy_ms, p95: 11 ms, 10 % above the target of 10 ms. The reference reached 177 ms.",
         ]
     );
