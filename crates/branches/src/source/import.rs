@@ -39,6 +39,8 @@ use tokio_postgres::{Client, Config};
 
 const START_LIMIT: Duration = Duration::from_secs(600);
 const STOP_LIMIT: Duration = Duration::from_secs(600);
+/// How long an origin may take to show whether the rules for masking fit it.
+const RULES_LIMIT: Duration = Duration::from_secs(20);
 
 /// Tells the caller what is being done, and how far it is.
 pub(crate) type Report = Arc<dyn Fn(&str, Option<f64>) + Send + Sync>;
@@ -110,7 +112,8 @@ impl Importer<'_> {
     }
 
     /// Refuses rules for masking that do not fit the origin, before hours are spent on a copy that they would be refused
-    /// for. `client` is in the database of its URL. What cannot be read here is left to the same check of the copy.
+    /// for. `client` is in the database of its URL. What cannot be read here, or not in time, is left to the same check of
+    /// the copy.
     async fn check_rules(
         &self,
         record: &SourceRecord,
@@ -120,12 +123,22 @@ impl Importer<'_> {
         database: Option<&str>,
     ) -> Result<(), EngineError> {
         let there = connection::database(&origin.config);
-        match database.filter(|name| *name != there) {
-            None => masking::check(record, client, there).await,
-            Some(name) => match connection::origin(&origin.database(name), quiet).await {
-                Ok(client) => masking::check(record, &client, name).await,
-                Err(_) => Ok(()),
-            },
+        let look = async {
+            match database.filter(|name| *name != there) {
+                None => masking::misfit(record, client, there).await,
+                Some(name) => {
+                    let client = connection::origin(&origin.database(name), quiet).await?;
+                    masking::misfit(record, &client, name).await
+                }
+            }
+        };
+        match tokio::time::timeout(RULES_LIMIT, look).await {
+            Ok(Ok(Some(misfit))) => Err(misfit),
+            Ok(Ok(None)) => Ok(()),
+            Ok(Err(_)) | Err(_) => {
+                tracing::info!(source = %record.name, "rules for masking are checked in the copy alone");
+                Ok(())
+            }
         }
     }
 

@@ -66,14 +66,22 @@ pub(crate) async fn apply(
     Ok(pass.run(&Pseudonyms::new(&home.masking_secret(&record.name))).await?)
 }
 
-/// Whether the rules of a source fit what the origin's database that branches will serve holds now, by its catalogue.
-/// The copy is judged again: by then the origin may have changed.
-pub(crate) async fn check(record: &SourceRecord, origin: &Client, database: &str) -> Result<(), EngineError> {
-    match &record.settings.masking {
-        Some(masking) => Rules::resolve(masking, &Catalogue::read(origin).await?).map(drop)?,
-        None => refuse(catalogue::labelled(origin, database).await?)?,
-    }
-    Ok(())
+/// Why the rules of a source do not fit what the origin's database that branches will serve holds now, by its catalogue, if
+/// they do not. The copy is judged again: by then the origin may have changed.
+///
+/// # Errors
+/// The catalogue could not be read.
+pub(crate) async fn misfit(
+    record: &SourceRecord,
+    origin: &Client,
+    database: &str,
+) -> Result<Option<EngineError>, EngineError> {
+    Ok(match &record.settings.masking {
+        Some(masking) => {
+            Rules::resolve(masking, &Catalogue::read(origin).await?).err().map(EngineError::from)
+        }
+        None => refuse(catalogue::labelled(origin, database).await?).err(),
+    })
 }
 
 /// The files that a masked snapshot is made of, as long as the server of its copy runs.

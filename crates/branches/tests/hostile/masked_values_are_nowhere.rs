@@ -10,6 +10,7 @@ use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings, 
 use serde_json::json;
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
@@ -17,6 +18,10 @@ use std::{
         Arc,
     },
     time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{UnixListener, UnixStream},
 };
 use tokio_postgres::{Client, Config, NoTls};
 
@@ -76,12 +81,85 @@ impl Secretive {
     }
 
     pub(crate) fn origin(&self) -> Origin {
-        Origin::Server { url: format!("postgresql://boss@/shop?host={}&port=5432", self.socket.display()) }
+        self.at("shop")
+    }
+
+    /// The same server by another database.
+    pub(crate) fn at(&self, database: &str) -> Origin {
+        url(database, &self.socket)
+    }
+
+    /// The same server behind a socket of its own, which is passed through but for connections on which `text` is asked:
+    /// these break, or stall for good. It also tells whether one was.
+    pub(crate) fn behind(&self, dir: &Path, text: &'static str, stalls: bool) -> (Origin, Arc<AtomicBool>) {
+        std::fs::create_dir(dir).expect("a directory");
+        let name = ".s.PGSQL.5432";
+        let listener = UnixListener::bind(dir.join(name)).expect("a socket");
+        let open = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(dir.join(name), open).expect("its mode");
+        let met = Arc::new(AtomicBool::new(false));
+        let (upstream, seen) = (self.socket.join(name), Arc::clone(&met));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = UnixStream::connect(&upstream).await.expect("the origin");
+                tokio::spawn(pass(client, server, text, stalls, Arc::clone(&seen)));
+            }
+        });
+        (url("shop", dir), met)
+    }
+
+    /// How many rows a table has; 0 if it is not there.
+    pub(crate) async fn count(&self, database: &str, table: &str) -> i64 {
+        let client = self.client(database).await;
+        let is_there = "select to_regclass($1::text) is not null";
+        if !client.query_one(is_there, &[&table]).await.expect("an answer").get::<_, bool>(0) {
+            return 0;
+        }
+        client.query_one(&format!("select count(*) from {table}"), &[]).await.expect("a count").get(0)
     }
 
     fn stop(&mut self) {
         if let Some(mut server) = self.server.take() {
             server.stop(StopMode::Fast, LIMIT).expect("it stops");
+        }
+    }
+}
+
+fn url(database: &str, socket: &Path) -> Origin {
+    Origin::Server { url: format!("postgresql://boss@/{database}?host={}&port=5432", socket.display()) }
+}
+
+/// Carries bytes both ways until `text` comes from the client.
+async fn pass(
+    mut client: UnixStream,
+    mut server: UnixStream,
+    text: &'static str,
+    stalls: bool,
+    met: Arc<AtomicBool>,
+) {
+    let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        tokio::select! {
+            read = client.read(&mut asked) => match read {
+                Ok(count) if count > 0 => {
+                    if asked[..count].windows(text.len()).any(|window| window == text.as_bytes()) {
+                        met.store(true, Ordering::Relaxed);
+                        if stalls {
+                            // Until the other side leaves.
+                            let _ = client.read(&mut asked).await;
+                        }
+                        return;
+                    }
+                    if server.write_all(&asked[..count]).await.is_err() { return }
+                }
+                _ => return,
+            },
+            read = server.read(&mut answered) => match read {
+                Ok(count) if count > 0 => {
+                    if client.write_all(&answered[..count]).await.is_err() { return }
+                }
+                _ => return,
+            },
         }
     }
 }

@@ -4,7 +4,10 @@ use crate::{
     masked_values_are_nowhere::{add, rules, Secretive},
     support::{majors, pool, query, rows, settle, Home},
 };
-use duramen_branches::model::{AddSource, ChangeSettings, CreateBranch, Policy};
+use duramen_branches::{
+    model::{AddSource, ChangeSettings, CreateBranch, Origin, Policy},
+    Engine, EngineError,
+};
 use serde_json::json;
 use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -21,6 +24,23 @@ create view seen as select * from users;;
 create table parted (a int, b text) partition by list (b);;
 create table part partition of parted for values in ('x');;
 ";
+
+/// How an import with rules was refused, and whether anything was copied before.
+async fn refused(engine: &Arc<Engine>, origin: Origin, text: &str) -> (EngineError, bool) {
+    let request = AddSource {
+        name: "app".to_owned(),
+        origin,
+        database: Some("shop".to_owned()),
+        settings: rules(text),
+    };
+    let copied = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&copied);
+    let progress = move |doing: &str, _| {
+        seen.fetch_or(doing == "making the copy harmless", Relaxed);
+    };
+    let error = engine.add_source(request, progress).await.expect_err(text);
+    (error, copied.load(Relaxed))
+}
 
 /// B41: what a rule says that cannot be, and what is said about it; without a copy where the origin's catalogue tells.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,20 +86,8 @@ async fn a_rule_that_cannot_be_applied_leaves_no_source() {
             "SQLSTATE",
         ),
     ] {
-        let settings = rules(&text);
-        let request = AddSource {
-            name: "app".to_owned(),
-            origin: origin.origin(),
-            database: Some("shop".to_owned()),
-            settings,
-        };
-        let copied = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&copied);
-        let progress = move |doing: &str, _| {
-            seen.fetch_or(doing == "making the copy harmless", Relaxed);
-        };
-        let error = engine.add_source(request, progress).await.expect_err(&text);
-        assert_eq!(copied.load(Relaxed), code == "masking_failed", "{text}");
+        let (error, copied) = refused(&engine, origin.origin(), &text).await;
+        assert_eq!(copied, code == "masking_failed", "{text}");
         assert_eq!(error.code, code, "{text}: {error}");
         assert!(error.message.contains(said), "{text}: {error}");
         assert!(!error.message.contains("zqorig1nalqz"), "{text}: a value is in {error}");
@@ -87,10 +95,56 @@ async fn a_rule_that_cannot_be_applied_leaves_no_source() {
         assert!(!home.path().join("scratch.btrfs").exists(), "{text}: the scratch is left");
     }
     // Nobody can look into a script before it ran.
-    let wrong = rules(&column(r#""public.users": {"nam": "null"}"#));
+    let wrong = rules(MISFIT);
     let error = home.try_script(&engine, "create table users (name text);", wrong).await.expect_err("a rule");
     assert_eq!(error.code, "masking_refused", "{error}");
     assert!(engine.sources().is_empty());
+    engine.close().await.expect("close");
+}
+
+const MISFIT: &str = r#"{"columns": {"public.users": {"nam": "null"}}}"#;
+
+/// B28, B41: the database that branches will serve is looked into, whichever one the URL names, and a login trigger there
+/// does not run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rules_are_held_against_the_served_database() {
+    let home = Home::new();
+    let engine = home.open().await;
+    let major = majors()[0];
+    let origin = Secretive::start(&home, major).await;
+    origin.run("shop", SCHEMA).await;
+    if major >= 17 {
+        let trap = "create table ran (who text);; grant insert on ran to public;;
+            create function on_login() returns event_trigger language plpgsql as
+              $$ begin set default_transaction_read_only = off; set transaction_read_only = off;
+                 insert into public.ran values (session_user); end $$;;
+            create event trigger l on login execute function on_login();; alter event trigger l enable always;;
+            truncate ran;;";
+        origin.run("shop", trap).await;
+    }
+    let before = origin.count("shop", "ran").await;
+    let (error, copied) = refused(&engine, origin.at("postgres"), MISFIT).await;
+    assert_eq!((error.code, copied), ("masking_refused", false), "{error}");
+    let own = i64::from(major >= 17);
+    assert_eq!(origin.count("shop", "ran").await, before + own, "only the sessions of this test fired it");
+    engine.close().await.expect("close");
+}
+
+/// B41: an origin that breaks off, or stalls, while its catalogue is read keeps nobody waiting, and its copy is judged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_origin_that_does_not_show_its_catalogue_is_judged_by_its_copy() {
+    let home = Home::new();
+    let engine = home.open().await;
+    let origin = Secretive::start(&home, majors()[0]).await;
+    origin.run("shop", SCHEMA).await;
+    for stalls in [false, true] {
+        let socket = home.beside(if stalls { "stalls" } else { "breaks" });
+        let (way, met) = origin.behind(&socket, "p.partattrs) k (number)", stalls);
+        let (error, copied) = refused(&engine, way, MISFIT).await;
+        assert!(met.load(Relaxed), "it was asked");
+        assert_eq!((error.code, copied), ("masking_refused", true), "{stalls}: {error}");
+        assert!(engine.sources().is_empty());
+    }
     engine.close().await.expect("close");
 }
 
