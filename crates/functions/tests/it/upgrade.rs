@@ -15,7 +15,7 @@ pub(crate) const ROLE: &str = "df_fixture";
 /// Notes that the steps of an instance have been there.
 const LEDGER: &str = "CREATE TABLE df_fixture.ledger (entry text)";
 
-pub(crate) fn dump_of(version: i32) -> PathBuf {
+fn dump_of(version: i32) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/schema_{version}.sql"))
 }
 
@@ -45,6 +45,19 @@ const ENTRIES: &[&str] = &[
     "timer 1",
     "timer 2",
 ];
+
+/// A server with a database as this version of the schema left it.
+pub(crate) async fn left_by(version: i32) -> (Server, String) {
+    let dump = fs::read_to_string(dump_of(version)).unwrap();
+    let server = Server::start();
+    let database = server.empty_database().await;
+    let roles = format!("CREATE ROLE somebody_else LOGIN; CREATE ROLE {ROLE} LOGIN");
+    let own = format!("ALTER SCHEMA {ROLE} OWNER TO {ROLE}; ALTER TABLE {ROLE}.ledger OWNER TO {ROLE}");
+    // The dump empties the search path of its session.
+    let owner = server.connect(OWNER, &database).await;
+    execute(&owner, &[&roles, &dump, &own]).await;
+    (server, database)
+}
 
 async fn id_of(client: &Client, label: &str) -> String {
     one(client, &format!("SELECT id FROM df.instances WHERE label = '{label}'"))
@@ -165,13 +178,8 @@ async fn instances_in_flight_go_on_after_an_upgrade() {
         write_the_dump().await;
     }
     for version in 1..=SCHEMA_VERSION {
-        let dump = fs::read_to_string(dump_of(version)).unwrap();
-        let server = Server::start();
-        let database = server.empty_database().await;
+        let (server, database) = left_by(version).await;
         let url = server.url(OWNER, &database);
-        let owner = server.connect(OWNER, &database).await;
-        execute(&owner, &[&format!("CREATE ROLE somebody_else LOGIN; CREATE ROLE {ROLE} LOGIN"), &dump])
-            .await;
         let installed = schema::install(&url).await.unwrap();
         assert_eq!((installed.from, installed.to), (Some(version), SCHEMA_VERSION));
         let again = schema::install(&url).await.unwrap();
@@ -180,14 +188,7 @@ async fn instances_in_flight_go_on_after_an_upgrade() {
             (Some(SCHEMA_VERSION), SCHEMA_VERSION),
             "a second time changes nothing"
         );
-        drop(owner);
-
         let owner = server.connect(OWNER, &database).await;
-        execute(
-            &owner,
-            &[&format!("ALTER SCHEMA {ROLE} OWNER TO {ROLE}; ALTER TABLE {ROLE}.ledger OWNER TO {ROLE}")],
-        )
-        .await;
         let client = server.connect(ROLE, &database).await;
         let status = |label: &str| format!("SELECT status FROM df.instances WHERE label = '{label}'");
         for (label, expected) in [

@@ -3,10 +3,10 @@
 
 use crate::common::{one, Server, OWNER};
 use crate::proxy::{Proxy, RoundTrip, Side};
-use crate::upgrade::{dump_of, ROLE};
+use crate::upgrade::{left_by, ROLE};
 use crate::worker::{eventually, execute, TestWorker};
 use duramen_functions::schema::{self, SCHEMA_VERSION};
-use std::{fs, time::Duration};
+use std::time::Duration;
 use tokio_postgres::Client;
 
 /// Instances in flight beside those of the dump.
@@ -39,19 +39,8 @@ async fn killed_at(nth: usize, side: Side, server: &Server, database: &str, owne
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_that_is_killed_at_any_step_loses_and_doubles_nothing() {
     for version in 1..SCHEMA_VERSION {
-        let dump = fs::read_to_string(dump_of(version)).expect("the dump");
-        let server = Server::start();
-        let database = server.empty_database().await;
+        let (server, database) = left_by(version).await;
         let owner = server.connect(OWNER, &database).await;
-        execute(&owner, &[&format!("CREATE ROLE somebody_else LOGIN; CREATE ROLE {ROLE} LOGIN"), &dump])
-            .await;
-        // The dump has emptied the search path of its session.
-        let owner = server.connect(OWNER, &database).await;
-        execute(
-            &owner,
-            &[&format!("ALTER SCHEMA {ROLE} OWNER TO {ROLE}; ALTER TABLE {ROLE}.ledger OWNER TO {ROLE}")],
-        )
-        .await;
         let client = server.connect(ROLE, &database).await;
         let begin = format!(
             "SELECT count(df.start(format('INSERT INTO {ROLE}.ledger VALUES (''n%s'')', n)))
