@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-const SIZE: [&str; 2] = ["--volume-size", "8G"];
+const SIZE: [&str; 2] = ["--volume-size", "3G"];
 
 /// The other program of an upgrade: another file, and so another inode.
 fn newer_program(home: &Home) -> std::path::PathBuf {

@@ -225,7 +225,7 @@ impl Life {
     }
 
     async fn serve(&self) -> Daemon {
-        let args = ["--volume-size", "6G"].map(str::to_owned);
+        let args = ["--volume-size", "3G"].map(str::to_owned);
         Daemon::spawn(crate::support::EXE.as_ref(), &self.root, &args, &self.home.beside("log"))
             .await
             .expect("the daemon serves")

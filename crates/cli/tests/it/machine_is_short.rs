@@ -30,7 +30,7 @@ async fn no_lease_is_given_while_memory_is_short() {
     );
     fs::write(&program, script).expect("a script");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
-    let args = ["--volume-size", "8G"].map(str::to_owned);
+    let args = ["--volume-size", "3G"].map(str::to_owned);
     let daemon =
         Daemon::spawn(&program, &home.path(), &args, &home.beside("log")).await.expect("the daemon serves");
     let mut connection = connect(&daemon).await;

@@ -65,7 +65,7 @@ impl Home {
     }
 
     pub(crate) async fn serve(&self) -> Daemon {
-        let args = ["--volume-size", "8G"].map(str::to_owned);
+        let args = ["--volume-size", "3G"].map(str::to_owned);
         Daemon::spawn(EXE.as_ref(), &self.path(), &args, &self.beside("log"))
             .await
             .expect("the daemon serves")

@@ -252,7 +252,7 @@ async fn servers_understand_every_scenario_and_nothing_of_it_stays() {
     for major in majors() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let options = Options { major: Some(major), ..Options::new(dir.path(), "duramen") };
+        let options = Options { major: Some(major), quick: true, ..Options::new(dir.path(), "duramen") };
         let pair = Pair::open(&options, &|_| {}).await.unwrap();
         let client = pair.connect(Node::Primary).await.unwrap();
         client.batch_execute("SET synchronous_commit TO local").await.unwrap();

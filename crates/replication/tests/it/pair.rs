@@ -32,7 +32,7 @@ async fn setting(pair: &Pair, node: Node, name: &str) -> String {
 async fn a_pair_of_our_own_is_synchronous_and_leaves_nothing() {
     for major in majors() {
         let dir = folder();
-        let options = Options { major: Some(major), ..Options::new(dir.path(), "duramen") };
+        let options = Options { major: Some(major), quick: true, ..Options::new(dir.path(), "duramen") };
         let pair = Pair::open(&options, &|_| {}).await.unwrap();
         eprintln!("{major}: synchronous after {:?}", pair.ready_after().unwrap());
         assert!(pair.is_own() && pair.has_logical_decoding());
@@ -111,7 +111,8 @@ fn segments(dir: &Path) -> BTreeSet<PathBuf> {
 #[tokio::test]
 async fn a_pair_whose_run_is_killed_leaves_no_shared_memory() {
     if let Ok(dir) = std::env::var(HOLD) {
-        let _pair = Pair::open(&Options::new(dir, "duramen"), &|_| {}).await.unwrap();
+        let _pair =
+            Pair::open(&Options { quick: true, ..Options::new(dir, "duramen") }, &|_| {}).await.unwrap();
         println!("it is there");
         return std::future::pending().await;
     }
@@ -153,7 +154,8 @@ async fn a_pair_whose_run_is_killed_leaves_no_shared_memory() {
 #[tokio::test]
 async fn a_pair_that_is_dropped_leaves_nothing() {
     let dir = folder();
-    let pair = Pair::open(&Options::new(dir.path(), "duramen"), &|_| {}).await.unwrap();
+    let pair =
+        Pair::open(&Options { quick: true, ..Options::new(dir.path(), "duramen") }, &|_| {}).await.unwrap();
     drop(pair);
     assert_nothing_left(dir.path());
 }

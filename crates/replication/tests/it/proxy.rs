@@ -112,7 +112,7 @@ fn a_caller_is_let_go_when_there_is_nobody_to_lead_him_to() {
 #[tokio::test]
 async fn commits_that_wait_for_the_standby_take_the_round_trip() {
     let dir = folder();
-    let options = Options { rtt_ms: vec![0, 100], ..Options::new(dir.path(), "duramen") };
+    let options = Options { rtt_ms: vec![0, 100], quick: true, ..Options::new(dir.path(), "duramen") };
     let pair = Pair::open(&options, &|_| {}).await.unwrap();
     let primary = pair.connect(Node::Primary).await.unwrap();
     primary.batch_execute("CREATE TABLE t (id int)").await.unwrap();
@@ -130,7 +130,8 @@ async fn commits_that_wait_for_the_standby_take_the_round_trip() {
     pair.set_rtt(Duration::ZERO).unwrap();
     pair.close().await.unwrap();
 
-    let near = Pair::open(&Options::new(dir.path(), "duramen"), &|_| {}).await.unwrap();
+    let near =
+        Pair::open(&Options { quick: true, ..Options::new(dir.path(), "duramen") }, &|_| {}).await.unwrap();
     let refused = near.set_rtt(Duration::from_millis(1));
     assert!(matches!(refused, Err(SuiteError::Options(_))), "{refused:?}");
     near.set_rtt(Duration::ZERO).unwrap();

@@ -48,6 +48,7 @@ impl User {
         let options = Options {
             major: Some(major),
             rtt_ms: vec![0],
+            quick: true,
             ..Options::new(dir.path().join("servers"), "duramen")
         };
         let pair = Pair::open(&options, &|_| {}).await.expect("a pair");
@@ -122,6 +123,7 @@ impl User {
             primary: Some(self.dsn(Node::Primary)),
             standby: Some(self.dsn(Node::Standby)),
             home: self.home(),
+            quick: true,
             ..Options::new(self.dir.path(), exe)
         }
     }
