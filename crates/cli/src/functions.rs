@@ -9,6 +9,7 @@ mod handle;
 mod install;
 mod list;
 mod metrics;
+mod queue;
 mod show;
 mod start;
 mod text;
@@ -88,6 +89,9 @@ enum Verb {
     /// Draw a function as a tree, with marks where it runs or ran
     #[command(after_help = explain::EXAMPLES)]
     Explain(explain::Explain),
+    /// Show, limit, pause and drain queues
+    #[command(subcommand, after_help = queue::EXAMPLES)]
+    Queue(queue::Queue),
     /// Watch how much is waiting, running and done, and which workers live
     #[command(after_help = top::EXAMPLES)]
     Top(top::Top),
@@ -115,6 +119,7 @@ pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
         Verb::Resume(id) => context.wait(control::send(&handle(None)?, "SELECT df.resume($1)", &id)),
         Verb::Delete(id) => context.wait(control::send(&handle(None)?, "SELECT df.delete($1)", &id)),
         Verb::Explain(explain) => context.wait(explain::run(&handle(None)?, explain)),
+        Verb::Queue(queue) => context.wait(queue::run(&handle(None)?, queue)),
         Verb::Top(top) => context.wait(top::run(&handle(None)?, &top)),
     }
 }

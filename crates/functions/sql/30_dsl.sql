@@ -272,12 +272,17 @@ BEGIN
     RETURN df._around('df.timeout', 'TIMEOUT', fut, '{"seconds":' || to_json(seconds)::text || '}');
 END $$;
 
-CREATE OR REPLACE FUNCTION df.call(fut text, label text DEFAULT NULL, await boolean DEFAULT true) RETURNS text
+-- A child instance. With a queue it waits there as an instance does that df.start puts there.
+CREATE OR REPLACE FUNCTION df.call(fut text, label text DEFAULT NULL, await boolean DEFAULT true, queue text DEFAULT NULL,
+    priority int DEFAULT NULL, partition text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN df._around('df.call', 'CALL', fut,
         '{"label":' || coalesce(to_json(label)::text, 'null')
-        || ',"await":' || coalesce(await, true)::text || '}');
+        || ',"await":' || coalesce(await, true)::text
+        || coalesce(',"queue":' || to_json(queue)::text, '')
+        || coalesce(',"priority":' || priority, '')
+        || coalesce(',"partition":' || to_json(partition)::text, '') || '}');
 END $$;
 
 -- What the operators call -------------------------------------------------------------------------------------------

@@ -252,15 +252,25 @@ BEGIN
         canonical := '{"item":' || to_json(q ->> 'item')::text || ',"parallelism":'
             || df._digits(q -> 'parallelism') || '}';
     WHEN 'CALL' THEN
-        keys := '{label,await}';
+        keys := '{label,await,queue,priority,partition}';
         q := '{"label":null,"await":true}'::jsonb || q;
         IF jsonb_typeof(q -> 'label') NOT IN ('string', 'null') THEN
             problem := 'label must be a text';
         ELSIF jsonb_typeof(q -> 'await') <> 'boolean' THEN
             problem := 'await must be true or false';
+        ELSIF jsonb_typeof(q -> 'queue') <> 'string' OR length(q ->> 'queue') NOT BETWEEN 1 AND 200 THEN
+            problem := 'queue must be the name of a queue';
+        ELSIF q ? 'priority' AND NOT df._number(q -> 'priority', -2147483648, 2147483647, true) THEN
+            problem := 'priority must be a whole number';
+        ELSIF jsonb_typeof(q -> 'partition') <> 'string' OR length(q ->> 'partition') > 200 THEN
+            problem := 'partition must be a text of at most 200 characters';
+        ELSIF NOT q ? 'queue' AND (q ? 'priority' OR q ? 'partition') THEN
+            problem := 'priority and partition are for a queue';
         END IF;
         canonical := '{"label":' || coalesce(to_json(q ->> 'label')::text, 'null') || ',"await":' || (q ->> 'await')
-            || '}';
+            || coalesce(',"queue":' || to_json(q ->> 'queue')::text, '')
+            || coalesce(',"priority":' || df._digits(q -> 'priority'), '')
+            || coalesce(',"partition":' || to_json(q ->> 'partition')::text, '') || '}';
     WHEN 'IF' THEN
         keys := '{condition_type,result_name}';
         IF q ->> 'condition_type' IS DISTINCT FROM 'result_has_rows' THEN

@@ -32,6 +32,7 @@ BEGIN
         WHEN 'TIMEOUT' THEN format('TIMEOUT %ss', q ->> 'seconds')
         WHEN 'MAP' THEN format('MAP ($%s, %s at a time)', q ->> 'item', q ->> 'parallelism')
         WHEN 'CALL' THEN 'CALL' || coalesce(' ' || (q ->> 'label'), '')
+            || coalesce(' in queue ' || (q ->> 'queue'), '')
             || CASE WHEN q -> 'await' = 'false' THEN ', not awaited' ELSE '' END
         ELSE node_type
     END;

@@ -10,14 +10,18 @@ RETURN CASE done WHEN 'c' THEN 'completed' WHEN 'f' THEN 'failed' WHEN 'x' THEN 
 CREATE OR REPLACE FUNCTION df.target_database() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT current_database()::text $$;
 
--- What was started, whether a worker has taken it already or not.
+-- What was started, whether a worker has taken it already, it is about to be taken, or it waits in a queue.
 CREATE OR REPLACE VIEW df._started WITH (security_invoker = true) AS
 SELECT i.seq, i.submitted_by, i.created_at, i.label, i.database, i.graph, i.vars, i.input, i.id
 FROM df._instance i
 UNION ALL
 SELECT r.seq, r.submitted_by, r.created_at, r.label, r.database,
     coalesce(r.graph, df._statement_graph(r.statement), '[]'), r.vars, r.input, df._id(r.seq)
-FROM df._ready r;
+FROM df._ready r
+UNION ALL
+SELECT q.seq, q.submitted_by, q.created_at, q.label, q.database,
+    coalesce(q.graph, df._statement_graph(q.statement), '[]'), q.vars, q.input, df._id(q.seq)
+FROM df._queued q;
 
 CREATE OR REPLACE VIEW df.instances WITH (security_invoker = true) AS
 SELECT i.id,

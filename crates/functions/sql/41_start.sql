@@ -66,9 +66,12 @@ END $$;
 -- Starts an instance of the durable function `fut`, and returns its id. It begins when the caller's transaction
 -- commits; with transaction_mode 'new' at once, whatever becomes of that transaction. All its steps run in `database`
 -- of this server, by default this one, with the rights of the calling role. Steps see `input` as $input. A second start
--- of the role with the same idempotency_key starts nothing and returns the id of the first.
+-- of the role with the same idempotency_key starts nothing and returns the id of the first. What the others say is in
+-- 45_queues.sql.
 CREATE OR REPLACE FUNCTION df.start(fut text, label text DEFAULT NULL, database text DEFAULT NULL,
-    transaction_mode text DEFAULT 'caller', input jsonb DEFAULT NULL, idempotency_key text DEFAULT NULL) RETURNS text
+    transaction_mode text DEFAULT 'caller', input jsonb DEFAULT NULL, idempotency_key text DEFAULT NULL,
+    queue text DEFAULT NULL, priority int DEFAULT NULL, partition text DEFAULT NULL, dedup text DEFAULT NULL,
+    delay interval DEFAULT NULL, debounce interval DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql AS $$
 BEGIN
     -- What most starts are costs one condition, one row and one id: every expression is made ready anew in each
@@ -78,19 +81,22 @@ BEGIN
     IF pg_catalog.current_setting('df.may_start', true) OPERATOR(pg_catalog.=) current_user
         AND pg_catalog.ascii(fut) OPERATOR(pg_catalog.<>) ALL ('{0,9,10,13,32,79,123}'::pg_catalog.int4[])
         AND transaction_mode OPERATOR(pg_catalog.=) 'caller'
-        AND (label IS NULL OR pg_catalog.octet_length(label) OPERATOR(pg_catalog.<=) 1000) AND database IS NULL
-        AND idempotency_key IS NULL AND pg_catalog.pg_sequence_last_value('df._vars_used'::pg_catalog.regclass) IS NULL
+        AND (label IS NULL OR pg_catalog.octet_length(label) OPERATOR(pg_catalog.<=) 1000)
+        AND pg_catalog.num_nonnulls(database, idempotency_key, queue, priority, partition, dedup, delay, debounce)
+            OPERATOR(pg_catalog.=) 0
+        AND pg_catalog.pg_sequence_last_value('df._vars_used'::pg_catalog.regclass) IS NULL
     THEN
         INSERT INTO df._ready (label, statement, input) VALUES (start.label, fut, start.input);
         RETURN CASE WHEN pg_catalog.currval('df._instance_seq'::pg_catalog.regclass) OPERATOR(pg_catalog.<=) 4294967295
             THEN df._short_id(pg_catalog.currval('df._instance_seq'::pg_catalog.regclass)) ELSE df._last_id() END;
     END IF;
-    RETURN df._start(fut, label, database, transaction_mode, input, idempotency_key);
+    RETURN df._start(fut, label, database, transaction_mode, input, idempotency_key,
+        df._wait(queue, priority, partition, dedup, delay, debounce));
 END $$;
 
--- df.start of whatever it may be.
+-- df.start of whatever it may be. `wait` says where it waits, as df._wait puts it; NULL: nowhere.
 CREATE OR REPLACE FUNCTION df._start(fut text, label text, database text, transaction_mode text, input jsonb,
-    idempotency_key text) RETURNS text
+    idempotency_key text, wait jsonb) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     -- Quoted, because the cast reads an identifier, and a role may be called "Ann".
@@ -115,9 +121,11 @@ BEGIN
             length(idempotency_key) USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF transaction_mode = 'new' THEN
-        RETURN df._start_new(me, fut, label, database, input, idempotency_key);
+        RETURN df._start_new(me, fut, label, database, input, idempotency_key, wait);
     ELSIF idempotency_key IS NOT NULL THEN
-        RETURN df._start_once(me, fut, label, database, input, idempotency_key);
+        RETURN df._start_once(me, fut, label, database, input, idempotency_key, wait);
+    ELSIF wait IS NOT NULL THEN
+        RETURN df._start_queued(me, fut, label, database, input, wait);
     END IF;
     INSERT INTO df._ready (label, database, graph, vars, input)
     VALUES (_start.label, _start.database, df._flatten(fut),
@@ -127,7 +135,7 @@ END $$;
 
 -- Starts unless the role has started with this key before.
 CREATE OR REPLACE FUNCTION df._start_once(me oid, fut text, label text, database text, input jsonb,
-    idempotency_key text) RETURNS text
+    idempotency_key text, wait jsonb) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     number bigint;
@@ -138,7 +146,7 @@ BEGIN
         RETURN df._id(number);
     END IF;
     BEGIN
-        id := df.start(fut, label, database, 'caller', input);
+        id := df._start(fut, label, database, 'caller', input, NULL, wait);
         INSERT INTO df._key (submitted_by, key, seq) VALUES (me, idempotency_key, df._seq(id));
         RETURN id;
     EXCEPTION WHEN unique_violation THEN
@@ -154,9 +162,11 @@ BEGIN
 END $$;
 
 -- Starts many instances in one statement, and returns their ids in the order of `futs`. `inputs`, where given, has one
--- element for each.
+-- element for each. With a queue all of them wait there, with the same priority; a queue that takes its partitions from
+-- the input takes each from its own.
 CREATE OR REPLACE FUNCTION df.start_many(futs text[], label text DEFAULT NULL, database text DEFAULT NULL,
-    inputs jsonb[] DEFAULT NULL) RETURNS SETOF text
+    inputs jsonb[] DEFAULT NULL, queue text DEFAULT NULL, priority int DEFAULT NULL, partition text DEFAULT NULL,
+    delay interval DEFAULT NULL) RETURNS SETOF text
 LANGUAGE plpgsql ROWS 1000 AS $$
 #variable_conflict use_column
 DECLARE
@@ -174,6 +184,11 @@ BEGIN
     END IF;
     PERFORM df._may_start(me, label, database);
     SELECT json_object_agg(v.name, v.value) INTO variables FROM df.vars v WHERE v.owner = me;
+    IF num_nonnulls(queue, priority, partition, delay) > 0 THEN
+        RETURN QUERY SELECT df._queue_many(me, futs, label, database, inputs, variables,
+            df._wait(queue, priority, partition, NULL, delay, NULL));
+        RETURN;
+    END IF;
     RETURN QUERY
     WITH made AS (
         -- One row wakes the workers for all.
@@ -191,7 +206,7 @@ END $$;
 
 -- Starts in a transaction of its own: a second session does it, as the calling role, and commits.
 CREATE OR REPLACE FUNCTION df._start_new(me oid, fut text, label text, database text, input jsonb,
-    idempotency_key text) RETURNS text
+    idempotency_key text, wait jsonb) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     request bigint;
@@ -205,7 +220,7 @@ BEGIN
     PERFORM df._flatten(fut);
     INSERT INTO df._request (submitted_by, action, arguments)
     VALUES (me, 'start', jsonb_build_object('fut', fut, 'label', label, 'database', database, 'input', input,
-        'idempotency_key', idempotency_key))
+        'idempotency_key', idempotency_key, 'wait', wait))
     RETURNING id INTO request;
     RETURN df._start_elsewhere(request);
 END $$;
@@ -268,9 +283,10 @@ BEGIN
     ) AS o(name, value);
     BEGIN
         EXECUTE format('SELECT t.id FROM %I.dblink($1::text, $2::text) AS t(id text)', extension) INTO id
-        USING connection, format('SELECT df.start(%L, %L, %L, ''caller'', %L::jsonb, %L)',
+        USING connection, format('SELECT df._start(%L, %L, %L, ''caller'', %L::jsonb, %L, %L::jsonb)',
             wanted.arguments ->> 'fut', wanted.arguments ->> 'label', wanted.arguments ->> 'database',
-            nullif(wanted.arguments -> 'input', 'null')::text, wanted.arguments ->> 'idempotency_key');
+            nullif(wanted.arguments -> 'input', 'null')::text, wanted.arguments ->> 'idempotency_key',
+            nullif(wanted.arguments -> 'wait', 'null')::text);
     EXCEPTION
         WHEN sqlclient_unable_to_establish_sqlconnection THEN
             RAISE EXCEPTION 'df.start with transaction_mode ''new'' could not open a second session: %', SQLERRM

@@ -15,12 +15,15 @@ BEGIN
     RETURN ARRAY(
         WITH RECURSIVE next AS (
             SELECT least((SELECT i.submitted_by FROM df._instance i ORDER BY i.submitted_by LIMIT 1),
-                (SELECT r.submitted_by FROM df._ready r ORDER BY r.submitted_by LIMIT 1)) AS submitter
+                (SELECT r.submitted_by FROM df._ready r ORDER BY r.submitted_by LIMIT 1),
+                (SELECT q.submitted_by FROM df._queued q ORDER BY q.submitted_by LIMIT 1)) AS submitter
             UNION ALL
             SELECT least((SELECT i.submitted_by FROM df._instance i WHERE i.submitted_by > n.submitter
                     ORDER BY i.submitted_by LIMIT 1),
                 (SELECT r.submitted_by FROM df._ready r WHERE r.submitted_by > n.submitter
-                    ORDER BY r.submitted_by LIMIT 1))
+                    ORDER BY r.submitted_by LIMIT 1),
+                (SELECT q.submitted_by FROM df._queued q WHERE q.submitted_by > n.submitter
+                    ORDER BY q.submitted_by LIMIT 1))
             FROM next n WHERE n.submitter IS NOT NULL
         )
         SELECT n.submitter::oid FROM next n WHERE n.submitter IS NOT NULL);
@@ -43,6 +46,13 @@ BEGIN
             coalesce(r.graph, df._statement_graph(r.statement), '[]'), df._id(r.seq), r.xmin
         FROM df._ready r
         WHERE r.submitted_by OPERATOR(pg_catalog.=) ANY (df._seen_submitters()) AND r.seq OPERATOR(pg_catalog.=) number;
+    END IF;
+    IF NOT FOUND THEN
+        RETURN QUERY
+        SELECT q.seq, q.submitted_by, q.created_at, q.label, q.database,
+            coalesce(q.graph, df._statement_graph(q.statement), '[]'), df._id(q.seq), q.xmin
+        FROM df._queued q
+        WHERE q.submitted_by OPERATOR(pg_catalog.=) ANY (df._seen_submitters()) AND q.seq OPERATOR(pg_catalog.=) number;
     END IF;
 END $$;
 
@@ -182,7 +192,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
             coalesce(sum(df._event_count(w.state, false)), 0) AS events
         FROM df._work w
     ), total AS (
-        SELECT (SELECT count(*) FROM df._instance) + (SELECT count(*) FROM df._ready) AS instances
+        SELECT (SELECT count(*) FROM df._instance) + (SELECT count(*) FROM df._ready)
+            + (SELECT count(*) FROM df._queued) AS instances
     ), finished AS (
         SELECT coalesce(sum(e.event_count), 0) AS events FROM df._execution e WHERE e.status = 'n'
     )
@@ -246,7 +257,9 @@ DECLARE
 BEGIN
     IF status_filter IS NULL OR status_filter = 'pending' THEN
         RETURN QUERY
-        SELECT r.seq, df._id(r.seq), r.label, r.created_at FROM df._ready r
+        SELECT r.seq, df._id(r.seq), r.label, r.created_at
+        FROM (SELECT n.seq, n.submitted_by, n.label, n.created_at FROM df._ready n
+              UNION ALL SELECT q.seq, q.submitted_by, q.label, q.created_at FROM df._queued q) r
         WHERE r.submitted_by = ANY (df._seen_submitters())
           AND r.created_at <= before AND (r.created_at < before OR df._id(r.seq) > after_id)
           AND (label_filter IS NULL OR r.label = label_filter)

@@ -34,6 +34,7 @@ DECLARE
 BEGIN
     IF NOT EXISTS (SELECT FROM df._instance i WHERE i.seq = of)
         AND NOT EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = quote_ident(current_user)::regrole AND r.seq = of)
+        AND NOT EXISTS (SELECT FROM df._queued q WHERE q.submitted_by = quote_ident(current_user)::regrole AND q.seq = of)
     THEN
         RETURN false;
     END IF;

@@ -6,12 +6,19 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT * FROM (VALUES
         ('USAGE ON SCHEMA df'),
         ('SELECT ON df.instances, df.nodes, df._started, df._meta, df._instance, df._done, df._execution, df._ready, '
-            'df._work, df._inbox, df._activity, df._key, df._request, df._channel, df._asleep, '
-            'df._instance_seq'),
+            'df._work, df._inbox, df._activity, df._key, df._request, df._channel, df._queue, df._queued, df._slot, '
+            'df._admission, df._dedup, df._asleep, df._instance_seq'),
         ('INSERT (label, database, graph, statement, vars, input, wake) ON df._ready'),
         ('INSERT (seq, submitted_by, kind, name, data) ON df._inbox'),
         ('INSERT (submitted_by, key, seq) ON df._key'),
         ('INSERT (submitted_by) ON df._channel'),
+        ('INSERT (name, concurrency, partition_concurrency, worker_concurrency, rate, per, partition_by, state) '
+            'ON df._queue'),
+        ('UPDATE (concurrency, partition_concurrency, worker_concurrency, rate, per, partition_by, state) ON df._queue'),
+        ('INSERT (label, database, graph, statement, vars, input, queue, priority, partition, due_at, delay, wake) '
+            'ON df._queued'),
+        ('UPDATE (label, database, graph, statement, vars, input, due_at, delay) ON df._queued'),
+        ('INSERT (queue, key, submitted_by, seq, debounced) ON df._dedup'),
         ('INSERT (submitted_by, action, arguments) ON df._request'),
         -- A right to UPDATE or DELETE the whole of it would be one to lock it, and others read it when they start.
         ('SELECT, INSERT, UPDATE (value) ON df.vars'),

@@ -24,7 +24,7 @@ END $$;
 -- where there may be many dead rows.
 CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int, most_bytes bigint)
 RETURNS TABLE (seq bigint, fresh boolean, label text, database text, graph text, vars text, input text,
-    created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, state text, mail text,
+    created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, queue bigint, state text, mail text,
     at timestamptz)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -57,7 +57,7 @@ BEGIN
     IF old IS NOT NULL THEN
         RETURN QUERY
         SELECT w.seq, false, i.label, i.database, i.graph::text, i.vars::text, i.input::text, i.created_at, w.started_at,
-            i.parent, i.parent_cell, w.state::text, CASE WHEN has_mail THEN df._take_mail(role, w.seq)::text END, at
+            i.parent, i.parent_cell, i.queue, w.state::text, CASE WHEN has_mail THEN df._take_mail(role, w.seq)::text END, at
         FROM df._work w JOIN df._instance i USING (seq)
         WHERE w.seq = ANY (old);
     END IF;
@@ -84,7 +84,7 @@ BEGIN
             RETURNING seq, label, database, graph, vars, input, created_at, parent, parent_cell
         )
         SELECT k.seq, true, k.label, k.database, k.graph::text, k.vars::text, k.input::text, k.created_at, at,
-            k.parent, k.parent_cell, NULL::text, CASE WHEN has_mail THEN df._take_mail(role, k.seq)::text END, at
+            k.parent, k.parent_cell, NULL::bigint, NULL::text, CASE WHEN has_mail THEN df._take_mail(role, k.seq)::text END, at
         FROM kept k;
     END IF;
 END $$;
@@ -171,7 +171,7 @@ BEGIN
     END IF;
     IF cardinality(work_seqs) > 0 THEN
         UPDATE df._work w SET updated_at = clock_timestamp(), due_at = n.due, paused = n.paused,
-            execution = n.execution, state = n.state::json, bytes = octet_length(n.state)
+            execution = n.execution, state = n.state::json, bytes = octet_length(n.state), admitted = NULL
         FROM unnest(work_seqs, work_due, work_paused, work_executions, work_states)
              AS n(seq, due, paused, execution, state)
         WHERE w.seq = n.seq AND n.seq = ANY (began);
@@ -194,23 +194,39 @@ BEGIN
         )
         -- Whoever runs one of them stops.
         SELECT count(pg_notify('df_stop', g.number::text)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
-        INSERT INTO df._activity (seq, cell, submitted_by, kind, payload)
-        SELECT a.seq, a.cell, role, a.kind, a.payload
-        FROM json_to_recordset(more -> 'activities') AS a(seq bigint, cell text, kind text, payload json);
+        INSERT INTO df._activity (seq, cell, submitted_by, kind, payload, queue)
+        SELECT a.seq, a.cell, role, a.kind, a.payload, a.queue
+        FROM json_to_recordset(more -> 'activities') AS a(seq bigint, cell text, kind text, payload json, queue bigint);
+        -- What a queue has let in has ended: there is room for others, and its key is free.
+        DELETE FROM df._slot s WHERE s.seq IN (SELECT l.value::text::bigint FROM json_array_elements(more -> 'left') l);
+        DELETE FROM df._dedup d WHERE d.seq IN (SELECT l.value::text::bigint FROM json_array_elements(more -> 'left') l);
         INSERT INTO df._inbox (seq, submitted_by, kind, name, data)
         SELECT m.seq, role, m.kind, m.name, m.data
         FROM json_to_recordset(more -> 'mail') AS m(seq bigint, kind text, name text, data json);
     END IF;
 END $$;
 
--- Starts a child of an instance in the turn of its parent.
+-- Starts a child of an instance in the turn of its parent. NULL: it cannot wait in that queue, which is not there or takes
+-- nothing more.
 CREATE OR REPLACE FUNCTION df._start_child(role oid, parent bigint, parent_cell text, label text, database text,
-    graph json, vars json, environment json) RETURNS bigint
+    graph json, vars json, environment json, queue text, priority int, partition text) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     number bigint;
+    place record;
 BEGIN
     PERFORM df._label_fits(label);
+    IF queue IS NOT NULL THEN
+        SELECT q.id, q.state INTO place FROM df._queue q WHERE q.submitted_by = role AND q.name = queue;
+        IF place.state IS NULL OR place.state = 'draining' THEN
+            RETURN NULL;
+        END IF;
+        INSERT INTO df._queued (submitted_by, label, database, graph, vars, input, parent, parent_cell, queue, priority,
+            partition)
+        VALUES (role, label, database, graph, vars, environment, parent, parent_cell, place.id, coalesce(priority, 0),
+            coalesce(partition, '')) RETURNING seq INTO number;
+        RETURN number;
+    END IF;
     INSERT INTO df._ready (submitted_by, label, database, graph, vars, input, parent, parent_cell)
     VALUES (role, label, database, graph, vars, environment, parent, parent_cell) RETURNING seq INTO number;
     RETURN number;
@@ -221,4 +237,4 @@ REVOKE ALL ON FUNCTION df._claim(oid, bigint, int, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._waiting(oid[], bigint[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._finish(oid, bigint[], text[], bigint[], timestamptz[], text[], text[], bigint[],
     timestamptz[], timestamptz[], boolean[], bigint[], text[], bigint[], json) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._start_child(oid, bigint, text, text, text, json, json, json) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._start_child(oid, bigint, text, text, text, json, json, json, text, int, text) FROM PUBLIC;

@@ -22,6 +22,12 @@ BEGIN
         CREATE CONSTRAINT TRIGGER wake AFTER INSERT ON df._ready
             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.wake) EXECUTE FUNCTION df._wake();
     END IF;
+    IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'df._queued'::regclass AND t.tgname = 'wake'
+                   AND t.tgfoid = 'df._wake()'::regprocedure AND t.tgenabled = 'O') THEN
+        DROP TRIGGER IF EXISTS wake ON df._queued;
+        CREATE CONSTRAINT TRIGGER wake AFTER INSERT ON df._queued
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.wake) EXECUTE FUNCTION df._wake();
+    END IF;
     IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'df._inbox'::regclass AND t.tgname = 'wake'
                    AND t.tgfoid = 'df._wake()'::regprocedure AND t.tgenabled = 'O') THEN
         DROP TRIGGER IF EXISTS wake ON df._inbox;

@@ -21,6 +21,8 @@ BEGIN
     END IF;
     UPDATE df._worker_epoch e SET last_seen_at = clock_timestamp() WHERE e.last_seen_at > clock_timestamp();
     UPDATE df._activity a SET taken_at = clock_timestamp() WHERE a.taken_at > clock_timestamp();
+    UPDATE df._admission a SET at = clock_timestamp() WHERE a.at > clock_timestamp();
+    UPDATE df._queued q SET due_at = clock_timestamp() + q.delay WHERE q.due_at > clock_timestamp() + q.delay;
     UPDATE df._work w SET due_at = clock_timestamp(), updated_at = clock_timestamp()
     WHERE w.seq IN (SELECT v.seq FROM df._work v WHERE v.updated_at > clock_timestamp() AND v.due_at IS NOT NULL
                     FOR UPDATE SKIP LOCKED);
@@ -78,7 +80,7 @@ END $$;
 -- Takes activities that nobody has. The next place is always that of the role that runs the fewest on this worker, and has
 -- no more than `most`; of a role the oldest instance is first. `busy` are the roles that run some, and `counts` how many.
 -- There are `free` places for everybody; the `spare` ones are for roles that run nothing, so that somebody whose steps take
--- all other places for hours makes nobody wait.
+-- all other places for hours makes nobody wait. Of a queue with a limit for each worker no more run here than that.
 CREATE OR REPLACE FUNCTION df._take(epoch uuid, free int, spare int, most int, busy oid[], counts int[])
 RETURNS TABLE (seq bigint, cell text, number bigint, attempt int, submitted_by oid, role_name text, kind text, payload text,
     database text)
@@ -91,7 +93,16 @@ DECLARE
     waiting int[];
     shares int[];
     next int;
+    -- Queues with such a limit, and how many more of each may run.
+    limited bigint[];
+    rooms int[];
+    occupied bigint[];
 BEGIN
+    SELECT array_agg(q.id), array_agg(q.room), array_agg(q.id) FILTER (WHERE q.room <= 0) INTO limited, rooms, occupied
+    FROM (SELECT k.id, k.worker_concurrency - (SELECT count(*)::int FROM df._activity a
+              WHERE a.owner = epoch AND a.queue = k.id) AS room
+          FROM df._queue k WHERE k.worker_concurrency IS NOT NULL) q;
+    occupied := coalesce(occupied, '{}');
     WITH RECURSIVE starter AS (
         -- From role to role, however many each has.
         (SELECT a.submitted_by::oid AS role FROM df._activity a WHERE a.owner IS NULL ORDER BY a.submitted_by LIMIT 1)
@@ -105,6 +116,7 @@ BEGIN
     FROM starter s CROSS JOIN LATERAL (
         SELECT count(*)::int AS waiting FROM (
             SELECT FROM df._activity a WHERE a.owner IS NULL AND a.submitted_by = s.role
+                AND (a.queue IS NULL OR a.queue <> ALL (occupied))
             LIMIT greatest(free, 0) + spare) x) w
     WHERE s.role IS NOT NULL;
     IF roles IS NULL THEN
@@ -132,9 +144,14 @@ BEGIN
     FOR i IN 1 .. cardinality(roles) LOOP
         CONTINUE WHEN shares[i] = 0;
         RETURN QUERY
-        WITH next AS (
-            SELECT a.seq, a.cell FROM df._activity a WHERE a.owner IS NULL AND a.submitted_by = roles[i]
+        WITH oldest AS (
+            SELECT a.seq, a.cell, a.queue FROM df._activity a WHERE a.owner IS NULL AND a.submitted_by = roles[i]
+                AND (a.queue IS NULL OR a.queue <> ALL (occupied))
             ORDER BY a.seq LIMIT shares[i] FOR UPDATE SKIP LOCKED
+        ), next AS (
+            SELECT o.seq, o.cell
+            FROM (SELECT w.*, row_number() OVER (PARTITION BY w.queue ORDER BY w.seq) AS place FROM oldest w) o
+            WHERE o.place <= coalesce(rooms[array_position(limited, o.queue)], shares[i])
         )
         UPDATE df._activity a SET owner = epoch, taken_at = clock_timestamp(), attempt = a.attempt + 1
         FROM next n JOIN df._instance i ON i.seq = n.seq
@@ -150,7 +167,7 @@ END $$;
 -- taken before: only number and attempt together say which attempt of which activity it is.
 CREATE OR REPLACE FUNCTION df._end_activity(epoch uuid, of bigint, at_cell text, its_number bigint, its_attempt int)
 RETURNS TABLE (label text, database text, graph text, vars text, input text, created_at timestamptz,
-    started_at timestamptz, parent bigint, parent_cell text, state text, mail text, at timestamptz)
+    started_at timestamptz, parent bigint, parent_cell text, queue bigint, state text, mail text, at timestamptz)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
@@ -166,7 +183,7 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT i.label, i.database, i.graph::text, i.vars::text, i.input::text, i.created_at, w.started_at,
-        i.parent, i.parent_cell, w.state::text, NULL::text, clock_timestamp()
+        i.parent, i.parent_cell, i.queue, w.state::text, NULL::text, clock_timestamp()
     FROM df._work w JOIN df._instance i USING (seq) WHERE w.seq = of;
 END $$;
 

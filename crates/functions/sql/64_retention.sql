@@ -48,7 +48,8 @@ BEGIN
                        AND d.completed_at >= before)
        AND NOT EXISTS (SELECT FROM df._instance i WHERE i.seq >= part << 22 AND i.seq < (part + 1) << 22
                        AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq = i.seq))
-       AND NOT EXISTS (SELECT FROM df._ready r WHERE r.seq >= part << 22 AND r.seq < (part + 1) << 22) THEN
+       AND NOT EXISTS (SELECT FROM df._ready r WHERE r.seq >= part << 22 AND r.seq < (part + 1) << 22)
+       AND NOT EXISTS (SELECT FROM df._queued q WHERE q.seq >= part << 22 AND q.seq < (part + 1) << 22) THEN
         BEGIN
             EXECUTE format('DROP TABLE IF EXISTS df.%I, df.%I, df.%I',
                 '_instance_' || part, '_done_' || part, '_execution_' || part);
@@ -109,7 +110,8 @@ BEGIN
     END IF;
     -- A start whose transaction was open for longer than the retention may find its partition gone.
     PERFORM df._add_partition(p.part) FROM (
-        SELECT generate_series(part, part + 3) UNION SELECT r.seq >> 22 FROM df._ready r ORDER BY 1) AS p(part);
+        SELECT generate_series(part, part + 3) UNION SELECT r.seq >> 22 FROM df._ready r
+        UNION SELECT q.seq >> 22 FROM df._queued q ORDER BY 1) AS p(part);
     IF df._retention() > interval '0' THEN
         -- Who reads in a partition for hours keeps it, and nothing else: to wait for it is tried once.
         expired := df._expire(now() - df._retention());
@@ -119,7 +121,12 @@ BEGIN
     END IF;
     DELETE FROM df._inbox i WHERE i.sent_at < now() - interval '1 minute'
         AND NOT EXISTS (SELECT FROM df._work w WHERE w.seq = i.seq AND w.submitted_by = i.submitted_by)
-        AND NOT EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = i.submitted_by AND r.seq = i.seq);
+        AND NOT EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = i.submitted_by AND r.seq = i.seq)
+        AND NOT EXISTS (SELECT FROM df._queued q WHERE q.submitted_by = i.submitted_by AND q.seq = i.seq);
+    -- What came into a queue while it was dropped waits for nothing.
+    PERFORM df._let_in(ARRAY(
+        SELECT n.ctid FROM df._queued n WHERE NOT EXISTS (SELECT FROM df._queue q WHERE q.id = n.queue)
+        LIMIT 1000 FOR UPDATE SKIP LOCKED), false);
     PERFORM df._rotate_ready();
 END $$;
 

@@ -31,7 +31,7 @@ BEGIN
     DELETE FROM df._worker_epoch;
     UPDATE df._activity SET owner = NULL, taken_at = NULL WHERE owner IS NOT NULL;
     PERFORM setval('df._asleep', 2);
-    RETURN (SELECT count(*) FROM df._ready) + (SELECT count(*) FROM df._work);
+    RETURN (SELECT count(*) FROM df._ready) + (SELECT count(*) FROM df._queued) + (SELECT count(*) FROM df._work);
 END $$;
 
 REVOKE ALL ON FUNCTION df._external(bigint) FROM PUBLIC;

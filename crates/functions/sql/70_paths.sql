@@ -10,7 +10,7 @@ BEGIN
         WHERE p.pronamespace IN ('df'::regnamespace, 'df_run'::regnamespace) AND p.prosqlbody IS NULL
           AND NOT EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'search\_path=%')
           AND NOT (p.pronamespace = 'df_run'::regnamespace AND p.proname ~ '^r[0-9]+$')
-          AND p.oid::regprocedure::text <> ALL (ARRAY['df.start(text,text,text,text,jsonb,text)', 'df._wake()',
+          AND p.oid::regprocedure::text <> ALL (ARRAY['df.start(text,text,text,text,jsonb,text,text,integer,text,text,interval,interval)', 'df._wake()',
               'df.explain(text)', 'df.result(text)', 'df.status(text)', 'df._known(bigint)',
               'df._is_cancelled(bigint)'])
     LOOP

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
+pub use kind::Waiting;
 pub(crate) use kind::{HttpSettings, Kind, RetryPolicy, Seconds, Test};
 
 /// The most nodes that one instance may have.

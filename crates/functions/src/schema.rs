@@ -21,16 +21,17 @@ pub use uninstall::{uninstall, Uninstalled};
 pub use worker_role::WorkerRole;
 
 /// The version of the tables that this library works with.
-pub const SCHEMA_VERSION: i32 = 3;
+pub const SCHEMA_VERSION: i32 = 4;
 
 /// The oldest server that has what the schema uses, as `server_version_num`: views with the rights of the caller.
 const OLDEST_SERVER: i32 = 150_000;
 
 /// Tables, one entry a version, in order.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../sql/20_tables.sql"),
     include_str!("../sql/21_tables.sql"),
     include_str!("../sql/22_tables.sql"),
+    include_str!("../sql/23_tables.sql"),
 ];
 
 /// Before the tables: what they use.
@@ -41,7 +42,7 @@ const BEFORE: [&str; 3] = [
 ];
 
 /// After the tables: everything that is replaced by every installation.
-const AFTER: [&str; 18] = [
+const AFTER: [&str; 19] = [
     include_str!("../sql/30_dsl.sql"),
     include_str!("../sql/31_operators.sql"),
     include_str!("../sql/32_cron.sql"),
@@ -52,6 +53,7 @@ const AFTER: [&str; 18] = [
     include_str!("../sql/42_inspect.sql"),
     include_str!("../sql/43_control.sql"),
     include_str!("../sql/44_grants.sql"),
+    include_str!("../sql/45_queues.sql"),
     include_str!("../sql/60_executor.sql"),
     include_str!("../sql/61_turn.sql"),
     include_str!("../sql/62_wake.sql"),

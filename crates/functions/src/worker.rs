@@ -11,6 +11,7 @@ mod instance;
 mod lanes;
 mod memory;
 mod metrics;
+mod queues;
 mod session;
 mod shared;
 mod slots;
@@ -143,6 +144,7 @@ impl Worker {
             tokio::spawn(control::maintain(Arc::clone(&shared))),
             supervise(&shared, move |shared| activity::dispatch(shared, slots.clone())),
             supervise(&shared, move |shared| lanes::lead(shared, Arc::clone(&of_leader))),
+            supervise(&shared, queues::admit),
         ];
         for _ in 1..LANES {
             let cursors = Arc::clone(&cursors);

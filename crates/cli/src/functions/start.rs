@@ -14,9 +14,13 @@ Examples:
   duramen fn start 'SELECT count(*) FROM t' --wait     prints the result
   duramen fn start \"'INSERT INTO t VALUES (1)' ~> df.sleep(60) ~> 'DELETE FROM t'\" --label tidy
   duramen fn start 'SELECT $input.city' --input '{\"city\": \"Oslo\"}' --wait --timeout 30s
-  duramen fn start - --key order-4711 < order.sql      a second start with this key starts nothing";
+  duramen fn start - --key order-4711 < order.sql      a second start with this key starts nothing
+  duramen fn start 'SELECT send(7)' --queue mail --priority 1
+  duramen fn start 'SELECT remind(7)' --delay 24h
+  duramen fn start 'REFRESH MATERIALIZED VIEW v' --dedup v --debounce 10s    the last of many starts wins";
 
-const START: &str = "SELECT df.start($1, $2, $3, 'caller', $4::text::jsonb, $5)";
+const START: &str = "SELECT df.start($1, $2, $3, 'caller', $4::text::jsonb, $5, queue => $6, priority => $7, \
+    partition => $8, dedup => $9, delay => make_interval(secs => $10), debounce => make_interval(secs => $11))";
 
 #[derive(Debug, Args)]
 pub(crate) struct Start {
@@ -34,6 +38,24 @@ pub(crate) struct Start {
     /// A key of this start: a second one with the same key returns the id of the first
     #[arg(long, value_name = "TEXT")]
     key: Option<String>,
+    /// The queue in which it waits until there is room
+    #[arg(long, value_name = "NAME", help_heading = "Queue")]
+    queue: Option<String>,
+    /// Its place in the queue: the smallest number is first [default: 0]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Queue")]
+    priority: Option<i32>,
+    /// Its part of the queue; parts are served in turn
+    #[arg(long, value_name = "TEXT", help_heading = "Queue")]
+    partition: Option<String>,
+    /// A key that it has as long as it waits or goes on in the queue: a second start gives its id
+    #[arg(long, value_name = "TEXT", help_heading = "Queue")]
+    dedup: Option<String>,
+    /// Begin no earlier than this time from now
+    #[arg(long, value_name = "SPAN", value_parser = parse::span, help_heading = "Queue")]
+    delay: Option<Duration>,
+    /// As --delay; another start with the same --dedup takes its place and begins the time anew
+    #[arg(long, value_name = "SPAN", value_parser = parse::span, requires = "dedup", conflicts_with = "delay", help_heading = "Queue")]
+    debounce: Option<Duration>,
     /// Wait for its end and print its result; exit status 1 if it did not complete
     #[arg(long)]
     wait: bool,
@@ -65,6 +87,12 @@ pub(crate) async fn run(handle: &Handle, start: Start) -> Outcome {
                 (&start.database, Type::TEXT),
                 (&start.input, Type::TEXT),
                 (&start.key, Type::TEXT),
+                (&start.queue, Type::TEXT),
+                (&start.priority, Type::INT4),
+                (&start.partition, Type::TEXT),
+                (&start.dedup, Type::TEXT),
+                (&start.delay.map(|delay| delay.as_secs_f64()), Type::FLOAT8),
+                (&start.debounce.map(|debounce| debounce.as_secs_f64()), Type::FLOAT8),
             ],
         )
         .await?;

@@ -2,7 +2,7 @@
 
 use super::{
     handle::{Handle, Session},
-    text,
+    queue, text,
 };
 use crate::{context::Outcome, failure::Failure, output, parse};
 use clap::Args;
@@ -25,12 +25,12 @@ A role that is not the schema's owner sees its own instances, and no workers.";
 /// Ends are counted by the server's statistics, which lag by up to a second: counting rows would cost more and more.
 const FIGURES: &str = "\
     SELECT clock_timestamp() AS at, \
-        (SELECT count(*) FROM df._ready) AS pending, \
+        (SELECT count(*) FROM df._ready) + (SELECT count(*) FROM df._queued) AS pending, \
         (SELECT count(*) FROM df._work) AS running, \
         (SELECT count(*) FROM df._activity) AS activities, \
         (SELECT count(*) FROM df._activity WHERE owner IS NOT NULL) AS activities_running, \
-        (SELECT extract(epoch FROM clock_timestamp() - min(r.created_at))::float8 FROM df._ready r) \
-            AS oldest_pending_s, \
+        (SELECT extract(epoch FROM clock_timestamp() - least((SELECT min(r.created_at) FROM df._ready r), \
+            (SELECT min(q.created_at) FROM df._queued q)))::float8) AS oldest_pending_s, \
         (SELECT coalesce(sum(s.n_tup_ins), 0)::int8 FROM pg_stat_all_tables s \
          JOIN pg_inherits p ON p.inhrelid = s.relid \
          WHERE p.inhparent = 'df._done'::regclass) AS ended, \
@@ -64,6 +64,7 @@ struct Sample {
     activities_running: i64,
     /// Instances that ended, over all roles, since the sample before.
     completed_per_s: Option<f64>,
+    queues: Vec<queue::Shown>,
     /// Absent: this role may not see them.
     workers: Option<Vec<Worker>>,
     #[serde(skip)]
@@ -120,6 +121,7 @@ async fn look(session: &Session<'_>, before: Option<&Sample>) -> Result<Sample, 
             0.0
         }
     });
+    let queues = queue::read(session).await?;
     let workers = if row.get("sees_workers") {
         let rows = session.rows(WORKERS, &[]).await?;
         let worker = |row: &tokio_postgres::Row| Worker {
@@ -140,6 +142,7 @@ async fn look(session: &Session<'_>, before: Option<&Sample>) -> Result<Sample, 
         activities: row.get("activities"),
         activities_running: row.get("activities_running"),
         completed_per_s,
+        queues,
         workers,
         ended,
     })
@@ -202,5 +205,6 @@ fn page(handle: &Handle, sample: &Sample) -> String {
             }),
         ),
     };
-    format!("{figures}\n{workers}")
+    let queues = if sample.queues.is_empty() { String::new() } else { queue::table(&sample.queues) + "\n" };
+    format!("{figures}\n{queues}{workers}")
 }

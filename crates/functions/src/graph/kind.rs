@@ -31,7 +31,18 @@ pub(crate) enum Kind {
     Catch { body: u32, handler: u32 },
     Timeout { body: u32, limit: Seconds },
     Map { items: u32, body: u32, item: String, parallelism: u32 },
-    Call { root: u32, label: Option<String>, awaited: bool },
+    Call { root: u32, label: Option<String>, awaited: bool, queue: Option<Waiting> },
+}
+
+/// Where a child waits before it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The name of a queue of the submitter's.
+    pub queue: String,
+    /// The smallest is first.
+    pub priority: i32,
+    /// To which part of the queue it belongs; parts are served in turn.
+    pub partition: String,
 }
 
 /// What an IF asks.
@@ -167,6 +178,11 @@ struct CallQuery {
     label: Option<String>,
     #[serde(default = "default_await", rename = "await")]
     awaited: bool,
+    queue: Option<String>,
+    #[serde(default)]
+    priority: i32,
+    #[serde(default)]
+    partition: String,
 }
 
 fn default_await() -> bool {
@@ -279,8 +295,9 @@ impl Kind {
             }
             "CALL" => {
                 shape.only(["left"])?;
-                let CallQuery { label, awaited } = optional_settings(raw)?;
-                Kind::Call { root: shape.left()?, label, awaited }
+                let CallQuery { label, awaited, queue, priority, partition } = optional_settings(raw)?;
+                let queue = queue.map(|queue| Waiting { queue, priority, partition });
+                Kind::Call { root: shape.left()?, label, awaited, queue }
             }
             other => return Err(format!("its type {other:?} is unknown to this version")),
         })

@@ -1,6 +1,6 @@
 //! From a node to a request: every reference in its texts is replaced.
 
-use crate::graph::HttpSettings;
+use crate::graph::{HttpSettings, Waiting};
 use crate::http::{HttpCall, Part};
 use crate::interpret::state::{Control, Key};
 use crate::json::{quoted, Json};
@@ -36,12 +36,20 @@ impl Turn<'_, '_> {
         self.ask(key, request.map(|request| Request::Http { cell, request }));
     }
 
-    pub(super) fn ask_child(&mut self, key: &Key, root: u32, label: Option<&str>, awaited: bool) {
+    pub(super) fn ask_child(
+        &mut self,
+        key: &Key,
+        root: u32,
+        label: Option<&str>,
+        queue: Option<&Waiting>,
+        awaited: bool,
+    ) {
         let cell = self.next_cell(key);
         let graph = self.graph.part(root);
         let label = label.map(str::to_owned);
+        let queue = queue.cloned();
         let environment = self.environment(key, |environment| handed_down(&graph, environment));
-        self.ask(key, Ok(Request::Child { cell, graph, label, environment, awaited }));
+        self.ask(key, Ok(Request::Child { cell, graph, label, queue, environment, awaited }));
     }
 
     /// The value of a BREAK.

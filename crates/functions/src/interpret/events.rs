@@ -22,12 +22,25 @@ impl Turn<'_, '_> {
             Event::Child { cell, result } => {
                 self.take_in(&cell, result, true);
             }
+            Event::ChildRefused { cell, failure } => self.refuse_child(&cell, failure),
         }
     }
 
     /// The result of a request that is not a child.
     pub(crate) fn complete(&mut self, cell: &Cell, result: Result<Json, Failure>) -> bool {
         self.take_in(cell, result, false)
+    }
+
+    /// Fails the step that asked for a child, awaited or not.
+    fn refuse_child(&mut self, cell: &Cell, failure: Failure) {
+        let Some((key, number)) = cell.parts() else { return };
+        match self.state.frames.get(&key).map(|frame| &frame.control) {
+            Some(Control::Child { token, instance_id: None, .. }) if *token == number => {
+                let fault = Fault { failure, origin: key.clone() };
+                self.end_between_turns(key, Status::Failed(Arc::new(fault)));
+            }
+            _ => {}
+        }
     }
 
     fn take_in(&mut self, cell: &Cell, result: Result<Json, Failure>, of_child: bool) -> bool {

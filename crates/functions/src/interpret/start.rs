@@ -33,7 +33,9 @@ impl Turn<'_, '_> {
         match &node.kind {
             Kind::Sql { text, params } => self.ask_sql(&key, text, params.as_ref()),
             Kind::Http(settings) => self.ask_http(&key, settings),
-            Kind::Call { root, label, awaited } => self.ask_child(&key, *root, label.as_deref(), *awaited),
+            Kind::Call { root, label, awaited, queue } => {
+                self.ask_child(&key, *root, label.as_deref(), queue.as_ref(), *awaited);
+            }
             Kind::Then { left: first, .. }
             | Kind::Loop { body: first, .. }
             | Kind::Retry { body: first, .. }

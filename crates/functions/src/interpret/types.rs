@@ -5,7 +5,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::graph::Graph;
+use crate::graph::{Graph, Waiting};
 use crate::http::HttpCall;
 use crate::interpret::state::Key;
 use crate::json::Json;
@@ -139,6 +139,8 @@ pub enum Request {
         graph: String,
         /// The child's label.
         label: Option<String>,
+        /// Where it waits before it begins; `None`: nowhere.
+        queue: Option<Waiting>,
         /// The named results that the child can see: a JSON object, the child's [`Context::inherited`].
         environment: Json,
         /// Whether this instance waits for the child, and takes it along when it is cancelled.
@@ -183,6 +185,13 @@ pub enum Event {
         cell: Cell,
         /// How it ended.
         result: Result<Json, Failure>,
+    },
+    /// A child could not be started.
+    ChildRefused {
+        /// Who asked for it.
+        cell: Cell,
+        /// Why not.
+        failure: Failure,
     },
 }
 

@@ -67,7 +67,8 @@ pub async fn uninstall(url: &str, force: bool) -> Result<Uninstalled, SchemaErro
     trust::lock(transaction.client()).await.map_err(server)?;
     let row = transaction
         .query_typed_one(
-            "SELECT (SELECT count(*) FROM df._ready) + (SELECT count(*) FROM df._work),
+            "SELECT (SELECT count(*) FROM df._ready) + (SELECT count(*) FROM df._queued)
+                + (SELECT count(*) FROM df._work),
                 (SELECT m.installation::text FROM df._meta m)",
             &[],
         )

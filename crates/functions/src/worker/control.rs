@@ -1,6 +1,6 @@
 //! Keeps a worker alive in the eyes of the others, hears notifications, and watches the clock for timers.
 
-use std::sync::Arc;
+use std::sync::{atomic::Ordering, Arc};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -182,6 +182,7 @@ pub(crate) async fn drains(draining: &mut tokio::sync::watch::Receiver<bool>) {
 fn wake_all(shared: &Shared) {
     shared.wake();
     shared.activities.notify_one();
+    shared.queues.notify_one();
 }
 
 async fn hear(shared: &Arc<Shared>, client: &Client, notification: &Notification) -> Result<(), TurnError> {
@@ -241,6 +242,8 @@ async fn heartbeat(shared: &Arc<Shared>, client: &Client) -> Result<Pulse, TurnE
     shared.due(seconds(row.get("due_in_s")));
     if row.get("waiting") {
         wake_all(shared);
+    } else if shared.has_queues.load(Ordering::Relaxed) {
+        shared.queues.notify_one();
     }
     Ok(Pulse::Alive)
 }

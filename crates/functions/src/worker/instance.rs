@@ -19,6 +19,8 @@ pub(crate) struct Instance {
     pub(crate) fresh: bool,
     pub(crate) database: Option<String>,
     pub(crate) parent: Option<(i64, String)>,
+    /// The queue that it came through, which must know when it ends.
+    pub(crate) queue: Option<i64>,
     pub(crate) state: State,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) executions: Vec<FinishedExecution>,
@@ -52,6 +54,7 @@ impl Instance {
             fresh,
             database: row.get("database"),
             parent: row.get::<_, Option<i64>>("parent").zip(row.get("parent_cell")),
+            queue: row.get("queue"),
             state: State::new(started_at),
             outcome: None,
             executions: Vec::new(),

@@ -26,7 +26,7 @@ const MANY: (i32, i32) = (5, 100);
 /// A turn that takes longer than the second was too large, and one that takes less than the first may be larger.
 const TURN_TIMES: (Duration, Duration) = (Duration::from_millis(15), Duration::from_millis(30));
 /// Pauses between looks while there is nothing; after the last the worker falls asleep.
-const PAUSES: [Duration; 6] = [
+pub(crate) const PAUSES: [Duration; 6] = [
     Duration::from_micros(300),
     Duration::from_micros(600),
     Duration::from_millis(1),
@@ -35,7 +35,7 @@ const PAUSES: [Duration; 6] = [
     Duration::from_millis(10),
 ];
 /// Looks after falling asleep: a starter that saw the worker awake may still be committing.
-const LAST_LOOKS: [Duration; 4] =
+pub(crate) const LAST_LOOKS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(5), Duration::from_millis(50), Duration::from_millis(250)];
 /// Helpers join when a turn of the leader takes this long, or takes as many as it may. Else they would only share its
 /// work out into smaller turns, which cost more each.
@@ -43,7 +43,7 @@ const JOIN_AFTER: Duration = Duration::from_millis(5);
 /// After so many turns of one role others are asked for.
 const TURNS_OF_A_ROLE: u32 = 16;
 /// Pause after an error, doubled up to the second.
-const ERROR_PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+pub(crate) const ERROR_PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// From which number on new instances are looked for. Rows that were taken stay in the index until vacuum comes, and
 /// with a snapshot held open somewhere it does not: looks begin behind them. A starter whose commit came late is found
@@ -353,6 +353,8 @@ impl Lane {
         match set.await {
             Ok(due_in_s) => {
                 self.shared.asleep.store(asleep, Ordering::Relaxed);
+                // Who looks into queues falls asleep, and wakes up, with those who take turns.
+                self.shared.queues.notify_one();
                 self.shared.due(seconds(due_in_s));
                 true
             }

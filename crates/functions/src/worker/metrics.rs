@@ -46,6 +46,10 @@ counters! {
     fenced_total: "counter",
     /// Times that activities could not be taken, because the database refused or was not to be reached.
     failed_takes_total: "counter",
+    /// Instances that queues let in.
+    admitted_total: "counter",
+    /// Times that queues could not be looked into.
+    failed_admissions_total: "counter",
     /// Times that the housekeeping failed, other than for a lock that somebody held.
     failed_maintenance_total: "counter",
     /// Activities that run now.

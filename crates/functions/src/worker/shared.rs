@@ -45,6 +45,10 @@ pub(crate) struct Shared {
     pub(crate) turns: Notify,
     /// There may be activities.
     pub(crate) activities: Notify,
+    /// Queues may have something to let in.
+    pub(crate) queues: Notify,
+    /// There are queues at all.
+    pub(crate) has_queues: AtomicBool,
     /// A timer was set: the sleeper looks at the clock again.
     pub(crate) timers: Notify,
     /// When the earliest timer that is known is due.
@@ -145,6 +149,8 @@ impl Shared {
             lead: Notify::new(),
             turns: Notify::new(),
             activities: Notify::new(),
+            queues: Notify::new(),
+            has_queues: AtomicBool::new(false),
             timers: Notify::new(),
             next_due: Mutex::new(None),
             draining: watch::Sender::new(false),
@@ -241,6 +247,9 @@ impl Shared {
         }
         if report.mail {
             self.wake();
+        }
+        if report.queues {
+            self.queues.notify_one();
         }
         self.due(report.due_in);
     }

@@ -17,8 +17,9 @@ use super::instance::{self, ChildEnd, Claimed, Instance};
 use super::session::{Place, Purpose, Session};
 use super::shared::{Shared, SLOW};
 use super::steps::{self, StepOutcome};
+use crate::graph::Waiting;
 use crate::http::HttpCall;
-use crate::interpret::{Cell, ExecutionStatus, Failure, FinishedExecution, Outcome, Request, State};
+use crate::interpret::{Cell, Event, ExecutionStatus, Failure, FinishedExecution, Outcome, Request, State};
 use crate::json::Json;
 use duramen_postgres::connection::ConnectError;
 
@@ -92,6 +93,8 @@ pub(crate) struct Report {
     pub(crate) activities: bool,
     /// It has written to other instances: parents, children.
     pub(crate) mail: bool,
+    /// Queues have room, or more to let in.
+    pub(crate) queues: bool,
     /// The largest number of a new instance that it took.
     pub(crate) newest: i64,
 }
@@ -155,6 +158,14 @@ fn read(row: &Row) -> Instance {
     Instance::read(&Claimed { seq: row.get("seq"), fresh: row.get("fresh"), row })
 }
 
+/// What an instance starts.
+struct Child {
+    graph: String,
+    label: Option<String>,
+    queue: Option<Waiting>,
+    environment: Json,
+}
+
 /// A step outside of the turn, as `df._finish` writes it down.
 #[derive(Debug, Serialize)]
 struct Activity {
@@ -162,6 +173,7 @@ struct Activity {
     cell: String,
     kind: &'static str,
     payload: Payload,
+    queue: Option<i64>,
 }
 
 /// What an activity does.
@@ -209,6 +221,8 @@ struct More {
     dropped: Vec<Dropped>,
     activities: Vec<Activity>,
     mail: Vec<Mail>,
+    /// Instances that came through a queue and have ended.
+    left: Vec<i64>,
 }
 
 impl More {
@@ -217,6 +231,7 @@ impl More {
             && self.dropped.is_empty()
             && self.activities.is_empty()
             && self.mail.is_empty()
+            && self.left.is_empty()
     }
 }
 
@@ -230,6 +245,8 @@ pub(crate) struct Turn<'a> {
     began: std::time::Instant,
     more: More,
     children: bool,
+    /// A child waits in a queue.
+    queued: bool,
 }
 
 impl<'a> Turn<'a> {
@@ -247,6 +264,7 @@ impl<'a> Turn<'a> {
             began: clock::now(),
             more: More::default(),
             children: false,
+            queued: false,
         }
     }
 
@@ -283,19 +301,20 @@ impl<'a> Turn<'a> {
                     match request {
                         Request::Sql { cell, text } => {
                             if self.runs_alone(&instances[index], &text) {
-                                self.later(instances[index].seq, &cell, "sql", Payload::Sql { sql: text });
+                                self.later(&instances[index], &cell, "sql", Payload::Sql { sql: text });
                             } else {
                                 batch.push((index, cell, text));
                             }
                         }
                         Request::NonTransactional { cell, text } => {
-                            self.later(instances[index].seq, &cell, "bare", Payload::Sql { sql: text });
+                            self.later(&instances[index], &cell, "bare", Payload::Sql { sql: text });
                         }
                         Request::Http { cell, request } => {
-                            self.later(instances[index].seq, &cell, "http", Payload::Http { http: request });
+                            self.later(&instances[index], &cell, "http", Payload::Http { http: request });
                         }
-                        Request::Child { cell, graph, label, environment, .. } => {
-                            self.start_child(&mut instances[index], &cell, graph, label, environment).await?;
+                        Request::Child { cell, graph, label, queue, environment, .. } => {
+                            let child = Child { graph, label, queue, environment };
+                            self.start_child(&mut instances[index], &cell, child).await?;
                             retried.push(index);
                         }
                     }
@@ -315,8 +334,9 @@ impl<'a> Turn<'a> {
     }
 
     /// Leaves a step to an activity.
-    fn later(&mut self, seq: i64, cell: &Cell, kind: &'static str, payload: Payload) {
-        self.more.activities.push(Activity { seq, cell: cell.as_str().to_owned(), kind, payload });
+    fn later(&mut self, instance: &Instance, cell: &Cell, kind: &'static str, payload: Payload) {
+        let Instance { seq, queue, .. } = *instance;
+        self.more.activities.push(Activity { seq, cell: cell.as_str().to_owned(), kind, payload, queue });
     }
 
     /// Runs one round of steps; which instances it has brought on is returned.
@@ -341,10 +361,10 @@ impl<'a> Turn<'a> {
                 StepOutcome::Alone => {
                     // Until it is known how long it takes alone, the next of its kind does not hold up a turn.
                     self.shared.remember(self.place.role, &text, SLOW);
-                    self.later(instances[index].seq, &cell, "sql", Payload::Sql { sql: text });
+                    self.later(&instances[index], &cell, "sql", Payload::Sql { sql: text });
                 }
                 StepOutcome::NotBegun => {
-                    self.later(instances[index].seq, &cell, "sql", Payload::Sql { sql: text });
+                    self.later(&instances[index], &cell, "sql", Payload::Sql { sql: text });
                 }
             }
         }
@@ -355,29 +375,46 @@ impl<'a> Turn<'a> {
         &mut self,
         parent: &mut Instance,
         cell: &Cell,
-        graph: String,
-        label: Option<String>,
-        environment: Json,
+        child: Child,
     ) -> Result<(), TurnError> {
+        let waiting = child.queue.as_ref();
+        let priority = waiting.map(|waiting| waiting.priority);
+        let queue = waiting.map(|waiting| &waiting.queue);
+        let partition = waiting.map(|waiting| &waiting.partition);
         let row = self
             .session
             .client
             .query_typed_one(
-                "SELECT df._start_child($1, $2, $3, $4, $5, $6::text::json, $7::text::json, $8::text::json)",
+                "SELECT df._start_child($1, $2, $3, $4, $5, $6::text::json, $7::text::json, $8::text::json,
+                     $9, $10, $11)",
                 &[
                     (&self.place.role, Type::OID),
                     (&parent.seq, Type::INT8),
                     (&cell.to_string(), Type::TEXT),
-                    (&label, Type::TEXT),
+                    (&child.label, Type::TEXT),
                     (&parent.database, Type::TEXT),
-                    (&graph, Type::TEXT),
+                    (&child.graph, Type::TEXT),
                     (&parent.vars_json()?, Type::TEXT),
-                    (&environment.text(), Type::TEXT),
+                    (&child.environment.text(), Type::TEXT),
+                    (&queue, Type::TEXT),
+                    (&priority, Type::INT4),
+                    (&partition, Type::TEXT),
                 ],
             )
             .await?;
-        parent.state.child_started(cell, &instance::id(row.get(0)));
-        self.children = true;
+        match row.get::<_, Option<i64>>(0) {
+            Some(seq) => parent.state.child_started(cell, &instance::id(seq)),
+            None => {
+                let queue = queue.map_or("", String::as_str);
+                let message = format!(
+                    "df.call: there is no queue {queue:?} of this role that takes something: make it with df.queue, or open it with df.resume_queue"
+                );
+                let failure = Failure { message, sqlstate: None };
+                parent.event(self.now(), Event::ChildRefused { cell: cell.clone(), failure });
+            }
+        }
+        self.children |= queue.is_none();
+        self.queued |= queue.is_some();
         Ok(())
     }
 
@@ -386,7 +423,12 @@ impl<'a> Turn<'a> {
         let mut done = Done::default();
         let mut work = Work::default();
         let mut began = Vec::new();
-        let mut report = Report { claimed: instances.len(), mail: self.children, ..Report::default() };
+        let mut report = Report {
+            claimed: instances.len(),
+            mail: self.children,
+            queues: self.queued,
+            ..Report::default()
+        };
         let keys =
             instances.iter().filter(|instance| instance.outcome.is_some()).map(|instance| instance.seq);
         let ended: HashSet<i64> = keys.collect();
@@ -414,6 +456,10 @@ impl<'a> Turn<'a> {
             match instance.outcome.take() {
                 Some(outcome) => {
                     report.ended += 1;
+                    if instance.queue.is_some() {
+                        self.more.left.push(instance.seq);
+                        report.queues = true;
+                    }
                     self.notify_parent(&instance, &outcome)?;
                     done.push(&instance, &outcome);
                 }

@@ -10,6 +10,7 @@ mod http;
 mod listing;
 mod plans;
 mod proxy;
+mod queues;
 mod security_rows;
 mod session_user;
 mod surface;

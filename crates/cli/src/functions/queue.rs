@@ -1,0 +1,218 @@
+//! `duramen fn queue`: the queues of the connected role, what waits in them, and their limits.
+
+use super::{
+    handle::{Handle, Session},
+    text,
+};
+use crate::{context::Outcome, failure::Failure, output, parse};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::json;
+use std::time::Duration;
+use tokio_postgres::types::Type;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  duramen fn queue set mail --concurrency 10 --rate 100 --per 1m
+  duramen fn start 'SELECT send_mail(7)' --queue mail --priority 1
+  duramen fn queue list
+  duramen fn queue pause mail";
+pub(crate) const LIST_EXAMPLES: &str = "\
+Examples:
+  duramen fn queue list
+  duramen fn queue list --json | jq '.queues[] | select(.waiting > 0) | .name'";
+pub(crate) const SET_EXAMPLES: &str = "\
+Examples:
+  duramen fn queue set reports --concurrency 4
+  duramen fn queue set api --rate 50 --per 1s                       at most 50 begin in any second
+  duramen fn queue set tenants --partition-by tenant --partition-concurrency 1
+  duramen fn queue set reports                                      no limits any more";
+pub(crate) const PAUSE_EXAMPLES: &str = "\
+Examples:
+  duramen fn queue pause mail        what was let in goes on; what is started waits";
+pub(crate) const RESUME_EXAMPLES: &str = "\
+Examples:
+  duramen fn queue resume mail";
+pub(crate) const DRAIN_EXAMPLES: &str = "\
+Examples:
+  duramen fn queue drain mail        what waits is let in; what is started is refused";
+pub(crate) const DROP_EXAMPLES: &str = "\
+Examples:
+  duramen fn queue drop mail         one that is not empty is refused: drain it first";
+
+/// Limits as a line of a list has them, and how full the queue is.
+const QUEUES: &str = "\
+    SELECT name, submitted_by::text AS role, state, concurrency, worker_concurrency, rate, \
+        extract(epoch FROM per)::float8 AS per_s, partition_by, partition_concurrency, waiting, delayed, oldest_s, \
+        running, admitted \
+    FROM df.queues()";
+const SET: &str = "SELECT df.queue($1, concurrency => $2, worker_concurrency => $3, rate => $4, \
+    per => make_interval(secs => $5), partition_by => $6, partition_concurrency => $7)";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Queue {
+    /// List queues: their limits, what waits, and what goes on
+    #[command(after_help = LIST_EXAMPLES)]
+    List,
+    /// Make a queue, or change its limits; they hold for what waits, too
+    #[command(after_help = SET_EXAMPLES)]
+    Set(Set),
+    /// Let nothing in until it is resumed
+    #[command(after_help = PAUSE_EXAMPLES)]
+    Pause(Name),
+    /// Open a queue that was paused or drained
+    #[command(after_help = RESUME_EXAMPLES)]
+    Resume(Name),
+    /// Take nothing more, and let in what waits
+    #[command(after_help = DRAIN_EXAMPLES)]
+    Drain(Name),
+    /// Remove a queue that is empty
+    #[command(after_help = DROP_EXAMPLES)]
+    Drop(Name),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Name {
+    /// The queue's name
+    name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// The queue's name
+    name: String,
+    /// How many of its instances may go on at once [default: any number]
+    #[arg(long, value_name = "N")]
+    concurrency: Option<i32>,
+    /// How many of their long steps one worker may run at once [default: any number]
+    #[arg(long, value_name = "N")]
+    worker_concurrency: Option<i32>,
+    /// How many may begin within --per [default: any number]
+    #[arg(long, value_name = "N")]
+    rate: Option<i32>,
+    /// The time that --rate is for
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = parse::span, requires = "rate")]
+    per: Duration,
+    /// The key of the input that says to which partition an instance belongs; partitions are served in turn
+    #[arg(long, value_name = "KEY")]
+    partition_by: Option<String>,
+    /// How many of one partition may go on at once [default: any number]
+    #[arg(long, value_name = "N")]
+    partition_concurrency: Option<i32>,
+}
+
+/// A queue as a list shows it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Shown {
+    name: String,
+    role: String,
+    state: String,
+    concurrency: Option<i32>,
+    worker_concurrency: Option<i32>,
+    rate: Option<i32>,
+    per_s: Option<f64>,
+    partition_by: Option<String>,
+    partition_concurrency: Option<i32>,
+    waiting: i64,
+    delayed: i64,
+    oldest_s: Option<f64>,
+    running: i64,
+    /// How many were let in within the time of the rate; absent without a rate.
+    admitted: Option<i64>,
+}
+
+impl Shown {
+    fn limits(&self) -> String {
+        let number = |what: &str, limit: Option<i32>| limit.map(|limit| format!("{limit} {what}"));
+        let rate = self.rate.zip(self.per_s).map(|(rate, per)| format!("{rate} in {}", text::seconds(per)));
+        let limits = [
+            number("at once", self.concurrency),
+            rate,
+            number("of a partition", self.partition_concurrency),
+            number("on a worker", self.worker_concurrency),
+        ];
+        let limits: Vec<String> = limits.into_iter().flatten().collect();
+        if limits.is_empty() {
+            "-".to_owned()
+        } else {
+            limits.join(", ")
+        }
+    }
+}
+
+/// The queues that a role sees.
+pub(crate) async fn read(session: &Session<'_>) -> Result<Vec<Shown>, Failure> {
+    let rows = session.rows(QUEUES, &[]).await?;
+    let shown = |row: &tokio_postgres::Row| Shown {
+        name: row.get("name"),
+        role: row.get("role"),
+        state: row.get("state"),
+        concurrency: row.get("concurrency"),
+        worker_concurrency: row.get("worker_concurrency"),
+        rate: row.get("rate"),
+        per_s: row.get("per_s"),
+        partition_by: row.get("partition_by"),
+        partition_concurrency: row.get("partition_concurrency"),
+        waiting: row.get("waiting"),
+        delayed: row.get("delayed"),
+        oldest_s: row.get("oldest_s"),
+        running: row.get("running"),
+        admitted: row.get("admitted"),
+    };
+    Ok(rows.iter().map(shown).collect())
+}
+
+/// The queues as a table.
+pub(crate) fn table(queues: &[Shown]) -> String {
+    output::table(
+        ["QUEUE", "ROLE", "STATE", "WAITING", "OLDEST", "DELAYED", "RUNNING", "LIMITS"],
+        queues.iter().map(|queue| {
+            [
+                text::short(&queue.name, 30),
+                text::short(&queue.role, 20),
+                queue.state.clone(),
+                queue.waiting.to_string(),
+                queue.oldest_s.map_or_else(|| "-".to_owned(), text::seconds),
+                queue.delayed.to_string(),
+                queue.running.to_string(),
+                queue.limits(),
+            ]
+        }),
+    )
+}
+
+pub(crate) async fn run(handle: &Handle, queue: Queue) -> Outcome {
+    let (sql, Name { name }) = match queue {
+        Queue::List => {
+            let queues = read(&handle.connect().await?).await?;
+            let text = match queues.is_empty() {
+                true => "no queues; make one with `duramen fn queue set NAME`".to_owned(),
+                false => table(&queues),
+            };
+            return handle.say(&json!({ "queues": queues }), text);
+        }
+        Queue::Set(limits) => return set(handle, &limits).await,
+        Queue::Pause(name) => ("SELECT df.pause_queue($1)", name),
+        Queue::Resume(name) => ("SELECT df.resume_queue($1)", name),
+        Queue::Drain(name) => ("SELECT df.drain_queue($1)", name),
+        Queue::Drop(name) => ("SELECT df.drop_queue($1)", name),
+    };
+    let session = handle.connect().await?;
+    let said: String = session.row(sql, &[(&name, Type::TEXT)]).await?.get(0);
+    handle.say(&json!({ "queue": name, "message": said }), &said)
+}
+
+async fn set(handle: &Handle, limits: &Set) -> Outcome {
+    let session = handle.connect().await?;
+    let parameters: &[(_, Type)] = &[
+        (&limits.name as _, Type::TEXT),
+        (&limits.concurrency as _, Type::INT4),
+        (&limits.worker_concurrency as _, Type::INT4),
+        (&limits.rate as _, Type::INT4),
+        (&limits.per.as_secs_f64() as _, Type::FLOAT8),
+        (&limits.partition_by as _, Type::TEXT),
+        (&limits.partition_concurrency as _, Type::INT4),
+    ];
+    session.row(SET, parameters).await?;
+    handle.say(&json!({ "queue": limits.name }), format_args!("Queue {} set", limits.name))
+}

@@ -1,0 +1,144 @@
+-- The tables of version 4, from those of version 3: queues.
+--
+--   _queue      a role's queue and its limits.
+--   _queued     what waits there for its turn or for its time. It gets its number at the start, as everything does.
+--   _slot       what a queue has let in and what has not ended yet: this is what limits of concurrency count.
+--   _admission  how many a queue with a rate has let in, and when.
+--   _dedup      under which key an instance is in a queue, so that it is there once.
+--   _instance   says which queue an instance came through; _activity, too, so that a worker can count; _work only until
+--               the first turn: there it says how many a queue has let in that nobody has begun.
+
+CREATE TABLE df._queue (
+    id bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
+    submitted_by regrole NOT NULL DEFAULT quote_ident(current_user)::regrole,
+    name text NOT NULL CHECK (length(name) BETWEEN 1 AND 200),
+    -- How many of its instances may go on at once, in all and by partition. NULL: any number.
+    concurrency int CHECK (concurrency > 0),
+    partition_concurrency int CHECK (partition_concurrency > 0),
+    -- How many of their long steps one worker may run at once.
+    worker_concurrency int CHECK (worker_concurrency > 0),
+    -- How many it lets in within any time of this length.
+    rate int CHECK (rate > 0),
+    per interval CHECK (per > interval '0'),
+    -- The key of the input that says to which partition an instance belongs.
+    partition_by text CHECK (length(partition_by) BETWEEN 1 AND 200),
+    state text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'paused', 'draining')),
+    -- When it last let something in, and to which partition that belonged.
+    served_at timestamptz,
+    last_partition text NOT NULL DEFAULT '',
+    PRIMARY KEY (submitted_by, name),
+    CHECK ((rate IS NULL) = (per IS NULL))
+) WITH (fillfactor = 50);
+
+CREATE TABLE df._queued (
+    seq bigint NOT NULL,
+    submitted_by regrole NOT NULL DEFAULT quote_ident(current_user)::regrole,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    label text,
+    database text,
+    graph json,
+    statement text,
+    vars json,
+    input json,
+    parent bigint,
+    parent_cell text,
+    queue bigint NOT NULL,
+    -- The smallest is first.
+    priority int NOT NULL DEFAULT 0,
+    partition text NOT NULL DEFAULT '' CHECK (length(partition) <= 200),
+    -- Until when it is not let in at all, and how long that was; NULL: it may be now.
+    due_at timestamptz,
+    delay interval,
+    wake boolean NOT NULL DEFAULT true,
+    PRIMARY KEY (submitted_by, seq)
+);
+CREATE INDEX _queued_next_idx ON df._queued (queue, partition, priority, seq) WHERE due_at IS NULL;
+CREATE INDEX _queued_due_at_idx ON df._queued (due_at) WHERE due_at IS NOT NULL;
+
+CREATE TABLE df._slot (
+    seq bigint PRIMARY KEY,
+    queue bigint NOT NULL,
+    submitted_by regrole NOT NULL,
+    partition text NOT NULL
+);
+CREATE INDEX _slot_queue_idx ON df._slot (queue, partition);
+
+CREATE TABLE df._admission (
+    queue bigint NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    many int NOT NULL
+);
+CREATE INDEX _admission_queue_idx ON df._admission (queue, at);
+
+CREATE TABLE df._dedup (
+    queue bigint NOT NULL,
+    key text NOT NULL CHECK (length(key) BETWEEN 1 AND 200),
+    submitted_by regrole NOT NULL,
+    seq bigint NOT NULL,
+    -- The key is free again when the instance is let in, and not only when it has ended.
+    debounced boolean NOT NULL,
+    PRIMARY KEY (queue, key)
+);
+CREATE INDEX _dedup_seq_idx ON df._dedup (seq);
+
+ALTER TABLE df._instance ADD COLUMN queue bigint;
+ALTER TABLE df._work ADD COLUMN admitted bigint;
+CREATE INDEX _work_admitted_idx ON df._work (admitted) WHERE admitted IS NOT NULL;
+-- What was let in has no state before its first turn.
+ALTER TABLE df._work ALTER state DROP NOT NULL;
+ALTER TABLE df._activity ADD COLUMN queue bigint;
+CREATE INDEX _inbox_cancel_idx ON df._inbox (seq) WHERE kind = 'cancel';
+
+ALTER TABLE df._queue ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df._queued ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df._slot ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df._admission ENABLE ROW LEVEL SECURITY;
+ALTER TABLE df._dedup ENABLE ROW LEVEL SECURITY;
+CREATE POLICY submitter ON df._queue USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY submitter ON df._queued USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY submitter ON df._slot FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY submitter ON df._admission FOR SELECT
+    USING (queue IN (SELECT q.id FROM df._queue q WHERE pg_get_userbyid(q.submitted_by) = current_user));
+CREATE POLICY submitter ON df._dedup USING (pg_get_userbyid(submitted_by) = current_user);
+
+ALTER TABLE df._request DROP CONSTRAINT _request_action_check;
+ALTER TABLE df._request ADD CONSTRAINT _request_action_check
+    CHECK (action IN ('start', 'delete', 'unset', 'drop_queue'));
+
+-- They have more arguments or columns now.
+DROP FUNCTION IF EXISTS df.start(text, text, text, text, jsonb, text);
+DROP FUNCTION IF EXISTS df._start(text, text, text, text, jsonb, text);
+DROP FUNCTION IF EXISTS df._start_once(oid, text, text, text, jsonb, text);
+DROP FUNCTION IF EXISTS df._start_new(oid, text, text, text, jsonb, text);
+DROP FUNCTION IF EXISTS df.start_many(text[], text, text, jsonb[]);
+DROP FUNCTION IF EXISTS df.call(text, text, boolean);
+DROP FUNCTION IF EXISTS df._claim(oid, bigint, int, bigint);
+DROP FUNCTION IF EXISTS df._start_child(oid, bigint, text, text, text, json, json, json);
+DROP FUNCTION IF EXISTS df._end_activity(uuid, bigint, text, bigint, int);
+
+DO $$
+DECLARE
+    granted record;
+    clause text;
+BEGIN
+    FOR granted IN
+        SELECT r.rolname, bool_or(a.is_grantable) AS with_grant
+        FROM pg_catalog.pg_namespace n CROSS JOIN LATERAL aclexplode(n.nspacl) a JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+        WHERE n.nspname = 'df' AND a.privilege_type = 'USAGE' AND a.grantee <> n.nspowner
+        GROUP BY r.rolname
+    LOOP
+        FOREACH clause IN ARRAY ARRAY[
+            'SELECT ON df._queue, df._queued, df._slot, df._admission, df._dedup',
+            'INSERT (name, concurrency, partition_concurrency, worker_concurrency, rate, per, partition_by, state) '
+                'ON df._queue',
+            'UPDATE (concurrency, partition_concurrency, worker_concurrency, rate, per, partition_by, state) ON df._queue',
+            'INSERT (label, database, graph, statement, vars, input, queue, priority, partition, due_at, delay, wake) '
+                'ON df._queued',
+            'UPDATE (label, database, graph, statement, vars, input, due_at, delay) ON df._queued',
+            'INSERT (queue, key, submitted_by, seq, debounced) ON df._dedup'
+        ] LOOP
+            EXECUTE format('GRANT %s TO %I%s', clause, granted.rolname,
+                CASE WHEN granted.with_grant THEN ' WITH GRANT OPTION' ELSE '' END);
+        END LOOP;
+    END LOOP;
+END $$;
