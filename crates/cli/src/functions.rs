@@ -80,9 +80,12 @@ enum Verb {
     /// Pause an instance: it begins no further step
     #[command(after_help = control::PAUSE_EXAMPLES)]
     Pause(ending::Id),
-    /// Resume a paused instance
+    /// Go on with an instance that is paused, has failed or was cancelled; what completed is not done again
     #[command(after_help = control::RESUME_EXAMPLES)]
-    Resume(ending::Id),
+    Resume(control::Resume),
+    /// Start another instance with what one that has ended has completed; prints its id
+    #[command(after_help = control::FORK_EXAMPLES)]
+    Fork(control::Fork),
     /// Delete an instance that has ended, with its history
     #[command(after_help = control::DELETE_EXAMPLES)]
     Delete(ending::Id),
@@ -116,7 +119,8 @@ pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
         Verb::Cancel(cancel) => context.wait(control::cancel(&handle(None)?, &cancel)),
         Verb::Signal(signal) => context.wait(control::signal(&handle(None)?, &signal)),
         Verb::Pause(id) => context.wait(control::send(&handle(None)?, "SELECT df.pause($1)", &id)),
-        Verb::Resume(id) => context.wait(control::send(&handle(None)?, "SELECT df.resume($1)", &id)),
+        Verb::Resume(resume) => context.wait(control::resume(&handle(None)?, &resume)),
+        Verb::Fork(fork) => context.wait(control::fork(&handle(None)?, &fork)),
         Verb::Delete(id) => context.wait(control::send(&handle(None)?, "SELECT df.delete($1)", &id)),
         Verb::Explain(explain) => context.wait(explain::run(&handle(None)?, explain)),
         Verb::Queue(queue) => context.wait(queue::run(&handle(None)?, queue)),

@@ -103,7 +103,7 @@ CREATE POLICY submitter ON df._dedup USING (pg_get_userbyid(submitted_by) = curr
 
 ALTER TABLE df._request DROP CONSTRAINT _request_action_check;
 ALTER TABLE df._request ADD CONSTRAINT _request_action_check
-    CHECK (action IN ('start', 'delete', 'unset', 'drop_queue'));
+    CHECK (action IN ('start', 'delete', 'unset', 'drop_queue', 'resume', 'fork'));
 
 -- They have more arguments or columns now.
 DROP FUNCTION IF EXISTS df.start(text, text, text, text, jsonb, text);
@@ -112,6 +112,7 @@ DROP FUNCTION IF EXISTS df._start_once(oid, text, text, text, jsonb, text);
 DROP FUNCTION IF EXISTS df._start_new(oid, text, text, text, jsonb, text);
 DROP FUNCTION IF EXISTS df.start_many(text[], text, text, jsonb[]);
 DROP FUNCTION IF EXISTS df.call(text, text, boolean);
+DROP FUNCTION IF EXISTS df.resume(text);
 DROP FUNCTION IF EXISTS df._claim(oid, bigint, int, bigint);
 DROP FUNCTION IF EXISTS df._start_child(oid, bigint, text, text, text, json, json, json);
 DROP FUNCTION IF EXISTS df._end_activity(uuid, bigint, text, bigint, int);

@@ -102,13 +102,6 @@ BEGIN
     RETURN format('Instance %s paused', instance_id);
 END $$;
 
-CREATE OR REPLACE FUNCTION df.resume(instance_id text) RETURNS text
-LANGUAGE plpgsql STRICT AS $$
-BEGIN
-    PERFORM df._send(instance_id, 'resume');
-    RETURN format('Instance %s resumed', instance_id);
-END $$;
-
 -- Deletes an instance that has ended, with its history.
 CREATE OR REPLACE FUNCTION df.delete(instance_id text) RETURNS text
 LANGUAGE plpgsql STRICT AS $$

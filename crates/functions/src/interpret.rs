@@ -21,6 +21,7 @@
 //! | `propagate` | what a node does when a child has ended |
 //! | `map` | MAP: items, their bodies, their results |
 //! | `repeat` | LOOP and RETRY: the next iteration, the next attempt, and BREAK |
+//! | `revive` | taking up what has failed, or beginning behind steps that another instance has completed |
 //! | `sweep` | giving up what runs below a node |
 //! | `names` | scopes of named results, and the environment of a substitution |
 //! | `ask` | from a node to a request |
@@ -62,6 +63,8 @@
 //! * **I-19** Memory has a bound. A turn stops when its requests have 16 MiB of text; a JOIN or MAP whose result would
 //!   have more than 64 MiB fails; so does an instance whose results have more than that together. (They are looked at
 //!   whenever 8 MiB of new ones have come, so that an instance can exceed its bound by these and one result.)
+//! * **I-20** An instance that is taken up again asks for nothing that had completed, and for everything else that it would
+//!   have asked for. What had completed has the result, and its names the values, that it had.
 
 mod ask;
 mod events;
@@ -69,6 +72,7 @@ mod map;
 mod names;
 mod propagate;
 mod repeat;
+mod revive;
 mod start;
 mod state;
 mod sweep;

@@ -42,7 +42,7 @@ const BEFORE: [&str; 3] = [
 ];
 
 /// After the tables: everything that is replaced by every installation.
-const AFTER: [&str; 19] = [
+const AFTER: [&str; 20] = [
     include_str!("../sql/30_dsl.sql"),
     include_str!("../sql/31_operators.sql"),
     include_str!("../sql/32_cron.sql"),
@@ -54,6 +54,7 @@ const AFTER: [&str; 19] = [
     include_str!("../sql/43_control.sql"),
     include_str!("../sql/44_grants.sql"),
     include_str!("../sql/45_queues.sql"),
+    include_str!("../sql/46_revive.sql"),
     include_str!("../sql/60_executor.sql"),
     include_str!("../sql/61_turn.sql"),
     include_str!("../sql/62_wake.sql"),

@@ -22,7 +22,13 @@ Examples:
   duramen fn pause 1a2b3c4d        what runs already runs to its end";
 pub(crate) const RESUME_EXAMPLES: &str = "\
 Examples:
-  duramen fn resume 1a2b3c4d";
+  duramen fn resume 1a2b3c4d
+  duramen fn resume 1a2b3c4d --step 'INSERT INTO orders VALUES (7)'    in the place of the step that failed";
+pub(crate) const FORK_EXAMPLES: &str = "\
+Examples:
+  duramen fn fork 1a2b3c4d                            goes on where that one failed
+  duramen fn fork 1a2b3c4d --from invoice             does the step named `invoice` again, and what follows it
+  duramen fn fork 1a2b3c4d --from invoice --step 'SELECT 1' --label trial";
 pub(crate) const DELETE_EXAMPLES: &str = "\
 Examples:
   duramen fn delete 1a2b3c4d       one that has not ended is refused: cancel it first";
@@ -45,6 +51,45 @@ pub(crate) struct Signal {
     /// What goes with it: JSON, or text
     #[arg(default_value = "{}", allow_hyphen_values = true)]
     data: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    /// The instance's id
+    id: String,
+    /// Run this text in the place of the step that failed
+    #[arg(long, value_name = "SQL")]
+    step: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fork {
+    /// The id of an instance that has ended
+    id: String,
+    /// Do this step again, and what follows it: a node id of `duramen fn show`, or the name of a result
+    #[arg(long, value_name = "STEP")]
+    from: Option<String>,
+    /// Run this text in the place of that step, or of the one that failed
+    #[arg(long, value_name = "SQL")]
+    step: Option<String>,
+    /// The label of the new instance [default: that of the first]
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+}
+
+pub(crate) async fn resume(handle: &Handle, Resume { id, step }: &Resume) -> Outcome {
+    let session = handle.connect().await?;
+    let parameters = [(id as _, Type::TEXT), (step as _, Type::TEXT)];
+    let said: String = session.row("SELECT df.resume($1, $2)", &parameters).await?.get(0);
+    handle.say(&json!({ "id": id, "message": said }), &said)
+}
+
+pub(crate) async fn fork(handle: &Handle, Fork { id, from, step, label }: &Fork) -> Outcome {
+    let session = handle.connect().await?;
+    let parameters =
+        [(id as _, Type::TEXT), (from as _, Type::TEXT), (step as _, Type::TEXT), (label as _, Type::TEXT)];
+    let fork: String = session.row("SELECT df.fork($1, $2, $3, $4)", &parameters).await?.get(0);
+    handle.say(&json!({ "id": fork, "fork_of": id }), &fork)
 }
 
 pub(crate) async fn cancel(handle: &Handle, Cancel { id, reason }: &Cancel) -> Outcome {

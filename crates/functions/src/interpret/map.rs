@@ -31,10 +31,16 @@ impl Turn<'_, '_> {
         if rows.is_empty() {
             return self.complete_cell(key, Json::from_valid("[]"));
         }
+        let done = self.state.memory.memo.as_mut().map(|memo| memo.items(key)).unwrap_or_default();
         if let Some(progress) = self.map_progress(key) {
             progress.rows = rows;
+            progress.done = done;
         }
         self.start_items(key);
+        if let Kind::Map { body, .. } = self.node(key).kind {
+            // All of them were done before.
+            self.finish_map(key, body);
+        }
     }
 
     /// Starts as many bodies as may run at once, the lowest item first.
@@ -47,6 +53,10 @@ impl Turn<'_, '_> {
         }
         let mut begun = Vec::new();
         while progress.open < *parallelism && progress.failed.is_none() {
+            if progress.done.contains_key(&progress.next) {
+                progress.next += 1;
+                continue;
+            }
             let Some(row) = progress.rows.get(progress.next as usize) else { break };
             let item =
                 Json::from_valid(format!(r#"{{"rows":[{}],"row_count":1}}"#, &items.text()[row.clone()]));

@@ -19,6 +19,9 @@ impl Turn<'_, '_> {
             // A MAP has put the item into the scope of its body already.
             self.state.scopes.entry(key.clone()).or_default();
         }
+        if self.completed_before(&key) {
+            return;
+        }
         let (path, now) = (self.path(&key), self.cx.now);
         let frame = Frame {
             at: now,
@@ -26,7 +29,7 @@ impl Turn<'_, '_> {
             status: Status::Running,
             reported: false,
             due: None,
-            control: control(&node.kind, self),
+            control: control(&key, &node.kind, self),
         };
         self.state.frames.insert(key.clone(), frame);
         self.state.events += 1;
@@ -75,7 +78,7 @@ impl Turn<'_, '_> {
     }
 
     /// The generation path of an activation that begins.
-    fn path(&self, key: &Key) -> Arc<str> {
+    pub(super) fn path(&self, key: &Key) -> Arc<str> {
         let parent =
             key.parent(self.graph).and_then(|parent| Some((self.state.frames.get(&parent)?, parent)));
         match parent {
@@ -150,10 +153,14 @@ impl Turn<'_, '_> {
 }
 
 /// What a cell remembers from its beginning.
-fn control(kind: &Kind, turn: &Turn<'_, '_>) -> Control {
+fn control(key: &Key, kind: &Kind, turn: &Turn<'_, '_>) -> Control {
     match kind {
         Kind::Join { branches } => Control::Join { open: branches.len() as u32 },
-        Kind::Loop { .. } => Control::Loop { iteration: 1, began: turn.cx.now },
+        Kind::Loop { .. } => {
+            let memo = turn.state.memory.memo.as_ref();
+            let iteration = memo.and_then(|memo| memo.iteration(key)).unwrap_or(1);
+            Control::Loop { iteration, began: turn.cx.now }
+        }
         Kind::Retry { .. } => Control::Retry { attempt: 1 },
         Kind::Map { .. } => Control::Map(Box::<MapProgress>::default()),
         Kind::Signal { .. } => Control::Wait,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use thiserror::Error;
 
+use crate::interpret::revive::{Memo, Revival};
 use crate::interpret::{Cell, Context, Event, Failure, FinishedExecution, Outcome, Progress, Request, Turn};
 use crate::json::Json;
 use crate::substitute::Environment;
@@ -84,6 +85,8 @@ pub struct State {
     pub(crate) paused: bool,
     pub(crate) cancel: Option<String>,
     pub(crate) outcome: Option<Outcome>,
+    /// The end that the first turn takes up.
+    pub(crate) revival: Option<Revival>,
     pub(crate) memory: Memory,
 }
 
@@ -101,6 +104,8 @@ pub(crate) struct Memory {
     pub(crate) out: Output,
     /// Bytes of results that have come since they were last counted.
     pub(crate) admitted: usize,
+    /// What an earlier life has completed: for the first turn.
+    pub(crate) memo: Option<Memo>,
 }
 
 /// What a turn gives, while it is being made.
@@ -245,6 +250,7 @@ impl State {
             paused: false,
             cancel: None,
             outcome: None,
+            revival: None,
             memory: Memory { checked: true, ..Memory::default() },
         }
     }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::mem;
+use std::sync::Arc;
 
 use super::turn::Turn;
-use crate::interpret::state::{Control, Frame, Key};
+use super::types::Failure;
+use crate::interpret::state::{Control, Fault, Frame, Key, Status};
 
 impl Turn<'_, '_> {
     /// Gives up an activation and all below it. What has ended there stays to be seen.
@@ -19,6 +21,9 @@ impl Turn<'_, '_> {
 
     fn sweep(&mut self, root: &Key, keep_ended: bool) {
         let node = self.node(root);
+        if let Some(memo) = self.state.memory.memo.as_mut().filter(|_| !keep_ended) {
+            memo.forget(root, self.graph);
+        }
         let mut withdrawn = Vec::new();
         let keys = root.covered(node, &self.state.frames);
         for key in keys.iter().rev() {
@@ -29,6 +34,11 @@ impl Turn<'_, '_> {
             let has_ended = self.state.frames.get(&key).is_some_and(|frame| !frame.running());
             if has_ended && keep_ended {
                 continue;
+            }
+            if let Some(frame) = self.state.frames.get_mut(&key).filter(|_| keep_ended) {
+                if keep_items(&key, frame) {
+                    continue;
+                }
             }
             if let Some(frame) = self.state.frames.remove(&key) {
                 if let Some(due) = frame.due {
@@ -60,7 +70,12 @@ impl Turn<'_, '_> {
         let frames = mem::take(&mut self.state.frames);
         let (running, ended) = frames.into_iter().partition(|(_, frame): &(Key, Frame)| frame.running());
         self.state.frames = ended;
-        let running: BTreeMap<Key, Frame> = running;
+        let mut running: BTreeMap<Key, Frame> = running;
+        let begun = running.iter_mut().filter_map(|(key, frame)| keep_items(key, frame).then(|| key.clone()));
+        let begun: Vec<Key> = begun.collect();
+        for key in begun {
+            self.state.frames.extend(running.remove_entry(&key));
+        }
         let asked = running.into_iter().filter(|(key, frame)| frame.control.asked(key).is_some());
         let withdrawn = asked.map(|(key, frame)| (key, frame.control)).collect();
         self.withdraw(withdrawn);
@@ -84,4 +99,18 @@ impl Turn<'_, '_> {
             self.state.dropped += 1;
         }
     }
+}
+
+/// Ends a MAP that is given up when items have begun, so that those that are done stay known: should the instance be taken up again,
+/// they must not be done twice. `false`: there is nothing to keep.
+fn keep_items(key: &Key, frame: &mut Frame) -> bool {
+    let Control::Map(progress) = &mut frame.control else { return false };
+    if !matches!(frame.status, Status::Running) || progress.next == 0 {
+        return false;
+    }
+    progress.rows = Vec::new();
+    let failure = Failure::new("given up before all items were done");
+    frame.status = Status::Failed(Arc::new(Fault { failure, origin: key.clone() }));
+    frame.reported = true;
+    true
 }

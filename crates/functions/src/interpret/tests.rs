@@ -13,6 +13,7 @@ mod limits;
 mod maps;
 mod model;
 mod repeat;
+mod revive;
 mod steps;
 mod twins;
 mod world;

@@ -38,10 +38,12 @@ impl<'t, 'c> Turn<'t, 'c> {
                 turn.give_up_all();
                 turn.end(Outcome::Cancelled(reason));
             } else if !turn.state.paused {
+                turn.recall();
                 over_limit = turn.run();
                 turn.forget_stale();
             }
         }
+        state.memory.memo = None;
         let out = mem::take(&mut state.memory.out);
         let waits = state.outcome.is_none() && !state.paused;
         let due_at = match state.memory.timers.first() {
@@ -72,12 +74,16 @@ impl<'t, 'c> Turn<'t, 'c> {
                 None => self.state.inbox.pop_front(),
             };
             match task {
-                Some(Task::Start(key)) if left == 0 || self.state.memory.out.bytes > TURN_BYTES => {
+                // What is recalled must all be met in this turn.
+                Some(Task::Start(key))
+                    if self.state.memory.memo.is_none()
+                        && (left == 0 || self.state.memory.out.bytes > TURN_BYTES) =>
+                {
                     self.state.stack.push(Task::Start(key));
                     return true;
                 }
                 Some(Task::Start(key)) => {
-                    left -= 1;
+                    left = left.saturating_sub(1);
                     self.start(key);
                 }
                 Some(Task::Ended(key)) => self.child_ended(&key),
@@ -211,7 +217,12 @@ impl<'t, 'c> Turn<'t, 'c> {
         if matches!(frame.control, Control::Wait) {
             self.state.memory.waits.remove(key);
         }
-        frame.control = Control::Plain;
+        // What did not complete can be taken up again: with the items that did, in the iteration that it had come to.
+        match (&status, &mut frame.control) {
+            (Status::Failed(_), Control::Map(progress)) => progress.rows = Vec::new(),
+            (Status::Failed(_), Control::Loop { .. }) => {}
+            (_, control) => *control = Control::Plain,
+        }
         frame.at = now;
         frame.status = status;
         self.state.events += 1;
@@ -237,7 +248,9 @@ impl<'t, 'c> Turn<'t, 'c> {
         state.outcome = Some(outcome);
         state.stack.clear();
         state.inbox.clear();
-        state.scopes.clear();
+        if matches!(state.outcome, Some(Outcome::Completed(_))) {
+            state.scopes.clear();
+        }
         state.signals.clear();
         state.memory.timers.clear();
         state.memory.waits.clear();

@@ -11,6 +11,7 @@ mod listing;
 mod plans;
 mod proxy;
 mod queues;
+mod revive;
 mod security_rows;
 mod session_user;
 mod surface;

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
 use super::{Control, Fault, Frame, Key, MapProgress, Memory, Scope, State, StateError, Status, Task};
+use crate::interpret::revive::Revival;
 use crate::interpret::{Failure, Outcome};
 use crate::json::{quoted, Json};
 
@@ -66,6 +67,10 @@ impl Writer {
         }
         if let Some(reason) = &state.cancel {
             let _ = write!(self.out, r#","cancel":{}"#, quoted(reason));
+        }
+        if let Some(Revival { state, from }) = &state.revival {
+            let from = from.map_or_else(|| "null".to_owned(), |from| from.to_string());
+            let _ = write!(self.out, r#","revive":{{"from":{from},"state":{}}}"#, state.text());
         }
         match &state.outcome {
             None => {}
@@ -244,6 +249,13 @@ struct Document {
     ended: Option<String>,
     reason: Option<String>,
     sqlstate: Option<String>,
+    revive: Option<ReviveDocument>,
+}
+
+#[derive(Deserialize)]
+struct ReviveDocument {
+    from: Option<u32>,
+    state: Json,
 }
 
 #[derive(Deserialize)]
@@ -345,6 +357,7 @@ pub(super) fn read(json: &str) -> Result<State, StateError> {
             memory.waits.insert(key.clone());
         }
     }
+    let revival = document.revive.map(|ReviveDocument { from, state }| Revival { state, from });
     Ok(State {
         execution: document.execution,
         started_at: document.started_at,
@@ -360,6 +373,7 @@ pub(super) fn read(json: &str) -> Result<State, StateError> {
         paused: document.paused,
         cancel: document.cancel,
         outcome,
+        revival,
         memory,
     })
 }
