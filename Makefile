@@ -38,8 +38,8 @@ dist-arm: ## the same for 64-bit ARM, in dist-arm/: program, tarball, Debian pac
 test-dist: ## install what `make dist` made in a fresh Debian, use it and remove it (root, mmdebstrap)
 	@scripts/test-dist
 
-test-clients: setup ## the lab's runners that are programs of others: psql, and Node with its package pg (needs Node and npm)
-	DURAMEN_TEST_CLIENTS=1 $(CARGO) test -p duramen-cli --test it lab_runners
+test-clients: setup ## programs of others: psql, Node with its package pg, and Python with psycopg (needs Node, npm, venv)
+	DURAMEN_TEST_CLIENTS=1 $(CARGO) test -p duramen-cli --test it -- lab_runners outside
 
 test: setup ## run the test suite: what did not pass yet in this state (TESTS=all: everything)
 	@# Most of what tests do is wait, for servers above all.

@@ -105,6 +105,47 @@ ALTER TABLE df._request DROP CONSTRAINT _request_action_check;
 ALTER TABLE df._request ADD CONSTRAINT _request_action_check
     CHECK (action IN ('start', 'delete', 'unset', 'drop_queue', 'resume', 'fork'));
 
+-- Steps that outside workers do: as `_activity`, but claimed by whoever may, for a time, through SQL.
+CREATE TABLE df._task (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    seq bigint NOT NULL,
+    cell text NOT NULL,
+    submitted_by regrole NOT NULL,
+    name text NOT NULL,
+    input json NOT NULL,
+    max_attempts int NOT NULL,
+    queued_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- How often it was claimed: the number of an attempt is its fence.
+    attempt int NOT NULL DEFAULT 0,
+    -- Until when nobody else may claim it. NULL: nobody has.
+    leased_until timestamptz,
+    leased_by text,
+    -- It has ended, and its instance has not heard of it yet.
+    ended_at timestamptz,
+    UNIQUE (seq, cell)
+);
+CREATE INDEX _task_claim_idx ON df._task (submitted_by, name, number) WHERE ended_at IS NULL;
+CREATE INDEX _task_leased_idx ON df._task (leased_until) WHERE ended_at IS NULL AND leased_until IS NOT NULL;
+ALTER TABLE df._task ENABLE ROW LEVEL SECURITY;
+CREATE POLICY submitter ON df._task USING (pg_get_userbyid(submitted_by) = current_user);
+
+-- What an instance tells whoever asks, as long as it is kept.
+CREATE TABLE df._event (
+    seq bigint NOT NULL,
+    submitted_by regrole NOT NULL DEFAULT quote_ident(current_user)::regrole,
+    key text NOT NULL CHECK (length(key) BETWEEN 1 AND 200),
+    value json NOT NULL,
+    set_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (seq, key)
+);
+ALTER TABLE df._event ENABLE ROW LEVEL SECURITY;
+-- Filled in by 47_events.sql.
+CREATE FUNCTION df._may_tell(of bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+CREATE POLICY reader ON df._event FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY writer ON df._event FOR INSERT
+    WITH CHECK (pg_get_userbyid(submitted_by) = current_user AND df._may_tell(seq));
+CREATE POLICY changer ON df._event FOR UPDATE USING (pg_get_userbyid(submitted_by) = current_user);
+
 -- They have more arguments or columns now.
 DROP FUNCTION IF EXISTS df.start(text, text, text, text, jsonb, text);
 DROP FUNCTION IF EXISTS df._start(text, text, text, text, jsonb, text);
@@ -113,6 +154,7 @@ DROP FUNCTION IF EXISTS df._start_new(oid, text, text, text, jsonb, text);
 DROP FUNCTION IF EXISTS df.start_many(text[], text, text, jsonb[]);
 DROP FUNCTION IF EXISTS df.call(text, text, boolean);
 DROP FUNCTION IF EXISTS df.resume(text);
+DROP FUNCTION IF EXISTS df.retry(text, int, double precision, double precision, double precision, double precision);
 DROP FUNCTION IF EXISTS df._claim(oid, bigint, int, bigint);
 DROP FUNCTION IF EXISTS df._start_child(oid, bigint, text, text, text, json, json, json);
 DROP FUNCTION IF EXISTS df._end_activity(uuid, bigint, text, bigint, int);
@@ -129,14 +171,17 @@ BEGIN
         GROUP BY r.rolname
     LOOP
         FOREACH clause IN ARRAY ARRAY[
-            'SELECT ON df._queue, df._queued, df._slot, df._admission, df._dedup',
+            'SELECT ON df._queue, df._queued, df._slot, df._admission, df._dedup, df._task, df._event',
             'INSERT (name, concurrency, partition_concurrency, worker_concurrency, rate, per, partition_by, state) '
                 'ON df._queue',
             'UPDATE (concurrency, partition_concurrency, worker_concurrency, rate, per, partition_by, state) ON df._queue',
             'INSERT (label, database, graph, statement, vars, input, queue, priority, partition, due_at, delay, wake) '
                 'ON df._queued',
             'UPDATE (label, database, graph, statement, vars, input, due_at, delay) ON df._queued',
-            'INSERT (queue, key, submitted_by, seq, debounced) ON df._dedup'
+            'INSERT (queue, key, submitted_by, seq, debounced) ON df._dedup',
+            'UPDATE (attempt, leased_until, leased_by, ended_at) ON df._task',
+            'INSERT (seq, key, value) ON df._event',
+            'UPDATE (value, set_at) ON df._event'
         ] LOOP
             EXECUTE format('GRANT %s TO %I%s', clause, granted.rolname,
                 CASE WHEN granted.with_grant THEN ' WITH GRANT OPTION' ELSE '' END);

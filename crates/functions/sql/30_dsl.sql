@@ -116,6 +116,16 @@ BEGIN
         || ',"timeout_seconds":' || coalesce(timeout_seconds::text, 'null') || '}');
 END $$;
 
+-- A step that an outside worker does, which claims it with df.claim_tasks under this name. In `input`, JSON or text, names
+-- are replaced by their values. After so many claims without an end it fails.
+CREATE OR REPLACE FUNCTION df.task(name text, input text DEFAULT '{}', max_attempts int DEFAULT 20) RETURNS text
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN df._leaf('df.task', 'TASK',
+        '{"task":' || coalesce(to_json(name)::text, 'null') || ',"input":' || coalesce(to_json(input)::text, 'null')
+        || ',"max_attempts":' || coalesce(max_attempts::text, 'null') || '}');
+END $$;
+
 -- One after the other, and names --------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION df.seq(a text, b text) RETURNS text
@@ -249,15 +259,18 @@ END $$;
 
 -- Failures and other instances --------------------------------------------------------------------------------------
 
+-- With `sqlstates` only failures whose SQLSTATE begins with one of them are worth another attempt: '{40,53}' are the
+-- classes of serialization failures and of a lack of resources, '{23505}' is one code.
 CREATE OR REPLACE FUNCTION df.retry(fut text, max_attempts int DEFAULT 3, initial_backoff_s double precision DEFAULT 1,
     max_backoff_s double precision DEFAULT 60, multiplier double precision DEFAULT 2,
-    jitter double precision DEFAULT 0.1) RETURNS text
+    jitter double precision DEFAULT 0.1, sqlstates text[] DEFAULT '{}') RETURNS text
 LANGUAGE plpgsql STRICT AS $$
 BEGIN
     RETURN df._around('df.retry', 'RETRY', fut,
         '{"max_attempts":' || max_attempts || ',"initial_backoff_s":' || to_json(initial_backoff_s)::text
         || ',"max_backoff_s":' || to_json(max_backoff_s)::text || ',"multiplier":' || to_json(multiplier)::text
-        || ',"jitter":' || to_json(jitter)::text || '}');
+        || ',"jitter":' || to_json(jitter)::text
+        || CASE WHEN sqlstates = '{}' THEN '' ELSE ',"sqlstates":' || to_json(sqlstates)::text END || '}');
 END $$;
 
 CREATE OR REPLACE FUNCTION df.catch(fut text, handler text) RETURNS text

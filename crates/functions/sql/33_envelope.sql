@@ -30,7 +30,7 @@ END $$;
 CREATE OR REPLACE FUNCTION df._node_types() RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY['SQL', 'THEN', 'IF', 'JOIN', 'LOOP', 'BREAK', 'RACE', 'SLEEP', 'WAIT_SCHEDULE', 'HTTP',
-        'HTTP_MULTIPART', 'SIGNAL', 'RETRY', 'CATCH', 'TIMEOUT', 'MAP', 'CALL']
+        'HTTP_MULTIPART', 'SIGNAL', 'RETRY', 'CATCH', 'TIMEOUT', 'MAP', 'CALL', 'TASK']
 $$;
 
 CREATE OR REPLACE FUNCTION df._unknown_type(node_type text) RETURNS text
@@ -216,8 +216,20 @@ BEGIN
         END IF;
         canonical := '{"signal_name":' || to_json(q ->> 'signal_name')::text
             || coalesce(',"timeout_seconds":' || df._digits(q -> 'timeout_seconds'), '') || '}';
+    WHEN 'TASK' THEN
+        keys := '{task,input,max_attempts}';
+        q := '{"input":"{}","max_attempts":20}'::jsonb || q;
+        problem := CASE
+            WHEN jsonb_typeof(q -> 'task') IS DISTINCT FROM 'string' OR length(q ->> 'task') NOT BETWEEN 1 AND 200
+                THEN 'the name of the task must be a text of 1 to 200 characters'
+            WHEN jsonb_typeof(q -> 'input') <> 'string' THEN 'input must be a text'
+            WHEN NOT df._number(q -> 'max_attempts', 1, 1000000, true)
+                THEN 'max_attempts must be a whole number from 1 to 1,000,000'
+        END;
+        canonical := '{"task":' || to_json(q ->> 'task')::text || ',"input":' || to_json(q ->> 'input')::text
+            || ',"max_attempts":' || df._digits(q -> 'max_attempts') || '}';
     WHEN 'RETRY' THEN
-        keys := '{max_attempts,initial_backoff_s,max_backoff_s,multiplier,jitter}';
+        keys := '{max_attempts,initial_backoff_s,max_backoff_s,multiplier,jitter,sqlstates}';
         q := '{"max_attempts":3,"initial_backoff_s":1,"max_backoff_s":60,"multiplier":2,"jitter":0.1}'::jsonb || q;
         problem := CASE
             WHEN NOT df._number(q -> 'max_attempts', 1, 1000000, true)
@@ -228,11 +240,16 @@ BEGIN
                 THEN 'max_backoff_s must be a number of seconds from 0 to 10,000,000,000'
             WHEN NOT df._number(q -> 'multiplier', 1, 1000, false) THEN 'multiplier must be a number from 1 to 1,000'
             WHEN NOT df._number(q -> 'jitter', 0, 1, false) THEN 'jitter must be a number from 0 to 1'
+            WHEN q ? 'sqlstates' AND (jsonb_typeof(q -> 'sqlstates') <> 'array' OR EXISTS (
+                SELECT FROM jsonb_array_elements(q -> 'sqlstates') s
+                WHERE jsonb_typeof(s) <> 'string' OR s #>> '{}' !~ '^([0-9A-Z]{2}|[0-9A-Z]{5})$'))
+                THEN 'sqlstates must be codes of five characters, or classes of two'
         END;
         canonical := '{"max_attempts":' || df._digits(q -> 'max_attempts')
             || ',"initial_backoff_s":' || df._digits(q -> 'initial_backoff_s')
             || ',"max_backoff_s":' || df._digits(q -> 'max_backoff_s')
-            || ',"multiplier":' || df._digits(q -> 'multiplier') || ',"jitter":' || df._digits(q -> 'jitter') || '}';
+            || ',"multiplier":' || df._digits(q -> 'multiplier') || ',"jitter":' || df._digits(q -> 'jitter')
+            || coalesce(',"sqlstates":' || nullif(q -> 'sqlstates', '[]')::text, '') || '}';
     WHEN 'TIMEOUT' THEN
         keys := '{seconds}';
         IF NOT df._number(q -> 'seconds', 0.000001, 10000000000, false) THEN
@@ -314,7 +331,8 @@ BEGIN
             RETURN NULL;
         END IF;
     END IF;
-    needs_left := node_type NOT IN ('SQL', 'BREAK', 'SLEEP', 'WAIT_SCHEDULE', 'HTTP', 'HTTP_MULTIPART', 'SIGNAL');
+    needs_left := node_type NOT IN ('SQL', 'BREAK', 'SLEEP', 'WAIT_SCHEDULE', 'HTTP', 'HTTP_MULTIPART', 'SIGNAL',
+        'TASK');
     needs_right := node_type IN ('THEN', 'IF', 'JOIN', 'RACE', 'CATCH');
     kind := nullif(jsonb_typeof(node -> 'left_node'), 'null');
     IF needs_left <> (kind IS NOT NULL) THEN
@@ -362,7 +380,7 @@ BEGIN
     IF kind <> 'string' THEN
         RETURN format('query in %s must be a text, not %s', node_type, kind);
     ELSIF kind IS NULL
-        AND node_type IN ('SQL', 'SLEEP', 'WAIT_SCHEDULE', 'HTTP', 'HTTP_MULTIPART', 'SIGNAL', 'TIMEOUT')
+        AND node_type IN ('SQL', 'SLEEP', 'WAIT_SCHEDULE', 'HTTP', 'HTTP_MULTIPART', 'SIGNAL', 'TIMEOUT', 'TASK')
     THEN
         RETURN node_type || ' needs a query';
     ELSIF kind IS NOT NULL AND node_type IN ('THEN', 'JOIN', 'RACE', 'CATCH') THEN

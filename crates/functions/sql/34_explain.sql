@@ -29,6 +29,7 @@ BEGIN
             || coalesce(' (timeout ' || (q ->> 'timeout_seconds') || 's)', '')
         WHEN 'RETRY' THEN format('RETRY (up to %s attempts, backoff %ss to %ss, x %s)', q ->> 'max_attempts',
             q ->> 'initial_backoff_s', q ->> 'max_backoff_s', q ->> 'multiplier')
+        WHEN 'TASK' THEN 'TASK ' || (q ->> 'task')
         WHEN 'TIMEOUT' THEN format('TIMEOUT %ss', q ->> 'seconds')
         WHEN 'MAP' THEN format('MAP ($%s, %s at a time)', q ->> 'item', q ->> 'parallelism')
         WHEN 'CALL' THEN 'CALL' || coalesce(' ' || (q ->> 'label'), '')

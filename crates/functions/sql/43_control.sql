@@ -144,6 +144,7 @@ BEGIN
     DELETE FROM df._activity a WHERE a.seq = doomed;
     DELETE FROM df._inbox m WHERE m.seq = doomed;
     DELETE FROM df._key k WHERE k.seq = doomed;
+    DELETE FROM df._event e WHERE e.seq = doomed;
 END $$;
 
 -- The channel on which workers tell the ends of the caller's instances, as long as somebody waits for some. Nobody else knows

@@ -157,6 +157,7 @@ BEGIN
                 DELETE FROM df._activity a WHERE a.seq = ANY (done_seqs) RETURNING a.number, a.owner
             )
             SELECT count(pg_notify('df_stop', g.number::text)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
+            DELETE FROM df._task t WHERE t.seq = ANY (done_seqs);
         END IF;
         -- Whoever waits for the end of an instance holds this lock shared, so that nobody is told when nobody listens.
         IF NOT pg_try_advisory_xact_lock(6579571, 1) THEN
@@ -197,6 +198,17 @@ BEGIN
         INSERT INTO df._activity (seq, cell, submitted_by, kind, payload, queue)
         SELECT a.seq, a.cell, role, a.kind, a.payload, a.queue
         FROM json_to_recordset(more -> 'activities') AS a(seq bigint, cell text, kind text, payload json, queue bigint);
+        -- What was dropped above, and what has been answered, is nobody's any more.
+        DELETE FROM df._task t USING json_to_recordset(more -> 'dropped') AS x(seq bigint, cell text)
+        WHERE t.seq = x.seq AND t.cell = x.cell;
+        DELETE FROM df._task t USING json_to_recordset(more -> 'answered') AS x(seq bigint, cell text)
+        WHERE t.seq = x.seq AND t.cell = x.cell;
+        INSERT INTO df._task (seq, cell, submitted_by, name, input, max_attempts)
+        SELECT t.seq, t.cell, role, t.name, t.input, t.max_attempts
+        FROM json_to_recordset(more -> 'tasks') AS t(seq bigint, cell text, name text, input json, max_attempts int);
+        IF FOUND THEN
+            NOTIFY df_task;
+        END IF;
         -- What a queue has let in has ended: there is room for others, and its key is free.
         DELETE FROM df._slot s WHERE s.seq IN (SELECT l.value::text::bigint FROM json_array_elements(more -> 'left') l);
         DELETE FROM df._dedup d WHERE d.seq IN (SELECT l.value::text::bigint FROM json_array_elements(more -> 'left') l);

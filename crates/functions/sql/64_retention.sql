@@ -60,9 +60,11 @@ BEGIN
     END IF;
     IF dropped THEN
         DELETE FROM df._key WHERE seq >= part << 22 AND seq < (part + 1) << 22;
+        DELETE FROM df._event WHERE seq >= part << 22 AND seq < (part + 1) << 22;
         DELETE FROM df._inbox WHERE seq >= part << 22 AND seq < (part + 1) << 22;
     ELSE
         DELETE FROM df._key WHERE seq = ANY (gone);
+        DELETE FROM df._event WHERE seq = ANY (gone);
         DELETE FROM df._inbox WHERE seq = ANY (gone);
         DELETE FROM df._execution WHERE seq = ANY (gone);
         DELETE FROM df._instance WHERE seq = ANY (gone);

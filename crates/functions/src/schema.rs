@@ -42,7 +42,7 @@ const BEFORE: [&str; 3] = [
 ];
 
 /// After the tables: everything that is replaced by every installation.
-const AFTER: [&str; 20] = [
+const AFTER: [&str; 22] = [
     include_str!("../sql/30_dsl.sql"),
     include_str!("../sql/31_operators.sql"),
     include_str!("../sql/32_cron.sql"),
@@ -55,6 +55,8 @@ const AFTER: [&str; 20] = [
     include_str!("../sql/44_grants.sql"),
     include_str!("../sql/45_queues.sql"),
     include_str!("../sql/46_revive.sql"),
+    include_str!("../sql/47_events.sql"),
+    include_str!("../sql/48_tasks.sql"),
     include_str!("../sql/60_executor.sql"),
     include_str!("../sql/61_turn.sql"),
     include_str!("../sql/62_wake.sql"),

@@ -31,6 +31,7 @@ pub(crate) enum Kind {
     Catch { body: u32, handler: u32 },
     Timeout { body: u32, limit: Seconds },
     Map { items: u32, body: u32, item: String, parallelism: u32 },
+    Task { name: String, input: String, max_attempts: u32 },
     Call { root: u32, label: Option<String>, awaited: bool, queue: Option<Waiting> },
 }
 
@@ -92,7 +93,7 @@ impl Seconds {
 }
 
 /// When a RETRY tries again.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub(crate) struct RetryPolicy {
     pub(crate) max_attempts: u32,
@@ -100,6 +101,8 @@ pub(crate) struct RetryPolicy {
     pub(crate) max_backoff_s: f64,
     pub(crate) multiplier: f64,
     pub(crate) jitter: f64,
+    /// What SQLSTATEs begin with that are worth another attempt; empty: all failures are.
+    pub(crate) sqlstates: Vec<String>,
 }
 
 impl Default for RetryPolicy {
@@ -110,6 +113,7 @@ impl Default for RetryPolicy {
             max_backoff_s: 60.0,
             multiplier: 2.0,
             jitter: 0.1,
+            sqlstates: Vec::new(),
         }
     }
 }
@@ -183,6 +187,23 @@ struct CallQuery {
     priority: i32,
     #[serde(default)]
     partition: String,
+}
+
+#[derive(Deserialize)]
+struct TaskQuery {
+    task: String,
+    #[serde(default = "default_input")]
+    input: String,
+    #[serde(default = "default_task_attempts")]
+    max_attempts: u32,
+}
+
+fn default_input() -> String {
+    "{}".to_owned()
+}
+
+fn default_task_attempts() -> u32 {
+    20
 }
 
 fn default_await() -> bool {
@@ -292,6 +313,14 @@ impl Kind {
                 }
                 let items = raw.condition.ok_or("MAP needs a condition node, which gives the items")?;
                 Kind::Map { items, body: shape.left()?, item, parallelism }
+            }
+            "TASK" => {
+                shape.only([])?;
+                let TaskQuery { task, input, max_attempts } = settings(raw)?;
+                if !(1..=MAX_ATTEMPTS).contains(&max_attempts) {
+                    return Err(format!("max_attempts of a TASK is from 1 to {MAX_ATTEMPTS}"));
+                }
+                Kind::Task { name: task, input, max_attempts }
             }
             "CALL" => {
                 shape.only(["left"])?;

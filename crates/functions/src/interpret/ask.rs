@@ -36,6 +36,14 @@ impl Turn<'_, '_> {
         self.ask(key, request.map(|request| Request::Http { cell, request }));
     }
 
+    pub(super) fn ask_task(&mut self, key: &Key, name: &str, input: &str, max_attempts: u32) {
+        let cell = self.next_cell(key);
+        let name = name.to_owned();
+        let input =
+            self.environment(key, |environment| substitute::value(input, environment)).map_err(failure);
+        self.ask(key, input.map(|input| Request::Task { cell, name, input, max_attempts }));
+    }
+
     pub(super) fn ask_child(
         &mut self,
         key: &Key,
@@ -96,6 +104,7 @@ impl Turn<'_, '_> {
 fn weight(request: &Request) -> usize {
     match request {
         Request::Sql { text, .. } | Request::NonTransactional { text, .. } => text.len(),
+        Request::Task { name, input, .. } => name.len() + input.text().len(),
         Request::Child { graph, environment, .. } => graph.len() + environment.text().len(),
         Request::Http { request, .. } => {
             let parts = request.parts.iter().flatten().map(|part| part.data_b64.len()).sum::<usize>();

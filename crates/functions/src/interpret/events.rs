@@ -22,6 +22,15 @@ impl Turn<'_, '_> {
             Event::Child { cell, result } => {
                 self.take_in(&cell, result, true);
             }
+            Event::Answer { cell, result } => {
+                // Whoever may send to the instance may say this: of anything else it must not be believed.
+                let is_task = cell.parts().is_some_and(|(key, _)| {
+                    self.graph.get(key.node).is_some_and(|node| matches!(node.kind, Kind::Task { .. }))
+                });
+                if is_task {
+                    self.take_in(&cell, result, false);
+                }
+            }
             Event::ChildRefused { cell, failure } => self.refuse_child(&cell, failure),
         }
     }

@@ -88,7 +88,10 @@ impl Turn<'_, '_> {
     pub(super) fn attempt_failed(&mut self, key: &Key, policy: &RetryPolicy, fault: Arc<Fault>) {
         let Some(frame) = self.running(key) else { return };
         let Control::Retry { attempt } = frame.control else { return };
-        if attempt >= policy.max_attempts {
+        let sqlstate = fault.failure.sqlstate.as_deref().unwrap_or_default();
+        let is_passing = policy.sqlstates.is_empty()
+            || policy.sqlstates.iter().any(|class| sqlstate.starts_with(class.as_str()));
+        if attempt >= policy.max_attempts || !is_passing {
             return self.pass_fault(key, fault);
         }
         let chance = spread(key, &frame.path, attempt);

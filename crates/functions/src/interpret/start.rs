@@ -36,6 +36,7 @@ impl Turn<'_, '_> {
         match &node.kind {
             Kind::Sql { text, params } => self.ask_sql(&key, text, params.as_ref()),
             Kind::Http(settings) => self.ask_http(&key, settings),
+            Kind::Task { name, input, max_attempts } => self.ask_task(&key, name, input, *max_attempts),
             Kind::Call { root, label, awaited, queue } => {
                 self.ask_child(&key, *root, label.as_deref(), queue.as_ref(), *awaited);
             }

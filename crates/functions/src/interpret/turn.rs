@@ -301,7 +301,7 @@ fn fits(kind: &Kind, frame: &Frame) -> bool {
                     Kind::Join { .. } | Kind::Loop { .. } | Kind::Retry { .. } | Kind::Map { .. }
                 )
         }
-        Control::Asked { .. } => matches!(kind, Kind::Sql { .. } | Kind::Http(_)),
+        Control::Asked { .. } => matches!(kind, Kind::Sql { .. } | Kind::Http(_) | Kind::Task { .. }),
         Control::Child { .. } => matches!(kind, Kind::Call { .. }),
         Control::Wait => matches!(kind, Kind::Signal { .. }),
         Control::Join { .. } => matches!(kind, Kind::Join { .. }),

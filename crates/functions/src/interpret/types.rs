@@ -130,6 +130,17 @@ pub enum Request {
         /// The request, complete.
         request: HttpCall,
     },
+    /// Let an outside worker do it. Its end comes as [`Event::Answer`].
+    Task {
+        /// Who asks.
+        cell: Cell,
+        /// What those look for who do it.
+        name: String,
+        /// What they are given.
+        input: Json,
+        /// After so many claims without an end, it fails.
+        max_attempts: u32,
+    },
     /// Start another instance and tell its id with `child_started`. If it is awaited, its end comes as
     /// [`Event::Child`].
     Child {
@@ -155,6 +166,7 @@ impl Request {
             Request::Sql { cell, .. }
             | Request::NonTransactional { cell, .. }
             | Request::Http { cell, .. }
+            | Request::Task { cell, .. }
             | Request::Child { cell, .. } => cell,
         }
     }
@@ -181,6 +193,13 @@ pub enum Event {
     Resume,
     /// A child has ended.
     Child {
+        /// Who asked for it.
+        cell: Cell,
+        /// How it ended.
+        result: Result<Json, Failure>,
+    },
+    /// An outside worker has ended a task.
+    Answer {
         /// Who asked for it.
         cell: Cell,
         /// How it ended.

@@ -26,6 +26,8 @@ pub(crate) struct Instance {
     pub(crate) executions: Vec<FinishedExecution>,
     pub(crate) dropped: Vec<Cell>,
     pub(crate) dropped_children: Vec<String>,
+    /// Tasks whose end has come by mail.
+    pub(crate) answered: Vec<Cell>,
     pub(crate) due_at: Option<Timestamp>,
     label: Option<String>,
     /// `None`: it cannot be read, and `outcome` says why.
@@ -60,6 +62,7 @@ impl Instance {
             executions: Vec::new(),
             dropped: Vec::new(),
             dropped_children: Vec::new(),
+            answered: Vec::new(),
             due_at: None,
             label: row.get("label"),
             graph: None,
@@ -96,7 +99,12 @@ impl Instance {
             let at = row.get("at");
             for letter in letters {
                 match letter.event() {
-                    Ok(event) => self.event(at, event),
+                    Ok(event) => {
+                        if let Event::Answer { cell, .. } = &event {
+                            self.answered.push(cell.clone());
+                        }
+                        self.event(at, event);
+                    }
                     // The worker writes none like it. A submitter may have, by hand, and has lost nothing then.
                     Err(reason) => {
                         tracing::warn!(instance = self.id, reason, "a letter to an instance is ignored");
@@ -200,7 +208,7 @@ struct Letter {
     data: Option<Json>,
 }
 
-/// What a child's end is, in a letter to its parent.
+/// What the end of a child or a task is, in a letter to whoever waits for it.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(crate) struct ChildEnd {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -216,7 +224,7 @@ impl ChildEnd {
     /// else wait for ever.
     fn read(data: &Json) -> Result<Json, Failure> {
         let end: ChildEnd = serde_json::from_str(data.text()).map_err(|error| Failure {
-            message: format!("the end of this child cannot be read: {error}"),
+            message: format!("the end of what this step waited for cannot be read: {error}"),
             sqlstate: None,
         })?;
         match (end.result, end.failure) {
@@ -238,6 +246,11 @@ impl Letter {
             },
             "pause" => Event::Pause,
             "resume" => Event::Resume,
+            "activity" => {
+                let name = self.name.ok_or("the end of a task, of no cell")?;
+                let cell = Cell::parse(&name).ok_or("the end of a task, of something that is not a cell")?;
+                Event::Answer { cell, result: ChildEnd::read(&data) }
+            }
             "child" => {
                 let name = self.name.ok_or("the end of a child, of no cell")?;
                 let cell = Cell::parse(&name).ok_or("the end of a child, of something that is not a cell")?;

@@ -186,6 +186,16 @@ pub(crate) enum Payload {
     Http { http: HttpCall },
 }
 
+/// A row of `_task`.
+#[derive(Debug, Serialize)]
+struct Task {
+    seq: i64,
+    cell: String,
+    name: String,
+    input: Json,
+    max_attempts: u32,
+}
+
 /// A row of `_inbox`.
 #[derive(Debug, Serialize)]
 struct Mail {
@@ -219,7 +229,9 @@ struct Dropped {
 struct More {
     executions: Vec<Execution>,
     dropped: Vec<Dropped>,
+    answered: Vec<Dropped>,
     activities: Vec<Activity>,
+    tasks: Vec<Task>,
     mail: Vec<Mail>,
     /// Instances that came through a queue and have ended.
     left: Vec<i64>,
@@ -229,7 +241,9 @@ impl More {
     fn is_empty(&self) -> bool {
         self.executions.is_empty()
             && self.dropped.is_empty()
+            && self.answered.is_empty()
             && self.activities.is_empty()
+            && self.tasks.is_empty()
             && self.mail.is_empty()
             && self.left.is_empty()
     }
@@ -311,6 +325,10 @@ impl<'a> Turn<'a> {
                         }
                         Request::Http { cell, request } => {
                             self.later(&instances[index], &cell, "http", Payload::Http { http: request });
+                        }
+                        Request::Task { cell, name, input, max_attempts } => {
+                            let (seq, cell) = (instances[index].seq, cell.as_str().to_owned());
+                            self.more.tasks.push(Task { seq, cell, name, input, max_attempts });
                         }
                         Request::Child { cell, graph, label, queue, environment, .. } => {
                             let child = Child { graph, label, queue, environment };
@@ -447,6 +465,9 @@ impl<'a> Turn<'a> {
             for cell in std::mem::take(&mut instance.dropped) {
                 self.more.dropped.push(Dropped { seq: instance.seq, cell: cell.as_str().to_owned() });
             }
+            for cell in std::mem::take(&mut instance.answered) {
+                self.more.answered.push(Dropped { seq: instance.seq, cell: cell.as_str().to_owned() });
+            }
             for child in std::mem::take(&mut instance.dropped_children) {
                 if let Some(seq) = instance::seq(&child) {
                     let reason = Json::string(&format!("its parent {} needs it no longer", instance.id));
@@ -470,11 +491,12 @@ impl<'a> Turn<'a> {
             }
         }
         // A step of this turn may have been given up in the same turn.
-        let More { activities, dropped, .. } = &mut self.more;
-        activities.retain(|activity| {
-            !ended.contains(&activity.seq)
-                && !dropped.iter().any(|gone| gone.seq == activity.seq && gone.cell == activity.cell)
-        });
+        let More { activities, tasks, dropped, .. } = &mut self.more;
+        let is_wanted = |seq: i64, cell: &str| {
+            !ended.contains(&seq) && !dropped.iter().any(|gone| gone.seq == seq && gone.cell == cell)
+        };
+        activities.retain(|activity| is_wanted(activity.seq, &activity.cell));
+        tasks.retain(|task| is_wanted(task.seq, &task.cell));
         report.activities = !self.more.activities.is_empty();
         report.mail |= !self.more.mail.is_empty();
         let more = if self.more.is_empty() {

@@ -15,6 +15,7 @@ mod revive;
 mod security_rows;
 mod session_user;
 mod surface;
+mod tasks;
 mod trusted_owners;
 mod uninstall;
 mod upgrade;

@@ -259,6 +259,7 @@ pub(super) fn text_of(request: &Request) -> String {
     match request {
         Request::Sql { text, .. } | Request::NonTransactional { text, .. } => text.clone(),
         Request::Http { request, .. } => request.url.clone(),
+        Request::Task { name, input, .. } => format!("{name} {}", input.text()),
         Request::Child { cell, .. } => format!("child {}", activation(cell)),
     }
 }
