@@ -10,6 +10,7 @@ mod install;
 mod list;
 mod metrics;
 mod queue;
+mod schedule;
 mod show;
 mod start;
 mod text;
@@ -95,6 +96,9 @@ enum Verb {
     /// Show, limit, pause and drain queues
     #[command(subcommand, after_help = queue::EXAMPLES)]
     Queue(queue::Queue),
+    /// Start functions at times of the calendar, or at intervals
+    #[command(subcommand, after_help = schedule::EXAMPLES)]
+    Schedule(schedule::Schedule),
     /// Watch how much is waiting, running and done, and which workers live
     #[command(after_help = top::EXAMPLES)]
     Top(top::Top),
@@ -124,6 +128,7 @@ pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
         Verb::Delete(id) => context.wait(control::send(&handle(None)?, "SELECT df.delete($1)", &id)),
         Verb::Explain(explain) => context.wait(explain::run(&handle(None)?, explain)),
         Verb::Queue(queue) => context.wait(queue::run(&handle(None)?, queue)),
+        Verb::Schedule(schedule) => context.wait(schedule::run(&handle(None)?, schedule)),
         Verb::Top(top) => context.wait(top::run(&handle(None)?, &top)),
     }
 }

@@ -103,7 +103,7 @@ CREATE POLICY submitter ON df._dedup USING (pg_get_userbyid(submitted_by) = curr
 
 ALTER TABLE df._request DROP CONSTRAINT _request_action_check;
 ALTER TABLE df._request ADD CONSTRAINT _request_action_check
-    CHECK (action IN ('start', 'delete', 'unset', 'drop_queue', 'resume', 'fork'));
+    CHECK (action IN ('start', 'delete', 'unset', 'drop_queue', 'drop_schedule', 'resume', 'fork'));
 
 -- Steps that outside workers do: as `_activity`, but claimed by whoever may, for a time, through SQL.
 CREATE TABLE df._task (
@@ -146,6 +146,42 @@ CREATE POLICY writer ON df._event FOR INSERT
     WITH CHECK (pg_get_userbyid(submitted_by) = current_user AND df._may_tell(seq));
 CREATE POLICY changer ON df._event FOR UPDATE USING (pg_get_userbyid(submitted_by) = current_user);
 
+-- Schedules: what is started at which times.
+CREATE TABLE df._schedule (
+    id bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
+    submitted_by regrole NOT NULL DEFAULT quote_ident(current_user)::regrole,
+    name text NOT NULL CHECK (length(name) BETWEEN 1 AND 200),
+    cron text,
+    time_zone text NOT NULL DEFAULT 'UTC',
+    every interval CHECK (every >= interval '1 second'),
+    graph json NOT NULL,
+    label text,
+    database text,
+    input json,
+    queue text,
+    overlap text NOT NULL CHECK (overlap IN ('skip', 'allow', 'buffer', 'cancel')),
+    catch_up interval NOT NULL CHECK (catch_up >= interval '0'),
+    jitter interval NOT NULL CHECK (jitter >= interval '0'),
+    paused boolean NOT NULL DEFAULT false,
+    -- The next time, and when it is seen to, which is later by some of the jitter. NULL: a worker must find out.
+    next_at timestamptz,
+    due_at timestamptz,
+    -- The last time that was started, and what that was.
+    last_at timestamptz,
+    last_seq bigint,
+    started bigint NOT NULL DEFAULT 0,
+    skipped bigint NOT NULL DEFAULT 0,
+    -- A time that waits for the end of the instance before.
+    buffered_at timestamptz,
+    -- Times that are past and were asked for, from and to.
+    backfill_from timestamptz,
+    backfill_to timestamptz,
+    PRIMARY KEY (submitted_by, name),
+    CHECK ((cron IS NULL) <> (every IS NULL))
+) WITH (fillfactor = 50);
+ALTER TABLE df._schedule ENABLE ROW LEVEL SECURITY;
+CREATE POLICY submitter ON df._schedule USING (pg_get_userbyid(submitted_by) = current_user);
+
 -- They have more arguments or columns now.
 DROP FUNCTION IF EXISTS df.start(text, text, text, text, jsonb, text);
 DROP FUNCTION IF EXISTS df._start(text, text, text, text, jsonb, text);
@@ -171,7 +207,7 @@ BEGIN
         GROUP BY r.rolname
     LOOP
         FOREACH clause IN ARRAY ARRAY[
-            'SELECT ON df._queue, df._queued, df._slot, df._admission, df._dedup, df._task, df._event',
+            'SELECT ON df._queue, df._queued, df._slot, df._admission, df._dedup, df._task, df._event, df._schedule',
             'INSERT (name, concurrency, partition_concurrency, worker_concurrency, rate, per, partition_by, state) '
                 'ON df._queue',
             'UPDATE (concurrency, partition_concurrency, worker_concurrency, rate, per, partition_by, state) ON df._queue',
@@ -181,7 +217,11 @@ BEGIN
             'INSERT (queue, key, submitted_by, seq, debounced) ON df._dedup',
             'UPDATE (attempt, leased_until, leased_by, ended_at) ON df._task',
             'INSERT (seq, key, value) ON df._event',
-            'UPDATE (value, set_at) ON df._event'
+            'UPDATE (value, set_at) ON df._event',
+            'INSERT (name, cron, time_zone, every, graph, label, database, input, queue, overlap, catch_up, jitter) '
+                'ON df._schedule',
+            'UPDATE (cron, time_zone, every, graph, label, database, input, queue, overlap, catch_up, jitter, paused, '
+                'next_at, due_at, backfill_from, backfill_to) ON df._schedule'
         ] LOOP
             EXECUTE format('GRANT %s TO %I%s', clause, granted.rolname,
                 CASE WHEN granted.with_grant THEN ' WITH GRANT OPTION' ELSE '' END);

@@ -7,7 +7,7 @@ LANGUAGE sql IMMUTABLE AS $$
         ('USAGE ON SCHEMA df'),
         ('SELECT ON df.instances, df.nodes, df._started, df._meta, df._instance, df._done, df._execution, df._ready, '
             'df._work, df._inbox, df._activity, df._key, df._request, df._channel, df._queue, df._queued, df._slot, '
-            'df._admission, df._dedup, df._task, df._event, df._asleep, df._instance_seq'),
+            'df._admission, df._dedup, df._task, df._event, df._schedule, df._asleep, df._instance_seq'),
         ('INSERT (label, database, graph, statement, vars, input, wake) ON df._ready'),
         ('INSERT (seq, submitted_by, kind, name, data) ON df._inbox'),
         ('INSERT (submitted_by, key, seq) ON df._key'),
@@ -22,6 +22,10 @@ LANGUAGE sql IMMUTABLE AS $$
         ('UPDATE (attempt, leased_until, leased_by, ended_at) ON df._task'),
         ('INSERT (seq, key, value) ON df._event'),
         ('UPDATE (value, set_at) ON df._event'),
+        ('INSERT (name, cron, time_zone, every, graph, label, database, input, queue, overlap, catch_up, jitter) '
+            'ON df._schedule'),
+        ('UPDATE (cron, time_zone, every, graph, label, database, input, queue, overlap, catch_up, jitter, paused, '
+            'next_at, due_at, backfill_from, backfill_to) ON df._schedule'),
         ('INSERT (submitted_by, action, arguments) ON df._request'),
         -- A right to UPDATE or DELETE the whole of it would be one to lock it, and others read it when they start.
         ('SELECT, INSERT, UPDATE (value) ON df.vars'),

@@ -21,6 +21,8 @@ BEGIN
     END IF;
     UPDATE df._worker_epoch e SET last_seen_at = clock_timestamp() WHERE e.last_seen_at > clock_timestamp();
     UPDATE df._activity a SET taken_at = clock_timestamp() WHERE a.taken_at > clock_timestamp();
+    UPDATE df._schedule s SET next_at = NULL, due_at = NULL WHERE s.every IS NOT NULL
+        AND s.next_at > clock_timestamp() + s.every + s.jitter;
     UPDATE df._admission a SET at = clock_timestamp() WHERE a.at > clock_timestamp();
     UPDATE df._queued q SET due_at = clock_timestamp() + q.delay WHERE q.due_at > clock_timestamp() + q.delay;
     UPDATE df._work w SET due_at = clock_timestamp(), updated_at = clock_timestamp()

@@ -42,7 +42,7 @@ const BEFORE: [&str; 3] = [
 ];
 
 /// After the tables: everything that is replaced by every installation.
-const AFTER: [&str; 22] = [
+const AFTER: [&str; 23] = [
     include_str!("../sql/30_dsl.sql"),
     include_str!("../sql/31_operators.sql"),
     include_str!("../sql/32_cron.sql"),
@@ -57,6 +57,7 @@ const AFTER: [&str; 22] = [
     include_str!("../sql/46_revive.sql"),
     include_str!("../sql/47_events.sql"),
     include_str!("../sql/48_tasks.sql"),
+    include_str!("../sql/49_schedules.sql"),
     include_str!("../sql/60_executor.sql"),
     include_str!("../sql/61_turn.sql"),
     include_str!("../sql/62_wake.sql"),

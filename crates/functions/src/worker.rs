@@ -12,6 +12,7 @@ mod lanes;
 mod memory;
 mod metrics;
 mod queues;
+mod schedules;
 mod session;
 mod shared;
 mod slots;
@@ -145,6 +146,7 @@ impl Worker {
             supervise(&shared, move |shared| activity::dispatch(shared, slots.clone())),
             supervise(&shared, move |shared| lanes::lead(shared, Arc::clone(&of_leader))),
             supervise(&shared, queues::admit),
+            supervise(&shared, schedules::fire),
         ];
         for _ in 1..LANES {
             let cursors = Arc::clone(&cursors);

@@ -183,6 +183,7 @@ fn wake_all(shared: &Shared) {
     shared.wake();
     shared.activities.notify_one();
     shared.queues.notify_one();
+    shared.schedules.notify_one();
 }
 
 async fn hear(shared: &Arc<Shared>, client: &Client, notification: &Notification) -> Result<(), TurnError> {

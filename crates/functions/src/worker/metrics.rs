@@ -50,6 +50,8 @@ counters! {
     admitted_total: "counter",
     /// Times that queues could not be looked into.
     failed_admissions_total: "counter",
+    /// Times that schedules could not be looked at.
+    failed_schedules_total: "counter",
     /// Times that the housekeeping failed, other than for a lock that somebody held.
     failed_maintenance_total: "counter",
     /// Activities that run now.

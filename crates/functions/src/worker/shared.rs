@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) activities: Notify,
     /// Queues may have something to let in.
     pub(crate) queues: Notify,
+    /// A schedule may be due, or was changed.
+    pub(crate) schedules: Notify,
     /// There are queues at all.
     pub(crate) has_queues: AtomicBool,
     /// A timer was set: the sleeper looks at the clock again.
@@ -150,6 +152,7 @@ impl Shared {
             turns: Notify::new(),
             activities: Notify::new(),
             queues: Notify::new(),
+            schedules: Notify::new(),
             has_queues: AtomicBool::new(false),
             timers: Notify::new(),
             next_due: Mutex::new(None),
