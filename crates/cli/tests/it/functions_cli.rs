@@ -9,4 +9,5 @@ mod lists;
 mod outside;
 mod refusals;
 mod shell;
+mod waiting;
 mod workers;
