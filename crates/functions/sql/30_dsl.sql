@@ -273,6 +273,14 @@ BEGIN
         || CASE WHEN sqlstates = '{}' THEN '' ELSE ',"sqlstates":' || to_json(sqlstates)::text END || '}');
 END $$;
 
+-- A step, and what undoes it: a durable function, too, which runs as a child should the instance fail or be cancelled
+-- after the step has completed. It sees the names that the step saw, and the step's result as $result.
+CREATE OR REPLACE FUNCTION df.step(fut text, undo text) RETURNS text
+LANGUAGE plpgsql STRICT AS $$
+BEGIN
+    RETURN '{"node_type":"STEP","left_node":' || df._wrap(fut) || ',"right_node":' || df._wrap(undo) || '}';
+END $$;
+
 CREATE OR REPLACE FUNCTION df.catch(fut text, handler text) RETURNS text
 LANGUAGE plpgsql STRICT AS $$
 BEGIN

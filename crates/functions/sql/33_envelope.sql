@@ -30,7 +30,7 @@ END $$;
 CREATE OR REPLACE FUNCTION df._node_types() RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY['SQL', 'THEN', 'IF', 'JOIN', 'LOOP', 'BREAK', 'RACE', 'SLEEP', 'WAIT_SCHEDULE', 'HTTP',
-        'HTTP_MULTIPART', 'SIGNAL', 'RETRY', 'CATCH', 'TIMEOUT', 'MAP', 'CALL', 'TASK']
+        'HTTP_MULTIPART', 'SIGNAL', 'RETRY', 'CATCH', 'TIMEOUT', 'MAP', 'CALL', 'TASK', 'STEP']
 $$;
 
 CREATE OR REPLACE FUNCTION df._unknown_type(node_type text) RETURNS text
@@ -324,7 +324,7 @@ BEGIN
         IF jsonb_typeof(node -> 'query') = 'string' AND node - '{node_type,query}'::text[] = '{}' THEN
             RETURN NULL;
         END IF;
-    ELSIF node_type IN ('THEN', 'JOIN', 'RACE', 'CATCH') THEN
+    ELSIF node_type IN ('THEN', 'JOIN', 'RACE', 'CATCH', 'STEP') THEN
         IF jsonb_typeof(node -> 'left_node') = 'object' AND jsonb_typeof(node -> 'right_node') = 'object'
             AND node - '{node_type,left_node,right_node}'::text[] = '{}'
         THEN
@@ -333,7 +333,7 @@ BEGIN
     END IF;
     needs_left := node_type NOT IN ('SQL', 'BREAK', 'SLEEP', 'WAIT_SCHEDULE', 'HTTP', 'HTTP_MULTIPART', 'SIGNAL',
         'TASK');
-    needs_right := node_type IN ('THEN', 'IF', 'JOIN', 'RACE', 'CATCH');
+    needs_right := node_type IN ('THEN', 'IF', 'JOIN', 'RACE', 'CATCH', 'STEP');
     kind := nullif(jsonb_typeof(node -> 'left_node'), 'null');
     IF needs_left <> (kind IS NOT NULL) THEN
         RETURN node_type || CASE WHEN needs_left THEN ' needs a left_node' ELSE ' has no left_node' END;
@@ -383,7 +383,7 @@ BEGIN
         AND node_type IN ('SQL', 'SLEEP', 'WAIT_SCHEDULE', 'HTTP', 'HTTP_MULTIPART', 'SIGNAL', 'TIMEOUT', 'TASK')
     THEN
         RETURN node_type || ' needs a query';
-    ELSIF kind IS NOT NULL AND node_type IN ('THEN', 'JOIN', 'RACE', 'CATCH') THEN
+    ELSIF kind IS NOT NULL AND node_type IN ('THEN', 'JOIN', 'RACE', 'CATCH', 'STEP') THEN
         RETURN node_type || ' has no query';
     END IF;
     kind := nullif(jsonb_typeof(node -> 'params'), 'null');
@@ -536,7 +536,7 @@ BEGIN
         END IF;
         IF problem IS NULL THEN
             CASE node_type
-            WHEN 'THEN', 'JOIN', 'RACE', 'CATCH', 'BREAK' THEN
+            WHEN 'THEN', 'JOIN', 'RACE', 'CATCH', 'STEP', 'BREAK' THEN
                 NULL;
             WHEN 'SQL' THEN
                 IF ascii(ltrim(query, E' \t\r\n')) IN (0, 79, 123) THEN

@@ -83,7 +83,7 @@ BEGIN
             children := ARRAY[(node ->> 'condition')::int, (node ->> 'left')::int, (node ->> 'right')::int];
             names := CASE node ->> 'type' WHEN 'IF' THEN '{condition,then,else}' WHEN 'MAP' THEN '{items,body,NULL}'
                 WHEN 'JOIN' THEN '{NULL,branch 1,branch 2}' WHEN 'RACE' THEN '{NULL,branch 1,branch 2}'
-                WHEN 'CATCH' THEN '{NULL,body,handler}' ELSE '{NULL,NULL,NULL}' END;
+                WHEN 'CATCH' THEN '{NULL,body,handler}' WHEN 'STEP' THEN '{NULL,NULL,undo}' ELSE '{NULL,NULL,NULL}' END;
             IF node ->> 'type' = 'LOOP' AND node ? 'condition' THEN
                 -- The condition is looked at after the body.
                 children := ARRAY[children[2], children[1]];

@@ -101,6 +101,10 @@ BEGIN
         RAISE EXCEPTION 'Instance not found, access denied, or taken up by somebody else: %', df._id(number)
             USING ERRCODE = 'no_data_found';
     END IF;
+    IF (old.state ->> 'undone')::bigint > 0 THEN
+        RAISE EXCEPTION 'the steps of instance % were undone', df._id(number)
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Start a new one.';
+    END IF;
     IF old.parent IS NOT NULL THEN
         RAISE EXCEPTION 'instance % is a child of instance %, which knows already how it ended', df._id(number),
             df._id(old.parent) USING ERRCODE = 'object_not_in_prerequisite_state',

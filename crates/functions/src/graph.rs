@@ -152,7 +152,8 @@ impl Graph {
             .collect::<Result<Vec<Node>, GraphError>>()?;
         link(&raw, &mut nodes)?;
         measure(&mut nodes)?;
-        let starts_children = nodes.iter().any(|node| matches!(node.kind, Kind::Call { .. }));
+        let starts_children =
+            nodes.iter().any(|node| matches!(node.kind, Kind::Call { .. } | Kind::Step { .. }));
         Ok(Graph { nodes, raw: if starts_children { raw } else { Vec::new() } })
     }
 
@@ -266,8 +267,9 @@ fn measure(nodes: &mut [Node]) -> Result<(), GraphError> {
         let scope = if branch { index as u32 } else { above.scope };
         let enclosing_loop = match above.kind {
             Kind::Loop { .. } => Some(parent as u32),
-            // What is below a CALL runs as an instance of its own.
+            // What is below a CALL runs as an instance of its own, as does what undoes a STEP.
             Kind::Call { .. } => None,
+            Kind::Step { .. } if nodes[index].slot == Slot::Right => None,
             _ => above.enclosing_loop,
         };
         let items = above.items + u32::from(body_of_map);

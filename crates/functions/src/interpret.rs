@@ -21,6 +21,7 @@
 //! | `propagate` | what a node does when a child has ended |
 //! | `map` | MAP: items, their bodies, their results |
 //! | `repeat` | LOOP and RETRY: the next iteration, the next attempt, and BREAK |
+//! | `undo` | undoing the steps of an instance that failed or was cancelled |
 //! | `revive` | taking up what has failed, or beginning behind steps that another instance has completed |
 //! | `sweep` | giving up what runs below a node |
 //! | `names` | scopes of named results, and the environment of a substitution |
@@ -63,6 +64,8 @@
 //! * **I-19** Memory has a bound. A turn stops when its requests have 16 MiB of text; a JOIN or MAP whose result would
 //!   have more than 64 MiB fails; so does an instance whose results have more than that together. (They are looked at
 //!   whenever 8 MiB of new ones have come, so that an instance can exceed its bound by these and one result.)
+//! * **I-21** What undoes a STEP runs once for each time that its body completed, if the instance fails or is cancelled, and
+//!   else not at all: one after the other, the latest first. The outcome follows when all have ended.
 //! * **I-20** An instance that is taken up again asks for nothing that had completed, and for everything else that it would
 //!   have asked for. What had completed has the result, and its names the values, that it had.
 
@@ -78,6 +81,7 @@ mod state;
 mod sweep;
 mod turn;
 mod types;
+mod undo;
 mod weight;
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ pub(crate) enum Kind {
     Retry { body: u32, policy: RetryPolicy },
     Catch { body: u32, handler: u32 },
     Timeout { body: u32, limit: Seconds },
+    Step { body: u32, undo: u32 },
     Map { items: u32, body: u32, item: String, parallelism: u32 },
     Task { name: String, input: String, max_attempts: u32 },
     Call { root: u32, label: Option<String>, awaited: bool, queue: Option<Waiting> },
@@ -299,6 +300,10 @@ impl Kind {
             "CATCH" => {
                 shape.only(["left", "right"])?;
                 Kind::Catch { body: shape.left()?, handler: shape.right()? }
+            }
+            "STEP" => {
+                shape.only(["left", "right"])?;
+                Kind::Step { body: shape.left()?, undo: shape.right()? }
             }
             "TIMEOUT" => {
                 shape.only(["left"])?;

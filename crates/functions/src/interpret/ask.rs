@@ -52,12 +52,36 @@ impl Turn<'_, '_> {
         queue: Option<&Waiting>,
         awaited: bool,
     ) {
+        let environment = self.names_for_child(key, root, None);
+        self.ask_for_child(key, root, label, queue, environment, awaited);
+    }
+
+    /// Asks for a child that sees these names.
+    pub(super) fn ask_for_child(
+        &mut self,
+        key: &Key,
+        root: u32,
+        label: Option<&str>,
+        queue: Option<&Waiting>,
+        environment: Json,
+        awaited: bool,
+    ) {
         let cell = self.next_cell(key);
-        let graph = self.graph.part(root);
-        let label = label.map(str::to_owned);
-        let queue = queue.cloned();
-        let environment = self.environment(key, |environment| handed_down(&graph, environment));
+        let (graph, label, queue) = (self.graph.part(root), label.map(str::to_owned), queue.cloned());
         self.ask(key, Ok(Request::Child { cell, graph, label, queue, environment, awaited }));
+    }
+
+    /// The names that a child with this root mentions, as this cell sees them, with one that only the child knows.
+    pub(super) fn names_for_child(&mut self, key: &Key, root: u32, own: Option<(&str, &Json)>) -> Json {
+        let graph = self.graph.part(root);
+        self.environment(key, |environment| match own {
+            None => handed_down(&graph, environment),
+            Some((name, result)) => {
+                let mut environment = environment.clone();
+                environment.results.insert(name.to_owned(), result.clone());
+                handed_down(&graph, &environment)
+            }
+        })
     }
 
     /// The value of a BREAK.

@@ -18,6 +18,9 @@ impl Turn<'_, '_> {
         let Some(ended) = self.ended(child) else { return };
         let Some(frame) = self.state.frames.get_mut(child).filter(|frame| !frame.reported) else { return };
         frame.reported = true;
+        if self.state.undoing.is_some() {
+            return self.undo_ended(ended);
+        }
         let Some(parent) = child.parent(self.graph) else {
             return self.end(match ended {
                 Ok(result) => Outcome::Completed(result),
@@ -56,6 +59,10 @@ impl Turn<'_, '_> {
             (Kind::Catch { .. }, ended) => {
                 self.restore_error(&parent);
                 self.pass_on(&parent, ended);
+            }
+            (Kind::Step { undo, .. }, Ok(result)) => {
+                self.note_undo(&parent, *undo, &result);
+                self.pass_on(&parent, Ok(result));
             }
             (Kind::Map { .. }, ended) if slot == Slot::Condition => self.items_ended(&parent, ended),
             (Kind::Map { .. }, ended) => self.item_ended(&parent, child, ended),

@@ -36,6 +36,9 @@ pub(crate) struct Memo {
 impl Memo {
     fn new(revival: &Revival, graph: &Graph) -> Result<Memo, String> {
         let old = State::from_json(revival.state.text()).map_err(|error| error.to_string())?;
+        if old.undone > 0 {
+            return Err("its steps were undone. Start a new one".to_owned());
+        }
         let known =
             |key: &Key| graph.get(key.node).is_some_and(|node| node.items as usize == key.items.len());
         if !old.frames.keys().chain(old.scopes.keys()).all(known) {

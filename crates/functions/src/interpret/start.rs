@@ -44,6 +44,7 @@ impl Turn<'_, '_> {
             | Kind::Loop { body: first, .. }
             | Kind::Retry { body: first, .. }
             | Kind::Catch { body: first, .. }
+            | Kind::Step { body: first, .. }
             | Kind::Map { items: first, .. } => self.push_start(key.child(*first)),
             Kind::If { test: Test::Node(condition), .. } => self.push_start(key.child(*condition)),
             Kind::If { test: Test::HasRows(name), then, otherwise } => match self.has_rows(&key, name) {

@@ -85,6 +85,12 @@ pub struct State {
     pub(crate) paused: bool,
     pub(crate) cancel: Option<String>,
     pub(crate) outcome: Option<Outcome>,
+    /// How to undo what was done, the earliest first: the cell that does it, and the names that it sees.
+    pub(crate) undo: Vec<(Key, Json)>,
+    /// The outcome that waits until everything is undone.
+    pub(crate) undoing: Option<Outcome>,
+    /// How many steps were undone.
+    pub(crate) undone: u64,
     /// The end that the first turn takes up.
     pub(crate) revival: Option<Revival>,
     pub(crate) memory: Memory,
@@ -250,6 +256,9 @@ impl State {
             paused: false,
             cancel: None,
             outcome: None,
+            undo: Vec::new(),
+            undoing: None,
+            undone: 0,
             revival: None,
             memory: Memory { checked: true, ..Memory::default() },
         }

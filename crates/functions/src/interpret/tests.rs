@@ -16,4 +16,5 @@ mod repeat;
 mod revive;
 mod steps;
 mod twins;
+mod undo;
 mod world;

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::start::ITERATION_GAP;
 use super::types::{Context, ExecutionStatus, Failure, FinishedExecution, Outcome, Progress};
 use super::{TURN_BYTES, TURN_LIMIT};
-use crate::graph::{Graph, Kind, Node};
+use crate::graph::{Graph, Kind, Node, Slot};
 use crate::interpret::state::{Control, Fault, Frame, Key, State, Status, Task};
 use crate::json::Json;
 
@@ -35,9 +35,13 @@ impl<'t, 'c> Turn<'t, 'c> {
         let mut over_limit = false;
         if let Some(mut turn) = Turn::new(state, cx) {
             if let Some(reason) = turn.state.cancel.take() {
-                turn.give_up_all();
-                turn.end(Outcome::Cancelled(reason));
-            } else if !turn.state.paused {
+                // One that is being undone ends anyway.
+                if turn.state.undoing.is_none() {
+                    turn.give_up_all();
+                    turn.end(Outcome::Cancelled(reason));
+                }
+            }
+            if turn.state.outcome.is_none() && !turn.state.paused {
                 turn.recall();
                 over_limit = turn.run();
                 turn.forget_stale();
@@ -238,6 +242,9 @@ impl<'t, 'c> Turn<'t, 'c> {
 
     /// The instance ends.
     pub(super) fn end(&mut self, outcome: Outcome) {
+        if self.must_undo_before(&outcome) {
+            return;
+        }
         let (status, output) = match &outcome {
             Outcome::Completed(result) => (ExecutionStatus::Completed, result.clone()),
             Outcome::Failed(failure) => (ExecutionStatus::Failed, Json::string(&failure.message)),
@@ -278,13 +285,16 @@ impl<'t, 'c> Turn<'t, 'c> {
             |key: &Key| graph.get(key.node).is_some_and(|node| node.items as usize == key.items.len());
         let state = &*self.state;
         let tasks = state.stack.iter().chain(&state.inbox).map(Task::key);
-        let mut keys = state.frames.keys().chain(state.scopes.keys()).chain(tasks);
+        let undo = state.undo.iter().map(|(key, _)| key);
+        let mut keys = state.frames.keys().chain(state.scopes.keys()).chain(tasks).chain(undo);
         let fits = !graph.is_empty()
             && keys.all(known)
-            && state.frames.iter().all(|(key, frame)| fits(&graph.node(key.node).kind, frame))
+            && state.frames.iter().all(|(key, frame)| fits(graph, key, frame))
             && state.scopes.contains_key(&Key::ROOT);
         if !fits {
             let text = "the state of the instance does not fit its graph. Was one of them changed by hand?";
+            self.state.undo.clear();
+            self.state.undoing = None;
             self.give_up_all();
             self.end(Outcome::Failed(Failure::new(text)));
         }
@@ -292,7 +302,12 @@ impl<'t, 'c> Turn<'t, 'c> {
 }
 
 /// Whether a cell remembers what one of its type can.
-fn fits(kind: &Kind, frame: &Frame) -> bool {
+fn fits(graph: &Graph, key: &Key, frame: &Frame) -> bool {
+    let node = graph.node(key.node);
+    let kind = &node.kind;
+    // What undoes a step runs as a child, whatever it is.
+    let undoes = node.slot == Slot::Right
+        && node.parent.is_some_and(|parent| matches!(graph.node(parent).kind, Kind::Step { .. }));
     match &frame.control {
         Control::Plain => {
             !frame.running()
@@ -302,7 +317,7 @@ fn fits(kind: &Kind, frame: &Frame) -> bool {
                 )
         }
         Control::Asked { .. } => matches!(kind, Kind::Sql { .. } | Kind::Http(_) | Kind::Task { .. }),
-        Control::Child { .. } => matches!(kind, Kind::Call { .. }),
+        Control::Child { .. } => undoes || matches!(kind, Kind::Call { .. }),
         Control::Wait => matches!(kind, Kind::Signal { .. }),
         Control::Join { .. } => matches!(kind, Kind::Join { .. }),
         Control::Loop { .. } => matches!(kind, Kind::Loop { .. }),

@@ -12,6 +12,7 @@ mod plans;
 mod proxy;
 mod queues;
 mod revive;
+mod sagas;
 mod schedules;
 mod security_rows;
 mod session_user;

@@ -68,6 +68,34 @@ impl Writer {
         if let Some(reason) = &state.cancel {
             let _ = write!(self.out, r#","cancel":{}"#, quoted(reason));
         }
+        if !state.undo.is_empty() {
+            self.out.push_str(r#","undo":["#);
+            for (index, (key, names)) in state.undo.iter().enumerate() {
+                self.comma(index);
+                let _ = write!(self.out, r#"["{key}",{}]"#, names.text());
+            }
+            self.out.push(']');
+        }
+        if state.undone > 0 {
+            let _ = write!(self.out, r#","undone":{}"#, state.undone);
+        }
+        match &state.undoing {
+            None | Some(Outcome::Completed(_)) => {}
+            Some(Outcome::Failed(failure)) => {
+                let _ = write!(
+                    self.out,
+                    r#","undoing":{{"ended":"failed","reason":{}"#,
+                    quoted(&failure.message)
+                );
+                if let Some(sqlstate) = &failure.sqlstate {
+                    let _ = write!(self.out, r#","sqlstate":{}"#, quoted(sqlstate));
+                }
+                self.out.push('}');
+            }
+            Some(Outcome::Cancelled(reason)) => {
+                let _ = write!(self.out, r#","undoing":{{"ended":"cancelled","reason":{}}}"#, quoted(reason));
+            }
+        }
         if let Some(Revival { state, from }) = &state.revival {
             let from = from.map_or_else(|| "null".to_owned(), |from| from.to_string());
             let _ = write!(self.out, r#","revive":{{"from":{from},"state":{}}}"#, state.text());
@@ -249,7 +277,19 @@ struct Document {
     ended: Option<String>,
     reason: Option<String>,
     sqlstate: Option<String>,
+    #[serde(default)]
+    undo: Vec<(String, Json)>,
+    undoing: Option<EndDocument>,
+    #[serde(default)]
+    undone: u64,
     revive: Option<ReviveDocument>,
+}
+
+#[derive(Deserialize)]
+struct EndDocument {
+    ended: String,
+    reason: String,
+    sqlstate: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -357,6 +397,16 @@ pub(super) fn read(json: &str) -> Result<State, StateError> {
             memory.waits.insert(key.clone());
         }
     }
+    let undo = document.undo.into_iter().map(|(text, names)| Ok((key(&text)?, names)));
+    let undo = undo.collect::<Result<Vec<(Key, Json)>, StateError>>()?;
+    let undoing = match document.undoing {
+        None => None,
+        Some(EndDocument { ended, reason, sqlstate }) => Some(match ended.as_str() {
+            "failed" => Outcome::Failed(Failure { message: reason, sqlstate }),
+            "cancelled" => Outcome::Cancelled(reason),
+            other => return Err(damaged(format!("{other:?} is not an end that is undone"))),
+        }),
+    };
     let revival = document.revive.map(|ReviveDocument { from, state }| Revival { state, from });
     Ok(State {
         execution: document.execution,
@@ -373,6 +423,9 @@ pub(super) fn read(json: &str) -> Result<State, StateError> {
         paused: document.paused,
         cancel: document.cancel,
         outcome,
+        undo,
+        undoing,
+        undone: document.undone,
         revival,
         memory,
     })

@@ -141,6 +141,10 @@ pub(super) fn catch(body: N, handler: N) -> N {
     N { kind: "CATCH", left: some(body), right: some(handler), ..N::default() }
 }
 
+pub(super) fn step(body: N, undo: N) -> N {
+    N { kind: "STEP", left: some(body), right: some(undo), ..N::default() }
+}
+
 pub(super) fn timeout(body: N, seconds: &str) -> N {
     N {
         kind: "TIMEOUT",
