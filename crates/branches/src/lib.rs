@@ -39,7 +39,7 @@ mod watch;
 pub use duramen_postgres::GROUP;
 pub use engine::Engine;
 pub use error::{EngineError, Kind};
-pub use home::{exposed, sockets_outside};
+pub use home::{exposed, remove_groups, sockets_outside};
 pub use query::QueryAnswer;
 pub use shared::OpenOptions;
 pub use source::{fingerprint::compare, masking::scratch::destroy as destroy_scratch};
