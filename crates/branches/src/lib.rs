@@ -14,6 +14,7 @@ mod evidence;
 mod files;
 mod generation;
 mod home;
+mod interrupt;
 mod journal;
 mod key;
 mod leases;
