@@ -2,6 +2,7 @@
 
 use crate::{
     error::{EngineError, HomeError, Kind},
+    interrupt::{Interrupt, Reason},
     journal::CLEAN,
     limits, maintenance,
     model::Status,
@@ -9,7 +10,6 @@ use crate::{
     recovery,
     registry::Drained,
     shared::{OpenOptions, Shared},
-    source::masking::scratch,
 };
 use duramen_base::clock;
 use duramen_postgres::{end_processes, processes_below};
@@ -33,8 +33,8 @@ pub struct Engine {
     pub(crate) shared: Arc<Shared>,
     /// Imports and other changes of sources happen one at a time.
     pub(crate) sources_lock: tokio::sync::Mutex<()>,
-    /// Imports that run or wait.
-    pub(crate) imports: Mutex<Vec<tokio::task::AbortHandle>>,
+    /// Gives up the imports that run or wait.
+    pub(crate) imports: Mutex<Vec<Interrupt>>,
     maintenance: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -114,10 +114,9 @@ impl Engine {
     /// Ends imports, their programs first: nothing may work in the volume store when it is unmounted.
     async fn end_imports(&self) {
         for import in self.imports.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            import.abort();
+            import.give(Reason::Stopping);
         }
-        let environment = &self.shared.environment;
-        let places = [environment.store.root.join("imports"), scratch::dir(environment.home.root())];
+        let places = self.shared.environment.import_places();
         for _ in 0..IMPORT_TRIES {
             if self.sources_lock.try_lock().is_ok() && places.iter().all(|it| processes_below(it).is_empty())
             {

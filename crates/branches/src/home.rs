@@ -5,7 +5,7 @@ use crate::{
     files::{self, io_error, Passage},
     key::Key,
 };
-use duramen_postgres::{Secret, ServerUser, SOCKET_DIR_MAX};
+use duramen_postgres::{ControlGroups, Secret, ServerUser, SOCKET_DIR_MAX};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -143,6 +143,20 @@ fn socket_root(root: &Path) -> PathBuf {
 /// A name for a home that no other one has.
 fn short_hash(root: &Path) -> String {
     blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned()
+}
+
+/// Removes what is left of the control groups of a home that no daemon serves and in which no server runs. Returns how many
+/// servers had one.
+///
+/// # Examples
+/// ```
+/// let home = tempfile::tempdir()?;
+/// assert_eq!(duramen_branches::remove_groups(home.path()), 0);
+/// # std::io::Result::Ok(())
+/// ```
+#[must_use]
+pub fn remove_groups(root: &Path) -> usize {
+    fs::canonicalize(root).map_or(0, |root| ControlGroups::remove(&short_hash(&root)))
 }
 
 /// The directory outside of a home in which its sockets are, if its path is too long for them and there is one of ours.

@@ -8,7 +8,7 @@ use crate::{
     journal::LeaseRecord,
     model::{AdministratorUrl, BranchView, CreateBranch, DiskUse, ProtectBranch, RenewBranch},
     names,
-    registry::{Ended, Grant, Handover, Ticket, Wanted},
+    registry::{Ended, Given, Grant, Handover, Ticket, Wanted},
     shared::Shared,
 };
 use duramen_base::clock;
@@ -57,18 +57,50 @@ impl Engine {
             }
         }
         let wanted = Wanted { capacity: shared.capacity(), ..wanted };
-        let (ticket, handover) = match shared.registry.lease_or_queue(&wanted)? {
-            Grant::Existing(view) => return Ok(view),
-            Grant::Leased(record) => return self.announce(record),
-            Grant::Queued(ticket, handover) => (ticket, handover),
-        };
-        let mut waiting = Waiting { shared, ticket, handover };
-        shared.wake.wake();
-        let source = waiting.ticket.source.clone();
-        let Ok(Ok(branch)) = tokio::time::timeout(wanted.limit, &mut waiting.handover).await else {
-            return Err(shared.registry.nothing_ready(&source, &wanted));
-        };
-        self.announce(shared.registry.lease_handed(branch, &source, &wanted)?)
+        self.lease(&wanted).await
+    }
+
+    /// Leases the next branch whose server answers. One that does not is given up, and another one takes its place, for as
+    /// long as the create may wait.
+    async fn lease(&self, wanted: &Wanted) -> Result<BranchView, EngineError> {
+        let shared = &self.shared;
+        let begin = clock::now();
+        let mut silent = 0;
+        loop {
+            let (source, branch) = match shared.registry.take_or_queue(wanted)? {
+                Grant::Existing(view) => return Ok(view),
+                Grant::Ready(branch) => (branch.generation.source.clone(), Some(branch)),
+                Grant::Queued(ticket, handover) => {
+                    let mut waiting = Waiting { shared, ticket, handover };
+                    shared.wake.wake();
+                    let left = wanted.limit.saturating_sub(begin.elapsed());
+                    let handed = tokio::time::timeout(left, &mut waiting.handover).await;
+                    (waiting.ticket.source.clone(), handed.ok().and_then(Result::ok))
+                }
+            };
+            let mut taken = Taken { shared, branch };
+            match &taken.branch {
+                // Because time is over after others were given up, or the pool cannot be filled.
+                None if silent > 0 && begin.elapsed() >= wanted.limit => {}
+                None => return Err(shared.registry.nothing_ready(&source, wanted)),
+                Some(branch) if branch.answers().await => {
+                    let Some(branch) = taken.branch.take() else { continue };
+                    return match shared.registry.lease(branch, wanted)? {
+                        Given::Leased(record) => self.announce(record),
+                        Given::Existing(view) => Ok(view),
+                    };
+                }
+                Some(_) => {
+                    silent += 1;
+                    taken.give_up();
+                }
+            }
+            if begin.elapsed() >= wanted.limit {
+                return Err(
+                    LeaseError::NoneAnswers { source_name: source, policy: wanted.policy, silent }.into()
+                );
+            }
+        }
     }
 
     /// Logs a new lease before its holder hears of it.
@@ -280,6 +312,34 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.shared.registry.leave_queue(&self.ticket, &mut self.handover);
+    }
+}
+
+/// A branch that nobody holds, on its way from the pool to a lease; it goes back when dropped.
+struct Taken<'a> {
+    shared: &'a Shared,
+    branch: Option<Arc<Branch>>,
+}
+
+impl Taken<'_> {
+    /// Has the branch deleted, and another one made.
+    fn give_up(&mut self) {
+        let Some(branch) = self.branch.take() else { return };
+        tracing::warn!(
+            volume = branch.volume,
+            source = branch.generation.source,
+            "the server of a ready branch does not answer, so the branch is given up"
+        );
+        self.shared.registry.discard(branch);
+        self.shared.wake.wake();
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(branch) = self.branch.take() {
+            self.shared.registry.offer(branch);
+        }
     }
 }
 

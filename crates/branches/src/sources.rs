@@ -6,6 +6,7 @@ use crate::{
     error::{EngineError, Kind, SourceError, POOL_MAX},
     files::io_error,
     generation::Generation,
+    interrupt::Interrupt,
     limits::{self, Applied},
     model::{
         AddSource, AuditVerification, ChangeSettings, Origin, SnapshotVerification, SourceFingerprint,
@@ -25,17 +26,37 @@ use crate::{
     users,
 };
 use duramen_base::clock;
-use duramen_postgres::{volume, Installation};
+use duramen_postgres::{end_processes, processes_below, volume, Installation};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
     fs,
-    sync::{Arc, PoisonError},
+    future::Future,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+/// How often programs of an import that is given up are ended.
+const END_EVERY: Duration = Duration::from_millis(100);
 /// How long a failed import waits for its space to be freed.
 const RECLAIM_LIMIT: Duration = Duration::from_secs(10);
+
+/// An import that [`Engine::close`] can give up, for as long as its caller waits.
+struct Listed<'a>(&'a Mutex<Vec<Interrupt>>, Interrupt);
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| !other.is_of(&self.1));
+    }
+}
+
+impl Environment {
+    /// Where programs of imports work.
+    pub(crate) fn import_places(&self) -> [PathBuf; 2] {
+        [self.store.root.join("imports"), masking::scratch::dir(self.home.root())]
+    }
+}
 
 impl Shared {
     /// The sample's server of a source that has one.
@@ -84,6 +105,8 @@ impl Shared {
 impl Engine {
     /// Imports a source and begins to fill its pool.
     ///
+    /// If the future is dropped, the import is given up.
+    ///
     /// # Errors
     /// What is wrong with the origin; nothing is left behind, and the origin is as it was.
     pub async fn add_source(
@@ -98,9 +121,8 @@ impl Engine {
         limits::check_refill(&request.settings.refill)?;
         let engine = Arc::clone(self);
         let progress: Report = Arc::new(progress);
-        // In a task of its own: a caller who goes away does not leave half an import.
-        self.importing(async move {
-            let _one = engine.sources_lock.lock().await;
+        self.importing(|interrupt| async move {
+            let _one = engine.turn(&interrupt).await?;
             if engine.shared.registry.has_source(&request.name) {
                 return Err(SourceError::Exists { name: request.name }.into());
             }
@@ -111,7 +133,7 @@ impl Engine {
                 generation: 1,
             };
             let name = record.name.clone();
-            let added = engine.import(record, request.database.as_deref(), progress).await;
+            let added = engine.import(record, request.database.as_deref(), progress, &interrupt).await;
             if added.is_err() {
                 if let Ok(sample) = engine.shared.new_sample_server(&name) {
                     sample.remove();
@@ -125,16 +147,56 @@ impl Engine {
         .await
     }
 
-    /// Runs an import in a task that [`Engine::close`] can end.
-    async fn importing(
+    /// Runs an import in a task of its own, which clears up after itself when its caller goes away or the engine closes.
+    async fn importing<F>(&self, import: impl FnOnce(Interrupt) -> F) -> Result<SourceView, EngineError>
+    where
+        F: Future<Output = Result<SourceView, EngineError>> + Send + 'static,
+    {
+        let interrupt = Interrupt::new();
+        self.imports.lock().unwrap_or_else(PoisonError::into_inner).push(interrupt.clone());
+        let _caller = interrupt.when_dropped();
+        let _listed = Listed(&self.imports, interrupt.clone());
+        tokio::spawn(import(interrupt)).await.map_err(SourceError::ImportCrashed)?
+    }
+
+    /// Waits until no other import, or change of a source, runs.
+    async fn turn(&self, interrupt: &Interrupt) -> Result<tokio::sync::MutexGuard<'_, ()>, EngineError> {
+        tokio::select! {
+            biased;
+            reason = interrupt.given() => Err(reason.told()),
+            turn = self.sources_lock.lock() => Ok(turn),
+        }
+    }
+
+    /// Does what can be given up. Parts of it wait for programs without letting the runtime have its thread, so those
+    /// programs are ended from elsewhere.
+    async fn unless_given_up<T>(
         &self,
-        import: impl std::future::Future<Output = Result<SourceView, EngineError>> + Send + 'static,
-    ) -> Result<SourceView, EngineError> {
-        let task = tokio::spawn(import);
-        self.imports.lock().unwrap_or_else(PoisonError::into_inner).push(task.abort_handle());
-        let done = task.await;
-        self.imports.lock().unwrap_or_else(PoisonError::into_inner).retain(|task| !task.is_finished());
-        done.map_err(|_| SourceError::Stopping)?
+        interrupt: &Interrupt,
+        work: impl Future<Output = Result<T, EngineError>>,
+    ) -> Result<T, EngineError> {
+        let (places, given) = (self.shared.environment.import_places(), interrupt.clone());
+        let ender = tokio::spawn(async move {
+            given.given().await;
+            loop {
+                let places = places.clone();
+                let end = move || places.map(|place| end_processes(&processes_below(&place), &place));
+                // What is left is looked at in the next round.
+                let _ = tokio::task::spawn_blocking(end).await;
+                tokio::time::sleep(END_EVERY).await;
+            }
+        });
+        let done = tokio::select! {
+            biased;
+            reason = interrupt.given() => Err(reason.told()),
+            done = work => done,
+        };
+        ender.abort();
+        // A program that was ended fails with an error of its own.
+        match (done, interrupt.reason()) {
+            (Err(_), Some(reason)) => Err(reason.told()),
+            (done, _) => done,
+        }
     }
 
     /// Imports the next generation of a source. Branches of the earlier one go on working.
@@ -149,14 +211,14 @@ impl Engine {
         let engine = Arc::clone(self);
         let progress: Report = Arc::new(progress);
         let name = name.to_owned();
-        self.importing(async move {
-            let _one = engine.sources_lock.lock().await;
+        self.importing(|interrupt| async move {
+            let _one = engine.turn(&interrupt).await?;
             let mut record = engine.record(&name)?;
             let home = &engine.shared.environment.home;
             let database = manifest::Manifest::load(home, &name, record.generation).ok().map(|m| m.database);
             let newest = manifest::generations(home, &name).last().copied().unwrap_or(0);
             record.generation = newest.max(record.generation) + 1;
-            engine.import(record, database.as_deref(), progress).await
+            engine.import(record, database.as_deref(), progress, &interrupt).await
         })
         .await
     }
@@ -166,6 +228,7 @@ impl Engine {
         record: SourceRecord,
         database: Option<&str>,
         progress: Report,
+        interrupt: &Interrupt,
     ) -> Result<SourceView, EngineError> {
         let shared = &self.shared;
         let environment = &shared.environment;
@@ -173,10 +236,17 @@ impl Engine {
         let (user, _held) = tokio::task::block_in_place(|| {
             shared.users.for_import(&environment.home, &environment.user, &record.name)
         })?;
-        let importer =
-            Importer { home: &environment.home, store: &environment.store, user: &user, progress, cage };
+        let importer = Importer {
+            home: &environment.home,
+            store: &environment.store,
+            user: &user,
+            progress,
+            cage,
+            interrupt,
+        };
         let sample = shared.new_sample_server(&record.name)?;
-        let manifest = match importer.import(&record, database, &sample).await {
+        let importing = importer.import(&record, database, &sample);
+        let manifest = match self.unless_given_up(interrupt, importing).await {
             Ok(manifest) => manifest,
             Err(error) => {
                 let is_masked = record.settings.masking.is_some();

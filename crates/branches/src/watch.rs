@@ -56,7 +56,7 @@ impl Watch {
         if let Ok(quotas) = shared.environment.store.quotas() {
             quotas.keep_reserve();
         }
-        shared.registry.retire_ended();
+        shared.registry.retire_unfit();
         self.revival.look(shared);
         let home = &shared.environment.home;
         for dir in [home.logs(), home.origins()] {

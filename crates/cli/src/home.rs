@@ -1,4 +1,4 @@
-//! Clearing a home directory that no daemon serves: processes, mounts, files, in this order.
+//! Clearing a home directory that no daemon serves: processes, their groups, mounts, files, in this order.
 
 use crate::failure::Failure;
 use duramen_base::clock;
@@ -42,6 +42,8 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) struct Cleared {
     /// Server processes that were ended.
     pub(crate) processes: usize,
+    /// Control groups of branches that were removed.
+    pub(crate) groups: usize,
     /// Mounts that were undone.
     pub(crate) mounts: usize,
     /// System users of sources that were removed.
@@ -56,6 +58,7 @@ pub(crate) async fn clear(home: &Path) -> Result<Cleared, Failure> {
     // Processes and mounts are known by their real paths.
     let home = fs::canonicalize(home).map_err(Failure::io("find", home))?;
     let mut cleared = Cleared { processes: end_processes(&home).await?, ..Cleared::default() };
+    cleared.groups = duramen_branches::remove_groups(&home);
     while unmount_when_free(&home.join("volumes")).await? {
         cleared.mounts += 1;
     }

@@ -42,6 +42,7 @@ pub(crate) async fn run(context: &Context, purge: Purge) -> Outcome {
     output::print(output::pairs([
         ("daemon", if stopped { "stopped" } else { "was not running" }.to_owned()),
         ("processes", format!("{} ended", cleared.processes)),
+        ("control groups", format!("{} removed", cleared.groups)),
         ("mounts", format!("{} undone", cleared.mounts)),
         ("system users", format!("{} removed", cleared.users)),
     ]));

@@ -7,6 +7,7 @@
 use rustix::{io::Errno, process::getpid};
 use std::{
     collections::HashSet,
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
     thread,
@@ -109,6 +110,27 @@ impl ControlGroups {
         Ok(groups)
     }
 
+    /// Removes what a daemon that was killed left of the groups of a home. Their processes must be gone. Under version 2 only
+    /// what lies below this process's own group is found; what lay below a unit's goes with the unit. Returns how many
+    /// groups of servers there were.
+    #[must_use]
+    pub fn remove(name: &str) -> usize {
+        let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo") else { return 0 };
+        let (layout, mut roots) = match one_by_one(&mounts) {
+            Some(roots) => (Layout::One, roots),
+            None => match own_group(&mounts) {
+                Ok(group) => (Layout::Two, vec![(Controller::Unified, group)]),
+                Err(_) => return 0,
+            },
+        };
+        roots.iter_mut().for_each(|(_, root)| root.extend(["duramen", name]));
+        let of_servers = roots.first().map_or(0, |(_, root)| groups_below(root).len());
+        let groups = ControlGroups { layout, roots };
+        groups.sweep(&HashSet::new());
+        groups.close();
+        of_servers
+    }
+
     /// Gives the parent groups of servers their share of the processors. Best effort: without it, servers are slow on a busy
     /// machine.
     fn weigh(&self) {
@@ -156,10 +178,9 @@ impl ControlGroups {
     /// Removes every group that is not of one of these names. Their processes must be gone.
     pub fn sweep(&self, keep: &HashSet<&str>) {
         for (controller, root) in &self.roots {
-            for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-                let is_group = entry.file_type().is_ok_and(|it| it.is_dir());
-                if is_group && !entry.file_name().to_str().is_some_and(|name| keep.contains(name)) {
-                    ControlGroup { layout: self.layout, dirs: vec![(*controller, entry.path())] }.remove();
+            for group in groups_below(root) {
+                if !group.file_name().and_then(OsStr::to_str).is_some_and(|name| keep.contains(name)) {
+                    ControlGroup { layout: self.layout, dirs: vec![(*controller, group)] }.remove();
                 }
             }
         }
@@ -288,6 +309,11 @@ impl ControlGroup {
             }
         }
     }
+}
+
+fn groups_below(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir())).map(|entry| entry.path()).collect()
 }
 
 fn describe(layout: Layout) -> String {

@@ -48,7 +48,9 @@ pub use control_group::{memory_available, memory_total, ControlGroup, ControlGro
 pub use guardian::Guardian;
 pub use installation::{find_packages, Features, Installation, InstallationError, Version, PACKAGES_DIR};
 pub use page::StoredText;
-pub use postmaster::{end_processes, processes_below, LogFile, Postmaster, StartError, StopError, StopMode};
+pub use postmaster::{
+    end_processes, is_stopped, processes_below, LogFile, Postmaster, StartError, StopError, StopMode,
+};
 pub use scratch::{Scratch, ScratchError};
 pub use secret::Secret;
 pub use session::{Canceller, Column, Guard, Outcome, ServerError, Session, SessionError, Statement};

@@ -15,6 +15,8 @@ use std::{
 
 /// How often a file or process is looked at while waiting for it.
 const POLL: Duration = Duration::from_millis(1);
+/// How often processes that do not stop are looked at: a signal may hold them.
+const HELD_EVERY: Duration = Duration::from_millis(200);
 /// How long processes may take to stop at once.
 const QUIT_LIMIT: Duration = Duration::from_secs(3);
 /// How long killed processes may take to go.
@@ -184,6 +186,12 @@ impl Postmaster {
         }
     }
 
+    /// Whether a signal holds its process (`SIGSTOP`): it is there, and does nothing.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        is_stopped(self.pid)
+    }
+
     /// Lowers or raises the scheduling weight of the server and of every process it starts from now on.
     pub fn set_nice(&self, nice: i32) {
         if let Some(pid) = pid_of(self.pid) {
@@ -254,9 +262,14 @@ impl Postmaster {
         if self.is_running() {
             self.signal(Signal::KILL);
         }
-        let dir = fs::canonicalize(&self.data_dir).unwrap_or_else(|_| self.data_dir.clone());
+        let dir = self.real_dir();
         end_processes(&processes_below(&dir), &dir);
         let _ = self.wait_gone(Duration::from_secs(5));
+    }
+
+    /// The data directory as the working directories of processes show it.
+    fn real_dir(&self) -> PathBuf {
+        fs::canonicalize(&self.data_dir).unwrap_or_else(|_| self.data_dir.clone())
     }
 
     fn signal(&self, signal: Signal) {
@@ -267,13 +280,28 @@ impl Postmaster {
 
     fn wait_gone(&mut self, timeout: Duration) -> Result<(), StopError> {
         let started = clock::now();
+        let mut look = HELD_EVERY;
         while self.is_running() {
             if started.elapsed() > timeout {
                 return Err(StopError::Timeout { pid: self.pid, seconds: timeout.as_secs_f64() });
             }
+            if started.elapsed() > look {
+                self.let_go();
+                look += HELD_EVERY;
+            }
             thread::sleep(POLL);
         }
         Ok(())
+    }
+
+    /// Has processes of the server go on that a signal holds (SIGSTOP): they hear of no other one, and the postmaster waits
+    /// for its children.
+    fn let_go(&self) {
+        for pid in processes_below(&self.real_dir()).into_iter().filter(|pid| is_stopped(*pid)) {
+            if let Some(pid) = pid_of(pid) {
+                let _ = kill_process(pid, Signal::CONT);
+            }
+        }
     }
 }
 
@@ -288,9 +316,20 @@ impl Drop for Postmaster {
 
 /// Whether a process has ended, and is only waiting to be collected by its parent.
 fn has_ended(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state_of(pid).is_none_or(|state| ['Z', 'X'].contains(&state))
+}
+
+/// Whether a signal holds a process. One that a debugger holds is being looked at by somebody, and is not meant.
+#[must_use]
+pub fn is_stopped(pid: u32) -> bool {
+    state_of(pid) == Some('T')
+}
+
+/// What the kernel calls the state of a process; `None` if there is no such process.
+fn state_of(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The state follows the name, which may hold anything.
-    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// Whether a process works in that very directory.
@@ -368,6 +407,8 @@ pub fn end_processes(pids: &[u32], dir: &Path) -> bool {
     for (signal, limit) in [(Signal::QUIT, QUIT_LIMIT), (Signal::KILL, KILL_LIMIT)] {
         for pid in pids.iter().copied().filter(|pid| works(*pid)).filter_map(pid_of) {
             let _ = kill_process(pid, signal);
+            // One that another signal holds would not hear of this one.
+            let _ = kill_process(pid, Signal::CONT);
         }
         let started = clock::now();
         while alive() && started.elapsed() < limit {

@@ -37,7 +37,7 @@ enum Event {
     Failed(EngineError),
 }
 
-/// Runs an import in a task of its own, which does not end with its client, and replies with its progress. An
+/// Runs an import in a task of its own, and replies with its progress. It is given up when its client leaves. An
 /// import that fails before its first step is refused with a status; later the refusal is the last line.
 pub(crate) async fn run<F, Fut>(ending: Ending, import: F) -> Result<Response<Reply>, Refusal>
 where
@@ -81,6 +81,10 @@ async fn report(
                 let message = "the daemon is stopping, so the import was given up; import again once it runs";
                 break Err(EngineError::new(Kind::Unavailable, "stopping", message));
             }
+            () = events.closed() => {
+                let message = "its client has left, so the import was given up; nothing is left of it";
+                break Err(EngineError::new(Kind::Unavailable, "client_gone", message));
+            }
             _ = heartbeat.tick() => {
                 let step = last_step.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 if let Some(step) = step {
@@ -104,10 +108,16 @@ async fn report(
 fn forward(mut events: mpsc::Receiver<Event>) -> mpsc::Receiver<Bytes> {
     let (lines, rest) = mpsc::channel(1);
     tokio::spawn(async move {
-        while let Some(event) = events.recv().await {
+        loop {
+            let event = tokio::select! {
+                event = events.recv() => event,
+                // The client has left, and need not be told anything to be known to have.
+                () = lines.closed() => break,
+            };
             let line = match event {
-                Event::Line(line) => line,
-                Event::Failed(error) => self::line(&Progress::Failed(error.body())),
+                Some(Event::Line(line)) => line,
+                Some(Event::Failed(error)) => self::line(&Progress::Failed(error.body())),
+                None => break,
             };
             if lines.send(line).await.is_err() {
                 break;

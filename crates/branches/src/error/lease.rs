@@ -1,7 +1,7 @@
 //! Why a lease is not given, changed or ended.
 
 use super::{Coded, Kind};
-use crate::{capacity::Shortage, model::Policy};
+use crate::{branch::ANSWER_LIMIT, capacity::Shortage, model::Policy};
 
 /// The longest lease, in days.
 pub(crate) const DAYS_MAX: i64 = 90;
@@ -30,6 +30,8 @@ pub(crate) enum LeaseError {
     PoolBroken { source_name: String, reason: String },
     #[error("no {policy} branch of {source_name} became ready within {waited_ms} ms; wait longer (--wait), or keep more ready: duramen source settings {source_name} --hot {policy}=N")]
     NothingReady { source_name: String, policy: Policy, waited_ms: u128 },
+    #[error("no {policy} branch of {source_name} was leased: the servers of {silent} that were ready did not answer within {} s each, and were given up; find out what keeps servers from running (a load that is too high, SIGSTOP, a frozen control group), and try again, with a longer --wait", ANSWER_LIMIT.as_secs())]
+    NoneAnswers { source_name: String, policy: Policy, silent: u32 },
     #[error("source {source_name} has no login role {role:?}{}; `duramen source show {source_name}` lists those that a branch can be entered as", hint(closest.as_deref()))]
     UnknownRole { source_name: String, role: String, closest: Option<String> },
     #[error("no branch can be entered as {role:?}: {reason}")]
@@ -72,6 +74,7 @@ impl Coded for LeaseError {
             LeaseError::SourceChanged { .. } => (Kind::Unavailable, "source_changed"),
             LeaseError::PoolBroken { .. } => (Kind::Unavailable, "pool_broken"),
             LeaseError::NothingReady { .. } => (Kind::Unavailable, "no_branch_ready"),
+            LeaseError::NoneAnswers { .. } => (Kind::Unavailable, "no_branch_answers"),
             LeaseError::Failed { .. } => (Kind::Failed, "branch_failed"),
             LeaseError::Protected { .. } => (Kind::Conflict, "protected"),
             LeaseError::Resetting { .. } => (Kind::Conflict, "resetting"),

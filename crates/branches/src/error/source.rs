@@ -18,6 +18,8 @@ pub(crate) enum SourceError {
     InUse { name: String, leases: usize },
     #[error("the daemon stops, and the import with it; nothing is left of it")]
     Stopping,
+    #[error("whoever asked for the import has left, so it was given up; nothing is left of it")]
+    CallerLeft,
     #[error("a source keeps at most {POOL_MAX} branches ready")]
     PoolTooLarge,
     #[error("{name:?} cannot be set for branches: it is not a setting, could let them reach out, or is the engine's own (--durable turns flushing on)")]
@@ -42,6 +44,8 @@ pub(crate) enum SourceError {
     NoUser(duramen_postgres::UserError),
     #[error("the servers of source {name} cannot run as they did: {error}; run `duramen source refresh {name}`, and free the number for branches that are leased")]
     UserLost { name: String, error: duramen_postgres::UserError },
+    #[error("the import ended without a word ({0}); the daemon's log says more")]
+    ImportCrashed(tokio::task::JoinError),
     #[error("{0}")]
     VerifyCrashed(tokio::task::JoinError),
 }
@@ -54,6 +58,7 @@ impl Coded for SourceError {
             }
             SourceError::Exists { .. } => (Kind::Conflict, "source_exists"),
             SourceError::InUse { .. } => (Kind::Conflict, "source_in_use"),
+            SourceError::CallerLeft => (Kind::Unavailable, "client_gone"),
             SourceError::Stopping => (Kind::Unavailable, "stopping"),
             SourceError::LimitTooLow { .. }
             | SourceError::BadWeight { .. }
@@ -66,6 +71,7 @@ impl Coded for SourceError {
             SourceError::NoPath { .. } => (Kind::Invalid, "bad_path"),
             SourceError::NoServer(_) => (Kind::Failed, "no_server"),
             SourceError::NoUser(_) | SourceError::UserLost { .. } => (Kind::Failed, "no_source_user"),
+            SourceError::ImportCrashed(_) => (Kind::Failed, "internal"),
             SourceError::VerifyCrashed(_) => (Kind::Failed, "verify_failed"),
         }
     }

@@ -49,10 +49,19 @@ pub(crate) struct Held {
 pub(crate) enum Grant {
     /// The branch that has the name already.
     Existing(BranchView),
-    /// A new lease.
-    Leased(LeaseRecord),
+    /// A branch that was ready, which nobody holds yet.
+    Ready(Arc<Branch>),
     /// A place in the queue.
     Queued(Ticket, Handover),
+}
+
+/// What becomes of a branch that a create was given.
+#[derive(Debug)]
+pub(crate) enum Given {
+    /// It is leased.
+    Leased(LeaseRecord),
+    /// It went back, because another create took the name meanwhile and has this one.
+    Existing(BranchView),
 }
 
 /// The place of a create in the queue of a pool.
@@ -84,11 +93,11 @@ pub(crate) struct Session {
 }
 
 impl Registry {
-    /// Leases a branch that is ready, or gives the one that has the name, else queues.
+    /// Takes a branch that is ready, or gives the one that has the name, else queues.
     ///
     /// # Errors
     /// Unknown source, a clash of the name, too many leases, or nothing ready and no time to wait.
-    pub(crate) fn lease_or_queue(&self, wanted: &Wanted) -> Result<Grant, EngineError> {
+    pub(crate) fn take_or_queue(&self, wanted: &Wanted) -> Result<Grant, EngineError> {
         let mut state = self.state();
         let source = state.pick_source(wanted.source.as_deref())?;
         if let Some(view) = state.existing(wanted.name.as_deref(), &source, wanted.policy)? {
@@ -97,14 +106,12 @@ impl Registry {
         if let Some(generation) = state.pools.generations.get(&source) {
             generation.admits(wanted.policy)?;
         }
-        if state.leases.len() >= wanted.capacity.leases {
-            return Err(LeaseError::TooMany { limit: wanted.capacity.leases }.into());
-        }
+        state.has_place(wanted)?;
         if let Some(shortage) = wanted.capacity.shortage {
             return Err(LeaseError::NoRoom(shortage).into());
         }
         match state.pools.take(&source, wanted.policy) {
-            Some(branch) => self.lease(&mut state, branch, wanted).map(Grant::Leased),
+            Some(branch) => Ok(Grant::Ready(branch)),
             None if wanted.limit.is_zero() => Err(state.nothing_ready(&source, wanted)),
             None => {
                 state.next_ticket += 1;
@@ -115,22 +122,21 @@ impl Registry {
         }
     }
 
-    /// Leases the branch that a create was handed, unless another one took the name while it waited: then the branch
-    /// goes back.
-    pub(crate) fn lease_handed(
-        &self,
-        branch: Arc<Branch>,
-        source: &str,
-        wanted: &Wanted,
-    ) -> Result<LeaseRecord, EngineError> {
+    /// Leases the branch that a create was given, unless another one took the name, or the last place, meanwhile: then
+    /// the branch goes back.
+    pub(crate) fn lease(&self, branch: Arc<Branch>, wanted: &Wanted) -> Result<Given, EngineError> {
         let mut state = self.state();
-        match state.existing(wanted.name.as_deref(), source, wanted.policy) {
-            Ok(None) => self.lease(&mut state, branch, wanted),
-            other => {
-                state.pools.offer(branch);
-                Err(other.err().unwrap_or_else(|| state.nothing_ready(source, wanted)))
-            }
-        }
+        let source = &branch.generation.source;
+        let refused = match state.existing(wanted.name.as_deref(), source, wanted.policy) {
+            Ok(None) => match state.has_place(wanted) {
+                Ok(()) => return self.enter(&mut state, branch, wanted).map(Given::Leased),
+                Err(error) => Err(error),
+            },
+            Ok(Some(view)) => Ok(Given::Existing(view)),
+            Err(error) => Err(error),
+        };
+        state.pools.offer(branch);
+        refused
     }
 
     /// Takes a create out of the queue, with what it was handed too late.
@@ -149,7 +155,7 @@ impl Registry {
     }
 
     /// Journals and enters a lease.
-    fn lease(
+    fn enter(
         &self,
         state: &mut State,
         branch: Arc<Branch>,
@@ -470,6 +476,15 @@ impl State {
             .into());
         }
         Ok(Some(BranchView { existing: true, ..view(lease) }))
+    }
+
+    /// Refuses a lease more than the machine bears.
+    fn has_place(&self, wanted: &Wanted) -> Result<(), EngineError> {
+        let limit = wanted.capacity.leases;
+        if self.leases.len() >= limit {
+            return Err(LeaseError::TooMany { limit }.into());
+        }
+        Ok(())
     }
 
     fn nothing_ready(&self, source: &str, wanted: &Wanted) -> EngineError {

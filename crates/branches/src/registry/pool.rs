@@ -84,11 +84,12 @@ pub(crate) struct Deficit {
 }
 
 impl Pools {
-    /// Takes a hot branch of the source's current generation. One whose server ended while it waited is retired.
+    /// Takes a hot branch of the source's current generation. One whose server ended while it waited, or is held by a
+    /// signal, is retired.
     pub(super) fn take(&mut self, source: &str, policy: Policy) -> Option<Arc<Branch>> {
         let pool = self.pools.get_mut(&(source.to_owned(), policy))?;
         while let Some(branch) = pool.hot.pop_front() {
-            if branch.is_running() != Some(false) {
+            if branch.is_fit() != Some(false) {
                 return Some(branch);
             }
             self.retired.push_back(Retired::whole(branch));
@@ -96,13 +97,13 @@ impl Pools {
         None
     }
 
-    /// Retires every hot branch whose server has ended.
-    pub(super) fn retire_ended(&mut self) {
+    /// Retires every hot branch whose server has ended, or is held by a signal.
+    pub(super) fn retire_unfit(&mut self) {
         for pool in self.pools.values_mut() {
-            let (ended, hot): (VecDeque<_>, _) =
-                pool.hot.drain(..).partition(|branch| branch.is_running() == Some(false));
+            let (unfit, hot): (VecDeque<_>, _) =
+                pool.hot.drain(..).partition(|branch| branch.is_fit() == Some(false));
             pool.hot = hot;
-            self.retired.extend(ended.into_iter().map(Retired::whole));
+            self.retired.extend(unfit.into_iter().map(Retired::whole));
         }
     }
 

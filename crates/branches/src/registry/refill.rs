@@ -34,9 +34,9 @@ impl Registry {
         }
     }
 
-    /// Takes branches out of the pools whose servers have ended, so that others are made.
-    pub(crate) fn retire_ended(&self) {
-        self.state().pools.retire_ended();
+    /// Takes branches out of the pools whose servers have ended, or are held by a signal, so that others are made.
+    pub(crate) fn retire_unfit(&self) {
+        self.state().pools.retire_unfit();
     }
 
     /// Whether a create waits for a branch.
@@ -67,6 +67,11 @@ impl Registry {
     /// Gives a hot branch to the create that waits longest, else to its pool; one that is no longer current is retired.
     pub(crate) fn offer(&self, branch: Arc<Branch>) {
         self.state().pools.offer(branch);
+    }
+
+    /// Has a branch that was taken out of its pool, or never got there, deleted.
+    pub(crate) fn discard(&self, branch: Arc<Branch>) {
+        self.state().pools.retired.push_back(Retired::whole(branch));
     }
 
     /// Notes what a refill did. After a failure whoever waits is refused now rather than at their deadline.

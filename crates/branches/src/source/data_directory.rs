@@ -46,6 +46,7 @@ impl Importer<'_> {
     /// Copies what is below a directory. Links are refused, but those that are `known`, which are left out.
     fn copy_tree(&self, from: &Path, to: &Path, known: &dyn Fn(&Path) -> bool) -> Result<(), EngineError> {
         for entry in walkdir::WalkDir::new(from).min_depth(1) {
+            self.interrupt.check()?;
             let entry = entry.map_err(|error| io_error("read", from, &error.into()))?;
             let relative = entry.path().strip_prefix(from).unwrap_or(entry.path());
             if entry.file_type().is_symlink() {

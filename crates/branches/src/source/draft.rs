@@ -10,7 +10,7 @@ use crate::{
     home::Home,
 };
 use duramen_base::entropy;
-use duramen_postgres::{volume, Postmaster, ServerUser};
+use duramen_postgres::{end_processes, processes_below, volume, Postmaster, ServerUser};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -92,6 +92,8 @@ impl Drop for Draft<'_> {
         if let Some(mut server) = Postmaster::adopt(&self.path) {
             server.kill();
         }
+        // Of an import that is given up: what copies to it, most of all.
+        end_processes(&processes_below(&self.path), &self.path);
         let _ = fs::remove_dir_all(&self.socket_dir);
         drop(self.scratch.take());
         if !self.kept && exists(&self.volume) {

@@ -12,6 +12,7 @@ use super::{
     connection::{self, Quiet},
     contents::{self, Contents},
     definitions,
+    origin_server::import_failed,
     refusal::read_error,
 };
 use crate::{
@@ -19,7 +20,15 @@ use crate::{
     model::{ContentHash, SourceComparison, SourceFingerprint},
 };
 use duramen_base::clock;
-use std::{future::Future, path::Path, time::Duration};
+use std::{
+    future::Future,
+    path::Path,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc,
+    },
+    time::Duration,
+};
 use tokio_postgres::Client;
 
 /// How long one database of a source may take to be read, however small it is, and how many bytes of a larger one may
@@ -181,10 +190,27 @@ async fn read_database(client: &Client, database: &str, found: &mut Contents) ->
 }
 
 /// The fingerprint of an origin that is files: one script, or a data directory.
-pub(crate) fn of_files(path: &Path) -> Result<SourceFingerprint, EngineError> {
+pub(crate) async fn of_files(path: &Path) -> Result<SourceFingerprint, EngineError> {
+    /// Ends the reading when nobody waits for it any more.
+    struct Waits(Arc<AtomicBool>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.0.store(false, Ordering::Release);
+        }
+    }
+    let waits = Waits(Arc::new(AtomicBool::new(true)));
+    let (path, is_wanted) = (path.to_owned(), Arc::clone(&waits.0));
+    let read = move || read_files(&path, &|| is_wanted.load(Ordering::Acquire));
+    tokio::task::spawn_blocking(read).await.map_err(|error| import_failed(&error))?
+}
+
+fn read_files(path: &Path, is_wanted: &dyn Fn() -> bool) -> Result<SourceFingerprint, EngineError> {
     let taken_at = clock::utc_now();
     let mut found = Contents::default();
     for (name, file) in super::digest::files(path).map_err(|error| origin_io(path, &error))? {
+        if !is_wanted() {
+            return Err(origin_io(path, &std::io::ErrorKind::Interrupted.into()));
+        }
         let (count, hash) = super::digest::file(&file).map_err(|error| origin_io(&file, &error))?;
         found.hashes.insert(name, ContentHash { count, hash: hash.to_hex().to_string() });
     }

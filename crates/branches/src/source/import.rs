@@ -19,6 +19,7 @@ use crate::{
     error::{EngineError, Kind},
     files::{self, io_error},
     home::Home,
+    interrupt::Interrupt,
     model::{Origin, Policy, Sanitised, SourceFingerprint},
     users,
 };
@@ -53,6 +54,7 @@ pub(crate) struct Importer<'a> {
     pub(crate) progress: Report,
     /// In which the servers of an import run; none where the machine has not the means.
     pub(crate) cage: Option<Cage>,
+    pub(crate) interrupt: &'a Interrupt,
 }
 
 impl Importer<'_> {
@@ -105,7 +107,9 @@ impl Importer<'_> {
                 let client = sample.connect(flights::DATABASE).await?;
                 self.base_backup(&sample.address(), Some(client), database, &draft).await?
             }
-            Origin::DataDirectory { path } => self.copy_directory(Path::new(path), database, &draft)?,
+            Origin::DataDirectory { path } => {
+                tokio::task::block_in_place(|| self.copy_directory(Path::new(path), database, &draft))?
+            }
             Origin::Script { path } => self.run_script(Path::new(path), database, &draft).await?,
         };
         self.finish(record, (installation, database), sample, source_at_import, draft).await

@@ -172,6 +172,8 @@ pub(crate) async fn fingerprint(
             sample.ensure_running()?;
             fingerprint::of_server(&sample.address(), login_triggers, progress).await
         }
-        Origin::DataDirectory { path } | Origin::Script { path } => fingerprint::of_files(Path::new(path)),
+        Origin::DataDirectory { path } | Origin::Script { path } => {
+            fingerprint::of_files(Path::new(path)).await
+        }
     }
 }

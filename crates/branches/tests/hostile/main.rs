@@ -4,6 +4,7 @@
 
 mod branches_have_limits;
 mod each_source_has_its_own_user;
+mod frozen_servers;
 mod hostile_sources;
 mod imports_are_shut_in;
 mod leases_keep_what_is_theirs;

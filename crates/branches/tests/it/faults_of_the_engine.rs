@@ -417,3 +417,22 @@ async fn a_create_that_goes_away_leaves_the_queue() {
     settle(&engine).await;
     close(&engine, &home).await;
 }
+
+/// Invariant B6, for creates that wait for a branch at the same time: the second one failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn creates_of_one_name_that_wait_together_get_the_same_branch() {
+    let home = Home::new();
+    let engine = home.open().await;
+    home.add_script(&engine, "create table t (x int);", pool(&[(Policy::ReadWrite, 0)])).await;
+    let create = async || {
+        let request = CreateBranch { name: Some("b".to_owned()), ..CreateBranch::default() };
+        engine.create(request).await.expect("a lease")
+    };
+    let (one, two, three) = tokio::join!(create(), create(), create());
+    assert!(one.id == two.id && two.id == three.id, "{} {} {}", one.id, two.id, three.id);
+    assert_eq!([one, two, three].iter().filter(|view| !view.existing).count(), 1, "one made it");
+    settle(&engine).await;
+    let volumes = std::fs::read_dir(home.path().join("volumes/branches")).expect("volumes").count();
+    assert_eq!(volumes, 1, "what the others were given is gone");
+    close(&engine, &home).await;
+}

@@ -5,6 +5,7 @@
 mod faults_of_the_engine;
 mod faults_of_the_home;
 mod faults_of_the_volumes;
+mod imports_are_given_up;
 mod life_of_a_branch;
 mod missing_libraries;
 mod origin;
@@ -12,6 +13,7 @@ mod origins;
 mod own_roles;
 mod real_extensions;
 mod real_sources;
+mod slow_origin;
 #[allow(dead_code, reason = "what only the other program needs")]
 mod support;
 mod watched_tables;

@@ -112,21 +112,6 @@ impl Home {
     }
 }
 
-impl Home {
-    /// Removes the control groups of servers that a test left.
-    fn remove_groups(&self) {
-        let Ok(home) = std::fs::canonicalize(self.path()) else { return };
-        let name = blake3::hash(home.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
-        for controller in ["memory", "pids", "cpu"] {
-            let group = Path::new("/sys/fs/cgroup").join(controller).join("duramen").join(&name);
-            for entry in std::fs::read_dir(&group).into_iter().flatten().flatten() {
-                let _ = std::fs::remove_dir(entry.path());
-            }
-            let _ = std::fs::remove_dir(&group);
-        }
-    }
-}
-
 impl Drop for Home {
     fn drop(&mut self) {
         // A test that failed half-way leaves servers and a mount; they must not outlive it.
@@ -145,7 +130,7 @@ impl Drop for Home {
             let _ = std::process::Command::new("umount").args([&volumes, &scratch]).output();
             std::thread::sleep(Duration::from_millis(100));
         }
-        self.remove_groups();
+        let _ = duramen_branches::remove_groups(self.path());
         // At the latest when this process ends.
         let _ = std::process::Command::new("umount").arg("--lazy").args([&volumes, &scratch]).output();
         let _ = duramen_branches::remove_users(self.path());

@@ -141,6 +141,46 @@ async fn clients_that_disconnect_end_what_they_asked_for() {
     assert_eq!(home.left_overs(), Vec::<String>::new());
 }
 
+/// The same for an import, in the middle of its copy: it went on, and held up the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_ends_with_its_client() {
+    let home = Home::new();
+    let daemon = home.serve().await;
+    let script = home.beside("slow.sql");
+    fs::write(&script, "create table t (x int); select pg_sleep(300);").unwrap();
+    let body =
+        format!(r#"{{"name": "slow", "origin": {{"kind": "script", "path": {:?}}}}}"#, script.display());
+    let mut stream = UnixStream::connect(socket_path(&home.path())).unwrap();
+    stream.write_all(post("/v1/sources", &body).as_bytes()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut said = String::new();
+    while !said.contains("running the script") {
+        let mut part = [0; 1024];
+        let length = stream.read(&mut part).expect("progress");
+        assert!(length > 0, "{said}");
+        said += &String::from_utf8_lossy(&part[..length]);
+    }
+    let imports = home.path().join("volumes/imports");
+    until("a server runs it", async || !duramen_postgres::processes_below(&imports).is_empty()).await;
+    drop(stream);
+    let begin = duramen_base::clock::now();
+    until("nothing of it is left", async || {
+        let users = duramen_branches::users_of(&home.path());
+        duramen_postgres::processes_below(&imports).is_empty()
+            && support::entries(&imports).is_empty()
+            && support::entries(&home.path().join("sources")).is_empty()
+            && users.is_empty()
+    })
+    .await;
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    let log = fs::read_to_string(home.beside("log")).unwrap();
+    assert!(log.contains("its client has left, so the import was given up"), "{log}");
+    let mut connection = connect(&daemon).await;
+    support::add_script(&home, &mut connection, "create table t (x int);", 1, 0).await;
+    daemon.stop().await.expect("it stops in order");
+    assert_eq!(home.left_overs(), Vec::<String>::new());
+}
+
 /// The program where an unprivileged user can run it, in a home of that user's own. Only root can play this
 /// user.
 fn unprivileged(home: &Home) -> Option<PathBuf> {

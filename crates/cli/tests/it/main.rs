@@ -9,6 +9,7 @@ mod daemon_hands_over;
 mod daemon_is_killed;
 mod every_file_has_its_mode;
 mod functions_cli;
+mod groups_outlive_daemons;
 mod holders_have_limits;
 mod lab_compare;
 mod lab_diagnose;

@@ -137,6 +137,7 @@ impl Drop for Home {
             let _ = Command::new("umount").args([&volumes, &scratch]).output();
             std::thread::sleep(Duration::from_millis(100));
         }
+        let _ = duramen_branches::remove_groups(&self.path());
         let _ = Command::new("umount").arg("--lazy").args([&volumes, &scratch]).output();
         let _ = duramen_branches::remove_users(&self.path());
     }
