@@ -65,6 +65,8 @@ pub(crate) struct Environment {
     pub(crate) losses: Arc<AtomicU64>,
     pub(crate) home: Home,
     pub(crate) store: Arc<volume::Store>,
+    /// How long the reading of an origin may stand still.
+    pub(crate) stall: Duration,
     /// Of servers that belong to no source; all servers pass through directories as its group.
     pub(crate) user: ServerUser,
     /// The groups that limit what servers take, or why there are none.

@@ -11,6 +11,7 @@ use crate::{
     home::Home,
     marker::Marker,
     registry::Registry,
+    source::stall::STALL_LIMIT,
     users::Users,
 };
 use duramen_base::clock;
@@ -21,7 +22,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
         Arc, Mutex,
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// A loop-backed volume store takes at most this much, unless it is told otherwise.
@@ -36,6 +37,9 @@ pub struct OpenOptions {
     /// Size of the loop-backed volume store, if one has to be made, all of which is allocated at once. `None`: a quarter
     /// of the free disk, at most 32 GiB.
     pub volume_size: Option<u64>,
+    /// How long the reading of an origin, for an import or for evidence, may stand still before it is given up. `None`: ten
+    /// minutes.
+    pub stall: Option<Duration>,
 }
 
 /// What the operations and the maintenance thread share.
@@ -118,5 +122,12 @@ pub(crate) fn open_environment(options: &OpenOptions) -> Result<Environment, Eng
     if let Err(reason) = &groups {
         tracing::warn!(reason, "memory, processes and processors of branches are not limited");
     }
-    Ok(Environment { losses: Arc::default(), home, store: Arc::new(store), user, groups: Arc::new(groups) })
+    Ok(Environment {
+        losses: Arc::default(),
+        home,
+        store: Arc::new(store),
+        stall: options.stall.unwrap_or(STALL_LIMIT),
+        user,
+        groups: Arc::new(groups),
+    })
 }

@@ -21,5 +21,6 @@ pub(crate) mod own_role;
 pub(crate) mod refusal;
 pub(crate) mod sanitise;
 pub(crate) mod snapshot;
+pub(crate) mod stall;
 mod tablespaces;
 mod warm_up;

@@ -243,6 +243,7 @@ impl Engine {
             progress,
             cage,
             interrupt,
+            stall: environment.stall,
         };
         let sample = shared.new_sample_server(&record.name)?;
         let importing = importer.import(&record, database, &sample);
@@ -434,7 +435,14 @@ impl Engine {
         let sample = self.shared.new_sample_server(name)?;
         let imported = manifest::Manifest::load(&self.shared.environment.home, name, record.generation);
         let login_triggers = imported.ok().and_then(|manifest| manifest.login_triggers);
-        origin_server::fingerprint(&record.origin, &sample, login_triggers.as_deref(), &|_, _| {}).await
+        origin_server::fingerprint(
+            &record.origin,
+            &sample,
+            login_triggers.as_deref(),
+            self.shared.environment.stall,
+            &|_, _| {},
+        )
+        .await
     }
 
     /// Forgets a source and deletes its snapshots. Refused while branches of it are leased.

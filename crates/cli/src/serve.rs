@@ -63,6 +63,7 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
             home: context.home.clone(),
             volumes: serve.volumes.into(),
             volume_size: serve.volume_size,
+            stall: None,
         },
         until_stdin_ends: serve.until_stdin_ends,
     };

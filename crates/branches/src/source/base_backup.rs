@@ -7,6 +7,7 @@ use super::{
     import::{invalid, Importer},
     origin_server::import_failed,
     refusal::read_error,
+    stall::{slow, Still},
     tablespaces,
 };
 use crate::error::{EngineError, Kind};
@@ -36,7 +37,10 @@ impl Importer<'_> {
         draft: &Draft<'_>,
     ) -> Result<(Installation, String), EngineError> {
         let seen = match &client {
-            Some(client) => Some(self.look_at(client).await?),
+            Some(client) => {
+                let late = |_| slow("its size and tablespaces were looked up", self.stall);
+                Some(tokio::time::timeout(self.stall, self.look_at(client)).await.map_err(late)??)
+            }
             None => None,
         };
         drop(client);
@@ -65,8 +69,13 @@ impl Importer<'_> {
             // Files of tablespaces would be written to where they are on the origin. As one archive, it refuses them.
             let probe = arguments(Path::new("-"), &["--format=tar", "--wal-method=none", "--no-manifest"]);
             let (prober, secret) = (cluster.clone(), env.clone());
-            tokio::task::spawn_blocking(move || prober.run_until_output("pg_basebackup", &probe, &secret))
+            let probing = tokio::task::spawn_blocking(move || {
+                prober.run_until_output("pg_basebackup", &probe, &secret)
+            });
+            // What still runs is ended with the draft.
+            tokio::time::timeout(self.stall, probing)
                 .await
+                .map_err(|_| slow("a base backup was begun", self.stall))?
                 .map_err(|error| import_failed(&error))?
                 .map_err(|error| match &error {
                     ClusterError::Failed { output, .. } if output.contains("single tablespace") => {
@@ -100,6 +109,7 @@ impl Importer<'_> {
             cluster.run_with_env("pg_basebackup", &arguments, None, &env)
         });
         tokio::pin!(backup);
+        let mut still = Still::new(self.stall);
         loop {
             tokio::select! {
                 done = &mut backup => {
@@ -107,8 +117,11 @@ impl Importer<'_> {
                     return Ok(());
                 }
                 () = tokio::time::sleep(TOLD_EVERY) => {
-                    let fraction = total.map(|total| (tree_size(&draft.path) as f64 / total as f64).min(1.0));
+                    let copied = tree_size(&draft.path);
+                    let fraction = total.map(|total| (copied as f64 / total as f64).min(1.0));
                     (self.progress)("base backup", fraction);
+                    // What still runs is ended with the draft.
+                    still.look(copied, || format!("its base backup was made, after {} MB", copied / 1_000_000))?;
                 }
             }
         }

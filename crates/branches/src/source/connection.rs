@@ -27,6 +27,9 @@ use tokio_postgres::{
 
 /// How long connecting to one host may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// How long a host of an origin may take to let a session in, once it is connected to: it may take the connection, and say
+/// nothing.
+const LOGIN_LIMIT: Duration = Duration::from_secs(30);
 
 /// The first major version that has login triggers, and the setting that turns event triggers off.
 pub(crate) const LOGIN_TRIGGERS_SINCE: u32 = 17;
@@ -133,6 +136,8 @@ fn with_options(config: &Config, groups: &[&[(&str, &str)]]) -> Config {
 enum EnterError {
     Refused(tokio_postgres::Error),
     Tls(ConnectError),
+    /// It took the connection, and did not answer.
+    Silent,
     /// No host is what the address asks for.
     Unsuited,
 }
@@ -141,6 +146,15 @@ impl EnterError {
     fn told(self) -> EngineError {
         match self {
             EnterError::Refused(error) => unreachable_source(&error),
+            EnterError::Silent => EngineError::new(
+                Kind::Failed,
+                "source_unreachable",
+                format!(
+                    "the source's server took the connection, and did not let it in within {} s; check that it is not \
+                     stopped or overloaded, and that the URL names a PostgreSQL server",
+                    LOGIN_LIMIT.as_secs()
+                ),
+            ),
             EnterError::Unsuited => EngineError::new(
                 Kind::Failed,
                 "source_unreachable",
@@ -157,7 +171,9 @@ async fn enter(address: &Address, groups: &[&[(&str, &str)]]) -> Result<Client, 
     let wanted = address.config.get_target_session_attrs();
     let mut last = EnterError::Unsuited;
     for host in address.hosts() {
-        let client = match connect(address, &with_options(&host, groups)).await {
+        let config = with_options(&host, groups);
+        let entered = tokio::time::timeout(LOGIN_LIMIT, connect(address, &config)).await;
+        let client = match entered.unwrap_or(Err(EnterError::Silent)) {
             Ok(client) => client,
             Err(EnterError::Refused(error)) if error.code().is_some_and(concerns_options) => {
                 return Err(EnterError::Refused(error));

@@ -7,7 +7,7 @@
 //! column. What is left is the output function of each column's type, which is looked at first. For that to hold, each
 //! table is locked against changes of its definition, and looked at after that.
 
-use super::refusal::read_error;
+use super::{refusal::read_error, stall::Moves};
 use crate::{
     error::{EngineError, Kind},
     model::ContentHash,
@@ -17,6 +17,7 @@ use futures_util::TryStreamExt;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     pin::pin,
+    sync::{Arc, Mutex, PoisonError},
 };
 use tokio_postgres::{Client, Error, Row};
 
@@ -52,6 +53,26 @@ pub(crate) struct Contents {
     pub(crate) hashes: BTreeMap<String, ContentHash>,
     /// What was not read, and why.
     pub(crate) left_out: BTreeMap<String, String>,
+    /// That something of them came.
+    pub(crate) moves: Moves,
+    /// What is being read.
+    pub(crate) at: At,
+}
+
+/// The table that is being read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct At(Arc<Mutex<Option<String>>>);
+
+impl At {
+    fn is(&self, table: Option<&str>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = table.map(str::to_owned);
+    }
+
+    /// For messages.
+    pub(crate) fn name(&self, database: &str) -> String {
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.as_ref().map_or_else(|| format!("database {database}"), |table| format!("table {table}"))
+    }
 }
 
 /// One table or materialised view, as it was found.
@@ -197,9 +218,12 @@ async fn read_tables(
             contents.left_out.insert(key, "none of its columns can be read safely".to_owned());
             continue;
         }
-        let hash = hash(client, &relation, &encoding).await?;
+        contents.at.is(Some(&key));
+        let hash = hash(client, &relation, &encoding, &contents.moves).await?;
+        contents.moves.note(0);
         contents.hashes.insert(key, hash);
     }
+    contents.at.is(None);
     Ok(encoding)
 }
 
@@ -222,7 +246,8 @@ async fn large_objects(
     if row.get(0) {
         let columns = ["loid", "pageno", "data"].map(str::to_owned).into();
         let (schema, name) = ("pg_catalog".to_owned(), "pg_largeobject".to_owned());
-        let blocks = hash(client, &Relation { schema, name, columns, more: false }, encoding).await?;
+        let blocks =
+            hash(client, &Relation { schema, name, columns, more: false }, encoding, &contents.moves).await?;
         contents.hashes.insert(key, blocks);
     } else if row.get(1) {
         contents.left_out.insert(key, "this source's role may not read pg_largeobject".to_owned());
@@ -244,7 +269,12 @@ fn qualified(schema: &str, name: &str) -> String {
 }
 
 /// Rows, and the sum of their 128-bit hashes, which does not depend on their order.
-async fn hash(client: &Client, relation: &Relation, encoding: &str) -> Result<ContentHash, EngineError> {
+async fn hash(
+    client: &Client,
+    relation: &Relation,
+    encoding: &str,
+    moves: &Moves,
+) -> Result<ContentHash, EngineError> {
     let fail = |error: Error| read_error(&error);
     let names: Vec<String> = relation.columns.iter().map(|name| quote_identifier(name)).collect();
     let list = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
@@ -259,6 +289,7 @@ async fn hash(client: &Client, relation: &Relation, encoding: &str) -> Result<Co
     let mut rows = Rows::default();
     let mut stream = pin!(client.copy_out(&statement).await.map_err(fail)?);
     while let Some(message) = stream.try_next().await.map_err(fail)? {
+        moves.note(message.len());
         rows.take(&message).ok_or_else(|| {
             EngineError::new(
                 Kind::Failed,

@@ -14,6 +14,7 @@ use super::{
     definitions,
     origin_server::import_failed,
     refusal::read_error,
+    stall::{while_it_moves, Moves},
 };
 use crate::{
     error::{EngineError, Kind},
@@ -21,7 +22,6 @@ use crate::{
 };
 use duramen_base::clock;
 use std::{
-    future::Future,
     path::Path,
     sync::{
         atomic::{AtomicBool, Ordering},
@@ -31,10 +31,6 @@ use std::{
 };
 use tokio_postgres::Client;
 
-/// How long one database of a source may take to be read, however small it is, and how many bytes of a larger one may
-/// take another second.
-const READ_LIMIT: Duration = Duration::from_secs(3600);
-const READ_RATE: u64 = 4 << 20;
 /// Sessions report their counters when they end a transaction, at most once a second.
 const COUNTERS_SETTLE: Duration = Duration::from_millis(1100);
 /// How the contents of servers are read. In 0.1 it was `server`, whose hashes are others.
@@ -48,6 +44,7 @@ pub(crate) type Progress<'a> = &'a (dyn Fn(&str, Option<f64>) + Send + Sync);
 pub(crate) async fn of_server(
     address: &Address,
     login_triggers: Option<&[String]>,
+    stall: Duration,
     progress: Progress<'_>,
 ) -> Result<SourceFingerprint, EngineError> {
     let taken_at = clock::utc_now();
@@ -65,26 +62,39 @@ pub(crate) async fn of_server(
         }
     };
     let origin = Origin { address, client, quiet, login_triggers };
+    let moves = found.moves.clone();
     let survey = origin.survey(&mut found);
-    let (write_position, databases) = limited("the server's catalogues", READ_LIMIT, survey).await?;
+    let where_it_is = || "its catalogues were read".to_owned();
+    let (write_position, databases) = while_it_moves(where_it_is, stall, &moves, || {}, survey).await?;
     let all: u64 = databases.iter().map(|(_, bytes)| bytes).sum::<u64>().max(1);
     let mut done = 0;
     let mut read = Vec::new();
     for (database, bytes) in databases {
-        progress(&format!("reading database {database} of the live source"), Some(done as f64 / all as f64));
+        let (before, so_far) = (done, moves.count());
+        // What comes is about as much as it holds on the disk.
+        let tell = || {
+            let read = before + moves.count().saturating_sub(so_far).min(bytes);
+            let doing = format!("reading database {database} of the live source");
+            progress(&doing, Some(read as f64 / all as f64));
+        };
+        tell();
         done += bytes;
         match origin.enter(&database).await? {
             None => drop(found.left_out.insert(contents::key([&database]), LOGIN_TRIGGER.to_owned())),
             Some(client) => {
-                let what = format!("database {database}");
-                limited(&what, read_limit(bytes), read_database(&client, &database, &mut found)).await?;
+                let at = found.at.clone();
+                let where_it_is = || format!("{} was read", at.name(&database));
+                let reading = read_database(&client, &database, &mut found);
+                while_it_moves(where_it_is, stall, &moves, tell, reading).await?;
                 read.push(database);
             }
         }
     }
     // After the contents: what was written since they were read is counted, and so is what sessions wrote before.
     tokio::time::sleep(COUNTERS_SETTLE.saturating_sub(began.elapsed())).await;
-    let rows_written = match limited("the server's counters", READ_LIMIT, origin.rows_written(&read)).await? {
+    let where_it_is = || "its counters were read".to_owned();
+    let counting = origin.rows_written(&read, &moves);
+    let rows_written = match while_it_moves(where_it_is, stall, &moves, || {}, counting).await? {
         Ok(rows) => Some(rows),
         Err(why) => {
             found.left_out.insert("rows written".to_owned(), why);
@@ -134,7 +144,11 @@ impl Origin<'_> {
     }
 
     /// Rows that were written in these databases, or why that is not known.
-    async fn rows_written(&self, databases: &[String]) -> Result<Result<u64, String>, EngineError> {
+    async fn rows_written(
+        &self,
+        databases: &[String],
+        moves: &Moves,
+    ) -> Result<Result<u64, String>, EngineError> {
         let fail = |error: tokio_postgres::Error| read_error(&error);
         if let Some(why) = self.client.query_one(UNCOUNTED, &[]).await.map_err(fail)?.get(0) {
             return Ok(Err(why));
@@ -144,27 +158,10 @@ impl Origin<'_> {
             let Some(client) = self.enter(database).await? else { return Ok(Err(LOGIN_TRIGGER.to_owned())) };
             let count: i64 = client.query_one(ROWS_WRITTEN, &[]).await.map_err(fail)?.get(0);
             rows += u64::try_from(count).unwrap_or_default();
+            moves.note(0);
         }
         Ok(Ok(rows))
     }
-}
-
-/// How long reading a database of so many bytes may take.
-fn read_limit(bytes: u64) -> Duration {
-    READ_LIMIT + Duration::from_secs(bytes / READ_RATE)
-}
-
-/// Does what reads a source, for no longer than this.
-async fn limited<T>(
-    what: &str,
-    limit: Duration,
-    work: impl Future<Output = Result<T, EngineError>>,
-) -> Result<T, EngineError> {
-    let late = |_| {
-        let text = format!("reading {what} took more than {limit:?}");
-        EngineError::new(Kind::Timeout, "source_slow", text)
-    };
-    tokio::time::timeout(limit, work).await.map_err(late)?
 }
 
 /// Rows that were written to tables of users since the statistics began. Those of sessions do not count, nor what ANALYZE
@@ -229,7 +226,7 @@ fn assemble(
     rows_written: Option<u64>,
     found: Contents,
 ) -> SourceFingerprint {
-    let Contents { hashes: contents, left_out } = found;
+    let Contents { hashes: contents, left_out, .. } = found;
     let mut hasher = blake3::Hasher::new();
     for (name, content) in &contents {
         hasher.update(format!("{name}\0{}\0{}\n", content.count, content.hash).as_bytes());

@@ -55,6 +55,8 @@ pub(crate) struct Importer<'a> {
     /// In which the servers of an import run; none where the machine has not the means.
     pub(crate) cage: Option<Cage>,
     pub(crate) interrupt: &'a Interrupt,
+    /// How long the reading of the origin may stand still.
+    pub(crate) stall: Duration,
 }
 
 impl Importer<'_> {
@@ -91,8 +93,9 @@ impl Importer<'_> {
         let mut source_at_import = None;
         if known {
             self.say("reading the live source, for later comparison");
-            source_at_import =
-                Some(origin_server::fingerprint(&record.origin, sample, None, &*self.progress).await?);
+            source_at_import = Some(
+                origin_server::fingerprint(&record.origin, sample, None, self.stall, &*self.progress).await?,
+            );
         }
 
         let draft = Draft::begin(self.home, self.store, self.user, record)?;
@@ -290,8 +293,14 @@ impl Importer<'_> {
             Some(fingerprint) => fingerprint,
             None => {
                 self.say("reading the live source, for later comparison");
-                origin_server::fingerprint(&record.origin, sample, Some(&login_triggers), &*self.progress)
-                    .await?
+                origin_server::fingerprint(
+                    &record.origin,
+                    sample,
+                    Some(&login_triggers),
+                    self.stall,
+                    &*self.progress,
+                )
+                .await?
             }
         };
 

@@ -162,15 +162,16 @@ pub(crate) async fn fingerprint(
     origin: &Origin,
     sample: &SampleServer,
     login_triggers: Option<&[String]>,
+    stall: Duration,
     progress: fingerprint::Progress<'_>,
 ) -> Result<SourceFingerprint, EngineError> {
     match origin {
         Origin::Server { url } => {
-            fingerprint::of_server(&Address::parse(url)?, login_triggers, progress).await
+            fingerprint::of_server(&Address::parse(url)?, login_triggers, stall, progress).await
         }
         Origin::Flights { .. } => {
             sample.ensure_running()?;
-            fingerprint::of_server(&sample.address(), login_triggers, progress).await
+            fingerprint::of_server(&sample.address(), login_triggers, stall, progress).await
         }
         Origin::DataDirectory { path } | Origin::Script { path } => {
             fingerprint::of_files(Path::new(path)).await

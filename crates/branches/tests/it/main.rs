@@ -11,6 +11,7 @@ mod missing_libraries;
 mod origin;
 mod origins;
 mod own_roles;
+mod reading_takes_its_time;
 mod real_extensions;
 mod real_sources;
 mod slow_origin;

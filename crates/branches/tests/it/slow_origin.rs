@@ -1,4 +1,4 @@
-//! A proxy before an origin that stops in the middle of an answer.
+//! A proxy before an origin that lets an answer through slowly, or stops in the middle of it.
 
 use crate::{origin::OtherServer, support::Home};
 use duramen_branches::model::Origin;
@@ -10,6 +10,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
         Arc,
     },
+    time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -25,6 +26,8 @@ use tokio::{
 pub(crate) enum Pace {
     /// So many bytes, and nothing after them.
     StopsAfter(usize),
+    /// So many bytes at a time, with a pause before each.
+    Slow(usize, Duration),
 }
 
 /// Ends when it is dropped; connections through it go on.
@@ -114,11 +117,16 @@ async fn forward_answers(
     let mut buffer = vec![0; 64 << 10];
     let mut passed = 0;
     loop {
-        let Ok(length @ 1..) = from.read(&mut buffer).await else { return };
+        let most = match pace {
+            Pace::Slow(bytes, _) if asked.load(Ordering::Acquire) => bytes,
+            _ => buffer.len(),
+        };
+        let Ok(length @ 1..) = from.read(&mut buffer[..most]).await else { return };
         if asked.load(Ordering::Acquire) {
             match pace {
                 Pace::StopsAfter(bytes) if passed >= bytes => std::future::pending().await,
                 Pace::StopsAfter(_) => passed += length,
+                Pace::Slow(_, pause) => tokio::time::sleep(pause).await,
             }
         }
         if to.write_all(&buffer[..length]).await.is_err() {

@@ -35,7 +35,12 @@ impl Home {
     pub(crate) fn with_volumes(volumes: Choice) -> Home {
         let dir = tempfile::Builder::new().prefix("dm-").tempdir().expect("a scratch directory");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
-        let options = OpenOptions { home: dir.path().join("home"), volumes, volume_size: Some(1536 << 20) };
+        let options = OpenOptions {
+            home: dir.path().join("home"),
+            volumes,
+            volume_size: Some(1536 << 20),
+            stall: None,
+        };
         Home { dir, options }
     }
 

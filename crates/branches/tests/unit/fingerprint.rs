@@ -253,7 +253,8 @@ async fn work(primary: &Server) {
 }
 
 async fn of_server(config: &Config) -> Result<SourceFingerprint, EngineError> {
-    super::of_server(&Address::local(config.clone()), None, &|_, _| {}).await
+    let stall = super::super::stall::STALL_LIMIT;
+    super::of_server(&Address::local(config.clone()), None, stall, &|_, _| {}).await
 }
 
 async fn on_a_primary(dir: &Path, major: u32) {
