@@ -15,7 +15,11 @@ fn an_unreadable_end_of_a_child_fails_the_step_that_waits_for_it() {
     for data in [r#""ended""#, "[1]", r#"{"failure":7}"#] {
         let event = letter("child", Some("1"), data).event().expect("it names a cell that waits");
         let Event::Child { result: Err(failure), .. } = event else { panic!("{data}: {event:?}") };
-        assert!(failure.message.starts_with("the end of this child cannot be read: "), "{}", failure.message);
+        assert!(
+            failure.message.starts_with("the end of what this step waited for cannot be read: "),
+            "{}",
+            failure.message
+        );
     }
     let end = ChildEnd { result: Some(Json::null()), failure: None, sqlstate: None };
     let text = serde_json::to_string(&end).expect("JSON");
