@@ -12,19 +12,19 @@ CREATE TABLE df._queue (
     id bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
     submitted_by regrole NOT NULL DEFAULT quote_ident(current_user)::regrole,
     name text NOT NULL CHECK (length(name) BETWEEN 1 AND 200),
-    -- How many of its instances may go on at once, in all and by partition. NULL: any number.
-    concurrency int CHECK (concurrency > 0),
-    partition_concurrency int CHECK (partition_concurrency > 0),
+    -- How many of its instances may go on at once, in all and by partition. NULL: any number. All limits are limited,
+    -- because every look counts up to them, and a look is for all roles.
+    concurrency int CHECK (concurrency BETWEEN 1 AND 10000),
+    partition_concurrency int CHECK (partition_concurrency BETWEEN 1 AND 10000),
     -- How many of their long steps one worker may run at once.
-    worker_concurrency int CHECK (worker_concurrency > 0),
+    worker_concurrency int CHECK (worker_concurrency BETWEEN 1 AND 10000),
     -- How many it lets in within any time of this length.
-    rate int CHECK (rate > 0),
-    per interval CHECK (per > interval '0'),
+    rate int CHECK (rate BETWEEN 1 AND 100000),
+    per interval CHECK (per > interval '0' AND per <= interval '30 days'),
     -- The key of the input that says to which partition an instance belongs.
     partition_by text CHECK (length(partition_by) BETWEEN 1 AND 200),
     state text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'paused', 'draining')),
-    -- When it last let something in, and to which partition that belonged.
-    served_at timestamptz,
+    -- The partition up to which the round has come.
     last_partition text NOT NULL DEFAULT '',
     PRIMARY KEY (submitted_by, name),
     CHECK ((rate IS NULL) = (per IS NULL))
@@ -46,9 +46,10 @@ CREATE TABLE df._queued (
     -- The smallest is first.
     priority int NOT NULL DEFAULT 0,
     partition text NOT NULL DEFAULT '' CHECK (length(partition) <= 200),
-    -- Until when it is not let in at all, and how long that was; NULL: it may be now.
-    due_at timestamptz,
-    delay interval,
+    -- Until when it is not let in at all, and how long that was; NULL: it may be now. Submitters write these, and workers
+    -- reckon with them: nothing that a submitter can write may be beyond what they can.
+    due_at timestamptz CHECK (due_at BETWEEN '2000-01-01 00:00Z' AND '3000-01-01 00:00Z'),
+    delay interval CHECK (delay BETWEEN interval '0' AND interval '101 years'),
     wake boolean NOT NULL DEFAULT true,
     PRIMARY KEY (submitted_by, seq)
 );
@@ -94,7 +95,12 @@ ALTER TABLE df._queued ENABLE ROW LEVEL SECURITY;
 ALTER TABLE df._slot ENABLE ROW LEVEL SECURITY;
 ALTER TABLE df._admission ENABLE ROW LEVEL SECURITY;
 ALTER TABLE df._dedup ENABLE ROW LEVEL SECURITY;
-CREATE POLICY submitter ON df._queue USING (pg_get_userbyid(submitted_by) = current_user);
+-- Filled in by 45_queues.sql.
+CREATE FUNCTION df._may_make(what text, called text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+CREATE POLICY reader ON df._queue FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY changer ON df._queue FOR UPDATE USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY maker ON df._queue FOR INSERT
+    WITH CHECK (pg_get_userbyid(submitted_by) = current_user AND df._may_make('queue', name));
 CREATE POLICY submitter ON df._queued USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._slot FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
 CREATE POLICY submitter ON df._admission FOR SELECT
@@ -134,7 +140,7 @@ CREATE TABLE df._event (
     seq bigint NOT NULL,
     submitted_by regrole NOT NULL DEFAULT quote_ident(current_user)::regrole,
     key text NOT NULL CHECK (length(key) BETWEEN 1 AND 200),
-    value json NOT NULL,
+    value json NOT NULL CHECK (octet_length(value::text) <= 1048576),
     set_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (seq, key)
 );
@@ -153,15 +159,16 @@ CREATE TABLE df._schedule (
     name text NOT NULL CHECK (length(name) BETWEEN 1 AND 200),
     cron text,
     time_zone text NOT NULL DEFAULT 'UTC',
-    every interval CHECK (every >= interval '1 second'),
+    every interval CHECK (every BETWEEN interval '1 second' AND interval '10 years'),
     graph json NOT NULL,
     label text,
     database text,
-    input json,
+    -- Not json, which holds what cannot be added to.
+    input jsonb,
     queue text,
     overlap text NOT NULL CHECK (overlap IN ('skip', 'allow', 'buffer', 'cancel')),
-    catch_up interval NOT NULL CHECK (catch_up >= interval '0'),
-    jitter interval NOT NULL CHECK (jitter >= interval '0'),
+    catch_up interval NOT NULL CHECK (catch_up BETWEEN interval '0' AND interval '1 year'),
+    jitter interval NOT NULL CHECK (jitter BETWEEN interval '0' AND interval '1 year'),
     paused boolean NOT NULL DEFAULT false,
     -- The next time, and when it is seen to, which is later by some of the jitter. NULL: a worker must find out.
     next_at timestamptz,
@@ -177,10 +184,16 @@ CREATE TABLE df._schedule (
     backfill_from timestamptz,
     backfill_to timestamptz,
     PRIMARY KEY (submitted_by, name),
-    CHECK ((cron IS NULL) <> (every IS NULL))
+    CHECK ((cron IS NULL) <> (every IS NULL)),
+    -- Submitters write these, too.
+    CHECK (least(next_at, due_at, backfill_from, backfill_to) >= '1900-01-01 00:00Z'
+        AND greatest(next_at, due_at, backfill_from, backfill_to) <= '3000-01-01 00:00Z')
 ) WITH (fillfactor = 50);
 ALTER TABLE df._schedule ENABLE ROW LEVEL SECURITY;
-CREATE POLICY submitter ON df._schedule USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY reader ON df._schedule FOR SELECT USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY changer ON df._schedule FOR UPDATE USING (pg_get_userbyid(submitted_by) = current_user);
+CREATE POLICY maker ON df._schedule FOR INSERT
+    WITH CHECK (pg_get_userbyid(submitted_by) = current_user AND df._may_make('schedule', name));
 
 -- They have more arguments or columns now.
 DROP FUNCTION IF EXISTS df.start(text, text, text, text, jsonb, text);

@@ -19,9 +19,11 @@ BEGIN
     IF queue.name IS NULL OR length(queue.name) NOT BETWEEN 1 AND 200 THEN
         RAISE EXCEPTION 'df.queue: the name of a queue has 1 to 200 characters' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    IF least(queue.concurrency, queue.worker_concurrency, queue.rate, queue.partition_concurrency) < 1 THEN
-        RAISE EXCEPTION 'df.queue: a limit is 1 or more, or NULL for none' USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'df.pause_queue lets nothing in.';
+    IF least(queue.concurrency, queue.worker_concurrency, queue.rate, queue.partition_concurrency) < 1
+        OR greatest(queue.concurrency, queue.worker_concurrency, queue.partition_concurrency) > 10000 OR queue.rate > 100000
+    THEN
+        RAISE EXCEPTION 'df.queue: a limit is from 1 to 10,000, a rate to 100,000, or NULL for none'
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'df.pause_queue lets nothing in.';
     END IF;
     IF queue.rate IS NOT NULL AND (queue.per IS NULL OR queue.per <= interval '0' OR queue.per > interval '30 days') THEN
         RAISE EXCEPTION 'df.queue: "per" is a time of up to 30 days, and is %', coalesce(queue.per::text, 'NULL')
@@ -35,6 +37,31 @@ BEGIN
         partition_by = excluded.partition_by, partition_concurrency = excluded.partition_concurrency;
     NOTIFY df_wake;
     RETURN queue.name;
+END $$;
+
+-- How many queues, and how many schedules, a role may have: workers go from one to the next.
+CREATE OR REPLACE FUNCTION df._made_max() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1000';
+
+-- Whether the caller may make another one, or has this one. The policies of `_queue` and `_schedule` ask.
+CREATE OR REPLACE FUNCTION df._may_make(what text, called text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    me CONSTANT oid := quote_ident(current_user)::regrole;
+    has_it boolean;
+    there bigint;
+BEGIN
+    IF what = 'queue' THEN
+        SELECT coalesce(bool_or(q.name = called), false), count(*) INTO has_it, there
+        FROM df._queue q WHERE q.submitted_by = me;
+    ELSE
+        SELECT coalesce(bool_or(s.name = called), false), count(*) INTO has_it, there
+        FROM df._schedule s WHERE s.submitted_by = me;
+    END IF;
+    IF there >= df._made_max() AND NOT has_it THEN
+        RAISE EXCEPTION 'role "%" has % of kind %, and cannot have more', current_user, there, what
+            USING ERRCODE = 'program_limit_exceeded', HINT = format('SELECT df.drop_%s(name) removes one.', what);
+    END IF;
+    RETURN true;
 END $$;
 
 -- The number of one of the role's queues. What needs none that somebody has made is in 'default', which has no limits
@@ -88,6 +115,17 @@ BEGIN
         'delay', make_interval(secs => extract(epoch FROM now() + coalesce(delay, debounce) - now())::float8)));
 END $$;
 
+-- Puts one instance into a queue; its id.
+CREATE OR REPLACE FUNCTION df._put(queue bigint, label text, database text, graph json, vars json, input json,
+    priority int, partition text, due timestamptz, pause interval) RETURNS text
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO df._queued (queue, label, database, graph, vars, input, priority, partition, due_at, delay)
+    VALUES (_put.queue, _put.label, _put.database, _put.graph, _put.vars, _put.input, coalesce(_put.priority, 0),
+        coalesce(_put.partition, ''), due, pause);
+    RETURN df._last_id();
+END $$;
+
 -- Puts what df.start starts into a queue.
 CREATE OR REPLACE FUNCTION df._start_queued(me oid, fut text, label text, database text, input jsonb, wait jsonb)
 RETURNS text
@@ -105,10 +143,7 @@ DECLARE
     id text;
 BEGIN
     IF wait ->> 'dedup' IS NULL THEN
-        INSERT INTO df._queued (label, database, graph, vars, input, queue, priority, partition, due_at, delay)
-        VALUES (_start_queued.label, _start_queued.database, what, variables, _start_queued.input, place,
-            coalesce((wait ->> 'priority')::int, 0), part, due, pause);
-        RETURN df._last_id();
+        RETURN df._put(place, label, database, what, variables, input::json, (wait ->> 'priority')::int, part, due, pause);
     END IF;
     -- Again, when the instance that has the key ends or is let in meanwhile, or another session has been first.
     FOR attempt IN 1 .. 5 LOOP
@@ -123,10 +158,8 @@ BEGIN
             RETURN df._id(known.seq);
         END IF;
         BEGIN
-            INSERT INTO df._queued (label, database, graph, vars, input, queue, priority, partition, due_at, delay)
-            VALUES (_start_queued.label, _start_queued.database, what, variables, _start_queued.input, place,
-                coalesce((wait ->> 'priority')::int, 0), part, due, pause);
-            id := df._last_id();
+            id := df._put(place, label, database, what, variables, input::json, (wait ->> 'priority')::int, part, due,
+                pause);
             INSERT INTO df._dedup (queue, key, submitted_by, seq, debounced)
             VALUES (place, wait ->> 'dedup', me, df._seq(id), debounced);
             RETURN id;
@@ -290,6 +323,38 @@ $$;
 
 -- What workers do ---------------------------------------------------------------------------------------------------
 
+-- How many queues a look goes over, and how many partitions of each.
+CREATE OR REPLACE FUNCTION df._stride(what text) RETURNS int
+LANGUAGE sql IMMUTABLE RETURN CASE what WHEN 'queues' THEN 100 ELSE 1000 END;
+
+-- Partitions of a queue in which something waits, those with room, from behind one of them up to another. `seen` is the
+-- last one that was looked at, or NULL when there are no more: however many are full, a look is bounded.
+CREATE OR REPLACE FUNCTION df._partitions(of bigint, most_each int, behind text, up_to text, many bigint,
+    OUT parts text[], OUT seen text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    part text := behind;
+    stride CONSTANT int := df._stride('partitions');
+BEGIN
+    parts := '{}';
+    FOR step IN 1 .. stride LOOP
+        part := (SELECT w.partition FROM df._queued w
+            WHERE w.queue = of AND w.due_at IS NULL AND (part IS NULL OR w.partition > part)
+            ORDER BY w.partition LIMIT 1);
+        IF part IS NULL OR part > up_to THEN
+            seen := NULL;
+            RETURN;
+        END IF;
+        IF most_each IS NULL OR most_each > (SELECT count(*) FROM (
+                SELECT FROM df._slot s WHERE s.queue = of AND s.partition = part LIMIT most_each) x) THEN
+            parts := parts || part;
+        END IF;
+        seen := part;
+        EXIT WHEN cardinality(parts) >= many;
+    END LOOP;
+END $$;
+
 -- How many instances a queue lets in that no turn has taken yet. More would make what another queue lets in wait.
 CREATE OR REPLACE FUNCTION df._ahead() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 100';
 
@@ -328,18 +393,21 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Lets in what limits and times allow now. Whatever a look does is bounded: what is left is for the next one. `queues`:
+-- Lets in what limits and times allow now. Whatever a look does is bounded: what is left is for the next one. It goes over
+-- the queues behind the number `behind`, and says up to which it has come: `next`, 0 when it has come to the end. `queues`:
 -- whether there are any queues at all; `admitted`: how many were let in; `due_in_s`: in how many seconds there may be
 -- more without anything happening.
-CREATE OR REPLACE FUNCTION df._admit(OUT queues boolean, OUT admitted int, OUT due_in_s double precision)
+CREATE OR REPLACE FUNCTION df._admit(behind bigint, OUT queues boolean, OUT admitted int, OUT next bigint,
+    OUT due_in_s double precision)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
+    number bigint := behind;
     q record;
     room bigint;
     used bigint;
     soonest timestamptz;
-    occupied text[];
+    look record;
     parts text[];
     shares int[];
     places tid[];
@@ -347,6 +415,7 @@ DECLARE
 BEGIN
     queues := EXISTS (SELECT FROM df._queue);
     admitted := 0;
+    next := 0;
     IF NOT queues THEN
         RETURN;
     END IF;
@@ -362,20 +431,14 @@ BEGIN
     IF cardinality(places) > 0 THEN
         admitted := df._let_in(places, false);
     END IF;
-    FOR q IN
-        WITH RECURSIVE waiting AS (
-            -- From queue to queue, however much waits in each.
-            (SELECT w.queue FROM df._queued w WHERE w.due_at IS NULL ORDER BY w.queue LIMIT 1)
-            UNION ALL
-            SELECT (SELECT w.queue FROM df._queued w WHERE w.due_at IS NULL AND w.queue > l.queue
-                    ORDER BY w.queue LIMIT 1)
-            FROM waiting l WHERE l.queue IS NOT NULL
-        )
-        SELECT k.* FROM waiting l JOIN df._queue k ON k.id = l.queue WHERE k.state <> 'paused'
-        ORDER BY k.served_at NULLS FIRST LIMIT 100
+    FOR step IN 1 .. df._stride('queues') LOOP
+        -- From queue to queue, however much waits in each.
+        number := (SELECT w.queue FROM df._queued w WHERE w.due_at IS NULL AND w.queue > number ORDER BY w.queue LIMIT 1);
+        EXIT WHEN number IS NULL;
+        next := number;
         -- What is counted below holds until this transaction ends: others that let in pass this queue over.
-        FOR NO KEY UPDATE OF k SKIP LOCKED
-    LOOP
+        SELECT k.* INTO q FROM df._queue k WHERE k.id = number AND k.state <> 'paused' FOR NO KEY UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
         room := df._ahead() - (SELECT count(*) FROM (SELECT FROM df._work w WHERE w.admitted = q.id LIMIT df._ahead()) x);
         IF q.concurrency IS NOT NULL THEN
             room := least(room, q.concurrency - (
@@ -389,41 +452,21 @@ BEGIN
             room := least(room, q.rate - used);
         END IF;
         CONTINUE WHEN room <= 0;
-        occupied := '{}';
-        IF q.partition_concurrency IS NOT NULL THEN
-            occupied := ARRAY(SELECT s.partition FROM df._slot s WHERE s.queue = q.id
-                GROUP BY s.partition HAVING count(*) >= q.partition_concurrency);
-        END IF;
         -- The partitions behind the one that was served last, and then those before it.
-        parts := ARRAY(
-            WITH RECURSIVE part AS (
-                (SELECT w.partition FROM df._queued w
-                 WHERE w.queue = q.id AND w.due_at IS NULL AND w.partition > q.last_partition
-                 ORDER BY w.partition LIMIT 1)
-                UNION ALL
-                SELECT (SELECT w.partition FROM df._queued w
-                        WHERE w.queue = q.id AND w.due_at IS NULL AND w.partition > p.partition
-                        ORDER BY w.partition LIMIT 1)
-                FROM part p WHERE p.partition IS NOT NULL
-            )
-            SELECT p.partition FROM part p WHERE p.partition IS NOT NULL AND p.partition <> ALL (occupied) LIMIT room);
-        IF cardinality(parts) < room THEN
-            parts := parts || ARRAY(
-                WITH RECURSIVE part AS (
-                    (SELECT w.partition FROM df._queued w
-                     WHERE w.queue = q.id AND w.due_at IS NULL AND w.partition <= q.last_partition
-                     ORDER BY w.partition LIMIT 1)
-                    UNION ALL
-                    SELECT (SELECT w.partition FROM df._queued w
-                            WHERE w.queue = q.id AND w.due_at IS NULL AND w.partition > p.partition
-                              AND w.partition <= q.last_partition
-                            ORDER BY w.partition LIMIT 1)
-                    FROM part p WHERE p.partition IS NOT NULL
-                )
-                SELECT p.partition FROM part p WHERE p.partition IS NOT NULL AND p.partition <> ALL (occupied)
-                LIMIT room - cardinality(parts));
+        look := df._partitions(q.id, q.partition_concurrency, q.last_partition, NULL, room);
+        parts := look.parts;
+        IF look.seen IS NULL THEN
+            look := df._partitions(q.id, q.partition_concurrency, NULL, q.last_partition, room - cardinality(parts));
+            parts := parts || look.parts;
         END IF;
-        CONTINUE WHEN cardinality(parts) = 0;
+        IF cardinality(parts) = 0 THEN
+            IF look.seen IS NOT NULL THEN
+                -- All that were looked at are full, and there are others.
+                UPDATE df._queue k SET last_partition = look.seen WHERE k.id = q.id;
+                soonest := clock_timestamp();
+            END IF;
+            CONTINUE;
+        END IF;
         -- Equal shares; what does not divide goes to the first.
         shares := ARRAY(
             SELECT least(room / cardinality(parts) + (p.place <= room % cardinality(parts))::int,
@@ -435,16 +478,23 @@ BEGIN
                 WHERE n.queue = q.id AND n.due_at IS NULL AND n.partition = p.part
                 ORDER BY n.priority, n.seq LIMIT p.share FOR UPDATE SKIP LOCKED) c);
         moved := df._let_in(places, true);
-        UPDATE df._queue k SET served_at = clock_timestamp(), last_partition = parts[cardinality(parts)]
-        WHERE k.id = q.id;
+        IF q.last_partition <> parts[cardinality(parts)] THEN
+            UPDATE df._queue k SET last_partition = parts[cardinality(parts)] WHERE k.id = q.id;
+        END IF;
         IF q.rate IS NOT NULL AND moved > 0 THEN
             INSERT INTO df._admission (queue, many) VALUES (q.id, moved);
         END IF;
         admitted := admitted + moved;
     END LOOP;
+    IF number IS NULL THEN
+        next := 0;
+    ELSE
+        soonest := clock_timestamp();
+    END IF;
     soonest := least(soonest, (SELECT w.due_at FROM df._queued w WHERE w.due_at IS NOT NULL ORDER BY w.due_at LIMIT 1));
     due_in_s := extract(epoch FROM soonest - clock_timestamp());
 END $$;
 
 REVOKE ALL ON FUNCTION df._let_in(tid[], boolean) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._admit() FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._partitions(bigint, int, text, text, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._admit(bigint) FROM PUBLIC;

@@ -32,6 +32,10 @@ BEGIN
         RAISE EXCEPTION 'df.set_event: the key of an event has 1 to 200 characters'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF octet_length(set_event.value::text) > 1048576 THEN
+        RAISE EXCEPTION 'df.set_event: a value has at most 1 MiB, and this one has % bytes', octet_length(set_event.value::text)
+            USING ERRCODE = 'program_limit_exceeded', HINT = 'Write it to a table, and set a reference to it.';
+    END IF;
     UPDATE df._event e SET value = coalesce(set_event.value, 'null')::json, set_at = clock_timestamp()
     WHERE e.seq = target.number AND e.key = set_event.key;
     IF NOT FOUND THEN

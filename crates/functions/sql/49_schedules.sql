@@ -60,7 +60,7 @@ BEGIN
     INSERT INTO df._schedule AS s (name, cron, time_zone, every, graph, label, database, input, queue, overlap, catch_up,
         jitter)
     VALUES (schedule.name, clock, zone, schedule.every, df._flatten(schedule.fut), schedule.label, schedule.database,
-        schedule.input::json, schedule.queue, schedule.overlap, coalesce(schedule.catch_up, '0'),
+        schedule.input, schedule.queue, schedule.overlap, coalesce(schedule.catch_up, '0'),
         coalesce(schedule.jitter, '0'))
     ON CONFLICT (submitted_by, name) DO UPDATE SET cron = excluded.cron, time_zone = excluded.time_zone,
         every = excluded.every, graph = excluded.graph, label = excluded.label, database = excluded.database,
@@ -116,14 +116,12 @@ BEGIN
     END IF;
     PERFORM df._may_start(me, s.label, s.database);
     SELECT json_object_agg(v.name, v.value) INTO variables FROM df.vars v WHERE v.owner = me;
-    IF s.queue IS NULL THEN
-        INSERT INTO df._ready (label, database, graph, vars, input)
-        VALUES (s.label, s.database, s.graph, variables, df._scheduled(s.input, clock_timestamp()));
-    ELSE
-        INSERT INTO df._queued (label, database, graph, vars, input, queue)
-        VALUES (s.label, s.database, s.graph, variables, df._scheduled(s.input, clock_timestamp()),
-            df._queue_id(me, s.queue));
+    IF s.queue IS NOT NULL THEN
+        RETURN df._put(df._queue_id(me, s.queue), s.label, s.database, s.graph, variables,
+            df._scheduled(s.input, clock_timestamp()), NULL, NULL, NULL, NULL);
     END IF;
+    INSERT INTO df._ready (label, database, graph, vars, input)
+    VALUES (s.label, s.database, s.graph, variables, df._scheduled(s.input, clock_timestamp()));
     RETURN df._last_id();
 END $$;
 
@@ -185,9 +183,9 @@ $$;
 -- What workers do ---------------------------------------------------------------------------------------------------
 
 -- What an instance sees as its input.
-CREATE OR REPLACE FUNCTION df._scheduled(input json, at timestamptz) RETURNS json
+CREATE OR REPLACE FUNCTION df._scheduled(input jsonb, at timestamptz) RETURNS json
 LANGUAGE sql STABLE AS $$
-    SELECT (coalesce(input::jsonb, '{}') || jsonb_build_object('scheduled_at', at))::json
+    SELECT (coalesce(input, '{}') || jsonb_build_object('scheduled_at', at))::json
 $$;
 
 -- The schedules that are to be seen to, locked until the transaction ends; what another worker has locked is passed over.
@@ -278,6 +276,13 @@ BEGIN
     WHERE k.id = of;
 END $$;
 
+-- Sees to a schedule of which nothing could be started a minute later.
+CREATE OR REPLACE FUNCTION df._put_off(of bigint) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    UPDATE df._schedule k SET due_at = clock_timestamp() + interval '1 minute', buffered_at = NULL, backfill_from = NULL
+    WHERE k.id = of
+$$;
+
 -- In how many seconds a schedule is to be seen to; NULL: there is none.
 CREATE OR REPLACE FUNCTION df._schedule_due_in_s() RETURNS double precision
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -291,4 +296,5 @@ $$;
 REVOKE ALL ON FUNCTION df._due_schedules() FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._start_scheduled(df._schedule, timestamptz) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._fire(bigint, timestamptz[], timestamptz, timestamptz, timestamptz[], timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._put_off(bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._schedule_due_in_s() FROM PUBLIC;

@@ -157,7 +157,9 @@ BEGIN
                 DELETE FROM df._activity a WHERE a.seq = ANY (done_seqs) RETURNING a.number, a.owner
             )
             SELECT count(pg_notify('df_stop', g.number::text)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
-            DELETE FROM df._task t WHERE t.seq = ANY (done_seqs);
+            IF EXISTS (SELECT FROM df._task) THEN
+                PERFORM df._drop_tasks(ARRAY(SELECT t.number FROM df._task t WHERE t.seq = ANY (done_seqs)));
+            END IF;
         END IF;
         -- Whoever waits for the end of an instance holds this lock shared, so that nobody is told when nobody listens.
         IF NOT pg_try_advisory_xact_lock(6579571, 1) THEN
@@ -199,24 +201,39 @@ BEGIN
         SELECT a.seq, a.cell, role, a.kind, a.payload, a.queue
         FROM json_to_recordset(more -> 'activities') AS a(seq bigint, cell text, kind text, payload json, queue bigint);
         -- What was dropped above, and what has been answered, is nobody's any more.
-        DELETE FROM df._task t USING json_to_recordset(more -> 'dropped') AS x(seq bigint, cell text)
-        WHERE t.seq = x.seq AND t.cell = x.cell;
-        DELETE FROM df._task t USING json_to_recordset(more -> 'answered') AS x(seq bigint, cell text)
-        WHERE t.seq = x.seq AND t.cell = x.cell;
-        INSERT INTO df._task (seq, cell, submitted_by, name, input, max_attempts)
-        SELECT t.seq, t.cell, role, t.name, t.input, t.max_attempts
-        FROM json_to_recordset(more -> 'tasks') AS t(seq bigint, cell text, name text, input json, max_attempts int);
-        IF FOUND THEN
+        IF more -> 'answered' IS NOT NULL OR (more -> 'dropped' IS NOT NULL AND EXISTS (SELECT FROM df._task)) THEN
+            PERFORM df._drop_tasks(ARRAY(
+                SELECT t.number FROM json_to_recordset(coalesce(more -> gone.kind, '[]')) AS x(seq bigint, cell text)
+                JOIN df._task t ON t.seq = x.seq AND t.cell = x.cell))
+            FROM unnest('{dropped,answered}'::text[]) AS gone(kind);
+        END IF;
+        IF more -> 'tasks' IS NOT NULL THEN
+            INSERT INTO df._task (seq, cell, submitted_by, name, input, max_attempts)
+            SELECT t.seq, t.cell, role, t.name, t.input, t.max_attempts
+            FROM json_to_recordset(more -> 'tasks') AS t(seq bigint, cell text, name text, input json, max_attempts int);
             NOTIFY df_task;
         END IF;
-        -- What a queue has let in has ended: there is room for others, and its key is free.
-        DELETE FROM df._slot s WHERE s.seq IN (SELECT l.value::text::bigint FROM json_array_elements(more -> 'left') l);
-        DELETE FROM df._dedup d WHERE d.seq IN (SELECT l.value::text::bigint FROM json_array_elements(more -> 'left') l);
+        IF more -> 'left' IS NOT NULL THEN
+            -- What a queue has let in has ended: there is room for others, and its key is free.
+            DELETE FROM df._slot s
+            WHERE s.seq IN (SELECT l.value::text::bigint FROM json_array_elements(more -> 'left') l);
+            DELETE FROM df._dedup d
+            WHERE d.seq IN (SELECT l.value::text::bigint FROM json_array_elements(more -> 'left') l);
+        END IF;
         INSERT INTO df._inbox (seq, submitted_by, kind, name, data)
         SELECT m.seq, role, m.kind, m.name, m.data
         FROM json_to_recordset(more -> 'mail') AS m(seq bigint, kind text, name text, data json);
     END IF;
 END $$;
+
+-- Takes tasks back that are not wanted, except those that somebody holds in an open transaction: a turn does not wait for
+-- what a submitter does. The housekeeping comes for what is left.
+CREATE OR REPLACE FUNCTION df._drop_tasks(numbers bigint[]) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    DELETE FROM df._task d WHERE d.ctid = ANY (ARRAY(
+        SELECT t.ctid FROM df._task t WHERE t.number = ANY (numbers) FOR UPDATE SKIP LOCKED))
+$$;
+REVOKE ALL ON FUNCTION df._drop_tasks(bigint[]) FROM PUBLIC;
 
 -- Starts a child of an instance in the turn of its parent. NULL: it cannot wait in that queue, which is not there or takes
 -- nothing more.

@@ -21,10 +21,13 @@ BEGIN
     END IF;
     UPDATE df._worker_epoch e SET last_seen_at = clock_timestamp() WHERE e.last_seen_at > clock_timestamp();
     UPDATE df._activity a SET taken_at = clock_timestamp() WHERE a.taken_at > clock_timestamp();
-    UPDATE df._schedule s SET next_at = NULL, due_at = NULL WHERE s.every IS NOT NULL
-        AND s.next_at > clock_timestamp() + s.every + s.jitter;
+    -- Submitters can lock the rows of these two.
+    UPDATE df._schedule s SET next_at = NULL, due_at = NULL WHERE s.id IN (
+        SELECT k.id FROM df._schedule k WHERE k.every IS NOT NULL AND k.next_at > clock_timestamp() + k.every + k.jitter
+        FOR NO KEY UPDATE SKIP LOCKED);
     UPDATE df._admission a SET at = clock_timestamp() WHERE a.at > clock_timestamp();
-    UPDATE df._queued q SET due_at = clock_timestamp() + q.delay WHERE q.due_at > clock_timestamp() + q.delay;
+    UPDATE df._queued q SET due_at = clock_timestamp() + q.delay WHERE q.ctid = ANY (ARRAY(
+        SELECT n.ctid FROM df._queued n WHERE n.due_at > clock_timestamp() + n.delay FOR UPDATE SKIP LOCKED));
     UPDATE df._work w SET due_at = clock_timestamp(), updated_at = clock_timestamp()
     WHERE w.seq IN (SELECT v.seq FROM df._work v WHERE v.updated_at > clock_timestamp() AND v.due_at IS NOT NULL
                     FOR UPDATE SKIP LOCKED);

@@ -60,16 +60,17 @@ BEGIN
     END IF;
     IF dropped THEN
         DELETE FROM df._key WHERE seq >= part << 22 AND seq < (part + 1) << 22;
-        DELETE FROM df._event WHERE seq >= part << 22 AND seq < (part + 1) << 22;
         DELETE FROM df._inbox WHERE seq >= part << 22 AND seq < (part + 1) << 22;
     ELSE
         DELETE FROM df._key WHERE seq = ANY (gone);
-        DELETE FROM df._event WHERE seq = ANY (gone);
         DELETE FROM df._inbox WHERE seq = ANY (gone);
         DELETE FROM df._execution WHERE seq = ANY (gone);
         DELETE FROM df._instance WHERE seq = ANY (gone);
         DELETE FROM df._done WHERE seq = ANY (gone);
     END IF;
+    -- Submitters can lock these rows, and keep nobody waiting by that.
+    DELETE FROM df._event d WHERE d.ctid = ANY (ARRAY(
+        SELECT e.ctid FROM df._event e WHERE e.seq = ANY (gone) FOR UPDATE SKIP LOCKED));
     RETURN cardinality(gone);
 END $$;
 
@@ -129,6 +130,11 @@ BEGIN
     PERFORM df._let_in(ARRAY(
         SELECT n.ctid FROM df._queued n WHERE NOT EXISTS (SELECT FROM df._queue q WHERE q.id = n.queue)
         LIMIT 1000 FOR UPDATE SKIP LOCKED), false);
+    -- Tasks that were not wanted any more while somebody held them: those of instances that are over, or do not ask for them.
+    PERFORM df._drop_tasks(ARRAY(
+        SELECT t.number FROM df._task t LEFT JOIN df._work w ON w.seq = t.seq
+        WHERE w.seq IS NULL OR coalesce(w.state -> 'cells' -> split_part(t.cell, '#', 1) ->> 'asked', '')
+            <> coalesce(nullif(split_part(t.cell, '#', 2), ''), '0')));
     PERFORM df._rotate_ready();
 END $$;
 

@@ -5,7 +5,7 @@ use std::sync::{atomic::Ordering, Arc};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tokio_postgres::Client;
+use tokio_postgres::{types::Type, Client};
 
 use super::control::{drains, seconds};
 use super::lanes::{ERROR_PAUSES, LAST_LOOKS, PAUSES};
@@ -21,6 +21,8 @@ struct Look {
     /// There are queues.
     queues: bool,
     admitted: i32,
+    /// Behind which queue the next look begins.
+    next: i64,
     /// In which time there may be more, without anything happening.
     due_in: Option<Duration>,
 }
@@ -33,9 +35,10 @@ pub(crate) async fn admit(shared: Arc<Shared>) {
     let mut error_pause = ERROR_PAUSES.0;
     let mut idle = 0;
     let mut was_asleep = false;
+    let mut behind = 0;
     while !shared.is_draining() {
         let began = duramen_base::clock::now();
-        let found = match look(&shared, &mut client).await {
+        let found = match look(&shared, &mut client, behind).await {
             Ok(found) => found,
             Err(error) => {
                 add(&shared.metrics.failed_admissions_total, 1);
@@ -47,6 +50,7 @@ pub(crate) async fn admit(shared: Arc<Shared>) {
             }
         };
         error_pause = ERROR_PAUSES.0;
+        behind = found.next;
         shared.has_queues.store(found.queues, Ordering::Relaxed);
         if found.admitted > 0 {
             add(&shared.metrics.admitted_total, usize::try_from(found.admitted).unwrap_or(0));
@@ -75,13 +79,14 @@ pub(crate) async fn admit(shared: Arc<Shared>) {
     }
 }
 
-async fn look(shared: &Shared, client: &mut Option<Client>) -> Result<Look, TurnError> {
+async fn look(shared: &Shared, client: &mut Option<Client>, behind: i64) -> Result<Look, TurnError> {
     if client.as_ref().is_none_or(Client::is_closed) {
         // What is let in and lost with a crash of the server waits in its queue again: that is not worth a flush.
         let target = shared.guarded().settings([("synchronous_commit", "off")]);
         *client = Some(shared.sessions.at_home(&target).await?);
     }
     let Some(client) = client else { unreachable!("it was set above") };
-    let row = client.query_typed_one("SELECT queues, admitted, due_in_s FROM df._admit()", &[]).await?;
-    Ok(Look { queues: row.get(0), admitted: row.get(1), due_in: seconds(row.get(2)) })
+    let sql = "SELECT queues, admitted, next, due_in_s FROM df._admit($1)";
+    let row = client.query_typed_one(sql, &[(&behind, Type::INT8)]).await?;
+    Ok(Look { queues: row.get(0), admitted: row.get(1), next: row.get(2), due_in: seconds(row.get(3)) })
 }

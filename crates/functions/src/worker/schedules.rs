@@ -168,7 +168,7 @@ async fn look(shared: &Shared, client: &mut Option<Client>) -> Result<Option<Dur
     if first.is_none_or(|seconds| seconds > 0.0) {
         return Ok(seconds(first));
     }
-    let transaction = client.transaction().await?;
+    let mut transaction = client.transaction().await?;
     let rows = transaction.query_typed("SELECT * FROM df._due_schedules()", &[]).await?;
     let mut started = false;
     for row in &rows {
@@ -201,7 +201,17 @@ async fn look(shared: &Shared, client: &mut Option<Client>) -> Result<Option<Dur
             (&found.filled, Type::TIMESTAMPTZ_ARRAY),
             (&found.fill_from, Type::TIMESTAMPTZ),
         ];
-        transaction.query_typed("SELECT df._fire($1, $2, $3, $4, $5, $6)", &parameters).await?;
+        // One that the server refuses keeps no other from being started.
+        let alone = transaction.transaction().await?;
+        match alone.query_typed("SELECT df._fire($1, $2, $3, $4, $5, $6)", &parameters).await {
+            Ok(_) => alone.commit().await?,
+            Err(error) if error.as_db_error().is_none() => return Err(error.into()),
+            Err(error) => {
+                tracing::warn!(schedule = id, %error, "a schedule starts nothing, and is tried again in a minute");
+                alone.rollback().await?;
+                transaction.query_typed("SELECT df._put_off($1)", &[(&id, Type::INT8)]).await?;
+            }
+        }
     }
     transaction.commit().await?;
     if started {

@@ -227,13 +227,20 @@ struct Dropped {
 /// What few turns have: the last argument of `df._finish`.
 #[derive(Debug, Default, Serialize)]
 struct More {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     executions: Vec<Execution>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     dropped: Vec<Dropped>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     answered: Vec<Dropped>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     activities: Vec<Activity>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     tasks: Vec<Task>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     mail: Vec<Mail>,
     /// Instances that came through a queue and have ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     left: Vec<i64>,
 }
 

@@ -1,6 +1,7 @@
 //! Queues: what waits, what is let in, and in which order. Invariants Q1 to Q9 of the design page.
 
 mod entry;
+mod hostile;
 mod limits;
 
 use crate::common::{one, rows};

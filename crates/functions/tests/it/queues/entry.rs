@@ -207,7 +207,7 @@ async fn what_makes_no_sense_is_refused() {
     execute(&client, &["SELECT df.queue('q')"]).await;
     for (sql, reason) in [
         ("df.queue('')", "1 to 200 characters"),
-        ("df.queue('x', concurrency => 0)", "a limit is 1 or more"),
+        ("df.queue('x', concurrency => 0)", "a limit is from 1 to 10,000"),
         ("df.queue('x', rate => 5, per => '0')", "a time of up to 30 days"),
         ("df.start('SELECT 1', queue => 'q', dedup => '')", "dedup 1 to 200"),
         ("df.start('SELECT 1', queue => 'q', delay => '-1 second')", "from 0 to 100 years"),
@@ -248,7 +248,7 @@ async fn a_queue_is_its_roles_own() {
         ("UPDATE df._queued SET priority = -9".to_owned(), "permission denied"),
         ("DO $$ BEGIN LOCK TABLE df._queued IN SHARE MODE; END $$".to_owned(), "permission denied"),
         ("DO $$ BEGIN LOCK TABLE df._queue IN SHARE MODE; END $$".to_owned(), "permission denied"),
-        ("SELECT df._admit()".to_owned(), "permission denied"),
+        ("SELECT df._admit(0)".to_owned(), "permission denied"),
         ("SELECT df._let_in('{}', true)".to_owned(), "permission denied"),
         ("SELECT nextval('df._instance_seq')".to_owned(), "permission denied"),
         ("SELECT df.drop_queue('q')".to_owned(), "there is no queue"),
