@@ -60,8 +60,8 @@ impl Engine {
         self.lease(&wanted).await
     }
 
-    /// Leases the next branch whose server answers. One that does not is given up, and another one takes its place, for as
-    /// long as the create may wait.
+    /// Leases the next branch whose server is not held by a signal. One that is, is given up, and another one takes its place,
+    /// for as long as the create may wait.
     async fn lease(&self, wanted: &Wanted) -> Result<BranchView, EngineError> {
         let shared = &self.shared;
         let begin = clock::now();
@@ -83,7 +83,7 @@ impl Engine {
                 // Because time is over after others were given up, or the pool cannot be filled.
                 None if silent > 0 && begin.elapsed() >= wanted.limit => {}
                 None => return Err(shared.registry.nothing_ready(&source, wanted)),
-                Some(branch) if branch.answers().await => {
+                Some(branch) if branch.is_fit() != Some(false) => {
                     let Some(branch) = taken.branch.take() else { continue };
                     return match shared.registry.lease(branch, wanted)? {
                         Given::Leased(record) => self.announce(record),
@@ -328,7 +328,7 @@ impl Taken<'_> {
         tracing::warn!(
             volume = branch.volume,
             source = branch.generation.source,
-            "the server of a ready branch does not answer, so the branch is given up"
+            "the server of a ready branch is held by a signal, so the branch is given up"
         );
         self.shared.registry.discard(branch);
         self.shared.wake.wake();

@@ -436,17 +436,6 @@ impl Session {
         failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Waits until the server process of this session answers, and has it do nothing else.
-    ///
-    /// # Errors
-    /// A broken connection. If the future is dropped, the session is of no more use.
-    pub async fn greet(&mut self) -> Result<(), SessionError> {
-        self.send.clear();
-        frontend::sync(&mut self.send);
-        self.flush().await?;
-        self.read_to_ready().await?.0.map_or(Ok(()), |error| Err(error.into()))
-    }
-
     /// Runs a text of our own, which may hold several statements; rows are dropped.
     ///
     /// # Errors
