@@ -4,6 +4,7 @@ mod adopt;
 mod control;
 mod ending;
 mod explain;
+mod export;
 mod graph;
 mod handle;
 mod install;
@@ -93,6 +94,9 @@ enum Verb {
     /// Draw a function as a tree, with marks where it runs or ran
     #[command(after_help = explain::EXAMPLES)]
     Explain(explain::Explain),
+    /// Print everything that is kept of an instance, as JSON
+    #[command(after_help = export::EXAMPLES)]
+    Export(ending::Id),
     /// Show, limit, pause and drain queues
     #[command(subcommand, after_help = queue::EXAMPLES)]
     Queue(queue::Queue),
@@ -127,6 +131,7 @@ pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
         Verb::Fork(fork) => context.wait(control::fork(&handle(None)?, &fork)),
         Verb::Delete(id) => context.wait(control::send(&handle(None)?, "SELECT df.delete($1)", &id)),
         Verb::Explain(explain) => context.wait(explain::run(&handle(None)?, explain)),
+        Verb::Export(id) => context.wait(export::run(&handle(None)?, &id)),
         Verb::Queue(queue) => context.wait(queue::run(&handle(None)?, queue)),
         Verb::Schedule(schedule) => context.wait(schedule::run(&handle(None)?, schedule)),
         Verb::Top(top) => context.wait(top::run(&handle(None)?, &top)),

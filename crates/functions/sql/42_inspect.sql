@@ -102,6 +102,23 @@ BEGIN
         WHERE d.seq OPERATOR(pg_catalog.=) number AND d.status OPERATOR(pg_catalog.=) 'c'::"char");
 END $$;
 
+-- How those of many instances ended that have ended: one row each, in no order. `output` is a result's JSON, or the text of a
+-- failure or of a reason.
+CREATE OR REPLACE FUNCTION df.results(instance_ids text[])
+RETURNS TABLE (instance_id text, status text, output text)
+LANGUAGE plpgsql STABLE STRICT SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    numbers bigint[] := ARRAY(SELECT df._seq(i.id) FROM unnest(instance_ids) AS i(id));
+    lowest bigint;
+    highest bigint;
+BEGIN
+    -- An array leads past no partition, and its bounds do.
+    SELECT min(n), max(n) INTO lowest, highest FROM unnest(numbers) n;
+    RETURN QUERY
+    SELECT df._id(d.seq), df._status_name(d.status, false), df._output_text(d.status, d.output)
+    FROM df._done d WHERE d.seq = ANY (numbers) AND d.seq BETWEEN lowest AND highest;
+END $$;
+
 -- What a list shows as output: the JSON of a result, or the text of a failure or a reason.
 CREATE OR REPLACE FUNCTION df._output_text(status "char", output json) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -320,22 +337,12 @@ BEGIN
     END IF;
 END $$;
 
--- The instances that the caller may see, the newest first, page by page: next_cursor, the same in every row, is what
--- to pass as after_cursor for the next page, and NULL on the last one.
-CREATE OR REPLACE FUNCTION df.list_instances(status_filter text, limit_count int, label_filter text,
-    after_cursor text DEFAULT NULL)
-RETURNS TABLE (instance_id text, label text, function_name text, status text, execution_count bigint, output text,
-    created_at timestamptz, completed_at timestamptz, next_cursor text)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
-#variable_conflict use_column
+-- How many rows a page has that is asked for with this limit.
+CREATE OR REPLACE FUNCTION df._page_size(limit_count int) RETURNS int
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    wanted text := lower(nullif(status_filter, ''));
     many int := coalesce(limit_count, 100);
     most int;
-    place text[];
-    before timestamptz := 'infinity';
-    after_id text := '';
-    page record;
 BEGIN
     BEGIN
         most := coalesce(df._setting('list_instances_max_limit'), '1000')::int;
@@ -353,20 +360,54 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Read page by page with after_cursor => next_cursor, or raise df.list_instances_max_limit.';
     END IF;
-    IF after_cursor IS NOT NULL THEN
-        BEGIN
-            place := regexp_match(convert_from(decode(after_cursor, 'hex'), 'UTF8'),
-                '^v1\|([0-9T:.Z-]+)\|([0-9a-f]{8}|[0-9a-f]{16})$');
-            before := place[1]::timestamptz;
-            after_id := place[2];
-        EXCEPTION WHEN data_exception THEN
-            place := NULL;
-        END;
-        IF place IS NULL THEN
-            RAISE EXCEPTION 'invalid after_cursor "%"', left(after_cursor, 100)
-                USING ERRCODE = 'invalid_parameter_value', HINT = 'Pass the next_cursor of a row of the page before.';
-        END IF;
+    RETURN many;
+END $$;
+
+-- Behind which instance a page begins: one with this cursor, or all.
+CREATE OR REPLACE FUNCTION df._place(after_cursor text, OUT before timestamptz, OUT after_id text)
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    place text[];
+BEGIN
+    before := 'infinity';
+    after_id := '';
+    IF after_cursor IS NULL THEN
+        RETURN;
     END IF;
+    BEGIN
+        place := regexp_match(convert_from(decode(after_cursor, 'hex'), 'UTF8'),
+            '^v1\|([0-9T:.Z-]+)\|([0-9a-f]{8}|[0-9a-f]{16})$');
+        before := place[1]::timestamptz;
+        after_id := place[2];
+    EXCEPTION WHEN data_exception THEN
+        place := NULL;
+    END;
+    IF place IS NULL THEN
+        RAISE EXCEPTION 'invalid after_cursor "%"', left(after_cursor, 100)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Pass the next_cursor of a row of the page before.';
+    END IF;
+END $$;
+
+-- The cursor of an instance.
+CREATE OR REPLACE FUNCTION df._cursor(created_at timestamptz, id text) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT encode(convert_to('v1|' || to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+        || '|' || id, 'UTF8'), 'hex')
+$$;
+
+-- The instances that the caller may see, the newest first, page by page: next_cursor, the same in every row, is what
+-- to pass as after_cursor for the next page, and NULL on the last one.
+CREATE OR REPLACE FUNCTION df.list_instances(status_filter text, limit_count int, label_filter text,
+    after_cursor text DEFAULT NULL)
+RETURNS TABLE (instance_id text, label text, function_name text, status text, execution_count bigint, output text,
+    created_at timestamptz, completed_at timestamptz, next_cursor text)
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    wanted text := lower(nullif(status_filter, ''));
+    many CONSTANT int := df._page_size(limit_count);
+    behind record := df._place(after_cursor);
+BEGIN
     IF wanted NOT IN ('pending', 'running', 'completed', 'failed', 'cancelled') THEN
         -- No instance has a status of another name.
         RETURN;
@@ -374,11 +415,10 @@ BEGIN
     RETURN QUERY
     WITH page AS MATERIALIZED (
         SELECT p.*, row_number() OVER (ORDER BY p.created_at DESC, p.id) AS place
-        FROM df._page(wanted, label_filter, before, after_id, many + 1) p
+        FROM df._page(wanted, label_filter, behind.before, behind.after_id, many + 1) p
     ), next AS MATERIALIZED (
         -- The last row of this page, if there is one more after it.
-        SELECT encode(convert_to('v1|' || to_char(p.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-            || '|' || p.id, 'UTF8'), 'hex') AS cursor
+        SELECT df._cursor(p.created_at, p.id) AS cursor
         FROM page p WHERE p.place = many AND EXISTS (SELECT FROM page q WHERE q.place > many)
     )
     -- A list of one status goes by what workers have written; one of all shows what was asked for, too.

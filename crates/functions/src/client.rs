@@ -1,12 +1,12 @@
 //! Starting instances and waiting for them, as a program does it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
-use tokio_postgres::types::Type;
+use tokio::sync::{mpsc::UnboundedReceiver, oneshot, OnceCell};
+use tokio_postgres::{types::Type, Notification};
 
 use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
@@ -14,6 +14,8 @@ use duramen_postgres::connection::{with_sources, ConnectError, Target};
 const RECENT_MAX: usize = 100_000;
 /// How often a waiter asks, should a notification have been lost with a connection.
 const ASK_EVERY: Duration = Duration::from_secs(2);
+/// How many results are read at once.
+const RESULTS_AT_ONCE: usize = 500;
 
 /// What a session begins with: to compile its queries would take longer than to answer them. Not by the startup packet,
 /// because poolers refuse settings there.
@@ -24,6 +26,8 @@ const STATUS: &str = "
     SELECT CASE WHEN s.status = 'cancelled' AND NOT EXISTS (SELECT FROM df._done d WHERE d.seq = df._seq($1))
         THEN 'running' ELSE s.status END
     FROM df.status($1) AS s(status)";
+
+const RESULTS: &str = "SELECT instance_id, status, output FROM df.results($1)";
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -124,29 +128,73 @@ impl Client {
     }
 }
 
+/// How an instance ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// `completed`, `failed` or `cancelled`.
+    pub status: String,
+    /// The result as JSON text, or the text of the failure or of the reason.
+    pub output: Option<String>,
+}
+
 /// Waits for the ends of instances by notification: any number of tasks over one connection.
 ///
 /// While it lives, workers announce ends; without one they save themselves the trouble.
 pub struct Waiter {
+    listening: Arc<Listening>,
+}
+
+/// The connection of a waiter, and who waits.
+struct Listening {
     client: tokio_postgres::Client,
-    ends: Arc<Mutex<Ends>>,
+    /// Made ready when results are first read.
+    results: OnceCell<tokio_postgres::Statement>,
+    ends: Mutex<Ends>,
+}
+
+impl Listening {
+    /// How those of these instances ended that have ended.
+    async fn results(&self, ids: &[String]) -> Result<HashMap<String, Ended>, tokio_postgres::Error> {
+        let prepare = || self.client.prepare_typed(RESULTS, &[Type::TEXT_ARRAY]);
+        let statement = self.results.get_or_try_init(prepare).await?;
+        let rows = self.client.query(statement, &[&ids]).await?;
+        Ok(rows.iter().map(|row| (row.get(0), Ended { status: row.get(1), output: row.get(2) })).collect())
+    }
+}
+
+/// Somebody who waits for an end.
+enum Waiting {
+    /// For the end alone.
+    End(oneshot::Sender<()>),
+    /// For how it ended. `None`: it could not be read, and is asked for again.
+    Result(oneshot::Sender<Option<Ended>>),
 }
 
 #[derive(Default)]
 struct Ends {
-    waiting: HashMap<String, Vec<oneshot::Sender<()>>>,
+    waiting: HashMap<String, Vec<Waiting>>,
     recent: HashMap<String, ()>,
     order: VecDeque<String>,
 }
 
 impl Ends {
-    fn ended(&mut self, id: &str) {
+    /// Tells those who wait for the end alone. Those who wait for the result are told later, and it is returned that there
+    /// are some.
+    fn ended(&mut self, id: &str) -> bool {
         if let Some(waiting) = self.waiting.remove(id) {
-            for sender in waiting {
-                // Who has given up waiting is not told.
-                let _ = sender.send(());
+            let mut results = Vec::new();
+            for waiting in waiting {
+                match waiting {
+                    // Who has given up waiting is not told.
+                    Waiting::End(sender) => drop(sender.send(())),
+                    Waiting::Result(sender) => results.push(Waiting::Result(sender)),
+                }
             }
-            return;
+            let wanted = !results.is_empty();
+            if wanted {
+                self.waiting.insert(id.to_owned(), results);
+            }
+            return wanted;
         }
         if self.order.len() >= RECENT_MAX {
             if let Some(oldest) = self.order.pop_front() {
@@ -155,6 +203,54 @@ impl Ends {
         }
         if self.recent.insert(id.to_owned(), ()).is_none() {
             self.order.push_back(id.to_owned());
+        }
+        false
+    }
+
+    /// Forgets those who have given up waiting for this instance.
+    fn forget(&mut self, id: &str) {
+        if let Some(waiting) = self.waiting.get_mut(id) {
+            waiting.retain(|waiting| match waiting {
+                Waiting::End(sender) => !sender.is_closed(),
+                Waiting::Result(sender) => !sender.is_closed(),
+            });
+            if waiting.is_empty() {
+                self.waiting.remove(id);
+            }
+        }
+    }
+
+    /// Tells those who wait for the results of these instances.
+    fn answered(&mut self, ids: &[String], mut results: HashMap<String, Ended>) {
+        for id in ids {
+            let result = results.remove(id);
+            for waiting in self.waiting.remove(id).into_iter().flatten() {
+                match waiting {
+                    Waiting::Result(sender) => drop(sender.send(result.clone())),
+                    Waiting::End(sender) => drop(sender.send(())),
+                }
+            }
+        }
+    }
+}
+
+/// Hears of ends until the connection or the waiter is gone, and reads the results that somebody waits for: all those of which
+/// it heard while it read the ones before, at once.
+async fn hear(mut notifications: UnboundedReceiver<Notification>, waiter: Weak<Listening>) {
+    while let Some(notification) = notifications.recv().await {
+        let Some(waiter) = waiter.upgrade() else { return };
+        let mut wanted: Vec<String> = Vec::new();
+        let mut next = Some(notification);
+        while let Some(notification) = next {
+            let mut ends = waiter.ends.lock();
+            let heard = notification.payload().split(',').filter(|id| ends.ended(id)).map(str::to_owned);
+            wanted.extend(heard);
+            next = (wanted.len() < RESULTS_AT_ONCE).then(|| notifications.try_recv().ok()).flatten();
+        }
+        for ids in wanted.chunks(RESULTS_AT_ONCE) {
+            // Who waits for what cannot be read asks by himself, and is told why.
+            let results = waiter.results(ids).await.unwrap_or_default();
+            waiter.ends.lock().answered(ids, results);
         }
     }
 }
@@ -166,7 +262,7 @@ impl Waiter {
     /// [`ClientError`].
     pub async fn connect(url: &str) -> Result<Self, ClientError> {
         let target = Target::parse(url)?.application_name("duramen fn waiter");
-        let (client, mut notifications) = target.connect_listening().await?;
+        let (client, notifications) = target.connect_listening().await?;
         // Should somebody else hold the lock alone, then workers cannot have it either, and announce.
         client.batch_execute(PREPARE).await?;
         let listen = match client.query_typed_one("SELECT df._done_channel()", &[]).await {
@@ -177,17 +273,42 @@ impl Waiter {
         };
         let listen = format!("{listen}SELECT pg_try_advisory_lock_shared(6579571, 1)");
         client.batch_execute(&listen).await?;
-        let ends: Arc<Mutex<Ends>> = Arc::default();
-        let heard = Arc::clone(&ends);
-        tokio::spawn(async move {
-            while let Some(notification) = notifications.recv().await {
-                let mut ends = heard.lock();
-                for id in notification.payload().split(',') {
-                    ends.ended(id);
+        let listening = Arc::new(Listening { client, results: OnceCell::new(), ends: Mutex::default() });
+        tokio::spawn(hear(notifications, Arc::downgrade(&listening)));
+        Ok(Self { listening })
+    }
+
+    /// Waits for the end of an instance that was started after this waiter connected, and returns how it ended. The results of
+    /// instances that end together are read together. Like [`Waiter::ended`] it asks for itself every two seconds.
+    ///
+    /// # Errors
+    /// As for [`Waiter::ended`].
+    pub async fn result(&self, id: &str, limit: Duration) -> Result<Ended, ClientError> {
+        let deadline = duramen_base::clock::now() + limit;
+        loop {
+            let receiver = {
+                let mut ends = self.listening.ends.lock();
+                let (sender, receiver) = oneshot::channel();
+                if ends.recent.remove(id).is_none() {
+                    ends.waiting.entry(id.to_owned()).or_default().push(Waiting::Result(sender));
                 }
+                receiver
+            };
+            let left = deadline.saturating_duration_since(duramen_base::clock::now());
+            if let Ok(Ok(Some(ended))) = tokio::time::timeout(left.min(ASK_EVERY), receiver).await {
+                return Ok(ended);
             }
-        });
-        Ok(Self { client, ends })
+            self.listening.ends.lock().forget(id);
+            // It ended before anybody waited, somebody else said that it has, or the notification was lost.
+            let ids = [id.to_owned()];
+            if let Some(ended) = self.listening.results(&ids).await?.remove(id) {
+                return Ok(ended);
+            }
+            let status = self.status(id).await?;
+            if left <= ASK_EVERY {
+                return Err(ClientError::Timeout { id: id.to_owned(), after_s: limit.as_secs_f64(), status });
+            }
+        }
     }
 
     /// Waits for an instance that was started after this waiter connected. It asks the database nothing unless the
@@ -198,12 +319,12 @@ impl Waiter {
     /// [`ClientError::Timeout`], [`ClientError::Unknown`], or a lost connection.
     pub async fn ended(&self, id: &str, limit: Duration) -> Result<(), ClientError> {
         let receiver = {
-            let mut ends = self.ends.lock();
+            let mut ends = self.listening.ends.lock();
             if ends.recent.remove(id).is_some() {
                 return Ok(());
             }
             let (sender, receiver) = oneshot::channel();
-            ends.waiting.entry(id.to_owned()).or_default().push(sender);
+            ends.waiting.entry(id.to_owned()).or_default().push(Waiting::End(sender));
             receiver
         };
         let mut receiver = receiver;
@@ -218,6 +339,8 @@ impl Waiter {
                 return Ok(());
             }
             if left <= ASK_EVERY {
+                drop(receiver);
+                self.listening.ends.lock().forget(id);
                 return Err(ClientError::Timeout { id: id.to_owned(), after_s: limit.as_secs_f64(), status });
             }
         }
@@ -245,7 +368,8 @@ impl Waiter {
     }
 
     async fn status(&self, id: &str) -> Result<String, ClientError> {
-        self.client
+        self.listening
+            .client
             .query_typed_one(STATUS, &[(&id, Type::TEXT)])
             .await?
             .get::<_, Option<String>>(0)

@@ -21,17 +21,18 @@ pub use uninstall::{uninstall, Uninstalled};
 pub use worker_role::WorkerRole;
 
 /// The version of the tables that this library works with.
-pub const SCHEMA_VERSION: i32 = 4;
+pub const SCHEMA_VERSION: i32 = 5;
 
 /// The oldest server that has what the schema uses, as `server_version_num`: views with the rights of the caller.
 const OLDEST_SERVER: i32 = 150_000;
 
 /// Tables, one entry a version, in order.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../sql/20_tables.sql"),
     include_str!("../sql/21_tables.sql"),
     include_str!("../sql/22_tables.sql"),
     include_str!("../sql/23_tables.sql"),
+    include_str!("../sql/24_tables.sql"),
 ];
 
 /// Before the tables: what they use.
@@ -42,7 +43,7 @@ const BEFORE: [&str; 3] = [
 ];
 
 /// After the tables: everything that is replaced by every installation.
-const AFTER: [&str; 23] = [
+const AFTER: [&str; 24] = [
     include_str!("../sql/30_dsl.sql"),
     include_str!("../sql/31_operators.sql"),
     include_str!("../sql/32_cron.sql"),
@@ -58,6 +59,7 @@ const AFTER: [&str; 23] = [
     include_str!("../sql/47_events.sql"),
     include_str!("../sql/48_tasks.sql"),
     include_str!("../sql/49_schedules.sql"),
+    include_str!("../sql/50_search.sql"),
     include_str!("../sql/60_executor.sql"),
     include_str!("../sql/61_turn.sql"),
     include_str!("../sql/62_wake.sql"),

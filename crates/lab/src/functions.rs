@@ -2,7 +2,7 @@
 //!
 //! It starts a PostgreSQL server of its own, puts the schema into it, and runs the worker as a process of its own;
 //! its clients know nothing but the public SQL surface. A *trivial instance* is `df.start('SELECT 1')`, the
-//! notification of its end, and its result read with `df.result`.
+//! notification of its end, and its result read with `df.results`.
 //!
 //! The server, the worker and a scratch folder make a bench (`bench`, `server`, `worker`). The phases run
 //! on it (`calibration` with `counters` and `idle`, `throughput`, `saturation` with `listing`, `mixed`, `restart` with

@@ -10,17 +10,29 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{json, value::RawValue};
 use std::process::ExitCode;
-use tokio_postgres::{types::Type, Row};
+use tokio_postgres::{
+    types::{ToSql, Type},
+    Row,
+};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen fn list                                 the newest 20
   duramen fn list --status failed --limit 100
-  duramen fn list --label nightly --all --json | jq '.instances[].id'";
+  duramen fn list --label nightly --all --json | jq '.instances[].id'
+  duramen fn list --queue mail --since 2026-11-24T00:00:00Z --input '{\"customer\": 7}'
+  duramen fn list --like 'night%' --count         how many, by status, queue and role";
 
 /// The most rows that the server gives at once, unless its owner says otherwise.
 const PAGE_MAX: u32 = 1000;
-const PAGE: &str = "SELECT * FROM df.list_instances($1, $2, $3, $4)";
+/// A list by status and label alone, which has indexes of its own; and one by everything.
+const PAGE: &str = "SELECT *, NULL::text AS queue, NULL::text AS role FROM df.list_instances($1, $2, $3, $4)";
+const FIND: &str = "\
+    SELECT *, CASE WHEN status = 'completed' THEN ended_at END AS completed_at \
+    FROM df.find_instances($1, $2, $3, $4, $5, $6::text::timestamptz, $7::text::timestamptz, $8::text::jsonb, $9, $10)";
+const COUNT: &str = "\
+    SELECT status, queue, role, count \
+    FROM df.count_instances($1, $2, $3, $4, $5, $6::text::timestamptz, $7::text::timestamptz, $8::text::jsonb)";
 const LIMIT: &str = "SELECT nullif(current_setting('df.list_instances_max_limit', true), '')";
 
 #[derive(Debug, Args)]
@@ -31,6 +43,27 @@ pub(crate) struct List {
     /// Only those with this label
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
+    /// Only those whose label fits this pattern, in which % stands for anything
+    #[arg(long, value_name = "PATTERN", conflicts_with = "label")]
+    like: Option<String>,
+    /// Only those that came through this queue, or wait in it
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+    /// Only those of this role; others' are seen by the schema's owner
+    #[arg(long, value_name = "NAME")]
+    role: Option<String>,
+    /// Only those that were started at this time or later
+    #[arg(long, value_name = "TIME")]
+    since: Option<Timestamp>,
+    /// Only those that were started at this time or earlier
+    #[arg(long, value_name = "TIME")]
+    until: Option<Timestamp>,
+    /// Only those whose input contains this JSON
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+    /// Count them, by status, queue and role
+    #[arg(long, conflicts_with_all = ["limit", "all", "after"])]
+    count: bool,
     /// At most this many
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
@@ -73,6 +106,10 @@ struct Instance {
     id: String,
     label: Option<String>,
     status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<String>,
     executions: i64,
     created_at: Timestamp,
     completed_at: Option<Timestamp>,
@@ -92,6 +129,8 @@ impl Instance {
             id: row.get("instance_id"),
             label: row.get("label"),
             status,
+            queue: row.get("queue"),
+            role: row.get("role"),
             executions: row.get("execution_count"),
             created_at: row.get("created_at"),
             completed_at: row.get("completed_at"),
@@ -114,8 +153,71 @@ impl Instance {
     }
 }
 
+/// What a search is for, as `df.find_instances` and `df.count_instances` take it.
+struct Filter {
+    status: Option<&'static str>,
+    since: Option<String>,
+    until: Option<String>,
+}
+
+impl List {
+    /// Whether it is by status and label alone.
+    fn is_plain(&self) -> bool {
+        self.like.is_none()
+            && self.queue.is_none()
+            && self.role.is_none()
+            && self.since.is_none()
+            && self.until.is_none()
+            && self.input.is_none()
+    }
+
+    fn filter(&self) -> Filter {
+        let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
+        Filter { status: self.status.map(Status::name), since: time(self.since), until: time(self.until) }
+    }
+
+    fn parameters<'a>(&'a self, filter: &'a Filter) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+        vec![
+            (&filter.status, Type::TEXT),
+            (&self.label, Type::TEXT),
+            (&self.like, Type::TEXT),
+            (&self.queue, Type::TEXT),
+            (&self.role, Type::TEXT),
+            (&filter.since, Type::TEXT),
+            (&filter.until, Type::TEXT),
+            (&self.input, Type::TEXT),
+        ]
+    }
+}
+
+async fn count(handle: &Handle, session: &Session<'_>, list: &List) -> Outcome {
+    let filter = list.filter();
+    let rows = session.rows(COUNT, &list.parameters(&filter)).await?;
+    let groups: Vec<(String, Option<String>, String, i64)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
+    let total: i64 = groups.iter().map(|group| group.3).sum();
+    if handle.json {
+        let groups: Vec<_> = groups
+            .iter()
+            .map(|(status, queue, role, count)| json!({ "status": status, "queue": queue, "role": role, "count": count }))
+            .collect();
+        output::json(&json!({ "total": total, "groups": groups }))?;
+    } else {
+        let rows = groups.into_iter().map(|(status, queue, role, count)| {
+            [status, text::cell(queue.as_deref(), 30), role, count.to_string()]
+        });
+        output::print(output::table(["STATUS", "QUEUE", "ROLE", "COUNT"], rows));
+        output::line(format!("{total} in all"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) async fn run(handle: &Handle, list: List) -> Outcome {
     let session = handle.connect().await?;
+    if list.count {
+        return count(handle, &session, &list).await;
+    }
+    let filter = list.filter();
     let limit = if list.all { u64::MAX } else { list.limit };
     let page_max = page_max(&session).await?;
     let mut instances: Vec<Instance> = Vec::new();
@@ -123,17 +225,20 @@ pub(crate) async fn run(handle: &Handle, list: List) -> Outcome {
     loop {
         let left = limit - instances.len() as u64;
         let many = i32::try_from(left.min(page_max.into())).unwrap_or(i32::MAX);
-        let rows = session
-            .rows(
-                PAGE,
-                &[
-                    (&list.status.map(Status::name), Type::TEXT),
-                    (&many, Type::INT4),
-                    (&list.label, Type::TEXT),
-                    (&next, Type::TEXT),
-                ],
-            )
-            .await?;
+        let rows = if list.is_plain() {
+            let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+                (&filter.status, Type::TEXT),
+                (&many, Type::INT4),
+                (&list.label, Type::TEXT),
+                (&next, Type::TEXT),
+            ];
+            session.rows(PAGE, &parameters).await?
+        } else {
+            let mut parameters = list.parameters(&filter);
+            parameters.push((&many, Type::INT4));
+            parameters.push((&next, Type::TEXT));
+            session.rows(FIND, &parameters).await?
+        };
         instances.extend(rows.iter().map(Instance::read));
         next = rows.last().and_then(|row| row.get("next_cursor"));
         if next.is_none() || instances.len() as u64 >= limit {

@@ -16,7 +16,8 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen fn show 1a2b3c4d
   duramen fn show 1a2b3c4d --json | jq '.nodes[] | select(.status == \"failed\")'
-  duramen fn show 1a2b3c4d --executions 100";
+  duramen fn show 1a2b3c4d --executions 100
+  duramen fn show 1a2b3c4d --timeline             what happened to it, in order";
 
 const INSTANCE: &str = "\
     SELECT i.label, i.status, i.submitted_by::text, i.database, i.created_at, i.updated_at, i.completed_at, \
@@ -27,6 +28,7 @@ const NODES: &str = "\
     SELECT node_id, node_type, query, result_name, left_node, right_node, status, result, inferred_status, \
         inferred_status_from_ancestor_id, status_details, updated_at \
     FROM df.instance_nodes($1)";
+const TIMELINE: &str = "SELECT at, after_ms, event, node_id, generation, detail FROM df.timeline($1)";
 const EXECUTIONS: &str = "\
     SELECT execution_id, status, event_count, duration_ms, output FROM df.instance_executions($1, $2)";
 
@@ -37,6 +39,20 @@ pub(crate) struct Show {
     /// Show at most this many executions, the newest
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(i32).range(1..))]
     executions: i32,
+    /// Show what happened to it, in order, in the place of its steps
+    #[arg(long)]
+    timeline: bool,
+}
+
+/// One thing that happened.
+#[derive(Debug, Serialize)]
+struct Moment {
+    at: Timestamp,
+    after_ms: f64,
+    event: String,
+    node: Option<String>,
+    generation: Option<String>,
+    detail: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,11 +101,48 @@ struct Execution {
 
 pub(crate) async fn run(handle: &Handle, show: &Show) -> Outcome {
     let session = handle.connect().await?;
+    if show.timeline {
+        return timeline(handle, &session, &show.id).await;
+    }
     let instance = read(&session, show).await?;
     if handle.json {
         output::json(&instance)?;
     } else {
         print(&instance);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn timeline(handle: &Handle, session: &Session<'_>, id: &str) -> Outcome {
+    let rows = session.rows(TIMELINE, &[(&id, Type::TEXT)]).await?;
+    let moments: Vec<Moment> = rows
+        .iter()
+        .map(|row| Moment {
+            at: row.get(0),
+            after_ms: row.get(1),
+            event: row.get(2),
+            node: row.get(3),
+            generation: row.get(4),
+            detail: row.get(5),
+        })
+        .collect();
+    if moments.is_empty() {
+        return Err(unknown(id));
+    }
+    if handle.json {
+        output::json(&moments)?;
+    } else {
+        let rows = moments.into_iter().map(|moment| {
+            [
+                output::time(moment.at),
+                format!("+{}", text::span(Duration::from_secs_f64(moment.after_ms.max(0.0) / 1000.0))),
+                moment.event,
+                moment.node.unwrap_or_default(),
+                moment.generation.unwrap_or_default(),
+                text::cell(moment.detail.as_deref(), 80),
+            ]
+        });
+        output::print(output::table(["AT", "AFTER", "EVENT", "NODE", "ROUND", "DETAIL"], rows));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -25,12 +25,14 @@ use duramen_reports::suite::SuiteError;
 pub(crate) const DATABASE: &str = "lab";
 /// The role that starts instances: one that may log in, and nothing else.
 const APP: &str = "app";
+/// The role of the worker, as `duramen fn install --worker-role` makes it: one that has no rights of its own.
+const WORKER: &str = "df_worker";
 /// The body of a trivial instance.
 pub(crate) const TRIVIAL: &str = "SELECT 1";
 /// So many instances of a bulk start go into one call.
 pub(crate) const BATCH: usize = 1_000;
 /// How often it is looked whether anything is left to be done.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(10);
 /// So many failures are told; all are counted.
 const SHOWN: usize = 5;
 
@@ -68,7 +70,9 @@ impl<'a> Bench<'a> {
             .await
             .map_err(database("make the database"))?;
         say("installing the schema");
-        schema::install(&server.url(OWNER, DATABASE)).await.map_err(SuiteError::other)?;
+        let role = schema::WorkerRole { name: WORKER.to_owned(), submitters: vec![APP.to_owned()] };
+        let installed = schema::install_for(&server.url(OWNER, DATABASE), Some(&role)).await;
+        installed.map_err(SuiteError::other)?;
         let mut bench = Bench {
             options,
             sizes: options.sizes(),
@@ -84,8 +88,7 @@ impl<'a> Bench<'a> {
             .inside()
             .await?
             .batch_execute(&format!(
-                "SELECT df.grant_usage('{APP}');
-                 CREATE TABLE public.ledger (instance text NOT NULL, step int NOT NULL);
+                "CREATE TABLE public.ledger (instance text NOT NULL, step int NOT NULL);
                  GRANT INSERT ON public.ledger TO {APP};"
             ))
             .await
@@ -141,7 +144,7 @@ impl<'a> Bench<'a> {
     /// Sees to it that the worker runs.
     pub(crate) async fn worker_up(&mut self) -> Result<(), SuiteError> {
         if !self.worker_runs() {
-            let url = self.server.url(OWNER, DATABASE);
+            let url = self.server.url(WORKER, DATABASE);
             self.worker = Some(Worker::start(self.options, &url, self.root).await?);
         }
         Ok(())

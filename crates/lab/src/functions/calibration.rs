@@ -168,8 +168,8 @@ async fn count_round_trips(
         clients + worker,
     ));
     let text = format!(
-        "Of {:.2} round trips an instance, {clients:.2} are the client's (df.start, df.result; the notification of \
-         its end costs none) and {worker:.2} the worker's, counted at concurrency {AMORTISED} over {} instances as \
+        "Of {:.2} round trips an instance, {clients:.2} are the client's (df.start, and a share of df.results, \
+         which reads what has ended together; notifications cost none) and {worker:.2} the worker's, counted at concurrency {AMORTISED} over {} instances as \
          the statements in the server's log under log_statement = all. Statements that are sent together are counted \
          apart, so it may be less.",
         clients + worker,

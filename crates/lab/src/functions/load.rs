@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use duramen_base::clock;
-use duramen_functions::client::{Client, Waiter};
+use duramen_functions::client::{Client, Ended, Waiter};
 use duramen_measure::histogram::LatencyHistogram;
 use tokio::task::JoinSet;
 
@@ -168,23 +168,22 @@ async fn one(session: &Client, waiter: &Waiter, work: &Work) -> Result<(Duration
     let begin = clock::now();
     let id = session.start(&work.graph, None).await.map_err(|error| format!("df.start: {error}"))?;
     let start = begin.elapsed();
-    waiter.ended(&id, PATIENCE).await.map_err(|error| error.to_string())?;
-    let result = match work.expect {
-        Expect::Later => return Ok((start, id)),
-        Expect::Failure => {
-            let status = session.status(&id).await.map_err(|error| format!("df.status: {error}"))?;
-            return match status.as_deref() {
-                Some("failed") => Ok((start, id)),
-                other => Err(format!("{id} should have failed and is {}", other.unwrap_or("unknown"))),
-            };
+    if work.expect == Expect::Later {
+        waiter.ended(&id, PATIENCE).await.map_err(|error| error.to_string())?;
+        return Ok((start, id));
+    }
+    let Ended { status, output } = waiter.result(&id, PATIENCE).await.map_err(|error| error.to_string())?;
+    let is_as_expected = match work.expect {
+        Expect::Failure => status == "failed",
+        Expect::Any => status == "completed" && output.is_some(),
+        Expect::Row => {
+            status == "completed" && output.as_ref().is_some_and(|text| text.contains("\"row_count\":1"))
         }
-        Expect::Row | Expect::Any => {
-            session.result(&id).await.map_err(|error| format!("df.result: {error}"))?
-        }
+        Expect::Later => true,
     };
-    match result {
-        Some(text) if work.expect == Expect::Any || text.contains("\"row_count\":1") => Ok((start, id)),
-        Some(text) => Err(format!("the result of {id} is {text}")),
-        None => Err(format!("{id} was said to have ended and has no result")),
+    if is_as_expected {
+        Ok((start, id))
+    } else {
+        Err(format!("{id} is {status}, and its result is {}", output.unwrap_or_default()))
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn page(evidence: &Evidence) -> Report {
     let floor = fsync_ms(evidence);
     let note = format!(
         "A trivial instance is df.start('SELECT 1') through public SQL, the notification of its end, and its result read \
-         with df.result. PostgreSQL, one worker and the load generator share this machine. synchronous_commit is on; one \
+         with df.results. PostgreSQL, one worker and the load generator share this machine. synchronous_commit is on; one \
          fsync of this disk takes {} ms, and what is durable cannot take less.",
         number(floor)
     );

@@ -38,8 +38,6 @@ impl Worker {
         let mut child = Command::new(&options.exe)
             .args(["fn", "worker", url, "--connections"])
             .arg(options.connections.to_string())
-            // The server is the lab's own, and has no other role for it.
-            .arg("--allow-superuser")
             // Who works in the folder is found by its guardian.
             .current_dir(root)
             .stdin(Stdio::null())

@@ -70,6 +70,50 @@ async fn lists_are_cut_aloud_and_complete_on_demand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn instances_are_found_counted_told_and_exported() {
+    let database = common::database().await;
+    let alice = database.role("alice").await;
+    let shell = Shell::new(&database.url_as(&alice));
+    shell.ok(&["queue", "set", "mail"]);
+    let plain = shell.start("SELECT 0");
+    let mut mailed = Vec::new();
+    for n in 0..3 {
+        let (label, input) = (format!("night {n}"), format!(r#"{{"n": {n}}}"#));
+        let start = ["start", "SELECT 1", "--queue", "mail", "--label", &label, "--input", &input];
+        mailed.push(shell.ok(&start).trim().to_owned());
+    }
+    let ids = |listed: serde_json::Value| -> BTreeSet<String> {
+        let listed = listed["instances"].as_array().unwrap().iter();
+        listed.map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let all: BTreeSet<String> = mailed.iter().cloned().collect();
+    assert_eq!(ids(shell.json(&["list", "--queue", "mail"])), all);
+    assert_eq!(ids(shell.json(&["list", "--like", "night%", "--limit", "2"])).len(), 2);
+    assert_eq!(ids(shell.json(&["list", "--input", r#"{"n": 1}"#])), [mailed[1].clone()].into());
+    assert_eq!(ids(shell.json(&["list", "--until", "2020-01-01T00:00:00Z"])), BTreeSet::new());
+    let since = ["list", "--since", "2020-01-01T00:00:00Z", "--role", &alice, "--all"];
+    assert_eq!(ids(shell.json(&since)).len(), 4);
+    let counted = shell.json(&["list", "--count"]);
+    assert_eq!((&counted["total"], counted["groups"].as_array().unwrap().len()), (&4.into(), 2), "{counted}");
+    let table = shell.ok(&["list", "--count", "--queue", "mail"]);
+    assert!(table.contains("mail") && table.contains("3 in all"), "{table}");
+    let refused = shell.fails(1, &["list", "--input", "{"]);
+    assert!(refused.contains("invalid input syntax for type json"), "{refused}");
+
+    let _worker = Shell::new(&database.url()).worker(&[]);
+    shell.ok(&["await", &plain]);
+    let told = shell.ok(&["show", &plain, "--timeline"]);
+    assert!(told.starts_with("AT ") && told.contains("started") && told.contains("completed"), "{told}");
+    let moments = shell.json(&["show", &plain, "--timeline"]);
+    assert_eq!(moments[0]["event"], "started", "{moments}");
+    let exported: serde_json::Value = serde_json::from_str(&shell.ok(&["export", &plain])).unwrap();
+    assert_eq!((&exported["id"], &exported["status"]), (&plain.as_str().into(), &"completed".into()));
+    for unknown in [&["show", "00000000", "--timeline"][..], &["export", "00000000"]] {
+        assert!(shell.fails(1, unknown).contains("00000000"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn top_counts_what_is_there() {
     let database = common::database().await;
     let alice = database.role("alice").await;
