@@ -74,28 +74,65 @@ BEGIN
     RETURN cardinality(gone);
 END $$;
 
--- Empties `_ready` when dead rows have swollen it: with a snapshot held open somewhere, vacuum cannot. The few rows
--- that live are put back. Nobody is made to wait for long: without the lock, the next minute is as good.
-CREATE OR REPLACE FUNCTION df._rotate_ready() RETURNS boolean
+-- Empties a hot table when dead rows have swollen it: with a snapshot held open somewhere, vacuum cannot. The few rows that
+-- live are put back. Nobody is made to wait for long: without the lock, the next time is as good. Whether few rows live is
+-- looked at before the lock is asked for. To a snapshot that is older and has not read the table yet it is empty from then on:
+-- so a dump that is under way puts it off, which it does anyway once it holds its locks.
+CREATE OR REPLACE FUNCTION df._rotate_table(hot regclass, least_bytes bigint DEFAULT 8 << 20) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    waiting df._ready[];
+    most CONSTANT int := 10000;
+    live bigint;
+    kept text[];
 BEGIN
-    IF pg_relation_size('df._ready') < 8 << 20 THEN
+    IF pg_total_relation_size(hot) < least_bytes THEN
+        RETURN false;
+    END IF;
+    IF EXISTS (SELECT FROM pg_class c WHERE c.oid = hot AND c.reltoastrelid <> 0
+               AND pg_relation_size(c.reltoastrelid) > 64 << 20) THEN
+        -- What lives may be large.
+        RETURN false;
+    END IF;
+    EXECUTE format('SELECT count(*) FROM (SELECT FROM %s LIMIT %s) r', hot, most + 1) INTO live;
+    IF live > most OR EXISTS (SELECT FROM pg_stat_activity a
+            WHERE a.datid = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+              AND a.application_name LIKE 'pg\_dump%') THEN
         RETURN false;
     END IF;
     BEGIN
-        LOCK TABLE df._ready IN ACCESS EXCLUSIVE MODE;
+        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', hot);
     EXCEPTION WHEN lock_not_available THEN
         RETURN false;
     END;
-    SELECT array_agg(r) INTO waiting FROM (SELECT * FROM df._ready LIMIT 10001) r;
-    IF cardinality(waiting) > 10000 THEN
+    EXECUTE format('SELECT array_agg(r::text) FROM (SELECT * FROM %s LIMIT %s) r', hot, most + 1) INTO kept;
+    IF cardinality(kept) > most THEN
         RETURN false;
     END IF;
-    TRUNCATE df._ready;
-    INSERT INTO df._ready SELECT * FROM unnest(waiting);
+    EXECUTE format('TRUNCATE %s', hot);
+    -- What is put back is not started, nor sent: it keeps its number, and wakes nobody.
+    EXECUTE format('ALTER TABLE %s DISABLE TRIGGER USER', hot);
+    EXECUTE format('INSERT INTO %1$s OVERRIDING SYSTEM VALUE SELECT (r::%1$s).* FROM unnest($1) AS r', hot) USING kept;
+    EXECUTE format('ALTER TABLE %s ENABLE TRIGGER USER', hot);
     RETURN true;
+END $$;
+
+-- The same for all tables whose rows live only for as long as an instance goes on. Returns how many were emptied.
+CREATE OR REPLACE FUNCTION df._rotate() RETURNS int
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    hot regclass;
+    emptied int := 0;
+BEGIN
+    -- Two that come at once would wait for each other. Submitters have no right to lock this row.
+    PERFORM FROM df._meta FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    FOREACH hot IN ARRAY '{df._ready,df._work,df._inbox,df._activity,df._queued,df._slot,df._admission,df._dedup,df._task}'::regclass[]
+    LOOP
+        emptied := emptied + df._rotate_table(hot)::int;
+    END LOOP;
+    RETURN emptied;
 END $$;
 
 -- Partitions ahead of need, retention, and mail that nobody will read.
@@ -135,12 +172,12 @@ BEGIN
         SELECT t.number FROM df._task t LEFT JOIN df._work w ON w.seq = t.seq
         WHERE w.seq IS NULL OR coalesce(w.state -> 'cells' -> split_part(t.cell, '#', 1) ->> 'asked', '')
             <> coalesce(nullif(split_part(t.cell, '#', 2), ''), '0')));
-    PERFORM df._rotate_ready();
 END $$;
 
 SELECT df._add_partition(p) FROM generate_series(0, 3) AS p;
 
 REVOKE ALL ON FUNCTION df._expire(timestamptz, boolean) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._rotate_ready() FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._rotate_table(regclass, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._rotate() FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._maintain() FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._add_partition(bigint) FROM PUBLIC;

@@ -26,6 +26,10 @@ const DEAD_AFTER: &str = "20 seconds";
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 /// How long the housekeeping waits for a lock: while it waits for a strong one, everybody waits behind it.
 const MAINTENANCE_LOCK_TIMEOUT: &str = "200";
+/// How often a worker that takes turns looks whether hot tables are swollen.
+const ROTATE_EVERY: Duration = Duration::from_secs(10);
+/// What the session has that empties them: everybody waits behind its locks, for the whole of which this is the limit.
+const ROTATE_SETTINGS: [(&str, &str); 2] = [("lock_timeout", "50"), ("statement_timeout", "2000")];
 /// Pause after a lost connection.
 const RECONNECT: Duration = Duration::from_millis(250);
 
@@ -102,10 +106,39 @@ pub(crate) async fn maintain(shared: Arc<Shared>) {
             },
             () = drains(&mut draining) => return,
         }
-        tokio::select! {
-            () = sleep(MAINTENANCE_EVERY) => {}
-            () = drains(&mut draining) => return,
+        let mut turns = shared.metrics.turns_total.load(Ordering::Relaxed);
+        let next = clock::now() + MAINTENANCE_EVERY;
+        while clock::now() < next {
+            tokio::select! {
+                () = sleep(ROTATE_EVERY) => {}
+                () = drains(&mut draining) => return,
+            }
+            let before = std::mem::replace(&mut turns, shared.metrics.turns_total.load(Ordering::Relaxed));
+            if turns == before {
+                continue;
+            }
+            tokio::select! {
+                () = rotate(&shared) => {}
+                () = drains(&mut draining) => return,
+            }
         }
+    }
+}
+
+/// Empties hot tables that are swollen. What cannot be done now is done the next time.
+async fn rotate(shared: &Shared) {
+    let emptied = async {
+        let client = shared.sessions.at_home(&shared.guarded().settings(ROTATE_SETTINGS)).await?;
+        let row = client.query_typed_one("SELECT df._rotate()", &[]).await?;
+        Ok::<i32, TurnError>(row.get(0))
+    };
+    match emptied.await {
+        Ok(0) => {}
+        Ok(emptied) => {
+            // One that emptied tables has emptied at least one.
+            add(&shared.metrics.rotated_total, usize::try_from(emptied).unwrap_or(0));
+        }
+        Err(error) => tracing::debug!(%error, "hot tables are not emptied now"),
     }
 }
 

@@ -54,6 +54,8 @@ counters! {
     failed_schedules_total: "counter",
     /// Times that the housekeeping failed, other than for a lock that somebody held.
     failed_maintenance_total: "counter",
+    /// Hot tables that were emptied because dead rows had swollen them.
+    rotated_total: "counter",
     /// Activities that run now.
     running_activities: "gauge",
     /// Notifications that woke the worker.

@@ -1,7 +1,7 @@
 //! Retention, partitions, hot tables, and maintenance that must not get into anybody's way.
 
 use super::{
-    common::{one, take},
+    common::{one, rows, take},
     Scene,
 };
 use crate::worker::{ended, eventually, execute, run_step, start, start_step, SOON};
@@ -200,7 +200,7 @@ async fn hot_tables_stay_small_under_a_snapshot() {
     let began = clock::now();
     let mut rotated = false;
     while !rotated && began.elapsed() < Duration::from_secs(20) {
-        execute(&keeper, &["SELECT df._maintain()"]).await;
+        execute(&keeper, &["SELECT df._rotate()"]).await;
         rotated = one(&scene.owner, size).await.as_deref() == Some("f");
         sleep(Duration::from_millis(500)).await;
     }
@@ -214,4 +214,64 @@ async fn hot_tables_stay_small_under_a_snapshot() {
     let ended = one(&scene.owner, "SELECT count(*) FROM df._done WHERE status = 'c'").await;
     assert_eq!(ended, Some(started.to_string()), "no start was lost");
     execute(&holder, &["COMMIT"]).await;
+}
+
+/// The tables that are emptied when they have swollen.
+const HOT: [&str; 9] =
+    ["_ready", "_work", "_inbox", "_activity", "_queued", "_slot", "_admission", "_dedup", "_task"];
+
+/// F-1: what lives in a hot table is there as it was when the table has been emptied: instances of every kind that were under
+/// way go on and end, each once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_lives_in_a_hot_table_outlives_its_emptying() {
+    let scene = Scene::set().await;
+    let client = &scene.client;
+    let worker = scene.worker().await;
+    execute(client, &["SELECT df.queue('narrow', concurrency => 1, rate => 5, per => interval '1 second')"])
+        .await;
+    let mut ids = Vec::new();
+    for entry in 1..=3 {
+        let note = |kind: &str| format!("'{}'", scene.enter(&format!("{kind} {entry}")));
+        ids.push(start(client, &format!("df.wait_for_signal('go') ~> {}", note("signal"))).await);
+        ids.push(start(client, &format!("df.task('outside', '{{}}') ~> {}", note("task"))).await);
+        ids.push(start(client, &format!("'SELECT pg_sleep(3)' ~> {}", note("long"))).await);
+        let queued = format!("df.wait_for_signal('go') ~> {}", note("queue"));
+        ids.push(start(client, &format!("{queued}, queue => 'narrow', dedup => 'k{entry}'")).await);
+    }
+    let at_work = "SELECT count(*) FROM df._activity WHERE owner IS NOT NULL";
+    eventually(&scene.owner, at_work, "3", SOON).await;
+    eventually(&scene.owner, "SELECT count(*) FROM df._slot", "1", SOON).await;
+    worker.drain(Duration::ZERO).await;
+    ids.push(start(client, &format!("'{}'", scene.enter("ready"))).await);
+    for id in &ids[..4] {
+        execute(client, &[&format!("SELECT df.signal('{id}', 'go')")]).await;
+    }
+    execute(&scene.owner, &["INSERT INTO df._admission (queue, many) SELECT id, 1 FROM df._queue"]).await;
+    let content = |table: &str| format!("SELECT string_agg(r::text, ' ' ORDER BY r::text) FROM df.{table} r");
+    for table in HOT {
+        let before = one(&scene.owner, &content(table)).await;
+        assert!(before.is_some(), "nothing lives in {table}");
+        // Whoever reads in it for hours is not waited for.
+        let reader = scene.database.owner().await;
+        execute(&reader, &["BEGIN", &format!("SELECT FROM df.{table}")]).await;
+        let rotate = format!("SELECT df._rotate_table('df.{table}', 0)");
+        let impatient = format!("SET lock_timeout = 50; {rotate}");
+        execute(&scene.owner, &[&impatient]).await;
+        assert_eq!(one(&scene.owner, &rotate).await.as_deref(), Some("f"), "{table} is being read");
+        execute(&reader, &["COMMIT", "SET application_name = 'pg_dump'"]).await;
+        assert_eq!(one(&scene.owner, &rotate).await.as_deref(), Some("f"), "a dump begins");
+        drop(reader);
+        eventually(&scene.owner, &rotate, "t", SOON).await;
+        assert_eq!(one(&scene.owner, &content(table)).await, before, "{table} holds what it held");
+    }
+    let _worker = scene.worker().await;
+    for id in &ids {
+        execute(client, &[&format!("SELECT df.signal('{id}', 'go')")]).await;
+    }
+    for _ in 0..3 {
+        let claim = "SELECT df.complete_task(t.token, '1') FROM df.claim_tasks('{outside}') t";
+        assert_eq!(rows(client, claim).await.len(), 1, "a task can be claimed");
+    }
+    scene.all_ended(Duration::from_secs(90)).await;
+    scene.ledger_is_exact(13).await;
 }
