@@ -7,8 +7,13 @@ use std::sync::{atomic::Ordering, Arc};
 use std::time::Duration;
 
 use duramen_base::clock;
+use parking_lot::Mutex;
 use tokio::task::{JoinError, JoinSet};
-use tokio_postgres::{error::SqlState, types::Type, Client, Row};
+use tokio_postgres::{
+    error::SqlState,
+    types::{ToSql, Type},
+    Client, Row,
+};
 use tracing::Instrument;
 
 use super::control::drains;
@@ -173,21 +178,21 @@ async fn take(shared: &Shared, client: &mut Option<Client>, room: &Room) -> Resu
 
 async fn run(shared: Arc<Shared>, activity: Activity, state: Running, slot: Slot) {
     let held = Held { shared: &shared, seq: activity.seq, cell: &activity.cell, state: &state };
-    shared.metrics.running_activities.fetch_add(1, Ordering::Relaxed);
     add(&shared.metrics.activities_total, 1);
+    let place = Mutex::new(Some(Occupied::take(&shared, slot)));
     let result = tokio::select! {
-        result = perform(&shared, &activity, &state) => result,
+        result = perform(&shared, &activity, &state, &place) => result,
         () = state.stopped() => Ok(()),
     };
     if let Err(error) = result {
         tracing::warn!(instance = super::id(activity.seq), cell = activity.cell, %error, "a step is tried again");
         tokio::time::sleep(RETRY_AFTER).await;
         release(&shared, &activity).await;
+        shared.wake();
     }
     drop(held);
     shared.clear_suspect(activity.seq);
-    drop(slot);
-    shared.wake();
+    drop(place);
     shared.activities.notify_one();
 }
 
@@ -202,6 +207,24 @@ struct Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.shared.ended(self.seq, self.cell, self.state);
+    }
+}
+
+/// A place that an activity has, and that it counts as one that runs.
+struct Occupied<'a> {
+    shared: &'a Shared,
+    _slot: Slot,
+}
+
+impl<'a> Occupied<'a> {
+    fn take(shared: &'a Shared, slot: Slot) -> Self {
+        shared.metrics.running_activities.fetch_add(1, Ordering::Relaxed);
+        Self { shared, _slot: slot }
+    }
+}
+
+impl Drop for Occupied<'_> {
+    fn drop(&mut self) {
         self.shared.metrics.running_activities.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -232,7 +255,14 @@ async fn release(shared: &Shared, activity: &Activity) {
     }
 }
 
-async fn perform(shared: &Arc<Shared>, activity: &Activity, state: &Running) -> Result<(), TurnError> {
+/// `place` is what the activity has for as long as it runs. It is given back early where the step is over and what it led to
+/// has yet to be recorded: the next one begins meanwhile, in a session of those that are for roles that run nothing.
+async fn perform(
+    shared: &Arc<Shared>,
+    activity: &Activity,
+    state: &Running,
+    place: &Mutex<Option<Occupied<'_>>>,
+) -> Result<(), TurnError> {
     if activity.attempt > ATTEMPTS_MAX {
         let message = format!("the session of this step was lost {ATTEMPTS_MAX} times while it ran");
         let failure = Failure { message, sqlstate: None };
@@ -256,7 +286,7 @@ async fn perform(shared: &Arc<Shared>, activity: &Activity, state: &Running) -> 
             }
         }
         (Ok(Payload::Sql { sql }), _) if activity.database == activity.home.database => {
-            return here(shared, activity, sql, state).await;
+            return here(shared, activity, sql, state, place).await;
         }
         (Ok(Payload::Sql { sql }), _) => return elsewhere::run(shared, activity, sql, state).await,
     };
@@ -301,6 +331,7 @@ async fn here(
     activity: &Activity,
     sql: &str,
     state: &Running,
+    place: &Mutex<Option<Occupied<'_>>>,
 ) -> Result<(), TurnError> {
     let unable = match executors::ensure(shared, &activity.home).await {
         Ok(true) => None,
@@ -320,22 +351,38 @@ async fn here(
     }
     let session = shared.sessions.get(&activity.home, Purpose::Alone).await?;
     let client = &session.client;
-    client.batch_execute("BEGIN").await?;
-    let failure = match alone(shared, &session, sql, state).await? {
-        Ran::Ended(result) => match end(shared, &session, activity, state, result).await {
-            Ok(_) => {
-                let left_something: bool =
-                    client.query_typed_one("SELECT pg_my_temp_schema() <> 0", &[]).await?.get(0);
-                // A cancel request that was sent may still be on its way.
-                if !left_something && !state.is_unwanted() {
-                    shared.sessions.give_back(session);
+    state.begins(session.cancel_token(), session.pid).await;
+    // One round trip: what is sent behind the step is answered when it is over.
+    let of: [(&(dyn ToSql + Sync), Type); 1] = [(&activity.seq, Type::INT8)];
+    let (begun, ran, after) = tokio::join!(
+        biased;
+        client.batch_execute("BEGIN"),
+        step_alone(shared, &session, sql, state),
+        client.query_typed_opt(AFTER_STEP, &of),
+    );
+    drop(place.lock().take());
+    shared.activities.notify_one();
+    begun?;
+    let failure = match ran? {
+        Ran::Ended(result) => {
+            let after = after?;
+            let left_something = after.as_ref().is_none_or(|row| row.get(1));
+            let held = after.map_or(0, |row| row.get(0));
+            match end(shared, &session, activity, state, result, Some(held)).await {
+                Ok(_) => {
+                    // A cancel request that was sent may still be on its way.
+                    if !left_something && !state.is_unwanted() {
+                        shared.sessions.give_back(session);
+                    }
+                    return Ok(());
                 }
-                return Ok(());
+                // If the server says why, it is the step that cannot be committed.
+                Err(TurnError::Server(error) | TurnError::Commit(error)) => {
+                    failure_of(&error).ok_or(error)?
+                }
+                Err(error) => return Err(error),
             }
-            // If the server says why, it is the step that cannot be committed.
-            Err(TurnError::Server(error) | TurnError::Commit(error)) => failure_of(&error).ok_or(error)?,
-            Err(error) => return Err(error),
-        },
+        }
         Ran::Aborted(failure) => failure,
     };
     // What it had done is undone, with its session.
@@ -351,6 +398,10 @@ pub(super) enum Ran {
     Aborted(Failure),
 }
 
+/// How large the state of an instance is, and whether the step before left a temporary table in its session. No row: the
+/// instance is over.
+const AFTER_STEP: &str = "SELECT w.bytes::bigint, pg_my_temp_schema() <> 0 FROM df._work w WHERE w.seq = $1";
+
 /// Runs the step in the transaction that is open on the session.
 pub(super) async fn alone(
     shared: &Shared,
@@ -359,6 +410,16 @@ pub(super) async fn alone(
     state: &Running,
 ) -> Result<Ran, TurnError> {
     state.begins(session.cancel_token(), session.pid).await;
+    step_alone(shared, session, sql, state).await
+}
+
+/// The same, where the statement has begun. What the first poll of this sends it sends at once.
+async fn step_alone(
+    shared: &Shared,
+    session: &Session,
+    sql: &str,
+    state: &Running,
+) -> Result<Ran, TurnError> {
     let began = clock::now();
     let ran = steps::run_alone(session, sql).await;
     state.is_over().await;
@@ -392,7 +453,8 @@ pub(super) fn failure_of(error: &tokio_postgres::Error) -> Option<Failure> {
     (!lost).then(|| Failure { message: of_server.message().to_owned(), sqlstate: Some(code.to_owned()) })
 }
 
-/// Records the end of an activity in the transaction that is open on the session, and commits. If the activity is not
+/// Records the end of an activity in the transaction that is open on the session, and commits. `held` is the size of its
+/// instance's state, if that is known. If the activity is not
 /// ours any more, rolls everything back and returns false.
 async fn end(
     shared: &Arc<Shared>,
@@ -400,17 +462,18 @@ async fn end(
     activity: &Activity,
     state: &Running,
     result: Outcome,
+    held: Option<i64>,
 ) -> Result<bool, TurnError> {
     let client = &session.client;
     // Reserved before the instance is locked: waiting for memory while holding the lock could deadlock with whoever has the
     // memory and waits for the lock.
-    let held: i64 = client
-        .query_typed_opt(
-            "SELECT w.bytes::bigint FROM df._work w WHERE w.seq = $1",
-            &[(&activity.seq, Type::INT8)],
-        )
-        .await?
-        .map_or(0, |row| row.get(0));
+    let held: i64 = match held {
+        Some(held) => held,
+        None => {
+            let row = client.query_typed_opt(AFTER_STEP, &[(&activity.seq, Type::INT8)]).await?;
+            row.map_or(0, |row| row.get(0))
+        }
+    };
     let result_bytes = result.as_ref().map_or(0, |result| result.text().len());
     let bytes = usize::try_from(held).unwrap_or(0) + result_bytes;
     session.carried(bytes);
@@ -455,6 +518,10 @@ async fn end(
     instance.end_or_pass_on(now);
     let report = Turn::new(shared, session, &activity.home, now).finish(vec![instance]).await?;
     shared.note(&report);
+    if report.ended == 0 {
+        // It goes on, or a turn has passed it over while it was locked here.
+        shared.wake();
+    }
     Ok(true)
 }
 
@@ -468,7 +535,7 @@ pub(super) async fn record(
     for _ in 1..RECORD_TRIES {
         let session = shared.sessions.get(&activity.home, Purpose::Turn).await?;
         session.client.batch_execute("BEGIN").await?;
-        match end(shared, &session, activity, state, result.clone()).await {
+        match end(shared, &session, activity, state, result.clone(), None).await {
             Ok(recorded) => {
                 shared.sessions.give_back(session);
                 return Ok(recorded);
@@ -482,7 +549,7 @@ pub(super) async fn record(
     }
     let session = shared.sessions.get(&activity.home, Purpose::Alone).await?;
     session.client.batch_execute("BEGIN").await?;
-    let recorded = end(shared, &session, activity, state, result).await?;
+    let recorded = end(shared, &session, activity, state, result, None).await?;
     shared.sessions.give_back(session);
     Ok(recorded)
 }
