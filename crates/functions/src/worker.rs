@@ -4,19 +4,24 @@
 //! it had not committed has not happened.
 
 mod activity;
+mod backlog;
 mod control;
 mod elsewhere;
 mod executors;
+mod health;
+mod histogram;
 mod instance;
 mod lanes;
 mod memory;
 mod metrics;
+mod monitor;
 mod queues;
 mod schedules;
 mod session;
 mod shared;
 mod slots;
 mod steps;
+mod timings;
 mod turn;
 
 use std::future::Future;
@@ -29,8 +34,11 @@ use tokio_postgres::types::Type;
 use crate::schema::{self, SchemaError};
 use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
+pub use health::Unhealthy;
+pub use histogram::Histogram;
 pub use instance::id;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, Times};
+pub use monitor::Monitor;
 
 use lanes::Cursors;
 use memory::Memory;
@@ -138,6 +146,7 @@ impl Worker {
         let connection = control::join(&shared)
             .await
             .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;
+        shared.metrics.lanes.store(LANES as u64, std::sync::atomic::Ordering::Relaxed);
         let cursors: Arc<Cursors> = Arc::default();
         let of_leader = Arc::clone(&cursors);
         let mut tasks = vec![
@@ -159,6 +168,12 @@ impl Worker {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
+    }
+
+    /// What an operator reads of it, for as long as this is kept: also while the worker drains.
+    #[must_use]
+    pub fn monitor(&self) -> Monitor {
+        Monitor::new(&self.shared)
     }
 
     /// Begins nothing new, waits for what runs, for at most `patience`, then gives back the rest.

@@ -10,7 +10,10 @@ use clap::Args;
 use duramen_functions::worker::{self, Options, Worker};
 use serde_json::json;
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
-use tokio::signal::unix::{signal, Signal, SignalKind};
+use tokio::{
+    signal::unix::{signal, Signal, SignalKind},
+    task::JoinSet,
+};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -41,22 +44,10 @@ pub(crate) struct Work {
     /// Work even if the role is a superuser; `fn install --worker-role` makes one that is not
     #[arg(long)]
     allow_superuser: bool,
-    /// Serve figures for Prometheus at http://ADDRESS/metrics; a loopback address, port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    /// Serve figures for Prometheus at http://ADDRESS/metrics, and whether the worker is well at /health; a port alone is one
+    /// of this machine only, and port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
     metrics: Option<SocketAddr>,
-}
-
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text
-        .parse()
-        .map_err(|error| format!("{text:?} is not an address ({error}); write it like 127.0.0.1:9464"))?;
-    match address.ip().is_loopback() {
-        true => Ok(address),
-        false => Err(format!(
-            "{address} can be reached from other machines; metrics are served to this one only: use 127.0.0.1:{}",
-            address.port()
-        )),
-    }
 }
 
 /// The two signals that end a worker.
@@ -98,10 +89,12 @@ pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
         () = stops.next() => return Ok(ExitCode::SUCCESS),
     };
     ready(handle, work, listener.as_ref().map(|(_, address)| *address))?;
-    tokio::select! {
-        () = stops.next() => {}
-        () = metrics::serve(listener.map(|(listener, _)| listener), worker.metrics()) => {}
+    // It ends with this function: a worker that drains is still asked.
+    let mut tasks = JoinSet::new();
+    if let Some((listener, _)) = listener {
+        tasks.spawn(metrics::serve(listener, worker.monitor()));
     }
+    stops.next().await;
     tracing::info!(
         "stopping: running steps may continue for {} s; a second signal stops them at once",
         PATIENCE.as_secs()

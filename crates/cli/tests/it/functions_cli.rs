@@ -6,6 +6,7 @@ use crate::common;
 mod documentation;
 mod instances;
 mod lists;
+mod metrics;
 mod outside;
 mod refusals;
 mod shell;

@@ -175,6 +175,8 @@ async fn run(shared: Arc<Shared>, activity: Activity, state: Running, slot: Slot
     let held = Held { shared: &shared, seq: activity.seq, cell: &activity.cell, state: &state };
     shared.metrics.running_activities.fetch_add(1, Ordering::Relaxed);
     add(&shared.metrics.activities_total, 1);
+    add(&shared.metrics.repeated_activities_total, usize::from(activity.attempt > 1));
+    let began = clock::now();
     let result = tokio::select! {
         result = perform(&shared, &activity, &state) => result,
         () = state.stopped() => Ok(()),
@@ -183,6 +185,8 @@ async fn run(shared: Arc<Shared>, activity: Activity, state: Running, slot: Slot
         tracing::warn!(instance = super::id(activity.seq), cell = activity.cell, %error, "a step is tried again");
         tokio::time::sleep(RETRY_AFTER).await;
         release(&shared, &activity).await;
+    } else if !state.is_unwanted() {
+        shared.metrics.times.activity.record(began.elapsed());
     }
     drop(held);
     shared.clear_suspect(activity.seq);

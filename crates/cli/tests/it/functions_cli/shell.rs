@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::mpsc,
+    thread::JoinHandle,
     time::Duration,
 };
 
@@ -82,7 +83,14 @@ impl Shell {
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
         let mut printed = BufReader::new(child.stdout.take().expect("it was asked for"));
-        let mut worker = Worker { child, ready: String::new() };
+        let mut log = child.stderr.take().expect("it was asked for");
+        // Read as it comes: a program whose log nobody reads stops when the pipe is full.
+        let log = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = log.read_to_string(&mut text);
+            text
+        });
+        let mut worker = Worker { child, ready: String::new(), log: Some(log) };
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             let mut line = String::new();
@@ -102,12 +110,18 @@ pub(crate) struct Worker {
     child: Child,
     /// What it printed when it was ready.
     pub(crate) ready: String,
+    log: Option<JoinHandle<String>>,
 }
 
 impl Worker {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().try_into().expect("a pid")).expect("not 0");
         kill_process(pid, signal).expect("it is ours");
+    }
+
+    /// How many files and sockets it has open.
+    pub(crate) fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs").count()
     }
 
     /// Waits for its end.
@@ -123,11 +137,7 @@ impl Worker {
 
     /// What it wrote to its log until its end.
     pub(crate) fn log(&mut self) -> String {
-        let mut log = String::new();
-        if let Some(mut pipe) = self.child.stderr.take() {
-            let _ = pipe.read_to_string(&mut log);
-        }
-        log
+        self.log.take().and_then(|log| log.join().ok()).unwrap_or_default()
     }
 }
 
