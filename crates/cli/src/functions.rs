@@ -14,6 +14,7 @@ mod queue;
 mod schedule;
 mod show;
 mod start;
+mod supervisor;
 mod text;
 mod top;
 mod uninstall;

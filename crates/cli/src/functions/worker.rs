@@ -1,10 +1,10 @@
 //! `duramen fn worker`: runs the functions of a database until it is told to stop.
 
-use super::{handle::Handle, metrics};
+use super::{handle::Handle, metrics, supervisor::Supervisor};
 use crate::{
     context::Outcome,
     failure::{Failure, FAILED},
-    output, serve,
+    output, parse, serve,
 };
 use clap::Args;
 use duramen_functions::worker::{self, Options, Worker};
@@ -21,11 +21,12 @@ Examples:
   duramen fn worker postgres://df_worker@localhost/shop --connections 50 --metrics 127.0.0.1:9464
   DURAMEN_LOG=debug duramen fn worker postgres://df_worker@localhost/shop
   duramen fn worker postgres://postgres@localhost/shop --allow-superuser    to try it out
-After Ctrl-C or SIGTERM it finishes running steps for up to 30 s; a second signal stops it at once. Nothing is lost
-either way: steps that had not committed are repeated.";
+After Ctrl-C or SIGTERM it finishes running steps for up to --drain-limit; a second signal stops it at once. Nothing is lost
+either way: steps that had not committed are repeated. Under systemd it says when it is ready, stops and lives (Type=notify,
+WatchdogSec): see the unit duramen-fn-worker@.service.";
 
-/// How long what runs may go on after the first signal.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest limit for draining.
+const DRAIN_MAX: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug, Args)]
 pub(crate) struct Work {
@@ -48,6 +49,17 @@ pub(crate) struct Work {
     /// of this machine only, and port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
     metrics: Option<SocketAddr>,
+    /// How long running steps may go on after the first signal, before they are given back to other workers
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = drain_limit)]
+    drain_limit: Duration,
+}
+
+fn drain_limit(text: &str) -> Result<Duration, String> {
+    let limit = parse::span(text)?;
+    match limit <= DRAIN_MAX {
+        true => Ok(limit),
+        false => Err(format!("{text:?} is longer than a day; write it like 30s or 10m")),
+    }
 }
 
 /// The two signals that end a worker.
@@ -89,18 +101,22 @@ pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
         () = stops.next() => return Ok(ExitCode::SUCCESS),
     };
     ready(handle, work, listener.as_ref().map(|(_, address)| *address))?;
+    let supervisor = Supervisor::of_environment();
+    supervisor.ready(&handle.target.describe()).await;
     // It ends with this function: a worker that drains is still asked.
     let mut tasks = JoinSet::new();
     if let Some((listener, _)) = listener {
         tasks.spawn(metrics::serve(listener, worker.monitor()));
     }
+    tasks.spawn(supervisor.clone().watch(worker.monitor()));
     stops.next().await;
+    supervisor.stopping(work.drain_limit).await;
     tracing::info!(
-        "stopping: running steps may continue for {} s; a second signal stops them at once",
-        PATIENCE.as_secs()
+        "stopping: running steps may continue for {:?}; a second signal stops them at once",
+        work.drain_limit
     );
     tokio::select! {
-        () = worker.drain(PATIENCE) => Ok(ExitCode::SUCCESS),
+        () = worker.drain(work.drain_limit) => Ok(ExitCode::SUCCESS),
         () = stops.next() => {
             tracing::warn!("stopped at once: another worker will repeat what had not committed");
             Ok(ExitCode::from(FAILED))

@@ -10,5 +10,6 @@ mod metrics;
 mod outside;
 mod refusals;
 mod shell;
+mod supervised;
 mod waiting;
 mod workers;

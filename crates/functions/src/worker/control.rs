@@ -142,10 +142,10 @@ async fn rotate(shared: &Shared) {
     }
 }
 
-/// Serves until the worker has drained; connects again when the connection is lost.
+/// Serves for as long as the worker runs anything, also while it drains, because others take one that is not heard of for dead.
+/// Connects again when the connection is lost.
 pub(crate) async fn serve(shared: Arc<Shared>, mut connection: (Client, UnboundedReceiver<Notification>)) {
     let mut beat = clock::now() + HEARTBEAT;
-    let mut drained = shared.draining.subscribe();
     shared.health.hears();
     // What was there before we listened.
     wake_all(&shared);
@@ -176,7 +176,6 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut connection: (Client, Unbounde
                     Err(error) => Some(error.to_string()),
                 }
             }
-            () = drains(&mut drained) => return,
         };
         if let Some(cause) = lost {
             tracing::warn!(
@@ -187,9 +186,6 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut connection: (Client, Unbounde
             connection = loop {
                 sleep(RECONNECT).await;
                 shared.health.moves();
-                if shared.is_draining() {
-                    return;
-                }
                 shared.sessions.restart(shared.guarded());
                 match rejoin(&shared).await {
                     Ok(connection) => break connection,

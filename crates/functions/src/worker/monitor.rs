@@ -35,7 +35,7 @@ impl Monitor {
     /// # Errors
     /// [`Unhealthy`] says why it is not well.
     pub fn health(&self) -> Result<(), Unhealthy> {
-        self.shared.health.check_motion()?;
+        self.motion()?;
         self.shared.health.check()
     }
 

@@ -31,6 +31,7 @@ impl Shell {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_duramen"));
         command.env_remove("DURAMEN_HOME").env_remove("DURAMEN_LOG").env_remove("DURAMEN_FN_URL");
+        command.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC").env_remove("WATCHDOG_PID");
         if let Some(url) = &self.url {
             command.env("DURAMEN_FN_URL", url);
         }
@@ -79,7 +80,13 @@ impl Shell {
 
     /// Runs a worker as a process of its own, and waits until it is ready.
     pub(crate) fn worker(&self, arguments: &[&str]) -> Worker {
-        let mut command = self.command(&[&["worker", "--allow-superuser"], arguments].concat());
+        self.worker_with(&[&["--allow-superuser"], arguments].concat(), |_| {})
+    }
+
+    /// The same, with all its arguments, and what else is to be said of the process.
+    pub(crate) fn worker_with(&self, arguments: &[&str], prepare: impl FnOnce(&mut Command)) -> Worker {
+        let mut command = self.command(&[&["worker"], arguments].concat());
+        prepare(&mut command);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
         let mut printed = BufReader::new(child.stdout.take().expect("it was asked for"));
