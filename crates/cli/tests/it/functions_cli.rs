@@ -3,6 +3,7 @@
 
 use crate::common;
 
+mod dashboard;
 mod documentation;
 mod instances;
 mod lists;

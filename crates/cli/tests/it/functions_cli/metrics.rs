@@ -22,7 +22,7 @@ pub(super) fn get(address: &str, path: &str) -> String {
 }
 
 /// A worker with metrics, and their address.
-fn measured(operator: &Shell) -> (Worker, String) {
+pub(super) fn measured(operator: &Shell) -> (Worker, String) {
     let worker = operator.worker(&["--metrics", "0"]);
     let (_, url) = worker.ready.split_once("metrics at http://").unwrap();
     let address = url.strip_suffix("/metrics").unwrap().to_owned();
