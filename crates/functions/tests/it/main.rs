@@ -14,6 +14,7 @@ mod queues;
 mod results;
 mod revive;
 mod sagas;
+mod same_rules;
 mod schedules;
 mod search;
 mod security_rows;
