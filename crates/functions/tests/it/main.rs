@@ -8,6 +8,7 @@ mod dsl;
 mod executor_text;
 mod http;
 mod listing;
+mod metrics;
 mod plans;
 mod proxy;
 mod queues;
