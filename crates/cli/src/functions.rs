@@ -14,6 +14,7 @@ mod queue;
 mod schedule;
 mod show;
 mod start;
+mod supervisor;
 mod text;
 mod top;
 mod uninstall;
@@ -103,7 +104,7 @@ enum Verb {
     /// Start functions at times of the calendar, or at intervals
     #[command(subcommand, after_help = schedule::EXAMPLES)]
     Schedule(schedule::Schedule),
-    /// Watch how much is waiting, running and done, and which workers live
+    /// Watch how much is waiting, running and done, how full queues are, and which workers live
     #[command(after_help = top::EXAMPLES)]
     Top(top::Top),
 }

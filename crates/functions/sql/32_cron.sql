@@ -61,7 +61,7 @@ END $$;
 CREATE OR REPLACE FUNCTION df._cron_problem(cron text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 DECLARE
-    fields CONSTANT text[] := regexp_split_to_array(btrim(cron, E' \t\r\n'), '\s+');
+    fields CONSTANT text[] := regexp_split_to_array(btrim(cron, E' \t\r\n'), '[ \t\r\n]+');
     whats CONSTANT text[] := ARRAY['minute', 'hour', 'day of the month', 'month', 'weekday'];
     lows CONSTANT int[] := ARRAY[0, 0, 1, 1, 0];
     highs CONSTANT int[] := ARRAY[59, 23, 31, 12, 7];

@@ -106,7 +106,8 @@ impl Schedule {
     /// # Errors
     /// [`ScheduleError`] says what of it cannot be used.
     pub fn parse(cron: &str, time_zone: &str) -> Result<Self, ScheduleError> {
-        let texts: Vec<&str> = cron.split_whitespace().collect();
+        // The same characters as in `df._cron_problem`: what else is a space depends on who is asked.
+        let texts: Vec<&str> = cron.split([' ', '\t', '\r', '\n']).filter(|text| !text.is_empty()).collect();
         let [minute, hour, day, _, weekday] = texts[..] else {
             return Err(ScheduleError::Fields { cron: cron.to_owned() });
         };

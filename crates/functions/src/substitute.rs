@@ -102,7 +102,7 @@ pub enum SubstituteError {
         name: String,
     },
     /// All rows of something that has none.
-    #[error("${name}.*: the result is not a result set: only those of SQL steps have rows")]
+    #[error("${name}.*: the result is not a result set: only those of SQL steps have rows, each of which is an object")]
     NotRows {
         /// The result.
         name: String,

@@ -4,19 +4,24 @@
 //! it had not committed has not happened.
 
 mod activity;
+mod backlog;
 mod control;
 mod elsewhere;
 mod executors;
+mod health;
+mod histogram;
 mod instance;
 mod lanes;
 mod memory;
 mod metrics;
+mod monitor;
 mod queues;
 mod schedules;
 mod session;
 mod shared;
 mod slots;
 mod steps;
+mod timings;
 mod turn;
 
 use std::future::Future;
@@ -29,8 +34,11 @@ use tokio_postgres::types::Type;
 use crate::schema::{self, SchemaError};
 use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
+pub use health::Unhealthy;
+pub use histogram::Histogram;
 pub use instance::id;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, Times};
+pub use monitor::Monitor;
 
 use lanes::Cursors;
 use memory::Memory;
@@ -40,6 +48,9 @@ use slots::Slots;
 
 /// How many lanes take turns.
 const LANES: usize = 2;
+
+/// How long it may take to tell the database that a worker ends.
+const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The memory for results of a worker that is not told otherwise.
 pub const MEMORY: usize = 1 << 30;
@@ -111,11 +122,14 @@ pub enum WorkerError {
 /// A running worker. Dropping it stops it like a kill; [`Worker::drain`] lets it end what it has begun.
 pub struct Worker {
     shared: Arc<Shared>,
+    /// Keeps the worker alive in the eyes of the others.
+    control: JoinHandle<()>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        self.control.abort();
         for task in &self.tasks {
             task.abort();
         }
@@ -138,10 +152,11 @@ impl Worker {
         let connection = control::join(&shared)
             .await
             .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;
+        shared.metrics.lanes.store(LANES as u64, std::sync::atomic::Ordering::Relaxed);
         let cursors: Arc<Cursors> = Arc::default();
         let of_leader = Arc::clone(&cursors);
+        let control = tokio::spawn(control::serve(Arc::clone(&shared), connection));
         let mut tasks = vec![
-            tokio::spawn(control::serve(Arc::clone(&shared), connection)),
             tokio::spawn(control::maintain(Arc::clone(&shared))),
             supervise(&shared, move |shared| activity::dispatch(shared, slots.clone())),
             supervise(&shared, move |shared| lanes::lead(shared, Arc::clone(&of_leader))),
@@ -152,7 +167,7 @@ impl Worker {
             let cursors = Arc::clone(&cursors);
             tasks.push(supervise(&shared, move |shared| lanes::help(shared, Arc::clone(&cursors))));
         }
-        Ok(Self { shared, tasks })
+        Ok(Self { shared, control, tasks })
     }
 
     /// What the worker counts.
@@ -161,7 +176,14 @@ impl Worker {
         &self.shared.metrics
     }
 
-    /// Begins nothing new, waits for what runs, for at most `patience`, then gives back the rest.
+    /// What an operator reads of it, for as long as this is kept: also while the worker drains.
+    #[must_use]
+    pub fn monitor(&self) -> Monitor {
+        Monitor::new(&self.shared)
+    }
+
+    /// Begins nothing new, waits for what runs, for at most `patience`, then gives back the rest, so that others begin it again
+    /// at once. Until then others see that the worker lives, and leave it what it runs.
     pub async fn drain(mut self, patience: Duration) {
         self.shared.draining.send_replace(true);
         let waited = async {
@@ -172,9 +194,13 @@ impl Worker {
             }
         };
         let in_time = tokio::time::timeout(patience, waited).await.is_ok();
-        if let Err(error) = self.leave(in_time).await {
-            tracing::warn!(%error, "the database does not know that the worker ends; others will notice");
-        }
+        self.control.abort();
+        let error = match tokio::time::timeout(LEAVE_WITHIN, self.leave(in_time)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {LEAVE_WITHIN:?}"),
+        };
+        tracing::warn!(error, "the database does not know that the worker ends; others will notice");
     }
 
     /// Gives back what the worker has taken, and its name.

@@ -1,26 +1,50 @@
-//! A worker's figures for Prometheus, over HTTP on the loopback interface.
+//! A worker's figures for Prometheus and its health, over HTTP.
+//!
+//! Whoever can reach the port may be slow, loud or hostile: connections, their sizes and their times have limits, and a new
+//! connection takes the place of the oldest, so that an honest one, which takes milliseconds, is served all the same.
 
 use crate::failure::Failure;
 use bytes::Bytes;
-use duramen_functions::worker::Metrics;
+use duramen_functions::worker::Monitor;
 use http_body_util::Full;
 use hyper::{
-    body::Incoming, header::CONTENT_TYPE, server::conn::http1, service::service_fn, Method, Request,
-    Response, StatusCode,
+    body::Incoming,
+    header::{HeaderValue, CONTENT_TYPE},
+    server::conn::http1,
+    service::service_fn,
+    Method, Request, Response, StatusCode,
 };
 use hyper_util::rt::TokioIo;
-use std::{convert::Infallible, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
+    task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
 
 /// How long a connection may take.
 const LIMIT: Duration = Duration::from_secs(10);
+/// How many connections may be open at a time.
+const CONNECTIONS_MAX: usize = 32;
+/// How large the head of a request may be; the least that the library takes.
+const HEAD_MAX: usize = 8 << 10;
 /// Pause when no connection can be accepted, for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The text exposition format that every Prometheus reads.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Reads the value of `--metrics`: an address with a port, or a port on the loopback interface.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    text.parse().map_err(|error| {
+        format!(
+            "{text:?} is no address ({error}); write it like 127.0.0.1:9464, or 9464 for this machine only"
+        )
+    })
+}
 
 /// Begins to listen. Returns the address with the port that was taken, too.
 pub(crate) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
@@ -29,20 +53,34 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAd
         let address = listener.local_addr()?;
         Ok((listener, address))
     };
-    listen.await.map_err(|error: std::io::Error| {
+    let listening = listen.await.map_err(|error: std::io::Error| {
         Failure::Other(format!(
             "cannot serve metrics at {address}: {error}; take another port with --metrics"
         ))
-    })
+    })?;
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "other machines can read the metrics, with the names of queues, if nothing keeps them off");
+    }
+    Ok(listening)
 }
 
-/// Answers for ever. Without a listener there is nobody to answer.
-pub(crate) async fn serve(listener: Option<TcpListener>, metrics: &Metrics) {
-    let Some(listener) = listener else { return std::future::pending().await };
+/// Answers for ever.
+pub(crate) async fn serve(listener: TcpListener, monitor: Monitor) {
+    let monitor = Arc::new(monitor);
+    let mut connections = JoinSet::new();
+    let mut oldest: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         match listener.accept().await {
-            // The figures are of now, so that the connection needs nothing of the worker.
-            Ok((stream, _)) => drop(tokio::spawn(timeout(LIMIT, answer(stream, metrics.prometheus())))),
+            Ok((stream, _)) => {
+                while connections.try_join_next().is_some() {}
+                oldest.retain(|connection| !connection.is_finished());
+                if oldest.len() >= CONNECTIONS_MAX {
+                    if let Some(connection) = oldest.pop_front() {
+                        connection.abort();
+                    }
+                }
+                oldest.push_back(connections.spawn(timeout(LIMIT, answer(stream, Arc::clone(&monitor)))));
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection for metrics");
                 sleep(PAUSE).await;
@@ -52,26 +90,36 @@ pub(crate) async fn serve(listener: Option<TcpListener>, metrics: &Metrics) {
 }
 
 /// Answers one request.
-async fn answer(stream: TcpStream, figures: String) {
-    let figures = Bytes::from(figures);
+async fn answer(stream: TcpStream, monitor: Arc<Monitor>) {
     let service = service_fn(move |request| {
-        let response = page(&request, figures.clone());
-        async move { Ok::<_, Infallible>(response) }
+        let monitor = Arc::clone(&monitor);
+        async move { Ok::<_, Infallible>(page(&request, &monitor).await) }
     });
-    let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(HEAD_MAX)
+        .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a connection for metrics broke");
     }
 }
 
-fn page(request: &Request<Incoming>, figures: Bytes) -> Response<Full<Bytes>> {
-    let (status, kind, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, FORMAT, figures),
-        (_, "/metrics") => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", Bytes::from_static(b"GET only\n")),
-        _ => (StatusCode::NOT_FOUND, "text/plain", Bytes::from_static(b"the figures are at /metrics\n")),
+async fn page(request: &Request<Incoming>, monitor: &Monitor) -> Response<Full<Bytes>> {
+    let asks = matches!(*request.method(), Method::GET | Method::HEAD);
+    let (status, kind, body) = match request.uri().path() {
+        "/metrics" | "/health" if !asks => (StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned()),
+        "/metrics" => (StatusCode::OK, FORMAT, monitor.prometheus().await),
+        "/health" => match monitor.health() {
+            Ok(()) if monitor.is_draining() => (StatusCode::OK, TEXT, "draining\n".to_owned()),
+            Ok(()) => (StatusCode::OK, TEXT, "ok\n".to_owned()),
+            Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n")),
+        },
+        _ => {
+            (StatusCode::NOT_FOUND, TEXT, "the figures are at /metrics, the state is at /health\n".to_owned())
+        }
     };
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }

@@ -8,7 +8,7 @@ use crate::{context::Outcome, failure::Failure, output, parse};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 use tokio_postgres::types::Type;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -124,10 +124,8 @@ pub(crate) struct Shown {
 impl Shown {
     fn limits(&self) -> String {
         let number = |what: &str, limit: Option<i32>| limit.map(|limit| format!("{limit} {what}"));
-        let rate = self.rate.zip(self.per_s).map(|(rate, per)| format!("{rate} in {}", text::seconds(per)));
         let limits = [
             number("at once", self.concurrency),
-            rate,
             number("of a partition", self.partition_concurrency),
             number("on a worker", self.worker_concurrency),
         ];
@@ -138,6 +136,58 @@ impl Shown {
             limits.join(", ")
         }
     }
+
+    /// How many were let in within the time of the rate, of how many.
+    fn let_in(&self) -> String {
+        let rate = self.rate.zip(self.per_s);
+        rate.map_or_else(
+            || "-".to_owned(),
+            |(rate, per)| format!("{} of {rate} in {}", self.admitted.unwrap_or(0), text::seconds(per)),
+        )
+    }
+
+    /// The queue in a few words; `None`: there is nothing in it.
+    fn briefly(&self) -> Option<String> {
+        if self.waiting + self.delayed + self.running == 0 {
+            return None;
+        }
+        let oldest =
+            self.oldest_s.map_or_else(String::new, |oldest| format!(" (oldest {})", text::seconds(oldest)));
+        let rate = self.rate.map_or_else(String::new, |_| format!(" let in {}", self.let_in()));
+        let name = text::short(&self.name, 30);
+        Some(format!("{name}: waiting {}{oldest} running {}{rate}", self.waiting, self.running))
+    }
+}
+
+/// How many queues a screen shows, and how many a line.
+const SHOWN_MAX: (usize, usize) = (20, 5);
+
+/// The fullest queues first.
+fn by_depth(queues: &[Shown]) -> Vec<&Shown> {
+    let mut queues: Vec<&Shown> = queues.iter().collect();
+    queues.sort_by_key(|queue| (Reverse(queue.waiting), Reverse(queue.running), &queue.role, &queue.name));
+    queues
+}
+
+/// The fullest queues as a table for a screen, and how many more there are.
+pub(crate) fn fullest(queues: &[Shown]) -> String {
+    let shown = by_depth(queues);
+    let more = match shown.len().saturating_sub(SHOWN_MAX.0) {
+        0 => String::new(),
+        1 => "and 1 more queue\n".to_owned(),
+        more => format!("and {more} more queues\n"),
+    };
+    table(shown.into_iter().take(SHOWN_MAX.0)) + &more
+}
+
+/// The fullest queues in a line, and how many more have something in them.
+pub(crate) fn line(queues: &[Shown]) -> String {
+    let all: Vec<String> = by_depth(queues).into_iter().filter_map(Shown::briefly).collect();
+    let more = match all.len().saturating_sub(SHOWN_MAX.1) {
+        0 => String::new(),
+        more => format!("; {more} more"),
+    };
+    all.iter().take(SHOWN_MAX.1).cloned().collect::<Vec<_>>().join("; ") + &more
 }
 
 /// The queues that a role sees.
@@ -163,10 +213,10 @@ pub(crate) async fn read(session: &Session<'_>) -> Result<Vec<Shown>, Failure> {
 }
 
 /// The queues as a table.
-pub(crate) fn table(queues: &[Shown]) -> String {
+fn table<'a>(queues: impl Iterator<Item = &'a Shown>) -> String {
     output::table(
-        ["QUEUE", "ROLE", "STATE", "WAITING", "OLDEST", "DELAYED", "RUNNING", "LIMITS"],
-        queues.iter().map(|queue| {
+        ["QUEUE", "ROLE", "STATE", "WAITING", "OLDEST", "DELAYED", "RUNNING", "LET IN", "LIMITS"],
+        queues.map(|queue| {
             [
                 text::short(&queue.name, 30),
                 text::short(&queue.role, 20),
@@ -175,6 +225,7 @@ pub(crate) fn table(queues: &[Shown]) -> String {
                 queue.oldest_s.map_or_else(|| "-".to_owned(), text::seconds),
                 queue.delayed.to_string(),
                 queue.running.to_string(),
+                queue.let_in(),
                 queue.limits(),
             ]
         }),
@@ -187,7 +238,7 @@ pub(crate) async fn run(handle: &Handle, queue: Queue) -> Outcome {
             let queues = read(&handle.connect().await?).await?;
             let text = match queues.is_empty() {
                 true => "no queues; make one with `duramen fn queue set NAME`".to_owned(),
-                false => table(&queues),
+                false => table(queues.iter()),
             };
             return handle.say(&json!({ "queues": queues }), text);
         }
@@ -216,3 +267,7 @@ async fn set(handle: &Handle, limits: &Set) -> Outcome {
     session.row(SET, parameters).await?;
     handle.say(&json!({ "queue": limits.name }), format_args!("Queue {} set", limits.name))
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/shown_queues.rs"]
+mod tests;

@@ -20,6 +20,7 @@ Examples:
   duramen fn top
   duramen fn top --interval 10s >> top.log         a line each time when it is not a terminal
   duramen fn top --count 2 --json | tail -n 1 | jq .completed_per_s
+  duramen fn top --count 1 --json | jq '.queues[] | select(.waiting > 0) | .name'
 A role that is not the schema's owner sees its own instances, and no workers.";
 
 /// Ends are counted by the server's statistics, which lag by up to a second: counting rows would cost more and more.
@@ -169,8 +170,12 @@ fn line(sample: &Sample) -> String {
             format!("{}{heard}", workers.len())
         }
     };
+    let queues = match queue::line(&sample.queues) {
+        line if line.is_empty() => line,
+        line => format!("  queues {line}"),
+    };
     format!(
-        "{}  pending {} (oldest {})  running {}  activities {}  completed {}  workers {workers}",
+        "{}  pending {} (oldest {})  running {}  activities {}  completed {}  workers {workers}{queues}",
         output::time(sample.at),
         sample.pending,
         oldest(sample),
@@ -205,6 +210,6 @@ fn page(handle: &Handle, sample: &Sample) -> String {
             }),
         ),
     };
-    let queues = if sample.queues.is_empty() { String::new() } else { queue::table(&sample.queues) + "\n" };
+    let queues = if sample.queues.is_empty() { String::new() } else { queue::fullest(&sample.queues) + "\n" };
     format!("{figures}\n{queues}{workers}")
 }

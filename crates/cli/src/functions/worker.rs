@@ -1,16 +1,19 @@
 //! `duramen fn worker`: runs the functions of a database until it is told to stop.
 
-use super::{handle::Handle, metrics};
+use super::{handle::Handle, metrics, supervisor::Supervisor};
 use crate::{
     context::Outcome,
     failure::{Failure, FAILED},
-    output, serve,
+    output, parse, serve,
 };
 use clap::Args;
 use duramen_functions::worker::{self, Options, Worker};
 use serde_json::json;
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
-use tokio::signal::unix::{signal, Signal, SignalKind};
+use tokio::{
+    signal::unix::{signal, Signal, SignalKind},
+    task::JoinSet,
+};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -18,11 +21,12 @@ Examples:
   duramen fn worker postgres://df_worker@localhost/shop --connections 50 --metrics 127.0.0.1:9464
   DURAMEN_LOG=debug duramen fn worker postgres://df_worker@localhost/shop
   duramen fn worker postgres://postgres@localhost/shop --allow-superuser    to try it out
-After Ctrl-C or SIGTERM it finishes running steps for up to 30 s; a second signal stops it at once. Nothing is lost
-either way: steps that had not committed are repeated.";
+After Ctrl-C or SIGTERM it finishes running steps for up to --drain-limit; a second signal stops it at once. Nothing is lost
+either way: steps that had not committed are repeated. Under systemd it says when it is ready, stops and lives (Type=notify,
+WatchdogSec): see the unit duramen-fn-worker@.service.";
 
-/// How long what runs may go on after the first signal.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest limit for draining.
+const DRAIN_MAX: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug, Args)]
 pub(crate) struct Work {
@@ -41,21 +45,20 @@ pub(crate) struct Work {
     /// Work even if the role is a superuser; `fn install --worker-role` makes one that is not
     #[arg(long)]
     allow_superuser: bool,
-    /// Serve figures for Prometheus at http://ADDRESS/metrics; a loopback address, port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    /// Serve figures for Prometheus at http://ADDRESS/metrics, and whether the worker is well at /health; a port alone is one
+    /// of this machine only, and port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
     metrics: Option<SocketAddr>,
+    /// How long running steps may go on after the first signal, before they are given back to other workers
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = drain_limit)]
+    drain_limit: Duration,
 }
 
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text
-        .parse()
-        .map_err(|error| format!("{text:?} is not an address ({error}); write it like 127.0.0.1:9464"))?;
-    match address.ip().is_loopback() {
-        true => Ok(address),
-        false => Err(format!(
-            "{address} can be reached from other machines; metrics are served to this one only: use 127.0.0.1:{}",
-            address.port()
-        )),
+fn drain_limit(text: &str) -> Result<Duration, String> {
+    let limit = parse::span(text)?;
+    match limit <= DRAIN_MAX {
+        true => Ok(limit),
+        false => Err(format!("{text:?} is longer than a day; write it like 30s or 10m")),
     }
 }
 
@@ -98,16 +101,22 @@ pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
         () = stops.next() => return Ok(ExitCode::SUCCESS),
     };
     ready(handle, work, listener.as_ref().map(|(_, address)| *address))?;
-    tokio::select! {
-        () = stops.next() => {}
-        () = metrics::serve(listener.map(|(listener, _)| listener), worker.metrics()) => {}
+    let supervisor = Supervisor::of_environment();
+    supervisor.ready(&handle.target.describe()).await;
+    // It ends with this function: a worker that drains is still asked.
+    let mut tasks = JoinSet::new();
+    if let Some((listener, _)) = listener {
+        tasks.spawn(metrics::serve(listener, worker.monitor()));
     }
+    tasks.spawn(supervisor.clone().watch(worker.monitor()));
+    stops.next().await;
+    supervisor.stopping(work.drain_limit).await;
     tracing::info!(
-        "stopping: running steps may continue for {} s; a second signal stops them at once",
-        PATIENCE.as_secs()
+        "stopping: running steps may continue for {:?}; a second signal stops them at once",
+        work.drain_limit
     );
     tokio::select! {
-        () = worker.drain(PATIENCE) => Ok(ExitCode::SUCCESS),
+        () = worker.drain(work.drain_limit) => Ok(ExitCode::SUCCESS),
         () = stops.next() => {
             tracing::warn!("stopped at once: another worker will repeat what had not committed");
             Ok(ExitCode::from(FAILED))

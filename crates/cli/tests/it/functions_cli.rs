@@ -3,11 +3,14 @@
 
 use crate::common;
 
+mod dashboard;
 mod documentation;
 mod instances;
 mod lists;
+mod metrics;
 mod outside;
 mod refusals;
 mod shell;
+mod supervised;
 mod waiting;
 mod workers;

@@ -49,7 +49,11 @@ impl Turn<'_, '_> {
         let Some(Ok(items)) = self.ended(&key.child(*items)) else { return };
         let Some(progress) = self.map_progress(key) else { return };
         if progress.rows.is_empty() {
-            progress.rows = rows_of(&items).unwrap_or_default();
+            let Some(rows) = rows_of(&items) else {
+                let text = "df.map: the items were rows when it began, and are none any more";
+                return self.fail_cell(key, Failure::new(text));
+            };
+            progress.rows = rows;
         }
         let mut begun = Vec::new();
         while progress.open < *parallelism && progress.failed.is_none() {

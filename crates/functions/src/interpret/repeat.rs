@@ -95,6 +95,7 @@ impl Turn<'_, '_> {
             return self.pass_fault(key, fault);
         }
         let chance = spread(key, &frame.path, attempt);
+        self.state.memory.out.retries += 1;
         let due = after(self.cx.now, backoff_s(policy, attempt, self.cx.seed ^ chance));
         if due > self.cx.now {
             self.set_timer(key, due);

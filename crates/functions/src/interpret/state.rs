@@ -126,6 +126,8 @@ pub(crate) struct Output {
     pub(crate) executions: Vec<FinishedExecution>,
     pub(crate) dropped: Vec<Cell>,
     pub(crate) dropped_children: Vec<String>,
+    /// Attempts of RETRY that failed and are made again.
+    pub(crate) retries: usize,
 }
 
 /// Something to do.

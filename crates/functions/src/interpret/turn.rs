@@ -62,6 +62,7 @@ impl<'t, 'c> Turn<'t, 'c> {
             executions: out.executions,
             dropped: out.dropped,
             dropped_children: out.dropped_children,
+            retries: out.retries,
         }
     }
 

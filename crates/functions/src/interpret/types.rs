@@ -272,4 +272,6 @@ pub struct Progress {
     pub dropped: Vec<Cell>,
     /// Children to cancel, by their ids.
     pub dropped_children: Vec<String>,
+    /// How many attempts of `df.retry` have failed and will be made again.
+    pub retries: usize,
 }

@@ -18,11 +18,14 @@ enum Type {
 
 /// Puts `(VALUES (..),(..)) AS "n"("c1",..)` at the end of `out`.
 pub(super) fn write(name: &str, rows: &str, out: &mut String) -> Result<(), SubstituteError> {
-    let rows = json::elements(rows).unwrap_or_default();
+    // Whoever writes a result set by hand, as an input or the body of an answer, may put anything into it: to leave out what
+    // is no row would be to go on with less than there is.
+    let not_rows = || SubstituteError::NotRows { name: name.to_owned() };
+    let rows = json::elements(rows).ok_or_else(not_rows)?;
     if rows.len() > ROWS_MAX {
         return Err(SubstituteError::TooManyRows { name: name.to_owned(), rows: rows.len() });
     }
-    let rows: Vec<_> = rows.into_iter().map(|row| json::members(row).unwrap_or_default()).collect();
+    let rows = rows.into_iter().map(json::members).collect::<Option<Vec<_>>>().ok_or_else(not_rows)?;
     let columns: Vec<&String> = rows.first().map(|row| row.keys().collect()).unwrap_or_default();
     let alias = doubled(name, '"', false);
     // Rows without columns cannot be written as VALUES. They are as good as none: nothing can be read from them.

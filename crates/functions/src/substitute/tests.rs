@@ -239,6 +239,13 @@ fn all_rows_become_a_table_of_constants() {
     assert_eq!(expand("[{},{}]"), r#"(SELECT NULL WHERE false) AS "Tab";"#);
     assert_eq!(expand(r#"[{"a":1,"a":2}]"#), r#"(VALUES (2)) AS "Tab"("a");"#);
     refuse("SELECT * FROM $o.*", "$o.*: the result is not a result set");
+    // A row that is none is not left out.
+    for rows in ["[1,2]", r#"[{"a":1},null]"#, r#"[{"a":1},[2]]"#] {
+        let result = format!(r#"{{"rows":{rows},"row_count":2}}"#);
+        env.results.insert("odd".into(), Json::parse(&result).unwrap());
+        let error = sql("SELECT * FROM $odd.*", None, &env).unwrap_err().to_string();
+        assert!(error.contains("each of which is an object"), "{rows}: {error}");
+    }
 }
 
 #[test]

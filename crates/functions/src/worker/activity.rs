@@ -179,7 +179,9 @@ async fn take(shared: &Shared, client: &mut Option<Client>, room: &Room) -> Resu
 async fn run(shared: Arc<Shared>, activity: Activity, state: Running, slot: Slot) {
     let held = Held { shared: &shared, seq: activity.seq, cell: &activity.cell, state: &state };
     add(&shared.metrics.activities_total, 1);
+    add(&shared.metrics.repeated_activities_total, usize::from(activity.attempt > 1));
     let place = Mutex::new(Some(Occupied::take(&shared, slot)));
+    let began = clock::now();
     let result = tokio::select! {
         result = perform(&shared, &activity, &state, &place) => result,
         () = state.stopped() => Ok(()),
@@ -189,6 +191,8 @@ async fn run(shared: Arc<Shared>, activity: Activity, state: Running, slot: Slot
         tokio::time::sleep(RETRY_AFTER).await;
         release(&shared, &activity).await;
         shared.wake();
+    } else if !state.is_unwanted() {
+        shared.metrics.times.activity.record(began.elapsed());
     }
     drop(held);
     shared.clear_suspect(activity.seq);

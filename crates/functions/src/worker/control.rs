@@ -142,13 +142,15 @@ async fn rotate(shared: &Shared) {
     }
 }
 
-/// Serves until the worker has drained; connects again when the connection is lost.
+/// Serves for as long as the worker runs anything, also while it drains, because others take one that is not heard of for dead.
+/// Connects again when the connection is lost.
 pub(crate) async fn serve(shared: Arc<Shared>, mut connection: (Client, UnboundedReceiver<Notification>)) {
     let mut beat = clock::now() + HEARTBEAT;
-    let mut drained = shared.draining.subscribe();
+    shared.health.hears();
     // What was there before we listened.
     wake_all(&shared);
     loop {
+        shared.health.moves();
         let due = *shared.next_due.lock();
         // Why the worker must connect anew, if it must.
         let lost = tokio::select! {
@@ -165,24 +167,25 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut connection: (Client, Unbounde
             () = at(Some(beat)) => {
                 beat = clock::now() + HEARTBEAT;
                 match heartbeat(&shared, &connection.0).await {
-                    Ok(Pulse::Alive) => None,
+                    Ok(Pulse::Alive) => {
+                        shared.health.hears();
+                        None
+                    }
                     Ok(Pulse::Silent) => Some(format!("no answer within {:?}", HEARTBEAT * 2)),
                     Ok(Pulse::Buried) => Some("others believed this worker dead".to_owned()),
                     Err(error) => Some(error.to_string()),
                 }
             }
-            () = drains(&mut drained) => return,
         };
         if let Some(cause) = lost {
             tracing::warn!(
                 cause,
                 "the connection to the database is lost; the worker tries again until it is back"
             );
+            shared.health.loses();
             connection = loop {
                 sleep(RECONNECT).await;
-                if shared.is_draining() {
-                    return;
-                }
+                shared.health.moves();
                 shared.sessions.restart(shared.guarded());
                 match rejoin(&shared).await {
                     Ok(connection) => break connection,
@@ -192,6 +195,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut connection: (Client, Unbounde
                     Err(error) => tracing::debug!(%error, "not yet"),
                 }
             };
+            shared.health.hears();
             tracing::info!("the database is back");
             wake_all(&shared);
         }

@@ -17,6 +17,9 @@ pub(crate) struct Instance {
     pub(crate) id: String,
     /// No turn has seen it before.
     pub(crate) fresh: bool,
+    pub(crate) created_at: Timestamp,
+    /// This is its first turn.
+    pub(crate) is_first: bool,
     pub(crate) database: Option<String>,
     pub(crate) parent: Option<(i64, String)>,
     /// The queue that it came through, which must know when it ends.
@@ -26,6 +29,7 @@ pub(crate) struct Instance {
     pub(crate) executions: Vec<FinishedExecution>,
     pub(crate) dropped: Vec<Cell>,
     pub(crate) dropped_children: Vec<String>,
+    pub(crate) retries: usize,
     /// Tasks whose end has come by mail.
     pub(crate) answered: Vec<Cell>,
     pub(crate) due_at: Option<Timestamp>,
@@ -54,6 +58,8 @@ impl Instance {
             seq,
             id: id(seq),
             fresh,
+            created_at: row.get("created_at"),
+            is_first: row.get::<_, Option<&str>>("state").is_none(),
             database: row.get("database"),
             parent: row.get::<_, Option<i64>>("parent").zip(row.get("parent_cell")),
             queue: row.get("queue"),
@@ -62,6 +68,7 @@ impl Instance {
             executions: Vec::new(),
             dropped: Vec::new(),
             dropped_children: Vec::new(),
+            retries: 0,
             answered: Vec::new(),
             due_at: None,
             label: row.get("label"),
@@ -128,12 +135,13 @@ impl Instance {
         let Some(progress) = self.with_context(now, |state, context| state.advance(context)) else {
             unreachable!("an instance without a graph has an outcome, from its reading on")
         };
-        let Progress { requests, outcome, due_at, executions, dropped, dropped_children } = progress;
+        let Progress { requests, outcome, due_at, executions, dropped, dropped_children, retries } = progress;
         self.outcome = outcome;
         self.due_at = due_at;
         self.executions.extend(executions);
         self.dropped.extend(dropped);
         self.dropped_children.extend(dropped_children);
+        self.retries += retries;
         requests
     }
 
@@ -159,6 +167,7 @@ impl Instance {
         self.executions.clear();
         self.dropped.clear();
         self.dropped_children.clear();
+        self.retries = 0;
         self.due_at = Some(now);
     }
 

@@ -14,7 +14,7 @@ use duramen_base::clock;
 
 use super::control::{drains, seconds};
 use super::executors;
-use super::metrics::add;
+use super::metrics::{add, Busy};
 use super::session::Place;
 use super::shared::Shared;
 use super::turn::{self, Report, TurnError};
@@ -125,6 +125,7 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
     while !lane.shared.is_draining() {
         match lane.look_or_call_helpers().await {
             Ok(report) if report.claimed > 0 => {
+                lane.shared.health.hears();
                 error_pause = ERROR_PAUSES.0;
                 idle = 0;
                 // Another worker that ends says that all sleep.
@@ -176,6 +177,7 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
 pub(crate) async fn help(shared: Arc<Shared>, cursors: Arc<Cursors>) {
     let mut lane = Lane::new(shared, cursors);
     let mut draining = lane.shared.draining.subscribe();
+    let mut error_pause = ERROR_PAUSES.0;
     while !lane.shared.is_draining() {
         tokio::select! {
             () = lane.shared.turns.notified() => {}
@@ -183,11 +185,15 @@ pub(crate) async fn help(shared: Arc<Shared>, cursors: Arc<Cursors>) {
         }
         loop {
             match lane.look().await {
-                Ok(report) if report.claimed > 0 => {}
-                Ok(_) => break,
+                Ok(report) if report.claimed > 0 => error_pause = ERROR_PAUSES.0,
+                Ok(_) => {
+                    error_pause = ERROR_PAUSES.0;
+                    break;
+                }
                 Err(error) => {
                     lane.report(&error);
-                    sleep(ERROR_PAUSES.0).await;
+                    sleep(error_pause).await;
+                    error_pause = (error_pause * 2).min(ERROR_PAUSES.1);
                     // The work is still there.
                     lane.shared.wake();
                     break;
@@ -265,6 +271,7 @@ impl Lane {
         let mut claimed = Vec::new();
         let began = clock::now();
         let span = tracing::debug_span!("turn", role = place.role_name);
+        let _busy = Busy::begins(&shared.metrics.busy_lanes);
         match turn::take(&shared, place, after, many, &mut claimed).instrument(span).await {
             Ok(report) => {
                 self.took_all = usize::try_from(many).is_ok_and(|many| report.claimed >= many);
@@ -280,6 +287,7 @@ impl Lane {
                 if report.claimed > 0 {
                     shared.role_is_well(place.role);
                     add(&shared.metrics.turns_total, 1);
+                    shared.metrics.times.turn.record(began.elapsed());
                 }
                 Ok(report)
             }

@@ -36,7 +36,7 @@ impl Rhythm {
                 .map(Rhythm::Cron)
                 .map_err(|error| error.to_string()),
             None => {
-                let every = row.get::<_, Option<f64>>("every_s").unwrap_or_default();
+                let every: f64 = row.get::<_, Option<f64>>("every_s").ok_or("it has no time at all")?;
                 SignedDuration::try_from_secs_f64(every.max(1.0))
                     .map(Rhythm::Every)
                     .map_err(|error| error.to_string())
@@ -129,6 +129,17 @@ fn put_off(time: Timestamp, id: i64, jitter_s: f64) -> SignedDuration {
     SignedDuration::try_from_secs_f64(part * jitter_s).unwrap_or_default()
 }
 
+/// What is to be done about the schedule of a row, and when it is seen to again.
+fn what_is_due(row: &Row, id: i64, now: Timestamp) -> Result<(Due, Option<Timestamp>), String> {
+    let rhythm = Rhythm::read(row)?;
+    let catch_up = SignedDuration::try_from_secs_f64(row.get("catch_up_s"));
+    let catch_up = catch_up.map_err(|error| format!("what it catches up on: {error}"))?;
+    let fill = row.get::<_, Option<Timestamp>>("backfill_from").zip(row.get("backfill_to"));
+    let found = due(&rhythm, now, row.get("next_at"), catch_up, fill);
+    let due_at = found.next.and_then(|next| next.checked_add(put_off(next, id, row.get("jitter_s"))).ok());
+    Ok((found, due_at))
+}
+
 /// Sees to schedules when they are due or were changed.
 pub(crate) async fn fire(shared: Arc<Shared>) {
     let mut draining = shared.draining.subscribe();
@@ -174,15 +185,8 @@ async fn look(shared: &Shared, client: &mut Option<Client>) -> Result<Option<Dur
     for row in &rows {
         let id: i64 = row.get("id");
         let now: Timestamp = row.get("now");
-        let seconds = |name: &str| SignedDuration::try_from_secs_f64(row.get(name)).unwrap_or_default();
-        let fill = row.get::<_, Option<Timestamp>>("backfill_from").zip(row.get("backfill_to"));
-        let (found, due_at) = match Rhythm::read(row) {
-            Ok(rhythm) => {
-                let found = due(&rhythm, now, row.get("next_at"), seconds("catch_up_s"), fill);
-                let due_at =
-                    found.next.and_then(|next| next.checked_add(put_off(next, id, row.get("jitter_s"))).ok());
-                (found, due_at)
-            }
+        let (found, due_at) = match what_is_due(row, id, now) {
+            Ok(found) => found,
             Err(error) => {
                 // Somebody has changed it by hand: it never comes.
                 tracing::warn!(schedule = id, error, "a schedule cannot be read");

@@ -12,6 +12,7 @@ use tokio_postgres::{CancelToken, Client};
 
 use duramen_base::clock;
 
+use super::health::Health;
 use super::memory::Memory;
 use super::metrics::{add, Metrics};
 use super::session::{Place, Sessions};
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     /// Some instances here were begun in another copy of the database, whose steps that reach outside do not run.
     pub(crate) has_adopted: bool,
     pub(crate) metrics: Metrics,
+    pub(crate) health: Health,
     pub(crate) memory: Memory,
     /// There may be instances for a turn: the leader looks, and sees when the next timer is due.
     pub(crate) lead: Notify,
@@ -147,6 +149,7 @@ impl Shared {
             sessions,
             epoch: Mutex::new(epoch),
             metrics: Metrics::default(),
+            health: Health::new(),
             memory,
             lead: Notify::new(),
             turns: Notify::new(),

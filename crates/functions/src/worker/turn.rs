@@ -17,6 +17,7 @@ use super::instance::{self, ChildEnd, Claimed, Instance};
 use super::session::{Place, Purpose, Session};
 use super::shared::{Shared, SLOW};
 use super::steps::{self, StepOutcome};
+use super::timings::Timings;
 use crate::graph::Waiting;
 use crate::http::HttpCall;
 use crate::interpret::{Cell, Event, ExecutionStatus, Failure, FinishedExecution, Outcome, Request, State};
@@ -375,7 +376,10 @@ impl<'a> Turn<'a> {
             return Ok(going);
         }
         let texts: Vec<&str> = batch.iter().map(|(_, _, text)| text.as_str()).collect();
+        let began = clock::now();
         let outcomes = steps::run(self.session, &texts, self.shared.memory.of_a_turn()).await?;
+        let ended = outcomes.iter().filter(|outcome| matches!(outcome, StepOutcome::Ended(_))).count();
+        self.shared.metrics.times.round(began.elapsed(), ended);
         let now = self.now();
         for ((index, cell, text), outcome) in batch.into_iter().zip(outcomes) {
             match outcome {
@@ -448,6 +452,7 @@ impl<'a> Turn<'a> {
         let mut done = Done::default();
         let mut work = Work::default();
         let mut began = Vec::new();
+        let mut timings = Timings::new(self.now());
         let mut report = Report {
             claimed: instances.len(),
             mail: self.children,
@@ -458,6 +463,7 @@ impl<'a> Turn<'a> {
             instances.iter().filter(|instance| instance.outcome.is_some()).map(|instance| instance.seq);
         let ended: HashSet<i64> = keys.collect();
         for mut instance in instances {
+            timings.note(&instance);
             if instance.fresh {
                 report.newest = report.newest.max(instance.seq);
             } else {
@@ -536,6 +542,7 @@ impl<'a> Turn<'a> {
         let (finished, committed) = tokio::join!(biased; finish, client.batch_execute(COMMIT));
         finished?;
         committed.map_err(TurnError::Commit)?;
+        timings.record(&self.shared.metrics);
         // Only now are they not needed any more.
         for Dropped { seq, cell } in &self.more.dropped {
             self.shared.stop(*seq, cell);

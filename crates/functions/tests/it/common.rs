@@ -126,6 +126,15 @@ impl Server {
         *running = self.start_again(&self.settings_with(overrides));
     }
 
+    /// Stops the server, and starts it again when that is over.
+    pub(crate) fn while_stopped<T>(&self, meanwhile: impl FnOnce() -> T) -> T {
+        let mut running = self.running.lock().expect("no test failed in here");
+        self.stop(&mut running);
+        let outcome = meanwhile();
+        *running = self.start_again(&self.settings);
+        outcome
+    }
+
     /// A copy of the stopped server, file by file, started with settings of its own. This one runs on.
     pub(crate) fn copy_with(&self, overrides: &[(&str, &str)]) -> Server {
         let mut running = self.running.lock().expect("no test failed in here");

@@ -2,7 +2,7 @@
 
 use super::common::{one, rows, text, Database};
 use duramen_base::clock;
-use duramen_functions::worker::{Options, Worker, MEMORY};
+use duramen_functions::worker::{Monitor, Options, Worker, MEMORY};
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::{runtime::Runtime, time::sleep};
 use tokio_postgres::Client;
@@ -87,6 +87,11 @@ impl TestWorker {
     /// How many activities it runs.
     pub(crate) fn running_activities(&self) -> u64 {
         self.worker.as_ref().expect("it runs").metrics().running_activities.load(Ordering::Relaxed)
+    }
+
+    /// What an operator reads of it.
+    pub(crate) fn monitor(&self) -> Monitor {
+        self.worker.as_ref().expect("it runs").monitor()
     }
 
     /// A counter by its name in the Prometheus text.

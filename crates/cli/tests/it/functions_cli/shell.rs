@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::mpsc,
+    thread::JoinHandle,
     time::Duration,
 };
 
@@ -30,6 +31,7 @@ impl Shell {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_duramen"));
         command.env_remove("DURAMEN_HOME").env_remove("DURAMEN_LOG").env_remove("DURAMEN_FN_URL");
+        command.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC").env_remove("WATCHDOG_PID");
         if let Some(url) = &self.url {
             command.env("DURAMEN_FN_URL", url);
         }
@@ -78,11 +80,24 @@ impl Shell {
 
     /// Runs a worker as a process of its own, and waits until it is ready.
     pub(crate) fn worker(&self, arguments: &[&str]) -> Worker {
-        let mut command = self.command(&[&["worker", "--allow-superuser"], arguments].concat());
+        self.worker_with(&[&["--allow-superuser"], arguments].concat(), |_| {})
+    }
+
+    /// The same, with all its arguments, and what else is to be said of the process.
+    pub(crate) fn worker_with(&self, arguments: &[&str], prepare: impl FnOnce(&mut Command)) -> Worker {
+        let mut command = self.command(&[&["worker"], arguments].concat());
+        prepare(&mut command);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
         let mut printed = BufReader::new(child.stdout.take().expect("it was asked for"));
-        let mut worker = Worker { child, ready: String::new() };
+        let mut log = child.stderr.take().expect("it was asked for");
+        // Read as it comes: a program whose log nobody reads stops when the pipe is full.
+        let log = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = log.read_to_string(&mut text);
+            text
+        });
+        let mut worker = Worker { child, ready: String::new(), log: Some(log) };
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             let mut line = String::new();
@@ -102,12 +117,18 @@ pub(crate) struct Worker {
     child: Child,
     /// What it printed when it was ready.
     pub(crate) ready: String,
+    log: Option<JoinHandle<String>>,
 }
 
 impl Worker {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().try_into().expect("a pid")).expect("not 0");
         kill_process(pid, signal).expect("it is ours");
+    }
+
+    /// How many files and sockets it has open.
+    pub(crate) fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs").count()
     }
 
     /// Waits for its end.
@@ -123,11 +144,7 @@ impl Worker {
 
     /// What it wrote to its log until its end.
     pub(crate) fn log(&mut self) -> String {
-        let mut log = String::new();
-        if let Some(mut pipe) = self.child.stderr.take() {
-            let _ = pipe.read_to_string(&mut log);
-        }
-        log
+        self.log.take().and_then(|log| log.join().ok()).unwrap_or_default()
     }
 }
 

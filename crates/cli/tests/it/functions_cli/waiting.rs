@@ -22,12 +22,18 @@ async fn a_queue_is_made_filled_shown_and_dropped() {
     assert_eq!((&queue["name"], &queue["state"]), (&"mail".into(), &"paused".into()), "{queues}");
     assert_eq!((&queue["waiting"], &queue["delayed"], &queue["running"]), (&2.into(), &1.into(), &0.into()));
     let table = shell.ok(&["queue", "list"]);
-    assert!(table.contains("2 at once, 100 in 60.0 s") || table.contains("2 at once, 100 in"), "{table}");
+    assert!(table.contains("0 of 100 in 1") && table.contains("2 at once"), "{table}");
+    let line = shell.ok(&["top", "--count", "1"]);
+    assert!(
+        line.contains("  queues mail: waiting 2 (oldest ") && line.contains(" running 0 let in 0 of 100 in "),
+        "{line}"
+    );
     let _worker = Shell::new(&database.url()).worker(&[]);
     let top = shell.json(&["top", "--count", "1"]);
     assert_eq!((&top["pending"], &top["queues"][0]["waiting"]), (&3.into(), &2.into()), "{top}");
     shell.ok(&["queue", "resume", "mail"]);
     assert!(shell.ok(&["await", later.trim()]).contains("row_count"));
+    until("two were let in", || shell.json(&["top", "--count", "1"])["queues"][0]["admitted"] == 2);
     let refused = shell.fails(1, &["queue", "drop", "mail"]);
     assert!(refused.contains("is not empty") && refused.contains("Drain it"), "{refused}");
     let unknown = shell.fails(1, &["start", "SELECT 1", "--queue", "nowhere"]);

@@ -2,24 +2,13 @@
 
 use super::{
     common::{self, one},
+    metrics::get,
     shell::{until, Shell},
 };
 use duramen_base::clock;
 use rustix::process::Signal;
 use serde_json::{json, Value};
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    time::Duration,
-};
-
-fn get(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_says_when_it_is_ready_and_what_it_counts() {
