@@ -13,7 +13,8 @@ use super::metrics::add;
 use super::shared::Shared;
 use super::turn::TurnError;
 
-/// A look may take this part of the time at most: with a snapshot held open somewhere, looks go over dead rows.
+/// Looks that let nothing in may take this part of the time at most: with a snapshot held open somewhere, looks go over dead
+/// rows. Others may take half of it.
 const LOOKS_SHARE: u32 = 10;
 
 /// What a look has found.
@@ -69,7 +70,7 @@ pub(crate) async fn admit(shared: Arc<Shared>) {
             None => pauses.last().copied(),
         };
         idle += 1;
-        let least = began.elapsed() * LOOKS_SHARE;
+        let least = began.elapsed() * if found.admitted > 0 { 1 } else { LOOKS_SHARE };
         let pause = pause.into_iter().chain(found.due_in).min().map(|pause| pause.max(least).max(PAUSES[0]));
         tokio::select! {
             () = shared.queues.notified() => idle = 0,
