@@ -19,8 +19,9 @@ const KEPT_PART: u64 = 8;
 const KEPT_MIN: u64 = 512 << 20;
 /// How often making the group of a home is tried.
 const OPEN_TRIES: u32 = 10;
-/// How often removing a group is tried, and the pause: its last process may still be on its way out.
-const REMOVE_TRIES: u32 = 50;
+/// How often removing a group is tried, and the pause: its last process may still be on its way out, which takes a while on
+/// a machine that is busy. What is not removed stays until the next daemon.
+const REMOVE_TRIES: u32 = 1000;
 const REMOVE_PAUSE: Duration = Duration::from_millis(2);
 /// The group that the daemon moves itself to under version 2, where only groups without processes have groups below them
 /// with limits.
@@ -479,3 +480,7 @@ fn memory_line(name: &str) -> Option<u64> {
     let rest = table.lines().find_map(|line| line.strip_prefix(name))?;
     Some(rest.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/control_group.rs"]
+mod tests;

@@ -309,7 +309,10 @@ async fn each_branch_has_a_group_for_as_long_as_it_lives() {
         .iter()
         .filter(|dir| processes_in(dir).contains(&u32::try_from(backend).expect("an id")))
         .collect();
-    assert!(of_backend.len() * 2 == groups.len(), "one of the two, under each controller: {of_backend:?}");
+    assert!(
+        of_backend.len() * 2 == groups.len(),
+        "one of the two, under each controller: {of_backend:?} of {groups:?}"
+    );
     // Under version 1 all of them together weigh more than one process of the machine, which they lie beside.
     let processors = std::thread::available_parallelism().expect("a count").get();
     for home_group in groups.iter().filter_map(|dir| dir.parent()) {
