@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-extensions test-majors check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z soak fmt clean-home release
+.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z soak fmt clean-home release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,9 @@ test: setup ## run the test suite: what did not pass yet in this state (TESTS=al
 
 test-extensions: setup ## import sources that use PostGIS, pgvector, pg_cron, orafce and others (root, Debian 12; installs them)
 	@CARGO=$(CARGO) scripts/test-extensions
+
+test-cgroups: setup ## the tests of control groups under version 2 and systemd, in emulated machines with Debian 12 and 13 (root, a quarter of an hour)
+	@CARGO=$(CARGO) scripts/test-cgroups
 
 test-majors: setup ## the tests of branches with PostgreSQL 16 and 17 beside 15 and 18 (root; fetches them, and removes them again)
 	@CARGO=$(CARGO) scripts/test-majors

@@ -92,6 +92,9 @@ enum Command {
     /// Show and measure all five parts on real data, and clean up
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::Demo),
+    /// Let the next daemon of a systemd unit start where branches go on without the last one
+    #[command(hide = true)]
+    MakeWay(serve::MakeWay),
     /// Write man pages and completions
     #[command(after_help = manual::EXAMPLES, hide = true)]
     Manual(manual::Manual),
@@ -129,6 +132,7 @@ fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
         Command::Functions(functions) => functions::run(&context, functions),
         Command::Lab(lab) => context.wait_on_all_cores(lab::run(&context, lab)),
         Command::Demo(demo) => context.wait_on_all_cores(demo::run(&context, demo)),
+        Command::MakeWay(make_way) => serve::make_way(&make_way),
         Command::Manual(manual) => manual::run(&context, &manual, json_flag::add(Cli::command())),
     }
 }

@@ -9,6 +9,7 @@ use crate::{
 };
 use duramen_base::clock;
 use duramen_branches::OpenOptions;
+use duramen_postgres::ControlGroups;
 use duramen_server::{
     client::{ClientError, Connection},
     daemon::{self, ServeOptions},
@@ -68,6 +69,24 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
         until_stdin_ends: serve.until_stdin_ends,
     };
     daemon::serve(options).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// For `ExecStopPost=` of a unit.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MakeWay {
+    /// What systemd says of the end of the main process (`${EXIT_STATUS}`)
+    status: String,
+}
+
+/// systemd could not put a daemon into the unit's group (`EXIT_CGROUP`), because that one has limited groups below it, of
+/// branches that outlived the last daemon. Before systemd 254, which has `DelegateSubgroup=`, so it is after every SIGKILL.
+const NOT_LET_IN: &str = "219";
+
+pub(crate) fn make_way(make_way: &MakeWay) -> Outcome {
+    if make_way.status == NOT_LET_IN && ControlGroups::undivide().map_err(Failure::Other)? {
+        output::line(format_args!("branches are without limits until the next daemon has adopted them"));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -19,12 +19,15 @@ const KEPT_PART: u64 = 8;
 const KEPT_MIN: u64 = 512 << 20;
 /// How often making the group of a home is tried.
 const OPEN_TRIES: u32 = 10;
-/// How often removing a group is tried, and the pause: its last process may still be on its way out.
-const REMOVE_TRIES: u32 = 50;
+/// How often removing a group is tried, and the pause: its last process may still be on its way out, which takes a while on
+/// a machine that is busy. What is not removed stays until the next daemon.
+const REMOVE_TRIES: u32 = 1000;
 const REMOVE_PAUSE: Duration = Duration::from_millis(2);
 /// The group that the daemon moves itself to under version 2, where only groups without processes have groups below them
 /// with limits.
 const DAEMON_GROUP: &str = "duramen-daemon";
+/// The group that systemd runs the commands of a delegated unit in which are not its main process.
+const CONTROL_GROUP: &str = ".control";
 /// The weight of a group that nobody set, in version 2; and the same in version 1.
 const WEIGHT_DEFAULT: u64 = 100;
 const SHARES_DEFAULT: u64 = 1024;
@@ -129,6 +132,25 @@ impl ControlGroups {
         groups.sweep(&HashSet::new());
         groups.close();
         of_servers
+    }
+
+    /// Takes the limits off what a daemon that was killed left below the group of this process's unit, so that the group
+    /// may have processes of its own again, and a next daemon starts in it. That one limits what it adopts. Returns
+    /// whether there was anything to do; there never is under version 1.
+    ///
+    /// # Errors
+    /// Why it cannot be done, in a sentence for people.
+    pub fn undivide() -> Result<bool, String> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
+        if one_by_one(&mounts).is_some() {
+            return Ok(false);
+        }
+        let group = own_group(&mounts)?;
+        // Who divided another one is not known.
+        if !group.join("duramen").is_dir() {
+            return Ok(false);
+        }
+        undivide(&group).map_err(|error| no_controllers(&group, &error))
     }
 
     /// Gives the parent groups of servers their share of the processors. Best effort: without it, servers are slow on a busy
@@ -363,7 +385,8 @@ fn one_by_one(mounts: &str) -> Option<Vec<(Controller, PathBuf)>> {
     Some(roots)
 }
 
-/// The group of this process in the one tree of version 2, without the part that a daemon moves itself to.
+/// The group of this process in the one tree of version 2, without the part that a daemon moves itself to, or that systemd
+/// keeps for other commands of its unit.
 fn own_group(mounts: &str) -> Result<PathBuf, String> {
     let mount = mounts
         .lines()
@@ -373,7 +396,7 @@ fn own_group(mounts: &str) -> Result<PathBuf, String> {
     let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::")).ok_or("this process is in no group")?;
     let mut group = PathBuf::from(format!("{mount}{}", path.trim_end_matches('/')));
-    if group.ends_with(DAEMON_GROUP) {
+    if group.ends_with(DAEMON_GROUP) || group.ends_with(CONTROL_GROUP) {
         group.pop();
     }
     let controllers = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
@@ -417,8 +440,27 @@ fn delegate(group: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Ends the use of all controllers in groups below this one. A controller can only be let go of from below.
+fn undivide(group: &Path) -> io::Result<bool> {
+    for below in groups_below(group) {
+        undivide(&below)?;
+    }
+    let file = group.join("cgroup.subtree_control");
+    let on = fs::read_to_string(&file)?;
+    let off: Vec<String> = on.split_whitespace().map(|controller| format!("-{controller}")).collect();
+    if off.is_empty() {
+        return Ok(false);
+    }
+    fs::write(&file, off.join(" "))?;
+    Ok(true)
+}
+
 fn no_controllers(group: &Path, error: &io::Error) -> String {
-    format!("the controllers of {} cannot be used for groups below it ({error})", group.display())
+    let why = match Errno::from_io_error(error) {
+        Some(Errno::BUSY) => "other processes than the daemon are in it".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("the controllers of {} cannot be used for groups below it ({why})", group.display())
 }
 
 /// The machine's memory, in bytes.
@@ -438,3 +480,7 @@ fn memory_line(name: &str) -> Option<u64> {
     let rest = table.lines().find_map(|line| line.strip_prefix(name))?;
     Some(rest.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/control_group.rs"]
+mod tests;

@@ -61,10 +61,20 @@ const OWN: &[(&str, &str)] = &[
 /// From [`LOGIN_TRIGGERS_SINCE`] on: only superusers may set it, and roles that were granted the right.
 const QUIET: &[(&str, &str)] = &[("event_triggers", "off")];
 
+const UNCOUNTED: &[(&str, &str)] = &[("track_counts", "off")];
+
 /// A session as superuser on a server that this program started, or on the sample's.
 pub(crate) async fn own(config: &Config, major: u32) -> Result<Client, EngineError> {
     let quiet = if major >= LOGIN_TRIGGERS_SINCE { QUIET } else { &[] };
     open(&with_options(config, &[PINNED, OWN, quiet])).await.map_err(|error| unreachable_source(&error))
+}
+
+/// As [`own`], for work that leaves no counters: each branch reads those of its snapshot when it starts, and keeps them in
+/// memory, so what was looked at once in a hundred databases would cost every branch.
+pub(crate) async fn uncounted(config: &Config, major: u32) -> Result<Client, EngineError> {
+    let quiet = if major >= LOGIN_TRIGGERS_SINCE { QUIET } else { &[] };
+    let options = with_options(config, &[PINNED, OWN, quiet, UNCOUNTED]);
+    open(&options).await.map_err(|error| unreachable_source(&error))
 }
 
 /// A session as the holder of a branch will have it, with the search path that his statements are written for. Only

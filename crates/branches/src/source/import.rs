@@ -337,7 +337,8 @@ impl Importer<'_> {
         for name in &databases {
             let mut config = admin.clone();
             config.dbname(name);
-            sanitise::vacuum(&config, major, &mut sanitised).await?;
+            let is_served = *name == database || record.settings.all_databases;
+            sanitise::vacuum(&config, major, is_served, &mut sanitised).await?;
         }
         let live = masking::live_files(record, &admin_there, major).await?;
         // The last session leaves the relation cache files that every branch starts from.

@@ -35,7 +35,7 @@ pub(super) async fn check(
     for database in sanitise::databases(server, major).await? {
         let mut config = server.clone();
         config.dbname(&database);
-        let client = connection::own(&config, major).await?;
+        let client = connection::uncounted(&config, major).await?;
         for row in client.query(&access_methods(major), &[]).await.map_err(|error| read_error(&error))? {
             let (library, method): (&str, &str) = (row.get(0), row.get(1));
             if !installation.has_library(library) {
@@ -114,7 +114,7 @@ pub(super) async fn report(
     for database in databases {
         let mut config = server.clone();
         config.dbname(database);
-        let client = connection::own(&config, major).await?;
+        let client = connection::uncounted(&config, major).await?;
         let read = async {
             found.extend(unlogged(&client, database, source).await?);
             found.extend(collations(&client, features, installation).await?);

@@ -229,7 +229,7 @@ async fn refuse_labels(server: &Config, major: u32) -> Result<(), EngineError> {
     for database in sanitise::databases(server, major).await? {
         let mut config = server.clone();
         config.dbname(&database);
-        let client = connection::own(&config, major).await?;
+        let client = connection::uncounted(&config, major).await?;
         found.extend(catalogue::labelled(&client, &database).await?);
     }
     refuse(found)

@@ -160,7 +160,7 @@ pub(crate) async fn run(server: &Config, major: u32) -> Result<Found, EngineErro
     for (index, database) in databases.iter().enumerate() {
         let mut config = server.clone();
         config.dbname(database);
-        let client = connection::own(&config, major).await?;
+        let client = connection::uncounted(&config, major).await?;
         let fail = |error: tokio_postgres::Error| failed(database, &error);
         let stilled = still_event_triggers(&client, major).await.map_err(fail)?;
         client
@@ -313,13 +313,19 @@ pub(crate) async fn databases(server: &Config, major: u32) -> Result<Vec<String>
 }
 
 /// Clears and freezes every table of a database and gathers statistics, one table at a time if one of them cannot be:
-/// the index expressions of tables run, with their owners' rights and none of the administrator's.
+/// the index expressions of tables run, with their owners' rights and none of the administrator's. Counters are for databases
+/// whose holders may look at them.
 pub(crate) async fn vacuum(
     database: &Config,
     major: u32,
+    is_counted: bool,
     report: &mut Vec<Sanitised>,
 ) -> Result<(), EngineError> {
-    let client = connection::own(database, major).await?;
+    let client = if is_counted {
+        connection::own(database, major).await?
+    } else {
+        connection::uncounted(database, major).await?
+    };
     let fail = |error: tokio_postgres::Error| read_error(&error);
     if client.batch_execute("vacuum (freeze, analyze)").await.is_ok() {
         return Ok(());

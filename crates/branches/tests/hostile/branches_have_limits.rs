@@ -258,9 +258,17 @@ async fn on_a_full_store_branches_can_still_be_reset_and_destroyed() {
 /// The groups of a home's branches, by controller.
 fn control_groups(home: &Home) -> Vec<PathBuf> {
     let hash = blake3_of(home.path());
-    let roots = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup"];
-    let roots = roots.iter().map(|root| Path::new(root).join("duramen").join(&hash));
-    let children = roots.flat_map(|root| fs::read_dir(root).into_iter().flatten().flatten());
+    let roots = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids", "/sys/fs/cgroup/cpu"].map(PathBuf::from);
+    // Version 2: below the group that this program was started in. It has moved to one below it by now.
+    let own = fs::read_to_string("/proc/self/cgroup").expect("its groups");
+    let own = own
+        .lines()
+        .find_map(|line| line.strip_prefix("0::/"))
+        .map(|own| Path::new("/sys/fs/cgroup").join(own));
+    let own = own.into_iter().flat_map(|own| own.ancestors().map(Path::to_owned).take(2).collect::<Vec<_>>());
+    let roots: Vec<PathBuf> =
+        roots.into_iter().chain(own).map(|root| root.join("duramen").join(&hash)).collect();
+    let children = roots.iter().flat_map(|root| fs::read_dir(root).into_iter().flatten().flatten());
     children.filter(|entry| entry.path().is_dir()).map(|entry| entry.path()).collect()
 }
 
@@ -301,7 +309,10 @@ async fn each_branch_has_a_group_for_as_long_as_it_lives() {
         .iter()
         .filter(|dir| processes_in(dir).contains(&u32::try_from(backend).expect("an id")))
         .collect();
-    assert!(of_backend.len() * 2 == groups.len(), "one of the two, under each controller: {of_backend:?}");
+    assert!(
+        of_backend.len() * 2 == groups.len(),
+        "one of the two, under each controller: {of_backend:?} of {groups:?}"
+    );
     // Under version 1 all of them together weigh more than one process of the machine, which they lie beside.
     let processors = std::thread::available_parallelism().expect("a count").get();
     for home_group in groups.iter().filter_map(|dir| dir.parent()) {

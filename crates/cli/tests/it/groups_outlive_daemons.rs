@@ -28,7 +28,7 @@ fn have_groups() -> bool {
 }
 
 /// The groups of ours that a process is in, one under each controller.
-fn groups_of(pid: u32) -> BTreeSet<PathBuf> {
+pub(crate) fn groups_of(pid: u32) -> BTreeSet<PathBuf> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let lines = text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let ours = lines.filter(|(_, path)| path.contains("/duramen/"));
@@ -47,7 +47,7 @@ fn read(groups: &BTreeSet<PathBuf>, names: &[&str]) -> String {
     text.unwrap_or_else(|| panic!("none of {groups:?} has one of {names:?}")).trim().to_owned()
 }
 
-async fn limited_source(home: &Home, connection: &mut Connection) {
+pub(crate) async fn limited_source(home: &Home, connection: &mut Connection) {
     let path = home.beside("app.sql");
     fs::write(&path, "create table t (x text);").expect("the script");
     let limits = Limits {
@@ -73,7 +73,7 @@ async fn limited_source(home: &Home, connection: &mut Connection) {
 }
 
 /// The postmaster of the branch with this URL, which is in no other directory than its own.
-async fn postmaster(home: &Home, url: &str) -> u32 {
+pub(crate) async fn postmaster(home: &Home, url: &str) -> u32 {
     let client = wire(url).await;
     let row = client.query_one("select pg_backend_pid()", &[]).await.expect("its process");
     let backend = u32::try_from(row.get::<_, i32>(0)).expect("a process id");
@@ -83,7 +83,7 @@ async fn postmaster(home: &Home, url: &str) -> u32 {
 }
 
 /// Every process of the server is in its groups, whose limits are those of the source and hold.
-async fn limits_hold(url: &str, postmaster: u32, when: &str) -> BTreeSet<PathBuf> {
+pub(crate) async fn limits_hold(url: &str, postmaster: u32, when: &str) -> BTreeSet<PathBuf> {
     let groups = groups_of(postmaster);
     assert!(!groups.is_empty(), "{when}: the server is in no group");
     let memory = read(&groups, &["memory.limit_in_bytes", "memory.max"]);

@@ -24,5 +24,6 @@ mod machine_is_short;
 mod masking_survives_kills;
 mod store_cli;
 mod support;
+mod unit_of_systemd;
 #[path = "../../../replication/tests/it/user.rs"]
 mod user;
