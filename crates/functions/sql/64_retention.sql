@@ -78,14 +78,16 @@ END $$;
 -- live are put back. Nobody is made to wait for long: without the lock, the next time is as good. Whether few rows live is
 -- looked at before the lock is asked for. To a snapshot that is older and has not read the table yet it is empty from then on:
 -- so a dump that is under way puts it off, which it does anyway once it holds its locks.
-CREATE OR REPLACE FUNCTION df._rotate_table(hot regclass, least_bytes bigint DEFAULT 8 << 20) RETURNS boolean
+CREATE OR REPLACE FUNCTION df._rotate_table(hot regclass, least_bytes bigint DEFAULT 1 << 20) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     most CONSTANT int := 10000;
+    size CONSTANT bigint := pg_total_relation_size(hot);
     live bigint;
+    live_bytes bigint;
     kept text[];
 BEGIN
-    IF pg_total_relation_size(hot) < least_bytes THEN
+    IF size < least_bytes THEN
         RETURN false;
     END IF;
     IF EXISTS (SELECT FROM pg_class c WHERE c.oid = hot AND c.reltoastrelid <> 0
@@ -93,8 +95,10 @@ BEGIN
         -- What lives may be large.
         RETURN false;
     END IF;
-    EXECUTE format('SELECT count(*) FROM (SELECT FROM %s LIMIT %s) r', hot, most + 1) INTO live;
-    IF live > most OR EXISTS (SELECT FROM pg_stat_activity a
+    EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(r)), 0) FROM (SELECT * FROM %s LIMIT %s) r', hot, most + 1)
+    INTO live, live_bytes;
+    -- What lives is a small part of it, with indexes and free space.
+    IF live > most OR live_bytes * 6 > size OR EXISTS (SELECT FROM pg_stat_activity a
             WHERE a.datid = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
               AND a.application_name LIKE 'pg\_dump%') THEN
         RETURN false;

@@ -27,7 +27,7 @@ const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 /// How long the housekeeping waits for a lock: while it waits for a strong one, everybody waits behind it.
 const MAINTENANCE_LOCK_TIMEOUT: &str = "200";
 /// How often a worker that takes turns looks whether hot tables are swollen.
-const ROTATE_EVERY: Duration = Duration::from_secs(10);
+const ROTATE_EVERY: Duration = Duration::from_secs(5);
 /// What the session has that empties them: everybody waits behind its locks, for the whole of which this is the limit.
 const ROTATE_SETTINGS: [(&str, &str); 2] = [("lock_timeout", "50"), ("statement_timeout", "2000")];
 /// Pause after a lost connection.

@@ -77,7 +77,10 @@ async fn watch_tables(bench: &Bench<'_>, whole: Duration) -> Result<Vec<f64>, Su
     let inside = bench.inside().await?;
     let failed = || database("look at the hot tables");
     let statement = inside
-        .prepare("SELECT pg_total_relation_size('df._ready') + pg_total_relation_size('df._work')")
+        .prepare(
+            "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c WHERE c.oid = ANY ('{df._ready,df._work,
+                df._inbox,df._activity,df._task,df._queued,df._slot,df._admission,df._dedup}'::regclass[])",
+        )
         .await
         .map_err(failed())?;
     let mut holder = None;

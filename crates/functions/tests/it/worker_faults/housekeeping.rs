@@ -248,12 +248,22 @@ async fn what_lives_in_a_hot_table_outlives_its_emptying() {
     }
     execute(&scene.owner, &["INSERT INTO df._admission (queue, many) SELECT id, 1 FROM df._queue"]).await;
     let content = |table: &str| format!("SELECT string_agg(r::text, ' ' ORDER BY r::text) FROM df.{table} r");
+    let holder = scene.database.owner().await;
+    execute(&holder, &["BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class"]).await;
+    let swell = |table: &str| {
+        let column = if table == "_admission" { "many" } else { "submitted_by" };
+        format!("UPDATE df.{table} SET {column} = {column}")
+    };
     for table in HOT {
         let before = one(&scene.owner, &content(table)).await;
         assert!(before.is_some(), "nothing lives in {table}");
         // Whoever reads in it for hours is not waited for.
         let reader = scene.database.owner().await;
         execute(&reader, &["BEGIN", &format!("SELECT FROM df.{table}")]).await;
+        // Mostly dead rows, as it would be.
+        for _ in 0..16 {
+            execute(&scene.owner, &[&swell(table)]).await;
+        }
         let rotate = format!("SELECT df._rotate_table('df.{table}', 0)");
         let impatient = format!("SET lock_timeout = 50; {rotate}");
         execute(&scene.owner, &[&impatient]).await;
