@@ -71,6 +71,8 @@ impl From<tokio_postgres::Error> for ClientError {
 pub struct Client {
     client: tokio_postgres::Client,
     start: tokio_postgres::Statement,
+    /// Made ready when something is first started in a queue.
+    start_in: OnceCell<tokio_postgres::Statement>,
     result: tokio_postgres::Statement,
 }
 
@@ -84,7 +86,7 @@ impl Client {
         client.batch_execute(PREPARE).await?;
         let start = client.prepare_typed("SELECT df.start($1, $2)", &[Type::TEXT, Type::TEXT]).await?;
         let result = client.prepare_typed("SELECT df.result($1)", &[Type::TEXT]).await?;
-        Ok(Self { client, start, result })
+        Ok(Self { client, start, start_in: OnceCell::new(), result })
     }
 
     /// Starts an instance and returns its id: `df.start`.
@@ -93,6 +95,17 @@ impl Client {
     /// [`ClientError::Server`]: what is wrong with the graph, or the right to start it.
     pub async fn start(&self, graph: &str, label: Option<&str>) -> Result<String, ClientError> {
         Ok(self.client.query_one(&self.start, &[&graph, &label]).await?.get(0))
+    }
+
+    /// Starts an instance that goes through a queue of the role's, and returns its id: `df.start` with `queue`.
+    ///
+    /// # Errors
+    /// [`ClientError::Server`]: what is wrong with the graph, or that there is no such queue.
+    pub async fn start_in(&self, queue: &str, graph: &str) -> Result<String, ClientError> {
+        let prepare =
+            || self.client.prepare_typed("SELECT df.start($1, queue => $2)", &[Type::TEXT, Type::TEXT]);
+        let statement = self.start_in.get_or_try_init(prepare).await?;
+        Ok(self.client.query_one(statement, &[&graph, &queue]).await?.get(0))
     }
 
     /// Starts many instances in one transaction and returns their ids in order: `df.start_many`.

@@ -5,7 +5,7 @@
 //! notification of its end, and its result read with `df.results`.
 //!
 //! The server, the worker and a scratch folder make a bench (`bench`, `server`, `worker`). The phases run
-//! on it (`calibration` with `counters` and `idle`, `throughput`, `saturation` with `listing`, `mixed`, `restart` with
+//! on it (`calibration` with `counters` and `idle`, `throughput`, `saturation` with `listing`, `queues`, `mixed`, `restart` with
 //! `ledger`, `soak`), the load is that of `load`. What comes out is held against targets (`targets`), checked (`checks`),
 //! explained (`findings`) and told (`table`, `report`).
 
@@ -23,6 +23,7 @@ mod load;
 mod measure;
 mod mixed;
 mod options;
+mod queues;
 mod report;
 mod restart;
 mod saturation;

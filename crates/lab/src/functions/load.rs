@@ -36,11 +36,13 @@ pub(crate) struct Work {
     pub(crate) expect: Expect,
     /// It cannot take less than this.
     pub(crate) least: Duration,
+    /// The queue that it goes through.
+    pub(crate) queue: Option<&'static str>,
 }
 
 impl Work {
     pub(crate) fn new(graph: &str, expect: Expect) -> Self {
-        Self { graph: graph.into(), expect, least: Duration::ZERO }
+        Self { graph: graph.into(), expect, least: Duration::ZERO, queue: None }
     }
 }
 
@@ -166,7 +168,11 @@ pub(crate) async fn over_and_over(
 /// Starts one instance, waits for its end, and looks at it as `expect` says. Returns how long the start took.
 async fn one(session: &Client, waiter: &Waiter, work: &Work) -> Result<(Duration, String), String> {
     let begin = clock::now();
-    let id = session.start(&work.graph, None).await.map_err(|error| format!("df.start: {error}"))?;
+    let started = match work.queue {
+        None => session.start(&work.graph, None).await,
+        Some(queue) => session.start_in(queue, &work.graph).await,
+    };
+    let id = started.map_err(|error| format!("df.start: {error}"))?;
     let start = begin.elapsed();
     if work.expect == Expect::Later {
         waiter.ended(&id, PATIENCE).await.map_err(|error| error.to_string())?;

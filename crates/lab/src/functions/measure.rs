@@ -12,7 +12,9 @@ use duramen_postgres::Scratch;
 use super::bench::Bench;
 use super::error::database;
 use super::options::{Options, Phase};
-use super::{calibration, checks, idle, listing, mixed, restart, saturation, soak, throughput, Functions};
+use super::{
+    calibration, checks, idle, listing, mixed, queues, restart, saturation, soak, throughput, Functions,
+};
 use duramen_reports::suite::{begin, conclude, Say, Suite as _, SuiteError};
 
 /// Runs the phases on a runtime of one thread. When it returns, nothing that it has started is left.
@@ -86,6 +88,7 @@ async fn run_phase(phase: Phase, bench: &mut Bench<'_>, evidence: &mut Evidence)
             listing::measure(bench, evidence).await?;
             bench.drained("what was listed", listing::DRAIN).await
         }
+        Phase::Queues => queues::measure(bench, evidence).await,
         Phase::Mixed => mixed::measure(bench, evidence).await,
         Phase::Restart => restart::measure(bench, evidence).await,
         Phase::Soak => soak::measure(bench, evidence).await,

@@ -18,6 +18,7 @@ const WORKER_KILLS: f64 = 50.0;
 const POSTGRES_KILLS: f64 = 10.0;
 const BACKLOG: f64 = 50_000.0;
 const LISTING: f64 = 100_000.0;
+const QUEUED: f64 = 500_000.0;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub enum Phase {
     Throughput,
     /// Slow steps on all connections, a backlog, and a long list.
     Saturation,
+    /// Instances through a queue, and beside a backlog in another one.
+    Queues,
     /// Instances of several kinds at once.
     Mixed,
     /// Kills of the worker and of the server under load.
@@ -42,10 +45,11 @@ pub enum Phase {
 
 impl Phase {
     /// All, in the order in which they run.
-    pub const ALL: [Phase; 8] = [
+    pub const ALL: [Phase; 9] = [
         Phase::Calibration,
         Phase::Throughput,
         Phase::Saturation,
+        Phase::Queues,
         Phase::Mixed,
         Phase::Restart,
         Phase::Soak,
@@ -60,6 +64,7 @@ impl Phase {
             Phase::Calibration => "calibration",
             Phase::Throughput => "throughput",
             Phase::Saturation => "saturation",
+            Phase::Queues => "queues",
             Phase::Mixed => "mixed",
             Phase::Restart => "restart",
             Phase::Soak => "soak",
@@ -110,6 +115,8 @@ pub struct Sizes {
     pub backlog: usize,
     /// How many instances the list has.
     pub listing: usize,
+    /// How many instances wait in a queue.
+    pub queued: usize,
     /// How long the soak lasts.
     pub soak: Duration,
     /// How long the idle worker is watched.
@@ -180,6 +187,7 @@ impl Options {
             postgres_kills: of(POSTGRES_KILLS) as u32,
             backlog: of(BACKLOG) as usize,
             listing: of(LISTING) as usize,
+            queued: of(QUEUED) as usize,
             soak: Duration::from_secs_f64(self.minutes.unwrap_or(minutes) * 60.0),
             idle: Duration::from_secs(15),
         }

@@ -56,6 +56,10 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
     while running.join_next().await.is_some() {}
     bench.drained("the end of the soak", DRAIN).await?;
 
+    if let [first, second, third, last] = bytes[..] {
+        let ratio = f64::max(third, last) / f64::max(first, second).max(1.0);
+        evidence.measurements.push(Measurement::scalar("hot_bytes_under_snapshot", "x", ratio));
+    }
     let quarter_s = whole.as_secs_f64() / f64::from(QUARTERS);
     for (index, (tally, slow)) in book.read().into_iter().zip(slow_book.read()).enumerate() {
         let number = index + 1;

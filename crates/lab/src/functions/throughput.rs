@@ -27,6 +27,7 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
     let waiter = bench.waiter().await?;
     let trivial = Work::new(TRIVIAL, Expect::Row);
     let slice = bench.sizes.slice;
+    let mut rates = Vec::new();
     for rung in RUNGS {
         bench.say(&format!("{rung} sessions, end to end"));
         let clients = bench.clients(rung).await?;
@@ -38,9 +39,14 @@ pub(crate) async fn measure(bench: &mut Bench<'_>, evidence: &mut Evidence) -> R
             note_processors(evidence, before, after, elapsed);
         }
         note_rung(bench, evidence, rung, &tally, elapsed);
+        rates.push(tally.completed as f64 / elapsed.as_secs_f64().max(1e-9));
         bench.drained("the end of a rung", DRAIN).await?;
     }
     drop(waiter);
+    if let [.., before, last] = rates[..] {
+        let over = Measurement::scalar("completed_128_over_32", "x", last / f64::max(before, 1e-9));
+        evidence.measurements.push(over);
+    }
     bench.say(&format!("{STARTERS} sessions start"));
     let per_s = starts(bench, slice).await?;
     evidence.measurements.push(Measurement::scalar("started_per_s", "1/s", per_s));
