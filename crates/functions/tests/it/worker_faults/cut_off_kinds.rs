@@ -7,6 +7,7 @@ use crate::common::{one, OWNER};
 use crate::proxy::{Proxy, RoundTrip, Side};
 use crate::worker::{ended, eventually, execute, start, TestWorker, SOON};
 use futures_util::{stream, StreamExt};
+use std::time::Duration;
 
 /// What an instance is made of, where a worker is cut off, and what stands in the ledger at the end.
 struct Kind {
@@ -32,7 +33,10 @@ const OUTSIDE: &[(&str, usize)] = &[
     ("CLOSE ALL; COMMIT", 1),
 ];
 
-const KINDS: [Kind; 8] = [
+/// Where a turn is cut off whose points the kinds above have all.
+const END: &[(&str, usize)] = &[("CLOSE ALL; COMMIT", 0)];
+
+const KINDS: [Kind; 16] = [
     Kind {
         name: "map",
         graph: "df.map('SELECT n FROM generate_series(1, 3) n', {item}, 'item', 2)",
@@ -73,6 +77,39 @@ const KINDS: [Kind; 8] = [
         cuts: OUTSIDE,
         entries: "a b",
     },
+    Kind {
+        name: "long",
+        graph: "{slow} ~> {b}",
+        cuts: &[("df._take", 0), ("pg_my_temp_schema", 0), ("df._end_activity", 0)],
+        entries: "a b",
+    },
+    Kind { name: "if", graph: "('SELECT true' ?> {a} !> {b}) ~> {b}", cuts: END, entries: "a b" },
+    Kind { name: "join", graph: "({a} & {b})", cuts: END, entries: "a b" },
+    Kind {
+        name: "time limit",
+        graph: "df.timeout({a} ~> df.sleep(0.2), 30) ~> {b}",
+        cuts: NEXT_TURN,
+        entries: "a b",
+    },
+    Kind {
+        name: "undo",
+        graph: "df.step({a}, {b}) ~> df.sleep(0.1) ~> 'SELECT 1 / 0'",
+        cuts: NEXT_TURN,
+        entries: "a b",
+    },
+    Kind { name: "task", graph: "{a} ~> df.task('outside', '{}') ~> {b}", cuts: NEXT_TURN, entries: "a b" },
+    Kind {
+        name: "queue",
+        graph: "{a} ~> {b}",
+        cuts: &[("df._admit", 0), ("df._finish", 0), ("CLOSE ALL; COMMIT", 0)],
+        entries: "a b",
+    },
+    Kind {
+        name: "event",
+        graph: "{a} ~> 'SELECT df.set_event(''{sys_instance_id}'', ''half'', ''50'')' ~> {b}",
+        cuts: END,
+        entries: "a b",
+    },
 ];
 
 /// Cuts a worker off once.
@@ -92,24 +129,51 @@ async fn cut(kind: &Kind, asks: &'static str, nth: usize, side: Side) {
         .graph
         .replace("{a}", &enter("a"))
         .replace("{b}", &enter("b"))
+        .replace(
+            "{slow}",
+            &format!("'WITH nap AS MATERIALIZED (SELECT pg_sleep(0.15)) INSERT INTO {ledger} SELECT ''a'' FROM nap'"),
+        )
         .replace("{item}", &format!("'INSERT INTO {ledger} SELECT $item.n'"))
         .replace("{number}", &format!("'INSERT INTO {ledger} SELECT count(*) FROM {ledger}'"))
         .replace("{ledger}", &ledger);
     let proxy = Proxy::start(scene.database.server(), stall_at);
     let cut_off = TestWorker::start_at(&proxy.url(OWNER, &database), 2).await;
+    let arguments = if kind.name == "queue" {
+        execute(&scene.client, &["SELECT df.queue('narrow', concurrency => 1)"]).await;
+        format!("{graph}, queue => 'narrow'")
+    } else {
+        graph
+    };
     proxy.arm();
-    let id = start(&scene.client, &graph).await;
+    let id = start(&scene.client, &arguments).await;
     if kind.name == "signal" {
         // Sent earlier it would be there in the first turn, and there would be no second one.
         eventually(&scene.client, &format!("SELECT df.status('{id}')"), "running", SOON).await;
         execute(&scene.client, &[&format!("SELECT df.signal('{id}', 'go')")]).await;
+    }
+    // A program that does tasks, for as long as this lives.
+    let mut programs = tokio::task::JoinSet::new();
+    if kind.name == "task" {
+        let client = scene.database.connect(&scene.alice).await;
+        programs.spawn(async move {
+            loop {
+                let do_one = "SELECT df.complete_task(t.token, '1') FROM df.claim_tasks('{outside}') t";
+                execute(&client, &[do_one]).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
     }
     tokio::time::timeout(SOON, proxy.stalled())
         .await
         .unwrap_or_else(|_| panic!("{place}: it was never asked"));
     bury(&scene.owner).await;
     let other = scene.worker().await;
-    ended(&scene.client, &id, SOON).await.completed();
+    let end = ended(&scene.client, &id, SOON).await;
+    if kind.name == "undo" {
+        end.failed();
+    } else {
+        end.completed();
+    }
     quiet(&other).await;
     other.kill();
     proxy.go_on();
