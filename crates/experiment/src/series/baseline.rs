@@ -39,8 +39,7 @@ impl Series<'_> {
         self.prove(&spec, &start)?;
         let host = Host::fingerprint(&self.work)?;
         let segment = self.state.segments.last().map_or(0, |last| last.number) + 1;
-        self.repository.set_ref(&Self::reference(&spec.name, &format!("start-{segment}")), &start)?;
-        self.repository.set_ref(&Self::reference(&spec.name, "head"), &start)?;
+        // The refs come after it: without it they would be taken for those of another series.
         self.append(Event::Segment {
             schema: SCHEMA.to_owned(),
             segment,
@@ -144,6 +143,7 @@ impl Series<'_> {
         current: &Current,
         resumed: bool,
     ) -> Result<Baseline, SeriesError> {
+        self.hold_start(current)?;
         self.restore_head(current)?;
         let samples = self.noise(current)?;
         let current = self.current()?;
@@ -157,6 +157,16 @@ impl Series<'_> {
             tries: current.spec.budget.tries,
             resumed,
         })
+    }
+
+    /// Sets the ref of the commit that a segment began with; a kill may have come between the log and it.
+    fn hold_start(&self, current: &Current) -> Result<(), SeriesError> {
+        let name = Self::reference(&current.spec.name, &format!("start-{}", current.number));
+        match self.repository.resolve(&name) {
+            Ok(held) if held == current.start => Ok(()),
+            Ok(_) => Err(SeriesError::NameTaken { name: current.spec.name.clone() }),
+            Err(_) => Ok(self.repository.set_ref(&name, &current.start)?),
+        }
     }
 
     /// The segment, with its noise floor found anew if that is due.

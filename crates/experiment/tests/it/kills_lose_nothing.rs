@@ -195,6 +195,26 @@ fn a_series_that_is_killed_again_and_again_comes_to_the_same() {
     assert_eq!(outcome(&killed), expected);
 }
 
+/// A kill may come when the log has a segment and the repository not yet its refs.
+#[test]
+fn a_segment_without_its_refs_goes_on() {
+    let project = project();
+    let top = project.root.parent().expect("the top").to_owned();
+    let head = "refs/duramen/experiments/speed/head";
+    let start = "refs/duramen/experiments/speed/start-1";
+    for after in 0..100 {
+        if run(&top, Some((after, Duration::ZERO))) || project.git(&["for-each-ref", start]) != "" {
+            break;
+        }
+    }
+    for name in [head, start] {
+        project.git(&["update-ref", "-d", name]);
+    }
+    assert!(run(&top, None), "it goes on");
+    assert_eq!(outcome(&project).noise, 2);
+    assert_ne!(project.git(&["for-each-ref", start]), "");
+}
+
 #[test]
 fn a_full_disk_ends_the_command_and_the_next_one_goes_on() {
     let project = project();
