@@ -103,20 +103,26 @@ BEGIN
 END $$;
 
 -- How those of many instances ended that have ended: one row each, in no order. `output` is a result's JSON, or the text of a
--- failure or of a reason.
-CREATE OR REPLACE FUNCTION df.results(instance_ids text[])
+-- failure or of a reason. With `most_bytes` nothing more is read once the outputs have as many.
+CREATE OR REPLACE FUNCTION df.results(instance_ids text[], most_bytes bigint DEFAULT NULL)
 RETURNS TABLE (instance_id text, status text, output text)
-LANGUAGE plpgsql STABLE STRICT SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     numbers bigint[] := ARRAY(SELECT df._seq(i.id) FROM unnest(instance_ids) AS i(id));
     lowest bigint;
     highest bigint;
+    bytes bigint := 0;
 BEGIN
     -- An array leads past no partition, and its bounds do.
     SELECT min(n), max(n) INTO lowest, highest FROM unnest(numbers) n;
-    RETURN QUERY
-    SELECT df._id(d.seq), df._status_name(d.status, false), df._output_text(d.status, d.output)
-    FROM df._done d WHERE d.seq = ANY (numbers) AND d.seq BETWEEN lowest AND highest;
+    FOR instance_id, status, output IN
+        SELECT df._id(d.seq), df._status_name(d.status, false), df._output_text(d.status, d.output)
+        FROM df._done d WHERE d.seq = ANY (numbers) AND d.seq BETWEEN lowest AND highest
+    LOOP
+        RETURN NEXT;
+        bytes := bytes + octet_length(output);
+        EXIT WHEN bytes > most_bytes;
+    END LOOP;
 END $$;
 
 -- What a list shows as output: the JSON of a result, or the text of a failure or a reason.

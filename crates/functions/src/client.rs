@@ -1,6 +1,7 @@
 //! Starting instances and waiting for them, as a program does it.
 
 use std::collections::{HashMap, VecDeque};
+use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ use duramen_postgres::connection::{with_sources, ConnectError, Target};
 const RECENT_MAX: usize = 100_000;
 /// How often a waiter asks, should a notification have been lost with a connection.
 const ASK_EVERY: Duration = Duration::from_secs(2);
-/// How many results are read at once.
+/// How many results are read at once, and how many bytes; the last one may go beyond that.
 const RESULTS_AT_ONCE: usize = 500;
+const RESULT_BYTES_AT_ONCE: i64 = 16 << 20;
 
 /// What a session begins with: to compile its queries would take longer than to answer them. Not by the startup packet,
 /// because poolers refuse settings there.
@@ -27,7 +29,7 @@ const STATUS: &str = "
         THEN 'running' ELSE s.status END
     FROM df.status($1) AS s(status)";
 
-const RESULTS: &str = "SELECT instance_id, status, output FROM df.results($1)";
+const RESULTS: &str = "SELECT instance_id, status, output FROM df.results($1, $2)";
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -168,9 +170,9 @@ struct Listening {
 impl Listening {
     /// How those of these instances ended that have ended.
     async fn results(&self, ids: &[String]) -> Result<HashMap<String, Ended>, tokio_postgres::Error> {
-        let prepare = || self.client.prepare_typed(RESULTS, &[Type::TEXT_ARRAY]);
+        let prepare = || self.client.prepare_typed(RESULTS, &[Type::TEXT_ARRAY, Type::INT8]);
         let statement = self.results.get_or_try_init(prepare).await?;
-        let rows = self.client.query(statement, &[&ids]).await?;
+        let rows = self.client.query(statement, &[&ids, &RESULT_BYTES_AT_ONCE]).await?;
         Ok(rows.iter().map(|row| (row.get(0), Ended { status: row.get(1), output: row.get(2) })).collect())
     }
 }
@@ -297,6 +299,10 @@ impl Waiter {
     /// # Errors
     /// As for [`Waiter::ended`].
     pub async fn result(&self, id: &str, limit: Duration) -> Result<Ended, ClientError> {
+        answered(id, limit, self.result_of(id, limit)).await
+    }
+
+    async fn result_of(&self, id: &str, limit: Duration) -> Result<Ended, ClientError> {
         let deadline = duramen_base::clock::now() + limit;
         loop {
             let receiver = {
@@ -331,6 +337,10 @@ impl Waiter {
     /// # Errors
     /// [`ClientError::Timeout`], [`ClientError::Unknown`], or a lost connection.
     pub async fn ended(&self, id: &str, limit: Duration) -> Result<(), ClientError> {
+        answered(id, limit, self.end_of(id, limit)).await
+    }
+
+    async fn end_of(&self, id: &str, limit: Duration) -> Result<(), ClientError> {
         let receiver = {
             let mut ends = self.listening.ends.lock();
             if ends.recent.remove(id).is_some() {
@@ -388,6 +398,19 @@ impl Waiter {
             .get::<_, Option<String>>(0)
             .ok_or_else(|| ClientError::Unknown(id.to_owned()))
     }
+}
+
+/// Waits for what asks the server now and then, and no longer than its own limit and one question take, should the server not
+/// answer.
+async fn answered<T>(
+    id: &str,
+    limit: Duration,
+    waiting: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    tokio::time::timeout(limit.saturating_add(ASK_EVERY), waiting).await.unwrap_or_else(|_| {
+        let status = "unknown, because the server does not answer".to_owned();
+        Err(ClientError::Timeout { id: id.to_owned(), after_s: limit.as_secs_f64(), status })
+    })
 }
 
 fn is_final(status: &str) -> bool {

@@ -46,8 +46,9 @@ use session::Sessions;
 use shared::Shared;
 use slots::Slots;
 
-/// How many lanes take turns.
-const LANES: usize = 2;
+/// How many lanes take turns, at least and at most, unless a worker is told: one a processor in between. Two, so that one works
+/// while the other waits for the disk.
+const LANES: (usize, usize) = (2, 8);
 
 /// How long it may take to tell the database that a worker ends.
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
@@ -62,12 +63,14 @@ pub const MEMORY_MIN: usize = 64 << 20;
 pub struct Options {
     /// The database that has the schema, as the role that installed it, or a member of it.
     pub url: String,
-    /// How many long steps run at once, each on a connection of its own. Beside these the worker has up to as many and two
+    /// How many long steps run at once, each on a connection of its own. Beside these the worker has up to as many and its lanes
     /// for turns and for recording what steps have led to, and some five for looking, listening and housekeeping. Beyond
     /// them a role that runs none may run one: a quarter as many, so that roles with long steps do not keep others waiting.
     pub connections: usize,
     /// How many of them one role may have at once; `None`: all of them, if nobody else wants any.
     pub per_role: Option<usize>,
+    /// How many turns are taken at once, each on a connection of its own; `None`: one a processor, from 2 to 8.
+    pub lanes: Option<usize>,
     /// How many bytes the results of instances may take at once, with all the copies that are made of them on the way. At
     /// least [`MEMORY_MIN`].
     pub memory: usize,
@@ -145,14 +148,16 @@ impl Worker {
         let epoch = new_epoch();
         let target = session::guarded(Target::parse(&options.url)?, &epoch);
         let Checked { identity, has_adopted } = check(&target, options.allow_superuser).await?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let lanes = options.lanes.unwrap_or(cores.clamp(LANES.0, LANES.1)).max(1);
         let slots = Slots::new(options.connections, options.per_role);
-        let sessions = Sessions::new(target.clone(), identity, LANES + slots.all(), slots.all());
+        let sessions = Sessions::new(target.clone(), identity, lanes + slots.all(), slots.all());
         let shared =
             Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted, Memory::new(options.memory)));
         let connection = control::join(&shared)
             .await
             .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;
-        shared.metrics.lanes.store(LANES as u64, std::sync::atomic::Ordering::Relaxed);
+        shared.metrics.lanes.store(lanes as u64, std::sync::atomic::Ordering::Relaxed);
         let cursors: Arc<Cursors> = Arc::default();
         let of_leader = Arc::clone(&cursors);
         let control = tokio::spawn(control::serve(Arc::clone(&shared), connection));
@@ -163,7 +168,7 @@ impl Worker {
             supervise(&shared, queues::admit),
             supervise(&shared, schedules::fire),
         ];
-        for _ in 1..LANES {
+        for _ in 1..lanes {
             let cursors = Arc::clone(&cursors);
             tasks.push(supervise(&shared, move |shared| lanes::help(shared, Arc::clone(&cursors))));
         }

@@ -38,6 +38,9 @@ pub(crate) struct Work {
     /// How many of them one role may have at once [default: all, if no other role wants any]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     per_role: Option<u16>,
+    /// How many turns of short steps to take at once [default: one a processor, from 2 to 8]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    lanes: Option<u16>,
     /// How much memory the results of instances may take at once, in MiB
     #[arg(long, value_name = "MIB", default_value_t = (worker::MEMORY >> 20) as u32,
         value_parser = clap::value_parser!(u32).range((worker::MEMORY_MIN >> 20) as i64..=1 << 20))]
@@ -94,6 +97,7 @@ pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
         connections: work.connections.into(),
         per_role: work.per_role.map(Into::into),
         memory: (work.memory as usize) << 20,
+        lanes: work.lanes.map(Into::into),
         allow_superuser: work.allow_superuser,
     };
     let worker = tokio::select! {

@@ -28,6 +28,10 @@ const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 const MAINTENANCE_LOCK_TIMEOUT: &str = "200";
 /// How often a worker that takes turns looks whether hot tables are swollen.
 const ROTATE_EVERY: Duration = Duration::from_secs(5);
+/// How long the turns are waited for that are being taken.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
+/// How long turns wait for an answer, which may never come: longer than the limit of the statement.
+const ROTATE_PATIENCE: Duration = Duration::from_secs(3);
 /// What the session has that empties them: everybody waits behind its locks, for the whole of which this is the limit.
 const ROTATE_SETTINGS: [(&str, &str); 2] = [("lock_timeout", "50"), ("statement_timeout", "2000")];
 /// Pause after a lost connection.
@@ -129,12 +133,18 @@ pub(crate) async fn maintain(shared: Arc<Shared>) {
 async fn rotate(shared: &Shared) {
     let emptied = async {
         let client = shared.sessions.at_home(&shared.guarded().settings(ROTATE_SETTINGS)).await?;
-        let row = client.query_typed_one("SELECT df._rotate()", &[]).await?;
-        Ok::<i32, TurnError>(row.get(0))
+        // Turns of other workers meet the locks, and are taken again. A turn of this one that takes long is not waited for,
+        // because others wait behind it.
+        let closed = tokio::time::timeout(CLOSE_PATIENCE, shared.turns_are_open.write()).await;
+        let Ok(_closed) = closed else { return Ok(Some(0)) };
+        let rotate = client.query_typed_one("SELECT df._rotate()", &[]);
+        let Ok(row) = tokio::time::timeout(ROTATE_PATIENCE, rotate).await else { return Ok(None) };
+        Ok::<Option<i32>, TurnError>(Some(row?.get(0)))
     };
     match emptied.await {
-        Ok(0) => {}
-        Ok(emptied) => {
+        Ok(Some(0)) => {}
+        Ok(None) => tracing::warn!("emptying hot tables got no answer within {ROTATE_PATIENCE:?}"),
+        Ok(Some(emptied)) => {
             // One that emptied tables has emptied at least one.
             add(&shared.metrics.rotated_total, usize::try_from(emptied).unwrap_or(0));
         }

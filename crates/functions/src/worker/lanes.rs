@@ -210,6 +210,11 @@ impl Lane {
 
     fn report(&self, error: &TurnError) {
         add(&self.shared.metrics.failed_turns_total, 1);
+        if error.is_lock_timeout() {
+            // A worker empties hot tables, or somebody holds a lock: nothing is wrong.
+            tracing::debug!(%error, "a turn came to nothing and is taken again");
+            return;
+        }
         tracing::warn!(%error, "a turn came to nothing and is taken again");
     }
 
@@ -270,6 +275,7 @@ impl Lane {
         let many = if shared.takes_one(place.role) { 1 } else { self.many };
         let mut claimed = Vec::new();
         let began = clock::now();
+        let _open = shared.turns_are_open.read().await;
         let span = tracing::debug_span!("turn", role = place.role_name);
         let _busy = Busy::begins(&shared.metrics.busy_lanes);
         match turn::take(&shared, place, after, many, &mut claimed).instrument(span).await {

@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     /// Nobody looks for work: a starter must notify.
     pub(crate) asleep: AtomicBool,
     pub(crate) http: Mutex<HttpPolicy>,
+    /// Closed while hot tables are emptied: a turn that met their locks would come to nothing.
+    pub(crate) turns_are_open: tokio::sync::RwLock<()>,
     /// The roles whose executor exists.
     pub(crate) executors: Mutex<HashSet<u32>>,
     roles: Mutex<HashMap<u32, Service>>,
@@ -162,6 +164,7 @@ impl Shared {
             draining: watch::Sender::new(false),
             asleep: AtomicBool::new(false),
             http: Mutex::new(HttpPolicy::default()),
+            turns_are_open: tokio::sync::RwLock::default(),
             executors: Mutex::default(),
             roles: Mutex::default(),
             condemned: Mutex::default(),

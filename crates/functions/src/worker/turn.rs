@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use tokio_postgres::{
+    error::SqlState,
     types::{ToSql, Type},
     Row,
 };
@@ -63,6 +64,11 @@ impl TurnError {
     /// Whether one of several instances may be to blame, which alone would fail alone.
     pub(crate) fn blames_steps(&self) -> bool {
         matches!(self, TurnError::Steps(_) | TurnError::Commit(_))
+    }
+
+    /// Whether somebody held a lock that the worker's own statements needed.
+    pub(crate) fn is_lock_timeout(&self) -> bool {
+        matches!(self, TurnError::Server(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
     }
 
     /// Why what the worker wrote will be refused the next time, too; `None`: something that passes.

@@ -123,6 +123,7 @@ async fn is_refused(url: &str) {
         connections: 2,
         per_role: None,
         memory: MEMORY,
+        lanes: None,
         allow_superuser: true,
     })
     .await
@@ -300,6 +301,7 @@ async fn nobody_makes_a_copy_look_like_the_original() {
             connections: 1,
             per_role: None,
             memory: MEMORY,
+            lanes: None,
             allow_superuser: true,
         })
         .await

@@ -1,6 +1,7 @@
 //! Results that are waited for and read together, by a program and in SQL.
 
 use crate::common::{self, one, rows};
+use crate::proxy::{Proxy, RoundTrip, Side};
 use crate::worker::{self, execute, start, start_step, TestWorker, SOON};
 use duramen_base::clock;
 use duramen_functions::client::{Client, ClientError, Ended, Waiter};
@@ -49,6 +50,47 @@ async fn a_waiter_learns_how_each_of_many_ended() {
     });
     assert_eq!(both.0.unwrap(), ended("cancelled", Some("enough")));
     both.1.unwrap();
+}
+
+/// Results that are too large to be read at once come one after the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_results_are_read_one_by_one() {
+    let database = common::database().await;
+    let (alice, _, _) = worker::submitter(&database).await;
+    let _worker = TestWorker::start(&database, 4).await;
+    let waiter = Arc::new(Waiter::connect(&database.url_as(&alice)).await.unwrap());
+    let starter = Client::connect(&database.url_as(&alice)).await.unwrap();
+    let ids = starter.start_many(&["SELECT repeat('x', 7000000) AS x"; 6]).await.unwrap();
+    let mut waiting = tokio::task::JoinSet::new();
+    for id in ids {
+        let waiter = Arc::clone(&waiter);
+        waiting.spawn(async move { waiter.result(&id, SOON).await.unwrap() });
+    }
+    while let Some(found) = waiting.join_next().await {
+        let found = found.unwrap();
+        assert_eq!(found.status, "completed");
+        assert!(found.output.is_some_and(|output| output.len() > 7_000_000));
+    }
+}
+
+/// A server that does not answer holds nobody longer than he wants to wait, and one question.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stalls_does_not_hold_who_waits() {
+    let database = common::database().await;
+    let (alice, client, _) = worker::submitter(&database).await;
+    let stall_at =
+        RoundTrip { database: database.name().to_owned(), asks: "df.results", nth: 0, side: Side::Request };
+    let proxy = Proxy::start(database.server(), stall_at);
+    let waiter = Waiter::connect(&proxy.url(&alice, database.name())).await.unwrap();
+    proxy.arm();
+    let id = start_step(&client, "SELECT 1").await;
+    let began = clock::now();
+    let late = waiter.result(&id, Duration::from_secs(3)).await;
+    assert!(
+        matches!(&late, Err(ClientError::Timeout { status, .. }) if status.contains("does not answer")),
+        "{late:?}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
 /// Anybody of a role may notify in its channel. What counts is what is stored.
@@ -124,6 +166,8 @@ async fn results_are_read_together_in_sql() {
             [some(&bad), some("failed"), some("division by zero")],
         ]
     );
+    let first = format!("SELECT count(*) FROM df.results(ARRAY['{good}', '{bad}'], 1)");
+    assert_eq!(one(&client, &first).await.as_deref(), Some("1"), "the first has more than one byte");
     assert!(rows(&client, "SELECT * FROM df.results('{}')").await.is_empty());
     assert!(rows(&client, "SELECT * FROM df.results(NULL)").await.is_empty());
     let plan = rows(&client, &format!("EXPLAIN ANALYZE {read}")).await;

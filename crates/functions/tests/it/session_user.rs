@@ -257,6 +257,7 @@ async fn a_worker_is_no_superuser_unless_it_is_told_to() {
         connections: 1,
         per_role: None,
         memory: MEMORY,
+        lanes: None,
         allow_superuser: false,
     };
     match Worker::start(options).await {
@@ -274,6 +275,7 @@ async fn a_worker_is_no_superuser_unless_it_is_told_to() {
             connections: 1,
             per_role: None,
             memory: MEMORY,
+            lanes: None,
             allow_superuser: false,
         })
         .await

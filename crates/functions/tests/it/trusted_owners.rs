@@ -64,6 +64,7 @@ impl Place {
             connections: 1,
             per_role: None,
             memory: MEMORY,
+            lanes: None,
             allow_superuser: true,
         })
         .await
@@ -215,6 +216,7 @@ async fn what_belongs_to_somebody_else_is_not_worked_on() {
             connections: 1,
             per_role: None,
             memory: MEMORY,
+            lanes: None,
             allow_superuser: true,
         })
         .await
@@ -230,6 +232,7 @@ async fn what_belongs_to_somebody_else_is_not_worked_on() {
         connections: 1,
         per_role: None,
         memory: MEMORY,
+        lanes: None,
         allow_superuser: true,
     })
     .await

@@ -39,15 +39,29 @@ impl TestWorker {
     ) -> TestWorker {
         let url = database.url();
         let per_role = Some(per_role);
-        TestWorker::start_with(Options { url, connections, per_role, memory: MEMORY, allow_superuser: true })
-            .await
+        TestWorker::start_with(Options {
+            url,
+            connections,
+            per_role,
+            memory: MEMORY,
+            lanes: None,
+            allow_superuser: true,
+        })
+        .await
     }
 
     /// Starts a worker that has so much memory for results.
     pub(crate) async fn start_with_memory(url: &str, connections: usize, memory: usize) -> TestWorker {
         let url = url.to_owned();
-        TestWorker::start_with(Options { url, connections, per_role: None, memory, allow_superuser: true })
-            .await
+        TestWorker::start_with(Options {
+            url,
+            connections,
+            per_role: None,
+            memory,
+            lanes: None,
+            allow_superuser: true,
+        })
+        .await
     }
 
     /// Starts a worker at a connection string.
@@ -58,6 +72,7 @@ impl TestWorker {
             connections,
             per_role: None,
             memory: MEMORY,
+            lanes: None,
             allow_superuser: true,
         })
         .await
