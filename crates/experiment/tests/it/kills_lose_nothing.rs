@@ -203,7 +203,7 @@ fn a_segment_without_its_refs_goes_on() {
     let head = "refs/duramen/experiments/speed/head";
     let start = "refs/duramen/experiments/speed/start-1";
     for after in 0..100 {
-        if run(&top, Some((after, Duration::ZERO))) || project.git(&["for-each-ref", start]) != "" {
+        if run(&top, Some((after, Duration::ZERO))) || !project.git(&["for-each-ref", start]).is_empty() {
             break;
         }
     }
@@ -212,7 +212,7 @@ fn a_segment_without_its_refs_goes_on() {
     }
     assert!(run(&top, None), "it goes on");
     assert_eq!(outcome(&project).noise, 2);
-    assert_ne!(project.git(&["for-each-ref", start]), "");
+    assert!(!project.git(&["for-each-ref", start]).is_empty());
 }
 
 #[test]
