@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z soak fmt clean-home release
+.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -112,6 +112,9 @@ peers-c1z: ## files of every kind that the ecosystem's SDK writes, read by both,
 		$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench open \
 			$(OUT)/c1z/$$grants.c1z; \
 	done
+
+peers-functions: setup release ## the same durable work on Duramen, DBOS and absurd, on one server (Python with venv; fetches packages; six minutes)
+	@python3 benches/peers/functions/compare.py --duramen $(BIN) --home "$$(scripts/setup --print-home)" --out $(OUT)/peers-functions
 
 soak: ## ten million steps of the store against its model, 20,000 power cuts, and 200 kills of daemons and servers
 	DURAMEN_SOAK_STEPS=$(or $(STEPS),10000000) $(CARGO) test --release -p duramen-store --test it -- --nocapture model::soak
