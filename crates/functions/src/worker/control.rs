@@ -28,6 +28,10 @@ const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 const MAINTENANCE_LOCK_TIMEOUT: &str = "200";
 /// How often a worker that takes turns looks whether hot tables are swollen.
 const ROTATE_EVERY: Duration = Duration::from_secs(5);
+/// The tables whose rows live for only as long as an instance goes on.
+const VACUUM: &str =
+    "VACUUM (SKIP_LOCKED, TRUNCATE off) df._ready, df._work, df._inbox, df._activity, df._queued, df._slot, \
+    df._admission, df._dedup, df._task";
 /// How long the turns are waited for that are being taken.
 const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
 /// How long turns wait for an answer, which may never come: longer than the limit of the statement.
@@ -133,6 +137,10 @@ pub(crate) async fn maintain(shared: Arc<Shared>) {
 async fn rotate(shared: &Shared) {
     let emptied = async {
         let client = shared.sessions.at_home(&shared.guarded().settings(ROTATE_SETTINGS)).await?;
+        // It holds nobody up, and is all that is needed unless somebody holds a snapshot.
+        let vacuum = client.batch_execute(VACUUM);
+        let Ok(vacuumed) = tokio::time::timeout(ROTATE_PATIENCE, vacuum).await else { return Ok(None) };
+        vacuumed?;
         // Turns of other workers meet the locks, and are taken again. A turn of this one that takes long is not waited for,
         // because others wait behind it.
         let closed = tokio::time::timeout(CLOSE_PATIENCE, shared.turns_are_open.write()).await;

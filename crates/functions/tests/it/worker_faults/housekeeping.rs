@@ -285,3 +285,24 @@ async fn what_lives_in_a_hot_table_outlives_its_emptying() {
     scene.all_ended(Duration::from_secs(90)).await;
     scene.ledger_is_exact(13).await;
 }
+
+/// A table is emptied only if vacuum cannot remove what is dead: to empty it takes a lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_vacuum_can_clean_is_not_emptied() {
+    let scene = Scene::set().await;
+    let me = format!("'{}'::regrole", scene.alice);
+    let swell = format!(
+        "INSERT INTO df._ready (seq, submitted_by, wake) SELECT n, {me}, false FROM generate_series(2000000000, 2000030000) n"
+    );
+    let holder = scene.database.owner().await;
+    for (held, emptied) in [(false, "0"), (true, "1")] {
+        if held {
+            execute(&holder, &["BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class"]).await;
+        }
+        execute(&scene.owner, &[&swell, "DELETE FROM df._ready", "SELECT pg_stat_force_next_flush()"]).await;
+        execute(&scene.owner, &["VACUUM (SKIP_LOCKED, TRUNCATE off) df._ready"]).await;
+        let size = one(&scene.owner, "SELECT pg_total_relation_size('df._ready') > 1 << 20").await;
+        assert_eq!(size.as_deref(), Some("t"), "it has swollen");
+        assert_eq!(one(&scene.owner, "SELECT df._rotate()").await.as_deref(), Some(emptied), "held: {held}");
+    }
+}
