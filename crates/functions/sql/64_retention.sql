@@ -120,9 +120,16 @@ BEGIN
     RETURN true;
 END $$;
 
--- The same for all tables whose rows live only for as long as an instance goes on, and that have many dead rows, which a
--- vacuum that came just before has not been able to remove. Who looks something up in the moment of it, in a function that is
--- STABLE, may miss it: so it is done only if it must be. Returns how many were emptied.
+-- The tables whose rows live only for as long as an instance goes on, and that have many dead rows.
+CREATE OR REPLACE FUNCTION df._swollen() RETURNS SETOF regclass
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT hot
+    FROM unnest('{df._ready,df._work,df._inbox,df._activity,df._queued,df._slot,df._admission,df._dedup,df._task}'::regclass[]) hot
+    WHERE pg_stat_get_dead_tuples(hot) >= 5000
+$$;
+
+-- Empties those of them that a vacuum, which came just before, has not been able to clean. Who looks something up in the moment
+-- of it, in a function that is STABLE, may miss it: so it is done only if it must be. Returns how many were emptied.
 CREATE OR REPLACE FUNCTION df._rotate() RETURNS int
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -134,11 +141,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
-    FOREACH hot IN ARRAY '{df._ready,df._work,df._inbox,df._activity,df._queued,df._slot,df._admission,df._dedup,df._task}'::regclass[]
-    LOOP
-        IF pg_stat_get_dead_tuples(hot) >= 5000 THEN
-            emptied := emptied + df._rotate_table(hot)::int;
-        END IF;
+    FOR hot IN SELECT df._swollen() LOOP
+        emptied := emptied + df._rotate_table(hot)::int;
     END LOOP;
     RETURN emptied;
 END $$;

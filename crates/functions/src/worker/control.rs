@@ -28,10 +28,6 @@ const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 const MAINTENANCE_LOCK_TIMEOUT: &str = "200";
 /// How often a worker that takes turns looks whether hot tables are swollen.
 const ROTATE_EVERY: Duration = Duration::from_secs(5);
-/// The tables whose rows live for only as long as an instance goes on.
-const VACUUM: &str =
-    "VACUUM (SKIP_LOCKED, TRUNCATE off) df._ready, df._work, df._inbox, df._activity, df._queued, df._slot, \
-    df._admission, df._dedup, df._task";
 /// How long the turns are waited for that are being taken.
 const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
 /// How long turns wait for an answer, which may never come: longer than the limit of the statement.
@@ -138,9 +134,11 @@ async fn rotate(shared: &Shared) {
     let emptied = async {
         let client = shared.sessions.at_home(&shared.guarded().settings(ROTATE_SETTINGS)).await?;
         // It holds nobody up, and is all that is needed unless somebody holds a snapshot.
-        let vacuum = client.batch_execute(VACUUM);
-        let Ok(vacuumed) = tokio::time::timeout(ROTATE_PATIENCE, vacuum).await else { return Ok(None) };
-        vacuumed?;
+        let vacuum = vacuum(&client);
+        let Ok(swollen) = tokio::time::timeout(ROTATE_PATIENCE, vacuum).await else { return Ok(None) };
+        if !swollen? {
+            return Ok(Some(0));
+        }
         // Turns of other workers meet the locks, and are taken again. A turn of this one that takes long is not waited for,
         // because others wait behind it.
         let closed = tokio::time::timeout(CLOSE_PATIENCE, shared.turns_are_open.write()).await;
@@ -158,6 +156,16 @@ async fn rotate(shared: &Shared) {
         }
         Err(error) => tracing::debug!(%error, "hot tables are not emptied now"),
     }
+}
+
+/// Vacuums the hot tables that are swollen; whether there are any.
+async fn vacuum(client: &Client) -> Result<bool, tokio_postgres::Error> {
+    let tables = "SELECT string_agg(hot::text, ', ') FROM df._swollen() hot";
+    let Some(tables) = client.query_typed_one(tables, &[]).await?.get::<_, Option<String>>(0) else {
+        return Ok(false);
+    };
+    client.batch_execute(&format!("VACUUM (SKIP_LOCKED, TRUNCATE off) {tables}")).await?;
+    Ok(true)
 }
 
 /// Serves for as long as the worker runs anything, also while it drains, because others take one that is not heard of for dead.
