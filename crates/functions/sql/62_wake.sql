@@ -4,12 +4,11 @@
 CREATE OR REPLACE FUNCTION df._wake() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-    -- An expression costs less than a query; there is no value until a worker has been there.
-    -- It has no search path of its own, which would cost more than all of it, and names everything in full.
-    IF pg_catalog.pg_sequence_last_value('df._asleep'::pg_catalog.regclass) OPERATOR(pg_catalog.=) 1 THEN
-        RETURN NULL;
+    -- An expression costs less than a query; there is no value until a worker has been there, and a worker that comes looks
+    -- at everything. It has no search path of its own, which would cost more than all of it, and names everything in full.
+    IF pg_catalog.pg_sequence_last_value('df._asleep'::pg_catalog.regclass) OPERATOR(pg_catalog.=) 2 THEN
+        NOTIFY df_wake;
     END IF;
-    NOTIFY df_wake;
     RETURN NULL;
 END $$;
 

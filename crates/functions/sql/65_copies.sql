@@ -30,7 +30,7 @@ BEGIN
         external_up_to = CASE WHEN rule IS NOT NULL THEN (SELECT s.last_value FROM df._instance_seq s) END;
     DELETE FROM df._worker_epoch;
     UPDATE df._activity SET owner = NULL, taken_at = NULL WHERE owner IS NOT NULL;
-    PERFORM setval('df._asleep', 2);
+    PERFORM setval('df._asleep', 1);
     RETURN (SELECT count(*) FROM df._ready) + (SELECT count(*) FROM df._queued) + (SELECT count(*) FROM df._work);
 END $$;
 

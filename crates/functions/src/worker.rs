@@ -219,7 +219,8 @@ impl Worker {
             self.shared.stop_all();
         }
         client.execute_typed("DELETE FROM df._worker_epoch WHERE epoch_id = $1::text::uuid", &key).await?;
-        client.query_typed("SELECT df._set_asleep(true)", &[]).await?;
+        // The last one leaves nobody who would have to be woken.
+        client.query_typed("SELECT df._set_asleep(EXISTS (SELECT FROM df._worker_epoch))", &[]).await?;
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use super::{common::one, rows, Scene};
 use crate::worker::{ended, eventually, execute, run_step, start, SOON};
 use duramen_base::clock;
+use duramen_postgres::connection::Target;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -42,6 +43,44 @@ async fn a_sleeping_worker_notices_a_start() {
         run_step(&scene.client, "SELECT 1").await.completed();
         assert!(began.elapsed() < Duration::from_secs(1), "after {pause_ms} ms: {:?}", began.elapsed());
     }
+}
+
+/// F-9: starters notify only if a worker sleeps. Notifications make their commits wait for one another, for nothing if no
+/// worker is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn starters_notify_only_those_who_sleep() {
+    let scene = Scene::set().await;
+    let target = Target::parse(&scene.database.url_as(&scene.alice)).unwrap();
+    let (listener, mut heard) = target.connect_listening().await.unwrap();
+    execute(&listener, &["LISTEN df_wake", "LISTEN df_test"]).await;
+    let mut notified = async || {
+        let id = start(&scene.client, "'SELECT 1'").await;
+        // Notifications come in the order of commits.
+        execute(&scene.owner, &["NOTIFY df_test"]).await;
+        let mut wakes = 0;
+        while heard.recv().await.expect("the listener lives").channel() == "df_wake" {
+            wakes += 1;
+        }
+        (wakes, id)
+    };
+    let asleep = "SELECT last_value FROM df._asleep";
+    let (wakes, early) = notified().await;
+    assert_eq!(wakes, 0, "no worker has ever been there");
+    let workers = [scene.worker().await, scene.worker().await];
+    ended(&scene.client, &early, SOON).await.completed();
+    eventually(&scene.owner, asleep, "2", SOON).await;
+    let (wakes, id) = notified().await;
+    assert_eq!(wakes, 1, "they sleep");
+    ended(&scene.client, &id, SOON).await.completed();
+    let [one, other] = workers;
+    one.drain(SOON).await;
+    eventually(&scene.owner, asleep, "2", SOON).await;
+    assert_eq!(notified().await.0, 1, "one is left, which sleeps");
+    other.drain(SOON).await;
+    let (wakes, late) = notified().await;
+    assert_eq!(wakes, 0, "all have gone");
+    let _worker = scene.worker().await;
+    ended(&scene.client, &late, SOON).await.completed();
 }
 
 /// F-11: one transaction in five seconds.
