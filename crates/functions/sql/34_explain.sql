@@ -112,7 +112,7 @@ END $$;
 
 -- The tree of an instance, with its marks and the reasons of failures.
 CREATE OR REPLACE FUNCTION df._explain_instance(wanted text) RETURNS text
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     -- A check mark, a cross, an hourglass, a circle and a barred circle; letters where the encoding has none.
     symbols CONSTANT jsonb := CASE WHEN getdatabaseencoding() = 'UTF8'

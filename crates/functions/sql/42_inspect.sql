@@ -30,11 +30,12 @@ BEGIN
 END $$;
 
 -- The instance with this number, if the caller may see it. `written_by` is the transaction that started it, as long as no
--- worker has taken it.
+-- worker has taken it. Who looks one instance up reads by a new snapshot for each table, and so has no function that is STABLE
+-- around it: a hot table may be emptied and filled again while it waits for the table's lock.
 CREATE OR REPLACE FUNCTION df._known(number bigint)
 RETURNS TABLE (seq bigint, submitted_by regrole, created_at timestamptz, label text, database text, graph json, id text,
     written_by xid)
-LANGUAGE plpgsql STABLE STRICT ROWS 1 SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql STRICT ROWS 1 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
@@ -53,6 +54,12 @@ BEGIN
             coalesce(q.graph, df._statement_graph(q.statement), '[]'), df._id(q.seq), q.xmin
         FROM df._queued q
         WHERE q.submitted_by OPERATOR(pg_catalog.=) ANY (df._seen_submitters()) AND q.seq OPERATOR(pg_catalog.=) number;
+    END IF;
+    IF NOT FOUND THEN
+        -- A worker has taken it since.
+        RETURN QUERY
+        SELECT i.seq, i.submitted_by, i.created_at, i.label, i.database, i.graph, i.id, NULL::xid
+        FROM df._instance i WHERE i.seq OPERATOR(pg_catalog.=) number;
     END IF;
 END $$;
 
@@ -74,14 +81,14 @@ END $$;
 -- Whether somebody has asked that an instance which goes on be cancelled: to whoever sees that, it is. A worker will do it,
 -- unless the instance has ended by then.
 CREATE OR REPLACE FUNCTION df._is_cancelled(number bigint) RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM df._inbox i WHERE i.seq OPERATOR(pg_catalog.=) number
         AND i.kind OPERATOR(pg_catalog.=) 'cancel');
 END $$;
 
 CREATE OR REPLACE FUNCTION df.status(instance_id text) RETURNS text
-LANGUAGE plpgsql STABLE STRICT SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql STRICT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     number bigint := df._seq(instance_id);
 BEGIN
@@ -141,7 +148,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'df'::text $$;
 CREATE OR REPLACE FUNCTION df.instance_info(instance_id text)
 RETURNS TABLE (instance_id text, label text, function_name text, function_version text, current_execution_id bigint,
     status text, output text)
-LANGUAGE sql STABLE STRICT AS $$
+LANGUAGE sql STRICT AS $$
     SELECT i.id, i.label, df._function_name(), '1'::text, coalesce(d.execution, w.execution, 1),
         CASE WHEN c.reason IS NOT NULL THEN 'cancelled' ELSE df._status_name(d.status, w.seq IS NOT NULL) END,
         coalesce(c.reason, df._output_text(d.status, d.output))
@@ -164,7 +171,7 @@ $$;
 -- The generations of an instance, the newest first. The last one is there as soon as the instance is.
 CREATE OR REPLACE FUNCTION df.instance_executions(instance_id text, limit_count int DEFAULT 5)
 RETURNS TABLE (execution_id bigint, status text, event_count bigint, duration_ms bigint, output text)
-LANGUAGE plpgsql STABLE STRICT SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql STRICT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     number bigint := df._seq(instance_id);
 BEGIN
@@ -545,7 +552,7 @@ CREATE OR REPLACE FUNCTION df.instance_nodes(instance_id text)
 RETURNS TABLE (node_id text, node_type text, query text, result_name text, left_node text, right_node text,
     status text, result text, status_details text, inferred_status text, inferred_status_from_ancestor_id text,
     updated_at timestamptz)
-LANGUAGE sql STABLE STRICT AS $$
+LANGUAGE sql STRICT AS $$
     WITH node AS MATERIALIZED (
         SELECT i.seq, i.id AS instance_id, i.created_at, d.seq IS NOT NULL OR df._is_cancelled(i.seq) AS ended, n.*
         FROM df._known(df._seq($1)) i

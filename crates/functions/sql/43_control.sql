@@ -2,7 +2,7 @@
 
 -- The instance with this id, which the caller must be allowed to see: its number, who submitted it, its status.
 CREATE OR REPLACE FUNCTION df._find(instance_id text, OUT number bigint, OUT submitter oid, OUT status text)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     SELECT i.seq, i.submitted_by, df._status_name((SELECT d.status FROM df._done d WHERE d.seq = i.seq),
         EXISTS (SELECT FROM df._work w WHERE w.seq = i.seq))

@@ -128,8 +128,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WHERE pg_stat_get_dead_tuples(hot) >= 5000
 $$;
 
--- Empties those of them that a vacuum, which came just before, has not been able to clean. Who looks something up in the moment
--- of it, in a function that is STABLE, may miss it: so it is done only if it must be. Returns how many were emptied.
+-- Empties those of them that a vacuum, which came just before, has not been able to clean. A list that is read in the moment of it
+-- may miss what is there: so it is done only if it must be. Returns how many were emptied.
 CREATE OR REPLACE FUNCTION df._rotate() RETURNS int
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

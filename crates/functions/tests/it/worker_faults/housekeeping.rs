@@ -1,7 +1,7 @@
 //! Retention, partitions, hot tables, and maintenance that must not get into anybody's way.
 
 use super::{
-    common::{one, rows, take},
+    common::{maybe_one, one, rows, take},
     Scene,
 };
 use crate::worker::{ended, eventually, execute, run_step, start, start_step, SOON};
@@ -304,5 +304,43 @@ async fn a_table_that_vacuum_can_clean_is_not_emptied() {
         let size = one(&scene.owner, "SELECT pg_total_relation_size('df._ready') > 1 << 20").await;
         assert_eq!(size.as_deref(), Some("t"), "it has swollen");
         assert_eq!(one(&scene.owner, "SELECT df._rotate()").await.as_deref(), Some(emptied), "held: {held}");
+    }
+}
+
+/// Who looks an instance up while the table that it is in is being emptied finds it: what it reads by is as new as the lock for
+/// which it has waited.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_looks_up_in_the_moment_of_an_emptying_finds_it() {
+    let scene = Scene::set().await;
+    execute(&scene.client, &["SELECT df.queue('q')", "SELECT df.pause_queue('q')"]).await;
+    let ready = start(&scene.client, "'SELECT 1', label => 'l'").await;
+    let queued = start(&scene.client, "'SELECT 1', queue => 'q'").await;
+    let emptier = scene.database.owner().await;
+    for (id, hot) in [(&ready, "_ready"), (&queued, "_queued")] {
+        for lookup in [
+            "SELECT df.status('$')",
+            "SELECT status FROM df.instance_info('$')",
+            "SELECT count(*) || ' nodes' FROM df.instance_nodes('$')",
+            "SELECT lower(status) FROM df.instance_executions('$')",
+            "SELECT 'it ' || event FROM df.timeline('$') LIMIT 1",
+            "SELECT 'it started' WHERE df.explain('$') LIKE '%SELECT 1%'",
+            "SELECT df.signal('$', 'go')",
+        ] {
+            execute(&emptier, &["BEGIN"]).await;
+            let emptied = one(&emptier, &format!("SELECT df._rotate_table('df.{hot}', 0)")).await;
+            assert_eq!(emptied.as_deref(), Some("t"));
+            let looker = scene.database.connect(&scene.alice).await;
+            let sql = lookup.replace('$', id);
+            let looking = tokio::spawn(async move { maybe_one(&looker, &sql).await });
+            let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+            eventually(&scene.owner, waits, "1", SOON).await;
+            execute(&emptier, &["COMMIT"]).await;
+            let found = looking.await.unwrap().unwrap_or_else(|error| panic!("{lookup} in {hot}: {error}"));
+            let found = found.unwrap_or_else(|| panic!("{lookup} in {hot} finds nothing"));
+            assert!(
+                ["pending", "1 nodes", "it started", "OK"].contains(&found.as_str()),
+                "{lookup}: {found}"
+            );
+        }
     }
 }
