@@ -1,6 +1,7 @@
--- Queues: where instances wait until a limit or a time lets them in. A start writes a row into `_queued`; workers call
--- df._admit, which moves what may begin into `_instance` and `_work`, where turns find it. What waits costs those who do
--- not wait nothing: turns never look into `_queued`.
+-- Queues: where instances wait until a limit or a time lets them in. What has nothing to wait for but room comes into
+-- `_ready`, as all starts do, and the turn that takes it lets it in if there is room for everything that has come
+-- (df._enter). What has to wait is in `_queued`: workers call df._admit, which moves what may begin into `_instance` and
+-- `_work`, where turns find it. What waits costs those who do not wait nothing: turns never look into `_queued`.
 
 -- Makes a queue of the calling role, or changes it: the limits hold at once, for what waits already, too. NULL: no limit.
 --   concurrency            how many of its instances may go on at once
@@ -142,6 +143,12 @@ DECLARE
     known record;
     id text;
 BEGIN
+    IF num_nonnulls(wait ->> 'dedup', pause) = 0 AND EXISTS (SELECT FROM df._queue q WHERE q.id = place AND q.state = 'open') THEN
+        -- There may be room at once.
+        INSERT INTO df._ready (queue, label, database, graph, vars, input, priority, partition)
+        VALUES (place, _start_queued.label, _start_queued.database, what, variables, input::json, (wait ->> 'priority')::int, part);
+        RETURN df._last_id();
+    END IF;
     IF wait ->> 'dedup' IS NULL THEN
         RETURN df._put(place, label, database, what, variables, input::json, (wait ->> 'priority')::int, part, due, pause);
     END IF;
@@ -222,9 +229,10 @@ END $$;
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'df._queued'::regclass AND t.tgname = 'enqueue'
-                   AND t.tgfoid = 'df._enqueue()'::regprocedure AND t.tgenabled = 'O') THEN
+                   AND t.tgfoid = 'df._enqueue()'::regprocedure AND t.tgenabled = 'O' AND t.tgqual IS NOT NULL) THEN
         DROP TRIGGER IF EXISTS enqueue ON df._queued;
-        CREATE TRIGGER enqueue BEFORE INSERT ON df._queued FOR EACH ROW EXECUTE FUNCTION df._enqueue();
+        -- What comes from `_ready` has a number; a submitter may not write one.
+        CREATE TRIGGER enqueue BEFORE INSERT ON df._queued FOR EACH ROW WHEN (NEW.seq IS NULL) EXECUTE FUNCTION df._enqueue();
     END IF;
 END $$;
 
@@ -293,6 +301,7 @@ BEGIN
     DELETE FROM df._queue q WHERE q.submitted_by = wanted.submitted_by AND q.name = wanted.arguments ->> 'name'
     RETURNING q.id INTO number;
     IF EXISTS (SELECT FROM df._queued w WHERE w.queue = number) OR EXISTS (SELECT FROM df._slot s WHERE s.queue = number)
+        OR EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = wanted.submitted_by AND r.queue = number)
     THEN
         RAISE EXCEPTION 'queue "%" is not empty', wanted.arguments ->> 'name'
             USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -317,7 +326,9 @@ LANGUAGE sql STABLE AS $$
     FROM df._queue q
     LEFT JOIN (SELECT n.queue, count(*) FILTER (WHERE n.due_at IS NULL) AS waiting,
             count(*) FILTER (WHERE n.due_at IS NOT NULL) AS delayed, min(n.created_at) FILTER (WHERE n.due_at IS NULL) AS oldest
-        FROM df._queued n GROUP BY n.queue) w ON w.queue = q.id
+        FROM (SELECT d.queue, d.due_at, d.created_at FROM df._queued d
+              UNION ALL SELECT r.queue, NULL, r.created_at FROM df._ready r WHERE r.queue IS NOT NULL) n
+        GROUP BY n.queue) w ON w.queue = q.id
     ORDER BY q.submitted_by::text, q.name
 $$;
 
@@ -353,6 +364,88 @@ BEGIN
         seen := part;
         EXIT WHEN cardinality(parts) >= many;
     END LOOP;
+END $$;
+
+-- Whether so many instances of a queue that have just come may begin in this transaction: nothing waits there, and there is
+-- room for all of them. If the queue has limits, it is locked from then on: others let nothing in before this transaction
+-- has ended. `parts` are their partitions; `all_came`: no more have come yet, among whom somebody may be first.
+CREATE OR REPLACE FUNCTION df._has_room(of bigint, parts text[], all_came boolean) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    many CONSTANT int := cardinality(parts);
+    q record;
+BEGIN
+    IF EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL) THEN
+        RETURN false;
+    END IF;
+    SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused';
+    IF NOT FOUND OR num_nonnulls(q.concurrency, q.partition_concurrency, q.rate) = 0 THEN
+        RETURN FOUND;
+    END IF;
+    SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused' FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND OR NOT all_came OR EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL)
+        OR many + (SELECT count(*) FROM (SELECT FROM df._slot s WHERE s.queue = of LIMIT q.concurrency) x) > q.concurrency
+        OR many + (SELECT coalesce(sum(a.many), 0) FROM df._admission a
+                   WHERE a.queue = of AND a.at > clock_timestamp() - q.per) > q.rate
+    THEN
+        RETURN false;
+    END IF;
+    IF q.partition_concurrency IS NOT NULL AND EXISTS (
+        SELECT FROM (SELECT p.part, count(*) AS many FROM unnest(parts) AS p(part) GROUP BY p.part) p
+        WHERE p.many + (SELECT count(*) FROM df._slot s WHERE s.queue = of AND s.partition = p.part) > q.partition_concurrency)
+    THEN
+        RETURN false;
+    END IF;
+    IF q.rate IS NOT NULL THEN
+        INSERT INTO df._admission (queue, many) VALUES (of, many);
+    END IF;
+    RETURN true;
+END $$;
+
+-- What has come for the queues of a role: `entering` are the numbers of those that may begin in this transaction, and
+-- `partitions` theirs; the others are put into `_queued`, and `put_off` says how many these are.
+CREATE OR REPLACE FUNCTION df._enter(role oid, after bigint, many int, OUT entering bigint[], OUT partitions text[],
+    OUT put_off int)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    come record;
+    places tid[] := '{}';
+BEGIN
+    entering := '{}';
+    partitions := '{}';
+    put_off := 0;
+    FOR come IN
+        SELECT n.queue, array_agg(n.seq) AS seqs, array_agg(n.ctid) AS places, array_agg(n.part) AS parts,
+            sum(count(*)) OVER () < many AS all_came,
+            EXISTS (SELECT FROM df._queue k WHERE k.id = n.queue AND k.submitted_by = role) AS is_there
+        FROM (SELECT r.queue, r.seq, r.ctid, left(coalesce(r.partition, ''), 200) AS part FROM df._ready r
+              WHERE r.submitted_by = role AND r.seq > after AND r.queue IS NOT NULL
+              ORDER BY r.seq LIMIT many FOR UPDATE SKIP LOCKED) n
+        GROUP BY n.queue
+    LOOP
+        IF NOT come.is_there THEN
+            -- The queue was dropped meanwhile, or is another role's, and somebody wrote the row by hand: it waits for nothing.
+            UPDATE df._ready r SET queue = NULL WHERE r.ctid = ANY (come.places);
+        ELSIF df._has_room(come.queue, come.parts, come.all_came) THEN
+            entering := entering || come.seqs;
+            partitions := partitions || come.parts;
+        ELSE
+            places := places || come.places;
+        END IF;
+    END LOOP;
+    IF cardinality(places) > 0 THEN
+        WITH taken AS (
+            DELETE FROM df._ready r WHERE r.ctid = ANY (places) RETURNING r.*
+        )
+        INSERT INTO df._queued (seq, submitted_by, created_at, label, database, graph, statement, vars, input, queue, priority,
+            partition, wake)
+        SELECT t.seq, t.submitted_by, t.created_at, t.label, t.database, t.graph, t.statement, t.vars, t.input, t.queue,
+            coalesce(t.priority, 0), left(coalesce(t.partition, ''), 200), false
+        FROM taken t;
+        GET DIAGNOSTICS put_off = ROW_COUNT;
+    END IF;
 END $$;
 
 -- How many instances a queue lets in that no turn has taken yet. More would make what another queue lets in wait.
@@ -495,6 +588,8 @@ BEGIN
     due_in_s := extract(epoch FROM soonest - clock_timestamp());
 END $$;
 
+REVOKE ALL ON FUNCTION df._has_room(bigint, text[], boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._enter(oid, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._let_in(tid[], boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._partitions(bigint, int, text, text, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._admit(bigint) FROM PUBLIC;

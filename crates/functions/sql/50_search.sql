@@ -25,7 +25,7 @@ BEGIN
         SELECT p.* FROM (
             SELECT r.seq, df._id(r.seq), r.submitted_by, r.label, r.queue, r.created_at, r.input,
                 CASE WHEN df._is_cancelled(r.seq) THEN 'cancelled' ELSE 'pending' END AS status
-            FROM (SELECT n.seq, n.submitted_by, n.label, NULL::bigint AS queue, n.created_at, n.input FROM df._ready n
+            FROM (SELECT n.seq, n.submitted_by, n.label, n.queue, n.created_at, n.input FROM df._ready n
                   UNION ALL
                   SELECT q.seq, q.submitted_by, q.label, q.queue, q.created_at, q.input FROM df._queued q) r
             WHERE r.submitted_by = ANY (submitters) AND r.created_at >= lowest AND r.created_at <= highest
@@ -135,12 +135,13 @@ $$;
 -- when. `generation` counts the rounds of the loops around a node, the outermost first.
 CREATE OR REPLACE FUNCTION df.timeline(instance_id text)
 RETURNS TABLE (at timestamptz, after_ms double precision, event text, node_id text, generation text, detail text)
-LANGUAGE sql STABLE STRICT AS $$
+LANGUAGE sql STRICT AS $$
     WITH i AS MATERIALIZED (
         SELECT k.*, CASE WHEN d.seq IS NULL THEN w.state ELSE d.state END AS state, d.status AS done, d.output,
             coalesce(d.started_at, CASE WHEN w.admitted IS NULL THEN w.started_at END) AS begun_at, d.completed_at,
-            (SELECT q.name FROM df._queued n JOIN df._queue q ON q.id = n.queue WHERE n.seq = k.seq
-                AND n.submitted_by = k.submitted_by) AS waits_in
+            (SELECT q.name FROM df._queue q WHERE q.id IN (
+                SELECT n.queue FROM df._queued n WHERE n.seq = k.seq AND n.submitted_by = k.submitted_by
+                UNION ALL SELECT r.queue FROM df._ready r WHERE r.seq = k.seq AND r.submitted_by = k.submitted_by)) AS waits_in
         FROM df._known(df._seq($1)) k
         LEFT JOIN df._done d ON d.seq = k.seq
         LEFT JOIN df._work w ON w.seq = k.seq
@@ -189,7 +190,7 @@ $$;
 
 -- Everything that is kept of an instance, as one JSON document; NULL: there is none that the caller may see.
 CREATE OR REPLACE FUNCTION df.export_instance(instance_id text) RETURNS json
-LANGUAGE sql STABLE STRICT AS $$
+LANGUAGE sql STRICT AS $$
     SELECT json_build_object(
         'format', 'duramen.instance/1', 'id', k.id, 'label', k.label, 'status', df.status(k.id),
         'role', pg_get_userbyid(k.submitted_by), 'database', coalesce(k.database, current_database()),

@@ -2,6 +2,20 @@
 -- tables; nobody else may. Plans are generic, since to plan for each call anew, over partitions, costs more than the call; and as
 -- they are made when the tables are small, they are kept from scanning what will grow.
 
+-- Refuses a worker that is for another version of the schema: an installation may have come while it ran. What it has is
+-- left for others.
+CREATE OR REPLACE FUNCTION df._must_be_for(version int) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found CONSTANT int := (SELECT m.schema_version FROM df._meta m);
+BEGIN
+    IF version <> found THEN
+        RAISE EXCEPTION 'this worker is for version % of the schema df, which has version %', version, found
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Start a worker of a program of that version in its place.';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION df._must_be_for(int) FROM PUBLIC;
+
 -- The events of an instance as a JSON array, which are consumed; NULL: there are none.
 CREATE OR REPLACE FUNCTION df._take_mail(role oid, number bigint) RETURNS json
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -17,23 +31,28 @@ BEGIN
     RETURN mail;
 END $$;
 
--- Takes instances of one role: first those whose timer is due or that have mail, the longest waiting first, then new
+-- Takes instances of one role, for a worker that is for this version: first those whose timer is due or that have mail, the longest waiting first, then new
 -- ones in the order of their numbers, from `after` on, which it moves to `_instance`. What it takes stays locked until the
--- transaction ends, and what another worker has locked it passes over. Rows come in no order. `mail` is what
+-- transaction ends, and what another worker has locked it passes over. Rows come in no order. One row without a number says
+-- that instances have been put into queues, where they wait. `mail` is what
 -- df._take_mail says. The states that it takes have `most_bytes` together, beside the last one. A look from 0 on is one at everything; others do not go over timers that were due two seconds ago,
 -- where there may be many dead rows.
-CREATE OR REPLACE FUNCTION df._claim(role oid, after bigint, many int, most_bytes bigint)
+CREATE OR REPLACE FUNCTION df._claim(version int, role oid, after bigint, many int, most_bytes bigint)
 RETURNS TABLE (seq bigint, fresh boolean, label text, database text, graph text, vars text, input text,
-    created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, queue bigint, state text, mail text,
-    at timestamptz)
+    created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, queue bigint, partition text, state text,
+    mail text, at timestamptz)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     old bigint[];
+    entering bigint[] := '{}';
+    partitions text[];
+    put_off int;
     has_mail boolean := EXISTS (SELECT FROM df._inbox);
     due_after timestamptz;
 BEGIN
+    PERFORM df._must_be_for(version);
     at := clock_timestamp();
     due_after := CASE WHEN after = 0 THEN '-infinity' ELSE at - interval '2 seconds' END;
     -- To make a large statement ready costs more than to ask whether there is anything for it.
@@ -57,17 +76,24 @@ BEGIN
     IF old IS NOT NULL THEN
         RETURN QUERY
         SELECT w.seq, false, i.label, i.database, i.graph::text, i.vars::text, i.input::text, i.created_at, w.started_at,
-            i.parent, i.parent_cell, i.queue, w.state::text, CASE WHEN has_mail THEN df._take_mail(role, w.seq)::text END, at
+            i.parent, i.parent_cell, i.queue, NULL, w.state::text, CASE WHEN has_mail THEN df._take_mail(role, w.seq)::text END, at
         FROM df._work w JOIN df._instance i USING (seq)
         WHERE w.seq = ANY (old);
     END IF;
 
     IF coalesce(cardinality(old), 0) < many THEN
+        IF EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = role AND r.seq > after AND r.queue IS NOT NULL) THEN
+            SELECT e.entering, e.partitions, e.put_off INTO entering, partitions, put_off
+            FROM df._enter(role, after, many - coalesce(cardinality(old), 0)) e;
+            IF put_off > 0 THEN
+                RETURN NEXT;
+            END IF;
+        END IF;
         RETURN QUERY
         WITH taken AS (
             DELETE FROM df._ready r WHERE r.ctid = ANY (ARRAY(
                 SELECT n.ctid FROM df._ready n
-                WHERE n.seq > after AND n.submitted_by = role
+                WHERE n.seq > after AND n.submitted_by = role AND (n.queue IS NULL OR n.seq = ANY (entering))
                 ORDER BY n.seq LIMIT many - coalesce(cardinality(old), 0)
                 FOR UPDATE SKIP LOCKED))
             RETURNING r.*
@@ -75,16 +101,17 @@ BEGIN
             -- A row that a submitter wrote by hand may have no graph at all: then the instance fails. Its label may not
             -- fit into the index.
             INSERT INTO df._instance (seq, submitted_by, created_at, label, database, graph, vars, input, parent,
-                parent_cell, id)
+                parent_cell, id, queue)
             SELECT t.seq, t.submitted_by, t.created_at,
                 CASE WHEN octet_length(t.label) > 1000 THEN left(t.label, 250) ELSE t.label END, t.database,
                 coalesce(t.graph, df._statement_graph(t.statement), '[]'), t.vars, t.input, t.parent, t.parent_cell,
-                df._id(t.seq)
+                df._id(t.seq), t.queue
             FROM taken t
-            RETURNING seq, label, database, graph, vars, input, created_at, parent, parent_cell
+            RETURNING seq, label, database, graph, vars, input, created_at, parent, parent_cell, queue
         )
         SELECT k.seq, true, k.label, k.database, k.graph::text, k.vars::text, k.input::text, k.created_at, at,
-            k.parent, k.parent_cell, NULL::bigint, NULL::text, CASE WHEN has_mail THEN df._take_mail(role, k.seq)::text END, at
+            k.parent, k.parent_cell, k.queue,
+            CASE WHEN k.queue IS NOT NULL THEN partitions[array_position(entering, k.seq)] END, NULL::text, CASE WHEN has_mail THEN df._take_mail(role, k.seq)::text END, at
         FROM kept k;
     END IF;
 END $$;
@@ -127,38 +154,32 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
     SELECT w.role, pg_get_userbyid(w.role)::text FROM waiting w
 $$;
 
--- Writes what a turn has led to. Every array of a group has the same length.
---   done_*: instances that ended. work_*: instances that go on; an instance is in one of the two groups.
+-- Writes what a turn has led to.
+--   ended, going: instances that ended, and that go on; an instance is in one of the two.
 --   began: numbers of instances, among either, that had a `_work` row when the turn claimed them.
 --   more: what few turns have, as JSON: executions, activities, dropped activities, mail.
 CREATE OR REPLACE FUNCTION df._finish(
-    role oid,
-    done_seqs bigint[], done_statuses text[], done_executions bigint[], done_started timestamptz[],
-    done_outputs text[], done_states text[],
-    work_seqs bigint[], work_started timestamptz[], work_due timestamptz[], work_paused boolean[],
-    work_executions bigint[], work_states text[],
-    began bigint[], more json
+    role oid, ended df._ended[], going df._going[], began bigint[], more json
 ) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
+    ended_seqs CONSTANT bigint[] := ARRAY(SELECT e.seq FROM unnest(ended) e);
     ids text;
     channel text;
     stopped bigint;
 BEGIN
-    IF cardinality(done_seqs) > 0 THEN
+    IF cardinality(ended) > 0 THEN
         INSERT INTO df._done (seq, submitted_by, status, execution, started_at, output, state)
-        SELECT d.seq, role, d.status::"char", d.execution, d.started, d.output::json, d.state::json
-        FROM unnest(done_seqs, done_statuses, done_executions, done_started, done_outputs, done_states)
-             AS d(seq, status, execution, started, output, state);
+        SELECT e.seq, role, e.status::"char", e.execution, e.started_at, e.output::json, e.state::json FROM unnest(ended) e;
         IF cardinality(began) > 0 THEN
-            DELETE FROM df._work w WHERE w.seq = ANY (done_seqs) AND w.seq = ANY (began);
+            DELETE FROM df._work w WHERE w.seq = ANY (ended_seqs) AND w.seq = ANY (began);
             WITH gone AS (
-                DELETE FROM df._activity a WHERE a.seq = ANY (done_seqs) RETURNING a.number, a.owner
+                DELETE FROM df._activity a WHERE a.seq = ANY (ended_seqs) RETURNING a.number, a.owner
             )
             SELECT count(pg_notify('df_stop', g.number::text)) INTO stopped FROM gone g WHERE g.owner IS NOT NULL;
             IF EXISTS (SELECT FROM df._task) THEN
-                PERFORM df._drop_tasks(ARRAY(SELECT t.number FROM df._task t WHERE t.seq = ANY (done_seqs)));
+                PERFORM df._drop_tasks(ARRAY(SELECT t.number FROM df._task t WHERE t.seq = ANY (ended_seqs)));
             END IF;
         END IF;
         -- Whoever waits for the end of an instance holds this lock shared, so that nobody is told when nobody listens.
@@ -166,23 +187,21 @@ BEGIN
             channel := (SELECT c.name FROM df._channel c WHERE c.submitted_by = role);
         END IF;
         IF channel IS NOT NULL THEN
-            SELECT string_agg(df._id(d.seq), ',') INTO ids FROM unnest(done_seqs) AS d(seq);
+            SELECT string_agg(df._id(d.seq), ',') INTO ids FROM unnest(ended_seqs) AS d(seq);
             FOR part IN 0 .. length(ids) / 7200 LOOP
                 PERFORM pg_notify(channel, substr(ids, part * 7200 + 1, 7200));
             END LOOP;
         END IF;
     END IF;
-    IF cardinality(work_seqs) > 0 THEN
-        UPDATE df._work w SET updated_at = clock_timestamp(), due_at = n.due, paused = n.paused,
+    IF cardinality(going) > 0 THEN
+        UPDATE df._work w SET updated_at = clock_timestamp(), due_at = n.due_at, paused = n.paused,
             execution = n.execution, state = n.state::json, bytes = octet_length(n.state), admitted = NULL
-        FROM unnest(work_seqs, work_due, work_paused, work_executions, work_states)
-             AS n(seq, due, paused, execution, state)
+        FROM unnest(going) n
         WHERE w.seq = n.seq AND n.seq = ANY (began);
         INSERT INTO df._work (seq, submitted_by, started_at, updated_at, due_at, paused, execution, state, bytes)
-        SELECT n.seq, role, n.started, clock_timestamp(), n.due, n.paused, n.execution, n.state::json,
+        SELECT n.seq, role, n.started_at, clock_timestamp(), n.due_at, n.paused, n.execution, n.state::json,
             octet_length(n.state)
-        FROM unnest(work_seqs, work_started, work_due, work_paused, work_executions, work_states)
-             AS n(seq, started, due, paused, execution, state)
+        FROM unnest(going) n
         WHERE n.seq <> ALL (began);
     END IF;
     IF more IS NOT NULL THEN
@@ -212,6 +231,11 @@ BEGIN
             SELECT t.seq, t.cell, role, t.name, t.input, t.max_attempts
             FROM json_to_recordset(more -> 'tasks') AS t(seq bigint, cell text, name text, input json, max_attempts int);
             NOTIFY df_task;
+        END IF;
+        IF more -> 'entered' IS NOT NULL THEN
+            INSERT INTO df._slot (seq, queue, submitted_by, partition)
+            SELECT e.seq, e.queue, role, e.partition
+            FROM json_to_recordset(more -> 'entered') AS e(seq bigint, queue bigint, partition text);
         END IF;
         IF more -> 'left' IS NOT NULL THEN
             -- What a queue has let in has ended: there is room for others, and its key is free.
@@ -262,8 +286,7 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION df._take_mail(oid, bigint) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._claim(oid, bigint, int, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._claim(int, oid, bigint, int, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._waiting(oid[], bigint[]) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._finish(oid, bigint[], text[], bigint[], timestamptz[], text[], text[], bigint[],
-    timestamptz[], timestamptz[], boolean[], bigint[], text[], bigint[], json) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._finish(oid, df._ended[], df._going[], bigint[], json) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._start_child(oid, bigint, text, text, text, json, json, json, text, int, text) FROM PUBLIC;

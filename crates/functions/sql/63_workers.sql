@@ -170,13 +170,14 @@ END $$;
 -- Ends an activity: if it was still this attempt's, the instance is locked and returned for the turn that follows; no row
 -- if not, and then nothing of it may be committed. A loop uses a cell again, and a worker may take again what it had
 -- taken before: only number and attempt together say which attempt of which activity it is.
-CREATE OR REPLACE FUNCTION df._end_activity(epoch uuid, of bigint, at_cell text, its_number bigint, its_attempt int)
+CREATE OR REPLACE FUNCTION df._end_activity(version int, epoch uuid, of bigint, at_cell text, its_number bigint, its_attempt int)
 RETURNS TABLE (label text, database text, graph text, vars text, input text, created_at timestamptz,
     started_at timestamptz, parent bigint, parent_cell text, queue bigint, state text, mail text, at timestamptz)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 BEGIN
+    PERFORM df._must_be_for(version);
     PERFORM FROM df._work w WHERE w.seq = of FOR UPDATE;
     IF NOT FOUND THEN
         RETURN;
@@ -212,6 +213,6 @@ END $$;
 REVOKE ALL ON FUNCTION df._heartbeat(uuid, interval, bigint[], int[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._bury(uuid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._take(uuid, int, int, int, oid[], int[]) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._end_activity(uuid, bigint, text, bigint, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._end_activity(int, uuid, bigint, text, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._give_back(uuid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._set_asleep(boolean) FROM PUBLIC;

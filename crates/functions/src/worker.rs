@@ -16,6 +16,7 @@ mod memory;
 mod metrics;
 mod monitor;
 mod queues;
+mod rows;
 mod schedules;
 mod session;
 mod shared;
@@ -42,6 +43,7 @@ pub use monitor::Monitor;
 
 use lanes::Cursors;
 use memory::Memory;
+use rows::RowTypes;
 use session::Sessions;
 use shared::Shared;
 use slots::Slots;
@@ -147,13 +149,13 @@ impl Worker {
     pub async fn start(options: Options) -> Result<Self, WorkerError> {
         let epoch = new_epoch();
         let target = session::guarded(Target::parse(&options.url)?, &epoch);
-        let Checked { identity, has_adopted } = check(&target, options.allow_superuser).await?;
+        let Checked { identity, has_adopted, row_types } = check(&target, options.allow_superuser).await?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let lanes = options.lanes.unwrap_or(cores.clamp(LANES.0, LANES.1)).max(1);
         let slots = Slots::new(options.connections, options.per_role);
         let sessions = Sessions::new(target.clone(), identity, lanes + slots.all(), slots.all());
-        let shared =
-            Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted, Memory::new(options.memory)));
+        let memory = Memory::new(options.memory);
+        let shared = Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted, row_types, memory));
         let connection = control::join(&shared)
             .await
             .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;
@@ -257,6 +259,7 @@ pub(crate) fn new_epoch() -> String {
 struct Checked {
     identity: String,
     has_adopted: bool,
+    row_types: RowTypes,
 }
 
 /// Whether a worker can work there.
@@ -304,5 +307,6 @@ async fn check(target: &Target, allow_superuser: bool) -> Result<Checked, Worker
     if !english {
         return Err(WorkerError::Language { found: language, role });
     }
-    Ok(Checked { identity, has_adopted: row.get(4) })
+    let row_types = RowTypes::read(&client).await.map_err(server)?;
+    Ok(Checked { identity, has_adopted: row.get(4), row_types })
 }

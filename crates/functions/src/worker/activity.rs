@@ -29,6 +29,7 @@ use super::turn::{Payload, Turn, TurnError};
 use crate::http;
 use crate::interpret::{Cell, Failure};
 use crate::json::Json;
+use crate::schema::SCHEMA_VERSION;
 
 /// After so many lost sessions a step fails: it may be what ends them.
 const ATTEMPTS_MAX: i32 = 20;
@@ -496,8 +497,9 @@ async fn end(
     } else {
         client
             .query_typed_opt(
-                "SELECT * FROM df._end_activity($1::text::uuid, $2, $3, $4, $5)",
+                "SELECT * FROM df._end_activity($1, $2::text::uuid, $3, $4, $5, $6)",
                 &[
+                    (&SCHEMA_VERSION, Type::INT4),
                     (&activity.epoch, Type::TEXT),
                     (&activity.seq, Type::INT8),
                     (&activity.cell, Type::TEXT),

@@ -36,15 +36,20 @@ const NAMES_MAX: usize = 1_000;
 /// counted from an index; the oldest of a queue is the one of the smallest number.
 const BACKLOG: &str = "
     WITH waiting AS (
-        SELECT n.queue, count(*) AS many, min(n.seq) AS first FROM df._queued n WHERE n.due_at IS NULL GROUP BY n.queue
+        SELECT n.queue, count(*) AS many, min(n.seq) AS first
+        FROM (SELECT w.queue, w.seq FROM df._queued w WHERE w.due_at IS NULL
+              UNION ALL SELECT r.queue, r.seq FROM df._ready r WHERE r.queue IS NOT NULL) n
+        GROUP BY n.queue
     ), delayed AS (
         SELECT n.queue, count(*) AS many FROM df._queued n WHERE n.due_at IS NOT NULL GROUP BY n.queue
     ), running AS (
         SELECT s.queue, count(*) AS many FROM df._slot s GROUP BY s.queue
     ), each AS (
         SELECT q.name, coalesce(w.many, 0) AS waiting, coalesce(d.many, 0) AS delayed, coalesce(r.many, 0) AS running,
-            (SELECT extract(epoch FROM clock_timestamp() - n.created_at) FROM df._queued n
-             WHERE n.submitted_by = q.submitted_by AND n.seq = w.first) AS oldest_s,
+            (SELECT extract(epoch FROM clock_timestamp() - min(o.created_at)) FROM (
+                SELECT n.created_at FROM df._queued n WHERE n.submitted_by = q.submitted_by AND n.seq = w.first
+                UNION ALL SELECT r.created_at FROM df._ready r WHERE r.submitted_by = q.submitted_by AND r.seq = w.first) o
+            ) AS oldest_s,
             row_number() OVER (PARTITION BY q.submitted_by
                 ORDER BY coalesce(w.many, 0) DESC, coalesce(d.many, 0) + coalesce(r.many, 0) DESC, q.name) AS place
         FROM df._queue q LEFT JOIN waiting w ON w.queue = q.id LEFT JOIN delayed d ON d.queue = q.id
@@ -54,8 +59,8 @@ const BACKLOG: &str = "
             max(e.oldest_s) AS oldest_s, min(e.place) AS place
         FROM each e GROUP BY e.name ORDER BY min(e.place), sum(e.waiting) DESC, e.name
     )
-    SELECT (SELECT count(*) FROM df._ready),
-        (SELECT extract(epoch FROM clock_timestamp() - min(r.created_at))::float8 FROM df._ready r),
+    SELECT (SELECT count(*) FROM df._ready r WHERE r.queue IS NULL),
+        (SELECT extract(epoch FROM clock_timestamp() - min(r.created_at))::float8 FROM df._ready r WHERE r.queue IS NULL),
         (SELECT count(*) FROM df._work),
         (SELECT count(*) FROM df._activity a WHERE a.owner IS NULL),
         coalesce((SELECT json_agg(n ORDER BY n.place, n.waiting DESC, n.name) FROM named n), '[]')::text";

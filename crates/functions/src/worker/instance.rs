@@ -24,6 +24,8 @@ pub(crate) struct Instance {
     pub(crate) parent: Option<(i64, String)>,
     /// The queue that it came through, which must know when it ends.
     pub(crate) queue: Option<i64>,
+    /// And the partition of it to which it belongs, if this turn lets it in.
+    pub(crate) partition: Option<String>,
     pub(crate) state: State,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) executions: Vec<FinishedExecution>,
@@ -63,6 +65,7 @@ impl Instance {
             database: row.get("database"),
             parent: row.get::<_, Option<i64>>("parent").zip(row.get("parent_cell")),
             queue: row.get("queue"),
+            partition: if fresh { row.get("partition") } else { None },
             state: State::new(started_at),
             outcome: None,
             executions: Vec::new(),

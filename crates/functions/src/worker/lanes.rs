@@ -124,7 +124,7 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
     let mut error_pause = ERROR_PAUSES.0;
     while !lane.shared.is_draining() {
         match lane.look_or_call_helpers().await {
-            Ok(report) if report.claimed > 0 => {
+            Ok(report) if !report.is_empty() => {
                 lane.shared.health.hears();
                 error_pause = ERROR_PAUSES.0;
                 idle = 0;
@@ -185,7 +185,7 @@ pub(crate) async fn help(shared: Arc<Shared>, cursors: Arc<Cursors>) {
         }
         loop {
             match lane.look().await {
-                Ok(report) if report.claimed > 0 => error_pause = ERROR_PAUSES.0,
+                Ok(report) if !report.is_empty() => error_pause = ERROR_PAUSES.0,
                 Ok(_) => {
                     error_pause = ERROR_PAUSES.0;
                     break;
@@ -233,7 +233,7 @@ impl Lane {
     async fn look(&mut self) -> Result<Report, TurnError> {
         if let Some(place) = self.place.clone().filter(|_| self.turns_of_place < TURNS_OF_A_ROLE) {
             let report = self.turn(&place).await?;
-            if report.claimed > 0 {
+            if !report.is_empty() {
                 return Ok(report);
             }
         }

@@ -15,6 +15,7 @@ use duramen_base::clock;
 use super::health::Health;
 use super::memory::Memory;
 use super::metrics::{add, Metrics};
+use super::rows::RowTypes;
 use super::session::{Place, Sessions};
 use super::turn::{Report, TurnError};
 use crate::http::HttpPolicy;
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) epoch: Mutex<String>,
     /// Some instances here were begun in another copy of the database, whose steps that reach outside do not run.
     pub(crate) has_adopted: bool,
+    /// How the rows are sent that a turn writes.
+    pub(crate) row_types: RowTypes,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     pub(crate) memory: Memory,
@@ -143,11 +146,13 @@ impl Shared {
         sessions: Sessions,
         epoch: String,
         has_adopted: bool,
+        row_types: RowTypes,
         memory: Memory,
     ) -> Self {
         Self {
             target,
             has_adopted,
+            row_types,
             sessions,
             epoch: Mutex::new(epoch),
             metrics: Metrics::default(),

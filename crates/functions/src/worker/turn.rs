@@ -15,22 +15,23 @@ use tokio_postgres::{
 use duramen_base::clock;
 
 use super::instance::{self, ChildEnd, Claimed, Instance};
+use super::rows::{Ended, Going};
 use super::session::{Place, Purpose, Session};
 use super::shared::{Shared, SLOW};
 use super::steps::{self, StepOutcome};
 use super::timings::Timings;
 use crate::graph::Waiting;
 use crate::http::HttpCall;
-use crate::interpret::{Cell, Event, ExecutionStatus, Failure, FinishedExecution, Outcome, Request, State};
+use crate::interpret::{Cell, Event, ExecutionStatus, Failure, FinishedExecution, Outcome, Request};
 use crate::json::Json;
+use crate::schema::SCHEMA_VERSION;
 use duramen_postgres::connection::ConnectError;
 
 /// A turn begins no new round of steps after this time.
 const TURN_BUDGET_MS: f64 = 8.0;
 
-const CLAIM: &str = "SELECT * FROM df._claim($1, $2, $3, $4)";
-const FINISH: &str =
-    "SELECT df._finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::text::json)";
+const CLAIM: &str = "SELECT * FROM df._claim($1, $2, $3, $4, $5)";
+const FINISH: &str = "SELECT df._finish($1, $2, $3, $4, $5::text::json)";
 
 /// A commit with a notification may have to wait for others: that must not count as waiting for a lock of a step.
 /// A cursor that a step has declared WITH HOLD would run with the worker's rights.
@@ -96,6 +97,8 @@ pub(crate) struct Report {
     pub(crate) ended: usize,
     /// How long it is until the earliest timer that it set; nothing when a turn stopped before its end.
     pub(crate) due_in: Option<Duration>,
+    /// It has put instances into queues, where they wait.
+    pub(crate) put_off: bool,
     /// It has left work for activities.
     pub(crate) activities: bool,
     /// It has written to other instances: parents, children.
@@ -104,6 +107,13 @@ pub(crate) struct Report {
     pub(crate) queues: bool,
     /// The largest number of a new instance that it took.
     pub(crate) newest: i64,
+}
+
+impl Report {
+    /// There was nothing to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.claimed == 0 && !self.put_off
+    }
 }
 
 /// Takes a turn for instances of one role. What it had claimed is in `claimed`, also when it fails.
@@ -134,7 +144,8 @@ async fn attempt(
 ) -> Result<Report, TurnError> {
     let client = &session.client;
     let begin = client.batch_execute("BEGIN");
-    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+        (&SCHEMA_VERSION, Type::INT4),
         (&place.role, Type::OID),
         (&after, Type::INT8),
         (&many, Type::INT4),
@@ -148,21 +159,23 @@ async fn attempt(
         client.batch_execute("COMMIT").await?;
         return Ok(Report::default());
     }
-    let mut instances: Vec<Instance> = rows.iter().map(read).collect();
+    let mut instances: Vec<Instance> = rows.iter().filter_map(read).collect();
+    let mut turn = Turn::new(shared, session, place, rows[0].get("at"));
+    turn.put_off = instances.len() < rows.len();
     session.carried(rows.iter().filter_map(|row| row.get::<_, Option<&str>>("state")).map(str::len).sum());
     // They may be large, and what is needed of them has been read.
-    let at = rows[0].get("at");
     drop(rows);
     // The oldest first.
     instances.sort_unstable_by_key(|instance| instance.seq);
     claimed.extend(instances.iter().map(|instance| instance.seq));
-    let mut turn = Turn::new(shared, session, place, at);
     turn.run(&mut instances).await?;
     turn.finish(instances).await
 }
 
-fn read(row: &Row) -> Instance {
-    Instance::read(&Claimed { seq: row.get("seq"), fresh: row.get("fresh"), row })
+/// `None`: it is the row that says that instances have been put into queues.
+fn read(row: &Row) -> Option<Instance> {
+    let seq = row.get::<_, Option<i64>>("seq")?;
+    Some(Instance::read(&Claimed { seq, fresh: row.get("fresh"), row }))
 }
 
 /// What an instance starts.
@@ -231,6 +244,14 @@ struct Dropped {
     cell: String,
 }
 
+/// A row of `_slot`.
+#[derive(Debug, Serialize)]
+struct Entered {
+    seq: i64,
+    queue: i64,
+    partition: String,
+}
+
 /// What few turns have: the last argument of `df._finish`.
 #[derive(Debug, Default, Serialize)]
 struct More {
@@ -246,6 +267,9 @@ struct More {
     tasks: Vec<Task>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     mail: Vec<Mail>,
+    /// Instances that a queue has let in by this turn, and that go on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    entered: Vec<Entered>,
     /// Instances that came through a queue and have ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left: Vec<i64>,
@@ -259,6 +283,7 @@ impl More {
             && self.activities.is_empty()
             && self.tasks.is_empty()
             && self.mail.is_empty()
+            && self.entered.is_empty()
             && self.left.is_empty()
     }
 }
@@ -275,6 +300,8 @@ pub(crate) struct Turn<'a> {
     children: bool,
     /// A child waits in a queue.
     queued: bool,
+    /// So does something that was started.
+    put_off: bool,
 }
 
 impl<'a> Turn<'a> {
@@ -293,6 +320,7 @@ impl<'a> Turn<'a> {
             more: More::default(),
             children: false,
             queued: false,
+            put_off: false,
         }
     }
 
@@ -455,19 +483,20 @@ impl<'a> Turn<'a> {
 
     /// Writes everything down and commits.
     pub(crate) async fn finish(mut self, instances: Vec<Instance>) -> Result<Report, TurnError> {
-        let mut done = Done::default();
-        let mut work = Work::default();
+        let mut ended = Vec::new();
+        let mut going = Vec::new();
         let mut began = Vec::new();
         let mut timings = Timings::new(self.now());
         let mut report = Report {
             claimed: instances.len(),
             mail: self.children,
-            queues: self.queued,
+            put_off: self.put_off,
+            queues: self.queued || self.put_off,
             ..Report::default()
         };
         let keys =
             instances.iter().filter(|instance| instance.outcome.is_some()).map(|instance| instance.seq);
-        let ended: HashSet<i64> = keys.collect();
+        let has_ended: HashSet<i64> = keys.collect();
         for mut instance in instances {
             timings.note(&instance);
             if instance.fresh {
@@ -496,23 +525,27 @@ impl<'a> Turn<'a> {
             match instance.outcome.take() {
                 Some(outcome) => {
                     report.ended += 1;
-                    if instance.queue.is_some() {
+                    // What this turn has let in has had no slot, and no key.
+                    if instance.queue.is_some() && instance.partition.is_none() {
                         self.more.left.push(instance.seq);
                         report.queues = true;
                     }
                     self.notify_parent(&instance, &outcome)?;
-                    done.push(&instance, &outcome);
+                    ended.push(Ended::new(&instance, &outcome));
                 }
                 None => {
+                    if let Some((queue, partition)) = instance.queue.zip(instance.partition.take()) {
+                        self.more.entered.push(Entered { seq: instance.seq, queue, partition });
+                    }
                     report.due_in = earlier(report.due_in, instance.due_at.map(|at| self.until(at)));
-                    work.push(&instance);
+                    going.push(Going::new(&instance));
                 }
             }
         }
         // A step of this turn may have been given up in the same turn.
         let More { activities, tasks, dropped, .. } = &mut self.more;
         let is_wanted = |seq: i64, cell: &str| {
-            !ended.contains(&seq) && !dropped.iter().any(|gone| gone.seq == seq && gone.cell == cell)
+            !has_ended.contains(&seq) && !dropped.iter().any(|gone| gone.seq == seq && gone.cell == cell)
         };
         activities.retain(|activity| is_wanted(activity.seq, &activity.cell));
         tasks.retain(|task| is_wanted(task.seq, &task.cell));
@@ -524,25 +557,16 @@ impl<'a> Turn<'a> {
             // Without it the turn would commit, and its activities and mail be lost.
             Some(to_json("what the turn has led to", &self.more)?)
         };
-        let parameters: [(&(dyn ToSql + Sync), Type); 15] = [
+        let types = &self.shared.row_types;
+        let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
             (&self.place.role, Type::OID),
-            (&done.seqs, Type::INT8_ARRAY),
-            (&done.statuses, Type::TEXT_ARRAY),
-            (&done.executions, Type::INT8_ARRAY),
-            (&done.started, Type::TIMESTAMPTZ_ARRAY),
-            (&done.outputs, Type::TEXT_ARRAY),
-            (&done.states, Type::TEXT_ARRAY),
-            (&work.seqs, Type::INT8_ARRAY),
-            (&work.started, Type::TIMESTAMPTZ_ARRAY),
-            (&work.due, Type::TIMESTAMPTZ_ARRAY),
-            (&work.paused, Type::BOOL_ARRAY),
-            (&work.executions, Type::INT8_ARRAY),
-            (&work.states, Type::TEXT_ARRAY),
+            (&ended, types.ended.clone()),
+            (&going, types.going.clone()),
             (&began, Type::INT8_ARRAY),
             (&more, Type::TEXT),
         ];
-        let written = done.outputs.iter().chain(&done.states).flatten().chain(&work.states).chain(&more);
-        self.session.carried(written.map(String::len).sum());
+        let written = ended.iter().map(Ended::bytes).chain(going.iter().map(Going::bytes));
+        self.session.carried(written.sum::<usize>() + more.as_ref().map_or(0, String::len));
         let client = &self.session.client;
         let finish = client.query_typed(FINISH, &parameters);
         let (finished, committed) = tokio::join!(biased; finish, client.batch_execute(COMMIT));
@@ -602,65 +626,11 @@ pub(super) fn to_json(what: &'static str, value: &impl Serialize) -> Result<Stri
     serde_json::to_string(value).map_err(|source| TurnError::Encoding { what, source })
 }
 
-/// The number of an execution, as its column holds it. An instance has far fewer.
-fn execution_number(state: &State) -> i64 {
-    i64::try_from(state.execution()).unwrap_or(i64::MAX)
-}
-
 /// The shorter of two times that may not be.
 fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
-    }
-}
-
-/// Columns of `_done`.
-#[derive(Default)]
-struct Done {
-    seqs: Vec<i64>,
-    statuses: Vec<&'static str>,
-    executions: Vec<i64>,
-    started: Vec<Timestamp>,
-    outputs: Vec<Option<String>>,
-    states: Vec<Option<String>>,
-}
-
-impl Done {
-    fn push(&mut self, instance: &Instance, outcome: &Outcome) {
-        let (status, output) = match outcome {
-            Outcome::Completed(result) => ("c", result.text().to_owned()),
-            Outcome::Failed(failure) => ("f", Json::string(&failure.message).text().to_owned()),
-            Outcome::Cancelled(reason) => ("x", Json::string(reason).text().to_owned()),
-        };
-        self.seqs.push(instance.seq);
-        self.statuses.push(status);
-        self.executions.push(execution_number(&instance.state));
-        self.started.push(instance.state.started_at());
-        self.outputs.push(Some(output));
-        self.states.push(instance.keeps_state().then(|| instance.state.to_json()));
-    }
-}
-
-/// Columns of `_work`.
-#[derive(Default)]
-struct Work {
-    seqs: Vec<i64>,
-    started: Vec<Timestamp>,
-    due: Vec<Option<Timestamp>>,
-    paused: Vec<bool>,
-    executions: Vec<i64>,
-    states: Vec<String>,
-}
-
-impl Work {
-    fn push(&mut self, instance: &Instance) {
-        self.seqs.push(instance.seq);
-        self.started.push(instance.state.started_at());
-        self.due.push(instance.due_at);
-        self.paused.push(instance.state.paused());
-        self.executions.push(execution_number(&instance.state));
-        self.states.push(instance.state.to_json());
     }
 }
 

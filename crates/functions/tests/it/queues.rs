@@ -1,5 +1,6 @@
 //! Queues: what waits, what is let in, and in which order. Invariants Q1 to Q9 of the design page.
 
+mod arrivals;
 mod entry;
 mod hostile;
 mod limits;

@@ -1,7 +1,7 @@
 //! What the database refuses for a while: the worker counts it, tries again, and loses nothing.
 
 use super::{common::one, Scene};
-use crate::worker::{ended, eventually, execute, start_step, TestWorker, SOON};
+use crate::worker::{ended, eventually, execute, start, start_step, TestWorker, SOON};
 use duramen_base::clock;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -91,4 +91,28 @@ async fn housekeeping_that_fails_is_counted() {
     execute(&scene.owner, &["ALTER FUNCTION df._maintain() RENAME TO _maintained"]).await;
     let worker = scene.worker().await;
     counts(&worker, "failed_maintenance_total").await;
+}
+
+/// A worker under which a newer version of the schema was installed does nothing any more, and spoils nothing: what it has
+/// taken is left for workers of that version.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_older_than_the_schema_leaves_everything_alone() {
+    let scene = Scene::set().await;
+    let worker = scene.worker().await;
+    let slow = start(&scene.client, &scene.three_entries("slow", 1.0)).await;
+    eventually(&scene.owner, "SELECT count(*) FROM df._activity WHERE owner IS NOT NULL", "1", SOON).await;
+    execute(&scene.owner, &["UPDATE df._meta SET schema_version = schema_version + 1"]).await;
+    let short = start(&scene.client, &scene.three_entries("short", 0.0)).await;
+    // Long enough for the end of the step, and for a refusal that would count against an instance.
+    sleep(Duration::from_secs(3)).await;
+    for (id, status) in [(&slow, "running"), (&short, "pending")] {
+        assert_eq!(one(&scene.client, &format!("SELECT df.status('{id}')")).await.as_deref(), Some(status));
+    }
+    let ledger = format!("SELECT count(*) FROM {}.ledger", scene.alice);
+    assert_eq!(one(&scene.owner, &ledger).await.as_deref(), Some("1"), "what it did was undone");
+    drop(worker);
+    execute(&scene.owner, &["UPDATE df._meta SET schema_version = schema_version - 1"]).await;
+    let _worker = scene.worker().await;
+    scene.all_ended(Duration::from_secs(60)).await;
+    scene.ledger_is_exact(6).await;
 }
