@@ -82,31 +82,23 @@ BEGIN
         AND pg_catalog.ascii(fut) OPERATOR(pg_catalog.<>) ALL ('{0,9,10,13,32,79,123}'::pg_catalog.int4[])
         AND transaction_mode OPERATOR(pg_catalog.=) 'caller'
         AND (label IS NULL OR pg_catalog.octet_length(label) OPERATOR(pg_catalog.<=) 1000)
-        AND pg_catalog.num_nonnulls(database, idempotency_key, queue, priority, partition, dedup, delay, debounce)
-            OPERATOR(pg_catalog.=) 0
-        AND pg_catalog.pg_sequence_last_value('df._vars_used'::pg_catalog.regclass) IS NULL
-    THEN
-        INSERT INTO df._ready (label, statement, input) VALUES (start.label, fut, start.input);
-        RETURN CASE WHEN pg_catalog.currval('df._instance_seq'::pg_catalog.regclass) OPERATOR(pg_catalog.<=) 4294967295
-            THEN df._short_id(pg_catalog.currval('df._instance_seq'::pg_catalog.regclass)) ELSE df._last_id() END;
-    END IF;
-    -- A plain statement that waits in a queue for nothing but room: the worker sees whether there is any.
-    IF queue IS NOT NULL AND pg_catalog.current_setting('df.may_start', true) OPERATOR(pg_catalog.=) current_user
-        AND pg_catalog.ascii(fut) OPERATOR(pg_catalog.<>) ALL ('{0,9,10,13,32,79,123}'::pg_catalog.int4[])
-        AND transaction_mode OPERATOR(pg_catalog.=) 'caller'
-        AND (label IS NULL OR pg_catalog.octet_length(label) OPERATOR(pg_catalog.<=) 1000)
-        AND (partition IS NULL OR pg_catalog.octet_length(partition) OPERATOR(pg_catalog.<=) 200)
         AND pg_catalog.num_nonnulls(database, idempotency_key, dedup, delay, debounce) OPERATOR(pg_catalog.=) 0
+        AND (queue IS NOT NULL OR pg_catalog.num_nonnulls(priority, partition) OPERATOR(pg_catalog.=) 0)
         AND pg_catalog.pg_sequence_last_value('df._vars_used'::pg_catalog.regclass) IS NULL
     THEN
-        -- The owner sees the queues of all.
-        INSERT INTO df._ready (label, statement, input, queue, priority, partition)
-        SELECT start.label, fut, start.input, q.id, start.priority, start.partition
-        FROM df._queue q
-        WHERE q.name OPERATOR(pg_catalog.=) start.queue AND q.state OPERATOR(pg_catalog.=) 'open' AND q.partition_by IS NULL
-          AND q.submitted_by OPERATOR(pg_catalog.=) pg_catalog.quote_ident(current_user)::pg_catalog.regrole;
+        IF queue IS NULL THEN
+            INSERT INTO df._ready (label, statement, input) VALUES (start.label, fut, start.input);
+        ELSE
+            -- It waits in a queue for nothing but room: the worker sees whether there is any. The owner sees the queues of all.
+            INSERT INTO df._ready (label, statement, input, queue, priority, partition)
+            SELECT start.label, fut, start.input, q.id, start.priority, start.partition
+            FROM df._queue q
+            WHERE q.name OPERATOR(pg_catalog.=) start.queue AND q.state OPERATOR(pg_catalog.=) 'open' AND q.partition_by IS NULL
+              AND q.submitted_by OPERATOR(pg_catalog.=) pg_catalog.quote_ident(current_user)::pg_catalog.regrole;
+        END IF;
         IF FOUND THEN
-            RETURN df._last_id();
+            RETURN CASE WHEN pg_catalog.currval('df._instance_seq'::pg_catalog.regclass) OPERATOR(pg_catalog.<=) 4294967295
+                THEN df._short_id(pg_catalog.currval('df._instance_seq'::pg_catalog.regclass)) ELSE df._last_id() END;
         END IF;
     END IF;
     RETURN df._start(fut, label, database, transaction_mode, input, idempotency_key,

@@ -366,34 +366,24 @@ BEGIN
     END LOOP;
 END $$;
 
--- Whether so many instances of a queue that have just come may begin in this transaction: nothing waits there, and there is
--- room for all of them. If the queue has limits, it is locked from then on: others let nothing in before this transaction
--- has ended. `parts` are their partitions; `all_came`: no more have come yet, among whom somebody may be first.
-CREATE OR REPLACE FUNCTION df._has_room(of bigint, parts text[], all_came boolean) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+-- Whether so many instances of a queue with limits that have just come may begin in this transaction: nothing waits there, and
+-- there is room for all of them. The queue is locked from then on: others let nothing in before this transaction has ended.
+-- `parts` are their partitions.
+CREATE OR REPLACE FUNCTION df._has_room(of bigint, parts text[]) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     many CONSTANT int := cardinality(parts);
     q record;
 BEGIN
-    IF EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL) THEN
-        RETURN false;
-    END IF;
-    SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused';
-    IF NOT FOUND OR num_nonnulls(q.concurrency, q.partition_concurrency, q.rate) = 0 THEN
-        RETURN FOUND;
-    END IF;
     SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused' FOR NO KEY UPDATE SKIP LOCKED;
-    IF NOT FOUND OR NOT all_came OR EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL)
+    IF NOT FOUND OR EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL)
         OR many + (SELECT count(*) FROM (SELECT FROM df._slot s WHERE s.queue = of LIMIT q.concurrency) x) > q.concurrency
         OR many + (SELECT coalesce(sum(a.many), 0) FROM df._admission a
                    WHERE a.queue = of AND a.at > clock_timestamp() - q.per) > q.rate
-    THEN
-        RETURN false;
-    END IF;
-    IF q.partition_concurrency IS NOT NULL AND EXISTS (
-        SELECT FROM (SELECT p.part, count(*) AS many FROM unnest(parts) AS p(part) GROUP BY p.part) p
-        WHERE p.many + (SELECT count(*) FROM df._slot s WHERE s.queue = of AND s.partition = p.part) > q.partition_concurrency)
+        OR EXISTS (
+            SELECT FROM (SELECT p.part, count(*) AS many FROM unnest(parts) AS p(part) GROUP BY p.part) p
+            WHERE q.partition_concurrency IS NOT NULL
+              AND p.many + (SELECT count(*) FROM df._slot s WHERE s.queue = of AND s.partition = p.part) > q.partition_concurrency)
     THEN
         RETURN false;
     END IF;
@@ -404,11 +394,12 @@ BEGIN
 END $$;
 
 -- What has come for the queues of a role: `entering` are the numbers of those that may begin in this transaction, and
--- `partitions` theirs; the others are put into `_queued`, and `put_off` says how many these are.
+-- `partitions` theirs; the others are put into `_queued`, and `put_off` says how many these are. Where there are limits, and
+-- more may have come than were looked at, all are: somebody among the others may be first. Its plans are made with the
+-- settings of df._claim, which calls it.
 CREATE OR REPLACE FUNCTION df._enter(role oid, after bigint, many int, OUT entering bigint[], OUT partitions text[],
     OUT put_off int)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     come record;
     places tid[] := '{}';
@@ -418,17 +409,21 @@ BEGIN
     put_off := 0;
     FOR come IN
         SELECT n.queue, array_agg(n.seq) AS seqs, array_agg(n.ctid) AS places, array_agg(n.part) AS parts,
-            sum(count(*)) OVER () < many AS all_came,
-            EXISTS (SELECT FROM df._queue k WHERE k.id = n.queue AND k.submitted_by = role) AS is_there
+            sum(count(*)) OVER () < many AS are_all, k.state,
+            num_nonnulls(k.concurrency, k.partition_concurrency, k.rate) > 0 AS is_limited
         FROM (SELECT r.queue, r.seq, r.ctid, left(coalesce(r.partition, ''), 200) AS part FROM df._ready r
               WHERE r.submitted_by = role AND r.seq > after AND r.queue IS NOT NULL
               ORDER BY r.seq LIMIT many FOR UPDATE SKIP LOCKED) n
-        GROUP BY n.queue
+        LEFT JOIN df._queue k ON k.id = n.queue AND k.submitted_by = role
+        GROUP BY n.queue, k.state, k.concurrency, k.partition_concurrency, k.rate
     LOOP
-        IF NOT come.is_there THEN
+        IF come.state IS NULL THEN
             -- The queue was dropped meanwhile, or is another role's, and somebody wrote the row by hand: it waits for nothing.
             UPDATE df._ready r SET queue = NULL WHERE r.ctid = ANY (come.places);
-        ELSIF df._has_room(come.queue, come.parts, come.all_came) THEN
+        ELSIF (CASE WHEN come.is_limited THEN come.are_all AND df._has_room(come.queue, come.parts)
+            ELSE come.state <> 'paused' AND NOT EXISTS (SELECT FROM df._queued w WHERE w.queue = come.queue AND w.due_at IS NULL)
+            END)
+        THEN
             entering := entering || come.seqs;
             partitions := partitions || come.parts;
         ELSE
@@ -588,7 +583,7 @@ BEGIN
     due_in_s := extract(epoch FROM soonest - clock_timestamp());
 END $$;
 
-REVOKE ALL ON FUNCTION df._has_room(bigint, text[], boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._has_room(bigint, text[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._enter(oid, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._let_in(tid[], boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._partitions(bigint, int, text, text, bigint) FROM PUBLIC;

@@ -34,10 +34,10 @@ END $$;
 -- Takes instances of one role, for a worker that is for this version: first those whose timer is due or that have mail, the longest waiting first, then new
 -- ones in the order of their numbers, from `after` on, which it moves to `_instance`. What it takes stays locked until the
 -- transaction ends, and what another worker has locked it passes over. Rows come in no order. One row without a number says
--- that instances have been put into queues, where they wait. `mail` is what
+-- that instances have been put into queues, where they wait. What comes for queues is left alone unless it `enters`. `mail` is what
 -- df._take_mail says. The states that it takes have `most_bytes` together, beside the last one. A look from 0 on is one at everything; others do not go over timers that were due two seconds ago,
 -- where there may be many dead rows.
-CREATE OR REPLACE FUNCTION df._claim(version int, role oid, after bigint, many int, most_bytes bigint)
+CREATE OR REPLACE FUNCTION df._claim(version int, role oid, after bigint, many int, most_bytes bigint, enters boolean)
 RETURNS TABLE (seq bigint, fresh boolean, label text, database text, graph text, vars text, input text,
     created_at timestamptz, started_at timestamptz, parent bigint, parent_cell text, queue bigint, partition text, state text,
     mail text, at timestamptz)
@@ -82,7 +82,7 @@ BEGIN
     END IF;
 
     IF coalesce(cardinality(old), 0) < many THEN
-        IF EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = role AND r.seq > after AND r.queue IS NOT NULL) THEN
+        IF enters AND EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = role AND r.seq > after AND r.queue IS NOT NULL) THEN
             SELECT e.entering, e.partitions, e.put_off INTO entering, partitions, put_off
             FROM df._enter(role, after, many - coalesce(cardinality(old), 0)) e;
             IF put_off > 0 THEN
@@ -286,7 +286,7 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION df._take_mail(oid, bigint) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._claim(int, oid, bigint, int, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._claim(int, oid, bigint, int, bigint, boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._waiting(oid[], bigint[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._finish(oid, df._ended[], df._going[], bigint[], json) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._start_child(oid, bigint, text, text, text, json, json, json, text, int, text) FROM PUBLIC;

@@ -17,7 +17,7 @@ use super::executors;
 use super::metrics::{add, Busy};
 use super::session::Place;
 use super::shared::Shared;
-use super::turn::{self, Report, TurnError};
+use super::turn::{self, Report, Share, TurnError};
 
 /// How often a busy worker makes sure that starters know.
 const SAY_AWAKE: Duration = Duration::from_secs(1);
@@ -273,12 +273,15 @@ impl Lane {
         shared.serves(place.role);
         let after = self.cursors.lock().entry(place.role).or_default().after();
         let many = if shared.takes_one(place.role) { 1 } else { self.many };
+        // Two turns would have to wait for each other's queues, and put into them what could begin at once.
+        let entering = shared.enters(place.role);
+        let share = Share { after, many, enters: entering.is_some() };
         let mut claimed = Vec::new();
         let began = clock::now();
         let _open = shared.turns_are_open.read().await;
         let span = tracing::debug_span!("turn", role = place.role_name);
         let _busy = Busy::begins(&shared.metrics.busy_lanes);
-        match turn::take(&shared, place, after, many, &mut claimed).instrument(span).await {
+        match turn::take(&shared, place, share, &mut claimed).instrument(span).await {
             Ok(report) => {
                 self.took_all = usize::try_from(many).is_ok_and(|many| report.claimed >= many);
                 if let Some(cursor) = self.cursors.lock().get_mut(&place.role) {

@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     /// The roles whose executor exists.
     pub(crate) executors: Mutex<HashSet<u32>>,
     roles: Mutex<HashMap<u32, Service>>,
+    /// The roles for whose queues a turn lets in.
+    entering: Mutex<HashSet<u32>>,
     condemned: Mutex<HashMap<i64, Condemned>>,
     running: Mutex<HashMap<(i64, String), Running>>,
     slow: Mutex<HashMap<u64, Instant>>,
@@ -127,6 +129,18 @@ struct Service {
     one_by_one: Option<Instant>,
 }
 
+/// That a turn lets in for the queues of a role, until this is dropped.
+pub(crate) struct Entering<'a> {
+    shared: &'a Shared,
+    role: u32,
+}
+
+impl Drop for Entering<'_> {
+    fn drop(&mut self) {
+        self.shared.entering.lock().remove(&self.role);
+    }
+}
+
 /// An instance whose turn alone has failed.
 struct Condemned {
     strikes: u32,
@@ -172,6 +186,7 @@ impl Shared {
             turns_are_open: tokio::sync::RwLock::default(),
             executors: Mutex::default(),
             roles: Mutex::default(),
+            entering: Mutex::default(),
             condemned: Mutex::default(),
             running: Mutex::default(),
             slow: Mutex::default(),
@@ -270,6 +285,11 @@ impl Shared {
 
     pub(crate) fn clear_suspect(&self, seq: i64) {
         self.suspects.lock().remove(&seq);
+    }
+
+    /// A turn lets in for the queues of a role, unless another one of this worker does.
+    pub(crate) fn enters(&self, role: u32) -> Option<Entering<'_>> {
+        self.entering.lock().insert(role).then(|| Entering { shared: self, role })
     }
 
     /// A role has the floor.

@@ -30,7 +30,7 @@ use duramen_postgres::connection::ConnectError;
 /// A turn begins no new round of steps after this time.
 const TURN_BUDGET_MS: f64 = 8.0;
 
-const CLAIM: &str = "SELECT * FROM df._claim($1, $2, $3, $4, $5)";
+const CLAIM: &str = "SELECT * FROM df._claim($1, $2, $3, $4, $5, $6)";
 const FINISH: &str = "SELECT df._finish($1, $2, $3, $4, $5::text::json)";
 
 /// A commit with a notification may have to wait for others: that must not count as waiting for a lock of a step.
@@ -116,16 +116,26 @@ impl Report {
     }
 }
 
+/// Which instances of a role a turn takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    /// New ones have greater numbers.
+    pub(crate) after: i64,
+    /// How many at most.
+    pub(crate) many: i32,
+    /// Those that have come for queues, too.
+    pub(crate) enters: bool,
+}
+
 /// Takes a turn for instances of one role. What it had claimed is in `claimed`, also when it fails.
 pub(crate) async fn take(
     shared: &Arc<Shared>,
     place: &Place,
-    after: i64,
-    many: i32,
+    share: Share,
     claimed: &mut Vec<i64>,
 ) -> Result<Report, TurnError> {
     let session = shared.sessions.get(place, Purpose::Turn).await?;
-    let report = attempt(shared, &session, place, after, many, claimed).await;
+    let report = attempt(shared, &session, place, share, claimed).await;
     match &report {
         Ok(_) => shared.sessions.give_back(session),
         Err(TurnError::Steps(steps::ExecutorError::Stuck)) => shared.sessions.terminate(session.pid).await,
@@ -138,18 +148,18 @@ async fn attempt(
     shared: &Arc<Shared>,
     session: &Session,
     place: &Place,
-    after: i64,
-    many: i32,
+    share: Share,
     claimed: &mut Vec<i64>,
 ) -> Result<Report, TurnError> {
     let client = &session.client;
     let begin = client.batch_execute("BEGIN");
-    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+    let parameters: [(&(dyn ToSql + Sync), Type); 6] = [
         (&SCHEMA_VERSION, Type::INT4),
         (&place.role, Type::OID),
-        (&after, Type::INT8),
-        (&many, Type::INT4),
+        (&share.after, Type::INT8),
+        (&share.many, Type::INT4),
         (&shared.memory.of_a_turn(), Type::INT8),
+        (&share.enters, Type::BOOL),
     ];
     let claim = client.query_typed(CLAIM, &parameters);
     let (begun, rows) = tokio::join!(biased; begin, claim);

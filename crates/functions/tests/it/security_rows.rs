@@ -211,7 +211,7 @@ async fn who_has_no_usage_has_nothing() {
         format!("SELECT df.revoke_usage('{role}')"),
         "SELECT df.http('https://example.org')".to_owned(),
         "SELECT df.http_multipart('https://example.org')".to_owned(),
-        "SELECT df._claim(5, 10, 0, 10, 10)".to_owned(),
+        "SELECT df._claim(5, 10, 0, 10, 10, true)".to_owned(),
         "SELECT df._set_asleep(false)".to_owned(),
     ] {
         let said = refusal(&alice, &statement).await;

@@ -244,7 +244,7 @@ async fn what_belongs_to_somebody_else_is_not_worked_on() {
     run_step(&place.mallorys, "SELECT 1").await.completed();
 
     for (give, named) in [
-        ("ALTER FUNCTION df._claim(int, oid, bigint, int, bigint) OWNER TO $", "_claim"),
+        ("ALTER FUNCTION df._claim(int, oid, bigint, int, bigint, boolean) OWNER TO $", "_claim"),
         ("ALTER FUNCTION df_run.ensure_executor(oid) OWNER TO $", "ensure_executor"),
         ("ALTER TABLE df._work OWNER TO $", "_work"),
         ("ALTER SEQUENCE df._asleep OWNER TO $", "_asleep"),

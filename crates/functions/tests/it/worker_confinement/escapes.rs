@@ -67,7 +67,7 @@ async fn a_step_changes_neither_role_nor_transaction() {
         ("DELETE FROM df._worker_epoch", "permission denied"),
         ("UPDATE df._work SET paused = true", "permission denied"),
         ("DELETE FROM df._done", "permission denied"),
-        ("SELECT df._claim(5, 0, 0, 1, 1)", "permission denied"),
+        ("SELECT df._claim(5, 0, 0, 1, 1, true)", "permission denied"),
         ("SELECT df._bury(epoch_id) FROM df._worker_epoch", "permission denied"),
         ("SELECT df._set_asleep(true)", "permission denied"),
         ("SELECT setval('df._asleep', 1)", "permission denied"),
