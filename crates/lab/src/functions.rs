@@ -17,6 +17,7 @@ mod error;
 mod findings;
 mod floor;
 mod idle;
+mod lanes;
 mod ledger;
 mod listing;
 mod load;

@@ -144,9 +144,16 @@ impl<'a> Bench<'a> {
     /// Sees to it that the worker runs.
     pub(crate) async fn worker_up(&mut self) -> Result<(), SuiteError> {
         if !self.worker_runs() {
-            let url = self.server.url(WORKER, DATABASE);
-            self.worker = Some(Worker::start(self.options, &url, self.root).await?);
+            self.worker_up_with(None).await?;
         }
+        Ok(())
+    }
+
+    /// Starts a worker with so many lanes, or with as many as it has by itself, in place of the one that runs.
+    pub(crate) async fn worker_up_with(&mut self, lanes: Option<usize>) -> Result<(), SuiteError> {
+        self.worker_down().await?;
+        let url = self.server.url(WORKER, DATABASE);
+        self.worker = Some(Worker::start(self.options, lanes, &url, self.root).await?);
         Ok(())
     }
 

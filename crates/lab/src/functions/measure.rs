@@ -13,7 +13,8 @@ use super::bench::Bench;
 use super::error::database;
 use super::options::{Options, Phase};
 use super::{
-    calibration, checks, idle, listing, mixed, queues, restart, saturation, soak, throughput, Functions,
+    calibration, checks, idle, lanes, listing, mixed, queues, restart, saturation, soak, throughput,
+    Functions,
 };
 use duramen_reports::suite::{begin, conclude, Say, Suite as _, SuiteError};
 
@@ -89,6 +90,7 @@ async fn run_phase(phase: Phase, bench: &mut Bench<'_>, evidence: &mut Evidence)
             bench.drained("what was listed", listing::DRAIN).await
         }
         Phase::Queues => queues::measure(bench, evidence).await,
+        Phase::Lanes => lanes::measure(bench, evidence).await,
         Phase::Mixed => mixed::measure(bench, evidence).await,
         Phase::Restart => restart::measure(bench, evidence).await,
         Phase::Soak => soak::measure(bench, evidence).await,

@@ -31,6 +31,8 @@ pub enum Phase {
     Saturation,
     /// Instances through a queue, and beside a backlog in another one.
     Queues,
+    /// The closed loop at 32 sessions with workers of 1 to 40 lanes.
+    Lanes,
     /// Instances of several kinds at once.
     Mixed,
     /// Kills of the worker and of the server under load.
@@ -45,11 +47,12 @@ pub enum Phase {
 
 impl Phase {
     /// All, in the order in which they run.
-    pub const ALL: [Phase; 9] = [
+    pub const ALL: [Phase; 10] = [
         Phase::Calibration,
         Phase::Throughput,
         Phase::Saturation,
         Phase::Queues,
+        Phase::Lanes,
         Phase::Mixed,
         Phase::Restart,
         Phase::Soak,
@@ -65,6 +68,7 @@ impl Phase {
             Phase::Throughput => "throughput",
             Phase::Saturation => "saturation",
             Phase::Queues => "queues",
+            Phase::Lanes => "lanes",
             Phase::Mixed => "mixed",
             Phase::Restart => "restart",
             Phase::Soak => "soak",

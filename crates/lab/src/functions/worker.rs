@@ -30,7 +30,12 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Runs `duramen fn worker URL` and waits until it is ready.
-    pub(crate) async fn start(options: &Options, url: &str, root: &Path) -> Result<Self, SuiteError> {
+    pub(crate) async fn start(
+        options: &Options,
+        lanes: Option<usize>,
+        url: &str,
+        root: &Path,
+    ) -> Result<Self, SuiteError> {
         let failed = |detail: String| SuiteError::Failed(format!("cannot start the worker: {detail}"));
         let log = log_of(root);
         let errors = File::options().create(true).append(true).open(&log.0);
@@ -38,6 +43,7 @@ impl Worker {
         let mut child = Command::new(&options.exe)
             .args(["fn", "worker", url, "--connections"])
             .arg(options.connections.to_string())
+            .args(lanes.map(|lanes| format!("--lanes={lanes}")))
             // Who works in the folder is found by its guardian.
             .current_dir(root)
             .stdin(Stdio::null())
