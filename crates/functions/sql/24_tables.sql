@@ -33,5 +33,6 @@ CREATE TYPE df._going AS (seq bigint, started_at timestamptz, due_at timestamptz
 -- Workers say from now on for which version they are, so that one that is older is told, and nothing else happens.
 DROP FUNCTION IF EXISTS df._claim(oid, bigint, int, bigint);
 DROP FUNCTION IF EXISTS df._end_activity(uuid, bigint, text, bigint, int);
+DROP FUNCTION IF EXISTS df._take(uuid, int, int, int, oid[], int[]);
 DROP FUNCTION IF EXISTS df._finish(oid, bigint[], text[], bigint[], timestamptz[], text[], text[], bigint[],
     timestamptz[], timestamptz[], boolean[], bigint[], text[], bigint[], json);

@@ -366,42 +366,17 @@ BEGIN
     END LOOP;
 END $$;
 
--- Whether so many instances of a queue with limits that have just come may begin in this transaction: nothing waits there, and
--- there is room for all of them. The queue is locked from then on: others let nothing in before this transaction has ended.
--- `parts` are their partitions.
-CREATE OR REPLACE FUNCTION df._has_room(of bigint, parts text[]) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    many CONSTANT int := cardinality(parts);
-    q record;
-BEGIN
-    SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused' FOR NO KEY UPDATE SKIP LOCKED;
-    IF NOT FOUND OR EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL)
-        OR many + (SELECT count(*) FROM (SELECT FROM df._slot s WHERE s.queue = of LIMIT q.concurrency) x) > q.concurrency
-        OR many + (SELECT coalesce(sum(a.many), 0) FROM df._admission a
-                   WHERE a.queue = of AND a.at > clock_timestamp() - q.per) > q.rate
-        OR EXISTS (
-            SELECT FROM (SELECT p.part, count(*) AS many FROM unnest(parts) AS p(part) GROUP BY p.part) p
-            WHERE q.partition_concurrency IS NOT NULL
-              AND p.many + (SELECT count(*) FROM df._slot s WHERE s.queue = of AND s.partition = p.part) > q.partition_concurrency)
-    THEN
-        RETURN false;
-    END IF;
-    IF q.rate IS NOT NULL THEN
-        INSERT INTO df._admission (queue, many) VALUES (of, many);
-    END IF;
-    RETURN true;
-END $$;
-
 -- What has come for the queues of a role: `entering` are the numbers of those that may begin in this transaction, and
--- `partitions` theirs; the others are put into `_queued`, and `put_off` says how many these are. Where there are limits, and
--- more may have come than were looked at, all are: somebody among the others may be first. Its plans are made with the
--- settings of df._claim, which calls it.
+-- `partitions` theirs; the others are put into `_queued`, and `put_off` says how many these are. All of a queue may begin if
+-- nothing waits there and there is room for all. A queue with limits is locked from then on: others let nothing in before this
+-- transaction has ended. Where there are limits, and more may have come than were looked at, all are put off: somebody among the
+-- others may be first. The plans are made with the settings of df._claim, which calls this.
 CREATE OR REPLACE FUNCTION df._enter(role oid, after bigint, many int, OUT entering bigint[], OUT partitions text[],
     OUT put_off int)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     come record;
+    q record;
     places tid[] := '{}';
 BEGIN
     entering := '{}';
@@ -420,15 +395,34 @@ BEGIN
         IF come.state IS NULL THEN
             -- The queue was dropped meanwhile, or is another role's, and somebody wrote the row by hand: it waits for nothing.
             UPDATE df._ready r SET queue = NULL WHERE r.ctid = ANY (come.places);
-        ELSIF (CASE WHEN come.is_limited THEN come.are_all AND df._has_room(come.queue, come.parts)
-            ELSE come.state <> 'paused' AND NOT EXISTS (SELECT FROM df._queued w WHERE w.queue = come.queue AND w.due_at IS NULL)
-            END)
-        THEN
-            entering := entering || come.seqs;
-            partitions := partitions || come.parts;
-        ELSE
-            places := places || come.places;
+            CONTINUE;
         END IF;
+        IF come.is_limited THEN
+            -- What is counted below holds until this transaction ends.
+            SELECT k.* INTO q FROM df._queue k WHERE k.id = come.queue AND k.state <> 'paused' FOR NO KEY UPDATE SKIP LOCKED;
+            IF NOT FOUND OR NOT come.are_all
+                OR EXISTS (SELECT FROM df._queued w WHERE w.queue = q.id AND w.due_at IS NULL)
+                OR cardinality(come.seqs) + (
+                    SELECT count(*) FROM (SELECT FROM df._slot s WHERE s.queue = q.id LIMIT q.concurrency) x) > q.concurrency
+                OR cardinality(come.seqs) + (SELECT coalesce(sum(a.many), 0) FROM df._admission a
+                    WHERE a.queue = q.id AND a.at > clock_timestamp() - q.per) > q.rate
+                OR q.partition_concurrency IS NOT NULL AND EXISTS (
+                    SELECT FROM (SELECT u.part, count(*) AS many FROM unnest(come.parts) AS u(part) GROUP BY u.part) p
+                    WHERE p.many + (SELECT count(*) FROM df._slot s WHERE s.queue = q.id AND s.partition = p.part)
+                        > q.partition_concurrency)
+            THEN
+                places := places || come.places;
+                CONTINUE;
+            END IF;
+            IF q.rate IS NOT NULL THEN
+                INSERT INTO df._admission (queue, many) VALUES (q.id, cardinality(come.seqs));
+            END IF;
+        ELSIF come.state = 'paused' OR EXISTS (SELECT FROM df._queued w WHERE w.queue = come.queue AND w.due_at IS NULL) THEN
+            places := places || come.places;
+            CONTINUE;
+        END IF;
+        entering := entering || come.seqs;
+        partitions := partitions || come.parts;
     END LOOP;
     IF cardinality(places) > 0 THEN
         WITH taken AS (
@@ -583,7 +577,6 @@ BEGIN
     due_in_s := extract(epoch FROM soonest - clock_timestamp());
 END $$;
 
-REVOKE ALL ON FUNCTION df._has_room(bigint, text[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._enter(oid, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._let_in(tid[], boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._partitions(bigint, int, text, text, bigint) FROM PUBLIC;

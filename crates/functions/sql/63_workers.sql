@@ -88,7 +88,7 @@ END $$;
 -- all other places for hours makes nobody wait. Of a queue with a limit for each worker no more run here than that.
 CREATE OR REPLACE FUNCTION df._take(epoch uuid, free int, spare int, most int, busy oid[], counts int[])
 RETURNS TABLE (seq bigint, cell text, number bigint, attempt int, submitted_by oid, role_name text, kind text, payload text,
-    database text)
+    database text, queue bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
@@ -163,7 +163,7 @@ BEGIN
         WHERE a.seq = n.seq AND a.cell = n.cell
           AND EXISTS (SELECT FROM df._worker_epoch e WHERE e.epoch_id = epoch FOR KEY SHARE)
         RETURNING a.seq, a.cell, a.number, a.attempt, a.submitted_by::oid, pg_get_userbyid(a.submitted_by)::text, a.kind,
-            a.payload::text, i.database;
+            a.payload::text, i.database, a.queue;
     END LOOP;
 END $$;
 

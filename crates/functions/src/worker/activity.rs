@@ -58,6 +58,8 @@ pub(super) struct Activity {
     pub(super) database: String,
     /// Under which it was taken.
     epoch: String,
+    /// It came through a queue, which may let a worker run only so many at once.
+    is_of_queue: bool,
 }
 
 impl Activity {
@@ -77,6 +79,7 @@ impl Activity {
             },
             database: row.get::<_, Option<String>>("database").unwrap_or_else(|| main.to_owned()),
             epoch: epoch.to_owned(),
+            is_of_queue: row.get::<_, Option<i64>>("queue").is_some(),
         }
     }
 
@@ -124,6 +127,8 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, slots: Slots) {
             if taken.is_empty() {
                 break;
             }
+            // What was there for roles that run nothing, this look has taken, too.
+            let is_full = taken.len() >= usize::try_from(room.free).unwrap_or(0);
             for activity in taken {
                 if activity.epoch != *shared.epoch.lock() {
                     // The answer was so long under way that this worker was believed dead: it is others'.
@@ -138,6 +143,9 @@ pub(crate) async fn dispatch(shared: Arc<Shared>, slots: Slots) {
                     kind = activity.kind
                 );
                 running.spawn(run(Arc::clone(&shared), activity, state, slot).instrument(span));
+            }
+            if is_full {
+                break;
             }
         }
     }
@@ -197,8 +205,11 @@ async fn run(shared: Arc<Shared>, activity: Activity, state: Running, slot: Slot
     }
     drop(held);
     shared.clear_suspect(activity.seq);
-    drop(place);
-    shared.activities.notify_one();
+    // A place that was given back before has been noticed; that one of its queue is over, not before now.
+    let held_place = place.lock().take().is_some();
+    if held_place || activity.is_of_queue {
+        shared.activities.notify_one();
+    }
 }
 
 /// That an activity runs here; not any more once this is dropped, however it comes to that.

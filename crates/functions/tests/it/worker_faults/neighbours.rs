@@ -184,7 +184,7 @@ async fn a_backlog_starves_nobody() {
     // Among those of one role, the older ones ended first: none was passed over for long.
     let passed_over = "SELECT coalesce(max(late), 0) FROM (
             SELECT extract(epoch FROM d.completed_at - min(d.completed_at) OVER (
-                PARTITION BY d.submitted_by ORDER BY d.seq ROWS BETWEEN 800 FOLLOWING AND UNBOUNDED FOLLOWING)) AS late
+                PARTITION BY d.submitted_by ORDER BY d.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 800 PRECEDING)) AS late
             FROM df._done d) l";
     let late: f64 = one(&scene.owner, passed_over).await.unwrap().parse().unwrap();
     assert!(late < 2.0, "an instance ended {late} s behind one that was started 800 later");
