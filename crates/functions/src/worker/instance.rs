@@ -135,7 +135,8 @@ impl Instance {
         let Some(progress) = self.with_context(now, |state, context| state.advance(context)) else {
             unreachable!("an instance without a graph has an outcome, from its reading on")
         };
-        let Progress { requests, outcome, due_at, executions, dropped, dropped_children, retries } = progress;
+        let Progress { requests, outcome, due_at, executions, dropped, dropped_children, retries, steps: _ } =
+            progress;
         self.outcome = outcome;
         self.due_at = due_at;
         self.executions.extend(executions);
