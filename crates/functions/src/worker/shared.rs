@@ -16,6 +16,7 @@ use super::health::Health;
 use super::memory::Memory;
 use super::metrics::{add, Metrics};
 use super::session::{Place, Sessions};
+use super::traces::Tracer;
 use super::turn::{Report, TurnError};
 use crate::http::HttpPolicy;
 use duramen_postgres::connection::Target;
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     /// Some instances here were begun in another copy of the database, whose steps that reach outside do not run.
     pub(crate) has_adopted: bool,
     pub(crate) metrics: Metrics,
+    /// What ends is traced.
+    pub(crate) tracer: Option<Tracer>,
     pub(crate) health: Health,
     pub(crate) memory: Memory,
     /// There may be instances for a turn: the leader looks, and sees when the next timer is due.
@@ -144,6 +147,7 @@ impl Shared {
         epoch: String,
         has_adopted: bool,
         memory: Memory,
+        tracer: Option<Tracer>,
     ) -> Self {
         Self {
             target,
@@ -151,6 +155,7 @@ impl Shared {
             sessions,
             epoch: Mutex::new(epoch),
             metrics: Metrics::default(),
+            tracer,
             health: Health::new(),
             memory,
             lead: Notify::new(),

@@ -19,6 +19,7 @@ use super::session::{Place, Purpose, Session};
 use super::shared::{Shared, SLOW};
 use super::steps::{self, StepOutcome};
 use super::timings::Timings;
+use super::traces::Tracer;
 use crate::graph::Waiting;
 use crate::http::HttpCall;
 use crate::interpret::{Cell, Event, ExecutionStatus, Failure, FinishedExecution, Outcome, Request, State};
@@ -148,7 +149,7 @@ async fn attempt(
         client.batch_execute("COMMIT").await?;
         return Ok(Report::default());
     }
-    let mut instances: Vec<Instance> = rows.iter().map(read).collect();
+    let mut instances: Vec<Instance> = rows.iter().map(|row| read(row, shared.tracer.as_ref())).collect();
     session.carried(rows.iter().filter_map(|row| row.get::<_, Option<&str>>("state")).map(str::len).sum());
     // They may be large, and what is needed of them has been read.
     let at = rows[0].get("at");
@@ -161,8 +162,8 @@ async fn attempt(
     turn.finish(instances).await
 }
 
-fn read(row: &Row) -> Instance {
-    Instance::read(&Claimed { seq: row.get("seq"), fresh: row.get("fresh"), row })
+fn read(row: &Row, tracer: Option<&Tracer>) -> Instance {
+    Instance::read(&Claimed { seq: row.get("seq"), fresh: row.get("fresh"), row, tracer })
 }
 
 /// What an instance starts.
@@ -337,7 +338,10 @@ impl<'a> Turn<'a> {
                         Request::NonTransactional { cell, text } => {
                             self.later(&instances[index], &cell, "bare", Payload::Sql { sql: text });
                         }
-                        Request::Http { cell, request } => {
+                        Request::Http { cell, mut request } => {
+                            if let Some(traceparent) = instances[index].traceparent_of(&cell) {
+                                request.trace(traceparent);
+                            }
                             self.later(&instances[index], &cell, "http", Payload::Http { http: request });
                         }
                         Request::Task { cell, name, input, max_attempts } => {
@@ -429,7 +433,7 @@ impl<'a> Turn<'a> {
                     (&child.label, Type::TEXT),
                     (&parent.database, Type::TEXT),
                     (&child.graph, Type::TEXT),
-                    (&parent.vars_json()?, Type::TEXT),
+                    (&parent.vars_json(cell)?, Type::TEXT),
                     (&child.environment.text(), Type::TEXT),
                     (&queue, Type::TEXT),
                     (&priority, Type::INT4),
@@ -459,6 +463,7 @@ impl<'a> Turn<'a> {
         let mut work = Work::default();
         let mut began = Vec::new();
         let mut timings = Timings::new(self.now());
+        let mut spans = Vec::new();
         let mut report = Report {
             claimed: instances.len(),
             mail: self.children,
@@ -470,6 +475,9 @@ impl<'a> Turn<'a> {
         let ended: HashSet<i64> = keys.collect();
         for mut instance in instances {
             timings.note(&instance);
+            if let Some(tracer) = &self.shared.tracer {
+                tracer.note(&mut spans, &mut instance, self.place, self.now());
+            }
             if instance.fresh {
                 report.newest = report.newest.max(instance.seq);
             } else {
@@ -549,6 +557,9 @@ impl<'a> Turn<'a> {
         finished?;
         committed.map_err(TurnError::Commit)?;
         timings.record(&self.shared.metrics);
+        if let Some(tracer) = &self.shared.tracer {
+            tracer.record(self.place.role, spans, &self.shared.metrics);
+        }
         // Only now are they not needed any more.
         for Dropped { seq, cell } in &self.more.dropped {
             self.shared.stop(*seq, cell);
