@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release
+.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,10 @@ test: setup ## run the test suite: what did not pass yet in this state (TESTS=al
 	export CARGO_TARGET_$${host}_RUNNER=$(CURDIR)/scripts/test-runner; \
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast
 
+test-otlp: setup ## the traces of durable functions, which only packages are built with: lints and tests, against a collector
+	$(CARGO) clippy -p duramen-functions -p duramen-cli --all-targets --features duramen-cli/otlp -- -D warnings
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test -p duramen-functions --features otlp --lib --test it -- traces traceparent
+
 test-extensions: setup ## import sources that use PostGIS, pgvector, pg_cron, orafce and others (root, Debian 12; installs them)
 	@CARGO=$(CARGO) scripts/test-extensions
 
@@ -58,7 +62,7 @@ test-majors: setup ## the tests of branches with PostgreSQL 16 and 17 beside 15 
 
 check: ## formatting, lints, house rules, documentation, dependencies and spelling, all without warnings
 	$(CARGO) fmt --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features duramen-cli/otlp -- -D warnings
 	$(CARGO) test --workspace --test tidy
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 	@scripts/dependencies
@@ -130,4 +134,4 @@ clean-home: ## remove the home directory: sources, branches, and what `make setu
 	@scripts/clean-home
 
 release:
-	$(CARGO) build --release -p duramen-cli
+	$(CARGO) build --release -p duramen-cli --features otlp

@@ -17,6 +17,7 @@ mod start;
 mod supervisor;
 mod text;
 mod top;
+mod traces;
 mod uninstall;
 mod worker;
 

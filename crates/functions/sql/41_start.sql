@@ -112,6 +112,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     -- Quoted, because the cast reads an identifier, and a role may be called "Ann".
     me oid := quote_ident(current_user)::regrole;
+    traced json;
 BEGIN
     IF fut IS NULL THEN
         RAISE EXCEPTION 'df.start: the durable function must not be NULL'
@@ -119,8 +120,10 @@ BEGIN
     END IF;
     PERFORM df._may_start(me, label, database);
     -- Who owns or bypasses row security may be a superuser, and is asked every time; others once a session, whether
-    -- they may log in.
-    IF row_security_active('df._ready'::regclass) THEN
+    -- they may log in. The short way does not look at the trace, and is not for those who have one.
+    IF current_setting('df.traceparent', true) <> '' THEN
+        traced := df._traced_variables(me);
+    ELSIF row_security_active('df._ready'::regclass) THEN
         PERFORM set_config('df.may_start', current_user, false);
     END IF;
     IF transaction_mode IS NULL OR transaction_mode NOT IN ('caller', 'new') THEN
@@ -140,7 +143,7 @@ BEGIN
     END IF;
     INSERT INTO df._ready (label, database, graph, vars, input)
     VALUES (_start.label, _start.database, df._flatten(fut),
-        (SELECT json_object_agg(v.name, v.value) FROM df.vars v WHERE v.owner = me), _start.input);
+        coalesce(traced, (SELECT json_object_agg(v.name, v.value) FROM df.vars v WHERE v.owner = me)), _start.input);
     RETURN df._last_id();
 END $$;
 
@@ -194,7 +197,11 @@ BEGIN
             USING ERRCODE = 'array_subscript_error', HINT = 'Pass one input for each durable function, or none at all.';
     END IF;
     PERFORM df._may_start(me, label, database);
-    SELECT json_object_agg(v.name, v.value) INTO variables FROM df.vars v WHERE v.owner = me;
+    IF current_setting('df.traceparent', true) <> '' THEN
+        variables := df._traced_variables(me);
+    ELSE
+        SELECT json_object_agg(v.name, v.value) INTO variables FROM df.vars v WHERE v.owner = me;
+    END IF;
     IF num_nonnulls(queue, priority, partition, delay) > 0 THEN
         RETURN QUERY SELECT df._queue_many(me, futs, label, database, inputs, variables,
             df._wait(queue, priority, partition, NULL, delay, NULL));
@@ -231,7 +238,7 @@ BEGIN
     PERFORM df._flatten(fut);
     INSERT INTO df._request (submitted_by, action, arguments)
     VALUES (me, 'start', jsonb_build_object('fut', fut, 'label', label, 'database', database, 'input', input,
-        'idempotency_key', idempotency_key, 'wait', wait))
+        'idempotency_key', idempotency_key, 'wait', wait, 'traceparent', current_setting('df.traceparent', true)))
     RETURNING id INTO request;
     RETURN df._start_elsewhere(request);
 END $$;
@@ -290,7 +297,8 @@ BEGIN
             || ' -c statement_timeout=' || ceil(patience_s * 1000)
             || ' -c lock_timeout=' || ceil(patience_s * 900)
             -- The caller has passed this gate, or would not be here.
-            || CASE WHEN submitter.rolsuper THEN ' -c df.enable_superuser_instances=on' ELSE '' END)
+            || CASE WHEN submitter.rolsuper THEN ' -c df.enable_superuser_instances=on' ELSE '' END
+            || coalesce(' -c df.traceparent=' || df._traceparent(wanted.arguments ->> 'traceparent'), ''))
     ) AS o(name, value);
     BEGIN
         EXECUTE format('SELECT t.id FROM %I.dblink($1::text, $2::text) AS t(id text)', extension) INTO id

@@ -139,7 +139,8 @@ DECLARE
     part CONSTANT text := left(coalesce(wait ->> 'partition',
         input ->> (SELECT q.partition_by FROM df._queue q WHERE q.id = place), ''), 200);
     what CONSTANT json := df._flatten(fut);
-    variables CONSTANT json := (SELECT json_object_agg(v.name, v.value) FROM df.vars v WHERE v.owner = me);
+    variables CONSTANT json := CASE WHEN current_setting('df.traceparent', true) <> '' THEN df._traced_variables(me)
+        ELSE (SELECT json_object_agg(v.name, v.value) FROM df.vars v WHERE v.owner = me) END;
     known record;
     id text;
 BEGIN

@@ -115,7 +115,11 @@ BEGIN
         RAISE EXCEPTION 'there is no schedule "%" of role "%"', name, current_user USING ERRCODE = 'undefined_object';
     END IF;
     PERFORM df._may_start(me, s.label, s.database);
-    SELECT json_object_agg(v.name, v.value) INTO variables FROM df.vars v WHERE v.owner = me;
+    IF current_setting('df.traceparent', true) <> '' THEN
+        variables := df._traced_variables(me);
+    ELSE
+        SELECT json_object_agg(v.name, v.value) INTO variables FROM df.vars v WHERE v.owner = me;
+    END IF;
     IF s.queue IS NOT NULL THEN
         RETURN df._put(df._queue_id(me, s.queue), s.label, s.database, s.graph, variables,
             df._scheduled(s.input, clock_timestamp()), NULL, NULL, NULL, NULL);

@@ -26,6 +26,7 @@
 //! | `sweep` | giving up what runs below a node |
 //! | `names` | scopes of named results, and the environment of a substitution |
 //! | `ask` | from a node to a request |
+//! | `observe` | telling of steps that have ended, for traces |
 //! | `weight` | how much memory the results take |
 //! | `events` | events and results that the worker tells |
 //!
@@ -68,11 +69,14 @@
 //!   else not at all: one after the other, the latest first. The outcome follows when all have ended.
 //! * **I-20** An instance that is taken up again asks for nothing that had completed, and for everything else that it would
 //!   have asked for. What had completed has the result, and its names the values, that it had.
+//! * **I-22** Of a state that is observed, each step that was asked for, or failed before it could be, is told of once, when it
+//!   ends or is given up. What an earlier life had completed is not.
 
 mod ask;
 mod events;
 mod map;
 mod names;
+mod observe;
 mod propagate;
 mod repeat;
 mod revive;
@@ -90,7 +94,8 @@ mod tests;
 pub use state::{State, StateError};
 pub(crate) use turn::Turn;
 pub use types::{
-    Cell, Context, Event, ExecutionStatus, Failure, FinishedExecution, Outcome, Progress, Request,
+    Cell, Context, EndedStep, Event, ExecutionStatus, Failure, FinishedExecution, Outcome, Progress, Request,
+    StepEnd,
 };
 
 /// How many activations one call of `advance` begins at the most.

@@ -43,7 +43,7 @@ const BEFORE: [&str; 3] = [
 ];
 
 /// After the tables: everything that is replaced by every installation.
-const AFTER: [&str; 24] = [
+const AFTER: [&str; 25] = [
     include_str!("../sql/30_dsl.sql"),
     include_str!("../sql/31_operators.sql"),
     include_str!("../sql/32_cron.sql"),
@@ -60,6 +60,7 @@ const AFTER: [&str; 24] = [
     include_str!("../sql/48_tasks.sql"),
     include_str!("../sql/49_schedules.sql"),
     include_str!("../sql/50_search.sql"),
+    include_str!("../sql/51_traces.sql"),
     include_str!("../sql/60_executor.sql"),
     include_str!("../sql/61_turn.sql"),
     include_str!("../sql/62_wake.sql"),

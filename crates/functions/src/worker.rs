@@ -23,6 +23,7 @@ mod shared;
 mod slots;
 mod steps;
 mod timings;
+mod traces;
 mod turn;
 
 use std::future::Future;
@@ -40,6 +41,8 @@ pub use histogram::Histogram;
 pub use instance::id;
 pub use metrics::{Metrics, Times};
 pub use monitor::Monitor;
+#[cfg(feature = "otlp")]
+pub use traces::{SamplerError, TraceSettings, TraceSettingsError, ENDPOINT as TRACE_ENDPOINT};
 
 use lanes::Cursors;
 use memory::Memory;
@@ -47,6 +50,7 @@ use rows::RowTypes;
 use session::Sessions;
 use shared::Shared;
 use slots::Slots;
+use traces::Tracer;
 
 /// How many lanes take turns, at least and at most, unless a worker is told: one a processor in between. Two, so that one works
 /// while the other waits for the disk.
@@ -54,6 +58,8 @@ const LANES: (usize, usize) = (2, 8);
 
 /// How long it may take to tell the database that a worker ends.
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+/// How long a collector may take for the last spans, meanwhile.
+const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 
 /// The memory for results of a worker that is not told otherwise.
 pub const MEMORY: usize = 1 << 30;
@@ -130,12 +136,14 @@ pub struct Worker {
     /// Keeps the worker alive in the eyes of the others.
     control: JoinHandle<()>,
     tasks: Vec<JoinHandle<()>>,
+    /// Sends spans, if there is a tracer.
+    exporter: Option<JoinHandle<()>>,
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         self.control.abort();
-        for task in &self.tasks {
+        for task in self.tasks.iter().chain(&self.exporter) {
             task.abort();
         }
     }
@@ -147,15 +155,34 @@ impl Worker {
     /// # Errors
     /// [`WorkerError`].
     pub async fn start(options: Options) -> Result<Self, WorkerError> {
+        Self::begin(options, |_, _| None).await
+    }
+
+    /// The same, and traces what it runs.
+    ///
+    /// # Errors
+    /// [`WorkerError`].
+    #[cfg(feature = "otlp")]
+    pub async fn start_traced(options: Options, traces: TraceSettings) -> Result<Self, WorkerError> {
+        Self::begin(options, |identity, target| Some(Tracer::new(traces, identity.to_owned(), target.host())))
+            .await
+    }
+
+    async fn begin(
+        options: Options,
+        tracer: impl FnOnce(&str, &Target) -> Option<Tracer>,
+    ) -> Result<Self, WorkerError> {
         let epoch = new_epoch();
         let target = session::guarded(Target::parse(&options.url)?, &epoch);
         let Checked { identity, has_adopted, row_types } = check(&target, options.allow_superuser).await?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let lanes = options.lanes.unwrap_or(cores.clamp(LANES.0, LANES.1)).max(1);
         let slots = Slots::new(options.connections, options.per_role);
+        let tracer = tracer(&identity, &target);
         let sessions = Sessions::new(target.clone(), identity, lanes + slots.all(), slots.all());
         let memory = Memory::new(options.memory);
-        let shared = Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted, row_types, memory));
+        let shared =
+            Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted, row_types, memory, tracer));
         let connection = control::join(&shared)
             .await
             .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;
@@ -174,7 +201,8 @@ impl Worker {
             let cursors = Arc::clone(&cursors);
             tasks.push(supervise(&shared, move |shared| lanes::help(shared, Arc::clone(&cursors))));
         }
-        Ok(Self { shared, control, tasks })
+        let exporter = shared.tracer.is_some().then(|| supervise(&shared, traces::export));
+        Ok(Self { shared, control, tasks, exporter })
     }
 
     /// What the worker counts.
@@ -202,7 +230,14 @@ impl Worker {
         };
         let in_time = tokio::time::timeout(patience, waited).await.is_ok();
         self.control.abort();
-        let error = match tokio::time::timeout(LEAVE_WITHIN, self.leave(in_time)).await {
+        let exporter = self.exporter.take();
+        let flush = async {
+            if let (Some(tracer), Some(exporter)) = (&self.shared.tracer, exporter) {
+                tracer.flush(exporter, FLUSH_WITHIN, &self.shared.metrics).await;
+            }
+        };
+        let left = async { tokio::time::timeout(LEAVE_WITHIN, self.leave(in_time)).await };
+        let error = match tokio::join!(left, flush).0 {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {LEAVE_WITHIN:?}"),

@@ -124,15 +124,20 @@ impl Target {
         self
     }
 
-    /// Host and database, for messages; never a password.
+    /// The first host, or the directory of its socket.
     #[must_use]
-    pub fn describe(&self) -> String {
-        let host = match self.config.get_hosts().first() {
+    pub fn host(&self) -> String {
+        match self.config.get_hosts().first() {
             Some(tokio_postgres::config::Host::Tcp(name)) => name.clone(),
             Some(tokio_postgres::config::Host::Unix(path)) => path.display().to_string(),
             None => "localhost".to_owned(),
-        };
-        format!("{host}/{}", self.database_name())
+        }
+    }
+
+    /// Host and database, for messages; never a password.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!("{}/{}", self.host(), self.database_name())
     }
 
     /// Opens a connection; what the server notifies it of is dropped.

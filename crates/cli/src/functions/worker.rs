@@ -1,13 +1,18 @@
 //! `duramen fn worker`: runs the functions of a database until it is told to stop.
 
-use super::{handle::Handle, metrics, supervisor::Supervisor};
+use super::{
+    handle::Handle,
+    metrics,
+    supervisor::Supervisor,
+    traces::{self, Tracing},
+};
 use crate::{
     context::Outcome,
     failure::{Failure, FAILED},
     output, parse, serve,
 };
 use clap::Args;
-use duramen_functions::worker::{self, Options, Worker};
+use duramen_functions::worker::{self, Options};
 use serde_json::json;
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 use tokio::{
@@ -55,6 +60,8 @@ pub(crate) struct Work {
     /// How long running steps may go on after the first signal, before they are given back to other workers
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = drain_limit)]
     drain_limit: Duration,
+    #[command(flatten)]
+    tracing: Tracing,
 }
 
 fn drain_limit(text: &str) -> Result<Duration, String> {
@@ -101,7 +108,7 @@ pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
         allow_superuser: work.allow_superuser,
     };
     let worker = tokio::select! {
-        worker = Worker::start(options) => worker?,
+        worker = traces::start(options, &work.tracing) => worker?,
         () = stops.next() => return Ok(ExitCode::SUCCESS),
     };
     ready(handle, work, listener.as_ref().map(|(_, address)| *address))?;

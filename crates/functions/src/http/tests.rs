@@ -6,7 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use reqwest::Url;
 
 use super::address::{scope, Scope};
+use super::call::HttpCall;
 use super::policy::{HttpPolicy, PolicyError, Reach};
+use super::request::{MAX_HEADERS, MAX_HEADER_BYTES};
 use super::resolve::{screen, ResolveError};
 
 fn policy(hosts: &str, allow_private: &str) -> HttpPolicy {
@@ -230,4 +232,22 @@ fn one_address_out_of_reach_spoils_the_answer() {
     assert!(matches!(screened(&[], Reach::Private), Err(ResolveError::Unknown { .. })));
     let text = screened(&["10.0.0.1"], Reach::Public).unwrap_err().to_string();
     assert!(text.contains("not in the allowed") && !text.contains("10.0.0.1"), "{text}");
+}
+
+#[test]
+fn a_trace_is_handed_on_only_where_no_limit_and_no_header_is_in_its_way() {
+    const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let traced = |headers: Vec<(String, String)>| {
+        let mut call = HttpCall { headers: headers.into_iter().collect(), ..HttpCall::default() };
+        let before = call.headers.len();
+        call.trace(TRACE.to_owned());
+        call.headers.len() > before
+    };
+    let some = |many: usize| (0..many).map(|n| (format!("x-{n}"), String::new())).collect();
+    assert!(traced(some(MAX_HEADERS - 1)));
+    assert!(!traced(some(MAX_HEADERS)));
+    let long = |bytes: usize| vec![("x".to_owned(), "y".repeat(bytes))];
+    assert!(traced(long(MAX_HEADER_BYTES - 1 - "traceparent".len() - TRACE.len())));
+    assert!(!traced(long(MAX_HEADER_BYTES - "traceparent".len() - TRACE.len())));
+    assert!(!traced(vec![("TraceParent".to_owned(), "mine".to_owned())]));
 }

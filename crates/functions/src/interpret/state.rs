@@ -7,6 +7,7 @@ mod document;
 mod key;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,7 +15,9 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::interpret::revive::{Memo, Revival};
-use crate::interpret::{Cell, Context, Event, Failure, FinishedExecution, Outcome, Progress, Request, Turn};
+use crate::interpret::{
+    Cell, Context, EndedStep, Event, Failure, FinishedExecution, Outcome, Progress, Request, Turn,
+};
 use crate::json::Json;
 use crate::substitute::Environment;
 
@@ -108,6 +111,8 @@ pub(crate) struct Memory {
     /// Whether the frames were compared with the graph.
     pub(crate) checked: bool,
     pub(crate) out: Output,
+    /// Somebody wants to know which steps have ended.
+    pub(crate) is_observed: bool,
     /// Bytes of results that have come since they were last counted.
     pub(crate) admitted: usize,
     /// What an earlier life has completed: for the first turn.
@@ -128,6 +133,8 @@ pub(crate) struct Output {
     pub(crate) dropped_children: Vec<String>,
     /// Attempts of RETRY that failed and are made again.
     pub(crate) retries: usize,
+    /// Steps that ended, if the state is observed.
+    pub(crate) steps: Vec<EndedStep>,
 }
 
 /// Something to do.
@@ -307,6 +314,22 @@ impl State {
     /// The cells whose requests were given and have neither a result nor been dropped, in the order of their keys.
     pub fn outstanding(&self) -> Vec<Cell> {
         self.frames.iter().filter_map(|(key, frame)| frame.control.asked(key)).collect()
+    }
+
+    /// From now on [`Progress::steps`] tells of steps that have ended. It is not written.
+    pub fn observe(&mut self) {
+        self.memory.is_observed = true;
+    }
+
+    /// Takes the steps that have ended since the last call of [`State::advance`].
+    pub fn take_steps(&mut self) -> Vec<EndedStep> {
+        mem::take(&mut self.memory.out.steps)
+    }
+
+    /// When the request of this cell was made, if it has not ended.
+    pub fn asked_at(&self, cell: &Cell) -> Option<Timestamp> {
+        let (key, _) = cell.parts()?;
+        self.frames.get(&key).filter(|frame| frame.running()).map(|frame| frame.at)
     }
 
     /// Takes in something that happened. What follows from it shows at the next [`State::advance`].

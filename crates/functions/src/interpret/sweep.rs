@@ -46,6 +46,7 @@ impl Turn<'_, '_> {
                 }
                 self.state.memory.waits.remove(&key);
                 if frame.control.asked(&key).is_some() {
+                    self.observe_loss(&key, &frame);
                     withdrawn.push((key, frame.control));
                 }
             }
@@ -76,8 +77,13 @@ impl Turn<'_, '_> {
         for key in begun {
             self.state.frames.extend(running.remove_entry(&key));
         }
-        let asked = running.into_iter().filter(|(key, frame)| frame.control.asked(key).is_some());
-        let withdrawn = asked.map(|(key, frame)| (key, frame.control)).collect();
+        let mut withdrawn = Vec::new();
+        for (key, frame) in running {
+            if frame.control.asked(&key).is_some() {
+                self.observe_loss(&key, &frame);
+                withdrawn.push((key, frame.control));
+            }
+        }
         self.withdraw(withdrawn);
     }
 

@@ -12,6 +12,7 @@ mod kept;
 mod limits;
 mod maps;
 mod model;
+mod observed;
 mod repeat;
 mod revive;
 mod steps;

@@ -63,6 +63,7 @@ impl<'t, 'c> Turn<'t, 'c> {
             dropped: out.dropped,
             dropped_children: out.dropped_children,
             retries: out.retries,
+            steps: out.steps,
         }
     }
 
@@ -215,6 +216,7 @@ impl<'t, 'c> Turn<'t, 'c> {
     /// Writes down how a cell ended, and names its result.
     pub(super) fn end_cell(&mut self, key: &Key, status: Status) {
         let now = self.cx.now;
+        self.observe_end(key, &status);
         let Some(frame) = self.state.frames.get_mut(key) else { return };
         if let Some(due) = frame.due.take() {
             self.state.memory.timers.remove(&(due, key.clone()));

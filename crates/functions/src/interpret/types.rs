@@ -255,6 +255,39 @@ pub struct FinishedExecution {
     pub output: Option<Json>,
 }
 
+/// A step that has ended: a statement, a call over HTTP, a task, a child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedStep {
+    /// The cell that asked for it.
+    pub cell: Cell,
+    /// Execution and iterations of the loops around it: `1.3`.
+    pub path: String,
+    /// Which attempt of the nearest RETRY around it it was part of, from 1; `None`: there is none.
+    pub attempt: Option<u32>,
+    /// It was a child.
+    pub is_child: bool,
+    /// When it was asked for.
+    pub asked_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// How it ended.
+    pub end: StepEnd,
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepEnd {
+    /// With a result; the status of the answer, if it was a call over HTTP.
+    Completed {
+        /// Such as 200.
+        http_status: Option<u16>,
+    },
+    /// With a failure.
+    Failed(Failure),
+    /// Nobody needed its result any more: a race was lost, a time was over, the instance was cancelled.
+    GivenUp,
+}
+
 /// What a call of `advance` came to.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
@@ -274,4 +307,6 @@ pub struct Progress {
     pub dropped_children: Vec<String>,
     /// How many attempts of `df.retry` have failed and will be made again.
     pub retries: usize,
+    /// Steps that have ended since the last call, if the state is observed.
+    pub steps: Vec<EndedStep>,
 }

@@ -7,6 +7,7 @@ use std::sync::{atomic::Ordering, Arc};
 use std::time::Duration;
 
 use duramen_base::clock;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::task::{JoinError, JoinSet};
 use tokio_postgres::{
@@ -60,6 +61,8 @@ pub(super) struct Activity {
     epoch: String,
     /// It came through a queue, which may let a worker run only so many at once.
     is_of_queue: bool,
+    /// When this attempt began.
+    taken: std::time::Instant,
 }
 
 impl Activity {
@@ -80,6 +83,7 @@ impl Activity {
             database: row.get::<_, Option<String>>("database").unwrap_or_else(|| main.to_owned()),
             epoch: epoch.to_owned(),
             is_of_queue: row.get::<_, Option<i64>>("queue").is_some(),
+            taken: clock::now(),
         }
     }
 
@@ -525,10 +529,20 @@ async fn end(
         add(&shared.metrics.fenced_total, 1);
         return Ok(false);
     };
-    let now = row.get("at");
-    let mut instance = Instance::read(&Claimed { seq: activity.seq, fresh: false, row: &row });
+    let now: Timestamp = row.get("at");
+    let mut instance = Instance::read(&Claimed {
+        seq: activity.seq,
+        fresh: false,
+        row: &row,
+        tracer: shared.tracer.as_ref(),
+    });
     match Cell::parse(&activity.cell) {
-        Some(cell) => instance.complete(now, &cell, result),
+        Some(cell) => {
+            instance.complete(now, &cell, result);
+            let began = SignedDuration::try_from(activity.taken.elapsed()).ok();
+            let began = began.and_then(|ago| now.checked_sub(ago).ok()).unwrap_or(now);
+            instance.ran = Some((cell, (activity.attempt, began)));
+        }
         // Its row is gone with this transaction: nothing would ever end the step.
         None => instance.condemn(Some(format!("a step of this instance is of no cell: {:?}", activity.cell))),
     }

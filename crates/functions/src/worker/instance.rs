@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
+use super::traces::{Trace, Tracer, TRACEPARENT};
 use super::turn::{self, TurnError};
 use crate::graph::Graph;
-use crate::interpret::{Cell, FinishedExecution, Request};
+use crate::interpret::{Cell, EndedStep, FinishedExecution, Request};
 use crate::interpret::{Context, Event, Failure, Outcome, Progress, State};
 use crate::json::Json;
 
@@ -35,6 +36,12 @@ pub(crate) struct Instance {
     /// Tasks whose end has come by mail.
     pub(crate) answered: Vec<Cell>,
     pub(crate) due_at: Option<Timestamp>,
+    /// The trace that it belongs to, if there is a tracer.
+    pub(crate) trace: Option<Trace>,
+    /// Steps that have ended, if it is traced.
+    pub(crate) steps: Vec<EndedStep>,
+    /// The cell of a step that has just run outside of a turn; which attempt it was, and when that began.
+    pub(crate) ran: Option<(Cell, (i32, Timestamp))>,
     label: Option<String>,
     /// `None`: it cannot be read, and `outcome` says why.
     graph: Option<Graph>,
@@ -48,13 +55,14 @@ pub(crate) struct Claimed<'a> {
     pub(crate) seq: i64,
     pub(crate) fresh: bool,
     pub(crate) row: &'a Row,
+    pub(crate) tracer: Option<&'a Tracer>,
 }
 
 impl Instance {
     /// Reads a row of `df._claim` or `df._end_activity`. An instance that cannot be read (its submitter may have
     /// written the row by hand) fails with the reason.
     pub(crate) fn read(claimed: &Claimed<'_>) -> Self {
-        let Claimed { seq, fresh, row } = *claimed;
+        let Claimed { seq, fresh, row, tracer } = *claimed;
         let started_at: Timestamp = row.get("started_at");
         let mut instance = Self {
             seq,
@@ -74,26 +82,36 @@ impl Instance {
             retries: 0,
             answered: Vec::new(),
             due_at: None,
+            trace: None,
+            steps: Vec::new(),
+            ran: None,
             label: row.get("label"),
             graph: None,
             vars: BTreeMap::new(),
             input: None,
             inherited: BTreeMap::new(),
         };
-        if let Err(message) = instance.fill(row) {
+        if let Err(message) = instance.fill(row, tracer) {
             let message = format!("instance {} cannot be read: {message}", instance.id);
+            if let Some(tracer) = tracer.filter(|_| instance.trace.is_none()) {
+                instance.begin_trace(tracer);
+            }
             instance.outcome = Some(Outcome::Failed(Failure { message, sqlstate: None }));
         }
         instance
     }
 
-    fn fill(&mut self, row: &Row) -> Result<(), String> {
+    fn fill(&mut self, row: &Row, tracer: Option<&Tracer>) -> Result<(), String> {
         self.graph = Some(Graph::parse(row.get("graph")).map_err(|error| error.to_string())?);
         if let Some(state) = row.get::<_, Option<&str>>("state") {
             self.state = State::from_json(state).map_err(|error| error.to_string())?;
         }
         if let Some(vars) = row.get::<_, Option<&str>>("vars") {
             self.vars = serde_json::from_str(vars).map_err(|error| format!("its variables: {error}"))?;
+        }
+        // Before the mail, which ends steps.
+        if let Some(tracer) = tracer {
+            self.begin_trace(tracer);
         }
         if let Some(input) = row.get::<_, Option<&str>>("input") {
             if self.parent.is_some() {
@@ -125,6 +143,20 @@ impl Instance {
         Ok(())
     }
 
+    fn begin_trace(&mut self, tracer: &Tracer) {
+        let traceparent = self.vars.get(TRACEPARENT).map(String::as_str);
+        let trace = tracer.trace(self.seq, self.created_at, traceparent);
+        if trace.is_sampled() {
+            self.state.observe();
+        }
+        self.trace = Some(trace);
+    }
+
+    /// What a step hands on of its trace: a `traceparent`.
+    pub(crate) fn traceparent_of(&self, cell: &Cell) -> Option<String> {
+        Some(self.trace.as_ref()?.of_step(cell, self.state.asked_at(cell)?))
+    }
+
     /// Tells the interpreter of an event.
     pub(crate) fn event(&mut self, now: Timestamp, event: Event) {
         self.with_context(now, |state, context| state.event(context, event));
@@ -138,13 +170,15 @@ impl Instance {
         let Some(progress) = self.with_context(now, |state, context| state.advance(context)) else {
             unreachable!("an instance without a graph has an outcome, from its reading on")
         };
-        let Progress { requests, outcome, due_at, executions, dropped, dropped_children, retries } = progress;
+        let Progress { requests, outcome, due_at, executions, dropped, dropped_children, retries, steps } =
+            progress;
         self.outcome = outcome;
         self.due_at = due_at;
         self.executions.extend(executions);
         self.dropped.extend(dropped);
         self.dropped_children.extend(dropped_children);
         self.retries += retries;
+        self.steps.extend(steps);
         requests
     }
 
@@ -159,10 +193,14 @@ impl Instance {
 
     /// Goes on if that runs nothing: to the end, or to a wait. What is to be run is left to a turn, which begins at once.
     pub(crate) fn end_or_pass_on(&mut self, now: Timestamp) {
+        self.steps.extend(self.state.take_steps());
+        let steps = self.steps.len();
         let before = self.state.to_json();
         if self.advance(now).is_empty() {
             return;
         }
+        // What this came to comes again in that turn.
+        self.steps.truncate(steps);
         match State::from_json(&before) {
             Ok(state) => self.state = state,
             Err(error) => unreachable!("a state that was written just now cannot be read: {error}"),
@@ -198,12 +236,28 @@ impl Instance {
         Some(act(&mut self.state, &context))
     }
 
-    /// What `df._start_child` needs of the parent, beside the child itself.
-    pub(crate) fn vars_json(&self) -> Result<Option<String>, TurnError> {
+    /// What `df._start_child` needs of the parent, beside the child itself. If the parent is traced, the child is, too.
+    pub(crate) fn vars_json(&self, of_child: &Cell) -> Result<Option<String>, TurnError> {
+        const WHAT: &str = "the variables of an instance";
+        if let Some(traceparent) = self.traceparent_of(of_child) {
+            let mut vars = self.vars.clone();
+            vars.insert(TRACEPARENT.to_owned(), traceparent);
+            return turn::to_json(WHAT, &vars).map(Some);
+        }
         if self.vars.is_empty() {
             return Ok(None);
         }
-        turn::to_json("the variables of an instance", &self.vars).map(Some)
+        turn::to_json(WHAT, &self.vars).map(Some)
+    }
+
+    #[cfg(feature = "otlp")]
+    pub(crate) fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    #[cfg(feature = "otlp")]
+    pub(crate) fn node(&self, index: u32) -> Option<&crate::graph::Node> {
+        self.graph.as_ref()?.get(index)
     }
 
     /// Whether `_done.state` says more than `_done.output`.

@@ -70,6 +70,10 @@ counters! {
     rotated_total: "counter",
     /// Times that the database could not be asked what waits, for whoever reads these figures.
     failed_backlogs_total: "counter",
+    /// Spans that a collector of traces has taken.
+    spans_total: "counter",
+    /// Spans that were dropped: the collector refused them, was away for too long, or is too slow.
+    dropped_spans_total: "counter",
     /// Activities that run now.
     running_activities: "gauge",
     /// Lanes that are in a turn now.

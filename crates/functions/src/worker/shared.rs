@@ -17,6 +17,7 @@ use super::memory::Memory;
 use super::metrics::{add, Metrics};
 use super::rows::RowTypes;
 use super::session::{Place, Sessions};
+use super::traces::Tracer;
 use super::turn::{Report, TurnError};
 use crate::http::HttpPolicy;
 use duramen_postgres::connection::Target;
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     /// How the rows are sent that a turn writes.
     pub(crate) row_types: RowTypes,
     pub(crate) metrics: Metrics,
+    /// What ends is traced.
+    pub(crate) tracer: Option<Tracer>,
     pub(crate) health: Health,
     pub(crate) memory: Memory,
     /// There may be instances for a turn: the leader looks, and sees when the next timer is due.
@@ -162,6 +165,7 @@ impl Shared {
         has_adopted: bool,
         row_types: RowTypes,
         memory: Memory,
+        tracer: Option<Tracer>,
     ) -> Self {
         Self {
             target,
@@ -170,6 +174,7 @@ impl Shared {
             sessions,
             epoch: Mutex::new(epoch),
             metrics: Metrics::default(),
+            tracer,
             health: Health::new(),
             memory,
             lead: Notify::new(),

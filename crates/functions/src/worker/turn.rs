@@ -20,6 +20,7 @@ use super::session::{Place, Purpose, Session};
 use super::shared::{Shared, SLOW};
 use super::steps::{self, StepOutcome};
 use super::timings::Timings;
+use super::traces::Tracer;
 use crate::graph::Waiting;
 use crate::http::HttpCall;
 use crate::interpret::{Cell, Event, ExecutionStatus, Failure, FinishedExecution, Outcome, Request};
@@ -169,7 +170,7 @@ async fn attempt(
         client.batch_execute("COMMIT").await?;
         return Ok(Report::default());
     }
-    let mut instances: Vec<Instance> = rows.iter().filter_map(read).collect();
+    let mut instances: Vec<Instance> = rows.iter().filter_map(|row| read(row, shared.tracer.as_ref())).collect();
     let mut turn = Turn::new(shared, session, place, rows[0].get("at"));
     turn.put_off = instances.len() < rows.len();
     session.carried(rows.iter().filter_map(|row| row.get::<_, Option<&str>>("state")).map(str::len).sum());
@@ -183,9 +184,9 @@ async fn attempt(
 }
 
 /// `None`: it is the row that says that instances have been put into queues.
-fn read(row: &Row) -> Option<Instance> {
+fn read(row: &Row, tracer: Option<&Tracer>) -> Option<Instance> {
     let seq = row.get::<_, Option<i64>>("seq")?;
-    Some(Instance::read(&Claimed { seq, fresh: row.get("fresh"), row }))
+    Some(Instance::read(&Claimed { seq, fresh: row.get("fresh"), row, tracer }))
 }
 
 /// What an instance starts.
@@ -375,7 +376,10 @@ impl<'a> Turn<'a> {
                         Request::NonTransactional { cell, text } => {
                             self.later(&instances[index], &cell, "bare", Payload::Sql { sql: text });
                         }
-                        Request::Http { cell, request } => {
+                        Request::Http { cell, mut request } => {
+                            if let Some(traceparent) = instances[index].traceparent_of(&cell) {
+                                request.trace(traceparent);
+                            }
                             self.later(&instances[index], &cell, "http", Payload::Http { http: request });
                         }
                         Request::Task { cell, name, input, max_attempts } => {
@@ -467,7 +471,7 @@ impl<'a> Turn<'a> {
                     (&child.label, Type::TEXT),
                     (&parent.database, Type::TEXT),
                     (&child.graph, Type::TEXT),
-                    (&parent.vars_json()?, Type::TEXT),
+                    (&parent.vars_json(cell)?, Type::TEXT),
                     (&child.environment.text(), Type::TEXT),
                     (&queue, Type::TEXT),
                     (&priority, Type::INT4),
@@ -497,6 +501,7 @@ impl<'a> Turn<'a> {
         let mut going = Vec::new();
         let mut began = Vec::new();
         let mut timings = Timings::new(self.now());
+        let mut spans = Vec::new();
         let mut report = Report {
             claimed: instances.len(),
             mail: self.children,
@@ -509,6 +514,9 @@ impl<'a> Turn<'a> {
         let has_ended: HashSet<i64> = keys.collect();
         for mut instance in instances {
             timings.note(&instance);
+            if let Some(tracer) = &self.shared.tracer {
+                tracer.note(&mut spans, &mut instance, self.place, self.now());
+            }
             if instance.fresh {
                 report.newest = report.newest.max(instance.seq);
             } else {
@@ -583,6 +591,9 @@ impl<'a> Turn<'a> {
         finished?;
         committed.map_err(TurnError::Commit)?;
         timings.record(&self.shared.metrics);
+        if let Some(tracer) = &self.shared.tracer {
+            tracer.record(self.place.role, spans, &self.shared.metrics);
+        }
         // Only now are they not needed any more.
         for Dropped { seq, cell } in &self.more.dropped {
             self.shared.stop(*seq, cell);

@@ -22,6 +22,8 @@ mod security_rows;
 mod session_user;
 mod surface;
 mod tasks;
+#[cfg(feature = "otlp")]
+mod traces;
 mod trusted_owners;
 mod uninstall;
 mod upgrade;

@@ -5,6 +5,7 @@ mod control;
 mod inspect;
 mod new_transaction;
 mod start;
+mod traceparent;
 mod variables;
 
 use crate::common;

@@ -2,8 +2,8 @@
 
 use super::common::{one, rows, text, Database};
 use duramen_base::clock;
-use duramen_functions::worker::{Monitor, Options, Worker, MEMORY};
-use std::{sync::atomic::Ordering, time::Duration};
+use duramen_functions::worker::{Monitor, Options, Worker, WorkerError, MEMORY};
+use std::{future::Future, sync::atomic::Ordering, time::Duration};
 use tokio::{runtime::Runtime, time::sleep};
 use tokio_postgres::Client;
 
@@ -78,11 +78,28 @@ impl TestWorker {
         .await
     }
 
+    /// Starts a worker as the schema's owner that traces what it runs.
+    #[cfg(feature = "otlp")]
+    pub(crate) async fn start_traced(
+        database: &Database<'_>,
+        connections: usize,
+        traces: duramen_functions::worker::TraceSettings,
+    ) -> TestWorker {
+        let url = database.url();
+        let options =
+            Options { url, connections, per_role: None, memory: MEMORY, lanes: None, allow_superuser: true };
+        TestWorker::begin(Worker::start_traced(options, traces)).await
+    }
+
     async fn start_with(options: Options) -> TestWorker {
+        TestWorker::begin(Worker::start(options)).await
+    }
+
+    async fn begin(worker: impl Future<Output = Result<Worker, WorkerError>> + Send + 'static) -> TestWorker {
         let started = tokio::task::spawn_blocking(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.expect("a runtime");
-            let worker = runtime.block_on(Worker::start(options)).unwrap_or_else(|error| panic!("{error}"));
+            let worker = runtime.block_on(worker).unwrap_or_else(|error| panic!("{error}"));
             (runtime, worker)
         });
         let (runtime, worker) = started.await.expect("the worker starts");

@@ -2,14 +2,16 @@
 //!
 //! After every call it looks whether the invariants hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::build::N;
 use crate::graph::{Graph, Kind};
 use crate::interpret::state::{Control, Frame, Key, Task};
-use crate::interpret::{Cell, Context, Event, Failure, Outcome, Progress, Request, State};
+use crate::interpret::{
+    Cell, Context, EndedStep, Event, Failure, Outcome, Progress, Request, State, StepEnd,
+};
 use crate::json::Json;
 
 pub(super) struct World {
@@ -22,6 +24,10 @@ pub(super) struct World {
     pub(super) seed: u64,
     /// Requests that were given and neither answered nor dropped, in the order in which they were given.
     pub(super) pending: Vec<Request>,
+    /// Cells of requests that were given, and of whose end the state has not told.
+    untold: BTreeSet<Cell>,
+    /// Steps whose end the state has told.
+    pub(super) told: Vec<EndedStep>,
     /// Write and read the state before every call.
     pub(super) reloads: bool,
     /// Whether to look at every invariant after every call: it costs as much as the state is large.
@@ -68,6 +74,8 @@ impl World {
             inherited: BTreeMap::new(),
             seed: 1,
             pending: Vec::new(),
+            untold: BTreeSet::new(),
+            told: Vec::new(),
             reloads: false,
             checks: true,
         }
@@ -88,7 +96,11 @@ impl World {
             now: self.now,
             seed: self.seed,
         };
+        // Tests replace the state.
+        self.state.observe();
         let result = call(&mut self.state, &context);
+        let steps = self.state.take_steps();
+        self.hear(steps);
         if self.checks {
             self.check();
         }
@@ -99,6 +111,15 @@ impl World {
         let text = self.state.to_json();
         self.state = State::from_json(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
         assert_eq!(self.state.to_json(), text, "I-15: what was read is what was written");
+    }
+
+    fn hear(&mut self, steps: Vec<EndedStep>) {
+        for step in &steps {
+            let was_given = self.untold.remove(&step.cell);
+            let failed_at_once = matches!(step.end, StepEnd::Failed(_)) && step.asked_at == self.now;
+            assert!(was_given || failed_at_once, "I-22: {step:?} was not asked for, or is told of again");
+        }
+        self.told.extend(steps);
     }
 
     pub(super) fn advance(&mut self) -> Progress {
@@ -119,6 +140,13 @@ impl World {
             assert!(!known, "I-1: {} was asked for twice", request.cell());
             self.pending.push(request.clone());
         }
+        self.hear(progress.steps.clone());
+        self.untold.extend(progress.requests.iter().map(|request| request.cell().clone()));
+        let asked: BTreeSet<Cell> = match progress.outcome {
+            Some(_) => BTreeSet::new(),
+            None => self.state.outstanding().into_iter().collect(),
+        };
+        assert_eq!(self.untold, asked, "I-22: what was given is told of when it ends, and not before");
         progress
     }
 
