@@ -28,6 +28,8 @@ const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 const MAINTENANCE_LOCK_TIMEOUT: &str = "200";
 /// How often a worker that takes turns looks whether hot tables are swollen.
 const ROTATE_EVERY: Duration = Duration::from_secs(5);
+/// The same while somebody holds a snapshot: nothing of a table and of its indexes is used again then before it is emptied.
+const ROTATE_AGAIN: Duration = Duration::from_millis(2500);
 /// How long the turns are waited for that are being taken.
 const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
 /// How long turns wait for an answer, which may never come: longer than the limit of the statement.
@@ -111,26 +113,28 @@ pub(crate) async fn maintain(shared: Arc<Shared>) {
             () = drains(&mut draining) => return,
         }
         let mut turns = shared.metrics.turns_total.load(Ordering::Relaxed);
+        let mut pause = ROTATE_EVERY;
         let next = clock::now() + MAINTENANCE_EVERY;
         while clock::now() < next {
             tokio::select! {
-                () = sleep(ROTATE_EVERY) => {}
+                () = sleep(pause) => {}
                 () = drains(&mut draining) => return,
             }
+            pause = ROTATE_EVERY;
             let before = std::mem::replace(&mut turns, shared.metrics.turns_total.load(Ordering::Relaxed));
             if turns == before {
                 continue;
             }
             tokio::select! {
-                () = rotate(&shared) => {}
+                emptied = rotate(&shared) => if emptied { pause = ROTATE_AGAIN },
                 () = drains(&mut draining) => return,
             }
         }
     }
 }
 
-/// Empties hot tables that are swollen. What cannot be done now is done the next time.
-async fn rotate(shared: &Shared) {
+/// Empties hot tables that are swollen, and says whether there were any. What cannot be done now is done the next time.
+async fn rotate(shared: &Shared) -> bool {
     let emptied = async {
         let client = shared.sessions.at_home(&shared.guarded().settings(ROTATE_SETTINGS)).await?;
         // It holds nobody up, and is all that is needed unless somebody holds a snapshot.
@@ -148,14 +152,15 @@ async fn rotate(shared: &Shared) {
         Ok::<Option<i32>, TurnError>(Some(row?.get(0)))
     };
     match emptied.await {
-        Ok(Some(0)) => {}
-        Ok(None) => tracing::warn!("emptying hot tables got no answer within {ROTATE_PATIENCE:?}"),
         Ok(Some(emptied)) => {
-            // One that emptied tables has emptied at least one.
-            add(&shared.metrics.rotated_total, usize::try_from(emptied).unwrap_or(0));
+            let emptied = usize::try_from(emptied).unwrap_or(0);
+            add(&shared.metrics.rotated_total, emptied);
+            return emptied > 0;
         }
+        Ok(None) => tracing::warn!("emptying hot tables got no answer within {ROTATE_PATIENCE:?}"),
         Err(error) => tracing::debug!(%error, "hot tables are not emptied now"),
     }
+    false
 }
 
 /// Vacuums the hot tables that are swollen; whether there are any.

@@ -170,7 +170,8 @@ async fn attempt(
         client.batch_execute("COMMIT").await?;
         return Ok(Report::default());
     }
-    let mut instances: Vec<Instance> = rows.iter().filter_map(|row| read(row, shared.tracer.as_ref())).collect();
+    let mut instances: Vec<Instance> =
+        rows.iter().filter_map(|row| read(row, shared.tracer.as_ref())).collect();
     let mut turn = Turn::new(shared, session, place, rows[0].get("at"));
     turn.put_off = instances.len() < rows.len();
     session.carried(rows.iter().filter_map(|row| row.get::<_, Option<&str>>("state")).map(str::len).sum());
