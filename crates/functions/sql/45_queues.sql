@@ -366,17 +366,32 @@ BEGIN
     END LOOP;
 END $$;
 
--- Whether so many instances of a queue with limits that have just come may begin in this transaction: nothing waits there, and
--- there is room for all of them. The queue is locked from then on: others let nothing in before this transaction has ended.
--- `parts` are their partitions.
-CREATE OR REPLACE FUNCTION df._has_room(of bigint, parts text[]) RETURNS boolean
+-- Whether so many instances of a queue that have just come may begin in this transaction: nothing waits there, and there is room
+-- for all of them. The queue is locked from then on: others change nothing of it before this transaction has ended and, if it
+-- `is_limited`, let nothing in. `parts` are their partitions.
+CREATE OR REPLACE FUNCTION df._has_room(of bigint, parts text[], is_limited boolean) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     many CONSTANT int := cardinality(parts);
     q record;
 BEGIN
-    SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused' FOR NO KEY UPDATE SKIP LOCKED;
-    IF NOT FOUND OR EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL)
+    -- Without the lock, which would keep out who lets in what waits for as long as this turn takes.
+    IF EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL) THEN
+        RETURN false;
+    END IF;
+    IF is_limited THEN
+        SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused' FOR NO KEY UPDATE SKIP LOCKED;
+    ELSE
+        SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused' FOR SHARE SKIP LOCKED;
+    END IF;
+    IF NOT FOUND OR EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL) THEN
+        RETURN false;
+    END IF;
+    IF num_nonnulls(q.concurrency, q.partition_concurrency, q.rate) = 0 THEN
+        RETURN true;
+    END IF;
+    -- Limits that were set since it was looked at need the stronger lock.
+    IF NOT is_limited
         OR many + (SELECT count(*) FROM (SELECT FROM df._slot s WHERE s.queue = of LIMIT q.concurrency) x) > q.concurrency
         OR many + (SELECT coalesce(sum(a.many), 0) FROM df._admission a
                    WHERE a.queue = of AND a.at > clock_timestamp() - q.per) > q.rate
@@ -388,6 +403,7 @@ BEGIN
         RETURN false;
     END IF;
     IF q.rate IS NOT NULL THEN
+        DELETE FROM df._admission a WHERE a.queue = of AND a.at <= clock_timestamp() - q.per;
         INSERT INTO df._admission (queue, many) VALUES (of, many);
     END IF;
     RETURN true;
@@ -420,10 +436,7 @@ BEGIN
         IF come.state IS NULL THEN
             -- The queue was dropped meanwhile, or is another role's, and somebody wrote the row by hand: it waits for nothing.
             UPDATE df._ready r SET queue = NULL WHERE r.ctid = ANY (come.places);
-        ELSIF (CASE WHEN come.is_limited THEN come.are_all AND df._has_room(come.queue, come.parts)
-            ELSE come.state <> 'paused' AND NOT EXISTS (SELECT FROM df._queued w WHERE w.queue = come.queue AND w.due_at IS NULL)
-            END)
-        THEN
+        ELSIF (come.are_all OR NOT come.is_limited) AND df._has_room(come.queue, come.parts, come.is_limited) THEN
             entering := entering || come.seqs;
             partitions := partitions || come.parts;
         ELSE
@@ -583,7 +596,7 @@ BEGIN
     due_in_s := extract(epoch FROM soonest - clock_timestamp());
 END $$;
 
-REVOKE ALL ON FUNCTION df._has_room(bigint, text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._has_room(bigint, text[], boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._enter(oid, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._let_in(tid[], boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._partitions(bigint, int, text, text, bigint) FROM PUBLIC;

@@ -1,8 +1,69 @@
 //! What a turn lets in at once, beside other turns, other instances, and who changes its queue meanwhile.
 
-use crate::common::{database, one, refusal};
+use super::counts;
+use crate::common::{database, maybe_one, one, refusal};
 use crate::worker::{ended, execute, start, submitter};
+use duramen_functions::schema::SCHEMA_VERSION;
 use std::time::Duration;
+
+/// The statement by which a turn takes instances of a role: how many it took.
+fn claim(role: &str, many: i32) -> String {
+    format!(
+        "SELECT count(seq) FROM df._claim({SCHEMA_VERSION}, '{role}'::regrole::oid, 0, {many}, 1000000, true)"
+    )
+}
+
+/// Limits: what was let in is counted for `per`, and is not kept for longer.
+#[tokio::test]
+async fn what_was_let_in_is_not_kept_for_ever() {
+    let database = database().await;
+    let (role, client, owner) = submitter(&database).await;
+    execute(&client, &["SELECT df.queue('q', rate => 10, per => '1 millisecond')"]).await;
+    for _ in 0..20 {
+        start(&client, "'SELECT 1', queue => 'q'").await;
+        assert_eq!(one(&owner, &claim(&role, 100)).await.as_deref(), Some("1"));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(one(&owner, "SELECT count(*) FROM df._admission").await.as_deref(), Some("1"));
+}
+
+/// Invariant Q2: a limit that is set while a turn is open lets nothing in until there is room.
+#[tokio::test]
+async fn a_limit_that_is_set_counts_whom_an_open_turn_lets_in() {
+    let database = database().await;
+    let (role, client, owner) = submitter(&database).await;
+    execute(&client, &["SELECT df.queue('q')"]).await;
+    for _ in 0..3 {
+        start(&client, "'SELECT 1', queue => 'q'").await;
+    }
+    execute(&owner, &["BEGIN"]).await;
+    assert_eq!(one(&owner, &claim(&role, 100)).await.as_deref(), Some("3"));
+    let changer = database.connect(&role).await;
+    execute(&changer, &["SET lock_timeout = '300ms'"]).await;
+    let changed = maybe_one(&changer, "SELECT df.queue('q', concurrency => 1)").await.is_ok();
+    start(&client, "'SELECT 1', queue => 'q'").await;
+    let other = database.owner().await;
+    let taken = one(&other, &claim(&role, 100)).await;
+    assert!(!changed || taken.as_deref() == Some("0"), "one more begins beside three, and the limit is 1");
+    execute(&owner, &["ROLLBACK"]).await;
+}
+
+/// Several turns let in for a queue without limits at once.
+#[tokio::test]
+async fn turns_share_a_queue_without_limits() {
+    let database = database().await;
+    let (role, client, owner) = submitter(&database).await;
+    execute(&client, &["SELECT df.queue('q')"]).await;
+    let other = database.owner().await;
+    for session in [&owner, &other] {
+        start(&client, "'SELECT 1', queue => 'q'").await;
+        execute(session, &["BEGIN"]).await;
+        assert_eq!(one(session, &claim(&role, 100)).await.as_deref(), Some("1"));
+    }
+    execute(&owner, &["ROLLBACK"]).await;
+    execute(&other, &["ROLLBACK"]).await;
+    assert_eq!(counts(&client, "q").await, "2 0 0");
+}
 
 /// Limits: a partition has up to 200 characters, however simple the start is.
 #[tokio::test]
