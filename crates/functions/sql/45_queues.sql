@@ -409,34 +409,44 @@ BEGIN
     RETURN true;
 END $$;
 
--- What has come for the queues of a role: `entering` are the numbers of those that may begin in this transaction, and
--- `partitions` theirs; the others are put into `_queued`, and `put_off` says how many these are. Where there are limits, and
--- more may have come than were looked at, all are: somebody among the others may be first. Its plans are made with the
--- settings of df._claim, which calls it.
+-- What has come for the queues of a role, among the `many` instances that came first: `entering` are the numbers of those that
+-- may begin in this transaction, and `partitions` theirs; the others are put into `_queued`, and `put_off` says how many these
+-- are. What has come behind `up_to` was not looked at; NULL: nothing has. Where there are limits, and more may have come for
+-- queues than were looked at, all are put off: somebody among the others may be first. Its plans are made with the settings of
+-- df._claim, which calls it.
 CREATE OR REPLACE FUNCTION df._enter(role oid, after bigint, many int, OUT entering bigint[], OUT partitions text[],
-    OUT put_off int)
+    OUT put_off int, OUT up_to bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     come record;
     places tid[] := '{}';
+    are_all boolean;
 BEGIN
     entering := '{}';
     partitions := '{}';
     put_off := 0;
     FOR come IN
         SELECT n.queue, array_agg(n.seq) AS seqs, array_agg(n.ctid) AS places, array_agg(n.part) AS parts,
-            sum(count(*)) OVER () < many AS are_all, k.state,
+            sum(count(*)) OVER () >= many AS is_full, max(max(n.seq)) OVER () AS last_seq, k.state,
             num_nonnulls(k.concurrency, k.partition_concurrency, k.rate) > 0 AS is_limited
         FROM (SELECT r.queue, r.seq, r.ctid, left(coalesce(r.partition, ''), 200) AS part FROM df._ready r
-              WHERE r.submitted_by = role AND r.seq > after AND r.queue IS NOT NULL
+              WHERE r.submitted_by = role AND r.seq > after
               ORDER BY r.seq LIMIT many FOR UPDATE SKIP LOCKED) n
         LEFT JOIN df._queue k ON k.id = n.queue AND k.submitted_by = role
         GROUP BY n.queue, k.state, k.concurrency, k.partition_concurrency, k.rate
     LOOP
+        IF come.is_full THEN
+            up_to := come.last_seq;
+        END IF;
+        CONTINUE WHEN come.queue IS NULL;
+        IF come.is_limited AND are_all IS NULL THEN
+            are_all := up_to IS NULL OR NOT EXISTS (
+                SELECT FROM df._ready r WHERE r.submitted_by = role AND r.seq > up_to AND r.queue IS NOT NULL);
+        END IF;
         IF come.state IS NULL THEN
             -- The queue was dropped meanwhile, or is another role's, and somebody wrote the row by hand: it waits for nothing.
             UPDATE df._ready r SET queue = NULL WHERE r.ctid = ANY (come.places);
-        ELSIF (come.are_all OR NOT come.is_limited) AND df._has_room(come.queue, come.parts, come.is_limited) THEN
+        ELSIF (are_all OR NOT come.is_limited) AND df._has_room(come.queue, come.parts, come.is_limited) THEN
             entering := entering || come.seqs;
             partitions := partitions || come.parts;
         ELSE

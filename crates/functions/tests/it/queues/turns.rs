@@ -13,6 +13,22 @@ fn claim(role: &str, many: i32) -> String {
     )
 }
 
+/// Invariant Q3: what a turn has let in begins in this turn, also if others have come in between.
+#[tokio::test]
+async fn whoever_was_counted_begins() {
+    let database = database().await;
+    let (role, client, owner) = submitter(&database).await;
+    execute(&client, &["SELECT df.queue('q', rate => 60, per => '1 hour')"]).await;
+    let both = "SELECT count(df.start('SELECT 1', queue => CASE WHEN n % 2 = 0 THEN 'q' END)) FROM generate_series(1, 120) n";
+    execute(&client, &["SELECT df.start('SELECT 1')", both]).await;
+    execute(&owner, &["BEGIN"]).await;
+    one(&owner, &claim(&role, 100)).await;
+    let taken = one(&owner, "SELECT count(*) FROM df._instance WHERE queue IS NOT NULL").await;
+    let counted = one(&owner, "SELECT coalesce(sum(many), 0) FROM df._admission").await;
+    assert_eq!(taken, counted, "what a turn takes, and what it counts");
+    execute(&owner, &["COMMIT"]).await;
+}
+
 /// Limits: what was let in is counted for `per`, and is not kept for longer.
 #[tokio::test]
 async fn what_was_let_in_is_not_kept_for_ever() {
