@@ -40,6 +40,8 @@ pub(crate) const LAST_LOOKS: [Duration; 4] =
 /// Helpers join when a turn of the leader takes this long, or takes as many as it may. Else they would only share its
 /// work out into smaller turns, which cost more each.
 const JOIN_AFTER: Duration = Duration::from_millis(5);
+/// And they are called again after each such time, for what has come meanwhile. Turns of a usual length are over by then.
+const JOIN_AGAIN: Duration = Duration::from_millis(50);
 /// After so many turns of one role others are asked for.
 const TURNS_OF_A_ROLE: u32 = 16;
 /// Pause after an error, doubled up to the second.
@@ -231,11 +233,15 @@ impl Lane {
     async fn look_or_call_helpers(&mut self) -> Result<Report, TurnError> {
         let shared = Arc::clone(&self.shared);
         let mut look = std::pin::pin!(self.look());
-        tokio::select! {
-            looked = &mut look => return looked,
-            () = sleep(JOIN_AFTER) => shared.turns.notify_one(),
+        let mut pause = JOIN_AFTER;
+        loop {
+            tokio::select! {
+                looked = &mut look => return looked,
+                () = sleep(pause) => shared.turns.notify_one(),
+            }
+            // As long as it takes nobody else looks, and starters do not notify.
+            pause = JOIN_AGAIN;
         }
-        look.await
     }
 
     /// One turn of the role that has the floor; if that finds nothing, of the role that waits longest.

@@ -2,7 +2,8 @@
 
 use super::counts;
 use crate::common::{database, maybe_one, one, refusal};
-use crate::worker::{ended, execute, start, submitter};
+use crate::worker::{ended, execute, start, submitter, TestWorker, SOON};
+use duramen_base::clock;
 use duramen_functions::schema::SCHEMA_VERSION;
 use std::time::Duration;
 
@@ -79,6 +80,40 @@ async fn turns_share_a_queue_without_limits() {
     execute(&owner, &["ROLLBACK"]).await;
     execute(&other, &["ROLLBACK"]).await;
     assert_eq!(counts(&client, "q").await, "2 0 0");
+}
+
+/// Invariant F-7: a step that holds its turn delays its neighbours in the turn, and not who comes through a queue later.
+#[tokio::test]
+async fn a_step_that_holds_its_turn_delays_no_queue() {
+    let database = database().await;
+    let (role, client, _) = submitter(&database).await;
+    let deaf = format!(
+        "CREATE FUNCTION {role}.deaf() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+            FOR n IN 1 .. 3 LOOP
+                BEGIN PERFORM pg_sleep(0.5); EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(0.5); END;
+            END LOOP; END $$"
+    );
+    execute(&client, &[&deaf, "SELECT df.queue('q')", "SELECT df.queue('limited', concurrency => 5)"]).await;
+    let _worker = TestWorker::start(&database, 2).await;
+    for queue in ["q", "limited"] {
+        let warm = start(&client, &format!("'SELECT 1', queue => '{queue}'")).await;
+        ended(&client, &warm, SOON).await;
+        let id = start(&client, &format!("'SELECT {role}.deaf() /* {queue} */'")).await;
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        let began = clock::now();
+        let plain = start(&client, "'SELECT 2'").await;
+        ended(&client, &plain, SOON).await;
+        let of_plain = began.elapsed();
+        let began = clock::now();
+        let queued = start(&client, &format!("'SELECT 2', queue => '{queue}'")).await;
+        ended(&client, &queued, SOON).await;
+        let of_queued = began.elapsed();
+        assert!(
+            of_plain + of_queued < Duration::from_secs(1),
+            "{queue}: {of_queued:?}, and {of_plain:?} without"
+        );
+        ended(&client, &id, SOON).await;
+    }
 }
 
 /// Limits: a partition has up to 200 characters, however simple the start is.
