@@ -84,6 +84,7 @@ BEGIN
         AND (label IS NULL OR pg_catalog.octet_length(label) OPERATOR(pg_catalog.<=) 1000)
         AND pg_catalog.num_nonnulls(database, idempotency_key, dedup, delay, debounce) OPERATOR(pg_catalog.=) 0
         AND (queue IS NOT NULL OR pg_catalog.num_nonnulls(priority, partition) OPERATOR(pg_catalog.=) 0)
+        AND (partition IS NULL OR pg_catalog.octet_length(partition) OPERATOR(pg_catalog.<=) 200)
         AND pg_catalog.pg_sequence_last_value('df._vars_used'::pg_catalog.regclass) IS NULL
     THEN
         IF queue IS NULL THEN

@@ -87,6 +87,14 @@ BEGIN
         AND i.kind OPERATOR(pg_catalog.=) 'cancel');
 END $$;
 
+-- The same for a list, which goes by one snapshot: that of its caller.
+CREATE OR REPLACE FUNCTION df._is_listed_as_cancelled(number bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM df._inbox i WHERE i.seq OPERATOR(pg_catalog.=) number
+        AND i.kind OPERATOR(pg_catalog.=) 'cancel');
+END $$;
+
 CREATE OR REPLACE FUNCTION df.status(instance_id text) RETURNS text
 LANGUAGE plpgsql STRICT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -436,7 +444,7 @@ BEGIN
     )
     -- A list of one status goes by what workers have written; one of all shows what was asked for, too.
     SELECT p.id, p.label, df._function_name(),
-        CASE WHEN wanted IS NULL AND d.status IS NULL AND df._is_cancelled(p.seq) THEN 'cancelled'
+        CASE WHEN wanted IS NULL AND d.status IS NULL AND df._is_listed_as_cancelled(p.seq) THEN 'cancelled'
             ELSE df._status_name(d.status, w.seq IS NOT NULL) END,
         coalesce(d.execution, w.execution, 1), df._output_text(d.status, d.output),
         p.created_at, CASE WHEN d.status = 'c' THEN d.completed_at END, (SELECT n.cursor FROM next n)

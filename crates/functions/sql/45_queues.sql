@@ -367,63 +367,92 @@ BEGIN
     END LOOP;
 END $$;
 
--- What has come for the queues of a role: `entering` are the numbers of those that may begin in this transaction, and
--- `partitions` theirs; the others are put into `_queued`, and `put_off` says how many these are. All of a queue may begin if
--- nothing waits there and there is room for all. A queue with limits is locked from then on: others let nothing in before this
--- transaction has ended. Where there are limits, and more may have come than were looked at, all are put off: somebody among the
--- others may be first. The plans are made with the settings of df._claim, which calls this.
+-- Whether so many instances of a queue that have just come may begin in this transaction: nothing waits there, and there is room
+-- for all of them. The queue is locked from then on: others change nothing of it before this transaction has ended and, if it
+-- `is_limited`, let nothing in. `parts` are their partitions.
+CREATE OR REPLACE FUNCTION df._has_room(of bigint, parts text[], is_limited boolean) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    many CONSTANT int := cardinality(parts);
+    q record;
+BEGIN
+    -- Without the lock, which would keep out who lets in what waits for as long as this turn takes.
+    IF EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL) THEN
+        RETURN false;
+    END IF;
+    IF is_limited THEN
+        SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused' FOR NO KEY UPDATE SKIP LOCKED;
+    ELSE
+        SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused' FOR SHARE SKIP LOCKED;
+    END IF;
+    IF NOT FOUND OR EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL) THEN
+        RETURN false;
+    END IF;
+    IF num_nonnulls(q.concurrency, q.partition_concurrency, q.rate) = 0 THEN
+        RETURN true;
+    END IF;
+    -- Limits that were set since it was looked at need the stronger lock.
+    IF NOT is_limited
+        OR many + (SELECT count(*) FROM (SELECT FROM df._slot s WHERE s.queue = of LIMIT q.concurrency) x) > q.concurrency
+        OR many + (SELECT coalesce(sum(a.many), 0) FROM df._admission a
+                   WHERE a.queue = of AND a.at > clock_timestamp() - q.per) > q.rate
+        OR EXISTS (
+            SELECT FROM (SELECT p.part, count(*) AS many FROM unnest(parts) AS p(part) GROUP BY p.part) p
+            WHERE q.partition_concurrency IS NOT NULL
+              AND p.many + (SELECT count(*) FROM df._slot s WHERE s.queue = of AND s.partition = p.part) > q.partition_concurrency)
+    THEN
+        RETURN false;
+    END IF;
+    IF q.rate IS NOT NULL THEN
+        DELETE FROM df._admission a WHERE a.queue = of AND a.at <= clock_timestamp() - q.per;
+        INSERT INTO df._admission (queue, many) VALUES (of, many);
+    END IF;
+    RETURN true;
+END $$;
+
+-- What has come for the queues of a role, among the `many` instances that came first: `entering` are the numbers of those that
+-- may begin in this transaction, and `partitions` theirs; the others are put into `_queued`, and `put_off` says how many these
+-- are. What has come behind `up_to` was not looked at; NULL: nothing has. Where there are limits, and more may have come for
+-- queues than were looked at, all are put off: somebody among the others may be first. Its plans are made with the settings of
+-- df._claim, which calls it.
 CREATE OR REPLACE FUNCTION df._enter(role oid, after bigint, many int, OUT entering bigint[], OUT partitions text[],
-    OUT put_off int)
+    OUT put_off int, OUT up_to bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     come record;
-    q record;
     places tid[] := '{}';
+    are_all boolean;
 BEGIN
     entering := '{}';
     partitions := '{}';
     put_off := 0;
     FOR come IN
         SELECT n.queue, array_agg(n.seq) AS seqs, array_agg(n.ctid) AS places, array_agg(n.part) AS parts,
-            sum(count(*)) OVER () < many AS are_all, k.state,
+            sum(count(*)) OVER () >= many AS is_full, max(max(n.seq)) OVER () AS last_seq, k.state,
             num_nonnulls(k.concurrency, k.partition_concurrency, k.rate) > 0 AS is_limited
         FROM (SELECT r.queue, r.seq, r.ctid, left(coalesce(r.partition, ''), 200) AS part FROM df._ready r
-              WHERE r.submitted_by = role AND r.seq > after AND r.queue IS NOT NULL
+              WHERE r.submitted_by = role AND r.seq > after
               ORDER BY r.seq LIMIT many FOR UPDATE SKIP LOCKED) n
         LEFT JOIN df._queue k ON k.id = n.queue AND k.submitted_by = role
         GROUP BY n.queue, k.state, k.concurrency, k.partition_concurrency, k.rate
     LOOP
+        IF come.is_full THEN
+            up_to := come.last_seq;
+        END IF;
+        CONTINUE WHEN come.queue IS NULL;
+        IF come.is_limited AND are_all IS NULL THEN
+            are_all := up_to IS NULL OR NOT EXISTS (
+                SELECT FROM df._ready r WHERE r.submitted_by = role AND r.seq > up_to AND r.queue IS NOT NULL);
+        END IF;
         IF come.state IS NULL THEN
             -- The queue was dropped meanwhile, or is another role's, and somebody wrote the row by hand: it waits for nothing.
             UPDATE df._ready r SET queue = NULL WHERE r.ctid = ANY (come.places);
-            CONTINUE;
-        END IF;
-        IF come.is_limited THEN
-            -- What is counted below holds until this transaction ends.
-            SELECT k.* INTO q FROM df._queue k WHERE k.id = come.queue AND k.state <> 'paused' FOR NO KEY UPDATE SKIP LOCKED;
-            IF NOT FOUND OR NOT come.are_all
-                OR EXISTS (SELECT FROM df._queued w WHERE w.queue = q.id AND w.due_at IS NULL)
-                OR cardinality(come.seqs) + (
-                    SELECT count(*) FROM (SELECT FROM df._slot s WHERE s.queue = q.id LIMIT q.concurrency) x) > q.concurrency
-                OR cardinality(come.seqs) + (SELECT coalesce(sum(a.many), 0) FROM df._admission a
-                    WHERE a.queue = q.id AND a.at > clock_timestamp() - q.per) > q.rate
-                OR q.partition_concurrency IS NOT NULL AND EXISTS (
-                    SELECT FROM (SELECT u.part, count(*) AS many FROM unnest(come.parts) AS u(part) GROUP BY u.part) p
-                    WHERE p.many + (SELECT count(*) FROM df._slot s WHERE s.queue = q.id AND s.partition = p.part)
-                        > q.partition_concurrency)
-            THEN
-                places := places || come.places;
-                CONTINUE;
-            END IF;
-            IF q.rate IS NOT NULL THEN
-                INSERT INTO df._admission (queue, many) VALUES (q.id, cardinality(come.seqs));
-            END IF;
-        ELSIF come.state = 'paused' OR EXISTS (SELECT FROM df._queued w WHERE w.queue = come.queue AND w.due_at IS NULL) THEN
+        ELSIF (are_all OR NOT come.is_limited) AND df._has_room(come.queue, come.parts, come.is_limited) THEN
+            entering := entering || come.seqs;
+            partitions := partitions || come.parts;
+        ELSE
             places := places || come.places;
-            CONTINUE;
         END IF;
-        entering := entering || come.seqs;
-        partitions := partitions || come.parts;
     END LOOP;
     IF cardinality(places) > 0 THEN
         WITH taken AS (
@@ -578,6 +607,7 @@ BEGIN
     due_in_s := extract(epoch FROM soonest - clock_timestamp());
 END $$;
 
+REVOKE ALL ON FUNCTION df._has_room(bigint, text[], boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._enter(oid, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._let_in(tid[], boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._partitions(bigint, int, text, text, bigint) FROM PUBLIC;

@@ -24,7 +24,7 @@ BEGIN
         RETURN QUERY
         SELECT p.* FROM (
             SELECT r.seq, df._id(r.seq), r.submitted_by, r.label, r.queue, r.created_at, r.input,
-                CASE WHEN df._is_cancelled(r.seq) THEN 'cancelled' ELSE 'pending' END AS status
+                CASE WHEN df._is_listed_as_cancelled(r.seq) THEN 'cancelled' ELSE 'pending' END AS status
             FROM (SELECT n.seq, n.submitted_by, n.label, n.queue, n.created_at, n.input FROM df._ready n
                   UNION ALL
                   SELECT q.seq, q.submitted_by, q.label, q.queue, q.created_at, q.input FROM df._queued q) r
@@ -67,7 +67,7 @@ LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     done "char" := (SELECT d.status FROM df._done d WHERE d.seq = number);
 BEGIN
-    IF done IS NULL AND df._is_cancelled(number) THEN
+    IF done IS NULL AND df._is_listed_as_cancelled(number) THEN
         RETURN 'cancelled';
     END IF;
     RETURN df._status_name(done, EXISTS (SELECT FROM df._work w WHERE w.seq = number));

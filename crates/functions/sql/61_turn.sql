@@ -49,6 +49,7 @@ DECLARE
     entering bigint[] := '{}';
     partitions text[];
     put_off int;
+    up_to bigint;
     has_mail boolean := EXISTS (SELECT FROM df._inbox);
     due_after timestamptz;
 BEGIN
@@ -83,7 +84,8 @@ BEGIN
 
     IF coalesce(cardinality(old), 0) < many THEN
         IF enters AND EXISTS (SELECT FROM df._ready r WHERE r.submitted_by = role AND r.seq > after AND r.queue IS NOT NULL) THEN
-            SELECT e.entering, e.partitions, e.put_off INTO entering, partitions, put_off
+            -- What it has looked at is all that is taken: whoever enters leaves nothing alone that came before.
+            SELECT e.entering, e.partitions, e.put_off, e.up_to INTO entering, partitions, put_off, up_to
             FROM df._enter(role, after, many - coalesce(cardinality(old), 0)) e;
             IF put_off > 0 THEN
                 RETURN NEXT;
@@ -94,6 +96,7 @@ BEGIN
             DELETE FROM df._ready r WHERE r.ctid = ANY (ARRAY(
                 SELECT n.ctid FROM df._ready n
                 WHERE n.seq > after AND n.submitted_by = role AND (n.queue IS NULL OR n.seq = ANY (entering))
+                  AND (up_to IS NULL OR n.seq <= up_to)
                 ORDER BY n.seq LIMIT many - coalesce(cardinality(old), 0)
                 FOR UPDATE SKIP LOCKED))
             RETURNING r.*

@@ -204,7 +204,7 @@ $$;
 CREATE OR REPLACE FUNCTION df._set_asleep(asleep boolean) RETURNS double precision
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF (SELECT last_value FROM df._asleep) <> (CASE WHEN asleep THEN 2 ELSE 1 END) THEN
+    IF pg_sequence_last_value('df._asleep') IS DISTINCT FROM (CASE WHEN asleep THEN 2 ELSE 1 END) THEN
         PERFORM setval('df._asleep', CASE WHEN asleep THEN 2 ELSE 1 END);
     END IF;
     RETURN CASE WHEN asleep THEN df._due_in_s() END;

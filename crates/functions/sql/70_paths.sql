@@ -12,7 +12,7 @@ BEGIN
           AND NOT (p.pronamespace = 'df_run'::regnamespace AND p.proname ~ '^r[0-9]+$')
           AND p.oid::regprocedure::text <> ALL (ARRAY['df.start(text,text,text,text,jsonb,text,text,integer,text,text,interval,interval)', 'df._wake()',
               'df.explain(text)', 'df.result(text)', 'df.status(text)', 'df._known(bigint)',
-              'df._is_cancelled(bigint)'])
+              'df._is_cancelled(bigint)', 'df._is_listed_as_cancelled(bigint)'])
     LOOP
         EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', signature);
     END LOOP;

@@ -137,11 +137,10 @@ pub(crate) async fn maintain(shared: Arc<Shared>) {
 async fn rotate(shared: &Shared) -> bool {
     let emptied = async {
         let client = shared.sessions.at_home(&shared.guarded().settings(ROTATE_SETTINGS)).await?;
-        // It holds nobody up, and is all that is needed unless somebody holds a snapshot.
-        let vacuum = vacuum(&client);
-        let Ok(swollen) = tokio::time::timeout(ROTATE_PATIENCE, vacuum).await else { return Ok(None) };
-        if !swollen? {
-            return Ok(Some(0));
+        match vacuum(&client).await? {
+            Some(0) => return Ok(Some(0)),
+            Some(_) => {}
+            None => return Ok(None),
         }
         // Turns of other workers meet the locks, and are taken again. A turn of this one that takes long is not waited for,
         // because others wait behind it.
@@ -163,14 +162,22 @@ async fn rotate(shared: &Shared) -> bool {
     false
 }
 
-/// Vacuums the hot tables that are swollen; whether there are any.
-async fn vacuum(client: &Client) -> Result<bool, tokio_postgres::Error> {
-    let tables = "SELECT string_agg(hot::text, ', ') FROM df._swollen() hot";
-    let Some(tables) = client.query_typed_one(tables, &[]).await?.get::<_, Option<String>>(0) else {
-        return Ok(false);
-    };
-    client.batch_execute(&format!("VACUUM (SKIP_LOCKED, TRUNCATE off) {tables}")).await?;
-    Ok(true)
+/// Vacuums the hot tables that are swollen, which holds nobody up, and is all that is needed unless somebody holds a snapshot.
+/// How many there are; `None`: there was no answer.
+async fn vacuum(client: &Client) -> Result<Option<usize>, tokio_postgres::Error> {
+    let swollen = client.query_typed("SELECT hot::text FROM df._swollen() hot", &[]);
+    let Ok(tables) = tokio::time::timeout(ROTATE_PATIENCE, swollen).await else { return Ok(None) };
+    let tables = tables?;
+    for table in &tables {
+        let vacuum = format!("VACUUM (SKIP_LOCKED, TRUNCATE off) {}", table.get::<_, &str>(0));
+        match tokio::time::timeout(ROTATE_PATIENCE, client.batch_execute(&vacuum)).await {
+            Ok(Ok(())) => {}
+            // One that is so large that it takes longer than a statement may is left to autovacuum.
+            Ok(Err(error)) => tracing::debug!(%error, "a hot table is not vacuumed now"),
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(Some(tables.len()))
 }
 
 /// Serves for as long as the worker runs anything, also while it drains, because others take one that is not heard of for dead.

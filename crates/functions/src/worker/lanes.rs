@@ -40,6 +40,8 @@ pub(crate) const LAST_LOOKS: [Duration; 4] =
 /// Helpers join when a turn of the leader takes this long, or takes as many as it may. Else they would only share its
 /// work out into smaller turns, which cost more each.
 const JOIN_AFTER: Duration = Duration::from_millis(5);
+/// And they are called again after each such time, for what has come meanwhile. Turns of a usual length are over by then.
+const JOIN_AGAIN: Duration = Duration::from_millis(50);
 /// After so many turns of one role others are asked for.
 const TURNS_OF_A_ROLE: u32 = 16;
 /// Pause after an error, doubled up to the second.
@@ -53,7 +55,9 @@ pub(crate) struct Cursor {
     taken: VecDeque<(Instant, i64)>,
     /// What is not above it was taken, and is not looked at but from the beginning.
     floor: i64,
+    /// When everything was looked at, and when everything but what comes for queues.
     from_beginning: Option<Instant>,
+    beside_queues: Option<Instant>,
 }
 
 /// How long a number is waited for after a higher one was seen.
@@ -62,14 +66,19 @@ const LATE_COMMIT: Duration = Duration::from_millis(100);
 const FULL_LOOK: Duration = Duration::from_secs(1);
 
 impl Cursor {
-    fn after(&mut self) -> i64 {
+    /// From where on a turn looks that `enters`, or leaves alone what comes for queues.
+    fn after(&mut self, enters: bool) -> i64 {
         while self.taken.front().is_some_and(|(at, _)| at.elapsed() > LATE_COMMIT) {
             if let Some((_, number)) = self.taken.pop_front() {
                 self.floor = self.floor.max(number);
             }
         }
-        if self.from_beginning.is_none_or(|at| at.elapsed() > FULL_LOOK) {
-            self.from_beginning = Some(clock::now());
+        let last = if enters { self.from_beginning } else { self.beside_queues };
+        if last.is_none_or(|at| at.elapsed() > FULL_LOOK) {
+            self.beside_queues = Some(clock::now());
+            if enters {
+                self.from_beginning = self.beside_queues;
+            }
             return 0;
         }
         self.floor
@@ -86,11 +95,13 @@ impl Cursor {
 
     /// The next look is at everything.
     fn restart(&mut self) {
-        self.from_beginning = None;
+        (self.from_beginning, self.beside_queues) = (None, None);
     }
 
-    fn took(&mut self, newest: i64) {
-        if newest > 0 {
+    /// A turn took new ones up to this number, and all that came before, if it `enters`: else something that came for a queue
+    /// may have been left alone.
+    fn took(&mut self, newest: i64, enters: bool) {
+        if newest > 0 && enters {
             self.taken.push_back((clock::now(), newest));
         }
     }
@@ -117,7 +128,7 @@ struct Lane {
 pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
     let mut lane = Lane::new(shared, cursors);
     let mut idle = 0;
-    // If it fails, starters go on to notify.
+    // If it fails, starters believe what they did, until a turn has taken something.
     lane.set_asleep(false).await;
     let mut said_awake = clock::now();
     let mut draining = lane.shared.draining.subscribe();
@@ -222,11 +233,15 @@ impl Lane {
     async fn look_or_call_helpers(&mut self) -> Result<Report, TurnError> {
         let shared = Arc::clone(&self.shared);
         let mut look = std::pin::pin!(self.look());
-        tokio::select! {
-            looked = &mut look => return looked,
-            () = sleep(JOIN_AFTER) => shared.turns.notify_one(),
+        let mut pause = JOIN_AFTER;
+        loop {
+            tokio::select! {
+                looked = &mut look => return looked,
+                () = sleep(pause) => shared.turns.notify_one(),
+            }
+            // As long as it takes nobody else looks, and starters do not notify.
+            pause = JOIN_AGAIN;
         }
-        look.await
     }
 
     /// One turn of the role that has the floor; if that finds nothing, of the role that waits longest.
@@ -271,21 +286,22 @@ impl Lane {
             }
         }
         shared.serves(place.role);
-        let after = self.cursors.lock().entry(place.role).or_default().after();
         let many = if shared.takes_one(place.role) { 1 } else { self.many };
         // Two turns would have to wait for each other's queues, and put into them what could begin at once.
-        let entering = shared.enters(place.role);
-        let share = Share { after, many, enters: entering.is_some() };
+        let mut entering = shared.enters(place.role);
+        let enters = entering.is_some();
+        let after = self.cursors.lock().entry(place.role).or_default().after(enters);
+        let share = Share { after, many };
         let mut claimed = Vec::new();
         let began = clock::now();
         let _open = shared.turns_are_open.read().await;
         let span = tracing::debug_span!("turn", role = place.role_name);
         let _busy = Busy::begins(&shared.metrics.busy_lanes);
-        match turn::take(&shared, place, share, &mut claimed).instrument(span).await {
+        match turn::take(&shared, place, share, &mut entering, &mut claimed).instrument(span).await {
             Ok(report) => {
                 self.took_all = usize::try_from(many).is_ok_and(|many| report.claimed >= many);
                 if let Some(cursor) = self.cursors.lock().get_mut(&place.role) {
-                    cursor.took(report.newest);
+                    cursor.took(report.newest, enters);
                     if self.took_all && after == 0 && report.newest == 0 {
                         // There may be more timers that are long due.
                         cursor.restart();
@@ -382,3 +398,6 @@ impl Lane {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -282,7 +282,8 @@ impl Shared {
         if report.mail {
             self.wake();
         }
-        if report.queues {
+        // Who is awake looks again anyway.
+        if report.queues || (report.entered && self.asleep.load(Ordering::Relaxed)) {
             self.queues.notify_one();
         }
         self.due(report.due_in);

@@ -17,7 +17,7 @@ use duramen_base::clock;
 use super::instance::{self, ChildEnd, Claimed, Instance};
 use super::rows::{Ended, Going};
 use super::session::{Place, Purpose, Session};
-use super::shared::{Shared, SLOW};
+use super::shared::{Entering, Shared, SLOW};
 use super::steps::{self, StepOutcome};
 use super::timings::Timings;
 use super::traces::Tracer;
@@ -106,6 +106,8 @@ pub(crate) struct Report {
     pub(crate) mail: bool,
     /// Queues have room, or more to let in.
     pub(crate) queues: bool,
+    /// It has held queues locked: whoever looked into them meanwhile has passed them over.
+    pub(crate) entered: bool,
     /// The largest number of a new instance that it took.
     pub(crate) newest: i64,
 }
@@ -124,19 +126,19 @@ pub(crate) struct Share {
     pub(crate) after: i64,
     /// How many at most.
     pub(crate) many: i32,
-    /// Those that have come for queues, too.
-    pub(crate) enters: bool,
 }
 
-/// Takes a turn for instances of one role. What it had claimed is in `claimed`, also when it fails.
+/// Takes a turn for instances of one role: those that have come for queues, too, if it is the one that is `entering`, which is
+/// over as soon as it turns out to let none of them in. What it had claimed is in `claimed`, also when it fails.
 pub(crate) async fn take(
     shared: &Arc<Shared>,
     place: &Place,
     share: Share,
+    entering: &mut Option<Entering<'_>>,
     claimed: &mut Vec<i64>,
 ) -> Result<Report, TurnError> {
     let session = shared.sessions.get(place, Purpose::Turn).await?;
-    let report = attempt(shared, &session, place, share, claimed).await;
+    let report = attempt(shared, &session, place, share, entering, claimed).await;
     match &report {
         Ok(_) => shared.sessions.give_back(session),
         Err(TurnError::Steps(steps::ExecutorError::Stuck)) => shared.sessions.terminate(session.pid).await,
@@ -150,6 +152,7 @@ async fn attempt(
     session: &Session,
     place: &Place,
     share: Share,
+    entering: &mut Option<Entering<'_>>,
     claimed: &mut Vec<i64>,
 ) -> Result<Report, TurnError> {
     let client = &session.client;
@@ -160,7 +163,7 @@ async fn attempt(
         (&share.after, Type::INT8),
         (&share.many, Type::INT4),
         (&shared.memory.of_a_turn(), Type::INT8),
-        (&share.enters, Type::BOOL),
+        (&entering.is_some(), Type::BOOL),
     ];
     let claim = client.query_typed(CLAIM, &parameters);
     let (begun, rows) = tokio::join!(biased; begin, claim);
@@ -180,6 +183,10 @@ async fn attempt(
     // The oldest first.
     instances.sort_unstable_by_key(|instance| instance.seq);
     claimed.extend(instances.iter().map(|instance| instance.seq));
+    if instances.iter().all(|instance| instance.partition.is_none()) {
+        // It holds no queue, whatever its steps do: another turn may let in.
+        *entering = None;
+    }
     turn.run(&mut instances).await?;
     turn.finish(instances).await
 }
@@ -518,6 +525,7 @@ impl<'a> Turn<'a> {
             if let Some(tracer) = &self.shared.tracer {
                 tracer.note(&mut spans, &mut instance, self.place, self.now());
             }
+            report.entered |= instance.partition.is_some();
             if instance.fresh {
                 report.newest = report.newest.max(instance.seq);
             } else {

@@ -4,6 +4,7 @@ mod arrivals;
 mod entry;
 mod hostile;
 mod limits;
+mod turns;
 
 use crate::common::{one, rows};
 use crate::worker::{execute, literal};
