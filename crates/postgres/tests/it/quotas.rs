@@ -7,7 +7,7 @@ use std::{fs, io, io::Write, path::Path};
 const MIB: u64 = 1 << 20;
 
 /// Writes until the file system refuses, with ever smaller pieces: nothing at all fits after it.
-fn fill(volume: &Path) {
+pub(crate) fn fill(volume: &Path) {
     let mut file = fs::File::create(volume.join("filling")).unwrap();
     for size in [MIB as usize, 64 << 10, 4 << 10] {
         while file.write_all(&vec![b'x'; size]).and_then(|()| file.sync_all()).is_ok() {}
