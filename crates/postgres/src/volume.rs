@@ -10,6 +10,7 @@ mod chunks;
 mod loopback;
 mod quota;
 mod tree_copy;
+mod tree_search;
 
 pub use quota::{Account, Quota, Quotas};
 

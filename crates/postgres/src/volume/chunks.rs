@@ -3,9 +3,15 @@
 //! metadata: the file system then counts as full, however much of it is free. Chunks of data that hold little are emptied
 //! into others here, one at a time, as soon as metadata could not grow by what the store keeps in reserve.
 //!
+//! Only chunks that hold nothing of a volume with a limit. With simple quotas the kernel (6.18 at least) has an extent that
+//! it moves count for the owner of the next one: a clone would be charged with what others wrote.
+//!
 //! Source: `linux/btrfs.h`, and `fs/btrfs/sysfs.c` for what the kernel tells.
 
-use super::btrfs::{file_system_id, open_dir, MAGIC};
+use super::{
+    btrfs::{file_system_id, open_dir, MAGIC},
+    tree_search::{data_chunks, owners, DataChunk},
+};
 use duramen_base::clock;
 use rustix::{
     io::Errno,
@@ -13,6 +19,7 @@ use rustix::{
 };
 use std::{
     fs, io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{
         atomic::{AtomicBool, Ordering},
@@ -21,8 +28,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How full a chunk may be, in percent, to be emptied: the emptiest are looked for first, because they cost least.
-const USAGES: [u64; 5] = [5, 20, 40, 60, 80];
+/// How full a chunk may be, in percent, to be emptied.
+const USED_MAX: u64 = 80;
 /// After a try in vain, another one is worth it when there is this part of the store less data than then, or after so long.
 const LESS_DATA_PART: u64 = 64;
 const TRY_AGAIN: Duration = Duration::from_secs(60);
@@ -58,10 +65,8 @@ struct BalanceArgs {
 
 /// `BTRFS_BALANCE_DATA`.
 const DATA: u64 = 1;
-/// `BTRFS_BALANCE_ARGS_USAGE`.
-const BY_USAGE: u64 = 1 << 1;
-/// `BTRFS_BALANCE_ARGS_LIMIT`.
-const LIMITED: u64 = 1 << 5;
+/// `BTRFS_BALANCE_ARGS_VRANGE`.
+const BY_ADDRESS: u64 = 1 << 4;
 /// `BTRFS_BALANCE_CTL_CANCEL`.
 const CANCEL: usize = 2;
 
@@ -134,7 +139,7 @@ struct InVain {
 #[derive(Debug)]
 pub(super) struct Chunks {
     root: PathBuf,
-    /// Where the kernel tells how the space is divided.
+    /// Where the kernel tells of the file system.
     kernel: PathBuf,
     /// The last try, if it was in vain. Locked while chunks are emptied.
     in_vain: Mutex<Option<InVain>>,
@@ -143,7 +148,7 @@ pub(super) struct Chunks {
 
 impl Chunks {
     pub(super) fn open(root: &Path) -> io::Result<Chunks> {
-        let kernel = PathBuf::from(format!("/sys/fs/btrfs/{}/allocation", file_system_id(&open_dir(root)?)?));
+        let kernel = PathBuf::from(format!("/sys/fs/btrfs/{}", file_system_id(&open_dir(root)?)?));
         let chunks = Chunks {
             root: root.to_owned(),
             kernel,
@@ -155,7 +160,7 @@ impl Chunks {
     }
 
     fn division(&self) -> io::Result<Division> {
-        Division::read(&self.root, &self.kernel)
+        Division::read(&self.root, &self.kernel.join("allocation"))
     }
 
     /// Whether metadata could grow by less than `wanted` bytes, and emptying chunks may change that. Where less than that is
@@ -169,7 +174,7 @@ impl Chunks {
         self.division().is_ok_and(|now| is_worth_it(&now, wanted, in_vain))
     }
 
-    /// Empties one chunk of data, the emptiest that it finds. Returns whether it found one. Waits for a call that runs.
+    /// Empties one chunk of data. Returns whether there was one, and it was needed. Waits for a call that runs.
     pub(super) fn empty_one(&self, wanted: u64) -> io::Result<bool> {
         let mut in_vain = self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.division()?;
@@ -178,16 +183,31 @@ impl Chunks {
         }
         *in_vain = Some(InVain { at: clock::now(), data: before.data.used });
         let dir = open_dir(&self.root)?;
-        for usage in USAGES {
-            if self.stopped.load(Ordering::Acquire) {
-                break;
-            }
-            if balance(&dir, usage)? > 0 {
-                *in_vain = None;
-                return Ok(true);
+        // The trees tell of what is committed.
+        rustix::fs::syncfs(&dir)?;
+        let Some(chunk) = self.emptiest(&dir)? else { return Ok(false) };
+        if self.stopped.load(Ordering::Acquire) || !balance(&dir, &chunk)? {
+            return Ok(false);
+        }
+        *in_vain = None;
+        Ok(true)
+    }
+
+    /// The chunk that holds least of those that may be emptied.
+    fn emptiest(&self, dir: &OwnedFd) -> io::Result<Option<DataChunk>> {
+        let may_be = |chunk: &DataChunk| chunk.used <= chunk.len / 100 * USED_MAX;
+        for chunk in data_chunks(dir)?.into_iter().filter(may_be) {
+            if !owners(dir, &chunk)?.into_iter().any(|owner| self.is_limited(owner)) {
+                return Ok(Some(chunk));
             }
         }
-        Ok(false)
+        Ok(None)
+    }
+
+    /// Whether a subvolume has a limit; one that is gone has none.
+    fn is_limited(&self, subvolume: u64) -> bool {
+        let limit = self.kernel.join(format!("qgroups/0_{subvolume}/max_referenced"));
+        fs::read_to_string(limit).is_ok_and(|limit| limit.trim() != "0")
     }
 
     /// Has a chunk that is being emptied left as it is, and no other one begun.
@@ -206,11 +226,11 @@ fn is_worth_it(now: &Division, wanted: u64, in_vain: Option<InVain>) -> bool {
     is_short && in_vain.is_none_or(may_have_changed)
 }
 
-/// Moves what is in one chunk of data into others, of those that are filled by at most so many percent. Returns how many it
-/// moved. A balance that somebody else runs, or has paused, is left alone.
+/// Moves what is in a chunk into others. Whether it did: a chunk may be gone by itself. A balance that somebody else runs, or
+/// has paused, is left alone.
 #[allow(unsafe_code, reason = "ioctl: the argument types are laid out as in linux/btrfs.h")]
-fn balance(dir: &impl std::os::fd::AsFd, usage: u64) -> io::Result<u64> {
-    let data = Filter { usage, flags: BY_USAGE | LIMITED, limit: 1, ..Filter::default() };
+fn balance(dir: &OwnedFd, chunk: &DataChunk) -> io::Result<bool> {
+    let data = Filter { logical: [chunk.at, chunk.at + 1], flags: BY_ADDRESS, ..Filter::default() };
     let mut args = BalanceArgs {
         flags: DATA,
         state: 0,
@@ -222,15 +242,15 @@ fn balance(dir: &impl std::os::fd::AsFd, usage: u64) -> io::Result<u64> {
     };
     // SAFETY: BTRFS_IOC_BALANCE_V2 reads and writes one `btrfs_ioctl_balance_args`, which `BalanceArgs` mirrors (1024 bytes).
     match unsafe { rustix::ioctl::ioctl(dir, BalanceOp::new(&mut args)) } {
-        Ok(()) => Ok(args.progress[2]),
+        Ok(()) => Ok(args.progress[2] > 0),
         // Stopped by us.
-        Err(Errno::CANCELED) => Ok(0),
+        Err(Errno::CANCELED) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
 #[allow(unsafe_code, reason = "ioctl: the argument types are laid out as in linux/btrfs.h")]
-fn cancel(dir: &impl std::os::fd::AsFd) -> io::Result<()> {
+fn cancel(dir: &OwnedFd) -> io::Result<()> {
     // SAFETY: BTRFS_IOC_BALANCE_CTL takes a number, and no pointer.
     unsafe { rustix::ioctl::ioctl(dir, BalanceControlOp::new_usize(CANCEL))? };
     Ok(())

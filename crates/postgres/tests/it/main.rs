@@ -5,4 +5,5 @@ mod data_directories;
 mod divided_space;
 mod guardians;
 mod quotas;
+mod store_home;
 mod stored_texts;

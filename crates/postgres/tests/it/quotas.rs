@@ -1,6 +1,7 @@
 //! Quotas of a volume store. As root, where the kernel has them; as another user there are none.
 
-use duramen_postgres::volume::{self, Account, Choice, Quota};
+use crate::store_home::StoreHome;
+use duramen_postgres::volume::{Account, Quota};
 use rustix::io::Errno;
 use std::{fs, io, io::Write, path::Path};
 
@@ -22,8 +23,8 @@ fn is_over_quota(error: &io::Error) -> bool {
 /// nothing of that quota.
 #[test]
 fn the_quota_of_a_volume_that_is_full_to_the_last_byte_can_be_raised() {
-    let home = tempfile::Builder::new().prefix("dm-").tempdir().unwrap();
-    let store = volume::open(home.path(), Choice::Auto, 1 << 30).unwrap();
+    let home = StoreHome::new();
+    let store = home.open();
     let Ok(quotas) = store.quotas() else {
         assert!(!rustix::process::geteuid().is_root(), "as root there are quotas: {store:?}");
         return;
