@@ -24,10 +24,10 @@ use super::source;
 use super::workload::{encode, one, AIRLINE_READ};
 use duramen_reports::suite::SuiteError;
 
-const TURNS: u32 = 150;
+const TURNS: u32 = 300;
 /// Enough that a lease never waits for the pool.
 const POOL: u32 = 20;
-const RESAMPLES: usize = 2_000;
+const RESAMPLES: usize = 1_000;
 /// A branch that the lab lost sight of goes away by itself after so long.
 const TTL_S: i64 = 900;
 /// The read of one row by its key, anywhere in the large table.
@@ -120,7 +120,7 @@ pub(crate) fn ratio(
     Some((ratio, at(0.025), at(0.975)))
 }
 
-/// The SQL that makes a source with so many rows: 40 bytes each in the table and 20 in the index of their key, with what
+/// The SQL that makes a source with so many rows: 44 bytes each in the table and 22 in the index of their key, with what
 /// surrounds them. Everything happens in one transaction, so nothing of it is written to the log besides.
 #[must_use]
 pub(crate) fn script(rows: u64) -> String {

@@ -111,7 +111,7 @@ async fn branches_of_two_sizes_are_compared_in_turns() {
     for cost in ["lease", "first_query", "row_read", "clone"] {
         for rows in [1000, 2000] {
             let name = format!("scale_{cost}_ms_rows_{rows}");
-            assert_eq!(evidence.measurement(&name).expect(&name).count, 150, "{name}");
+            assert_eq!(evidence.measurement(&name).expect(&name).count, 300, "{name}");
         }
         for percentile in ["p50", "p95"] {
             let name = format!("scale_{cost}_{percentile}_ratio");
