@@ -113,8 +113,11 @@ fn search(
             at += HEADER + len;
             (args.first_object, args.first_kind, args.first_offset) = (object, found, offset);
         }
-        // The next key. No item of these trees has the greatest offset.
-        args.first_offset = args.first_offset.saturating_add(1);
+        // The next key; after the greatest offset, that of the next object, so that this ends in any case.
+        match args.first_offset.checked_add(1) {
+            Some(next) => args.first_offset = next,
+            None => (args.first_object, args.first_kind, args.first_offset) = (args.first_object + 1, 0, 0),
+        }
     }
 }
 
