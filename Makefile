@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release
+.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -76,6 +76,9 @@ bench: setup release ## the branches suite: 5 rounds of 100 concurrent branches
 	@mkdir -p $(OUT)
 	$(BIN) lab run branches --rounds 5 --concurrency 100 --write events --runner session --source flights \
 		--json $(OUT)/branches.json --html $(OUT)/branches.html
+
+bench-scale: setup release ## branches of 200 million rows against branches of 20 million (root; 30 GB of disk, 15 minutes; SMALL=2M LARGE=20M)
+	@scripts/bench-scale $(BIN) $(OUT) $(or $(SMALL),20M) $(or $(LARGE),200M)
 
 bench-store: setup release ## the store suite: every operation at every level of durability, a million keys
 	@mkdir -p $(OUT)

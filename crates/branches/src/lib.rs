@@ -5,6 +5,7 @@
 
 mod activity;
 mod audit;
+mod balance;
 mod branch;
 mod burst;
 mod capacity;

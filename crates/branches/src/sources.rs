@@ -509,7 +509,9 @@ async fn settings_work(
 async fn free_what_was_deleted(store: &volume::Store) {
     let begin = clock::now();
     tokio::task::block_in_place(|| store.volumes.reclaim(&store.root));
-    while store.volumes.reclaiming(&store.root) && begin.elapsed() < RECLAIM_LIMIT {
+    // What it wrote may have taken the space for everything else, which the maintenance thread sees to.
+    while (store.volumes.reclaiming(&store.root) || store.is_unbalanced()) && begin.elapsed() < RECLAIM_LIMIT
+    {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

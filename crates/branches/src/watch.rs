@@ -1,7 +1,8 @@
 //! What is looked after at intervals so that no branch harms another: writes that the volume store lost, logs that
-//! grow, the reserve of the volume store, and servers that ended.
+//! grow, the reserve of the volume store and how its space is divided, and servers that ended.
 
 use crate::{
+    balance::Balance,
     error::{EngineError, Kind},
     parallel::parallel,
     registry::Failed,
@@ -38,11 +39,18 @@ pub(crate) struct Watch {
     flushed: Instant,
     flushing: Option<JoinHandle<io::Result<()>>>,
     revival: Revival,
+    balance: Balance,
 }
 
 impl Watch {
     pub(crate) fn new() -> Watch {
-        Watch { looked: clock::now(), flushed: clock::now(), flushing: None, revival: Revival::default() }
+        Watch {
+            looked: clock::now(),
+            flushed: clock::now(),
+            flushing: None,
+            revival: Revival::default(),
+            balance: Balance::default(),
+        }
     }
 
     /// Does what is due.
@@ -56,6 +64,7 @@ impl Watch {
         if let Ok(quotas) = shared.environment.store.quotas() {
             quotas.keep_reserve();
         }
+        self.balance.look(shared);
         shared.registry.retire_unfit();
         self.revival.look(shared);
         let home = &shared.environment.home;
@@ -79,6 +88,7 @@ impl Watch {
     pub(crate) fn end(mut self, shared: &Arc<Shared>) {
         self.heed(shared);
         self.revival.end();
+        self.balance.end(shared);
     }
 
     fn heed(&mut self, shared: &Arc<Shared>) {

@@ -8,7 +8,7 @@
 //! The order of a run: reach or start a daemon (`daemon`), have the source and size the pool (`source`), wait
 //! until it is full (`pool`), fingerprint the live source, draw the work (`workload`, `probe`), run the
 //! rounds (`rounds`, `client`) by the clients of the runner (`clients`: `wire`, `psql`, `node`), the extra burst over
-//! the wire (`wire`), branches without the pool (`cold`), two sizes of the source (`scale`), fingerprint again and check
+//! the wire (`wire`), branches without the pool (`cold`), sources of two sizes (`scale`), fingerprint again and check
 //! (`checks`), hold the figures against the targets (`targets`), and tell (`report`, `table`).
 
 mod checks;

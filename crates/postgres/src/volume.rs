@@ -6,9 +6,11 @@
 //! the *machine* it is thrown away, after a crash of a process nothing is lost.
 
 mod btrfs;
+mod chunks;
 mod loopback;
 mod quota;
 mod tree_copy;
+mod tree_search;
 
 pub use quota::{Account, Quota, Quotas};
 
@@ -163,6 +165,8 @@ pub struct Store {
     watch: Mutex<Option<Watch>>,
     /// The quotas of clones, or why there are none.
     quotas: Result<Quotas, String>,
+    /// How its space is divided, of a btrfs of its own.
+    chunks: Option<chunks::Chunks>,
 }
 
 /// What tells of writes that were taken and then lost.
@@ -280,6 +284,30 @@ impl Store {
         }
     }
 
+    /// Whether so much of a btrfs of its own is set aside for data that there may soon be no space for anything else, although
+    /// much of that is free. [`Store::balance`] mends it.
+    #[must_use]
+    pub fn is_unbalanced(&self) -> bool {
+        self.chunks.as_ref().is_some_and(|chunks| chunks.are_to_be_emptied(quota::reserve(&self.root)))
+    }
+
+    /// Moves the data of one piece of the store elsewhere, and so frees the piece for any use. Takes from milliseconds to
+    /// seconds, while the store can be used as always; [`Store::end_balance`] ends it. Returns whether there was such a
+    /// piece, and it was needed.
+    ///
+    /// # Errors
+    /// The operating system's answer. The data is as it was.
+    pub fn balance(&self) -> io::Result<bool> {
+        self.chunks.as_ref().map_or(Ok(false), |chunks| chunks.empty_one(quota::reserve(&self.root)))
+    }
+
+    /// Has a [`Store::balance`] that runs end soon, and no other one begin.
+    pub fn end_balance(&self) {
+        if let Some(chunks) = &self.chunks {
+            chunks.stop();
+        }
+    }
+
     /// The size of the file system that holds the volumes.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
@@ -320,7 +348,15 @@ pub fn open(home: &Path, choice: Choice, size: u64) -> Result<Store, VolumeError
     std::fs::create_dir_all(&root).map_err(|error| VolumeError::io("creating", &root, error))?;
     let store = |volumes: Box<dyn Volumes>, reason: String| {
         let quotas = Err(format!("{} have no quotas of disk", volumes.kind()));
-        Store { root: root.clone(), volumes, reason, loopback: None, watch: Mutex::new(None), quotas }
+        Store {
+            root: root.clone(),
+            volumes,
+            reason,
+            loopback: None,
+            watch: Mutex::new(None),
+            quotas,
+            chunks: None,
+        }
     };
     let btrfs_store = |reason: String, loopback: Option<loopback::Loopback>| {
         let quotas = Quotas::open(&root, loopback.is_some());
@@ -329,7 +365,14 @@ pub fn open(home: &Path, choice: Choice, size: u64) -> Result<Store, VolumeError
         }
         let accounts = quotas.as_ref().is_ok_and(Quotas::has_accounts);
         let volumes = Box::new(btrfs::Btrfs { quotas: quotas.is_ok(), accounts });
-        Store { root: root.clone(), volumes, reason, loopback, watch: Mutex::new(None), quotas }.watching()
+        let chunks = loopback.as_ref().and_then(|_| {
+            let opened = chunks::Chunks::open(&root);
+            opened
+                .inspect_err(|error| tracing::warn!(%error, "how the volume store is divided cannot be seen"))
+                .ok()
+        });
+        let watch = Mutex::new(None);
+        Store { root: root.clone(), volumes, reason, loopback, watch, quotas, chunks }.watching()
     };
     let loopback = loopback::Loopback::at(home, &root);
     if loopback.is_mounted() {

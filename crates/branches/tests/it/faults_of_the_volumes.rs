@@ -1,7 +1,7 @@
 //! Snapshots that vanish or change, disks that fill up, and file systems that can only copy: a clear error
 //! with the next step, nothing left behind, and the source untouched.
 
-use crate::support::{lease, pool, query, rows, settle, Home};
+use crate::support::{lease, pool, query, rows, settle, until, Home};
 use duramen_branches::{
     model::{AddSource, CreateBranch, Origin, Policy},
     Engine, EngineError, OpenOptions,
@@ -276,5 +276,61 @@ async fn a_store_whose_last_trees_were_lost_is_mounted_as_it_was_before() {
     assert!(!home.path().join("volumes.set-back").exists());
     let engine = home.open().await;
     assert_eq!(rows(&engine, "after", "select x from t").await, json!([[1]]));
+    close(&engine, &home).await;
+}
+
+fn flush(dir: &Path) {
+    rustix::fs::syncfs(fs::File::open(dir).expect("the directory")).expect("flushed");
+}
+
+/// What an import does that needs nearly all of the store for a while: of many files all but a few go again, and those are
+/// everywhere. Then small files, which lie in the metadata, until the file system counts as full for want of that, unless
+/// the daemon is faster.
+fn fill_for_a_while(dir: &Path) {
+    fs::create_dir(dir).expect("a directory");
+    let file = |number: u32| dir.join(number.to_string());
+    let count = (0..).take_while(|number| fs::write(file(*number), vec![1; 2 << 20]).is_ok()).count();
+    flush(dir);
+    let count = u32::try_from(count).expect("it fits");
+    (0..=count)
+        .filter(|number| number % 16 != 1)
+        .for_each(|number| fs::remove_file(file(number)).expect("it goes"));
+    for number in 0..3000 {
+        if number % 100 == 0 {
+            flush(dir);
+            if volume::free_bytes(dir).expect("what is free") == 0 {
+                return;
+            }
+        }
+        fs::write(dir.join(format!("small {number}")), [b'x'; 1500]).expect("a small file");
+    }
+}
+
+/// Invariant B56. After an import that had needed nearly all of the store, all of it was set aside for data, and every lease
+/// was refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_go_on_after_data_filled_the_store_once() {
+    let mut home = Home::new();
+    home.options.volume_size = Some(1 << 30);
+    let engine = home.open().await;
+    home.add_script(&engine, "create table t as select 1 as x;", pool(&[])).await;
+    settle(&engine).await;
+    if !home.path().join("volumes.btrfs").exists() {
+        return close(&engine, &home).await;
+    }
+    lease(&engine, "before", Policy::ReadWrite).await;
+    fill_for_a_while(&home.path().join("volumes/filling"));
+    let volumes = home.path().join("volumes");
+    until("what is free can be used", async || {
+        volume::free_bytes(&volumes).expect("what is free") > 512 << 20
+    })
+    .await;
+    until("leases are given again", async || engine.create(CreateBranch::default()).await.is_ok()).await;
+    until("what is leased is written again", async || {
+        query(&engine, "before", "insert into t values (2)").await.is_ok()
+    })
+    .await;
+    assert_eq!(rows(&engine, "before", "select sum(x) from t").await, json!([[3]]));
+    assert!(engine.verify_source("app").await.expect("verify").intact, "a snapshot is what it was");
     close(&engine, &home).await;
 }

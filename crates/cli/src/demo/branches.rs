@@ -85,6 +85,7 @@ pub(super) async fn show(
         sweep: Vec::new(),
         cold: COLD,
         volumes: demo.volumes.into(),
+        volume_size: None,
         output: Output { json: Some(json), html: Some(html), progress: true, command: lab::command_line() },
     };
     let progress = Progress::new("measuring");

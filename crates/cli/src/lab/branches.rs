@@ -56,7 +56,10 @@ pub(crate) struct Branches {
     /// How volumes are cloned, when no daemon runs yet
     #[arg(long, value_enum, default_value = "auto")]
     volumes: VolumesName,
-    /// Two sizes of the sample to compare, the smaller first
+    /// Size of a loop-backed volume store, when no daemon runs yet and one is made
+    #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+    volume_size: Option<u64>,
+    /// Compare branches of two sources that have so many rows, the smaller first
     #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = branches::parse_count)]
     scale: Vec<u64>,
     /// Compare refills of the pool, both ways, with so many branches made at a time
@@ -119,6 +122,7 @@ impl Branches {
             sweep: self.sweep,
             cold: self.cold,
             volumes: self.volumes.into(),
+            volume_size: self.volume_size,
             output: self.documents.output(),
         })
     }

@@ -12,8 +12,11 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
+/// An import takes a few seconds, and in an emulated machine on a busy one more than the two minutes that are usual.
+const DEADLINE: Duration = Duration::from_secs(600);
 const UNIT: &str = include_str!("../../../../packaging/duramen.service");
 
 /// The unit in the package, for another program and home. Gone with this value.
@@ -83,7 +86,7 @@ impl Drop for Unit {
 }
 
 async fn serves(home: &Home) -> Connection {
-    let client = Client::new(&home.path());
+    let client = Client::new(&home.path()).with_deadline(DEADLINE);
     until("the daemon serves", async || client.connect().await.is_ok()).await;
     client.connect().await.expect("the daemon accepts")
 }

@@ -27,8 +27,10 @@ pub(crate) async fn reach(options: &Options, say: &dyn Fn(&str)) -> Result<Reach
     }
     say("starting a daemon");
     let log = log_file(&options.home).map_err(|detail| failed("start", &detail))?;
-    let args = ["--volumes", choice_name(options.volumes)];
-    let args = args.map(str::to_owned);
+    let mut args = ["--volumes", choice_name(options.volumes)].map(str::to_owned).to_vec();
+    if let Some(size) = options.volume_size {
+        args.extend(["--volume-size".to_owned(), size.to_string()]);
+    }
     let own = Daemon::spawn(&options.exe, &options.home, &args, &log).await;
     let own = own.map_err(|error| failed("start", &error))?;
     let control =

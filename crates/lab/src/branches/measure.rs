@@ -151,7 +151,7 @@ async fn with_source(
     let made = cold::measure(control, options, evidence, say).await;
     or_note(made, "cold_branch_ms and cpu_per_branch_ms", evidence)?;
     let compared = scale::measure(control, options, seed, evidence, say).await;
-    or_note(compared, "scale_ratio", evidence)?;
+    or_note(compared, "the figures of --scale", evidence)?;
     let swept = sweep::measure(control, options, seed, evidence, say).await;
     or_note(swept, "sweep_phased_ms and sweep_pipelined_ms", evidence)?;
 

@@ -97,7 +97,7 @@ pub struct Options {
     pub durable: bool,
     /// How the pool is refilled.
     pub refill: Refill,
-    /// Two sizes of the sample to compare, or none.
+    /// Two numbers of rows whose branches are compared, the smaller first, or none.
     pub scale: Vec<u64>,
     /// The numbers of branches made at a time whose refills are compared; empty for no comparison.
     pub sweep: Vec<u32>,
@@ -105,6 +105,8 @@ pub struct Options {
     pub cold: u32,
     /// How volumes are cloned, if the daemon is started here.
     pub volumes: Choice,
+    /// Bytes of a loop-backed volume store, if the daemon is started here and makes one. `None`: what it makes unasked.
+    pub volume_size: Option<u64>,
     /// What becomes of the evidence.
     pub output: Output,
 }
@@ -158,6 +160,7 @@ impl Options {
         evidence.configure("sweep", self.sweep.clone());
         evidence.configure("cold", self.cold);
         evidence.configure("volumes_wanted", choice_name(self.volumes));
+        evidence.configure("volume_size", self.volume_size);
     }
 }
 

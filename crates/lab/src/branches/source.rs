@@ -64,21 +64,21 @@ pub(crate) async fn ensure(
         )));
     }
     say("importing the sample: real flights of one year");
-    let view = import_flights(control, SAMPLE, options.rows, say).await?;
+    let view = import(control, SAMPLE, Origin::Flights { rows: options.rows }, say).await?;
     Ok(Prepared { view, before: None })
 }
 
-/// Imports the sample with an empty pool, so that nothing is warmed that will not be measured.
-pub(crate) async fn import_flights(
+/// Imports a source with an empty pool, so that nothing is warmed that will not be measured.
+pub(crate) async fn import(
     control: &mut Control,
     name: &str,
-    rows: Option<u64>,
+    origin: Origin,
     say: &dyn Fn(&str),
 ) -> Result<SourceView, SuiteError> {
     let pool = PoolSize { hot: BTreeMap::new(), cold: 0 };
     let request = AddSource {
         name: name.to_owned(),
-        origin: Origin::Flights { rows },
+        origin,
         database: None,
         settings: SourceSettings { pool, ..SourceSettings::default() },
     };

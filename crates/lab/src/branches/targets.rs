@@ -47,6 +47,8 @@ pub(crate) enum Load {
     HundredInSession,
     /// Pools of a thousand.
     Thousand,
+    /// Two sizes of a source.
+    TwoSizes,
 }
 
 /// Where the figure of a target is found, and which runs it is for.
@@ -97,7 +99,10 @@ pub(crate) const TARGETS: &[Target] = &[
     load(Load::Any, median(most("cpu_per_branch_ms", 25.0, "ms"))),
     load(Load::Any, median(most("cold_branch_ms", 35.0, "ms").beside(115.0))),
     load(Load::Any, most("idle_branch_pss_bytes", 7e6, "bytes")),
-    load(Load::Any, median(most("scale_ratio", 1.5, "ratio"))),
+    load(Load::TwoSizes, median(most("scale_lease_p50_ratio", 1.2, "ratio"))),
+    load(Load::TwoSizes, median(most("scale_lease_p95_ratio", 1.2, "ratio"))),
+    load(Load::TwoSizes, median(most("scale_first_query_p50_ratio", 1.2, "ratio"))),
+    load(Load::TwoSizes, median(most("scale_first_query_p95_ratio", 1.2, "ratio"))),
     load(Load::Thousand, median(most("pool_warm_ms", 30_000.0, "ms"))),
     load(Load::Thousand, median(most("pool_pss_bytes", 8e9, "bytes"))),
 ];
@@ -113,6 +118,8 @@ pub(crate) struct Setup {
     pub(crate) concurrency: u64,
     /// The pool's size.
     pub(crate) pool: u64,
+    /// How many sizes of a source are compared.
+    pub(crate) sizes: usize,
 }
 
 impl Setup {
@@ -125,6 +132,7 @@ impl Setup {
             runner: text("runner"),
             concurrency: number("concurrency"),
             pool: number("pool"),
+            sizes: evidence.config.get("scale").and_then(|sizes| sizes.as_array()).map_or(0, Vec::len),
         }
     }
 
@@ -137,6 +145,7 @@ impl Setup {
             }
             Load::HundredInSession => self.concurrency == 100 && self.runner == "session",
             Load::Thousand => self.pool >= 1_000,
+            Load::TwoSizes => self.sizes > 0,
         }
     }
 }

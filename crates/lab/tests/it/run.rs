@@ -29,6 +29,7 @@ fn options(home: &Path) -> Options {
         sweep: Vec::new(),
         cold: 2,
         volumes: Choice::Auto,
+        volume_size: None,
         output: Output {
             progress: true,
             command: vec!["duramen".to_owned(), "lab".to_owned()],
@@ -101,6 +102,30 @@ async fn refills_are_compared_and_their_settings_put_back() {
     let restored = changes.last().unwrap().refill;
     assert_eq!((restored.way, restored.clones), (Some(Refill::Phased), Some(0)), "what is usual");
     assert_eq!((restored.starts, restored.connects), (Some(0), Some(0)), "what is usual");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn branches_of_two_sizes_are_compared_in_turns() {
+    let (evidence, daemon) = measure(Habit::TwoSizes, |options| options.scale = vec![1000, 2000]).await;
+    let evidence = evidence.unwrap();
+    for cost in ["lease", "first_query", "row_read", "clone"] {
+        for rows in [1000, 2000] {
+            let name = format!("scale_{cost}_ms_rows_{rows}");
+            assert_eq!(evidence.measurement(&name).expect(&name).count, 300, "{name}");
+        }
+        for percentile in ["p50", "p95"] {
+            let name = format!("scale_{cost}_{percentile}_ratio");
+            assert!(evidence.measurement(&name).expect(&name).p50 > 0.0, "{name}");
+        }
+    }
+    assert_eq!(evidence.findings.iter().filter(|finding| finding.rule == "scale").count(), 8);
+    let pools: Vec<u32> =
+        daemon.changes().iter().filter_map(|it| it.hot.get(&Policy::ReadWrite)).copied().collect();
+    assert!(
+        pools.windows(4).any(|some| some == [20, 20, 0, 0]),
+        "both pools are filled, and emptied: {pools:?}"
+    );
+    assert_eq!(daemon.leases(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -275,8 +275,7 @@ impl Quotas {
     /// Bytes that are kept free for resets and deletions.
     #[must_use]
     pub fn reserve(&self) -> u64 {
-        let total = rustix::fs::statvfs(&self.root).map_or(0, |it| it.f_blocks * it.f_frsize);
-        (total / RESERVE_PART).clamp(RESERVE_MIN, RESERVE_MAX)
+        reserve(&self.root)
     }
 
     /// Removes the groups of volumes that are gone, where the kernel (before 6.10) does not do so itself. `volumes` are all
@@ -310,6 +309,12 @@ impl Quotas {
         };
         Ok(Counted { allocated: read("referenced")?, pending: read("rsv_data")? })
     }
+}
+
+/// Bytes that the store that holds `root` keeps free.
+pub(super) fn reserve(root: &Path) -> u64 {
+    let total = rustix::fs::statvfs(root).map_or(0, |it| it.f_blocks * it.f_frsize);
+    (total / RESERVE_PART).clamp(RESERVE_MIN, RESERVE_MAX)
 }
 
 fn is(error: &io::Error, number: Errno) -> bool {

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
 mod data_directories;
+mod divided_space;
 mod guardians;
 mod quotas;
+mod store_home;
 mod stored_texts;

@@ -1,13 +1,14 @@
 //! Quotas of a volume store. As root, where the kernel has them; as another user there are none.
 
-use duramen_postgres::volume::{self, Account, Choice, Quota};
+use crate::store_home::StoreHome;
+use duramen_postgres::volume::{Account, Quota};
 use rustix::io::Errno;
 use std::{fs, io, io::Write, path::Path};
 
 const MIB: u64 = 1 << 20;
 
 /// Writes until the file system refuses, with ever smaller pieces: nothing at all fits after it.
-fn fill(volume: &Path) {
+pub(crate) fn fill(volume: &Path) {
     let mut file = fs::File::create(volume.join("filling")).unwrap();
     for size in [MIB as usize, 64 << 10, 4 << 10] {
         while file.write_all(&vec![b'x'; size]).and_then(|()| file.sync_all()).is_ok() {}
@@ -22,8 +23,8 @@ fn is_over_quota(error: &io::Error) -> bool {
 /// nothing of that quota.
 #[test]
 fn the_quota_of_a_volume_that_is_full_to_the_last_byte_can_be_raised() {
-    let home = tempfile::Builder::new().prefix("dm-").tempdir().unwrap();
-    let store = volume::open(home.path(), Choice::Auto, 1 << 30).unwrap();
+    let home = StoreHome::new();
+    let store = home.open();
     let Ok(quotas) = store.quotas() else {
         assert!(!rustix::process::geteuid().is_root(), "as root there are quotas: {store:?}");
         return;

@@ -25,6 +25,8 @@ pub(crate) enum Habit {
     Degraded,
     /// Its source has no table for events.
     NoEvents,
+    /// It has two more sources, of a thousand and of two thousand rows.
+    TwoSizes,
 }
 
 #[derive(Default)]
@@ -98,10 +100,14 @@ fn answer(method: &str, path: &str, body: &[u8], state: &mut State, habit: Habit
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
     match (method, segments.as_slice()) {
         ("GET", ["status"]) => (200, status(state, habit)),
-        ("GET", ["sources"]) => (200, json!([source()])),
-        ("PATCH", ["sources", _, "settings"]) => {
+        ("GET", ["sources"]) => {
+            let names: &[&str] =
+                if habit == Habit::TwoSizes { &["flights", "rows_1000", "rows_2000"] } else { &["flights"] };
+            (200, names.iter().map(|name| source(name)).collect())
+        }
+        ("PATCH", ["sources", name, "settings"]) => {
             state.changes.push(serde_json::from_slice(body).expect("a change"));
-            (200, source())
+            (200, source(name))
         }
         ("POST", ["sources", _, "fingerprint"]) => (200, fingerprint(state, habit)),
         ("GET", ["sources", _, "idle-pss"]) => (200, json!([6_100_000, 6_200_000, 6_300_000])),
@@ -151,9 +157,9 @@ fn status(state: &State, habit: Habit) -> Value {
     })
 }
 
-fn source() -> Value {
+fn source(name: &str) -> Value {
     json!({
-        "name": "flights", "origin": "sample flights", "database": "flights", "generation": 1,
+        "name": name, "origin": "sample flights", "database": "flights", "generation": 1,
         "imported_at": "2026-01-01T00:00:00Z", "server_version": "18", "bytes": 1, "digest": "d", "sanitised": [],
         "branches_by_generation": {},
         "settings": { "pool": { "hot": { "read-write": 10 }, "cold": 2 } },
@@ -210,14 +216,17 @@ fn query(request: &QueryRequest, habit: Habit) -> (u16, Value) {
     }
     if sql.contains("from airlines where carrier = $1") {
         let carrier = request.params[0].as_str().expect("a carrier");
-        let name = if habit == Habit::WrongRows {
-            "another airline".to_owned()
-        } else {
-            format!("airline {carrier}")
+        let name = match (habit, carrier.strip_prefix('C')) {
+            (Habit::WrongRows, _) => "another airline".to_owned(),
+            (Habit::TwoSizes, Some(number)) => format!("airline {number}"),
+            _ => format!("airline {carrier}"),
         };
         return results(vec![(json!([[name]]), "SELECT 1")]);
     }
     let id = request.params[0].as_i64().expect("an id");
+    if sql.contains("delay, distance") {
+        return results(vec![(json!([[id % 16 + 1, id % 400 - 20, id % 5000]]), "SELECT 1")]);
+    }
     results(vec![(json!([flight(id)]), "SELECT 1")])
 }
 

@@ -44,7 +44,7 @@ fn the_table_says_fsync_off_beside_the_writes() {
 #[test]
 fn the_table_shows_targets_without_figures_checks_findings_and_the_verdict() {
     let table = print_table(&run());
-    assert_eq!(*line(&table, "scale_ratio").last().unwrap(), "not measured");
+    assert_eq!(*line(&table, "refill_ms").last().unwrap(), "not measured");
     assert!(table.contains("pass  all_branches_succeeded: 500 of 500"));
     assert!(table.contains("warning fsync_off: Taken with fsync=off."));
     assert!(table.ends_with("verdict: pass\n"));

@@ -1,4 +1,4 @@
-use crate::branches::scale::{median, ratio, Costs};
+use crate::branches::scale::{median, p95, ratio, row, script};
 use duramen_base::entropy;
 
 #[test]
@@ -10,23 +10,31 @@ fn the_median_of_an_even_number_lies_between_the_middle_two() {
 }
 
 #[test]
-fn the_ratio_is_that_of_the_sums_of_medians_within_its_interval() {
-    let small = Costs { lease_ms: vec![1.0, 1.1, 0.9], clone_ms: vec![3.0, 3.1, 2.9] };
-    let large = Costs { lease_ms: vec![1.0, 1.2, 0.8], clone_ms: vec![5.0, 5.1, 4.9] };
-    let (ratio, low, high) = ratio(&small, &large, &mut entropy::rng(1)).unwrap();
-    assert_eq!(ratio, 1.5);
-    assert!(low <= ratio && ratio <= high && low > 1.0, "{low} {high}");
+fn the_ratio_is_that_of_the_figures_within_its_interval() {
+    let (small, large) = ([3.0, 3.1, 2.9], [4.5, 4.6, 4.4]);
+    let (found, low, high) = ratio(&small, &large, median, &mut entropy::rng(1)).unwrap();
+    assert_eq!(found, 1.5);
+    assert!(low <= found && found <= high && low > 1.0, "{low} {high}");
+    let large: Vec<f64> = (1..=100).map(f64::from).collect();
+    assert_eq!(ratio(&[1.0], &large, p95, &mut entropy::rng(1)).unwrap().0, 95.0);
 }
 
 #[test]
 fn the_interval_can_be_replayed() {
-    let small = Costs { lease_ms: vec![1.0, 2.0], clone_ms: vec![3.0] };
-    let of = || ratio(&small, &small, &mut entropy::rng(7)).unwrap();
+    let values = [1.0, 2.0, 3.0];
+    let of = || ratio(&values, &values, median, &mut entropy::rng(7)).unwrap();
     assert_eq!(of(), of());
 }
 
 #[test]
 fn there_is_no_ratio_to_nothing() {
-    let some = Costs { lease_ms: vec![1.0], clone_ms: vec![1.0] };
-    assert_eq!(ratio(&Costs::default(), &some, &mut entropy::rng(1)), None);
+    assert_eq!(ratio(&[], &[1.0], median, &mut entropy::rng(1)), None);
+    assert_eq!(ratio(&[], &[], p95, &mut entropy::rng(1)), None);
+}
+
+#[test]
+fn the_script_makes_the_rows_that_are_expected() {
+    assert!(script(200_000_000).contains("generate_series(1, 200000000::bigint)"));
+    assert_eq!(row(1), "[[2,-19,1]]");
+    assert_eq!(row(200_000_000), "[[1,-20,0]]");
 }

@@ -77,8 +77,18 @@ fn the_targets_of_a_thousand_are_only_for_such_pools() {
 #[test]
 fn a_target_without_a_figure_is_shown_as_not_measured() {
     let run = evidence("events", "session", 100, 100);
-    assert_eq!(outcome(&run, "scale_ratio"), Some(Outcome::NotMeasured));
+    assert_eq!(outcome(&run, "refill_ms"), Some(Outcome::NotMeasured));
     assert_eq!(outcome(&run, "lease_ms"), Some(Outcome::NotMeasured));
+}
+
+#[test]
+fn the_targets_of_two_sizes_are_only_for_runs_that_compare_them() {
+    let mut run = evidence("events", "session", 100, 100);
+    assert_eq!(outcome(&run, "scale_lease_p50_ratio"), None);
+    run.configure("scale", vec![10, 100]);
+    assert_eq!(outcome(&run, "scale_lease_p50_ratio"), Some(Outcome::NotMeasured));
+    let run = with(run, "scale_first_query_p95_ratio", "ratio", &[1.3]);
+    assert_eq!(outcome(&run, "scale_first_query_p95_ratio"), Some(Outcome::Missed));
 }
 
 #[test]
