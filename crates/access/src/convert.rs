@@ -5,6 +5,7 @@
 //! refused before the new file is begun, and a conversion that fails leaves no part of it behind.
 //!
 //! ```
+//! use duramen_access::c1z::ReadOptions;
 //! use duramen_access::convert::{Conversion, Format};
 //! use duramen_access::graph::{GraphStore, SyncKind};
 //!
@@ -16,7 +17,7 @@
 //! store.close()?;
 //!
 //! let format = Format::of_name(&to).ok_or("no format has that name")?;
-//! let converted = Conversion { from, to, format, sync: None, decoded_bytes_max: None }.run()?;
+//! let converted = Conversion { from, to, format, sync: None, read: ReadOptions::default() }.run()?;
 //! assert_eq!((format, converted.copied.syncs), (Format::C1z3, 1));
 //! assert!(converted.losses.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -25,8 +26,9 @@
 mod copy;
 mod error;
 
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +36,9 @@ pub use self::copy::{copy, Copied, CopyError};
 pub use self::error::{ConvertError, FileError};
 
 use crate::c1z::{C1z1, C1z1Writer, C1z3, C1z3Writer, ReadOptions, Version, WriteOptions};
-use crate::graph::{journal_of, GraphPack, GraphSink, GraphSource, GraphStore, Loss, Sync, SyncKind};
+use crate::graph::{
+    journal_of, GraphError, GraphPack, GraphSink, GraphSource, GraphStore, Loss, Sync, SyncKind,
+};
 
 /// What can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,8 +84,8 @@ pub struct Conversion {
     /// The id of the sync that is copied. None: all of them, or where one fits the latest full one that has ended, else
     /// the one that was begun last.
     pub sync: Option<String>,
-    /// How many bytes may come out of a `.c1z` file. None: as in [`ReadOptions::decompressed_bytes_max`].
-    pub decoded_bytes_max: Option<u64>,
+    /// How a `.c1z` file is read. Its rows are always checked; a version 1 file is written in the same time zone.
+    pub read: ReadOptions,
 }
 
 /// What a conversion did, and what did not fit.
@@ -93,6 +97,17 @@ pub struct Converted {
     pub losses: Vec<Loss>,
     /// Bytes of the new file.
     pub file_bytes: u64,
+    /// That the times of a version 1 file seem to be of another zone than the one in which they were read.
+    pub zone_offset: Option<ZoneOffset>,
+}
+
+/// A sync of a version 1 file that begins at another time than its id says, by what a time zone can make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneOffset {
+    /// By how much the clock that wrote it was ahead of the zone in which it was read, in seconds.
+    pub seconds: i64,
+    /// The id of the sync.
+    pub sync: String,
 }
 
 /// The syncs of a file: those that are copied, and those that stay behind.
@@ -113,15 +128,16 @@ impl Conversion {
         if file_of(&self.to).is_some_and(|to| file_of(&self.from) == Some(to)) {
             return Err(ConvertError::SameFile { file: self.to.clone() });
         }
-        let decompressed_bytes_max = self.decoded_bytes_max;
-        let options = ReadOptions { check_rows: true, decompressed_bytes_max, ..ReadOptions::default() };
+        let options = ReadOptions { check_rows: true, ..self.read.clone() };
         if is_pack(&self.from)? {
             return self.write(&GraphPack::open(&self.from)?, &[]);
         }
         match Version::detect(&self.from)? {
             Version::V1 => {
                 let source = C1z1::open(&self.from, &options)?;
-                self.write(&source, source.left_out())
+                let zone_offset = source.zone_offset()?.map(|(seconds, sync)| ZoneOffset { seconds, sync });
+                let converted = self.write(&source, source.left_out())?;
+                Ok(Converted { zone_offset, ..converted })
             }
             Version::V3 => {
                 let source = C1z3::open(&self.from, &options)?;
@@ -141,7 +157,8 @@ impl Conversion {
         let (copied, mut losses) = match self.format {
             Format::Pack => self.write_pack(source, &syncs)?,
             Format::C1z1 => {
-                let mut sink = C1z1Writer::create(&self.to, &WriteOptions::default())?;
+                let options = WriteOptions { zone: self.read.zone.clone(), ..WriteOptions::default() };
+                let mut sink = C1z1Writer::create(&self.to, &options)?;
                 let filled = fill(source, &mut sink, &syncs)?;
                 sink.finish()?;
                 filled
@@ -163,7 +180,7 @@ impl Conversion {
             });
         }
         let file = std::fs::metadata(&self.to).map_err(ConvertError::io("look at", &self.to))?;
-        Ok(Converted { copied, losses, file_bytes: file.len() })
+        Ok(Converted { copied, losses, file_bytes: file.len(), zone_offset: None })
     }
 
     fn write_pack<S: GraphSource<Error: Into<FileError>>>(
@@ -172,21 +189,29 @@ impl Conversion {
         syncs: &[Sync],
     ) -> Result<(Copied, Vec<Loss>), ConvertError> {
         let journal = journal_of(&self.to);
-        // An empty journal is one that nobody needs.
+        // A journal that is not empty holds a sync that somebody has not ended yet. An empty one is nobody's.
         for (file, least) in [(&self.to, 0), (&journal, 1)] {
             if file.symlink_metadata().is_ok_and(|found| found.len() >= least) {
                 return Err(ConvertError::Exists { file: file.clone() });
             }
         }
-        let mut sink = GraphStore::open(&self.to)?;
-        let filled = fill(source, &mut sink, syncs);
-        let filled = filled.and_then(|filled| Ok(sink.close().map(|()| filled)?));
-        if filled.is_err() {
-            // Neither was there before, and a part of a graph is none.
-            let _ = std::fs::remove_file(&self.to);
-            let _ = std::fs::remove_file(&journal);
+        // A graph appears sync by sync, and a part of one is none: it has a hidden name until it is complete. What a
+        // conversion that was killed left under that name is taken over.
+        let mut sink = GraphStore::begin_anew(hidden(&self.to))?;
+        match fill(source, &mut sink, syncs) {
+            Ok(filled) => match sink.close_as(&self.to) {
+                Ok(()) => Ok(filled),
+                Err(GraphError::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
+                    GraphStore::begin_anew(hidden(&self.to))?.discard();
+                    Err(ConvertError::Exists { file: self.to.clone() })
+                }
+                Err(error) => Err(error.into()),
+            },
+            Err(error) => {
+                sink.discard();
+                Err(error)
+            }
         }
-        filled
     }
 
     /// Which syncs are copied.
@@ -213,6 +238,14 @@ impl Conversion {
         let (copied, left) = syncs.into_iter().partition(|sync| sync.id == only);
         Ok(Choice { copied, left })
     }
+}
+
+/// Where a pack is until it is complete.
+fn hidden(pack: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(pack.file_name().unwrap_or_default());
+    name.push(".converting");
+    pack.with_file_name(name)
 }
 
 /// Whether a file is neither of the versions of `.c1z`: what it is then, the reader of packs says.

@@ -17,6 +17,7 @@ mod key;
 mod log;
 mod lsm;
 mod memory;
+mod one_edge;
 mod output;
 mod read;
 mod records;

@@ -7,9 +7,11 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use duramen_access::{
-    convert::{Conversion, ConvertError, Converted, Format},
+    c1z::ReadOptions,
+    convert::{Conversion, ConvertError, Converted, Format, ZoneOffset},
     graph::Loss,
 };
+use jiff::tz::TimeZone;
 use serde_json::json;
 use std::{path::PathBuf, process::ExitCode};
 
@@ -29,6 +31,18 @@ pub(crate) struct Convert {
     /// or 200 times the file's length, at least 1 GiB and at most 10
     #[arg(long, value_name = "BYTES", value_parser = crate::parse::size)]
     max_decoded_bytes: Option<u64>,
+    /// How many times longer than a .c1z file what comes out of it may be; without it, 200
+    #[arg(long, value_name = "TIMES", conflicts_with = "max_decoded_bytes", value_parser = clap::value_parser!(u64).range(1..))]
+    max_decoded_ratio: Option<u64>,
+    /// The time zone of the times in version 1 files, which do not say it, such as Europe/Berlin; without it, UTC
+    #[arg(long, value_name = "ZONE", value_parser = zone)]
+    zone: Option<TimeZone>,
+}
+
+/// A time zone by its name.
+fn zone(name: &str) -> Result<TimeZone, String> {
+    TimeZone::get(name)
+        .map_err(|_| "no time zone has that name; use one such as UTC or Europe/Berlin".to_owned())
 }
 
 /// The limit that the ecosystem's tools read, in mebibytes. As in those tools, 0 or anything that is not a number means that
@@ -69,22 +83,38 @@ impl From<ConvertError> for Failure {
 }
 
 pub(crate) fn run(context: &Context, convert: Convert) -> Outcome {
-    let Convert { from, to, format, sync, max_decoded_bytes } = convert;
+    let Convert { from, to, format, sync, max_decoded_bytes, max_decoded_ratio, zone } = convert;
     let format = format.map(Format::from).or_else(|| Format::of_name(&to)).ok_or_else(|| {
         Failure::Usage(format!(
             "{} names no format: end it with .dpack or .c1z, or say --to dpack, c1z1 or c1z3",
             to.display()
         ))
     })?;
-    let decoded_bytes_max = max_decoded_bytes.or_else(decoded_bytes_of_environment);
-    let conversion = Conversion { from, to, format, sync, decoded_bytes_max };
+    let of_environment = || if max_decoded_ratio.is_none() { decoded_bytes_of_environment() } else { None };
+    let read = ReadOptions {
+        decompressed_bytes_max: max_decoded_bytes.or_else(of_environment),
+        decompression_ratio_max: max_decoded_ratio,
+        zone,
+        ..ReadOptions::default()
+    };
+    let conversion = Conversion { from, to, format, sync, read };
     let converted = conversion.run()?;
     print(context, &conversion, &converted)
 }
 
 fn print(context: &Context, conversion: &Conversion, converted: &Converted) -> Outcome {
     let Conversion { to, format, .. } = conversion;
-    let Converted { copied, losses, file_bytes } = converted;
+    let Converted { copied, losses, file_bytes, zone_offset } = converted;
+    if let Some(offset) = zone_offset {
+        let zone = conversion.read.zone.as_ref().and_then(TimeZone::iana_name).unwrap_or("UTC");
+        let ZoneOffset { seconds, sync } = offset;
+        let (hours, minutes) = (seconds.abs() / 3600, seconds.abs() / 60 % 60);
+        let way = if *seconds > 0 { "after" } else { "before" };
+        output::warning(&format_args!(
+            "times were read as {zone}, but sync {sync} then begins {hours}:{minutes:02} h {way} its id was made: \
+             if they were written in another zone, use --zone"
+        ));
+    }
     if context.json {
         let losses = losses.iter().map(
             |loss| json!({ "row": loss.row, "what": loss.what, "rows": loss.rows, "example": loss.example }),
@@ -100,6 +130,7 @@ fn print(context: &Context, conversion: &Conversion, converted: &Converted) -> O
             "grants": copied.grants,
             "assets": copied.assets,
             "losses": losses.collect::<Vec<_>>(),
+            "zone_offset_s": zone_offset.as_ref().map(|offset| offset.seconds),
         }))?;
         return Ok(ExitCode::SUCCESS);
     }

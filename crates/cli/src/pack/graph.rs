@@ -73,10 +73,10 @@ pub(super) fn info(path: &Path) -> Result<Content, Failure> {
             "{} resource types, {} resources, {} entitlements, {} grants, {} assets",
             stats.resource_types, stats.resources, stats.entitlements, stats.grants, stats.assets
         );
-        rows.push(("sync", format!("{} ({}, {state}): {counts}", sync.id, sync.kind.name())));
+        rows.push(("sync", format!("{} ({}, {state}): {counts}", sync.id, sync.kind_name())));
         syncs.push(json!({
             "id": sync.id,
-            "kind": sync.kind.name(),
+            "kind": sync.kind_name(),
             "parent": sync.parent,
             "linked": sync.linked,
             "started_at": time(sync.started_at),

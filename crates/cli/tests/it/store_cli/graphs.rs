@@ -7,6 +7,7 @@ use serde_json::{json, Value};
 use std::{
     fs,
     process::{Output, Stdio},
+    time::Duration,
 };
 
 #[track_caller]
@@ -177,6 +178,48 @@ fn a_conversion_never_takes_the_place_of_its_source_and_leaves_no_part_behind() 
     let refused = shell.pack(&["convert", "damaged.dpack", "out.dpack"]);
     assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
     assert!(!shell.beside("out.dpack").exists() && !shell.beside("out.dpack.journal").exists());
+}
+
+/// Whenever a conversion is killed, its target is not there or complete, and the same command does it.
+#[test]
+fn a_killed_conversion_is_repeated_and_leaves_nothing() {
+    let shell = Shell::new();
+    let mut store = GraphStore::open(shell.beside("a.dpack")).unwrap();
+    for sync in 0..3 {
+        store.start_sync(SyncKind::Full, None).unwrap();
+        let grants: Vec<Grant> = (0..20_000).map(|user| grant("admin", &format!("{sync}-{user}"))).collect();
+        store.put_grants(grants.iter().map(GrantRef::from)).unwrap();
+        store.end_sync().unwrap();
+    }
+    store.close().unwrap();
+    let target = shell.beside("new.dpack");
+    let convert = ["convert", "a.dpack", "new.dpack"];
+    ok(&shell.pack(&convert));
+    let complete = fs::read(&target).unwrap();
+    let mut kills = 0;
+    // Later and later, until a conversion ends before it is killed.
+    for step in 0.. {
+        let _ = fs::remove_file(&target);
+        let mut child = shell.command_of("pack", &convert).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(1 << 4) * step);
+        child.kill().unwrap();
+        let killed = !child.wait().unwrap().success();
+        if target.exists() {
+            assert!(fs::read(&target).unwrap().len() == complete.len(), "a part of a graph, at step {step}");
+        }
+        if !killed {
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills > 3, "{kills} kills");
+    let _ = fs::remove_file(&target);
+    ok(&shell.pack(&convert));
+    let mut names: Vec<_> =
+        fs::read_dir(shell.beside(".")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.retain(|name| name != "home" && name != "data");
+    names.sort();
+    assert_eq!(names, ["a.dpack", "new.dpack"]);
 }
 
 #[test]
