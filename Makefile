@@ -106,7 +106,13 @@ peers-c1z: ## files of every kind that the ecosystem's SDK writes, read by both,
 	cd crates/access/tests/fixtures/c1z/sdk && CGO_ENABLED=0 go build -o $(abspath $(OUT))/c1z/sdk . && \
 		$(abspath $(OUT))/c1z/sdk make $(abspath $(OUT))/c1z/files
 	DURAMEN_C1Z_FILES=$(abspath $(OUT))/c1z/files $(CARGO) test -p duramen-access -- pebble_finds as_it_reads_them
+	$(OUT)/c1z/sdk expansions $(OUT)/c1z/expansions.jsonl 1000 $(or $(EXPANSIONS),2000) 2>/dev/null
+	DURAMEN_EXPANSIONS=$(abspath $(OUT))/c1z/expansions.jsonl $(CARGO) test -p duramen-access --test it -- expand::
 	$(CARGO) build --release -p duramen-access --example c1z3_bench
+	$(OUT)/c1z/sdk nested $(OUT)/c1z/nested.c1z 1000000
+	$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench expand \
+		$(OUT)/c1z/nested.c1z
+	$(OUT)/c1z/sdk expand $(OUT)/c1z/nested.c1z 2>/dev/null
 	@for grants in 100000 1000000; do \
 		$(OUT)/c1z/sdk write $(OUT)/c1z/$$grants.c1z $$grants && $(OUT)/c1z/sdk read $(OUT)/c1z/$$grants.c1z && \
 		$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench open \

@@ -16,7 +16,7 @@ mod connector;
 mod decompress;
 mod error;
 pub mod limits;
-mod losses;
+pub(crate) mod losses;
 mod storage;
 mod stored_grant;
 mod v1;

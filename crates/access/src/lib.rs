@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`graph`] | graphs in packs: writing, querying, comparing them; the rows and traits that all formats share |
 //! | [`c1z`] | `.c1z` files, versions 1 and 3: reading and writing them |
+//! | [`expand`] | who effectively has what, and why |
 //! | [`convert`] | from one format into another, and what did not fit |
 //!
 //! The formats and their invariants are in `docs/design/access-graph.md` and `docs/design/c1z.md`.
@@ -34,4 +35,5 @@
 
 pub mod c1z;
 pub mod convert;
+pub mod expand;
 pub mod graph;

@@ -11,4 +11,5 @@ mod c1z_sdk;
 mod c1z_support;
 mod c1z_writers;
 mod conversions;
+mod expand;
 mod graph;
