@@ -27,18 +27,16 @@ mod copy;
 mod error;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 pub use self::copy::{copy, Copied, CopyError};
-pub use self::error::{ConvertError, FileError};
+pub use self::error::ConvertError;
 
-use crate::c1z::{C1z1, C1z1Writer, C1z3, C1z3Writer, ReadOptions, Version, WriteOptions};
-use crate::graph::{
-    journal_of, GraphError, GraphPack, GraphSink, GraphSource, GraphStore, Loss, Sync, SyncKind,
-};
+use crate::c1z::{C1z1, C1z1Writer, C1z3Writer, ReadOptions, WriteOptions};
+use crate::file::{FileError, GraphFile};
+use crate::graph::{journal_of, GraphError, GraphSink, GraphSource, GraphStore, Loss, Sync};
 
 /// What can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,7 +80,7 @@ pub struct Conversion {
     /// What it is written as.
     pub format: Format,
     /// The id of the sync that is copied. None: all of them, or where one fits the latest full one that has ended, else
-    /// the one that was begun last.
+    /// the one that is [read by default](Sync::to_read).
     pub sync: Option<String>,
     /// How a `.c1z` file is read. Its rows are always checked; a version 1 file is written in the same time zone.
     pub read: ReadOptions,
@@ -129,31 +127,15 @@ impl Conversion {
             return Err(ConvertError::SameFile { file: self.to.clone() });
         }
         let options = ReadOptions { check_rows: true, ..self.read.clone() };
-        if is_pack(&self.from)? {
-            return self.write(&GraphPack::open(&self.from)?, &[]);
-        }
-        match Version::detect(&self.from)? {
-            Version::V1 => {
-                let source = C1z1::open(&self.from, &options)?;
-                let zone_offset = source.zone_offset()?.map(|(seconds, sync)| ZoneOffset { seconds, sync });
-                let converted = self.write(&source, source.left_out())?;
-                Ok(Converted { zone_offset, ..converted })
-            }
-            Version::V3 => {
-                let source = C1z3::open(&self.from, &options)?;
-                self.write(&source, source.left_out())
-            }
-        }
+        let source = GraphFile::open(&self.from, &options)?;
+        let zone_offset = source.c1z1().map(C1z1::zone_offset).transpose()?.flatten();
+        let zone_offset = zone_offset.map(|(seconds, sync)| ZoneOffset { seconds, sync });
+        Ok(Converted { zone_offset, ..self.write(&source)? })
     }
 
-    /// Writes the new file. `left_out` is what of the old one is in no row.
-    fn write<S: GraphSource<Error: Into<FileError>>>(
-        &self,
-        source: &S,
-        left_out: &[Loss],
-    ) -> Result<Converted, ConvertError> {
-        let Choice { copied: syncs, left } =
-            self.choose(source.syncs().map_err(|error| ConvertError::File(error.into()))?)?;
+    /// Writes the new file.
+    fn write(&self, source: &GraphFile) -> Result<Converted, ConvertError> {
+        let Choice { copied: syncs, left } = self.choose(source)?;
         let (copied, mut losses) = match self.format {
             Format::Pack => self.write_pack(source, &syncs)?,
             Format::C1z1 => {
@@ -170,7 +152,7 @@ impl Conversion {
                 filled
             }
         };
-        losses.extend(left_out.iter().cloned());
+        losses.extend(source.left_out().iter().cloned());
         if let Some(first) = left.first() {
             losses.push(Loss {
                 row: "sync",
@@ -183,11 +165,7 @@ impl Conversion {
         Ok(Converted { copied, losses, file_bytes: file.len(), zone_offset: None })
     }
 
-    fn write_pack<S: GraphSource<Error: Into<FileError>>>(
-        &self,
-        source: &S,
-        syncs: &[Sync],
-    ) -> Result<(Copied, Vec<Loss>), ConvertError> {
+    fn write_pack(&self, source: &GraphFile, syncs: &[Sync]) -> Result<(Copied, Vec<Loss>), ConvertError> {
         let journal = journal_of(&self.to);
         // A journal that is not empty holds a sync that somebody has not ended yet. An empty one is nobody's.
         for (file, least) in [(&self.to, 0), (&journal, 1)] {
@@ -215,25 +193,13 @@ impl Conversion {
     }
 
     /// Which syncs are copied.
-    fn choose(&self, syncs: Vec<Sync>) -> Result<Choice, ConvertError> {
-        let file = || self.from.clone();
+    fn choose(&self, source: &GraphFile) -> Result<Choice, ConvertError> {
+        let syncs = source.syncs()?;
         let only = match &self.sync {
-            Some(id) if syncs.iter().any(|sync| sync.id == *id) => id.clone(),
-            Some(id) => {
-                let known = syncs.into_iter().map(|sync| sync.id).collect();
-                return Err(ConvertError::NoSuchSync { file: file(), sync: id.clone(), known });
+            None if self.format == Format::C1z1 || self.format == Format::Pack && !syncs.is_empty() => {
+                return Ok(Choice { copied: syncs, left: Vec::new() });
             }
-            None if self.format == Format::C1z3 => {
-                let full = |sync: &&Sync| sync.kind == SyncKind::Full && sync.ended_at.is_some();
-                // Of two that ended at one time, the greater id.
-                let latest = syncs.iter().filter(full).max_by_key(|sync| (sync.ended_at, &sync.id));
-                let latest = latest.or_else(|| syncs.iter().max_by_key(|sync| (sync.started_at, &sync.id)));
-                latest.ok_or_else(|| ConvertError::NeedsSync { file: file() })?.id.clone()
-            }
-            None if self.format == Format::Pack && syncs.is_empty() => {
-                return Err(ConvertError::NoSync { file: file() });
-            }
-            None => return Ok(Choice { copied: syncs, left: Vec::new() }),
+            named => source.sync(named.as_deref())?.id,
         };
         let (copied, left) = syncs.into_iter().partition(|sync| sync.id == only);
         Ok(Choice { copied, left })
@@ -248,27 +214,13 @@ fn hidden(pack: &Path) -> PathBuf {
     pack.with_file_name(name)
 }
 
-/// Whether a file is neither of the versions of `.c1z`: what it is then, the reader of packs says.
-fn is_pack(path: &Path) -> Result<bool, ConvertError> {
-    // Opening a pipe would block until somebody writes to it. Whatever is not a regular file is left to the detection of
-    // versions, which reports it.
-    let kind = std::fs::metadata(path).map_err(ConvertError::io("read", path))?;
-    if !kind.is_file() && !kind.is_dir() {
-        return Ok(false);
-    }
-    let mut head = Vec::new();
-    let file = File::open(path).and_then(|file| file.take(4).read_to_end(&mut head));
-    file.map_err(ConvertError::io("read", path))?;
-    Ok(!head.starts_with(b"C1Z"))
-}
-
-fn fill<S: GraphSource<Error: Into<FileError>>, T: GraphSink<Error: Into<FileError>>>(
-    source: &S,
+fn fill<T: GraphSink<Error: Into<FileError>>>(
+    source: &GraphFile,
     sink: &mut T,
     syncs: &[Sync],
 ) -> Result<(Copied, Vec<Loss>), ConvertError> {
     let copied = copy(source, sink, syncs).map_err(|error| match error {
-        CopyError::Read(error) => ConvertError::Read(error.into()),
+        CopyError::Read(error) => ConvertError::Read(error),
         CopyError::Write(error) => ConvertError::Write(error.into()),
     })?;
     Ok((copied, sink.losses().to_vec()))

@@ -505,6 +505,18 @@ pub struct Sync {
 }
 
 impl Sync {
+    /// Of several syncs the one that is read when none is named: the latest finished full one, else the latest unfinished
+    /// one, else the latest finished one of another kind. Of several that ended at once, that with the greater id.
+    pub fn to_read<'a>(syncs: impl IntoIterator<Item = &'a Sync> + Clone) -> Option<&'a Sync> {
+        let latest = |wanted: &dyn Fn(&Sync) -> bool| {
+            let found = syncs.clone().into_iter().filter(|sync| wanted(sync));
+            found.max_by_key(|sync| (sync.ended_at, sync.started_at, &sync.id))
+        };
+        latest(&|sync| sync.ended_at.is_some() && sync.kind == SyncKind::Full)
+            .or_else(|| latest(&|sync| sync.ended_at.is_none()))
+            .or_else(|| latest(&|_| true))
+    }
+
     /// What files call the kind of this sync.
     pub fn kind_name(&self) -> &str {
         match self.kind {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::c1z_support::{with_database, Graph, SYNC};
 use crate::graph::grant;
 use duramen_access::c1z::{C1z1, C1z1Writer, C1z3, ReadOptions, WriteOptions};
-use duramen_access::convert::{Conversion, ConvertError, Converted, FileError, Format};
+use duramen_access::convert::{Conversion, ConvertError, Converted, Format};
+use duramen_access::file::FileError;
 use duramen_access::graph::{
     GrantRef, GraphPack, GraphSink, GraphSource as _, GraphStore, Sync, SyncKind, Timestamp,
 };
@@ -122,7 +123,10 @@ fn where_one_sync_fits_the_latest_full_one_is_copied_and_the_others_are_counted(
     let named = convert(&from, &to, Format::C1z3, Some(&ids[0])).unwrap();
     assert_eq!(named.copied.syncs, 1);
     let refused = convert(&from, &to, Format::C1z1, Some("none"));
-    assert!(matches!(&refused, Err(ConvertError::NoSuchSync { known, .. }) if *known == ids), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(ConvertError::File(FileError::NoSuchSync { known, .. })) if *known == ids),
+        "{refused:?}"
+    );
 }
 
 /// Version 1 holds a file without a sync, which is neither a pack nor a version 3 file.
@@ -133,8 +137,10 @@ fn a_file_without_a_sync_becomes_no_pack_and_no_version_3() {
     let options = duramen_access::c1z::WriteOptions::default();
     duramen_access::c1z::C1z1Writer::create(&from, &options).unwrap().finish().unwrap();
     let to = dir.path().join("to");
-    assert!(matches!(convert(&from, &to, Format::Pack, None), Err(ConvertError::NoSync { .. })));
-    assert!(matches!(convert(&from, &to, Format::C1z3, None), Err(ConvertError::NeedsSync { .. })));
+    for format in [Format::Pack, Format::C1z3] {
+        let refused = convert(&from, &to, format, None);
+        assert!(matches!(refused, Err(ConvertError::File(FileError::NoSync { .. }))), "{refused:?}");
+    }
     assert_eq!(names(dir.path()), [from]);
 }
 

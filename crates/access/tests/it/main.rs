@@ -13,3 +13,4 @@ mod c1z_writers;
 mod conversions;
 mod expand;
 mod graph;
+mod rows;

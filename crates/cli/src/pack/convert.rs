@@ -1,5 +1,6 @@
 //! `duramen pack convert`: an access graph from one format into another, and a report of what did not fit.
 
+use super::source::Read;
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
@@ -7,7 +8,6 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use duramen_access::{
-    c1z::ReadOptions,
     convert::{Conversion, ConvertError, Converted, Format, ZoneOffset},
     graph::Loss,
 };
@@ -27,29 +27,8 @@ pub(crate) struct Convert {
     /// The sync to copy; without it, all of them, or where one fits the latest full one that has ended
     #[arg(long, value_name = "ID")]
     sync: Option<String>,
-    /// How many bytes may come out of a .c1z file, such as 20G; without it, what BATON_DECODER_MAX_DECODED_SIZE_MB says,
-    /// or 200 times the file's length, at least 1 GiB and at most 10
-    #[arg(long, value_name = "BYTES", value_parser = crate::parse::size)]
-    max_decoded_bytes: Option<u64>,
-    /// How many times longer than a .c1z file what comes out of it may be; without it, 200
-    #[arg(long, value_name = "TIMES", conflicts_with = "max_decoded_bytes", value_parser = clap::value_parser!(u64).range(1..))]
-    max_decoded_ratio: Option<u64>,
-    /// The time zone of the times in version 1 files, which do not say it, such as Europe/Berlin; without it, UTC
-    #[arg(long, value_name = "ZONE", value_parser = zone)]
-    zone: Option<TimeZone>,
-}
-
-/// A time zone by its name.
-fn zone(name: &str) -> Result<TimeZone, String> {
-    TimeZone::get(name)
-        .map_err(|_| "no time zone has that name; use one such as UTC or Europe/Berlin".to_owned())
-}
-
-/// The limit that the ecosystem's tools read, in mebibytes. As in those tools, 0 or anything that is not a number means that
-/// no limit is set.
-fn decoded_bytes_of_environment() -> Option<u64> {
-    let megabytes = std::env::var("BATON_DECODER_MAX_DECODED_SIZE_MB").ok()?.parse::<u64>().ok()?;
-    (megabytes > 0).then(|| megabytes.saturating_mul(1 << 20))
+    #[command(flatten)]
+    read: Read,
 }
 
 /// What can be written.
@@ -83,20 +62,14 @@ impl From<ConvertError> for Failure {
 }
 
 pub(crate) fn run(context: &Context, convert: Convert) -> Outcome {
-    let Convert { from, to, format, sync, max_decoded_bytes, max_decoded_ratio, zone } = convert;
+    let Convert { from, to, format, sync, read } = convert;
     let format = format.map(Format::from).or_else(|| Format::of_name(&to)).ok_or_else(|| {
         Failure::Usage(format!(
             "{} names no format: end it with .dpack or .c1z, or say --to dpack, c1z1 or c1z3",
             to.display()
         ))
     })?;
-    let of_environment = || if max_decoded_ratio.is_none() { decoded_bytes_of_environment() } else { None };
-    let read = ReadOptions {
-        decompressed_bytes_max: max_decoded_bytes.or_else(of_environment),
-        decompression_ratio_max: max_decoded_ratio,
-        zone,
-        ..ReadOptions::default()
-    };
+    let read = read.options();
     let conversion = Conversion { from, to, format, sync, read };
     let converted = conversion.run()?;
     print(context, &conversion, &converted)
