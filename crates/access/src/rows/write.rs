@@ -53,7 +53,7 @@ pub fn write_rows(
 }
 
 enum Lines<W: Write> {
-    Csv { out: csv::Writer<W>, record: csv::StringRecord },
+    Csv { out: Box<csv::Writer<W>>, record: csv::StringRecord },
     Json { out: std::io::BufWriter<W>, table: Table },
 }
 
@@ -64,7 +64,7 @@ impl<W: Write> Lines<W> {
             Form::Csv => {
                 let mut out = csv::Writer::from_writer(out);
                 out.write_record(table.columns().iter().map(|(name, _)| name))?;
-                Lines::Csv { out, record: csv::StringRecord::new() }
+                Lines::Csv { out: Box::new(out), record: csv::StringRecord::new() }
             }
         })
     }
