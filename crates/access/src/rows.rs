@@ -1,5 +1,7 @@
 //! The rows of a sync as lines for other programs: CSV, or a JSON object a line; all of them, or those that a filter means.
 //!
+//! With the feature `parquet`, tables are also written as Parquet files.
+//!
 //! Of a pack, a filter is answered by its indexes; of a `.c1z` file all rows of the kind are read.
 //!
 //! ```
@@ -28,9 +30,13 @@
 //! ```
 
 mod cells;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod table;
 mod write;
 
 pub use self::cells::{Cell, Kind};
+#[cfg(feature = "parquet")]
+pub use self::parquet::{export_parquet, write_parquet, ExportError, Exported};
 pub use self::table::{for_each_row, Filter, RowsError, Table};
 pub use self::write::{write_rows, Form};

@@ -4,6 +4,7 @@ mod cat;
 mod convert;
 mod diff;
 mod effective;
+mod export;
 pub(crate) mod file;
 mod graph;
 mod info;
@@ -68,6 +69,10 @@ Examples:
 const RESOURCES_EXAMPLES: &str = "\
 Examples:
   duramen pack resources access.dpack --type repository --parent organisation:acme";
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  duramen pack export sync.c1z --parquet tables
+  duckdb -c \"SELECT principal, count(*) FROM 'tables/effective_grants.parquet' GROUP BY 1 ORDER BY 2 DESC LIMIT 10\"";
 const ENTITLEMENTS_EXAMPLES: &str = "\
 Examples:
   duramen pack entitlements access.dpack --resource app:github";
@@ -110,6 +115,9 @@ pub(crate) enum Pack {
     /// Print resources; also of a .c1z file
     #[command(after_help = RESOURCES_EXAMPLES)]
     Resources(rows::Resources),
+    /// Write all tables as Parquet files, with what follows from grants, for DuckDB and others; also of a .c1z file
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(export::Export),
     /// Print entitlements; also of a .c1z file
     #[command(after_help = ENTITLEMENTS_EXAMPLES)]
     Entitlements(rows::Entitlements),
@@ -129,6 +137,7 @@ pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
         Pack::Grants(grants) => rows::grants(context, grants),
         Pack::Principals(principals) => rows::principals(context, principals),
         Pack::Resources(resources) => rows::resources(context, resources),
+        Pack::Export(export) => export::run(context, &export),
         Pack::Entitlements(entitlements) => rows::entitlements(context, entitlements),
     }
 }

@@ -14,3 +14,5 @@ mod conversions;
 mod expand;
 mod graph;
 mod rows;
+#[cfg(feature = "parquet")]
+mod tables;
