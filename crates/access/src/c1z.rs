@@ -12,15 +12,15 @@
 //! is counted by the sink; what a file holds that is not a row is reported by the source. How the files look, byte by byte, is
 //! in `docs/design/c1z.md`.
 
-mod connector;
+pub(crate) mod connector;
 mod decompress;
-mod error;
+pub(crate) mod error;
 pub mod limits;
 pub(crate) mod losses;
-mod storage;
-mod stored_grant;
+pub(crate) mod storage;
+pub(crate) mod stored_grant;
 mod v1;
-mod v3;
+pub(crate) mod v3;
 mod wire;
 
 use std::fs::File;

@@ -42,4 +42,6 @@ pub mod convert;
 pub mod expand;
 pub mod file;
 pub mod graph;
+#[doc(hidden)]
+pub mod hostile;
 pub mod rows;

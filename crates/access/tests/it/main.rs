@@ -13,6 +13,7 @@ mod c1z_writers;
 mod conversions;
 mod expand;
 mod graph;
+mod hostile_bytes;
 mod rows;
 #[cfg(feature = "parquet")]
 mod tables;
