@@ -8,7 +8,7 @@
 //! | [`graph`] | graphs in packs: writing, querying, comparing them; the rows and traits that all formats share |
 //! | [`c1z`] | `.c1z` files, versions 1 and 3: reading and writing them |
 //! | [`expand`] | who effectively has what, and why |
-//! | [`file`] | a graph in a file of any format |
+//! | [`file`](mod@file) | a graph in a file of any format |
 //! | [`check`] | whether the rows of a sync fit together |
 //! | [`rows`] | rows as CSV or JSON, all or those that a filter means |
 //! | [`convert`] | from one format into another, and what did not fit |
