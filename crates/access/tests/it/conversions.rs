@@ -269,7 +269,7 @@ fn nothing_of_a_version_1_database_goes_without_a_word() {
             ("row", "rows of tables that are not known", 1),
             ("session", "values that connectors keep between steps", 2),
             ("sync", "marks of what its writer checked (ingest_invariant)", 1),
-            ("sync", "the column \"stats\"", 1),
+            ("sync", "statistics, which readers count anew", 1),
         ]
     );
     assert_eq!(Graph::read(&file).unwrap().grants.len(), 1);

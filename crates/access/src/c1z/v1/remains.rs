@@ -80,6 +80,9 @@ const TABLES: [Known; 6] = [
 /// Columns that say one thing together: what their names begin with, and what that is.
 const MARKS: (&str, &str) = ("ingest_invariant", "marks of what its writer checked (ingest_invariant)");
 
+/// The column with what the writer counted.
+const STATS: &str = "stats";
+
 /// What is in no row.
 pub(super) fn of(database: &Connection) -> rusqlite::Result<Losses> {
     let mut losses = Losses::default();
@@ -111,7 +114,15 @@ pub(super) fn of(database: &Connection) -> rusqlite::Result<Losses> {
         }
         for column in others {
             let rows = count(&format!("SELECT count(*) FROM {from} WHERE {}", is_said(&column)))?;
-            losses.note_many(known.row, &format!("the column {column:?}"), rows, "");
+            losses.note_many(
+                known.row,
+                &match column.as_str() {
+                    STATS => "statistics, which readers count anew".to_owned(),
+                    other => format!("the column {other:?}"),
+                },
+                rows,
+                "",
+            );
         }
         if known.name != "v1_sync_runs" && columns.iter().any(|column| column == "sync_id") {
             let rows = count(&format!(
