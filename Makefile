@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale
+.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +56,11 @@ test-extensions: setup ## import sources that use PostGIS, pgvector, pg_cron, or
 
 test-cgroups: setup ## the tests of control groups under version 2 and systemd, in emulated machines with Debian 12 and 13 (root, a quarter of an hour)
 	@CARGO=$(CARGO) scripts/test-cgroups
+
+test-parquet: ## tables as Parquet files, read by DuckDB (needs venv; fetches duckdb)
+	@mkdir -p $(OUT)
+	test -x $(OUT)/duckdb/bin/python || { python3 -m venv $(OUT)/duckdb && $(OUT)/duckdb/bin/pip install -q duckdb; }
+	DURAMEN_DUCKDB_PYTHON=$(abspath $(OUT))/duckdb/bin/python $(CARGO) test -p duramen-access --features parquet --test it -- tables::
 
 test-majors: setup ## the tests of branches with PostgreSQL 16 and 17 beside 15 and 18 (root; fetches them, and removes them again)
 	@CARGO=$(CARGO) scripts/test-majors
@@ -113,7 +118,13 @@ peers-c1z: ## files of every kind that the ecosystem's SDK writes, read by both,
 	cd crates/access/tests/fixtures/c1z/sdk && CGO_ENABLED=0 go build -o $(abspath $(OUT))/c1z/sdk . && \
 		$(abspath $(OUT))/c1z/sdk make $(abspath $(OUT))/c1z/files
 	DURAMEN_C1Z_FILES=$(abspath $(OUT))/c1z/files $(CARGO) test -p duramen-access -- pebble_finds as_it_reads_them
+	$(OUT)/c1z/sdk expansions $(OUT)/c1z/expansions.jsonl 1000 $(or $(EXPANSIONS),2000) 2>/dev/null
+	DURAMEN_EXPANSIONS=$(abspath $(OUT))/c1z/expansions.jsonl $(CARGO) test -p duramen-access --test it -- expand::
 	$(CARGO) build --release -p duramen-access --example c1z3_bench
+	$(OUT)/c1z/sdk nested $(OUT)/c1z/nested.c1z 1000000
+	$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench expand \
+		$(OUT)/c1z/nested.c1z
+	$(OUT)/c1z/sdk expand $(OUT)/c1z/nested.c1z 2>/dev/null
 	@for grants in 100000 1000000; do \
 		$(OUT)/c1z/sdk write $(OUT)/c1z/$$grants.c1z $$grants && $(OUT)/c1z/sdk read $(OUT)/c1z/$$grants.c1z && \
 		$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench open \
@@ -123,9 +134,10 @@ peers-c1z: ## files of every kind that the ecosystem's SDK writes, read by both,
 peers-functions: setup release ## the same durable work on Duramen, DBOS and absurd, on one server (Python with venv; fetches packages; six minutes)
 	@python3 benches/peers/functions/compare.py --duramen $(BIN) --home "$$(scripts/setup --print-home)" --out $(OUT)/peers-functions
 
-soak: setup release ## ten million steps of the store against its model, 20,000 power cuts, 200 kills of daemons and servers, and an hour of functions
+soak: setup release ## ten million steps of the store against its model, 20,000 power cuts, damaged graphs for ten minutes, 200 kills of daemons and servers, and an hour of functions
 	DURAMEN_SOAK_STEPS=$(or $(STEPS),10000000) $(CARGO) test --release -p duramen-store --test it -- --nocapture model::soak
 	DURAMEN_SOAK_IMAGES=$(or $(IMAGES),20000) $(CARGO) test --release -p duramen-store --test it -- --nocapture power_cuts::soak
+	DURAMEN_SOAK_SECONDS=$(or $(SECONDS),60) $(CARGO) test --release -p duramen-access -- hostile_bytes:: damaged_parts_of_files
 	DURAMEN_SOAK_KILLS=$(or $(KILLS),200) $(CARGO) test -p duramen-cli --test it -- --nocapture kills_at_random_moments
 	@mkdir -p $(OUT)
 	$(BIN) lab run functions --phase soak --minutes $(or $(MINUTES),60) --json $(OUT)/functions-soak.json --html $(OUT)/functions-soak.html
@@ -137,4 +149,4 @@ clean-home: ## remove the home directory: sources, branches, and what `make setu
 	@scripts/clean-home
 
 release:
-	$(CARGO) build --release -p duramen-cli --features otlp
+	$(CARGO) build --release -p duramen-cli --features otlp,parquet

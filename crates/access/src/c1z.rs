@@ -12,20 +12,22 @@
 //! is counted by the sink; what a file holds that is not a row is reported by the source. How the files look, byte by byte, is
 //! in `docs/design/c1z.md`.
 
-mod connector;
+pub(crate) mod connector;
 mod decompress;
-mod error;
+pub(crate) mod error;
 pub mod limits;
-mod losses;
-mod storage;
-mod stored_grant;
+pub(crate) mod losses;
+pub(crate) mod storage;
+pub(crate) mod stored_grant;
 mod v1;
-mod v3;
+pub(crate) mod v3;
 mod wire;
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
+
+use jiff::tz::TimeZone;
 
 pub use error::C1zError;
 pub use v1::{C1z1, C1z1Writer};
@@ -98,13 +100,19 @@ pub struct ReadOptions {
     /// order of its rows under right checksums is refused before a row is given. Without it such a row is refused when
     /// a visit meets it, and a visit of one kind of row may pass by rows that lie where they cannot.
     pub check_rows: bool,
+    /// How many times longer than the file what comes out of it may be. None: [`limits::DECOMPRESSION_RATIO_MAX`]. An
+    /// absolute limit above counts alone.
+    pub decompression_ratio_max: Option<u64>,
+    /// The time zone in which the times of a version 1 file were written, which the file does not say: the ecosystem's
+    /// tools write the local time of their machine. None: UTC.
+    pub zone: Option<TimeZone>,
 }
 
 impl ReadOptions {
     /// How many bytes may come out of a file of `len` bytes.
     pub(crate) fn decompressed_limit(&self, len: u64) -> u64 {
-        let by_length =
-            len.saturating_mul(limits::DECOMPRESSION_RATIO_MAX).max(limits::DECOMPRESSED_BYTES_FREE);
+        let ratio = self.decompression_ratio_max.unwrap_or(limits::DECOMPRESSION_RATIO_MAX);
+        let by_length = len.saturating_mul(ratio).max(limits::DECOMPRESSED_BYTES_FREE);
         self.decompressed_bytes_max.unwrap_or(by_length.min(limits::DECOMPRESSED_BYTES_MAX))
     }
 }
@@ -114,10 +122,12 @@ impl ReadOptions {
 pub struct WriteOptions {
     /// The level of zstd, 1 to 19: higher is smaller and slower.
     pub level: i32,
+    /// The time zone of times in a version 1 file, which does not say it. None: UTC.
+    pub zone: Option<TimeZone>,
 }
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        WriteOptions { level: 3 }
+        WriteOptions { level: 3, zone: None }
     }
 }

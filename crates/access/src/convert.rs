@@ -5,6 +5,7 @@
 //! refused before the new file is begun, and a conversion that fails leaves no part of it behind.
 //!
 //! ```
+//! use duramen_access::c1z::ReadOptions;
 //! use duramen_access::convert::{Conversion, Format};
 //! use duramen_access::graph::{GraphStore, SyncKind};
 //!
@@ -16,7 +17,7 @@
 //! store.close()?;
 //!
 //! let format = Format::of_name(&to).ok_or("no format has that name")?;
-//! let converted = Conversion { from, to, format, sync: None, decoded_bytes_max: None }.run()?;
+//! let converted = Conversion { from, to, format, sync: None, read: ReadOptions::default() }.run()?;
 //! assert_eq!((format, converted.copied.syncs), (Format::C1z3, 1));
 //! assert!(converted.losses.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -25,16 +26,17 @@
 mod copy;
 mod error;
 
-use std::fs::File;
-use std::io::Read as _;
+use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 pub use self::copy::{copy, Copied, CopyError};
-pub use self::error::{ConvertError, FileError};
+pub use self::error::ConvertError;
 
-use crate::c1z::{C1z1, C1z1Writer, C1z3, C1z3Writer, ReadOptions, Version, WriteOptions};
-use crate::graph::{journal_of, GraphPack, GraphSink, GraphSource, GraphStore, Loss, Sync, SyncKind};
+use crate::c1z::{C1z1, C1z1Writer, C1z3Writer, ReadOptions, WriteOptions};
+use crate::file::{FileError, GraphFile};
+use crate::graph::{journal_of, GraphError, GraphSink, GraphSource, GraphStore, Loss, Sync};
 
 /// What can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,10 +80,10 @@ pub struct Conversion {
     /// What it is written as.
     pub format: Format,
     /// The id of the sync that is copied. None: all of them, or where one fits the latest full one that has ended, else
-    /// the one that was begun last.
+    /// the one that is [read by default](Sync::to_read).
     pub sync: Option<String>,
-    /// How many bytes may come out of a `.c1z` file. None: as in [`ReadOptions::decompressed_bytes_max`].
-    pub decoded_bytes_max: Option<u64>,
+    /// How a `.c1z` file is read. Its rows are always checked; a version 1 file is written in the same time zone.
+    pub read: ReadOptions,
 }
 
 /// What a conversion did, and what did not fit.
@@ -93,6 +95,17 @@ pub struct Converted {
     pub losses: Vec<Loss>,
     /// Bytes of the new file.
     pub file_bytes: u64,
+    /// That the times of a version 1 file seem to be of another zone than the one in which they were read.
+    pub zone_offset: Option<ZoneOffset>,
+}
+
+/// A sync of a version 1 file that begins at another time than its id says, by what a time zone can make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneOffset {
+    /// By how much the clock that wrote it was ahead of the zone in which it was read, in seconds.
+    pub seconds: i64,
+    /// The id of the sync.
+    pub sync: String,
 }
 
 /// The syncs of a file: those that are copied, and those that stay behind.
@@ -113,35 +126,21 @@ impl Conversion {
         if file_of(&self.to).is_some_and(|to| file_of(&self.from) == Some(to)) {
             return Err(ConvertError::SameFile { file: self.to.clone() });
         }
-        let decompressed_bytes_max = self.decoded_bytes_max;
-        let options = ReadOptions { check_rows: true, decompressed_bytes_max, ..ReadOptions::default() };
-        if is_pack(&self.from)? {
-            return self.write(&GraphPack::open(&self.from)?, &[]);
-        }
-        match Version::detect(&self.from)? {
-            Version::V1 => {
-                let source = C1z1::open(&self.from, &options)?;
-                self.write(&source, source.left_out())
-            }
-            Version::V3 => {
-                let source = C1z3::open(&self.from, &options)?;
-                self.write(&source, source.left_out())
-            }
-        }
+        let options = ReadOptions { check_rows: true, ..self.read.clone() };
+        let source = GraphFile::open(&self.from, &options)?;
+        let zone_offset = source.c1z1().map(C1z1::zone_offset).transpose()?.flatten();
+        let zone_offset = zone_offset.map(|(seconds, sync)| ZoneOffset { seconds, sync });
+        Ok(Converted { zone_offset, ..self.write(&source)? })
     }
 
-    /// Writes the new file. `left_out` is what of the old one is in no row.
-    fn write<S: GraphSource<Error: Into<FileError>>>(
-        &self,
-        source: &S,
-        left_out: &[Loss],
-    ) -> Result<Converted, ConvertError> {
-        let Choice { copied: syncs, left } =
-            self.choose(source.syncs().map_err(|error| ConvertError::File(error.into()))?)?;
+    /// Writes the new file.
+    fn write(&self, source: &GraphFile) -> Result<Converted, ConvertError> {
+        let Choice { copied: syncs, left } = self.choose(source)?;
         let (copied, mut losses) = match self.format {
             Format::Pack => self.write_pack(source, &syncs)?,
             Format::C1z1 => {
-                let mut sink = C1z1Writer::create(&self.to, &WriteOptions::default())?;
+                let options = WriteOptions { zone: self.read.zone.clone(), ..WriteOptions::default() };
+                let mut sink = C1z1Writer::create(&self.to, &options)?;
                 let filled = fill(source, &mut sink, &syncs)?;
                 sink.finish()?;
                 filled
@@ -153,7 +152,7 @@ impl Conversion {
                 filled
             }
         };
-        losses.extend(left_out.iter().cloned());
+        losses.extend(source.left_out().iter().cloned());
         if let Some(first) = left.first() {
             losses.push(Loss {
                 row: "sync",
@@ -163,79 +162,65 @@ impl Conversion {
             });
         }
         let file = std::fs::metadata(&self.to).map_err(ConvertError::io("look at", &self.to))?;
-        Ok(Converted { copied, losses, file_bytes: file.len() })
+        Ok(Converted { copied, losses, file_bytes: file.len(), zone_offset: None })
     }
 
-    fn write_pack<S: GraphSource<Error: Into<FileError>>>(
-        &self,
-        source: &S,
-        syncs: &[Sync],
-    ) -> Result<(Copied, Vec<Loss>), ConvertError> {
+    fn write_pack(&self, source: &GraphFile, syncs: &[Sync]) -> Result<(Copied, Vec<Loss>), ConvertError> {
         let journal = journal_of(&self.to);
-        // An empty journal is one that nobody needs.
+        // A journal that is not empty holds a sync that somebody has not ended yet. An empty one is nobody's.
         for (file, least) in [(&self.to, 0), (&journal, 1)] {
             if file.symlink_metadata().is_ok_and(|found| found.len() >= least) {
                 return Err(ConvertError::Exists { file: file.clone() });
             }
         }
-        let mut sink = GraphStore::open(&self.to)?;
-        let filled = fill(source, &mut sink, syncs);
-        let filled = filled.and_then(|filled| Ok(sink.close().map(|()| filled)?));
-        if filled.is_err() {
-            // Neither was there before, and a part of a graph is none.
-            let _ = std::fs::remove_file(&self.to);
-            let _ = std::fs::remove_file(&journal);
+        // A graph appears sync by sync, and a part of one is none: it has a hidden name until it is complete. What a
+        // conversion that was killed left under that name is taken over.
+        let mut sink = GraphStore::begin_anew(hidden(&self.to))?;
+        match fill(source, &mut sink, syncs) {
+            Ok(filled) => match sink.close_as(&self.to) {
+                Ok(()) => Ok(filled),
+                Err(GraphError::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
+                    GraphStore::begin_anew(hidden(&self.to))?.discard();
+                    Err(ConvertError::Exists { file: self.to.clone() })
+                }
+                Err(error) => Err(error.into()),
+            },
+            Err(error) => {
+                sink.discard();
+                Err(error)
+            }
         }
-        filled
     }
 
     /// Which syncs are copied.
-    fn choose(&self, syncs: Vec<Sync>) -> Result<Choice, ConvertError> {
-        let file = || self.from.clone();
+    fn choose(&self, source: &GraphFile) -> Result<Choice, ConvertError> {
+        let syncs = source.syncs()?;
         let only = match &self.sync {
-            Some(id) if syncs.iter().any(|sync| sync.id == *id) => id.clone(),
-            Some(id) => {
-                let known = syncs.into_iter().map(|sync| sync.id).collect();
-                return Err(ConvertError::NoSuchSync { file: file(), sync: id.clone(), known });
+            None if self.format == Format::C1z1 || self.format == Format::Pack && !syncs.is_empty() => {
+                return Ok(Choice { copied: syncs, left: Vec::new() });
             }
-            None if self.format == Format::C1z3 => {
-                let full = |sync: &&Sync| sync.kind == SyncKind::Full && sync.ended_at.is_some();
-                // Of two that ended at one time, the greater id.
-                let latest = syncs.iter().filter(full).max_by_key(|sync| (sync.ended_at, &sync.id));
-                let latest = latest.or_else(|| syncs.iter().max_by_key(|sync| (sync.started_at, &sync.id)));
-                latest.ok_or_else(|| ConvertError::NeedsSync { file: file() })?.id.clone()
-            }
-            None if self.format == Format::Pack && syncs.is_empty() => {
-                return Err(ConvertError::NoSync { file: file() });
-            }
-            None => return Ok(Choice { copied: syncs, left: Vec::new() }),
+            named => source.sync(named.as_deref())?.id,
         };
         let (copied, left) = syncs.into_iter().partition(|sync| sync.id == only);
         Ok(Choice { copied, left })
     }
 }
 
-/// Whether a file is neither of the versions of `.c1z`: what it is then, the reader of packs says.
-fn is_pack(path: &Path) -> Result<bool, ConvertError> {
-    // Opening a pipe would block until somebody writes to it. Whatever is not a regular file is left to the detection of
-    // versions, which reports it.
-    let kind = std::fs::metadata(path).map_err(ConvertError::io("read", path))?;
-    if !kind.is_file() && !kind.is_dir() {
-        return Ok(false);
-    }
-    let mut head = Vec::new();
-    let file = File::open(path).and_then(|file| file.take(4).read_to_end(&mut head));
-    file.map_err(ConvertError::io("read", path))?;
-    Ok(!head.starts_with(b"C1Z"))
+/// Where a pack is until it is complete.
+fn hidden(pack: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(pack.file_name().unwrap_or_default());
+    name.push(".converting");
+    pack.with_file_name(name)
 }
 
-fn fill<S: GraphSource<Error: Into<FileError>>, T: GraphSink<Error: Into<FileError>>>(
-    source: &S,
+fn fill<T: GraphSink<Error: Into<FileError>>>(
+    source: &GraphFile,
     sink: &mut T,
     syncs: &[Sync],
 ) -> Result<(Copied, Vec<Loss>), ConvertError> {
     let copied = copy(source, sink, syncs).map_err(|error| match error {
-        CopyError::Read(error) => ConvertError::Read(error.into()),
+        CopyError::Read(error) => ConvertError::Read(error),
         CopyError::Write(error) => ConvertError::Write(error.into()),
     })?;
     Ok((copied, sink.losses().to_vec()))

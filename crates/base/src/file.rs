@@ -58,6 +58,22 @@ pub fn create(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     )
 }
 
+/// Gives a file, which is durable, another name in the same folder, if nothing has that name yet. The name is durable when
+/// this returns.
+///
+/// # Errors
+/// [`io::ErrorKind::AlreadyExists`] if something has the name, else the operating system's answer.
+pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    // A link never replaces anything; where there are none (some network file systems), the name is looked at before.
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from)?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+        Err(_) if to.symlink_metadata().is_ok() => return Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(from, to)?,
+    }
+    sync_folder_of(to)
+}
+
 /// Makes the names in the folder of a file durable.
 ///
 /// # Errors
@@ -114,6 +130,20 @@ mod tests {
 
     fn names(dir: &Path) -> Vec<OsString> {
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_not_given_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("a"), dir.path().join("b"));
+        fs::write(&from, b"a").unwrap();
+        fs::write(&to, b"b").unwrap();
+        let refused = rename_to_free(&from, &to).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!((fs::read(&from).unwrap(), fs::read(&to).unwrap()), (b"a".to_vec(), b"b".to_vec()));
+        fs::remove_file(&to).unwrap();
+        rename_to_free(&from, &to).unwrap();
+        assert_eq!(names(dir.path()), ["b"]);
     }
 
     #[test]

@@ -3,9 +3,13 @@
 mod cat;
 mod convert;
 mod diff;
+mod effective;
+mod export;
 pub(crate) mod file;
 mod graph;
 mod info;
+mod rows;
+mod source;
 mod verify;
 mod write;
 
@@ -44,6 +48,35 @@ Examples:
   duramen pack convert sync.c1z sync.dpack
   duramen pack convert sync.dpack sync.c1z --to c1z1     what the format cannot hold is told";
 
+const WHO_EXAMPLES: &str = "\
+Examples:
+  duramen pack who access.dpack app:github:admin
+  duramen pack who sync.c1z app:github:admin --type user --json";
+const WHAT_EXAMPLES: &str = "\
+Examples:
+  duramen pack what sync.c1z user:ada";
+const WHY_EXAMPLES: &str = "\
+Examples:
+  duramen pack why sync.c1z user:ada app:github:admin      exit status 1 if it is not held";
+
+const GRANTS_EXAMPLES: &str = "\
+Examples:
+  duramen pack grants sync.c1z --principal user:ada                  CSV, with a header
+  duramen pack grants sync.c1z --effective --json > effective.jsonl  an object a line";
+const PRINCIPALS_EXAMPLES: &str = "\
+Examples:
+  duramen pack principals access.dpack --type user";
+const RESOURCES_EXAMPLES: &str = "\
+Examples:
+  duramen pack resources access.dpack --type repository --parent organisation:acme";
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  duramen pack export sync.c1z --parquet tables
+  duckdb -c \"SELECT principal, count(*) FROM 'tables/effective_grants.parquet' GROUP BY 1 ORDER BY 2 DESC LIMIT 10\"";
+const ENTITLEMENTS_EXAMPLES: &str = "\
+Examples:
+  duramen pack entitlements access.dpack --resource app:github";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pack {
     /// Write a pack of the pairs on the standard input
@@ -64,6 +97,30 @@ pub(crate) enum Pack {
     /// Write an access graph in another format: .dpack, or .c1z of version 1 or 3
     #[command(after_help = CONVERT_EXAMPLES)]
     Convert(convert::Convert),
+    /// Show who has an entitlement, by a grant or through groups and roles; also of a .c1z file
+    #[command(after_help = WHO_EXAMPLES)]
+    Who(effective::Who),
+    /// Show what a principal has, by a grant or through groups and roles; also in a .c1z file
+    #[command(after_help = WHAT_EXAMPLES)]
+    What(effective::What),
+    /// Show all ways in which a principal comes to an entitlement, the shortest first; also in a .c1z file
+    #[command(after_help = WHY_EXAMPLES)]
+    Why(effective::Why),
+    /// Print grants, as CSV or with --json an object a line; also of a .c1z file
+    #[command(after_help = GRANTS_EXAMPLES)]
+    Grants(rows::Grants),
+    /// Print who has grants, and how many; also of a .c1z file
+    #[command(after_help = PRINCIPALS_EXAMPLES)]
+    Principals(rows::Principals),
+    /// Print resources; also of a .c1z file
+    #[command(after_help = RESOURCES_EXAMPLES)]
+    Resources(rows::Resources),
+    /// Write all tables as Parquet files, with what follows from grants, for DuckDB and others; also of a .c1z file
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(export::Export),
+    /// Print entitlements; also of a .c1z file
+    #[command(after_help = ENTITLEMENTS_EXAMPLES)]
+    Entitlements(rows::Entitlements),
 }
 
 pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
@@ -74,5 +131,13 @@ pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
         Pack::Cat(cat) => cat::run(context, &cat),
         Pack::Diff(diff) => diff::run(context, &diff),
         Pack::Convert(convert) => convert::run(context, convert),
+        Pack::Who(who) => effective::who(context, &who),
+        Pack::What(what) => effective::what(context, &what),
+        Pack::Why(why) => effective::why(context, &why),
+        Pack::Grants(grants) => rows::grants(context, grants),
+        Pack::Principals(principals) => rows::principals(context, principals),
+        Pack::Resources(resources) => rows::resources(context, resources),
+        Pack::Export(export) => export::run(context, &export),
+        Pack::Entitlements(entitlements) => rows::entitlements(context, entitlements),
     }
 }

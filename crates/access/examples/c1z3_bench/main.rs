@@ -7,9 +7,11 @@
 //! c1z3_bench make GRANTS unique|varied FILE
 //! C1Z3_BENCH_FILES=FOLDER c1z3_bench read GRANTS [unique|varied]
 //! c1z3_bench open FILE
+//! c1z3_bench expand FILE
 //! ```
 //!
-//! `open` reads all grants of a file of any tool five times.
+//! `open` reads all grants of a file of any tool five times. `expand` reads one, visits all that follows from its grants, and
+//! says how many there are, what processor time that took, and the most memory.
 //!
 //! | figure | meaning |
 //! | --- | --- |
@@ -34,6 +36,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use duramen_access::c1z::{C1z3, C1z3Writer, ReadOptions, WriteOptions};
+use duramen_access::expand::Effective;
 use duramen_access::graph::{GrantRef, GraphSink, GraphSource, Sync};
 use duramen_base::{clock, entropy};
 use duramen_measure::process;
@@ -57,8 +60,10 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [operation, path] = arguments.as_slice() {
-        if operation == "open" {
-            return open(Path::new(path));
+        match operation.as_str() {
+            "open" => return open(Path::new(path)),
+            "expand" => return expand(Path::new(path)),
+            _ => {}
         }
     }
     let [operation, grants, rest @ ..] = arguments.as_slice() else { return Err(USAGE.into()) };
@@ -126,6 +131,29 @@ fn open(path: &Path) -> Outcome<()> {
     }
     println!("METRIC rows={}", found.touched.rows);
     taken.print("read", path, &found.sum)
+}
+
+fn expand(path: &Path) -> Outcome<()> {
+    let before = process::self_cpu_time();
+    let file = C1z3::open(path, &ReadOptions::default())?;
+    let sync = file.syncs()?.pop().ok_or("no sync")?;
+    let effective = Effective::load(&file, &sync.id)?;
+    let mut rows = 0_u64;
+    effective.for_each(&mut |_| {
+        rows += 1;
+        ControlFlow::Continue(())
+    });
+    let taken = process::self_cpu_time() - before;
+    println!(
+        "duramen: {rows} grants after the expansion, {:.2} s of processor time for it",
+        taken.as_secs_f64()
+    );
+    println!(
+        "METRIC rows={rows}\nMETRIC expand_cpu_s={:.3}\nMETRIC peak_bytes={}",
+        taken.as_secs_f64(),
+        peak_bytes()?
+    );
+    Ok(())
 }
 
 fn write(grants: usize, kind: Kind) -> Outcome<()> {

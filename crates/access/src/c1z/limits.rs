@@ -37,8 +37,13 @@ pub const BLOCK_BYTES_MAX: usize = 256 << 20;
 /// The most range deletions in a version 3 file: each is held against each row.
 pub const RANGE_DELETIONS_MAX: usize = 1_024;
 
-/// The longest id of a row that is written, in bytes.
-pub const ID_BYTES_MAX: usize = 1_024;
+/// The longest id in a row that is written, in bytes: as in a pack. The ecosystem's tools check no length when they read
+/// files, and 1,024 bytes when a connector sends a row. The longest key has five such ids, with every byte escaped, and
+/// is shorter than [`KEY_BYTES_MAX`].
+pub const ID_BYTES_MAX: usize = 4 << 10;
+
+/// The longest id of a grant that is written, in bytes: it may be made of three other ids.
+pub const GRANT_ID_BYTES_MAX: usize = 3 * ID_BYTES_MAX + 2;
 
 /// The longest record of a row that is written, in bytes: with its key and its lengths it still fits into a block that
 /// is read.

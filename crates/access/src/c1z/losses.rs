@@ -15,7 +15,7 @@ impl Losses {
     }
 
     /// Counts `rows` more rows that lost `what`; `example` is the id of one of them.
-    pub(crate) fn note_many(&mut self, row: &'static str, what: &'static str, rows: u64, example: &str) {
+    pub(crate) fn note_many(&mut self, row: &'static str, what: &str, rows: u64, example: &str) {
         if rows == 0 {
             return;
         }

@@ -375,13 +375,23 @@ pub(crate) fn put_asset(out: &mut Vec<u8>, sync: &str, row: &Asset) {
     }
 }
 
-/// The number of a kind of sync: its place in the list, and one more.
-pub(crate) fn number_of_kind(kind: SyncKind) -> i32 {
-    (1..).zip(SyncKind::ALL).find(|(_, each)| *each == kind).map_or(0, |(number, _)| number)
+/// The number of a sync's kind: its place in the list, and one more. None for a name that has no number.
+pub(crate) fn number_of_kind(sync: &Sync) -> Option<i32> {
+    match sync.kind {
+        SyncKind::Unknown => {
+            sync.unknown_kind.parse().ok().filter(|number| kind_of_number(*number).is_none())
+        }
+        known => (1..).zip(SyncKind::ALL).find(|(_, each)| *each == known).map(|(number, _)| number),
+    }
 }
 
 fn kind_of_number(number: i32) -> Option<SyncKind> {
-    usize::try_from(number).ok()?.checked_sub(1).and_then(|at| SyncKind::ALL.get(at)).copied()
+    match usize::try_from(number) {
+        // Not said: what writers mean who know no kinds.
+        Ok(0) => Some(SyncKind::Full),
+        Ok(place) => SyncKind::ALL.get(place - 1).copied(),
+        Err(_) => None,
+    }
 }
 
 pub(crate) fn sync(bytes: &[u8]) -> Result<Sync, Bad> {
@@ -393,11 +403,9 @@ pub(crate) fn sync(bytes: &[u8]) -> Result<Sync, Bad> {
             1 => row.id = field.text()?.to_owned(),
             2 => {
                 let number = field.int32()?;
-                row.kind = match kind_of_number(number) {
-                    Some(kind) => kind,
-                    // Not said: what writers mean who know no kinds.
-                    None if number == 0 => SyncKind::Full,
-                    None => return Err(Bad::new(field.at, format!("there is no kind of sync {number}"))),
+                match kind_of_number(number) {
+                    Some(kind) => row.kind = kind,
+                    None => row.set_kind(&number.to_string()),
                 }
             }
             3 => row.parent = optional(field.text()?),
@@ -415,7 +423,7 @@ pub(crate) fn sync(bytes: &[u8]) -> Result<Sync, Bad> {
 
 pub(crate) fn put_sync(out: &mut Vec<u8>, row: &Sync, losses: &mut Losses) {
     wire::put_bytes(out, 1, row.id.as_bytes());
-    wire::put_int32(out, 2, number_of_kind(row.kind));
+    wire::put_int32(out, 2, number_of_kind(row).unwrap_or_default());
     wire::put_bytes(out, 3, row.parent.as_deref().unwrap_or_default().as_bytes());
     put_timestamp(out, 4, row.started_at);
     if let Some(time) = row.ended_at {
@@ -434,7 +442,7 @@ pub(crate) fn put_sync(out: &mut Vec<u8>, row: &Sync, losses: &mut Losses) {
 /// The line of a sync in the manifest of a file.
 pub(crate) fn put_sync_summary(out: &mut Vec<u8>, row: &Sync) {
     wire::put_bytes(out, 1, row.id.as_bytes());
-    wire::put_int32(out, 2, number_of_kind(row.kind));
+    wire::put_int32(out, 2, number_of_kind(row).unwrap_or_default());
     wire::put_message(out, 3, |out| put_time(out, row.started_at));
     if let Some(time) = row.ended_at {
         wire::put_message(out, 4, |out| put_time(out, time));

@@ -1,6 +1,7 @@
 //! Version 1: an SQLite database in one zstd frame.
 
 mod read;
+mod remains;
 mod schema;
 mod scratch;
 mod time;

@@ -1,29 +1,30 @@
 //! Version 3: the files of a log-structured merge tree, each a zstd frame, under one manifest.
 
-mod batch;
-mod block;
+pub(crate) mod batch;
+pub(crate) mod block;
 mod block_writer;
-mod column_block;
+pub(crate) mod column_block;
 mod columns;
-mod cursor;
+pub(crate) mod cursor;
 mod deletions;
 mod directory;
-mod edit;
+pub(crate) mod edit;
 pub(crate) mod envelope;
 mod footer;
 mod frames;
 mod grants;
 mod key;
-mod log;
-mod lsm;
+pub(crate) mod log;
+pub(crate) mod lsm;
 mod memory;
+mod one_edge;
 mod output;
 mod read;
 mod records;
-mod table;
+pub(crate) mod table;
 mod table_writer;
 mod tar;
-mod unpack;
+pub(crate) mod unpack;
 mod values;
 mod write;
 

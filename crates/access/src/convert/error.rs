@@ -2,20 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::c1z::C1zError;
-use crate::graph::GraphError;
-
-/// What can go wrong with a file of either kind.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FileError {
-    /// With a pack.
-    #[error(transparent)]
-    Graph(#[from] GraphError),
-    /// With a `.c1z` file.
-    #[error(transparent)]
-    C1z(#[from] C1zError),
-}
+use crate::file::FileError;
 
 /// Why a file was not converted. Nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -31,28 +18,6 @@ pub enum ConvertError {
     #[error("{} exists; remove it, or choose another name", file.display())]
     Exists {
         /// The pack, or its journal.
-        file: PathBuf,
-    },
-    /// The sync that was asked for is not in the file.
-    #[error("{} has no sync {sync:?}; {}", file.display(), holds(known))]
-    NoSuchSync {
-        /// The file.
-        file: PathBuf,
-        /// The id that was asked for.
-        sync: String,
-        /// The ids that there are.
-        known: Vec<String>,
-    },
-    /// There is nothing to write.
-    #[error("{} holds no sync: there is nothing to write", file.display())]
-    NoSync {
-        /// The file.
-        file: PathBuf,
-    },
-    /// The new format cannot be written without a sync.
-    #[error("{} holds no sync, and a version 3 file has to hold one", file.display())]
-    NeedsSync {
-        /// The file.
         file: PathBuf,
     },
     /// One of the files cannot be opened, or the new one not finished.
@@ -89,12 +54,5 @@ impl ConvertError {
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| ConvertError::Io { doing, path, source }
-    }
-}
-
-fn holds(syncs: &[String]) -> String {
-    match syncs {
-        [] => "it holds none".to_owned(),
-        syncs => format!("it holds {}", syncs.join(", ")),
     }
 }

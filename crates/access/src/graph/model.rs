@@ -439,10 +439,12 @@ pub enum SyncKind {
     PartialUpserts,
     /// What went since the parent sync.
     PartialDeletions,
+    /// A kind that has no name here: [`Sync::unknown_kind`] says which. Nothing is assumed about it.
+    Unknown,
 }
 
 impl SyncKind {
-    /// All kinds.
+    /// All kinds that are known.
     pub const ALL: [SyncKind; 5] = [
         SyncKind::Full,
         SyncKind::Partial,
@@ -465,6 +467,7 @@ impl SyncKind {
             SyncKind::ResourcesOnly => "resources_only",
             SyncKind::PartialUpserts => "partial_upserts",
             SyncKind::PartialDeletions => "partial_deletions",
+            SyncKind::Unknown => "unknown",
         }
     }
 
@@ -481,6 +484,8 @@ pub struct Sync {
     pub id: String,
     /// What it covers.
     pub kind: SyncKind,
+    /// What its file calls its kind, if [`kind`](Self::kind) is [`SyncKind::Unknown`]: a name, or a number in digits.
+    pub unknown_kind: String,
     /// The sync that it follows, for partial ones.
     pub parent: Option<String>,
     /// The sync that it is compared with: the upserts and deletions of one diff name each other.
@@ -497,4 +502,42 @@ pub struct Sync {
     pub compacted: bool,
     /// Fields without a place here.
     pub extra: Extra,
+}
+
+impl Sync {
+    /// Of several syncs the one that is read when none is named: the latest finished full one, else the latest unfinished
+    /// one, else the latest finished one of another kind. Of several that ended at once, that with the greater id.
+    pub fn to_read<'a>(syncs: impl IntoIterator<Item = &'a Sync> + Clone) -> Option<&'a Sync> {
+        let latest = |wanted: &dyn Fn(&Sync) -> bool| {
+            let found = syncs.clone().into_iter().filter(|sync| wanted(sync));
+            found.max_by_key(|sync| (sync.ended_at, sync.started_at, &sync.id))
+        };
+        latest(&|sync| sync.ended_at.is_some() && sync.kind == SyncKind::Full)
+            .or_else(|| latest(&|sync| sync.ended_at.is_none()))
+            .or_else(|| latest(&|_| true))
+    }
+
+    /// What files call the kind of this sync.
+    pub fn kind_name(&self) -> &str {
+        match self.kind {
+            SyncKind::Unknown => &self.unknown_kind,
+            known => known.name(),
+        }
+    }
+
+    /// Sets the kind that files call by a name, also one that is not known here.
+    ///
+    /// ```
+    /// use duramen_access::graph::{Sync, SyncKind};
+    /// let mut sync = Sync::default();
+    /// sync.set_kind("partial");
+    /// assert_eq!(sync.kind, SyncKind::Partial);
+    /// sync.set_kind("quarterly");
+    /// assert_eq!((sync.kind, sync.kind_name()), (SyncKind::Unknown, "quarterly"));
+    /// ```
+    pub fn set_kind(&mut self, name: &str) {
+        let known = SyncKind::from_name(name);
+        self.kind = known.unwrap_or(SyncKind::Unknown);
+        self.unknown_kind = if known.is_none() { name.to_owned() } else { String::new() };
+    }
 }

@@ -213,7 +213,8 @@ fn a_pipe_is_refused_and_not_waited_for() {
     let (done, finished) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let (from, to) = (path.clone(), path.with_extension("dpack"));
-        let conversion = Conversion { from, to, format: Format::Pack, sync: None, decoded_bytes_max: None };
+        let conversion =
+            Conversion { from, to, format: Format::Pack, sync: None, read: ReadOptions::default() };
         let errors = [
             Version::detect(&path).map(|_| ()).unwrap_err().to_string(),
             C1z3::open(&path, &ReadOptions::default()).map(|_| ()).unwrap_err().to_string(),

@@ -2,7 +2,7 @@
 //!
 //! The program that made them, and the rows that the SDK found in them, stands beside the files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{json, Value};
 
@@ -44,7 +44,11 @@ fn files() -> Vec<(String, PathBuf)> {
 
 /// The lines that the SDK wrote for a file, but the last, which is about what lies under the rows.
 fn expected(name: &str) -> Vec<Value> {
-    let lines = std::fs::read(folder().join(format!("{name}.jsonl.zst"))).unwrap();
+    expected_in(&folder().join(format!("{name}.jsonl.zst")))
+}
+
+fn expected_in(path: &Path) -> Vec<Value> {
+    let lines = std::fs::read(path).unwrap();
     let lines = String::from_utf8(zstd::decode_all(lines.as_slice()).unwrap()).unwrap();
     let mut lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.pop().unwrap()["kind"], "under");
@@ -130,4 +134,23 @@ fn files_of_each_kind_that_the_sdk_writes_are_read_as_it_reads_them() {
     }
     assert!(wrong.is_empty(), "{} of {} files\n{}", wrong.len(), seen, wrong.join("\n"));
     assert!(seen >= 28, "{seen} files");
+}
+
+/// A file of version 1, with what the SDK finds in it when it has converted it to version 3.
+#[test]
+fn a_version_1_file_that_the_sdk_writes_is_read_as_it_converts_it() {
+    let path = fixture("sdk/v1/sqlite.c1z");
+    let file = C1z1::open(&path, &ReadOptions::default()).unwrap();
+    let graph = Graph::read(&file).unwrap();
+    assert_eq!(graph.sync.kind, SyncKind::Full);
+    let found = lines(&graph);
+    let expected = expected_in(&fixture("sdk/v1/sqlite.jsonl.zst"));
+    let missing: Vec<_> = expected.iter().filter(|line| !found.contains(line)).collect();
+    let strange: Vec<_> = found.iter().filter(|line| !expected.contains(line)).collect();
+    assert!(missing.is_empty() && strange.is_empty(), "missing {missing:#?}\nstrange {strange:#?}");
+    assert!(graph.grants.iter().any(|grant| grant.expansion.is_some()) && graph.assets.len() == 1);
+    // Its clock and its ids agree, in the zone in which it was written.
+    assert_eq!(file.zone_offset().unwrap(), None);
+    let left: Vec<_> = file.left_out().iter().map(|loss| (loss.row, loss.what.as_str())).collect();
+    assert_eq!(left, [("sync", "statistics, which readers count anew")]);
 }

@@ -228,3 +228,16 @@ pub(crate) fn read_v3(path: &Path) -> Result<Graph, duramen_access::c1z::C1zErro
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/c1z").join(name)
 }
+
+/// Changes the database in a version 1 file by statements.
+pub(crate) fn with_database(path: &Path, statements: &str) {
+    let database = path.with_extension("database");
+    let frame = std::fs::read(path).unwrap();
+    std::fs::write(&database, zstd::decode_all(&frame[5..]).unwrap()).unwrap();
+    let connection = rusqlite::Connection::open(&database).unwrap();
+    connection.execute_batch(statements).unwrap();
+    drop(connection);
+    let frame = zstd::bulk::compress(&std::fs::read(&database).unwrap(), 1).unwrap();
+    std::fs::write(path, [b"C1ZF\0".as_slice(), &frame].concat()).unwrap();
+    std::fs::remove_file(database).unwrap();
+}

@@ -11,4 +11,9 @@ mod c1z_sdk;
 mod c1z_support;
 mod c1z_writers;
 mod conversions;
+mod expand;
 mod graph;
+mod hostile_bytes;
+mod rows;
+#[cfg(feature = "parquet")]
+mod tables;

@@ -1,5 +1,6 @@
 //! `duramen pack convert`: an access graph from one format into another, and a report of what did not fit.
 
+use super::source::Read;
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
@@ -7,9 +8,10 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use duramen_access::{
-    convert::{Conversion, ConvertError, Converted, Format},
+    convert::{Conversion, ConvertError, Converted, Format, ZoneOffset},
     graph::Loss,
 };
+use jiff::tz::TimeZone;
 use serde_json::json;
 use std::{path::PathBuf, process::ExitCode};
 
@@ -25,17 +27,8 @@ pub(crate) struct Convert {
     /// The sync to copy; without it, all of them, or where one fits the latest full one that has ended
     #[arg(long, value_name = "ID")]
     sync: Option<String>,
-    /// How many bytes may come out of a .c1z file, such as 20G; without it, what BATON_DECODER_MAX_DECODED_SIZE_MB says,
-    /// or 200 times the file's length, at least 1 GiB and at most 10
-    #[arg(long, value_name = "BYTES", value_parser = crate::parse::size)]
-    max_decoded_bytes: Option<u64>,
-}
-
-/// The limit that the ecosystem's tools read, in mebibytes. As in those tools, 0 or anything that is not a number means that
-/// no limit is set.
-fn decoded_bytes_of_environment() -> Option<u64> {
-    let megabytes = std::env::var("BATON_DECODER_MAX_DECODED_SIZE_MB").ok()?.parse::<u64>().ok()?;
-    (megabytes > 0).then(|| megabytes.saturating_mul(1 << 20))
+    #[command(flatten)]
+    read: Read,
 }
 
 /// What can be written.
@@ -69,22 +62,32 @@ impl From<ConvertError> for Failure {
 }
 
 pub(crate) fn run(context: &Context, convert: Convert) -> Outcome {
-    let Convert { from, to, format, sync, max_decoded_bytes } = convert;
+    let Convert { from, to, format, sync, read } = convert;
     let format = format.map(Format::from).or_else(|| Format::of_name(&to)).ok_or_else(|| {
         Failure::Usage(format!(
             "{} names no format: end it with .dpack or .c1z, or say --to dpack, c1z1 or c1z3",
             to.display()
         ))
     })?;
-    let decoded_bytes_max = max_decoded_bytes.or_else(decoded_bytes_of_environment);
-    let conversion = Conversion { from, to, format, sync, decoded_bytes_max };
+    let read = read.options();
+    let conversion = Conversion { from, to, format, sync, read };
     let converted = conversion.run()?;
     print(context, &conversion, &converted)
 }
 
 fn print(context: &Context, conversion: &Conversion, converted: &Converted) -> Outcome {
     let Conversion { to, format, .. } = conversion;
-    let Converted { copied, losses, file_bytes } = converted;
+    let Converted { copied, losses, file_bytes, zone_offset } = converted;
+    if let Some(offset) = zone_offset {
+        let zone = conversion.read.zone.as_ref().and_then(TimeZone::iana_name).unwrap_or("UTC");
+        let ZoneOffset { seconds, sync } = offset;
+        let (hours, minutes) = (seconds.abs() / 3600, seconds.abs() / 60 % 60);
+        let way = if *seconds > 0 { "after" } else { "before" };
+        output::warning(&format_args!(
+            "times were read as {zone}, but sync {sync} then begins {hours}:{minutes:02} h {way} its id was made: \
+             if they were written in another zone, use --zone"
+        ));
+    }
     if context.json {
         let losses = losses.iter().map(
             |loss| json!({ "row": loss.row, "what": loss.what, "rows": loss.rows, "example": loss.example }),
@@ -100,6 +103,7 @@ fn print(context: &Context, conversion: &Conversion, converted: &Converted) -> O
             "grants": copied.grants,
             "assets": copied.assets,
             "losses": losses.collect::<Vec<_>>(),
+            "zone_offset_s": zone_offset.as_ref().map(|offset| offset.seconds),
         }))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,6 +1,7 @@
 //! `duramen pack diff`: what differs between two packs.
 
 use super::{
+    effective,
     file::{open_two, Bases},
     graph,
 };
@@ -23,6 +24,9 @@ pub(crate) struct Diff {
     left: PathBuf,
     /// The pack whose changes are printed
     right: PathBuf,
+    /// Of access graphs, also .c1z files: who gained and who lost what, by grants or through groups and roles
+    #[arg(long)]
+    who: bool,
     /// Only this kind of data: kv, state, event, json or vector
     #[arg(long, value_name = "KIND")]
     kind: Option<Primitive>,
@@ -40,16 +44,14 @@ pub(crate) struct Diff {
 }
 
 pub(crate) fn run(context: &Context, diff: &Diff) -> Outcome {
+    if diff.who {
+        graph::refuse(&diff.given(), &diff.left, "an access graph")?;
+        return effective::compare(context, &diff.left, &diff.right, diff.limit);
+    }
     match (Pack::open(&diff.left)?.kind(), Pack::open(&diff.right)?.kind()) {
         (Kind::Branch, Kind::Branch) => branches(context, diff),
         (Kind::Graph, Kind::Graph) => {
-            let given = graph::named([
-                ("--kind", diff.kind.is_some()),
-                ("--space", diff.space.is_some()),
-                ("--prefix", diff.prefix.is_some()),
-                ("--base", diff.bases.given()),
-            ]);
-            graph::refuse(&given, &diff.left, "an access graph")?;
+            graph::refuse(&diff.given(), &diff.left, "an access graph")?;
             graph::compare(context, &diff.left, &diff.right, diff.limit)
         }
         (left, right) => Err(Failure::Usage(format!(
@@ -57,6 +59,18 @@ pub(crate) fn run(context: &Context, diff: &Diff) -> Outcome {
             diff.left.display(),
             diff.right.display()
         ))),
+    }
+}
+
+impl Diff {
+    /// The arguments that mean something for branches only, where they were given.
+    fn given(&self) -> Vec<&'static str> {
+        graph::named([
+            ("--kind", self.kind.is_some()),
+            ("--space", self.space.is_some()),
+            ("--prefix", self.prefix.is_some()),
+            ("--base", self.bases.given()),
+        ])
     }
 }
 

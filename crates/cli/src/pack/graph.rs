@@ -73,10 +73,10 @@ pub(super) fn info(path: &Path) -> Result<Content, Failure> {
             "{} resource types, {} resources, {} entitlements, {} grants, {} assets",
             stats.resource_types, stats.resources, stats.entitlements, stats.grants, stats.assets
         );
-        rows.push(("sync", format!("{} ({}, {state}): {counts}", sync.id, sync.kind.name())));
+        rows.push(("sync", format!("{} ({}, {state}): {counts}", sync.id, sync.kind_name())));
         syncs.push(json!({
             "id": sync.id,
-            "kind": sync.kind.name(),
+            "kind": sync.kind_name(),
             "parent": sync.parent,
             "linked": sync.linked,
             "started_at": time(sync.started_at),
@@ -136,7 +136,7 @@ pub(super) fn cat(context: &Context, path: &Path, rows: &Rows, limit: Option<u64
         view => view.map_err(failed)?,
     };
     let table = rows.table.unwrap_or(Table::Grants).into();
-    let mut out = Pipe { out: io::stdout().lock(), has_no_reader: false };
+    let mut out = Pipe::new();
     match write_csv_rows(&view, table, limit.unwrap_or(u64::MAX), &mut out) {
         Err(error) if !out.has_no_reader => Err(failed(error)),
         _ => Ok(ExitCode::SUCCESS),
@@ -144,12 +144,20 @@ pub(super) fn cat(context: &Context, path: &Path, rows: &Rows, limit: Option<u64
 }
 
 /// The standard output. That its reader has left (`| head`) ends the work, and is not an error.
-struct Pipe {
+pub(super) struct Pipe {
     out: StdoutLock<'static>,
     has_no_reader: bool,
 }
 
 impl Pipe {
+    pub(super) fn new() -> Pipe {
+        Pipe { out: io::stdout().lock(), has_no_reader: false }
+    }
+
+    pub(super) fn has_no_reader(&self) -> bool {
+        self.has_no_reader
+    }
+
     fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
         self.has_no_reader |= done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
         done

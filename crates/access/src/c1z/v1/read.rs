@@ -3,18 +3,20 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use jiff::tz::TimeZone;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
-use super::{scratch, time, MAGIC};
+use super::{remains, scratch, time, MAGIC};
 use crate::c1z::connector;
 use crate::c1z::decompress;
 use crate::c1z::error::{Bad, C1zError};
 use crate::c1z::losses::Losses;
 use crate::c1z::{ReadOptions, Version};
+use crate::graph::format::ksuid;
 use crate::graph::{
     Asset, Entitlement, EntitlementRef, Grant, GraphSource, Loss, Resource, ResourceId, ResourceType, Sync,
-    SyncKind, Timestamp,
+    Timestamp,
 };
 
 /// A version 1 file, unpacked.
@@ -23,6 +25,7 @@ use crate::graph::{
 pub struct C1z1 {
     path: PathBuf,
     database: Connection,
+    zone: TimeZone,
     left_out: Losses,
     file_bytes: u64,
     raw_bytes: u64,
@@ -36,6 +39,7 @@ struct Columns<'a, 'r> {
     row: &'a Row<'r>,
     table: &'static str,
     path: &'a Path,
+    zone: &'a TimeZone,
 }
 
 impl Columns<'_, '_> {
@@ -86,7 +90,7 @@ impl Columns<'_, '_> {
     fn time(&self, column: &str) -> Result<Option<Timestamp>, C1zError> {
         match self.text(column)? {
             "" => Ok(None),
-            text => match time::parse(text) {
+            text => match time::parse(text, self.zone) {
                 Some(time) => Ok(Some(time)),
                 None => Err(self.bad(column, &format!("{text:?} is not a time"))),
             },
@@ -119,9 +123,12 @@ impl C1z1 {
         database
             .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")
             .map_err(C1zError::sqlite("opening the database", path))?;
-        let mut file =
-            C1z1 { path: path.to_owned(), database, left_out: Losses::default(), file_bytes, raw_bytes };
+        let zone = options.zone.clone().unwrap_or(TimeZone::UTC);
+        let left_out = Losses::default();
+        let mut file = C1z1 { path: path.to_owned(), database, zone, left_out, file_bytes, raw_bytes };
         file.check()?;
+        file.left_out =
+            remains::of(&file.database).map_err(C1zError::sqlite("counting what is left out", path))?;
         Ok(file)
     }
 
@@ -149,23 +156,26 @@ impl C1z1 {
             let advice = "the database is not one of the ecosystem's: open it with SQLite";
             return Err(C1zError::Unsupported { file: self.path.clone(), what, advice });
         }
-        let mut left_out = Losses::default();
-        if self.has_table("v1_connector_sessions")? {
-            let count = self.count("SELECT count(*) FROM v1_connector_sessions")?;
-            left_out.note_many("session", "values that connectors keep between steps", count, "");
-        }
-        for column in ["ingest_invariant_generation", "ingest_invariant_coverage", "ingest_invariant_mode"] {
-            if self.has_column("v1_sync_runs", column)? {
-                let count = self.count(&format!("SELECT count(*) FROM v1_sync_runs WHERE {column} <> ''"))?;
-                left_out.note_many("sync", "marks of what its writer checked (ingest_invariant)", count, "");
-            }
-        }
-        self.left_out = left_out;
         Ok(())
     }
 
-    fn count(&self, sql: &str) -> Result<u64, C1zError> {
-        self.database.query_row(sql, [], |row| row.get(0)).map_err(C1zError::sqlite("counting", &self.path))
+    /// By how many seconds the beginning of a sync is off the second in its id, if that is what another time zone makes
+    /// of it: its writer's clock may not have been in the zone that the file is read in. With the id of the sync.
+    ///
+    /// # Errors
+    ///
+    /// [`C1zError::Damaged`] or [`C1zError::Sqlite`] when the syncs cannot be read.
+    pub fn zone_offset(&self) -> Result<Option<(i64, String)>, C1zError> {
+        for sync in self.syncs()? {
+            let Some(made) = ksuid::second_of(&sync.id) else { continue };
+            let off = sync.started_at.seconds - made;
+            // Zones differ by quarters of an hour, and a sync begins when its id is made.
+            let quarters = (off + 450).div_euclid(900);
+            if quarters != 0 && quarters.abs() <= 14 * 4 && (off - quarters * 900).abs() <= 60 {
+                return Ok(Some((quarters * 900, sync.id)));
+            }
+        }
+        Ok(None)
     }
 
     fn has_table(&self, name: &str) -> Result<bool, C1zError> {
@@ -215,7 +225,7 @@ impl C1z1 {
         let mut statement = self.database.prepare(&sql).map_err(failed())?;
         let mut rows = statement.query([sync]).map_err(failed())?;
         while let Some(row) = rows.next().map_err(failed())? {
-            if visit(decode(&Columns { row, table, path: &self.path })?).is_break() {
+            if visit(decode(&Columns { row, table, path: &self.path, zone: &self.zone })?).is_break() {
                 break;
             }
         }
@@ -244,24 +254,20 @@ impl GraphSource for C1z1 {
         let mut rows = statement.query([]).map_err(failed())?;
         let mut found = Vec::new();
         while let Some(row) = rows.next().map_err(failed())? {
-            let columns = Columns { row, table, path: &self.path };
+            let columns = Columns { row, table, path: &self.path, zone: &self.zone };
             let optional =
                 |column| columns.text(column).map(|text| (!text.is_empty()).then(|| text.to_owned()));
-            let kind = match columns.text("sync_type")? {
-                "" => SyncKind::Full,
-                name => SyncKind::from_name(name)
-                    .ok_or_else(|| columns.bad("sync_type", &format!("there is no kind of sync {name:?}")))?,
-            };
+            let mut sync = Sync { id: columns.text("sync_id")?.to_owned(), ..Sync::default() };
+            // Writers who know no kinds make full syncs.
+            sync.set_kind(Some(columns.text("sync_type")?).filter(|name| !name.is_empty()).unwrap_or("full"));
             found.push(Sync {
-                id: columns.text("sync_id")?.to_owned(),
-                kind,
                 parent: optional("parent_sync_id")?,
                 linked: optional("linked_sync_id")?,
                 started_at: columns.time("started_at")?.unwrap_or_default(),
                 ended_at: columns.time("ended_at")?,
                 token: columns.text("sync_token")?.to_owned(),
                 supports_diff: columns.flag("supports_diff")?,
-                ..Sync::default()
+                ..sync
             });
         }
         Ok(found)

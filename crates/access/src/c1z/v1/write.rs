@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+use jiff::tz::TimeZone;
 use rusqlite::{params, Connection, ToSql};
 
 use super::{schema, scratch, time, MAGIC};
@@ -29,7 +30,7 @@ const EXPANDS: &str = "an annotation that says an expansion beside none (it is r
 /// Writes one version 1 file, which holds any number of syncs.
 ///
 /// The file appears under its name when [`finish`](Self::finish) returns, durably; a writer that is dropped before
-/// leaves nothing. A second writer of the same file is refused. Times are written in UTC.
+/// leaves nothing. A second writer of the same file is refused. Times are written in UTC, or in the zone of the options.
 ///
 /// ```
 /// use duramen_access::c1z::{C1z1, C1z1Writer, ReadOptions, WriteOptions};
@@ -52,6 +53,7 @@ pub struct C1z1Writer {
     database: Connection,
     temporary: File,
     options: WriteOptions,
+    zone: TimeZone,
     losses: Losses,
     /// The sync that was begun, and the time that stands for unknown ones in it.
     sync: Option<(String, String)>,
@@ -81,6 +83,7 @@ impl C1z1Writer {
             database,
             temporary,
             options: options.clone(),
+            zone: options.zone.clone().unwrap_or(TimeZone::UTC),
             losses: Losses::default(),
             sync: None,
             begun: Vec::new(),
@@ -137,7 +140,7 @@ impl C1z1Writer {
         id: &str,
         time: Option<Timestamp>,
     ) -> Result<String, C1zError> {
-        let (what, text) = match time.map(time::format) {
+        let (what, text) = match time.map(|time| time::format(time, &self.zone)) {
             Some(Some(text)) => return Ok(text),
             Some(None) => (BAD_TIME, self.sync()?.1.to_owned()),
             None => (NO_TIME, self.sync()?.1.to_owned()),
@@ -223,11 +226,11 @@ impl GraphSink for C1z1Writer {
         if self.sync.is_some() {
             return Err(C1zError::Order { doing: "beginning a sync", reason: "end the other sync first" });
         }
-        let Some(started) = time::format(sync.started_at) else {
+        let Some(started) = time::format(sync.started_at, &self.zone) else {
             let reason = "its beginning is a time that no calendar has".to_owned();
             return Err(C1zError::Row { row: "sync", id: sync.id.clone(), reason });
         };
-        let ended = match sync.ended_at.map(time::format) {
+        let ended = match sync.ended_at.map(|time| time::format(time, &self.zone)) {
             Some(None) => {
                 let reason = "its end is a time that no calendar has".to_owned();
                 return Err(C1zError::Row { row: "sync", id: sync.id.clone(), reason });
@@ -251,7 +254,7 @@ impl GraphSink for C1z1Writer {
                    linked_sync_id, supports_diff, grants_backfilled) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)";
         let parent = sync.parent.as_deref().unwrap_or_default();
         let linked = sync.linked.as_deref().unwrap_or_default();
-        let (kind, marks) = (sync.kind.name(), sync.supports_diff);
+        let (kind, marks) = (sync.kind_name(), sync.supports_diff);
         self.execute(sql, params![sync.id, started, ended, sync.token, kind, parent, linked, marks])?;
         self.begun.push(sync.id.clone());
         self.sync = Some((sync.id.clone(), started));

@@ -7,6 +7,7 @@
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::key::{self, Edge};
+use super::one_edge;
 use super::values::{Place, Values};
 use crate::c1z::error::C1zError;
 use crate::c1z::limits::RECORD_BYTES_MAX;
@@ -159,12 +160,13 @@ impl Grants {
         Ok(())
     }
 
-    /// Puts the grants in order. Of several of one edge the last one stays, and the others are counted as losses.
+    /// Puts the grants in order. Of several with one id the last one stays; several of one edge become one, and the ids
+    /// of the others are counted as losses.
     ///
     /// # Errors
     ///
     /// [`C1zError::Row`] when one id stands for two edges.
-    pub(crate) fn sorted(self, values: &Values, losses: &mut Losses) -> Result<Sorted, C1zError> {
+    pub(crate) fn sorted(mut self, values: &mut Values, losses: &mut Losses) -> Result<Sorted, C1zError> {
         let (entitlements, principals) = (self.entitlements.keys.sorted(), self.principals.keys.sorted());
         let edges = Edges {
             entitlement_ranks: ranks(&entitlements),
@@ -179,7 +181,7 @@ impl Grants {
             self.refuse_moved(&edges, values)?;
         }
         if order.windows(2).any(|pair| pair[0].key == pair[1].key) {
-            self.keep_last(&mut order, values, losses)?;
+            self.fold_edges(&mut order, values, losses)?;
         }
         let principal_bits = edges.principal_bits;
         Ok(Sorted { grants: self, entitlements, principals, principal_bits, order })
@@ -222,25 +224,87 @@ impl Grants {
         Ok(())
     }
 
-    fn keep_last(
-        &self,
+    /// Leaves one grant of each edge.
+    fn fold_edges(
+        &mut self,
         order: &mut Vec<Keyed>,
-        values: &Values,
+        values: &mut Values,
         losses: &mut Losses,
     ) -> Result<(), C1zError> {
         let (mut kept, mut text) = (Vec::with_capacity(order.len()), Vec::new());
         for edge in order.chunk_by(|a, b| a.key == b.key) {
-            for pair in edge.windows(2) {
-                let [earlier, later] = [pair[0], pair[1]].map(|each| &self.rows[each.item as usize]);
-                if self.id_hash(earlier, &mut text) != self.id_hash(later, &mut text) {
-                    let id = self.id(later, values)?;
-                    losses.note("grant", "all but the last of several grants of one edge", &id);
+            // The last of each id: they come in the order in which they were put.
+            let mut last: Vec<((u64, u64), Keyed)> = Vec::new();
+            for each in edge.iter().rev() {
+                let id = self.id_hash(&self.rows[each.item as usize], &mut text);
+                if last.iter().all(|(known, _)| *known != id) {
+                    last.push((id, *each));
                 }
             }
-            kept.extend(edge.last());
+            if let [(_, only)] = last[..] {
+                kept.push(only);
+                continue;
+            }
+            let mut grants = Vec::with_capacity(last.len());
+            for (_, each) in &last {
+                let row = self.rows[each.item as usize];
+                text.clear();
+                self.put_value(&row, values, &mut text)?;
+                // What was written here is read again.
+                let grant = storage::grant(&text).map_err(|_| {
+                    let reason = "its record cannot be read again".to_owned();
+                    C1zError::Row { row: "grant", id: String::new(), reason }
+                })?;
+                grants.push(grant);
+            }
+            let ids: Vec<String> = grants.iter().map(|grant| grant.id.clone()).collect();
+            let Some(folded) = one_edge::folded(grants) else { continue };
+            let lost = || ids.iter().filter(|id| **id != folded.id);
+            let example = lost().min().map_or("", String::as_str);
+            losses.note_many(
+                "grant",
+                "all ids but one of several grants of one edge",
+                lost().count() as u64,
+                example,
+            );
+            let place = edge[edge.len() - 1];
+            text.clear();
+            storage::put_grant(&mut text, &GrantRef::from(&folded), &mut Losses::default());
+            check_length("grant", &folded.id, &text)?;
+            let needs_expansion = folded.needs_expansion;
+            self.records.push(Record {
+                id: hash(folded.id.as_bytes()),
+                value: values.push(&text)?,
+                needs_expansion,
+            });
+            self.rows[place.item as usize].record = self.records.len() as u32;
+            kept.push(place);
         }
         *order = kept;
         Ok(())
+    }
+
+    /// Writes the record of a grant.
+    fn put_value(&self, row: &Row, values: &Values, value: &mut Vec<u8>) -> Result<(), C1zError> {
+        if let Some(record) = self.record(row) {
+            return values.read(record.value, value);
+        }
+        self.put_edge(row, value);
+        if let Some(at) = (row.time as usize).checked_sub(1) {
+            connector::put_timestamp(value, 5, self.times[at]);
+        }
+        Ok(())
+    }
+
+    /// Writes what the record of a plain grant begins with: all but its time.
+    fn put_edge(&self, row: &Row, value: &mut Vec<u8>) {
+        let (first, second) = (self.entitlements.id(row.entitlement), self.principals.id(row.principal));
+        wire::put_varint(value, 2 << 3 | 2);
+        wire::put_varint(value, (first.len() + second.len()) as u64);
+        value.extend_from_slice(first);
+        value.extend_from_slice(second);
+        value.extend_from_slice(self.entitlements.field(row.entitlement));
+        value.extend_from_slice(self.principals.field(row.principal));
     }
 
     fn record(&self, row: &Row) -> Option<&Record> {
@@ -351,13 +415,7 @@ impl Sorted {
             if let Some(record) = grants.record(row) {
                 values.read(record.value, &mut value)?;
             } else {
-                let (first, second) = (grants.entitlements.id(entitlement), grants.principals.id(principal));
-                wire::put_varint(&mut value, 2 << 3 | 2);
-                wire::put_varint(&mut value, (first.len() + second.len()) as u64);
-                value.extend_from_slice(first);
-                value.extend_from_slice(second);
-                value.extend_from_slice(grants.entitlements.field(entitlement));
-                value.extend_from_slice(grants.principals.field(principal));
+                grants.put_edge(row, &mut value);
                 if row.time != time {
                     time = row.time;
                     time_field.clear();

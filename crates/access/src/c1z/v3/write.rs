@@ -15,7 +15,7 @@ use super::output::Output;
 use super::records::Records;
 use super::values::Values;
 use crate::c1z::error::C1zError;
-use crate::c1z::limits::ID_BYTES_MAX;
+use crate::c1z::limits::{GRANT_ID_BYTES_MAX, ID_BYTES_MAX};
 use crate::c1z::losses::Losses;
 use crate::c1z::{storage, WriteOptions};
 use crate::graph::{Asset, Entitlement, GrantRef, GraphSink, Loss, Resource, ResourceType, Sync};
@@ -167,7 +167,7 @@ impl C1z3Writer {
     }
 }
 
-/// Refuses ids that readers of the ecosystem refuse.
+/// Refuses ids that are empty, or too long for what reads them here.
 #[inline]
 fn check(row: &'static str, id: &str, parts: &[&str]) -> Result<(), C1zError> {
     let bad = |reason: &str| C1zError::Row { row, id: id.to_owned(), reason: reason.to_owned() };
@@ -175,7 +175,7 @@ fn check(row: &'static str, id: &str, parts: &[&str]) -> Result<(), C1zError> {
         return Err(bad("an id in it is empty; a version 3 file knows rows by their ids"));
     }
     if parts.iter().any(|part| part.len() > ID_BYTES_MAX) {
-        return Err(bad("an id in it has more than 1024 bytes"));
+        return Err(bad("an id in it has more than 4 KiB"));
     }
     Ok(())
 }
@@ -186,6 +186,13 @@ impl GraphSink for C1z3Writer {
     fn begin_sync(&mut self, sync: &Sync) -> Result<(), C1zError> {
         self.expect(State::Empty, "beginning a sync", "a version 3 file holds one sync: write another file")?;
         check("sync", &sync.id, &[&sync.id])?;
+        if storage::number_of_kind(sync).is_none() {
+            // Without a number it would be a full one.
+            let kind = sync.kind_name();
+            let reason =
+                format!("its kind {kind:?} has no number, by which version 3 files know kinds: write a pack");
+            return Err(C1zError::Row { row: "sync", id: sync.id.clone(), reason });
+        }
         self.sync = sync.clone();
         let begun = self.output.begin(envelope::manifest_of(|out| storage::put_sync_summary(out, sync)));
         self.unless_broken(begun)?;
@@ -243,9 +250,13 @@ impl GraphSink for C1z3Writer {
 
     fn put_grant(&mut self, row: &GrantRef<'_>) -> Result<(), C1zError> {
         self.in_sync()?;
-        let parts =
-            [row.id, row.resource_type, row.resource, row.entitlement, row.principal_type, row.principal];
+        let parts = [row.resource_type, row.resource, row.entitlement, row.principal_type, row.principal];
         check("grant", row.id, &parts)?;
+        if row.id.is_empty() || row.id.len() > GRANT_ID_BYTES_MAX {
+            let reason =
+                format!("its id has {} bytes, and has to have 1 to {GRANT_ID_BYTES_MAX}", row.id.len());
+            return Err(C1zError::Row { row: "grant", id: row.id.to_owned(), reason });
+        }
         if self.grants.len() >= GRANTS_MAX {
             let reason = format!("a file takes {GRANTS_MAX} grants: write several files");
             return Err(C1zError::Row { row: "grant", id: row.id.to_owned(), reason });

@@ -4,7 +4,7 @@ use super::bytes::{put_bytes, put_i64, put_text, put_u64, Reader};
 use crate::graph::error::GraphError;
 use crate::graph::model::{
     Any, Asset, Entitlement, Expansion, Extra, Grant, Purpose, Resource, ResourceId, ResourceType, Sync,
-    SyncKind, Timestamp, Trait,
+    Timestamp, Trait,
 };
 
 pub(crate) fn put_time(out: &mut Vec<u8>, time: Timestamp) {
@@ -299,7 +299,7 @@ pub(crate) fn grant_rest(bytes: &[u8], grant: &mut Grant) -> Result<(), GraphErr
 /// Writes a sync with all its marks.
 pub(crate) fn put_sync(out: &mut Vec<u8>, sync: &Sync) {
     put_text(out, &sync.id);
-    put_text(out, sync.kind.name());
+    put_text(out, sync.kind_name());
     put_option(out, sync.parent.as_deref(), put_text);
     put_option(out, sync.linked.as_deref(), put_text);
     put_time(out, sync.started_at);
@@ -312,9 +312,9 @@ pub(crate) fn put_sync(out: &mut Vec<u8>, sync: &Sync) {
 
 /// Reads what [`put_sync`] wrote.
 pub(crate) fn sync(reader: &mut Reader<'_>) -> Result<Sync, GraphError> {
+    let mut sync = Sync { id: reader.string()?, ..Sync::default() };
+    sync.set_kind(reader.text()?);
     Ok(Sync {
-        id: reader.string()?,
-        kind: SyncKind::from_name(reader.text()?).ok_or_else(|| reader.malformed())?,
         parent: option(reader, |reader| reader.string())?,
         linked: option(reader, |reader| reader.string())?,
         started_at: time(reader)?,
@@ -323,5 +323,6 @@ pub(crate) fn sync(reader: &mut Reader<'_>) -> Result<Sync, GraphError> {
         supports_diff: flag(reader)?,
         compacted: flag(reader)?,
         extra: extra(reader)?,
+        ..sync
     })
 }

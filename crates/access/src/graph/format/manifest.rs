@@ -4,7 +4,7 @@ use super::bytes::{put_u32, put_u64, Reader};
 use super::details;
 use super::stats::SyncStats;
 use crate::graph::error::GraphError;
-use crate::graph::model::{Sync, SyncKind};
+use crate::graph::model::Sync;
 
 const FORMAT: u64 = 1;
 /// The most syncs in one file. Each takes twelve sections.
@@ -66,15 +66,9 @@ impl Manifest {
         self.syncs.iter().find(|kept| kept.sync.id == id)
     }
 
-    /// The sync that is read when none is named: the latest finished full one, else the latest unfinished one, else the
-    /// latest finished one of another kind. Of several that ended at once, that with the greater id.
+    /// The sync that is read when none is named: see [`Sync::to_read`].
     pub(crate) fn to_read(&self) -> Option<&Kept> {
-        let latest = |wanted: &dyn Fn(&Sync) -> bool| {
-            let found = self.syncs.iter().filter(|kept| wanted(&kept.sync));
-            found.max_by_key(|kept| (kept.sync.ended_at, kept.sync.started_at, &kept.sync.id))
-        };
-        latest(&|sync| sync.ended_at.is_some() && sync.kind == SyncKind::Full)
-            .or_else(|| latest(&|sync| sync.ended_at.is_none()))
-            .or_else(|| latest(&|_| true))
+        let sync = Sync::to_read(self.syncs.iter().map(|kept| &kept.sync))?;
+        self.find(&sync.id)
     }
 }

@@ -1,6 +1,7 @@
 //! What differs between two syncs.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use super::page::{GrantPage, GrantView};
 use super::view::{EntitlementScope, GrantScope, Page, PageRequest, ResourceScope, SyncView};
@@ -145,18 +146,64 @@ impl<'a> Grants<'a> {
     }
 }
 
-fn order<'a>(view: &GrantView<'a>) -> [&'a str; 8] {
-    let (kind, name) = view.principal_parent().unwrap_or_default();
-    [
-        view.resource_type(),
-        view.resource(),
-        view.entitlement(),
-        view.principal_type(),
-        view.principal(),
-        kind,
-        name,
-        view.id(),
-    ]
+/// What a grant's edge is made of, without the parent of its principal: that is something that a grant says of it.
+fn edge<'a>(view: &GrantView<'a>) -> [&'a str; 5] {
+    [view.resource_type(), view.resource(), view.entitlement(), view.principal_type(), view.principal()]
+}
+
+/// Whether two grants are one and the same. When a grant was seen is not part of what it says.
+fn is_same(old: &GrantView<'_>, new: &GrantView<'_>) -> bool {
+    old.id() == new.id() && old.principal_parent() == new.principal_parent() && old.rest() == new.rest()
+}
+
+impl Grants<'_> {
+    /// The grants of the edge at the front, which are taken.
+    fn take_edge(&mut self) -> Result<Vec<Grant>, GraphError> {
+        let mut taken: Vec<Grant> = Vec::new();
+        while let Some(next) = self.peek() {
+            let is_of_edge = taken.first().is_none_or(|first| {
+                let (entitlement, principal) = (&first.entitlement, &first.principal.id);
+                let resource = &entitlement.resource;
+                edge(&next)
+                    == [
+                        &resource.resource_type,
+                        &resource.resource,
+                        &entitlement.id,
+                        &principal.resource_type,
+                        &principal.resource,
+                    ]
+            });
+            if !is_of_edge {
+                break;
+            }
+            let grant = next.to_grant()?;
+            self.next()?;
+            taken.push(grant);
+        }
+        Ok(taken)
+    }
+}
+
+/// Compares the grants of one edge: an edge may have several, which are known by their ids.
+fn diff_edge(
+    old: Vec<Grant>,
+    new: Vec<Grant>,
+    visit: &mut impl FnMut(Change<Grant>) -> Result<(), GraphError>,
+) -> Result<(), GraphError> {
+    let by_id = |grants: Vec<Grant>| -> BTreeMap<String, Grant> {
+        grants.into_iter().map(|grant| (grant.id.clone(), grant)).collect()
+    };
+    let (mut old, new) = (by_id(old), by_id(new));
+    for (id, grant) in new {
+        let Some(before) = old.remove(&id) else {
+            visit(Change::Added(grant))?;
+            continue;
+        };
+        if (Grant { discovered_at: grant.discovered_at, ..before }) != grant {
+            visit(Change::Changed(grant))?;
+        }
+    }
+    old.into_values().try_for_each(|grant| visit(Change::Removed(grant)))
 }
 
 fn diff_grants(
@@ -170,26 +217,17 @@ fn diff_grants(
             (None, None) => return Ok(()),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
-            (Some(old), Some(new)) => order(&old).cmp(&order(&new)),
-        };
-        match ordering {
-            Ordering::Less => older.peek().map_or(Ok(()), |old| visit(Change::Removed(old.to_grant()?)))?,
-            Ordering::Greater => newer.peek().map_or(Ok(()), |new| visit(Change::Added(new.to_grant()?)))?,
-            Ordering::Equal => {
-                if let (Some(old), Some(new)) = (older.peek(), newer.peek()) {
-                    // When a grant was seen is not part of what it says.
-                    if old.rest() != new.rest() {
-                        visit(Change::Changed(new.to_grant()?))?;
-                    }
-                }
+            // Almost all of two syncs is alike.
+            (Some(old), Some(new)) if edge(&old) == edge(&new) && is_same(&old, &new) => {
+                older.next()?;
+                newer.next()?;
+                continue;
             }
-        }
-        if ordering.is_le() {
-            older.next()?;
-        }
-        if ordering.is_ge() {
-            newer.next()?;
-        }
+            (Some(old), Some(new)) => edge(&old).cmp(&edge(&new)),
+        };
+        let old = if ordering.is_le() { older.take_edge()? } else { Vec::new() };
+        let new = if ordering.is_ge() { newer.take_edge()? } else { Vec::new() };
+        diff_edge(old, new, &mut visit)?;
     }
 }
 

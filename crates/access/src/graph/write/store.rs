@@ -12,16 +12,17 @@ mod rewrite;
 mod runs;
 mod sink;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use duramen_base::clock;
+use duramen_base::{clock, file};
 
 pub use self::puts::MAX_BATCH_ROWS;
 
 use self::runs::Run;
 use super::journal::{Entry, Journal};
-use crate::graph::error::GraphError;
+use crate::graph::error::{io_error, GraphError};
 use crate::graph::format::details;
 use crate::graph::format::ksuid;
 use crate::graph::format::manifest::MAX_SYNCS;
@@ -120,6 +121,14 @@ fn now() -> Timestamp {
     Timestamp { seconds: now.as_second(), nanos: now.subsec_nanosecond() }
 }
 
+/// Removes a file, if it is there.
+fn remove(path: &Path) -> Result<(), GraphError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses what is larger than a row may be.
 fn check_size(what: &'static str, size: usize) -> Result<(), GraphError> {
     if size > MAX_RECORD_BYTES {
@@ -145,7 +154,23 @@ impl GraphStore {
     pub fn open_with(path: impl AsRef<Path>, mut options: StoreOptions) -> Result<Self, GraphError> {
         options.memory_bytes = options.memory_bytes.clamp(64 << 10, 2 << 30);
         let path = path.as_ref().to_owned();
+        let journal = Journal::open(&path)?;
+        Self::opened(path, options, journal)
+    }
+
+    /// A graph that is begun anew: what an earlier writer left under this name, whole or not, is nobody's any more.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn begin_anew(path: PathBuf) -> Result<Self, GraphError> {
         let mut journal = Journal::open(&path)?;
+        remove(&path)?;
+        journal.clear()?;
+        Self::opened(path, StoreOptions::default(), journal)
+    }
+
+    /// The graph of a name whose journal is locked.
+    fn opened(path: PathBuf, options: StoreOptions, mut journal: Journal) -> Result<Self, GraphError> {
         // Only what is not there is begun: an empty file is not a graph, and is not taken for one.
         let pack = match path.exists().then(|| GraphPack::open(&path)).transpose() {
             Ok(pack) => pack,
@@ -478,6 +503,31 @@ impl GraphStore {
             journal.remove_if_empty();
         }
         Ok(())
+    }
+
+    /// Closes a store whose syncs have all been saved, and gives the file another name, if nothing has that yet. It is
+    /// there, durably, when this returns.
+    ///
+    /// # Errors
+    /// When something has the name, with [`io::ErrorKind::AlreadyExists`], or the file cannot have it.
+    pub(crate) fn close_as(mut self, name: &Path) -> Result<(), GraphError> {
+        self.usable()?;
+        self.suspend()?;
+        // The journal is locked as long as the file has its old name: nobody else begins one there meanwhile.
+        let named = file::rename_to_free(&self.path, name);
+        named.map_err(io_error("give its name to", name))?;
+        self.close()
+    }
+
+    /// Gives up the graph, with all that was saved of it.
+    pub(crate) fn discard(mut self) {
+        self.open = None;
+        let _ = remove(&self.path);
+        if let Some(mut journal) = self.journal.take() {
+            // A journal that stays is taken over by whoever begins anew.
+            let _ = journal.clear();
+            journal.remove_if_empty();
+        }
     }
 
     fn usable(&self) -> Result<(), GraphError> {

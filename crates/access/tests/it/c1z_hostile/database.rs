@@ -80,7 +80,7 @@ fn columns_that_hold_something_else_are_named() {
             grants("data blob, expansion blob, needs_expansion", "x'1a0161', x'0a0161', 'yes'"),
             "needs_expansion",
         ),
-        ("UPDATE v1_sync_runs SET sync_type = 'another';".to_owned(), "column sync_type of v1_sync_runs"),
+        ("UPDATE v1_sync_runs SET sync_type = x'ff';".to_owned(), "column sync_type of v1_sync_runs"),
         ("UPDATE v1_sync_runs SET started_at = 'soon';".to_owned(), "column started_at of v1_sync_runs"),
     ] {
         match refused(&statements) {

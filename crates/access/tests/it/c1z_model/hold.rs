@@ -15,7 +15,7 @@ pub(crate) enum Holds {
 }
 
 /// The first column of the table of the design page, and how the writers call the loss.
-pub(crate) const TABLE: [(&str, &[&str]); 13] = [
+pub(crate) const TABLE: [(&str, &[&str]); 14] = [
     ("several syncs", &[]),
     ("several grants of one edge", &[EDGE]),
     ("several resources whose type and id make one text, joined by `:`", &[JOINED]),
@@ -43,10 +43,11 @@ pub(crate) const TABLE: [(&str, &[&str]); 13] = [
             "an annotation that says an expansion beside none (it is read as the expansion)",
         ],
     ),
+    ("a kind of sync that is not known here", &[]),
     ("unknown fields", &[OF_CONNECTORS, OF_RECORDS]),
 ];
 
-const EDGE: &str = "all but the last of several grants of one edge";
+const EDGE: &str = "all ids but one of several grants of one edge";
 const JOINED: &str = "all but the last of several resources whose type and id make one text";
 const SHARED_ID: &str = "all but the last of several entitlements of one id";
 const NO_TIME: &str = "that no time of discovery is known (the beginning of the sync is written)";
@@ -78,31 +79,20 @@ impl Held {
         let (mut held, mut last) = (new(), new());
         held.limit_sync(holds);
         last.limit_sync(holds);
-        let (mut edges, mut joined) = (BTreeMap::new(), BTreeMap::new());
+        let mut joined = BTreeMap::new();
         for row in rows {
             let row = held.limited(holds, row);
-            match (holds, &row) {
-                (Holds::Version3, Row::Grant(row)) => {
-                    let edge = (row.entitlement.clone(), row.principal.id.clone());
-                    if let Some(before) =
-                        edges.insert(edge, row.id.clone()).filter(|before| *before != row.id)
-                    {
-                        held.model.grants.remove(&before);
-                        held.report("grant", EDGE, &row.id);
-                    }
+            if let (Holds::Version1, Row::Resource(row)) = (holds, &row) {
+                let text = format!("{}:{}", row.id.resource_type, row.id.resource);
+                if let Some(before) = joined.insert(text, row.id.clone()).filter(|before| *before != row.id) {
+                    held.model.resources.remove(&before);
+                    held.report("resource", JOINED, &row.id.resource);
                 }
-                (Holds::Version1, Row::Resource(row)) => {
-                    let text = format!("{}:{}", row.id.resource_type, row.id.resource);
-                    if let Some(before) =
-                        joined.insert(text, row.id.clone()).filter(|before| *before != row.id)
-                    {
-                        held.model.resources.remove(&before);
-                        held.report("resource", JOINED, &row.id.resource);
-                    }
-                }
-                _ => {}
             }
             held.model.put(row);
+        }
+        if holds == Holds::Version3 {
+            held.fold_edges();
         }
         let mut seen = BTreeSet::new();
         for row in rows.iter().rev() {
@@ -117,6 +107,56 @@ impl Held {
             }
         }
         held
+    }
+
+    /// Makes one grant of those of each edge: of the one that was seen first, with what all of them say.
+    fn fold_edges(&mut self) {
+        let mut edges: BTreeMap<_, Vec<Grant>> = BTreeMap::new();
+        for grant in std::mem::take(&mut self.model.grants).into_values() {
+            edges.entry((grant.entitlement.clone(), grant.principal.id.clone())).or_default().push(grant);
+        }
+        for of_edge in edges.into_values() {
+            let time = |grant: &&Grant| {
+                (grant.discovered_at.map_or((1, None), |time| (0, Some(time))), grant.id.clone())
+            };
+            let mut one = of_edge.iter().min_by_key(time).unwrap().clone();
+            if of_edge.len() > 1 {
+                one.needs_expansion = of_edge.iter().any(|grant| grant.needs_expansion);
+                let mut sources: BTreeMap<String, bool> = BTreeMap::new();
+                of_edge.iter().flat_map(|grant| &grant.sources).for_each(|(id, is_direct)| {
+                    *sources.entry(id.clone()).or_default() |= is_direct;
+                });
+                one.sources = sources.into_iter().collect();
+                let saying: Vec<&Grant> =
+                    of_edge.iter().filter(|grant| !grant.annotations.is_empty()).collect();
+                one.annotations = saying.iter().flat_map(|grant| grant.annotations.clone()).collect();
+                if saying.len() > 1 {
+                    one.annotations.sort();
+                    one.annotations.dedup();
+                }
+                let all: Vec<&Expansion> =
+                    of_edge.iter().filter_map(|grant| grant.expansion.as_ref()).collect();
+                one.expansion = match all[..] {
+                    [] => None,
+                    [only] => Some(only.clone()),
+                    _ => {
+                        let union = |ids: &dyn Fn(&Expansion) -> Vec<String>| -> Vec<String> {
+                            let set: BTreeSet<String> = all.iter().flat_map(|each| ids(each)).collect();
+                            set.into_iter().filter(|id| !id.is_empty()).collect()
+                        };
+                        Some(Expansion {
+                            entitlement_ids: union(&|each| each.entitlement_ids.clone()),
+                            resource_type_ids: union(&|each| each.resource_type_ids.clone()),
+                            shallow: all.iter().all(|each| each.shallow),
+                        })
+                    }
+                };
+                for lost in of_edge.iter().filter(|grant| grant.id != one.id) {
+                    self.report("grant", EDGE, &lost.id);
+                }
+            }
+            self.model.grants.insert(one.id.clone(), one);
+        }
     }
 
     fn report(&mut self, row: &'static str, what: &'static str, id: &str) {

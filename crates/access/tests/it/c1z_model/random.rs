@@ -101,6 +101,7 @@ impl Random {
         let start = Timestamp { seconds: 1_700_000_000, nanos: self.random.i32(0..1_000_000_000) };
         Sync {
             id: id('A'),
+            unknown_kind: String::new(),
             kind: SyncKind::ALL[self.random.usize(..5)],
             parent: self.some(|_| id('B')),
             linked: self.some(|_| id('C')),

@@ -1,8 +1,8 @@
 //! G-9: the life of a sync: several in one file, none destroys another, and what is read by default.
 
 use duramen_access::graph::{
-    diff, write_csv, write_diff, CsvTable, Diff, GrantScope, GraphError, GraphPack, GraphSink, GraphSource,
-    GraphStore, Sync, SyncKind, Timestamp,
+    diff, write_csv, write_diff, Change, CsvTable, Diff, DiffCounts, GrantScope, GraphError, GraphPack,
+    GraphSink, GraphSource, GraphStore, ResourceId, Sync, SyncKind, Timestamp,
 };
 
 use super::{grant, paged};
@@ -187,6 +187,41 @@ fn what_a_killed_writer_left_of_its_runs_is_removed() {
         drop(GraphStore::open(&path).unwrap());
         assert_eq!(dir.path().join(name).exists(), !goes, "{name}");
     }
+}
+
+/// What a principal lies in is something that a grant says, not what it is known by.
+#[test]
+fn a_grant_whose_principal_moved_is_a_change_and_not_two() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = GraphStore::open(dir.path().join("graph.dpack")).unwrap();
+    let mut views = Vec::new();
+    for parent in ["here", "there"] {
+        store.start_sync(SyncKind::Full, None).unwrap();
+        let mut moved = grant("app", "github", "admin", "ada");
+        moved.principal.parent = Some(ResourceId::new("team", parent));
+        let mut other = grant("app", "github", "admin", "ada");
+        other.id = format!("another, since {parent}");
+        store.put_grants([&moved, &other, &grant("app", "github", "admin", "bob")]).unwrap();
+        let sync = store.end_sync().unwrap();
+        views.push(store.view(Some(&sync.id)).unwrap());
+    }
+    let mut found = Vec::new();
+    let counts = diff(&views[0], &views[1], |change| {
+        found.push(match change {
+            Diff::Grant(Change::Changed(row)) => {
+                format!("~ {} in {:?}", row.id, row.principal.parent.unwrap().resource)
+            }
+            Diff::Grant(Change::Added(row)) => format!("+ {}", row.id),
+            Diff::Grant(Change::Removed(row)) => format!("- {}", row.id),
+            other => panic!("{other:?}"),
+        });
+        Ok(())
+    });
+    assert_eq!(
+        found,
+        ["+ another, since there", "~ app:github:admin:user:ada in \"there\"", "- another, since here"]
+    );
+    assert_eq!(counts.unwrap(), DiffCounts { added: 1, changed: 1, removed: 1 });
 }
 
 #[test]

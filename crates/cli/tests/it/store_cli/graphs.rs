@@ -1,12 +1,16 @@
 //! Packs of access graphs, and `.c1z` files: shown, printed, compared, verified and turned into one another.
 
 use super::shell::{said, text, Shell};
-use duramen_access::graph::{Grant, GrantRef, GraphStore, ResourceId, ResourceType, SyncKind};
+use duramen_access::graph::{
+    Entitlement, EntitlementRef, Expansion, Grant, GrantRef, GraphStore, PrincipalRef, ResourceId,
+    ResourceType, SyncKind,
+};
 use duramen_pack::container::{Kind, Pack, PackWriter, SectionOptions};
 use serde_json::{json, Value};
 use std::{
     fs,
     process::{Output, Stdio},
+    time::Duration,
 };
 
 #[track_caller]
@@ -179,6 +183,48 @@ fn a_conversion_never_takes_the_place_of_its_source_and_leaves_no_part_behind() 
     assert!(!shell.beside("out.dpack").exists() && !shell.beside("out.dpack.journal").exists());
 }
 
+/// Whenever a conversion is killed, its target is not there or complete, and the same command does it.
+#[test]
+fn a_killed_conversion_is_repeated_and_leaves_nothing() {
+    let shell = Shell::new();
+    let mut store = GraphStore::open(shell.beside("a.dpack")).unwrap();
+    for sync in 0..3 {
+        store.start_sync(SyncKind::Full, None).unwrap();
+        let grants: Vec<Grant> = (0..20_000).map(|user| grant("admin", &format!("{sync}-{user}"))).collect();
+        store.put_grants(grants.iter().map(GrantRef::from)).unwrap();
+        store.end_sync().unwrap();
+    }
+    store.close().unwrap();
+    let target = shell.beside("new.dpack");
+    let convert = ["convert", "a.dpack", "new.dpack"];
+    ok(&shell.pack(&convert));
+    let complete = fs::read(&target).unwrap();
+    let mut kills = 0;
+    // Later and later, until a conversion ends before it is killed.
+    for step in 0.. {
+        let _ = fs::remove_file(&target);
+        let mut child = shell.command_of("pack", &convert).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(1 << 4) * step);
+        child.kill().unwrap();
+        let killed = !child.wait().unwrap().success();
+        if target.exists() {
+            assert!(fs::read(&target).unwrap().len() == complete.len(), "a part of a graph, at step {step}");
+        }
+        if !killed {
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills > 3, "{kills} kills");
+    let _ = fs::remove_file(&target);
+    ok(&shell.pack(&convert));
+    let mut names: Vec<_> =
+        fs::read_dir(shell.beside(".")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.retain(|name| name != "home" && name != "data");
+    names.sort();
+    assert_eq!(names, ["a.dpack", "new.dpack"]);
+}
+
 #[test]
 fn a_graph_goes_through_every_format_and_back() {
     let shell = Shell::new();
@@ -256,4 +302,160 @@ fn a_reader_that_leaves_ends_the_printing_of_a_graph() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
+
+/// A pack with people in a group that is in a group that administers an application.
+fn nested(shell: &Shell, name: &str, people: &[&str]) {
+    let entitlement = |kind: &str, resource: &str, what: &str| Entitlement {
+        id: format!("{kind}:{resource}:{what}"),
+        resource: ResourceId::new(kind, resource),
+        ..Entitlement::default()
+    };
+    let (team, staff, admin) = (
+        entitlement("group", "team", "member"),
+        entitlement("group", "staff", "member"),
+        entitlement("app", "github", "admin"),
+    );
+    let held = |of: &Entitlement, kind: &str, holder: &str, from: Option<&Entitlement>| Grant {
+        id: format!("{}:{kind}:{holder}", of.id),
+        entitlement: EntitlementRef { resource: of.resource.clone(), id: of.id.clone() },
+        principal: PrincipalRef { id: ResourceId::new(kind, holder), parent: None },
+        expansion: from
+            .map(|from| Expansion { entitlement_ids: vec![from.id.clone()], ..Expansion::default() }),
+        ..Grant::default()
+    };
+    let mut grants = vec![
+        held(&staff, "group", "team", Some(&team)),
+        held(&admin, "group", "staff", Some(&staff)),
+        held(&admin, "user", "eve", None),
+    ];
+    grants.extend(people.iter().map(|person| held(&team, "user", person, None)));
+    let mut store = GraphStore::open(shell.beside(name)).unwrap();
+    store.start_sync(SyncKind::Full, None).unwrap();
+    store.put_entitlements([&team, &staff, &admin]).unwrap();
+    store.put_grants(grants.iter().map(GrantRef::from)).unwrap();
+    store.end_sync().unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn who_has_what_and_why_is_told_of_files_of_all_formats() {
+    let shell = Shell::new();
+    nested(&shell, "a.dpack", &["ada", "bob"]);
+    ok(&shell.pack(&["convert", "a.dpack", "a1.c1z", "--to", "c1z1"]));
+    ok(&shell.pack(&["convert", "a.dpack", "a3.c1z", "--to", "c1z3"]));
+    for file in ["a.dpack", "a1.c1z", "a3.c1z"] {
+        let who = ok(&shell.pack(&["who", file, "app:github:admin", "--type", "user"]));
+        let lines: Vec<String> =
+            who.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(
+            lines,
+            [
+                "PRINCIPAL HOW",
+                "user:ada through group:staff:member",
+                "user:bob through group:staff:member",
+                "user:eve directly",
+                "3 hold: 1 directly, 2 only through others",
+            ]
+        );
+        let what = ok(&shell.pack(&["what", file, "user:ada", "--json"]));
+        let what: Value = serde_json::from_str(&what).unwrap();
+        assert_eq!((&what["all"], &what["direct"]), (&json!(3), &json!(1)));
+        assert_eq!(what["grants"][0]["through"], json!(["group:staff:member"]));
+        let why = ok(&shell.pack(&["why", file, "user:ada", "app:github:admin"]));
+        assert_eq!(
+            why,
+            "user:ada holds app:github:admin in one way\n\
+             1. user:ada holds group:team:member (grant \"group:team:member:user:ada\")\n   \
+             and so group:staff:member, which group:team holds (grant \"group:staff:member:group:team\")\n   \
+             and so app:github:admin, which group:staff holds (grant \"app:github:admin:group:staff\")\n"
+        );
+        let not = shell.pack(&["why", file, "user:eve", "group:team:member"]);
+        assert_eq!(not.status.code(), Some(1));
+        assert!(text(&not.stderr).contains("user:eve does not hold group:team:member"), "{}", said(&not));
+        for (verb, name) in [("who", "app:gitlab:admin"), ("what", "user:mallory"), ("what", "nobody")] {
+            let unknown = shell.pack(&[verb, file, name]);
+            assert_eq!(unknown.status.code(), Some(1), "{}", said(&unknown));
+            assert!(text(&unknown.stderr).contains("prints those that there are"), "{}", said(&unknown));
+        }
+    }
+}
+
+#[test]
+fn who_gained_and_who_lost_what_is_told_in_words_whatever_the_formats() {
+    let shell = Shell::new();
+    nested(&shell, "monday.dpack", &["ada", "bob"]);
+    nested(&shell, "tuesday.dpack", &["ada", "zoe"]);
+    ok(&shell.pack(&["convert", "tuesday.dpack", "tuesday.c1z"]));
+    for newer in ["tuesday.dpack", "tuesday.c1z"] {
+        let told = ok(&shell.pack(&["diff", "monday.dpack", newer, "--who"]));
+        let mut lines: Vec<&str> = told.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(
+            lines,
+            [
+                "+ user:zoe gained app:github:admin, through group:team:member, then group:staff:member",
+                "+ user:zoe gained group:staff:member, through group:team:member",
+                "+ user:zoe gained group:team:member, directly (grant \"group:team:member:user:zoe\")",
+                "- user:bob lost app:github:admin, through group:team:member, then group:staff:member",
+                "- user:bob lost group:staff:member, through group:team:member",
+                "- user:bob lost group:team:member, directly (grant \"group:team:member:user:bob\")",
+                "3 gained, 3 lost",
+            ]
+        );
+        let told = ok(&shell.pack(&["diff", "monday.dpack", newer, "--who", "--limit", "1", "--json"]));
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((&told["gained"], &told["lost"]), (&json!(3), &json!(3)));
+        assert_eq!(told["changes"].as_array().unwrap().len(), 2);
+    }
+    let same = ok(&shell.pack(&["diff", "tuesday.c1z", "tuesday.dpack", "--who"]));
+    assert_eq!(same, "0 gained, 0 lost\n");
+    let refused = shell.pack(&["diff", "monday.dpack", "tuesday.dpack", "--who", "--prefix", "a"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn what_does_not_fit_together_in_a_graph_is_noticed_also_in_a_c1z_file() {
+    let shell = Shell::new();
+    nested(&shell, "a.dpack", &["ada"]);
+    ok(&shell.pack(&["convert", "a.dpack", "a.c1z"]));
+    for file in ["a.dpack", "a.c1z"] {
+        let told = ok(&shell.pack(&["verify", file]));
+        // There are entitlements and grants, and no resources.
+        assert!(
+            told.starts_with("sound: ")
+                && told.contains(": 3 entitlement rows of a resource that is not there"),
+            "{told}"
+        );
+        let told: Value = serde_json::from_str(&ok(&shell.pack(&["verify", file, "--json"]))).unwrap();
+        assert_eq!((&told["sound"], &told["findings"][1]["rows"]), (&json!(true), &json!(4)));
+    }
+    let mut bytes = fs::read(shell.beside("a.c1z")).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(shell.beside("a.c1z"), bytes).unwrap();
+    assert_eq!(shell.pack(&["verify", "a.c1z"]).status.code(), Some(1));
+}
+
+#[test]
+fn rows_of_a_c1z_file_are_printed_by_filters() {
+    let shell = Shell::new();
+    nested(&shell, "a.dpack", &["ada", "bob"]);
+    ok(&shell.pack(&["convert", "a.dpack", "a.c1z"]));
+    for file in ["a.dpack", "a.c1z"] {
+        let printed = ok(&shell.pack(&["grants", file, "--principal", "user:ada"]));
+        let lines: Vec<&str> = printed.lines().collect();
+        assert_eq!(lines.len(), 2, "{printed}");
+        assert!(
+            lines[0].starts_with("id,entitlement,") && lines[1].starts_with("group:team:member:user:ada,"),
+            "{printed}"
+        );
+        let printed = ok(&shell.pack(&["grants", file, "--principal", "user:ada", "--effective", "--json"]));
+        assert_eq!(printed.lines().count(), 3, "{printed}");
+        let printed = ok(&shell.pack(&["principals", file, "--type", "group"]));
+        assert_eq!(printed, "resource_type,resource,grants\ngroup,staff,1\ngroup,team,1\n");
+        let printed = ok(&shell.pack(&["entitlements", file, "--resource", "app:github", "--limit", "9"]));
+        assert_eq!(printed.lines().count(), 2, "{printed}");
+        assert_eq!(ok(&shell.pack(&["resources", file])).lines().count(), 1);
+    }
 }

@@ -1,0 +1,8 @@
+//! Files of any format, with all their rows.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    duramen_access::hostile::file(bytes);
+});

@@ -1,0 +1,8 @@
+//! Journals of graphs.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    duramen_access::hostile::journal(bytes);
+});
