@@ -386,5 +386,17 @@ async fn every_function_has_a_fixed_search_path() {
     )
     .await;
     let loose: Vec<&str> = loose.iter().map(|row| row[0].as_deref().unwrap()).collect();
-    assert_eq!(loose, ["_is_cancelled", "_known", "_wake", "explain", "result", "start", "status"]);
+    assert_eq!(
+        loose,
+        [
+            "_is_cancelled",
+            "_is_listed_as_cancelled",
+            "_known",
+            "_wake",
+            "explain",
+            "result",
+            "start",
+            "status"
+        ]
+    );
 }
