@@ -285,7 +285,7 @@ impl Store {
     }
 
     /// Whether so much of a btrfs of its own is set aside for data that there may soon be no space for anything else, although
-    /// much of that is free. [`Store::balance`] mends it.
+    /// much of that is free. [`Store::balance`] frees them.
     #[must_use]
     pub fn is_unbalanced(&self) -> bool {
         self.chunks.as_ref().is_some_and(|chunks| chunks.are_to_be_emptied(quota::reserve(&self.root)))
