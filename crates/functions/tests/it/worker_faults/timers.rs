@@ -95,14 +95,20 @@ async fn an_idle_worker_is_silent() {
     let count = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()";
     let reader = scene.database.server().connect(crate::common::OWNER, "postgres").await;
     let count = count.replace("current_database()", &format!("'{}'", scene.database.name()));
+    let counted = async || -> i64 { one(&reader, &count).await.unwrap().parse().unwrap() };
     // An idle session tells its statistics after ten seconds.
     sleep(Duration::from_secs(13)).await;
-    let before: i64 = one(&reader, &count).await.unwrap().parse().unwrap();
-    sleep(Duration::from_secs(21)).await;
-    let after: i64 = one(&reader, &count).await.unwrap().parse().unwrap();
-    // Four heartbeats or five; autovacuum may look in.
-    assert!(after - before <= 8, "{} transactions in 21 s", after - before);
-    assert!(after > before, "the worker lives");
+    // Autovacuum looks into each database once a minute, and so do the leader's rounds; each takes some transactions of its
+    // own. Of three times 21 s neither comes into all.
+    let mut spans = Vec::new();
+    while spans.len() < 3 && spans.last().is_none_or(|transactions| *transactions > 5) {
+        let before = counted().await;
+        sleep(Duration::from_secs(21)).await;
+        spans.push(counted().await - before);
+    }
+    let transactions = *spans.last().unwrap();
+    assert!(transactions <= 5, "transactions in 21 s, three times: {spans:?}");
+    assert!(transactions > 0, "the worker lives");
     // A heartbeat may just be under way; what lasts is a transaction that is held.
     let sessions = rows(
         &scene.owner,
