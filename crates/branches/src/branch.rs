@@ -16,7 +16,7 @@ use crate::{
 use duramen_base::{clock, entropy};
 use duramen_postgres::{
     end_processes, processes_below, quote_identifier, quote_literal, volume, Canceller, Cluster,
-    ControlGroup, ControlGroups, Guard, Outcome, Postmaster, Secret, ServerUser, Session, SessionError,
+    ControlGroup, ControlGroups, Entry, EntryError, Guard, Outcome, Postmaster, Secret, ServerUser, Session, SessionError,
     Settings, Statement, StopMode,
 };
 use std::{
@@ -383,6 +383,25 @@ impl Branch {
             .inspect(yield_to_daemon)
     }
 
+    /// A process of the server for somebody who came through a door.
+    pub(crate) async fn enter(&self, parameters: &[(String, String)]) -> Result<Entry, EntryError> {
+        let dir = self.socket_dir.join(ADMIN_DIR);
+        let open = async || Entry::open(&dir, &self.secrets.holder, parameters, CONNECT_LIMIT).await;
+        let entered = match open().await {
+            Err(EntryError::OtherSecret) => {
+                self.let_in().await.map_err(|_| EntryError::OtherSecret)?;
+                open().await
+            }
+            Err(EntryError::Io(_)) if self.is_running() == Some(false) => {
+                let started = tokio::task::block_in_place(|| self.start());
+                started.map_err(|error| EntryError::Io(std::io::Error::other(error.message)))?;
+                open().await
+            }
+            entered => entered,
+        };
+        entered.inspect(|entry| give_way(entry.canceller.process_id()))
+    }
+
     /// Makes the branch's secret that of its holders' role.
     async fn let_in(&self) -> Result<(), SessionError> {
         let mut admin = self.administer().await?;
@@ -693,7 +712,11 @@ fn is_alive(process: i32) -> bool {
 /// where the scheduler groups by session ("autogroup") a process's own priority counts for nothing against others.
 /// Best effort: without that grouping, or the right, the servers' ordinary priority holds.
 fn yield_to_daemon(session: &Session) {
-    let _ = fs::write(format!("/proc/{}/autogroup", session.process_id()), SESSION_GROUP_NICE);
+    give_way(session.process_id());
+}
+
+fn give_way(process: i32) {
+    let _ = fs::write(format!("/proc/{process}/autogroup"), SESSION_GROUP_NICE);
 }
 
 fn session_failed(error: &SessionError) -> EngineError {

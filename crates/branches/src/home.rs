@@ -35,6 +35,7 @@ const DIRECTORIES: &[(&str, Passage)] = &[
     ("origins", Passage::Servers),
     ("logs", Passage::Daemon),
     ("audit", Passage::Daemon),
+    ("doors", Passage::Daemon),
     ("run", Passage::Holders),
     ("volumes", Passage::Servers),
 ];
@@ -195,7 +196,7 @@ fn private_files(root: &Path) -> Vec<PathBuf> {
             ]
             .contains(&&*name)
     });
-    let files = ["logs", "audit", "origins"].into_iter().flat_map(|name| in_dir(root.join(name)));
+    let files = ["logs", "audit", "doors", "origins"].into_iter().flat_map(|name| in_dir(root.join(name)));
     files
         .chain(below)
         .chain(beside)

@@ -54,6 +54,9 @@ pub(crate) struct LeaseRecord {
     /// Whether its server's role may not have the branch's own secret yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) unentered: bool,
+    /// The id of the token by which it was created, if it was by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) holder: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use crate::{
     branch::Branch,
     capacity::Capacity,
+    doors::Holder,
     engine::Engine,
     error::{EngineError, LeaseError, DAYS_MAX},
     journal::LeaseRecord,
@@ -34,6 +35,14 @@ impl Engine {
     /// Unknown source, a clash of the name with another source or policy, a time to live in the past, no branch in
     /// time, a source that cannot be branched. The source's own address is never given out instead.
     pub async fn create(self: &Arc<Self>, request: CreateBranch) -> Result<BranchView, EngineError> {
+        self.create_held(None, request).await
+    }
+
+    pub(crate) async fn create_held(
+        self: &Arc<Self>,
+        holder: Option<&Holder>,
+        request: CreateBranch,
+    ) -> Result<BranchView, EngineError> {
         let shared = &self.shared;
         let _active = shared.activity.enter();
         let created_at = clock::utc_now();
@@ -45,6 +54,7 @@ impl Engine {
             boot: shared.boot.clone(),
             source: request.source,
             name: request.name,
+            holder: holder.cloned(),
             capacity: Capacity::default(),
         };
         if let Some(name) = &wanted.name {
@@ -109,7 +119,8 @@ impl Engine {
         let logged = shared.audit(
             "leased",
             json!({ "branch": record.id, "name": record.name, "source": record.source,
-                    "generation": record.generation, "policy": record.policy, "expires_at": record.expires_at }),
+                    "generation": record.generation, "policy": record.policy, "expires_at": record.expires_at,
+                    "holder": record.holder }),
         );
         if let Err(error) = logged {
             // What is not logged is not handed out.
@@ -280,7 +291,7 @@ impl Shared {
     }
 
     /// What follows on the end of a lease: nothing enters its branch any more, and the audit log says so.
-    fn end(&self, ended: &Ended, event: &str) -> Result<(), EngineError> {
+    pub(crate) fn end(&self, ended: &Ended, event: &str) -> Result<(), EngineError> {
         self.retire(ended);
         self.audit(event, json!({ "branch": ended.id, "name": ended.name }))
     }
@@ -344,7 +355,7 @@ impl Drop for Taken<'_> {
 }
 
 /// The end of a lease out of what the caller said.
-fn expiry(now: Timestamp, ttl_s: Option<i64>, at: Option<Timestamp>) -> Result<Timestamp, EngineError> {
+pub(crate) fn expiry(now: Timestamp, ttl_s: Option<i64>, at: Option<Timestamp>) -> Result<Timestamp, EngineError> {
     let seconds = match (ttl_s, at) {
         (Some(_), Some(_)) => {
             return Err(LeaseError::TwoEnds.into());

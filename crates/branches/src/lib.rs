@@ -9,6 +9,7 @@ mod balance;
 mod branch;
 mod burst;
 mod capacity;
+mod doors;
 mod engine;
 mod error;
 mod evidence;
@@ -39,6 +40,7 @@ mod users;
 mod watch;
 
 pub use duramen_postgres::GROUP;
+pub use doors::{Door, Holder};
 pub use engine::Engine;
 pub use error::{EngineError, Kind};
 pub use home::{exposed, remove_groups, sockets_outside};

@@ -271,6 +271,9 @@ pub struct BranchView {
     /// Why its server does not run, if that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// The id of the token by which it was created; absent if it was created on the daemon's own socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
     /// What it has written, where that is counted; only in the reply for one branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,

@@ -9,7 +9,7 @@ mod pool;
 mod refill;
 mod sources;
 
-pub(crate) use leases::{Ended, Given, Grant, Handover, Held, Session, Ticket, Wanted};
+pub(crate) use leases::{Doorway, Ended, Given, Grant, Handover, Held, Session, Ticket, Wanted};
 pub(crate) use pool::{ColdClone, Deficit, Retired};
 pub(crate) use refill::Work;
 

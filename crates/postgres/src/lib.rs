@@ -26,6 +26,7 @@ mod collect;
 #[cfg(feature = "connections")]
 pub mod connection;
 mod control_group;
+mod entry;
 mod frames;
 mod guardian;
 mod installation;
@@ -33,7 +34,7 @@ mod json;
 mod page;
 mod passage;
 mod postmaster;
-mod scram;
+pub mod scram;
 mod scratch;
 mod secret;
 mod session;
@@ -45,6 +46,7 @@ pub mod volume;
 
 pub use cluster::{Cluster, ClusterError};
 pub use control_group::{memory_available, memory_total, ControlGroup, ControlGroups, GroupLimits};
+pub use entry::{Entry, EntryError};
 pub use guardian::Guardian;
 pub use installation::{find_packages, Features, Installation, InstallationError, Version, PACKAGES_DIR};
 pub use page::StoredText;

@@ -15,7 +15,7 @@ use std::{
 /// Length of a secret's text: 26 symbols of 5 bits cannot be guessed.
 const LEN: usize = 26;
 /// Length of a verifier's salt, in bytes.
-const SALT_LEN: usize = 16;
+pub(crate) const SALT_LEN: usize = 16;
 
 /// A password that a program chose: 130 bits, of lower-case letters and digits, so that it needs no escapes in a URL.
 /// Its `Debug` form does not show it.
@@ -75,7 +75,9 @@ impl Secret {
         Secret::from_text(&symbols.collect::<String>())
     }
 
-    pub(crate) fn from_text(text: &str) -> Secret {
+    /// The secret of a text, of which the caller knows that it is as hard to guess as one of ours.
+    #[must_use]
+    pub fn from_text(text: &str) -> Secret {
         Secret { text: text.to_owned(), keys: Arc::default() }
     }
 

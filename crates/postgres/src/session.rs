@@ -11,7 +11,7 @@
 use crate::{
     collect::Collector,
     frames::{Frame, Frames},
-    scram::{Exchange, Refusal},
+    scram::client::{Exchange, Refusal},
     secret::Secret,
     SOCKET_PORT,
 };
@@ -184,6 +184,21 @@ pub struct Canceller {
 }
 
 impl Canceller {
+    /// One that has no process yet.
+    pub(crate) fn new(socket: PathBuf) -> Canceller {
+        Canceller { socket, process_id: 0, secret_key: 0 }
+    }
+
+    /// The process id of the server process whose statements it ends.
+    #[must_use]
+    pub fn process_id(&self) -> i32 {
+        self.process_id
+    }
+
+    pub(crate) fn set_key(&mut self, process_id: i32, secret_key: i32) {
+        (self.process_id, self.secret_key) = (process_id, secret_key);
+    }
+
     /// Asks the server to cancel; the session itself then reports the cancellation.
     ///
     /// # Errors
@@ -250,7 +265,7 @@ impl Session {
     ) -> Result<Session, SessionError> {
         let socket = socket_dir.join(format!(".s.PGSQL.{SOCKET_PORT}"));
         let stream = UnixStream::connect(&socket).await?;
-        let mut canceller = Canceller { socket, process_id: 0, secret_key: 0 };
+        let mut canceller = Canceller::new(socket);
         let mut session = Session {
             stream,
             frames: Frames::new(),
@@ -270,8 +285,7 @@ impl Session {
             match session.message().await? {
                 Frame::Skipped | Frame::Whole(Message::ParameterStatus(_) | Message::NoticeResponse(_)) => {}
                 Frame::Whole(Message::BackendKeyData(key)) => {
-                    canceller.process_id = key.process_id();
-                    canceller.secret_key = key.secret_key();
+                    canceller.set_key(key.process_id(), key.secret_key());
                 }
                 Frame::Whole(Message::ReadyForQuery(_)) => {
                     session.canceller = Arc::new(canceller);

@@ -14,6 +14,10 @@ pub(crate) enum LeaseError {
     Destroyed { name: String },
     #[error("branch {name} exists, of source {source_name} under policy {policy}; choose another name or destroy it")]
     NameClash { name: String, source_name: String, policy: Policy },
+    #[error("the branch name {name} is somebody else's; choose another one")]
+    NameTaken { name: String },
+    #[error("{limit} branches are held by this token, which is as many as it may; destroy one first")]
+    HolderHasAll { limit: u32 },
     #[error("{limit} branches are leased, which is what this machine's memory bears; destroy some first")]
     TooMany { limit: usize },
     #[error("no branch is leased now: {0}")]
@@ -63,7 +67,8 @@ impl Coded for LeaseError {
         match self {
             LeaseError::NotFound { .. } => (Kind::NotFound, "not_found"),
             LeaseError::Destroyed { .. } => (Kind::Conflict, "destroyed"),
-            LeaseError::NameClash { .. } => (Kind::Conflict, "name_clash"),
+            LeaseError::HolderHasAll { .. } => (Kind::Unavailable, "quota_exceeded"),
+            LeaseError::NameClash { .. } | LeaseError::NameTaken { .. } => (Kind::Conflict, "name_clash"),
             LeaseError::TooMany { .. } | LeaseError::NoRoom(_) => (Kind::Unavailable, "too_many_leases"),
             LeaseError::NoSource => (Kind::NotFound, "no_source"),
             LeaseError::UnknownSource { .. } => (Kind::NotFound, "unknown_source"),

@@ -4,6 +4,7 @@ use super::{pool::Retired, Lease, Registry, State};
 use crate::{
     branch::{Branch, SocketDir},
     capacity::Capacity,
+    doors::Holder,
     error::{EngineError, LeaseError},
     journal::LeaseRecord,
     model::{BranchView, Policy},
@@ -21,6 +22,8 @@ const NAMED_MAX: usize = 10;
 pub(crate) struct Wanted {
     pub(crate) source: Option<String>,
     pub(crate) name: Option<String>,
+    /// Who came through a door; `None` on the daemon's own socket.
+    pub(crate) holder: Option<Holder>,
     pub(crate) policy: Policy,
     pub(crate) created_at: Timestamp,
     pub(crate) expires_at: Timestamp,
@@ -28,7 +31,7 @@ pub(crate) struct Wanted {
     pub(crate) limit: Duration,
     /// The boot of the machine.
     pub(crate) boot: String,
-    /// How many leases the machine bears. A limit of each holder's own has its place here.
+    /// How many leases the machine bears.
     pub(crate) capacity: Capacity,
 }
 
@@ -83,6 +86,14 @@ pub(crate) struct Ended {
     pub(crate) branch: Arc<Branch>,
 }
 
+/// What entering a lease through a door needs to know of it.
+#[derive(Debug)]
+pub(crate) struct Doorway {
+    pub(crate) id: String,
+    pub(crate) branch: Arc<Branch>,
+    pub(crate) all_databases: bool,
+}
+
 /// What a query needs to know of a lease.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -100,7 +111,7 @@ impl Registry {
     pub(crate) fn take_or_queue(&self, wanted: &Wanted) -> Result<Grant, EngineError> {
         let mut state = self.state();
         let source = state.pick_source(wanted.source.as_deref())?;
-        if let Some(view) = state.existing(wanted.name.as_deref(), &source, wanted.policy)? {
+        if let Some(view) = state.existing(wanted, &source)? {
             return Ok(Grant::Existing(view));
         }
         if let Some(generation) = state.pools.generations.get(&source) {
@@ -116,7 +127,7 @@ impl Registry {
             None => {
                 state.next_ticket += 1;
                 let number = state.next_ticket;
-                let handover = state.pools.wait(&source, wanted.policy, number);
+                let handover = state.pools.wait(&source, wanted, number);
                 Ok(Grant::Queued(Ticket { source, policy: wanted.policy, number }, handover))
             }
         }
@@ -127,7 +138,7 @@ impl Registry {
     pub(crate) fn lease(&self, branch: Arc<Branch>, wanted: &Wanted) -> Result<Given, EngineError> {
         let mut state = self.state();
         let source = &branch.generation.source;
-        let refused = match state.existing(wanted.name.as_deref(), source, wanted.policy) {
+        let refused = match state.existing(wanted, source) {
             Ok(None) => match state.has_place(wanted) {
                 Ok(()) => return self.enter(&mut state, branch, wanted).map(Given::Leased),
                 Err(error) => Err(error),
@@ -185,6 +196,7 @@ impl Registry {
             boot: wanted.boot.clone(),
             problem: None,
             unentered: false,
+            holder: wanted.holder.as_ref().map(|holder| holder.id.clone()),
         };
         // A promise that cannot be written down is not made.
         if let Err(error) = self.journal.put(&record) {
@@ -270,6 +282,44 @@ impl Registry {
     /// The lease `id`, which was `name` when the operation began.
     pub(crate) fn held_branch(&self, name: &str, id: &str) -> Result<BranchView, EngineError> {
         self.state().held(name, id).map(|lease| view(lease))
+    }
+
+    /// What a door needs to know of a branch that works.
+    ///
+    /// # Errors
+    /// When the holder has none of that name, whether somebody else has or not; when it does not work.
+    pub(crate) fn doorway(&self, holder: &Holder, name: &str) -> Result<Doorway, EngineError> {
+        let state = self.state();
+        let lease = state.leases.get(name).filter(|lease| holder.owns(lease.record.holder.as_deref()));
+        let Some(lease) = lease else {
+            let closest = suggest::closest(name, state.names_of(holder)).map(str::to_owned);
+            return Err(LeaseError::NotFound { name: name.to_owned(), closest }.into());
+        };
+        if let Some(problem) = &lease.problem {
+            return Err(LeaseError::Failed { name: name.to_owned(), problem: problem.clone() }.into());
+        }
+        Ok(Doorway {
+            id: lease.record.id.clone(),
+            branch: Arc::clone(&lease.branch),
+            all_databases: lease.record.all_databases,
+        })
+    }
+
+    /// The names of the branches that are the holder's, in their order.
+    pub(crate) fn names_of(&self, holder: &Holder) -> Vec<String> {
+        let mut names: Vec<String> = self.state().names_of(holder).map(str::to_owned).collect();
+        names.sort();
+        names
+    }
+
+    /// Moves the end of the lease `id`.
+    pub(crate) fn prolong(&self, name: &str, id: &str, expires_at: Timestamp) -> Result<(), EngineError> {
+        let mut state = self.state();
+        let lease = state.held(name, id)?;
+        let record = LeaseRecord { expires_at, ..lease.record.clone() };
+        self.journal.put(&record)?;
+        lease.record = record;
+        Ok(())
     }
 
     /// What runs statements in a branch, whether it works or not.
@@ -459,15 +509,14 @@ impl State {
     }
 
     /// The branch that a create with this name gets without making one.
-    fn existing(
-        &self,
-        name: Option<&str>,
-        source: &str,
-        policy: Policy,
-    ) -> Result<Option<BranchView>, EngineError> {
+    fn existing(&self, wanted: &Wanted, source: &str) -> Result<Option<BranchView>, EngineError> {
+        let name = wanted.name.as_deref();
         let Some(lease) = name.and_then(|name| self.leases.get(name)) else { return Ok(None) };
         let record = &lease.record;
-        if record.source != source || record.policy != policy {
+        if wanted.holder.as_ref().is_some_and(|holder| !holder.owns(record.holder.as_deref())) {
+            return Err(LeaseError::NameTaken { name: record.name.clone() }.into());
+        }
+        if record.source != source || record.policy != wanted.policy {
             return Err(LeaseError::NameClash {
                 name: record.name.clone(),
                 source_name: record.source.clone(),
@@ -478,11 +527,23 @@ impl State {
         Ok(Some(BranchView { existing: true, ..view(lease) }))
     }
 
-    /// Refuses a lease more than the machine bears.
+    fn names_of<'a>(&'a self, holder: &'a Holder) -> impl Iterator<Item = &'a str> {
+        let leases = self.leases.values();
+        let own = leases.filter(|lease| holder.owns(lease.record.holder.as_deref()));
+        own.map(|lease| lease.record.name.as_str())
+    }
+
+    /// Refuses a lease more than the machine bears, or its holder may have.
     fn has_place(&self, wanted: &Wanted) -> Result<(), EngineError> {
         let limit = wanted.capacity.leases;
         if self.leases.len() >= limit {
             return Err(LeaseError::TooMany { limit }.into());
+        }
+        if let Some(holder) = &wanted.holder {
+            let own = self.leases.values().filter(|lease| lease.record.holder.as_ref() == Some(&holder.id));
+            if own.count() >= holder.branches_max as usize {
+                return Err(LeaseError::HolderHasAll { limit: holder.branches_max }.into());
+            }
         }
         Ok(())
     }
@@ -517,6 +578,7 @@ fn view(lease: &Lease) -> BranchView {
         protected: record.protected,
         state: if lease.problem.is_some() { "failed" } else { "ready" }.to_owned(),
         problem: lease.problem.clone(),
+        holder: record.holder.clone(),
         disk: None,
         existing: false,
     }

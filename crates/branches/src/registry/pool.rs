@@ -3,6 +3,7 @@
 //! Everything here is plain data under one lock that is held for a map lookup at a time; making and deleting
 //! branches is the maintenance thread's work ([`crate::maintenance`]).
 
+use super::Wanted;
 use crate::{
     branch::{Branch, SocketDir},
     generation::Generation,
@@ -21,6 +22,8 @@ pub(crate) type PoolKey = (String, Policy);
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) ticket: u64,
+    /// The id of the holder's token; `None` on the daemon's own socket.
+    pub(super) holder: Option<String>,
     pub(super) hand_over: oneshot::Sender<Arc<Branch>>,
 }
 
@@ -29,6 +32,27 @@ pub(super) struct Waiter {
 pub(super) struct Pool {
     pub(super) hot: VecDeque<Arc<Branch>>,
     pub(super) waiters: VecDeque<Waiter>,
+    /// When holders whose creates wait were served last, counted in branches. Empty when nobody waits.
+    served: HashMap<Option<String>, u64>,
+}
+
+impl Pool {
+    /// Takes the create that is next: of the holder that was served longest ago, the one that waits longest. So one who asks
+    /// for a thousand branches does not keep one who asks for one waiting behind them all.
+    fn next_waiter(&mut self) -> Option<Waiter> {
+        let Pool { waiters, served, .. } = self;
+        let when = |waiter: &Waiter| served.get(&waiter.holder).copied().unwrap_or(0);
+        // The first of those that are equal is the one that waits longest.
+        let next = (0..waiters.len()).min_by_key(|index| when(&waiters[*index]))?;
+        let waiter = waiters.remove(next)?;
+        if self.waiters.is_empty() {
+            self.served.clear();
+        } else {
+            let now = self.served.values().max().copied().unwrap_or(0) + 1;
+            self.served.insert(waiter.holder.clone(), now);
+        }
+        Some(waiter)
+    }
 }
 
 /// A clone that is not started.
@@ -111,12 +135,13 @@ impl Pools {
     pub(super) fn wait(
         &mut self,
         source: &str,
-        policy: Policy,
+        wanted: &Wanted,
         ticket: u64,
     ) -> oneshot::Receiver<Arc<Branch>> {
         let (hand_over, receive) = oneshot::channel();
-        let pool = self.pools.entry((source.to_owned(), policy)).or_default();
-        pool.waiters.push_back(Waiter { ticket, hand_over });
+        let pool = self.pools.entry((source.to_owned(), wanted.policy)).or_default();
+        let holder = wanted.holder.as_ref().map(|holder| holder.id.clone());
+        pool.waiters.push_back(Waiter { ticket, holder, hand_over });
         receive
     }
 
@@ -134,7 +159,7 @@ impl Pools {
             && current.is_some_and(|generation| Arc::ptr_eq(generation, &branch.generation))
     }
 
-    /// Gives a hot branch to the create that waits longest, else to the pool. A branch of a generation or of
+    /// Gives a hot branch to the create that is next, else to the pool. A branch of a generation or of
     /// settings that are no longer current is retired instead.
     pub(super) fn offer(&mut self, mut branch: Arc<Branch>) {
         if !self.is_current(&branch) {
@@ -144,7 +169,7 @@ impl Pools {
         let key = (branch.generation.source.clone(), branch.policy);
         let target = self.target(&key.0, key.1);
         let pool = self.pools.entry(key).or_default();
-        while let Some(waiter) = pool.waiters.pop_front() {
+        while let Some(waiter) = pool.next_waiter() {
             match waiter.hand_over.send(branch) {
                 Ok(()) => return,
                 // The caller went away in this very moment.

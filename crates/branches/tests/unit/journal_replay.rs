@@ -22,6 +22,7 @@ fn lease(id: &str, protected: bool) -> LeaseRecord {
         boot: "boot".to_owned(),
         problem: None,
         unentered: false,
+        holder: None,
     }
 }
 
