@@ -184,8 +184,9 @@ pub struct Canceller {
 }
 
 impl Canceller {
-    /// One that has no process yet.
-    pub(crate) fn new(socket: PathBuf) -> Canceller {
+    /// For a server's socket; it has no process yet.
+    #[must_use]
+    pub fn new(socket: PathBuf) -> Canceller {
         Canceller { socket, process_id: 0, secret_key: 0 }
     }
 
