@@ -39,11 +39,12 @@ mod trial;
 mod users;
 mod watch;
 
-pub use duramen_postgres::GROUP;
 pub use doors::{Door, Holder};
+pub use duramen_postgres::GROUP;
 pub use engine::Engine;
 pub use error::{EngineError, Kind};
 pub use home::{exposed, remove_groups, sockets_outside};
+pub use names::check as check_name;
 pub use query::QueryAnswer;
 pub use shared::OpenOptions;
 pub use source::{fingerprint::compare, masking::scratch::destroy as destroy_scratch};

@@ -6,7 +6,16 @@ use crate::error::{EngineError, Kind};
 pub(crate) const NAME_MAX: usize = 63;
 
 /// Checks a name given by a caller: lower-case letters, digits, `-`, `_` and `.`, not starting with a mark.
-pub(crate) fn check(what: &str, name: &str) -> Result<(), EngineError> {
+///
+/// # Errors
+/// `bad_name`, which says what names look like.
+///
+/// # Examples
+/// ```
+/// assert!(duramen_branches::check_name("token", "ci-2").is_ok());
+/// assert!(duramen_branches::check_name("token", "../ci").is_err());
+/// ```
+pub fn check(what: &str, name: &str) -> Result<(), EngineError> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.');
     let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
     if starts_well && name.len() <= NAME_MAX && name.chars().all(allowed) {
