@@ -22,6 +22,7 @@ mod query;
 mod serve;
 mod source;
 mod store;
+mod token;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use context::Context;
@@ -77,6 +78,9 @@ enum Command {
     /// Lease isolated, writable copies of a source
     #[command(subcommand, after_help = branch::EXAMPLES)]
     Branch(branch::Branch),
+    /// Let others in: tokens for PostgreSQL clients on any machine
+    #[command(subcommand, after_help = token::EXAMPLES)]
+    Token(token::TokenCommand),
     /// Keep data in an embedded store with branches; no daemon is needed
     #[command(after_help = store::EXAMPLES)]
     Store(store::Store),
@@ -127,6 +131,7 @@ fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
         Command::Purge(purge) => context.wait(purge::run(&context, purge)),
         Command::Source(source) => context.wait(source::run(&context, source)),
         Command::Branch(branch) => context.wait(branch::run(&context, branch)),
+        Command::Token(command) => context.wait(token::run(&context, command)),
         Command::Store(store) => store::run(&context, store),
         Command::Pack(pack) => pack::run(&context, pack),
         Command::Functions(functions) => functions::run(&context, functions),

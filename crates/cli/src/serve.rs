@@ -14,8 +14,9 @@ use duramen_server::{
     client::{ClientError, Connection},
     daemon::{self, ServeOptions},
     lock::HomeLock,
+    router::{Identity, Listen, RouterOptions},
 };
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 use tokio::time::sleep;
 use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt, Layer};
 
@@ -23,6 +24,8 @@ pub(crate) const SERVE_EXAMPLES: &str = "\
 Examples:
   duramen serve                        in the foreground, until Ctrl-C or `duramen stop`
   duramen serve --volume-size 200G     room for more branches in a loop-backed volume store
+  duramen serve --pg-listen 0.0.0.0:6432 --unmasked-ok
+                                       PostgreSQL clients of other machines, with TLS and a token
   duramen serve --handover             take over from the daemon that serves: open branches go on
   DURAMEN_LOG=debug duramen serve      say more on the standard error";
 pub(crate) const STOP_EXAMPLES: &str = "\
@@ -49,6 +52,24 @@ pub(crate) struct Serve {
     /// Take over from the daemon that serves this home, if there is one; leased branches go on with their sessions
     #[arg(long)]
     handover: bool,
+    /// Where PostgreSQL clients with a token connect; `off`: nowhere [default: 127.0.0.1:6432, if it is free]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen)]
+    pg_listen: Option<Listen>,
+    /// The certificate for PostgreSQL clients (PEM), with those that vouch for it [default: one of its own]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Let clients of other machines connect without TLS
+    #[arg(long)]
+    insecure: bool,
+    /// Let clients of other machines enter branches whose data is not masked
+    #[arg(long)]
+    unmasked_ok: bool,
+    /// End sessions of PostgreSQL clients in which nothing happens for this long [default: never]
+    #[arg(long, value_name = "SPAN", value_parser = parse::span)]
+    pg_idle: Option<Duration>,
     /// Stop when the standard input ends: for a daemon that belongs to another program
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -66,10 +87,31 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
             volume_size: serve.volume_size,
             stall: None,
         },
+        router: RouterOptions {
+            listen: serve.pg_listen.unwrap_or_default(),
+            identity: serve
+                .tls_cert
+                .zip(serve.tls_key)
+                .map(|(certificate, key)| Identity { certificate, key }),
+            insecure: serve.insecure,
+            unmasked_ok: serve.unmasked_ok,
+            idle: serve.pg_idle.filter(|idle| !idle.is_zero()),
+        },
         until_stdin_ends: serve.until_stdin_ends,
     };
     daemon::serve(options).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn listen(text: &str) -> Result<Listen, String> {
+    if text == "off" {
+        return Ok(Listen::Off);
+    }
+    text.parse().map(Listen::At).map_err(|_| {
+        format!(
+            "{text:?} is not an address; write it like 127.0.0.1:6432, 0.0.0.0:6432 or [::1]:6432, or off"
+        )
+    })
 }
 
 /// For `ExecStopPost=` of a unit.
@@ -186,7 +228,8 @@ async fn wait_for_end(context: &Context) -> Result<bool, Failure> {
 }
 
 pub(crate) async fn status(context: &Context) -> Outcome {
-    let status = context.connect().await?.status().await?;
+    let mut connection = context.connect().await?;
+    let (status, doors) = (connection.status().await?, connection.doors().await?);
     if context.json {
         output::json(&status)?;
         return Ok(ExitCode::SUCCESS);
@@ -209,6 +252,14 @@ pub(crate) async fn status(context: &Context) -> Outcome {
     }
     if let Some(error) = &status.pool_error {
         facts.push(("pool error", error.clone()));
+    }
+    match (&doors.postgres, &doors.problem) {
+        (Some(router), _) => {
+            facts.push(("PostgreSQL clients", format!("{}, {} connected", router.address, router.sessions)));
+            facts.push(("certificate", format!("SHA-256 {}", router.fingerprint)));
+        }
+        (None, Some(problem)) => facts.push(("PostgreSQL clients", problem.clone())),
+        (None, None) => facts.push(("PostgreSQL clients", "by sockets only".to_owned())),
     }
     facts.extend(status.warnings.iter().map(|warning| ("warning", warning.clone())));
     output::print(output::pairs(facts));

@@ -2,6 +2,7 @@
 
 use crate::{
     caller::Caller,
+    doors::Doors,
     import,
     listener::BODY_MAX,
     order::{Order, Orders},
@@ -29,6 +30,7 @@ const PSS_SAMPLE: u32 = 10;
 /// What requests work on.
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
+    pub(crate) doors: Doors,
     /// How it tells the daemon to end.
     pub(crate) orders: Orders,
 }
@@ -87,6 +89,11 @@ impl Api {
                 self.orders.give(Order::HandOver);
                 json(&Stopping { stopping: true })
             }
+            Route::Doors => json(&self.doors.view()),
+            Route::Tokens => json(&self.doors.tokens()?.list()),
+            Route::CreateToken => json(&self.doors.create_token(engine, call.read(body).await?)?),
+            Route::RotateToken(name) => json(&self.doors.rotate_token(engine, name)?),
+            Route::RevokeToken(name) => json(&self.doors.revoke_token(engine, name)?),
             Route::Sources => json(&engine.sources()),
             Route::AddSource => {
                 let wanted: model::AddSource = call.read(body).await?;

@@ -3,10 +3,13 @@
 use crate::{
     api::Api,
     caller,
+    doors::Doors,
     listener::{self, BindError},
     lock::{HomeLock, LockError},
     order::{Order, Orders},
-    replace, socket_path,
+    replace,
+    router::{RouterError, RouterOptions},
+    socket_path,
 };
 use duramen_branches::{Engine, EngineError, OpenOptions};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
@@ -28,6 +31,8 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(120);
 pub struct ServeOptions {
     /// How the engine is opened; its home is the one that is served.
     pub engine: OpenOptions,
+    /// How PostgreSQL clients come in.
+    pub router: RouterOptions,
     /// Stop when the standard input ends, which it does when the process that started this one dies.
     pub until_stdin_ends: bool,
 }
@@ -45,6 +50,9 @@ pub enum ServeError {
     /// The socket could not be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// PostgreSQL clients cannot come in where they should.
+    #[error(transparent)]
+    Router(#[from] RouterError),
     /// Signals, the standard input or the standard output cannot be used.
     #[error("cannot {doing}: {source}")]
     Io {
@@ -96,7 +104,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         .map_err(|source| ServeError::Io { doing: "keep the socket open", source })?;
     caller::admit_members(&socket)
         .map_err(|source| ServeError::Io { doing: "let the group `duramen` connect", source })?;
-    let result = run(options.engine, listener, orders).await;
+    let result = run(options.engine, options.router, listener, orders).await;
     if let Ok(Order::Replace) = result {
         tracing::info!("running {} anew", program.display());
         // The lock is free from the moment in which the program begins.
@@ -118,22 +126,40 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
 /// Serves until an order ends that, and tells which.
 async fn run(
     options: OpenOptions,
+    router: RouterOptions,
     listener: tokio::net::UnixListener,
     orders: Orders,
 ) -> Result<Order, ServeError> {
     let home = options.home.clone();
     let engine = Engine::open(options).await?;
+    let (doors, router) = match Doors::open(&engine, &home, router) {
+        Ok(doors) => doors,
+        Err(error) => {
+            engine.close().await?;
+            return Err(error.into());
+        }
+    };
     let pid = std::process::id();
     announce(&format!("duramen serves {} (pid {pid})", home.display()));
     tracing::info!(home = %home.display(), pid, "serving");
 
     let mut ending = orders.ending();
-    let api = Arc::new(Api { engine: Arc::clone(&engine), orders });
+    let mut routing = orders.ending();
+    let api = Arc::new(Api { engine: Arc::clone(&engine), doors, orders });
     let handler = move |request| Arc::clone(&api).answer(request);
-    listener::serve(listener, handler, async {
+    let serving = listener::serve(listener, handler, async {
         ending.wait().await;
-    })
-    .await;
+    });
+    let routing = async {
+        if let Some(router) = router {
+            router
+                .serve(async {
+                    let _ = routing.wait().await;
+                })
+                .await;
+        }
+    };
+    tokio::join!(serving, routing);
 
     let order = ending.wait().await;
     tracing::info!(?order, "stopping");

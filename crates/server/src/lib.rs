@@ -7,7 +7,10 @@
 //! | [`client`] | one keep-alive connection to the daemon, with one method a request |
 //! | [`process`] | the daemon as a child process |
 //! | [`lock`] | one daemon a home |
+//! | [`doors`] | the doors of a home: its tokens, and what listens for their holders |
 //! | [`reply`] | what replies are made of |
+//! | [`router`] | one port over which PostgreSQL clients enter branches |
+//! | [`token`], [`tokens`] | who may enter by the doors, and what each of them may |
 //!
 //! The vocabulary of requests and replies is `duramen_branches::model`; the few bodies that only the interface
 //! knows are in [`request`].
@@ -29,6 +32,9 @@
 //! | `GET /v1/branches/{name}/administrator-url` | `AdministratorUrl` |
 //! | `POST /v1/audit/verify` | `AuditVerification` |
 //! | `POST /v1/measure/cold` | `ColdBranch` |
+//! | `GET /v1/doors` | `DoorsView` |
+//! | `GET`, `POST /v1/tokens` | `[Token]`, `NewToken` |
+//! | `POST /v1/tokens/{name}/rotate`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token` |
 //! | `POST /v1/shutdown`, `/v1/handover` | `{"stopping": true}` |
 //!
 //! A refusal is `{"error": ErrorBody}` with a status of 400 or more. A client that closes its connection ends
@@ -37,11 +43,16 @@
 
 pub mod client;
 pub mod daemon;
+pub mod doors;
 pub mod listener;
 pub mod lock;
 pub mod process;
 pub mod reply;
 pub mod request;
+pub mod router;
+
+pub mod token;
+pub mod tokens;
 
 mod api;
 mod caller;

@@ -16,6 +16,11 @@ pub(crate) enum Route<'a> {
     MeasureCold,
     Shutdown,
     HandOver,
+    Doors,
+    Tokens,
+    CreateToken,
+    RotateToken(&'a str),
+    RevokeToken(&'a str),
     Branches,
     CreateBranch,
     Branch(&'a str),
@@ -65,6 +70,11 @@ impl<'a> Route<'a> {
             (&Method::POST, ["measure", "cold"]) => Route::MeasureCold,
             (&Method::POST, ["shutdown"]) => Route::Shutdown,
             (&Method::POST, ["handover"]) => Route::HandOver,
+            (&Method::GET, ["doors"]) => Route::Doors,
+            (&Method::GET, ["tokens"]) => Route::Tokens,
+            (&Method::POST, ["tokens"]) => Route::CreateToken,
+            (&Method::POST, ["tokens", name, "rotate"]) => Route::RotateToken(name),
+            (&Method::DELETE, ["tokens", name]) => Route::RevokeToken(name),
             (&Method::GET, ["sources"]) => Route::Sources,
             (&Method::POST, ["sources"]) => Route::AddSource,
             (&Method::GET, ["sources", name]) => Route::Source(name),
@@ -85,6 +95,8 @@ impl<'a> Route<'a> {
     pub(crate) fn method(self) -> Method {
         match self {
             Route::Status
+            | Route::Doors
+            | Route::Tokens
             | Route::Branches
             | Route::Branch(_)
             | Route::AdministratorUrl(_)
@@ -96,6 +108,8 @@ impl<'a> Route<'a> {
             | Route::MeasureCold
             | Route::Shutdown
             | Route::HandOver
+            | Route::CreateToken
+            | Route::RotateToken(_)
             | Route::CreateBranch
             | Route::Query(_)
             | Route::ResetBranch(_)
@@ -105,7 +119,7 @@ impl<'a> Route<'a> {
             | Route::RefreshSource(_)
             | Route::VerifySource(_)
             | Route::FingerprintSource(_) => Method::POST,
-            Route::DestroyBranch(_) | Route::RemoveSource(_) => Method::DELETE,
+            Route::DestroyBranch(_) | Route::RemoveSource(_) | Route::RevokeToken(_) => Method::DELETE,
             Route::ChangeSettings(_) => Method::PATCH,
         }
     }
@@ -117,6 +131,10 @@ impl<'a> Route<'a> {
             Route::MeasureCold => ("measure/cold", None, None),
             Route::Shutdown => ("shutdown", None, None),
             Route::HandOver => ("handover", None, None),
+            Route::Doors => ("doors", None, None),
+            Route::Tokens | Route::CreateToken => ("tokens", None, None),
+            Route::RotateToken(name) => ("tokens", Some(name), Some("rotate")),
+            Route::RevokeToken(name) => ("tokens", Some(name), None),
             Route::Branches | Route::CreateBranch => ("branches", None, None),
             Route::Branch(name) | Route::DestroyBranch(name) => ("branches", Some(name), None),
             Route::Query(name) => ("branches", Some(name), Some("query")),

@@ -4,9 +4,11 @@
 
 use super::{ClientError, Connection, Encoded};
 use crate::{
+    doors::DoorsView,
     request::{MeasureCold, Removed, Stopping},
     route::Route,
     segment,
+    token::{CreateToken, NewToken, Token},
 };
 use bytes::Bytes;
 use duramen_branches::model::{
@@ -47,6 +49,31 @@ impl Connection {
     /// not stopping already.
     pub async fn hand_over(&mut self) -> Result<Stopping, ClientError> {
         self.exchange(Route::HandOver, Bytes::new()).await
+    }
+
+    /// What listens for holders of tokens.
+    pub async fn doors(&mut self) -> Result<DoorsView, ClientError> {
+        self.exchange(Route::Doors, Bytes::new()).await
+    }
+
+    /// All tokens, by name.
+    pub async fn tokens(&mut self) -> Result<Vec<Token>, ClientError> {
+        self.exchange(Route::Tokens, Bytes::new()).await
+    }
+
+    /// Makes a token. Its secret is in the reply, and nowhere else.
+    pub async fn create_token(&mut self, request: &CreateToken) -> Result<NewToken, ClientError> {
+        self.post(Route::CreateToken, request).await
+    }
+
+    /// Gives a token another secret, and ends what was entered with the old one.
+    pub async fn rotate_token(&mut self, name: &str) -> Result<NewToken, ClientError> {
+        self.exchange(Route::RotateToken(name), Bytes::new()).await
+    }
+
+    /// Ends a token, and what was entered by it.
+    pub async fn revoke_token(&mut self, name: &str) -> Result<Token, ClientError> {
+        self.exchange(Route::RevokeToken(name), Bytes::new()).await
     }
 
     /// All leased branches, by name.

@@ -1,0 +1,98 @@
+//! The doors of a home: its tokens, and what listens for their holders.
+
+use crate::{
+    router::{Router, RouterError, RouterHandle, RouterOptions, RouterView},
+    token::{CreateToken, NewToken, Token},
+    tokens::{TokenError, Tokens},
+};
+use duramen_branches::{Engine, EngineError};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::{path::Path, sync::Arc};
+
+/// The directory of a home in which tokens and the certificate are kept.
+const DIR: &str = "doors";
+
+/// The reply to `GET /v1/doors`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoorsView {
+    /// The router, if it listens.
+    #[serde(default)]
+    pub postgres: Option<RouterView>,
+    /// What keeps doors closed that should be open.
+    #[serde(default)]
+    pub problem: Option<String>,
+}
+
+/// The doors of a home.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    /// Or why they cannot be used.
+    tokens: Result<Arc<Tokens>, EngineError>,
+    router: Option<RouterHandle>,
+}
+
+impl Doors {
+    /// Opens the doors of a home, and gives the router that is to serve. Without its tokens nobody is let in, but the daemon
+    /// serves who comes by its socket.
+    pub(crate) fn open(
+        engine: &Arc<Engine>,
+        home: &Path,
+        options: RouterOptions,
+    ) -> Result<(Doors, Option<Router>), RouterError> {
+        let dir = home.join(DIR);
+        let tokens = match Tokens::open(&dir) {
+            Ok(tokens) => Arc::new(tokens),
+            Err(error) => {
+                tracing::error!(%error, "nobody is let in by the doors");
+                return Ok((Doors { tokens: Err(error.into_engine_error()), router: None }, None));
+            }
+        };
+        let router = Router::bind(Arc::clone(engine), Arc::clone(&tokens), &dir, options)?;
+        let handle = router.as_ref().and_then(|router| router.handle().ok());
+        if let Some(handle) = &handle {
+            tracing::info!(address = %handle.view().address, "PostgreSQL clients can connect");
+        }
+        Ok((Doors { tokens: Ok(tokens), router: handle }, router))
+    }
+
+    pub(crate) fn view(&self) -> DoorsView {
+        DoorsView {
+            postgres: self.router.as_ref().map(RouterHandle::view),
+            problem: self.tokens.as_ref().err().map(|error| error.message.clone()),
+        }
+    }
+
+    pub(crate) fn tokens(&self) -> Result<&Tokens, EngineError> {
+        self.tokens.as_deref().map_err(EngineError::clone)
+    }
+
+    /// Makes a token. One that is not in the audit log does not exist.
+    pub(crate) fn create_token(&self, engine: &Engine, wanted: CreateToken) -> Result<NewToken, EngineError> {
+        let tokens = self.tokens()?;
+        for source in &wanted.sources {
+            engine.source(source)?;
+        }
+        let made = tokens.create(wanted).map_err(TokenError::into_engine_error)?;
+        noted(engine, "token_created", &made.token).inspect_err(|_| drop(tokens.revoke(&made.token.name)))?;
+        Ok(made)
+    }
+
+    /// Gives a token another secret.
+    pub(crate) fn rotate_token(&self, engine: &Engine, name: &str) -> Result<NewToken, EngineError> {
+        let made = self.tokens()?.rotate(name).map_err(TokenError::into_engine_error)?;
+        noted(engine, "token_rotated", &made.token)?;
+        Ok(made)
+    }
+
+    /// Ends a token.
+    pub(crate) fn revoke_token(&self, engine: &Engine, name: &str) -> Result<Token, EngineError> {
+        let token = self.tokens()?.revoke(name).map_err(TokenError::into_engine_error)?;
+        noted(engine, "token_revoked", &token)?;
+        Ok(token)
+    }
+}
+
+fn noted(engine: &Engine, event: &str, token: &Token) -> Result<(), EngineError> {
+    engine.note(event, json!({ "token": token.id, "name": token.name, "role": token.role }))
+}

@@ -1,0 +1,219 @@
+//! The router: one port over which every PostgreSQL client enters every branch. How it works, and what it promises, is in
+//! `docs/design/doors.md`; the invariants R1 to R12 that comments and tests name are there.
+
+mod connection;
+mod message;
+mod sessions;
+mod splice;
+mod startup;
+mod tls;
+
+pub use tls::{Identity, TlsError};
+
+use crate::tokens::Tokens;
+use duramen_branches::Engine;
+use sessions::Sessions;
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+use tls::Tls;
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    sync::{watch, Semaphore},
+    time::{sleep, timeout},
+};
+
+/// The port that the router has unless it is told otherwise.
+pub const PORT: u16 = 6432;
+/// Open connections at one time; more wait in the socket's queue.
+pub const CONNECTIONS_MAX: u32 = 10_000;
+/// Connections that wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
+const BACKLOG: u32 = 4096;
+/// Pause after a failed accept, which mostly means that descriptors are short.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long sessions may go on when the daemon stops.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Where the router listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Listen {
+    /// At 127.0.0.1:6432, if nobody else does.
+    #[default]
+    Usual,
+    /// There, or the daemon does not start.
+    At(SocketAddr),
+    /// Nowhere.
+    Off,
+}
+
+/// How the router serves.
+#[derive(Debug, Clone, Default)]
+pub struct RouterOptions {
+    /// Where it listens.
+    pub listen: Listen,
+    /// The certificate; one of its own if there is none.
+    pub identity: Option<Identity>,
+    /// Whether clients from elsewhere may go without TLS.
+    pub insecure: bool,
+    /// Whether clients from elsewhere may enter branches whose data is not masked.
+    pub unmasked_ok: bool,
+    /// After how long a session in which nothing happens is ended; never, if it is `None`.
+    pub idle: Option<Duration>,
+}
+
+/// Why there is no router.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RouterError {
+    /// It cannot listen.
+    #[error("cannot listen for PostgreSQL clients at {address}: {source}; choose another address (--pg-listen), or none (--pg-listen off)")]
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// There is no TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// A router that listens.
+#[derive(Debug)]
+pub struct Router {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+}
+
+/// What all connections of a router share.
+#[derive(Debug)]
+struct Shared {
+    engine: Arc<Engine>,
+    tokens: Arc<Tokens>,
+    tls: Tls,
+    options: RouterOptions,
+    sessions: Sessions,
+}
+
+/// What a router tells of itself.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct RouterView {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// SHA-256 of its certificate.
+    pub fingerprint: String,
+    /// How many sessions it has.
+    pub sessions: usize,
+}
+
+/// How a router is asked about itself.
+#[derive(Debug, Clone)]
+pub struct RouterHandle {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl RouterHandle {
+    /// What it is at now.
+    #[must_use]
+    pub fn view(&self) -> RouterView {
+        RouterView {
+            address: self.address,
+            fingerprint: self.shared.tls.fingerprint.clone(),
+            sessions: self.shared.sessions.count(),
+        }
+    }
+}
+
+impl Router {
+    /// Listens for the branches of an engine. `doors` is the directory of the home in which a certificate is kept. Nothing, if
+    /// it is to listen nowhere, or at the usual address where somebody else listens.
+    ///
+    /// # Errors
+    /// [`RouterError`]
+    pub fn bind(
+        engine: Arc<Engine>,
+        tokens: Arc<Tokens>,
+        doors: &Path,
+        options: RouterOptions,
+    ) -> Result<Option<Router>, RouterError> {
+        let (address, is_usual) = match options.listen {
+            Listen::Off => return Ok(None),
+            Listen::At(address) => (address, false),
+            Listen::Usual => (SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT), true),
+        };
+        let listener = match bind(address) {
+            Ok(listener) => listener,
+            Err(error) if is_usual && error.kind() == io::ErrorKind::AddrInUse => {
+                tracing::warn!(%address, "somebody else listens there, so PostgreSQL clients only come by sockets");
+                return Ok(None);
+            }
+            Err(source) => return Err(RouterError::Bind { address, source }),
+        };
+        let tls = Tls::open(options.identity.as_ref(), doors)?;
+        let sessions = Sessions::default();
+        let shared = Arc::new(Shared { engine, tokens, tls, options, sessions });
+        Ok(Some(Router { listener, shared }))
+    }
+
+    /// For asking about it while it serves.
+    ///
+    /// # Errors
+    /// When the operating system does not say where it listens.
+    pub fn handle(&self) -> io::Result<RouterHandle> {
+        Ok(RouterHandle { address: self.listener.local_addr()?, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Serves until `stop` is ready, then gives sessions 5 seconds and ends the rest.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let Router { listener, shared } = self;
+        let free = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
+        let (end, ending) = watch::channel(());
+        let accept = async {
+            loop {
+                let Ok(place) = Arc::clone(&free).acquire_owned().await else { return };
+                match listener.accept().await {
+                    Ok((stream, peer)) => {
+                        let (shared, mut ending) = (Arc::clone(&shared), ending.clone());
+                        tokio::spawn(async move {
+                            tokio::select! {
+                                () = connection::serve(&shared, stream, peer) => {}
+                                // Nothing is ever sent: it ends when the sender is dropped.
+                                _ = ending.changed() => {}
+                            }
+                            drop(place);
+                        });
+                    }
+                    Err(error) => {
+                        tracing::warn!("cannot accept a PostgreSQL client: {error}");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = accept => {}
+            () = stop => {}
+        }
+        drop(listener);
+        let all = || free.acquire_many(CONNECTIONS_MAX);
+        if timeout(DRAIN_LIMIT, all()).await.is_err() {
+            drop((end, ending));
+            if timeout(DRAIN_LIMIT, all()).await.is_err() {
+                tracing::warn!("sessions of PostgreSQL clients did not end in time");
+            }
+        }
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Connections of an earlier daemon may linger.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}

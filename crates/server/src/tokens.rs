@@ -1,0 +1,310 @@
+//! The tokens of a home: made, found, rotated and revoked.
+
+use crate::token::{CreateToken, NewToken, Token};
+use duramen_base::{clock, entropy, file, suggest};
+use duramen_branches::{check_name, EngineError, Kind};
+use duramen_postgres::{scram::Verifier, Secret};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::watch;
+
+/// What clients ask for at least (pgjdbc). A secret of 130 bits needs none.
+const ROUNDS: NonZeroU32 = NonZeroU32::new(4096).expect("it is not zero");
+/// The name of the file in `doors`.
+const FILE: &str = "tokens.json";
+/// Only the daemon reads it.
+const FILE_MODE: u32 = 0o600;
+/// A home has no more tokens than this.
+const TOKENS_MAX: usize = 10_000;
+
+/// Why a token is not made, found or kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// The name is none.
+    #[error(transparent)]
+    Name(EngineError),
+    /// The name is taken.
+    #[error(
+        "there is a token {0} already; rotate its secret (`duramen token rotate {0}`), or revoke it first"
+    )]
+    Exists(String),
+    /// There is none of that name.
+    #[error("there is no token {name:?}{}; `duramen token list` shows all", closest.as_ref().map(|known| format!("; did you mean {known}?")).unwrap_or_default())]
+    NotFound {
+        /// The name.
+        name: String,
+        /// The name that was probably meant.
+        closest: Option<String>,
+    },
+    /// A number that makes no sense.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// There are too many.
+    #[error("there are {TOKENS_MAX} tokens, which is as many as a home may have; revoke some")]
+    TooMany,
+    /// The file cannot be read or written. What was asked for did not happen.
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The file is not what this version writes.
+    #[error("{path} is damaged: {what}; nobody is let in by it. Put it back from a copy, or remove it and make the tokens anew")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl TokenError {
+    /// What callers of the interface are told.
+    #[must_use]
+    pub fn into_engine_error(self) -> EngineError {
+        let (kind, code) = match &self {
+            TokenError::Name(error) => return error.clone(),
+            TokenError::Exists(_) => (Kind::Conflict, "token_exists"),
+            TokenError::NotFound { .. } => (Kind::NotFound, "no_such_token"),
+            TokenError::Invalid(_) => (Kind::Invalid, "bad_request"),
+            TokenError::TooMany => (Kind::Unavailable, "too_many_tokens"),
+            TokenError::Io { .. } | TokenError::Damaged { .. } => (Kind::Failed, "tokens_failed"),
+        };
+        EngineError::new(kind, code, self.to_string())
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    /// What the salts of names follow from that nobody has.
+    key: String,
+    tokens: Vec<Line>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Line {
+    #[serde(flatten)]
+    token: Token,
+    verifier: String,
+}
+
+/// A token that is alive.
+#[derive(Debug)]
+struct Kept {
+    token: Arc<Token>,
+    verifier: Verifier,
+    /// Dropped when the secret is no longer good: what was entered by it ends.
+    alive: watch::Sender<()>,
+}
+
+/// The tokens of a home.
+#[derive(Debug)]
+pub struct Tokens {
+    path: PathBuf,
+    key: [u8; 32],
+    kept: Mutex<BTreeMap<String, Kept>>,
+}
+
+/// What somebody who proved to know a token's secret has, as long as it is alive.
+#[derive(Debug, Clone)]
+pub(crate) struct Grant {
+    pub(crate) token: Arc<Token>,
+    alive: watch::Receiver<()>,
+}
+
+impl Grant {
+    /// Waits until the token is revoked or rotated, or its time is over.
+    pub(crate) async fn ends(&mut self) {
+        let time = async {
+            match self.token.expires_at {
+                // Looked at anew at times, because clocks are set.
+                Some(_) => {
+                    while !self.token.is_over(clock::utc_now()) {
+                        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+                    }
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // Nothing is ever sent: it ends when the sender is dropped.
+            _ = self.alive.changed() => {}
+            () = time => {}
+        }
+    }
+}
+
+impl Tokens {
+    /// Reads the tokens of a home, in its directory `doors`.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is damaged.
+    ///
+    /// # Examples
+    /// ```
+    /// use duramen_server::{token::CreateToken, tokens::Tokens};
+    /// let home = tempfile::tempdir()?;
+    /// let tokens = Tokens::open(home.path())?;
+    /// let made = tokens.create(CreateToken { name: "ci".to_owned(), ..CreateToken::default() })?;
+    /// assert_eq!(made.secret.len(), 26);
+    /// assert_eq!(Tokens::open(home.path())?.list(), [made.token]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open(dir: &Path) -> Result<Tokens, TokenError> {
+        let path = dir.join(FILE);
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            text => {
+                Some(text.map_err(|source| TokenError::Io { doing: "read", path: path.clone(), source })?)
+            }
+        };
+        let Some(text) = text else {
+            return Ok(Tokens { path, key: entropy::random_bytes(), kept: Mutex::default() });
+        };
+        let damaged = |what: String| TokenError::Damaged { path: path.clone(), what };
+        let file: File = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        let key =
+            key_of(&file.key).ok_or_else(|| damaged("its key is not 64 hexadecimal digits".to_owned()))?;
+        let mut kept = BTreeMap::new();
+        for Line { token, verifier } in file.tokens {
+            let verifier =
+                verifier.parse().map_err(|error| damaged(format!("token {}: {error}", token.name)))?;
+            kept.insert(token.name.clone(), Kept::new(token, verifier));
+        }
+        Ok(Tokens { path, key, kept: Mutex::new(kept) })
+    }
+
+    /// Makes a token. Its secret is in the answer, and nowhere else.
+    ///
+    /// # Errors
+    /// [`TokenError`]
+    pub fn create(&self, wanted: CreateToken) -> Result<NewToken, TokenError> {
+        check_name("token", &wanted.name).map_err(TokenError::Name)?;
+        let now = clock::utc_now();
+        if wanted.expires_at.is_some_and(|end| end <= now) {
+            return Err(TokenError::Invalid("the token would be over already; give a later end"));
+        }
+        if wanted.max_ttl_s.is_some_and(|ttl| ttl <= 0) {
+            return Err(TokenError::Invalid("the longest lease must be above zero"));
+        }
+        if wanted.max_connections == Some(0) {
+            return Err(TokenError::Invalid("a token without connections lets nobody in"));
+        }
+        let mut kept = self.kept();
+        if kept.contains_key(&wanted.name) {
+            return Err(TokenError::Exists(wanted.name));
+        }
+        if kept.len() >= TOKENS_MAX {
+            return Err(TokenError::TooMany);
+        }
+        let token = Token::new(format!("t-{}", entropy::token(16)), wanted, now);
+        self.put(&mut kept, token)
+    }
+
+    /// All tokens, by name.
+    #[must_use]
+    pub fn list(&self) -> Vec<Token> {
+        self.kept().values().map(|kept| Token::clone(&kept.token)).collect()
+    }
+
+    /// Gives a token another secret. What was entered with the old one ends.
+    ///
+    /// # Errors
+    /// When there is none of that name, or the change cannot be written down.
+    pub fn rotate(&self, name: &str) -> Result<NewToken, TokenError> {
+        let mut kept = self.kept();
+        let token = Token::clone(&find(&kept, name)?.token);
+        self.put(&mut kept, token)
+    }
+
+    /// Ends a token, and what was entered by it. Its branches stay until their leases end.
+    ///
+    /// # Errors
+    /// When there is none of that name, or the change cannot be written down.
+    pub fn revoke(&self, name: &str) -> Result<Token, TokenError> {
+        let mut kept = self.kept();
+        let token = Token::clone(&find(&kept, name)?.token);
+        self.write(kept.iter().filter(|(other, _)| *other != name).map(|(_, kept)| kept.line()).collect())?;
+        kept.remove(name);
+        Ok(token)
+    }
+
+    /// What somebody who says that he has the token `name` must prove to know, and what he has then. For a name that nobody
+    /// has, or whose time is over, it is something that nobody can prove, and looks the same.
+    pub(crate) fn challenge(&self, name: &str) -> (Verifier, Option<Grant>) {
+        let kept = self.kept();
+        match kept.get(name).filter(|kept| !kept.token.is_over(clock::utc_now())) {
+            Some(kept) => {
+                let grant = Grant { token: Arc::clone(&kept.token), alive: kept.alive.subscribe() };
+                (kept.verifier.clone(), Some(grant))
+            }
+            None => (Verifier::of_nobody(&self.key, name, ROUNDS), None),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a token with a new secret, written down first.
+    fn put(&self, kept: &mut BTreeMap<String, Kept>, token: Token) -> Result<NewToken, TokenError> {
+        let secret = Secret::random();
+        let text = secret.verifier(ROUNDS);
+        let others = kept.iter().filter(|(name, _)| **name != token.name).map(|(_, kept)| kept.line());
+        let line = Line { token: token.clone(), verifier: text.clone() };
+        self.write(others.chain([line]).collect())?;
+        let verifier = text.parse().map_err(|_| TokenError::Invalid("a verifier of our own is none"))?;
+        kept.insert(token.name.clone(), Kept::new(token.clone(), verifier));
+        Ok(NewToken { token, secret: secret.expose().to_owned() })
+    }
+
+    fn write(&self, tokens: Vec<Line>) -> Result<(), TokenError> {
+        let fail = |source| TokenError::Io { doing: "write", path: self.path.clone(), source };
+        let key = self.key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = serde_json::to_vec_pretty(&File { key, tokens }).map_err(|error| fail(error.into()))?;
+        file::replace(&self.path, &text, FILE_MODE).map_err(fail)
+    }
+}
+
+impl Kept {
+    fn new(token: Token, verifier: Verifier) -> Kept {
+        Kept { token: Arc::new(token), verifier, alive: watch::Sender::new(()) }
+    }
+
+    fn line(&self) -> Line {
+        Line { token: Token::clone(&self.token), verifier: self.verifier.to_string() }
+    }
+}
+
+fn find<'a>(kept: &'a BTreeMap<String, Kept>, name: &str) -> Result<&'a Kept, TokenError> {
+    kept.get(name).ok_or_else(|| TokenError::NotFound {
+        name: name.to_owned(),
+        closest: suggest::closest(name, kept.keys().map(String::as_str)).map(str::to_owned),
+    })
+}
+
+fn key_of(text: &str) -> Option<[u8; 32]> {
+    let mut key = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(key)
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/tokens.rs"]
+mod tests;
