@@ -6,6 +6,7 @@ use crate::{
     error::EngineError,
     model::{BranchView, CreateBranch, Policy},
     registry::Doorway,
+    shared::Shared,
 };
 use duramen_postgres::{Entry, EntryError};
 use serde::Serialize;
@@ -47,6 +48,7 @@ pub struct Door {
     /// Whether rules of its source were applied to what it holds.
     pub masked: bool,
     branch: Arc<Branch>,
+    shared: Arc<Shared>,
 }
 
 impl Door {
@@ -63,6 +65,10 @@ impl Door {
         let who = [("user", self.policy.role()), ("database", database)];
         let who = who.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let parameters: Vec<(String, String)> = who.into_iter().chain(parameters).collect();
+        let key = (self.source.clone(), self.policy);
+        self.shared.packets.note(key, &parameters);
+        self.shared.wake.wake();
+        let _active = self.shared.activity.enter();
         self.branch.enter(&parameters).await
     }
 }
@@ -96,6 +102,7 @@ impl Engine {
             all_databases,
             masked: branch.generation.manifest.masking.is_some(),
             branch,
+            shared: Arc::clone(&self.shared),
         })
     }
 

@@ -8,6 +8,7 @@ use crate::{
     error::{EngineError, LeaseError},
     journal::LeaseRecord,
     model::{BranchView, Policy},
+    spare::{Packets, Parameters},
 };
 use duramen_base::{entropy, suggest};
 use jiff::Timestamp;
@@ -303,6 +304,11 @@ impl Registry {
             branch: Arc::clone(&lease.branch),
             all_databases: lease.record.all_databases,
         })
+    }
+
+    /// Branches of the pools that have no process ready for their first client, with what it will come with.
+    pub(crate) fn without_spare(&self, packets: &Packets, most: usize) -> Vec<(Arc<Branch>, Parameters)> {
+        self.state().pools.without_spare(packets, most)
     }
 
     /// The names of the branches that are the holder's, in their order.

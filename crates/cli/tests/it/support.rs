@@ -65,7 +65,13 @@ impl Home {
     }
 
     pub(crate) async fn serve(&self) -> Daemon {
-        let args = ["--volume-size", "3G"].map(str::to_owned);
+        self.serve_with(&[]).await
+    }
+
+    /// With more options.
+    pub(crate) async fn serve_with(&self, more: &[&str]) -> Daemon {
+        let args: Vec<String> =
+            ["--volume-size", "3G"].iter().chain(more).map(|arg| (*arg).to_owned()).collect();
         Daemon::spawn(EXE.as_ref(), &self.path(), &args, &self.beside("log"))
             .await
             .expect("the daemon serves")
