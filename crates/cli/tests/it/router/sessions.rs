@@ -2,6 +2,7 @@
 
 use super::{named, one, psql, Site};
 use crate::support::{text, until, Home};
+use duramen_postgres::Installation;
 use duramen_server::token::CreateToken;
 use futures_util::{SinkExt, StreamExt};
 use std::{pin::pin, process::Command, time::Duration};
@@ -56,7 +57,9 @@ async fn one_url_is_all_that_a_client_needs() {
     let full =
         psql(&format!("{url}?sslmode=verify-full&sslrootcert={}", root.display()), &["-c", "select 1"]);
     assert_eq!(text(&full.stdout).trim(), "1", "{}", text(&full.stderr));
-    let dump = Command::new("pg_dump").args(["--data-only", "-t", "t", &url]).output().expect("pg_dump runs");
+    let installation = Installation::choose(&home.path(), None).expect("the server's programs");
+    let dump = Command::new(installation.program("pg_dump")).args(["--data-only", "-t", "t", &url]).output();
+    let dump = dump.expect("pg_dump runs");
     assert!(text(&dump.stdout).contains("mine"), "{}", text(&dump.stderr));
 
     // R8.
