@@ -1,5 +1,6 @@
 //! Clients that have nothing but a URL with a token: what they can do, and what others cannot.
 
+mod clients;
 mod holders;
 mod sessions;
 mod spares;
