@@ -52,7 +52,7 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) enum Grant {
     /// The branch that has the name already.
-    Existing(BranchView),
+    Existing(Box<BranchView>),
     /// A branch that was ready, which nobody holds yet.
     Ready(Arc<Branch>),
     /// A place in the queue.
@@ -113,7 +113,7 @@ impl Registry {
         let mut state = self.state();
         let source = state.pick_source(wanted.source.as_deref())?;
         if let Some(view) = state.existing(wanted, &source)? {
-            return Ok(Grant::Existing(view));
+            return Ok(Grant::Existing(Box::new(view)));
         }
         if let Some(generation) = state.pools.generations.get(&source) {
             generation.admits(wanted.policy)?;
