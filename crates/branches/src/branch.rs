@@ -16,8 +16,8 @@ use crate::{
 use duramen_base::{clock, entropy};
 use duramen_postgres::{
     end_processes, processes_below, quote_identifier, quote_literal, volume, Canceller, Cluster,
-    ControlGroup, ControlGroups, Entry, EntryError, Guard, Outcome, Postmaster, Secret, ServerUser, Session, SessionError,
-    Settings, Statement, StopMode,
+    ControlGroup, ControlGroups, Entry, EntryError, Guard, Outcome, Postmaster, Secret, ServerUser, Session,
+    SessionError, Settings, Statement, StopMode,
 };
 use std::{
     fs,

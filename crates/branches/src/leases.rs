@@ -355,7 +355,11 @@ impl Drop for Taken<'_> {
 }
 
 /// The end of a lease out of what the caller said.
-pub(crate) fn expiry(now: Timestamp, ttl_s: Option<i64>, at: Option<Timestamp>) -> Result<Timestamp, EngineError> {
+pub(crate) fn expiry(
+    now: Timestamp,
+    ttl_s: Option<i64>,
+    at: Option<Timestamp>,
+) -> Result<Timestamp, EngineError> {
     let seconds = match (ttl_s, at) {
         (Some(_), Some(_)) => {
             return Err(LeaseError::TwoEnds.into());

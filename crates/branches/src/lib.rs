@@ -39,8 +39,8 @@ mod trial;
 mod users;
 mod watch;
 
-pub use duramen_postgres::GROUP;
 pub use doors::{Door, Holder};
+pub use duramen_postgres::GROUP;
 pub use engine::Engine;
 pub use error::{EngineError, Kind};
 pub use home::{exposed, remove_groups, sockets_outside};

@@ -87,7 +87,9 @@ impl Entry {
         parameters: &[(String, String)],
         limit: Duration,
     ) -> Result<Entry, EntryError> {
-        timeout(limit, Login::run(socket_dir, secret, parameters)).await.map_err(|_| EntryError::Timeout(limit))?
+        timeout(limit, Login::run(socket_dir, secret, parameters))
+            .await
+            .map_err(|_| EntryError::Timeout(limit))?
     }
 }
 

@@ -126,12 +126,10 @@ impl ServerExchange {
         // The user's name is that of the startup message.
         fields.next().and_then(|field| field.strip_prefix("n=")).ok_or(ScramError::Malformed("no user"))?;
         let client_nonce = fields.next().and_then(|field| field.strip_prefix("r="));
-        let client_nonce = client_nonce.filter(|nonce| {
-            !nonce.is_empty() && nonce.bytes().all(|byte| byte.is_ascii_graphic())
-        });
+        let client_nonce = client_nonce
+            .filter(|nonce| !nonce.is_empty() && nonce.bytes().all(|byte| byte.is_ascii_graphic()));
         let nonce = format!("{}{own_nonce}", client_nonce.ok_or(ScramError::Malformed("no nonce"))?);
-        let server_first =
-            format!("r={nonce},s={},i={}", STANDARD.encode(&verifier.salt), verifier.rounds);
+        let server_first = format!("r={nonce},s={},i={}", STANDARD.encode(&verifier.salt), verifier.rounds);
         let exchange = ServerExchange {
             client_first_bare: bare.to_owned(),
             server_first: server_first.clone(),
@@ -270,7 +268,9 @@ mod tests {
     #[test]
     fn what_is_no_message_is_refused() {
         let long = format!("n,,n=,r={}", "a".repeat(MESSAGE_MAX));
-        for first in ["", "n", "n,,", "n,,r=a", "n,,n=,r=", "n,,n=,r=a b", "n,a=bob,n=,r=a", "x,,n=,r=a", &long] {
+        for first in
+            ["", "n", "n,,", "n,,r=a", "n,,n=,r=", "n,,n=,r=a b", "n,a=bob,n=,r=a", "x,,n=,r=a", &long]
+        {
             let begun = ServerExchange::begin(
                 verifier(&Secret::random()),
                 Mechanism::Plain,
@@ -280,7 +280,14 @@ mod tests {
             assert!(begun.is_err(), "{first}");
         }
         let proof = STANDARD.encode([0; 32]);
-        for last in ["", "c=biws", "c=biws,r=NONCE", "c=biws,r=NONCE,p=", "c=biws,r=other,p=PROOF", "r=NONCE,c=biws,p=PROOF"] {
+        for last in [
+            "",
+            "c=biws",
+            "c=biws,r=NONCE",
+            "c=biws,r=NONCE,p=",
+            "c=biws,r=other,p=PROOF",
+            "r=NONCE,c=biws,p=PROOF",
+        ] {
             let (exchange, _) = ServerExchange::begin(
                 verifier(&Secret::random()),
                 Mechanism::Plain,
@@ -290,7 +297,10 @@ mod tests {
             .unwrap();
             let last = last.replace("NONCE", &exchange.nonce).replace("PROOF", &proof);
             let refused = exchange.finish(last.as_bytes());
-            assert!(matches!(refused, Err(ScramError::Malformed(_) | ScramError::Binding)), "{last}: {refused:?}");
+            assert!(
+                matches!(refused, Err(ScramError::Malformed(_) | ScramError::Binding)),
+                "{last}: {refused:?}"
+            );
         }
     }
 }
