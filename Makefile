@@ -127,14 +127,14 @@ peers-c1z: ## files of every kind that the ecosystem's SDK writes, read by both,
 	$(OUT)/c1z/sdk expansions $(OUT)/c1z/expansions.jsonl 1000 $(or $(EXPANSIONS),2000) 2>/dev/null
 	DURAMEN_EXPANSIONS=$(abspath $(OUT))/c1z/expansions.jsonl $(CARGO) test -p duramen-access --test it -- expand::
 	$(CARGO) build --release -p duramen-access --example c1z3_bench
-	$(OUT)/c1z/sdk nested $(OUT)/c1z/nested.c1z 1000000
-	$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench expand \
-		$(OUT)/c1z/nested.c1z
-	$(OUT)/c1z/sdk expand $(OUT)/c1z/nested.c1z 2>/dev/null
-	@for grants in 100000 1000000; do \
+	@bench=$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench; \
+	for seed in $$(seq 1 $(or $(NESTED),1)); do \
+		$(OUT)/c1z/sdk nested $(OUT)/c1z/nested.c1z 1000000 $$seed && $$bench expand $(OUT)/c1z/nested.c1z && \
+		$(OUT)/c1z/sdk expand $(OUT)/c1z/nested.c1z 2>/dev/null || exit 1; \
+	done; \
+	for grants in 100000 1000000; do \
 		$(OUT)/c1z/sdk write $(OUT)/c1z/$$grants.c1z $$grants && $(OUT)/c1z/sdk read $(OUT)/c1z/$$grants.c1z && \
-		$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench open \
-			$(OUT)/c1z/$$grants.c1z; \
+		$$bench open $(OUT)/c1z/$$grants.c1z && $$bench principal $(OUT)/c1z/$$grants.c1z user:user-00000123 || exit 1; \
 	done
 
 peers-functions: setup release ## the same durable work on Duramen, DBOS and absurd, on one server (Python with venv; fetches packages; six minutes)
