@@ -65,7 +65,12 @@ impl Home {
     }
 
     pub(crate) async fn serve(&self) -> Daemon {
-        let args = ["--volume-size", "3G"].map(str::to_owned);
+        self.serve_within("3G").await
+    }
+
+    /// A daemon whose volume store, if it makes one, has this size.
+    pub(crate) async fn serve_within(&self, size: &str) -> Daemon {
+        let args = ["--volume-size", size].map(str::to_owned);
         Daemon::spawn(EXE.as_ref(), &self.path(), &args, &self.beside("log"))
             .await
             .expect("the daemon serves")
