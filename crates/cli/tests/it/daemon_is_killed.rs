@@ -381,7 +381,7 @@ fn leave_pieces(dir: &Path) {
     flush();
     let piece = |number: usize| vec![1; if SMALL.contains(&number) { 64 << 10 } else { 2 << 20 }];
     let write = |number: &usize| {
-        if number % 50 == 0 {
+        if number.is_multiple_of(50) {
             // They lie in the order in which they are flushed; and metadata is given more of the store for what is not.
             flush();
         }
@@ -389,7 +389,8 @@ fn leave_pieces(dir: &Path) {
     };
     let count = (0..).take_while(write).count();
     flush();
-    let goes = |at: &usize| if SMALL.contains(at) { at % 10 < 7 } else { at % 8 == 0 || *at == count };
+    let goes =
+        |at: &usize| if SMALL.contains(at) { at % 10 < 7 } else { at.is_multiple_of(8) || *at == count };
     (0..=count).filter(goes).for_each(|at| fs::remove_file(file(at)).expect("it goes"));
     flush();
 }
