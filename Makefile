@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet
+.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-router bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,8 +38,8 @@ dist-arm: ## the same for 64-bit ARM, in dist-arm/: program, tarball, Debian pac
 test-dist: ## install what `make dist` made in a fresh Debian, use it and remove it (root, mmdebstrap)
 	@scripts/test-dist
 
-test-clients: setup ## programs of others: psql, Node with its package pg, and Python with psycopg (needs Node, npm, venv)
-	DURAMEN_TEST_CLIENTS=1 $(CARGO) test -p duramen-cli --test it -- lab_runners outside
+test-clients: setup ## programs of others: psql, clients of Python and Node through sockets and the router (needs Node, npm, venv)
+	DURAMEN_TEST_CLIENTS=1 $(CARGO) test -p duramen-cli --test it -- lab_runners outside clients_of_others
 
 test: setup ## run the test suite: what did not pass yet in this state (TESTS=all: everything)
 	@# Most of what tests do is wait, for servers above all.
@@ -85,6 +85,12 @@ bench: setup release ## the branches suite: 5 rounds of 100 concurrent branches
 bench-scale: setup release ## branches of 200 million rows against branches of 20 million (root; 30 GB of disk, 15 minutes; SMALL=2M LARGE=20M)
 	@scripts/bench-scale $(BIN) $(OUT) $(or $(SMALL),20M) $(or $(LARGE),200M)
 
+bench-router: setup release ## pgbench straight, through PgBouncer and through the router, and a hundred branches created by connecting (root, pgbouncer)
+	@mkdir -p $(OUT)
+	scripts/bench-router $(BIN)
+	$(BIN) lab run branches --rounds 5 --concurrency 100 --runner router --source flights \
+		--json $(OUT)/router.json --html $(OUT)/router.html
+
 bench-store: setup release ## the store suite: every operation at every level of durability, a million keys
 	@mkdir -p $(OUT)
 	$(BIN) lab run store --json $(OUT)/store.json --html $(OUT)/store.html
@@ -121,14 +127,14 @@ peers-c1z: ## files of every kind that the ecosystem's SDK writes, read by both,
 	$(OUT)/c1z/sdk expansions $(OUT)/c1z/expansions.jsonl 1000 $(or $(EXPANSIONS),2000) 2>/dev/null
 	DURAMEN_EXPANSIONS=$(abspath $(OUT))/c1z/expansions.jsonl $(CARGO) test -p duramen-access --test it -- expand::
 	$(CARGO) build --release -p duramen-access --example c1z3_bench
-	$(OUT)/c1z/sdk nested $(OUT)/c1z/nested.c1z 1000000
-	$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench expand \
-		$(OUT)/c1z/nested.c1z
-	$(OUT)/c1z/sdk expand $(OUT)/c1z/nested.c1z 2>/dev/null
-	@for grants in 100000 1000000; do \
+	@bench=$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench; \
+	for seed in $$(seq 1 $(or $(NESTED),1)); do \
+		$(OUT)/c1z/sdk nested $(OUT)/c1z/nested.c1z 1000000 $$seed && $$bench expand $(OUT)/c1z/nested.c1z && \
+		$(OUT)/c1z/sdk expand $(OUT)/c1z/nested.c1z 2>/dev/null || exit 1; \
+	done; \
+	for grants in 100000 1000000; do \
 		$(OUT)/c1z/sdk write $(OUT)/c1z/$$grants.c1z $$grants && $(OUT)/c1z/sdk read $(OUT)/c1z/$$grants.c1z && \
-		$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench open \
-			$(OUT)/c1z/$$grants.c1z; \
+		$$bench open $(OUT)/c1z/$$grants.c1z && $$bench principal $(OUT)/c1z/$$grants.c1z user:user-00000123 || exit 1; \
 	done
 
 peers-functions: setup release ## the same durable work on Duramen, DBOS and absurd, on one server (Python with venv; fetches packages; six minutes)

@@ -96,9 +96,9 @@ pub struct ReadOptions {
     /// Whether the SHA-256 of each file in a version 3 file is checked too. Their 64-bit checksums always are; a SHA-256
     /// costs more than all the rest of reading.
     pub check_sha256: bool,
-    /// Whether all rows of tables in a version 3 file are walked when it is opened, so that a table that lies about the
-    /// order of its rows under right checksums is refused before a row is given. Without it such a row is refused when
-    /// a visit meets it, and a visit of one kind of row may pass by rows that lie where they cannot.
+    /// Whether all rows of a version 3 file are read when it is opened, and held against its own indexes and digests, so
+    /// that a file that lies under right checksums is refused before a row is given. Without it a table is verified when
+    /// one of its rows is asked for first, and what an index says is taken as it is.
     pub check_rows: bool,
     /// How many times longer than the file what comes out of it may be. None: [`limits::DECOMPRESSION_RATIO_MAX`]. An
     /// absolute limit above counts alone.

@@ -128,6 +128,10 @@ impl Conversion {
         }
         let options = ReadOptions { check_rows: true, ..self.read.clone() };
         let source = GraphFile::open(&self.from, &options)?;
+        if let Some(pack) = source.pack() {
+            // Digests say that the bytes are those that were written; this, that sections agree.
+            pack.verify(&mut |_, _| {}).map_err(|error| ConvertError::Read(error.into()))?;
+        }
         let zone_offset = source.c1z1().map(C1z1::zone_offset).transpose()?.flatten();
         let zone_offset = zone_offset.map(|(seconds, sync)| ZoneOffset { seconds, sync });
         Ok(Converted { zone_offset, ..self.write(&source)? })

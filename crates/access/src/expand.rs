@@ -84,6 +84,8 @@ pub struct Effective {
     /// What grants say beside their edges.
     rests: Vec<Rest>,
     edges: Edges,
+    /// The entitlements of grants that have yet to be expanded.
+    pending: Vec<u32>,
     left_out: Vec<Loss>,
 }
 
@@ -187,6 +189,16 @@ impl Effective {
     /// principals; an entitlement comes after those from which it follows.
     pub fn for_each(&self, visit: VisitGrant<'_>) {
         self.evaluate(None, None, visit);
+    }
+
+    /// Calls `visit` with every grant, recorded or derived, of the entitlements that may have changed since the sync was
+    /// expanded, and what follows from them: those of grants that are marked as yet to be expanded, and what leads on from
+    /// these and from the entitlements whose ids are `changed`, which have got grants since. All other grants of a sync that
+    /// was expanded once are recorded as [`for_each`](Self::for_each) would give them. Nothing is found of grants that were
+    /// taken away: what followed from those stays recorded, for this as for `for_each`.
+    pub fn for_each_pending(&self, changed: &[&str], visit: VisitGrant<'_>) {
+        let changed: Vec<u32> = changed.iter().flat_map(|id| self.of_id(id)).collect();
+        self.evaluate_pending(&changed, visit);
     }
 
     /// Calls `visit` with every grant of the entitlements of an id: who has it.

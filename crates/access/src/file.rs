@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::c1z::{C1z1, C1z3, C1zError, ReadOptions, Version};
 use crate::graph::{
-    Asset, Entitlement, Grant, GrantRef, GraphError, GraphPack, GraphSource, Loss, Resource, ResourceType,
-    Sync, Visit,
+    Asset, Entitlement, EntitlementScope, Grant, GrantRef, GrantScope, GraphError, GraphPack, GraphSource,
+    Loss, PageRequest, Resource, ResourceId, ResourceScope, ResourceType, Sync, Visit,
 };
 
 /// What can go wrong with a file of any format.
@@ -127,6 +127,113 @@ impl GraphFile {
         }
     }
 
+    /// Visits the grants of a part of a sync. A pack and a version 3 file find them by their indexes; of a version 1 file
+    /// all are read.
+    ///
+    /// # Errors
+    /// When there is no such sync, or the file cannot be read or is damaged where it is read.
+    pub fn for_each_grant_of(
+        &self,
+        sync: &str,
+        scope: GrantScope<'_>,
+        visit: &mut dyn FnMut(GrantRef<'_>) -> ControlFlow<()>,
+    ) -> Result<(), FileError> {
+        match &self.kind {
+            Kind::Pack(pack) => {
+                let view = pack.view(Some(sync))?;
+                Ok(view.for_each_grant(scope, &mut |row| visit(GrantRef::from(&row)))?)
+            }
+            Kind::C1z3(file) => Ok(file.for_each_grant_of(sync, scope, visit)?),
+            Kind::C1z1(file) => Ok(file.for_each_grant_ref(sync, &mut |row| {
+                if scope.is_of(&row) {
+                    visit(row)
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?),
+        }
+    }
+
+    /// Visits the resources of a part of a sync; see [`GraphFile::for_each_grant_of`].
+    ///
+    /// # Errors
+    /// When there is no such sync, or the file cannot be read or is damaged where it is read.
+    pub fn for_each_resource_of(
+        &self,
+        sync: &str,
+        scope: ResourceScope<'_>,
+        visit: Visit<'_, Resource>,
+    ) -> Result<(), FileError> {
+        match &self.kind {
+            Kind::Pack(pack) => {
+                let view = pack.view(Some(sync))?;
+                paged(visit, |token| {
+                    let page = view.resources(scope, PageRequest { size: 0, token })?;
+                    Ok((page.rows, page.next))
+                })
+            }
+            Kind::C1z3(file) => Ok(file.for_each_resource_of(sync, scope, visit)?),
+            Kind::C1z1(file) => Ok(file.for_each_resource(sync, &mut |row| {
+                if scope.is_of(&row) {
+                    visit(row)
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?),
+        }
+    }
+
+    /// A resource by its id; none if there is none. See [`GraphFile::for_each_grant_of`].
+    ///
+    /// # Errors
+    /// When there is no such sync, or the file cannot be read or is damaged where it is read.
+    pub fn resource(&self, sync: &str, id: &ResourceId) -> Result<Option<Resource>, FileError> {
+        match &self.kind {
+            Kind::Pack(pack) => Ok(pack.view(Some(sync))?.resource(id)?),
+            Kind::C1z3(file) => Ok(file.resource(sync, id)?),
+            Kind::C1z1(file) => {
+                let mut found = None;
+                file.for_each_resource(sync, &mut |row| {
+                    if row.id == *id {
+                        found = Some(row);
+                        return ControlFlow::Break(());
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                Ok(found)
+            }
+        }
+    }
+
+    /// Visits the entitlements of a part of a sync; see [`GraphFile::for_each_grant_of`].
+    ///
+    /// # Errors
+    /// When there is no such sync, or the file cannot be read or is damaged where it is read.
+    pub fn for_each_entitlement_of(
+        &self,
+        sync: &str,
+        scope: EntitlementScope<'_>,
+        visit: Visit<'_, Entitlement>,
+    ) -> Result<(), FileError> {
+        match &self.kind {
+            Kind::Pack(pack) => {
+                let view = pack.view(Some(sync))?;
+                paged(visit, |token| {
+                    let page = view.entitlements(scope, PageRequest { size: 0, token })?;
+                    Ok((page.rows, page.next))
+                })
+            }
+            Kind::C1z3(file) => Ok(file.for_each_entitlement_of(sync, scope, visit)?),
+            Kind::C1z1(file) => Ok(file.for_each_entitlement(sync, &mut |row| {
+                if scope.is_of(&row) {
+                    visit(row)
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?),
+        }
+    }
+
     /// A sync of the file: that of an id, or the one that is [read by default](Sync::to_read).
     ///
     /// # Errors
@@ -186,6 +293,21 @@ impl GraphSource for GraphFile {
 impl std::fmt::Debug for GraphFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("GraphFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Visits the rows of all pages, each of which `page` gives with the token of the next.
+fn paged<Row>(
+    visit: Visit<'_, Row>,
+    page: impl Fn(Option<&str>) -> Result<(Vec<Row>, Option<String>), FileError>,
+) -> Result<(), FileError> {
+    let mut token: Option<String> = None;
+    loop {
+        let (rows, next) = page(token.as_deref())?;
+        if rows.into_iter().try_for_each(&mut *visit).is_break() || next.is_none() {
+            return Ok(());
+        }
+        token = next;
     }
 }
 

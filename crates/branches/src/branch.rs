@@ -12,6 +12,7 @@ use crate::{
         sanitise::ADMIN,
         snapshot::{access_rules, hba_file, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
     },
+    spare::Spare,
 };
 use duramen_base::{clock, entropy};
 use duramen_postgres::{
@@ -34,7 +35,7 @@ use tokio_postgres::Client;
 /// How long a server may take to start.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// How long a session may take to connect.
-const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// How long a cancel request may take.
 const CANCEL_LIMIT: Duration = Duration::from_secs(1);
 /// How long a statement whose caller went away may take to end after it was cancelled, and how often it is cancelled: a
@@ -159,6 +160,8 @@ pub(crate) struct Branch {
     postmaster: Mutex<Option<Postmaster>>,
     session: tokio::sync::Mutex<Option<Session>>,
     pub(crate) queue: tokio::sync::Semaphore,
+    /// A process that is ready for the first client.
+    pub(crate) spare: Spare,
     /// Set when its lease has ended or been given another volume: from then on nothing starts its server again.
     retired: AtomicBool,
     /// What limits its server's processes, where there is such a thing.
@@ -208,6 +211,7 @@ impl Branch {
             cluster,
             session: tokio::sync::Mutex::new(None),
             queue: tokio::sync::Semaphore::new(SESSION_QUEUE),
+            spare: Spare::default(),
             retired: AtomicBool::new(false),
             generation,
         }
@@ -385,6 +389,13 @@ impl Branch {
 
     /// A process of the server for somebody who came through a door.
     pub(crate) async fn enter(&self, parameters: &[(String, String)]) -> Result<Entry, EntryError> {
+        if let Some(entry) = self.take_spare(parameters).await {
+            return Ok(entry);
+        }
+        self.open_entry(parameters).await
+    }
+
+    pub(crate) async fn open_entry(&self, parameters: &[(String, String)]) -> Result<Entry, EntryError> {
         let dir = self.socket_dir.join(ADMIN_DIR);
         let open = async || Entry::open(&dir, &self.secrets.holder, parameters, CONNECT_LIMIT).await;
         let entered = match open().await {
@@ -459,7 +470,7 @@ impl Branch {
     }
 
     /// Runs the warm-up statements and takes them back. What a policy forbids is skipped: the server refuses it.
-    async fn warm(&self, session: &mut Session) -> Result<(), SessionError> {
+    pub(crate) async fn warm(&self, session: &mut Session) -> Result<(), SessionError> {
         let manifest = &self.generation.manifest;
         let ddl = (self.policy == Policy::Ddl).then_some(WARM_DDL);
         let mut moved = false;
@@ -488,6 +499,7 @@ impl Branch {
         statements: &[Statement],
         guard: Guard,
     ) -> Result<Vec<Outcome>, EngineError> {
+        self.spare.spoil();
         let mut slot = self.session.lock().await;
         let mut session = match slot.take() {
             Some(session) => session,

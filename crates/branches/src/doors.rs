@@ -7,6 +7,7 @@ use crate::{
     model::{BranchEvidence, BranchView, CreateBranch, Policy, ProtectBranch, QueryRequest, RenewBranch},
     query::QueryAnswer,
     registry::{Doorway, Session},
+    shared::Shared,
 };
 use duramen_postgres::{Entry, EntryError};
 use serde::Serialize;
@@ -56,6 +57,7 @@ pub struct Door {
     /// Whether rules of its source were applied to what it holds.
     pub masked: bool,
     branch: Arc<Branch>,
+    shared: Arc<Shared>,
 }
 
 impl Door {
@@ -72,6 +74,10 @@ impl Door {
         let who = [("user", self.policy.role()), ("database", database)];
         let who = who.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let parameters: Vec<(String, String)> = who.into_iter().chain(parameters).collect();
+        let key = (self.source.clone(), self.policy);
+        self.shared.packets.note(key, &parameters);
+        self.shared.wake.wake();
+        let _active = self.shared.activity.enter();
         self.branch.enter(&parameters).await
     }
 }
@@ -105,6 +111,7 @@ impl Engine {
             all_databases,
             masked: branch.generation.manifest.masking.is_some(),
             branch,
+            shared: Arc::clone(&self.shared),
         })
     }
 

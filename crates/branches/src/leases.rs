@@ -78,7 +78,7 @@ impl Engine {
         let mut silent = 0;
         loop {
             let (source, branch) = match shared.registry.take_or_queue(wanted)? {
-                Grant::Existing(view) => return Ok(view),
+                Grant::Existing(view) => return Ok(*view),
                 Grant::Ready(branch) => (branch.generation.source.clone(), Some(branch)),
                 Grant::Queued(ticket, handover) => {
                     let mut waiting = Waiting { shared, ticket, handover };

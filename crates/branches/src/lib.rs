@@ -35,6 +35,7 @@ mod revival;
 mod shared;
 mod source;
 mod sources;
+mod spare;
 mod trial;
 mod users;
 mod watch;

@@ -396,6 +396,9 @@ pub struct PoolView {
     pub policy: Policy,
     /// Branches ready to be leased.
     pub hot: u32,
+    /// How many of them have a process ready for their first client, which they have if clients come through a door.
+    #[serde(default)]
+    pub entries: u32,
     /// How many there should be.
     pub target: u32,
     /// Creates that wait in the queue.

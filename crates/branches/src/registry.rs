@@ -10,7 +10,7 @@ mod refill;
 mod sources;
 
 pub(crate) use leases::{Doorway, Ended, Given, Grant, Handover, Held, Session, Ticket, Wanted};
-pub(crate) use pool::{ColdClone, Deficit, Retired};
+pub(crate) use pool::{ColdClone, Deficit, PoolKey, Retired};
 pub(crate) use refill::Work;
 
 use crate::{
@@ -186,6 +186,9 @@ impl State {
                         source: source.clone(),
                         policy,
                         hot: count(hot),
+                        entries: count(pool.map_or(0, |pool| {
+                            pool.hot.iter().filter(|branch| branch.spare.is_ready()).count()
+                        })),
                         target: count(target),
                         waiting: count(waiting),
                     });

@@ -12,6 +12,7 @@ use crate::{
     marker::Marker,
     registry::Registry,
     source::stall::STALL_LIMIT,
+    spare::Packets,
     users::Users,
 };
 use duramen_base::clock;
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) audit: Audit,
     pub(crate) activity: Activity,
     pub(crate) burst: Burst,
+    /// With what clients come through doors.
+    pub(crate) packets: Packets,
     pub(crate) wake: Wake,
     pub(crate) closing: AtomicBool,
     pub(crate) boot: String,
@@ -83,6 +86,7 @@ impl Shared {
             audit,
             activity: Activity::new(),
             burst: Burst::new(),
+            packets: Packets::default(),
             wake: Wake::default(),
             closing: AtomicBool::new(false),
             boot,

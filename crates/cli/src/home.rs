@@ -18,7 +18,7 @@ use tokio::time::sleep;
 /// Where server processes of this home work.
 const DATA: [&str; 3] = ["volumes", "origins", "scratch"];
 /// What a daemon keeps in its home. Fetched packages are not among it.
-const CONTENTS: [&str; 13] = [
+const CONTENTS: [&str; 14] = [
     "volumes",
     "volumes.btrfs",
     "volumes.set-back",
@@ -26,6 +26,7 @@ const CONTENTS: [&str; 13] = [
     "sources",
     "leases.jsonl",
     "audit",
+    "doors",
     "logs",
     "run",
     "state",

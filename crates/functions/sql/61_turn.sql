@@ -62,8 +62,9 @@ BEGIN
             SELECT w.seq, w.due_at AS since FROM df._work w
             WHERE w.due_at > due_after AND w.due_at <= at AND NOT w.paused AND w.submitted_by = role
             UNION ALL
-            SELECT w.seq, i.sent_at FROM df._inbox i JOIN df._work w USING (seq)
-            WHERE i.submitted_by = w.submitted_by AND w.submitted_by = role
+            SELECT w.seq, i.sent_at FROM df._inbox i CROSS JOIN LATERAL (
+                SELECT k.seq FROM df._work k WHERE k.seq = i.seq AND k.submitted_by = role OFFSET 0) w
+            WHERE i.submitted_by = role
         ), oldest AS (
             SELECT c.seq, min(c.since) AS since FROM candidate c GROUP BY c.seq ORDER BY min(c.since) LIMIT many
         ), locked AS (
@@ -152,7 +153,9 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
         WHERE w.due_at > CASE WHEN 0 < ANY (afters) THEN clock_timestamp() - interval '2 seconds' ELSE '-infinity' END
           AND w.due_at <= clock_timestamp() AND NOT w.paused
         UNION
-        SELECT w.submitted_by FROM df._inbox i JOIN df._work w USING (seq) WHERE i.submitted_by = w.submitted_by
+        -- From the mail to what it is for: the other way round goes over all that is there, and over its dead rows.
+        SELECT w.submitted_by FROM df._inbox i CROSS JOIN LATERAL (
+            SELECT k.submitted_by FROM df._work k WHERE k.seq = i.seq AND k.submitted_by = i.submitted_by OFFSET 0) w
     )
     SELECT w.role, pg_get_userbyid(w.role)::text FROM waiting w
 $$;

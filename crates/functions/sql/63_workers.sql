@@ -61,7 +61,8 @@ BEGIN
           ELSE NOT EXISTS (SELECT FROM df._worker_epoch e WHERE e.epoch_id = a.owner) END;
     due_in_s := df._due_in_s();
     waiting := EXISTS (SELECT FROM df._ready)
-        OR EXISTS (SELECT FROM df._inbox i JOIN df._work w USING (seq) WHERE i.submitted_by = w.submitted_by)
+        OR EXISTS (SELECT FROM df._inbox i CROSS JOIN LATERAL (
+            SELECT FROM df._work k WHERE k.seq = i.seq AND k.submitted_by = i.submitted_by OFFSET 0) w)
         OR EXISTS (SELECT FROM df._activity a WHERE a.owner IS NULL);
     RETURN NEXT;
 END $$;

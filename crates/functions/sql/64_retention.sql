@@ -74,11 +74,34 @@ BEGIN
     RETURN cardinality(gone);
 END $$;
 
--- Empties a hot table when dead rows have swollen it: with a snapshot held open somewhere, vacuum cannot. The few rows that
--- live are put back. Nobody is made to wait for long: without the lock, the next time is as good. Whether few rows live is
--- looked at before the lock is asked for. To a snapshot that is older and has not read the table yet it is empty from then on:
--- so a dump that is under way puts it off, which it does anyway once it holds its locks.
-CREATE OR REPLACE FUNCTION df._rotate_table(hot regclass, least_bytes bigint DEFAULT 1 << 20) RETURNS boolean
+-- How large a hot table may become with its indexes, whether somebody holds a snapshot or nobody does, unless more lives in it.
+CREATE OR REPLACE FUNCTION df._hot_bytes() RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT 524288';
+
+-- The tables whose rows live only for as long as an instance goes on, those that are so large, and how large each is.
+CREATE OR REPLACE FUNCTION df._swollen(least_bytes bigint DEFAULT df._hot_bytes())
+RETURNS TABLE (hot regclass, bytes bigint)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT s.hot, s.bytes
+    FROM (SELECT h.hot, pg_total_relation_size(h.hot) AS bytes
+          FROM unnest('{df._ready,df._work,df._inbox,df._activity,df._queued,df._slot,df._admission,df._dedup,df._task}'::regclass[])
+              AS h(hot) OFFSET 0) s
+    WHERE s.bytes >= least_bytes
+$$;
+
+-- Whether dead rows swell a hot table that a vacuum, which came just before, has not been able to clean, because somebody holds a
+-- snapshot. Dead rows of a kilobyte each would fill such a table; where they are larger, fewer fill a larger one.
+CREATE OR REPLACE FUNCTION df._is_full_of_dead(hot regclass, least_bytes bigint DEFAULT df._hot_bytes()) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    size CONSTANT bigint := pg_total_relation_size(hot);
+BEGIN
+    RETURN size >= least_bytes AND pg_stat_get_dead_tuples(hot) * size >= least_bytes / 1024 * least_bytes;
+END $$;
+
+-- Empties a hot table that is full of dead rows. The few rows that live are put back. Nobody is made to wait for long: without the lock, the next
+-- time is as good. Whether few rows live is looked at before the lock is asked for. To a snapshot that is older and has not read
+-- the table yet it is empty from then on: so a dump that is under way puts it off, which it does anyway once it holds its locks.
+CREATE OR REPLACE FUNCTION df._rotate_table(hot regclass, least_bytes bigint DEFAULT df._hot_bytes()) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     most CONSTANT int := 10000;
@@ -87,10 +110,7 @@ DECLARE
     live_bytes bigint;
     kept text[];
 BEGIN
-    IF size < least_bytes THEN
-        RETURN false;
-    END IF;
-    IF EXISTS (SELECT FROM pg_class c WHERE c.oid = hot AND c.reltoastrelid <> 0
+    IF NOT df._is_full_of_dead(hot, least_bytes) OR EXISTS (SELECT FROM pg_class c WHERE c.oid = hot AND c.reltoastrelid <> 0
                AND pg_relation_size(c.reltoastrelid) > 64 << 20) THEN
         -- What lives may be large.
         RETURN false;
@@ -113,36 +133,30 @@ BEGIN
         RETURN false;
     END IF;
     EXECUTE format('TRUNCATE %s', hot);
-    -- What is put back is not started, nor sent: it keeps its number, and wakes nobody.
-    EXECUTE format('ALTER TABLE %s DISABLE TRIGGER USER', hot);
-    EXECUTE format('INSERT INTO %1$s OVERRIDING SYSTEM VALUE SELECT (r::%1$s).* FROM unnest($1) AS r', hot) USING kept;
-    EXECUTE format('ALTER TABLE %s ENABLE TRIGGER USER', hot);
+    -- It keeps its number. Should the workers sleep, it wakes them, and they look in vain.
+    IF kept IS NOT NULL THEN
+        EXECUTE format('INSERT INTO %1$s OVERRIDING SYSTEM VALUE SELECT (r::%1$s).* FROM unnest($1) AS r', hot) USING kept;
+    END IF;
     RETURN true;
 END $$;
 
--- The tables whose rows live only for as long as an instance goes on, and that have many dead rows.
-CREATE OR REPLACE FUNCTION df._swollen() RETURNS SETOF regclass
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT hot
-    FROM unnest('{df._ready,df._work,df._inbox,df._activity,df._queued,df._slot,df._admission,df._dedup,df._task}'::regclass[]) hot
-    WHERE pg_stat_get_dead_tuples(hot) >= 5000
-$$;
-
--- Empties those of them that a vacuum, which came just before, has not been able to clean. A list that is read in the moment of it
--- may miss what is there: so it is done only if it must be. Returns how many were emptied.
-CREATE OR REPLACE FUNCTION df._rotate() RETURNS int
+-- Empties those of these tables for which it must be done. A list that is read in the moment of it may miss what is there.
+-- Returns which were emptied.
+CREATE OR REPLACE FUNCTION df._rotate(hots regclass[]) RETURNS regclass[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     hot regclass;
-    emptied int := 0;
+    emptied regclass[] := '{}';
 BEGIN
     -- Two that come at once would wait for each other. Submitters have no right to lock this row.
     PERFORM FROM df._meta FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN 0;
+        RETURN emptied;
     END IF;
-    FOR hot IN SELECT df._swollen() LOOP
-        emptied := emptied + df._rotate_table(hot)::int;
+    FOREACH hot IN ARRAY hots LOOP
+        IF df._rotate_table(hot) THEN
+            emptied := emptied || hot;
+        END IF;
     END LOOP;
     RETURN emptied;
 END $$;
@@ -190,6 +204,8 @@ SELECT df._add_partition(p) FROM generate_series(0, 3) AS p;
 
 REVOKE ALL ON FUNCTION df._expire(timestamptz, boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._rotate_table(regclass, bigint) FROM PUBLIC;
-REVOKE ALL ON FUNCTION df._rotate() FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._rotate(regclass[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._swollen(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION df._is_full_of_dead(regclass, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._maintain() FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._add_partition(bigint) FROM PUBLIC;

@@ -10,6 +10,7 @@ mod elsewhere;
 mod executors;
 mod health;
 mod histogram;
+mod hot;
 mod instance;
 mod lanes;
 mod memory;
@@ -196,6 +197,7 @@ impl Worker {
             supervise(&shared, move |shared| lanes::lead(shared, Arc::clone(&of_leader))),
             supervise(&shared, queues::admit),
             supervise(&shared, schedules::fire),
+            supervise(&shared, hot::keep_small),
         ];
         for _ in 1..lanes {
             let cursors = Arc::clone(&cursors);

@@ -29,6 +29,7 @@ mod psql;
 mod reply;
 mod report;
 mod rounds;
+mod router;
 mod scale;
 mod source;
 mod statement;

@@ -4,12 +4,14 @@
 //! notices) is kept as it came, to be passed on.
 
 use crate::{
+    frames::{Frame, Frames},
     scram::client::{Exchange, Refusal},
     secret::Secret,
     session::Canceller,
+    settings::quote_literal,
     SOCKET_PORT,
 };
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postgres_protocol::{
     authentication::sasl::SCRAM_SHA_256,
     message::{
@@ -19,7 +21,7 @@ use postgres_protocol::{
 };
 use std::{io, path::Path, sync::Arc, time::Duration};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::UnixStream,
     time::timeout,
 };
@@ -87,34 +89,110 @@ impl Entry {
         parameters: &[(String, String)],
         limit: Duration,
     ) -> Result<Entry, EntryError> {
-        timeout(limit, Login::run(socket_dir, secret, parameters))
-            .await
-            .map_err(|_| EntryError::Timeout(limit))?
+        let socket = socket_dir.join(format!(".s.PGSQL.{SOCKET_PORT}"));
+        let login = async {
+            let stream = UnixStream::connect(&socket).await?;
+            Login::run(stream, secret, parameters).await
+        };
+        let LoggedIn { stream, greeting, process_id, secret_key } =
+            timeout(limit, login).await.map_err(|_| EntryError::Timeout(limit))??;
+        let mut canceller = Canceller::new(socket);
+        canceller.set_key(process_id, secret_key);
+        Ok(Entry { stream, greeting, canceller: Arc::new(canceller) })
+    }
+}
+
+/// Logs in over any connection, with keys that the secret has computed once, and waits until the server is ready: what a
+/// client costs that logs in with a password as it is, but for the rounds of that.
+///
+/// # Errors
+/// [`EntryError`]
+pub async fn log_in<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    secret: &Secret,
+    parameters: &[(String, String)],
+    limit: Duration,
+) -> Result<S, EntryError> {
+    let logged_in = timeout(limit, Login::run(stream, secret, parameters)).await;
+    Ok(logged_in.map_err(|_| EntryError::Timeout(limit))??.stream)
+}
+
+impl Entry {
+    /// Whether the process is still there, and has said nothing since it was ready.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        let mut byte = [0];
+        matches!(self.stream.try_read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Gives the session the name by which administrators know its program, as if it had come with it.
+    ///
+    /// # Errors
+    /// [`EntryError`]; it is then of no more use.
+    pub async fn name_application(&mut self, name: &str, limit: Duration) -> Result<(), EntryError> {
+        let named = async {
+            let mut send = BytesMut::new();
+            frontend::query(&format!("set application_name = {}", quote_literal(name)), &mut send)?;
+            self.stream.write_all(&send).await?;
+            let mut frames = Frames::new();
+            let mut greeting = BytesMut::from(&self.greeting[..]);
+            loop {
+                match frames.next(&mut self.stream, 0).await? {
+                    Frame::Whole(Message::ParameterStatus(status)) => {
+                        // The later one counts.
+                        parameter_status(&mut greeting, status.name()?, status.value()?);
+                    }
+                    Frame::Whole(Message::ReadyForQuery(_)) if frames.is_empty() => break,
+                    Frame::Whole(Message::CommandComplete(_) | Message::NoticeResponse(_)) => {}
+                    _ => return Err(EntryError::Protocol("no name is given")),
+                }
+            }
+            self.greeting = greeting.freeze();
+            Ok(())
+        };
+        timeout(limit, named).await.map_err(|_| EntryError::Timeout(limit))?
+    }
+}
+
+/// Writes a `ParameterStatus`.
+fn parameter_status(out: &mut BytesMut, name: &str, value: &str) {
+    out.put_u8(backend::PARAMETER_STATUS_TAG);
+    let length = 4 + name.len() + 1 + value.len() + 1;
+    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    for text in [name, value] {
+        out.extend_from_slice(text.as_bytes());
+        out.put_u8(0);
     }
 }
 
 /// A login under way.
-struct Login {
-    stream: UnixStream,
+struct Login<S> {
+    stream: S,
     received: BytesMut,
     send: BytesMut,
 }
 
-impl Login {
+/// The end of a login.
+struct LoggedIn<S> {
+    stream: S,
+    greeting: Bytes,
+    process_id: i32,
+    secret_key: i32,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Login<S> {
     async fn run(
-        socket_dir: &Path,
+        stream: S,
         secret: &Secret,
         parameters: &[(String, String)],
-    ) -> Result<Entry, EntryError> {
-        let socket = socket_dir.join(format!(".s.PGSQL.{SOCKET_PORT}"));
-        let stream = UnixStream::connect(&socket).await?;
+    ) -> Result<LoggedIn<S>, EntryError> {
         let mut login =
             Login { stream, received: BytesMut::with_capacity(1024), send: BytesMut::with_capacity(512) };
         let parameters = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         frontend::startup_message(parameters, &mut login.send)?;
         login.prove(secret).await?;
         let mut greeting = BytesMut::new();
-        let mut canceller = Canceller::new(socket);
+        let (mut process_id, mut secret_key) = (0, 0);
         loop {
             let message = login.message().await?;
             if greeting.len() + message.len() > GREETING_MAX {
@@ -125,7 +203,9 @@ impl Login {
                     greeting.extend_from_slice(&message);
                 }
                 backend::BACKEND_KEY_DATA_TAG => match parse(&message)? {
-                    Message::BackendKeyData(key) => canceller.set_key(key.process_id(), key.secret_key()),
+                    Message::BackendKeyData(key) => {
+                        (process_id, secret_key) = (key.process_id(), key.secret_key());
+                    }
                     _ => return Err(EntryError::Protocol("a key that is none")),
                 },
                 backend::READY_FOR_QUERY_TAG => break,
@@ -135,7 +215,7 @@ impl Login {
         if !login.received.is_empty() {
             return Err(EntryError::Protocol("more than was asked for"));
         }
-        Ok(Entry { stream: login.stream, greeting: greeting.freeze(), canceller: Arc::new(canceller) })
+        Ok(LoggedIn { stream: login.stream, greeting: greeting.freeze(), process_id, secret_key })
     }
 
     /// Proves that it knows the secret, and has the server prove that it knows its verifier.

@@ -46,6 +46,11 @@ impl Frames {
         Frames { received: BytesMut::with_capacity(BUFFER) }
     }
 
+    /// Whether nothing more was received than what was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.received.is_empty()
+    }
+
     /// The next message. A row is returned if it has at most `row_limit` bytes, or is no longer than any other message may
     /// be.
     pub(crate) async fn next<S: AsyncRead + Unpin>(

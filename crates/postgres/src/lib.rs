@@ -46,7 +46,7 @@ pub mod volume;
 
 pub use cluster::{Cluster, ClusterError};
 pub use control_group::{memory_available, memory_total, ControlGroup, ControlGroups, GroupLimits};
-pub use entry::{Entry, EntryError};
+pub use entry::{log_in, Entry, EntryError};
 pub use guardian::Guardian;
 pub use installation::{find_packages, Features, Installation, InstallationError, Version, PACKAGES_DIR};
 pub use page::StoredText;

@@ -10,12 +10,13 @@
 
 use crate::{
     collect::Collector,
+    entry::Entry,
     frames::{Frame, Frames},
     scram::client::{Exchange, Refusal},
     secret::Secret,
     SOCKET_PORT,
 };
-use bytes::{Buf, BytesMut};
+use bytes::{Bytes, BytesMut};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::{
     authentication::sasl::SCRAM_SHA_256,
@@ -340,6 +341,22 @@ impl Session {
         }
     }
 
+    /// Speaks through an entry of somebody else before he does; gives its greeting too.
+    #[must_use]
+    pub fn of(entry: Entry) -> (Session, Bytes) {
+        let Entry { stream, greeting, canceller } = entry;
+        let session =
+            Session { stream, frames: Frames::new(), send: BytesMut::with_capacity(1024), canceller };
+        (session, greeting)
+    }
+
+    /// Leaves the session to somebody else, unless the server has said more than was asked for.
+    #[must_use]
+    pub fn into_entry(self, greeting: Bytes) -> Option<Entry> {
+        let Session { stream, frames, canceller, .. } = self;
+        frames.is_empty().then_some(Entry { stream, greeting, canceller })
+    }
+
     /// The process id of the server process that serves this session.
     #[must_use]
     pub fn process_id(&self) -> i32 {
@@ -518,13 +535,4 @@ fn bind(parameters: &[Option<String>], send: &mut BytesMut) -> io::Result<()> {
         frontend::BindError::Conversion(error) => io::Error::other(error),
         frontend::BindError::Serialization(error) => error,
     })
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // Best effort: the server ends the session at the end of the stream as well.
-        let mut goodbye = BytesMut::new();
-        frontend::terminate(&mut goodbye);
-        let _ = self.stream.try_write(goodbye.chunk());
-    }
 }

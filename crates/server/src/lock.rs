@@ -14,6 +14,9 @@ use std::{
 
 /// Whoever looks whether a daemon runs holds the lock for a moment; a daemon that starts waits that long.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// How long the end of a daemon that was killed is waited for: while the kernel does something for it, as balancing a volume
+/// store, that has to end first, and the lock is held so long.
+const END_LIMIT: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_millis(10);
 
 /// The held lock. Dropping it, or the end of the process, gives it back.
@@ -69,7 +72,8 @@ fn make_home(home: &Path) -> io::Result<()> {
 }
 
 impl HomeLock {
-    /// Locks a home directory, which is made if it is missing, and writes this process's id into the lock file.
+    /// Locks a home directory, which is made if it is missing, and writes this process's id into the lock file. The end of a
+    /// daemon that was killed is waited for.
     ///
     /// # Errors
     /// [`LockError::Held`] names the daemon that serves the home.
@@ -80,7 +84,12 @@ impl HomeLock {
         let file = loop {
             match FileLock::open(&path) {
                 Ok(file) => break file,
-                Err(FileLockError::Held) if begin.elapsed() < PATIENCE => thread::sleep(RETRY),
+                Err(FileLockError::Held)
+                    if begin.elapsed() < PATIENCE
+                        || (begin.elapsed() < END_LIMIT && is_ending(&written_pid(&path))) =>
+                {
+                    thread::sleep(RETRY);
+                }
                 Err(FileLockError::Held) => {
                     return Err(LockError::Held {
                         pid: written_pid(&path),
@@ -117,6 +126,14 @@ impl Drop for HomeLock {
     }
 }
 
+/// Whether a process was killed, and waits for a thread of its own that the kernel has not let go of: its first thread is
+/// gone by then.
+fn is_ending(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which may hold anything.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
+}
+
 fn written_pid(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     let pid = text.trim();
@@ -126,8 +143,8 @@ fn written_pid(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::make_home;
-    use std::{fs, os::unix::fs::PermissionsExt, sync::Barrier, thread};
+    use super::{is_ending, lock_path, make_home, HomeLock, LockError};
+    use std::{fs, os::unix::fs::PermissionsExt, process::Command, sync::Barrier, thread, time::Duration};
 
     /// The daemon that serves opens the home to its servers' group; one that comes late and is refused leaves it open.
     #[test]
@@ -146,6 +163,43 @@ mod tests {
                 }
             };
             thread::scope(|threads| (0..4).for_each(|_| drop(threads.spawn(open))));
+        }
+    }
+
+    /// Locks the file that is its argument. With a second argument its first thread ends then, and another one some time later:
+    /// so a daemon looks that was killed while the kernel works for it.
+    const HOLDER: &str = r"
+import ctypes, fcntl, os, sys, threading, time
+lock = open(sys.argv[1], 'w')
+fcntl.flock(lock, fcntl.LOCK_EX)
+print(os.getpid(), file=lock, flush=True)
+threading.Thread(target=time.sleep, args=(1.5,)).start()
+if len(sys.argv) > 2:
+    libc = ctypes.CDLL(None)
+    libc.pthread_exit(None)
+";
+
+    /// Invariant B16. Whoever started a daemon at once after the end of one that was killed in the middle of a balance of the
+    /// volume store was told that the dead one serves.
+    #[test]
+    fn a_holder_that_is_ending_is_waited_for_and_another_one_is_not() {
+        for is_ended in [true, false] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let path = lock_path(dir.path());
+            let mut command = Command::new("python3");
+            command.args(["-c", HOLDER]).arg(&path).args(is_ended.then_some("ends"));
+            let mut holder = command.spawn().expect("python3");
+            let pid = holder.id().to_string();
+            let is_there = || fs::read_to_string(&path).is_ok_and(|text| text.trim() == pid);
+            while !is_there() || is_ending(&pid) != is_ended {
+                thread::sleep(Duration::from_millis(1));
+            }
+            match HomeLock::acquire(dir.path()) {
+                Ok(_) => assert!(is_ended, "the holder lives"),
+                Err(LockError::Held { pid: told, .. }) => assert!(!is_ended && told == pid, "{told}"),
+                Err(error) => panic!("{error}"),
+            }
+            holder.kill().and_then(|()| holder.wait()).expect("it ends");
         }
     }
 

@@ -5,6 +5,7 @@ mod connection;
 mod message;
 mod sessions;
 mod splice;
+mod splicers;
 mod startup;
 
 pub use crate::tls::{Identity, TlsError};
@@ -13,6 +14,7 @@ use crate::tls::{self, Tls};
 use crate::tokens::Tokens;
 use duramen_branches::Engine;
 use sessions::Sessions;
+use splicers::Splicers;
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -76,6 +78,9 @@ pub enum RouterError {
         /// The operating system's answer.
         source: io::Error,
     },
+    /// There is nobody to pass bytes on.
+    #[error("cannot start a thread for PostgreSQL clients: {0}")]
+    NoThread(io::Error),
     /// There is no TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -96,6 +101,7 @@ struct Shared {
     tls: Tls,
     options: RouterOptions,
     sessions: Sessions,
+    splicers: Splicers,
 }
 
 /// What a router tells of itself.
@@ -155,8 +161,9 @@ impl Router {
             Err(source) => return Err(RouterError::Bind { address, source }),
         };
         let tls = Tls::open(options.identity.as_ref(), doors, tls::ALPN)?;
+        let splicers = Splicers::start().map_err(RouterError::NoThread)?;
         let sessions = Sessions::default();
-        let shared = Arc::new(Shared { engine, tokens, tls, options, sessions });
+        let shared = Arc::new(Shared { engine, tokens, tls, options, sessions, splicers });
         Ok(Some(Router { listener, shared }))
     }
 

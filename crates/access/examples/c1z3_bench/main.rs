@@ -3,14 +3,16 @@
 //! `cargo run --release -p duramen-pack --example c1z3_bench -- read 200000`
 //!
 //! ```text
-//! c1z3_bench read|write GRANTS [unique|varied]
-//! c1z3_bench make GRANTS unique|varied FILE
-//! C1Z3_BENCH_FILES=FOLDER c1z3_bench read GRANTS [unique|varied]
+//! c1z3_bench read|write GRANTS [unique|varied|irregular]
+//! c1z3_bench make GRANTS unique|varied|irregular FILE
+//! C1Z3_BENCH_FILES=FOLDER c1z3_bench read GRANTS [unique|varied|irregular]
 //! c1z3_bench open FILE
+//! c1z3_bench principal FILE TYPE:ID
 //! c1z3_bench expand FILE
 //! ```
 //!
-//! `open` reads all grants of a file of any tool five times. `expand` reads one, visits all that follows from its grants, and
+//! `open` reads all grants of a file of any tool five times. `principal` opens a file and reads the grants of one principal,
+//! 21 times; the peak is that of the first time, and a walk over all grants has to find the same. `expand` reads one, visits all that follows from its grants, and
 //! says how many there are, what processor time that took, and the most memory.
 //!
 //! | figure | meaning |
@@ -37,13 +39,13 @@ use std::process::Command;
 
 use duramen_access::c1z::{C1z3, C1z3Writer, ReadOptions, WriteOptions};
 use duramen_access::expand::Effective;
-use duramen_access::graph::{GrantRef, GraphSink, GraphSource, Sync};
+use duramen_access::graph::{GrantRef, GrantScope, GraphSink, GraphSource, ResourceId, Sync};
 use duramen_base::{clock, entropy};
 use duramen_measure::process;
 use workload::{Kind, Sum, Workload, SEEN};
 use xxhash_rust::xxh64::xxh64;
 
-const USAGE: &str = "usage: c1z3_bench read|write GRANTS [unique|varied]";
+const USAGE: &str = "usage: c1z3_bench read|write GRANTS [unique|varied|irregular]";
 
 const SYNC: &str = "2aGyRUbxAdE4MTzLqMxgsT1HNjq";
 
@@ -51,6 +53,9 @@ const SYNC: &str = "2aGyRUbxAdE4MTzLqMxgsT1HNjq";
 const READ_ROWS: usize = 400_000;
 const WRITTEN_ROWS: usize = 400_000;
 const REPEATS_MAX: usize = 200;
+
+/// The grants of one principal are read so often.
+const ONE_PRINCIPAL_ROUNDS: usize = 21;
 
 /// The sentinel is taken at least so often.
 const SENTINELS_MIN: usize = 8;
@@ -64,6 +69,11 @@ fn main() -> Outcome<()> {
             "open" => return open(Path::new(path)),
             "expand" => return expand(Path::new(path)),
             _ => {}
+        }
+    }
+    if let [operation, path, principal] = arguments.as_slice() {
+        if operation == "principal" {
+            return of_principal(Path::new(path), principal);
         }
     }
     let [operation, grants, rest @ ..] = arguments.as_slice() else { return Err(USAGE.into()) };
@@ -131,6 +141,44 @@ fn open(path: &Path) -> Outcome<()> {
     }
     println!("METRIC rows={}", found.touched.rows);
     taken.print("read", path, &found.sum)
+}
+
+/// Opens a file and reads the grants of one principal, each time anew.
+fn of_principal(path: &Path, principal: &str) -> Outcome<()> {
+    let (kind, name) = principal.split_once(':').ok_or("a principal is TYPE:ID")?;
+    let id = ResourceId::new(kind, name);
+    let read = |visit: &mut dyn FnMut(GrantRef<'_>)| -> Outcome<()> {
+        let file = C1z3::open(path, &ReadOptions::default())?;
+        let sync = file.syncs()?.pop().ok_or("no sync")?;
+        file.for_each_grant_of(&sync.id, GrantScope::Principal(&id), &mut |grant| {
+            visit(grant);
+            ControlFlow::Continue(())
+        })?;
+        Ok(())
+    };
+    let mut taken = Taken::default();
+    let mut sum = Sum::default();
+    for round in 0..ONE_PRINCIPAL_ROUNDS {
+        let mut found = Sum::default();
+        taken.time(|| read(&mut |grant| found.add(&grant)))?;
+        if round == 0 {
+            taken.peak = peak_bytes()?;
+        }
+        sum = found;
+    }
+    // By a walk over all grants it is the same.
+    let mut walked = Sum::default();
+    each(path, &mut |grant| {
+        if GrantScope::Principal(&id).is_of(&grant) {
+            walked.add(&grant);
+        }
+    })?;
+    if (walked.rows(), walked.digest()) != (sum.rows(), sum.digest()) {
+        return Err(
+            format!("by the index there are {} grants, by a walk {}", sum.rows(), walked.rows()).into()
+        );
+    }
+    taken.print("principal", path, &sum)
 }
 
 fn expand(path: &Path) -> Outcome<()> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use duramen_access::graph::{Grant, GrantRef, Timestamp};
+use duramen_access::graph::{Any, Expansion, Grant, GrantRef, Timestamp};
 use duramen_base::entropy;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -21,6 +21,9 @@ pub(crate) enum Kind {
     /// Several resources, kinds of principals and times, ids that do not compress; in random order. One in
     /// ten names its sources, and one in ten has an id of its own.
     Varied,
+    /// As varied, but every grant has an id without order, and one in five has annotations, sources and an expansion that is
+    /// still to be done.
+    Irregular,
 }
 
 impl Kind {
@@ -28,6 +31,7 @@ impl Kind {
         match self {
             Kind::Unique => "unique",
             Kind::Varied => "varied",
+            Kind::Irregular => "irregular",
         }
     }
 }
@@ -36,8 +40,9 @@ impl std::str::FromStr for Kind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = [Kind::Unique, Kind::Varied].into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| format!("there is no workload {text:?}; there are unique and varied"))
+        let found =
+            [Kind::Unique, Kind::Varied, Kind::Irregular].into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| format!("there is no workload {text:?}; there are unique, varied and irregular"))
     }
 }
 
@@ -69,7 +74,7 @@ struct Row {
 impl Workload {
     pub(crate) fn new(count: usize, kind: Kind) -> Self {
         let mut random = entropy::rng(SEED);
-        let varied = kind == Kind::Varied;
+        let varied = kind != Kind::Unique;
         let entitlements: Vec<Entitlement> = (0..ENTITLEMENTS)
             .map(|number| {
                 let resource = if varied { format!("repo-{:03}", number / 4) } else { "github".to_owned() };
@@ -98,9 +103,14 @@ impl Workload {
             if varied {
                 seen.seconds += at as i64 * 7 % 86_400;
                 seen.nanos = random.u32(..1_000_000_000) as i32;
-                match random.u32(..10) {
+                if kind == Kind::Irregular {
+                    id.clear();
+                    write!(id, "{:016x}{:016x}", random.u64(..), random.u64(..)).ok();
+                }
+                let one_in = if kind == Kind::Irregular { 5 } else { 10 };
+                match random.u32(..one_in) {
                     0 => rest = Some(entitlement.id.clone()),
-                    1 => {
+                    1 if kind == Kind::Varied => {
                         id.clear();
                         write!(id, "grant-{at:08}-{:016x}", random.u64(..)).ok();
                     }
@@ -109,7 +119,21 @@ impl Workload {
             }
             let rest = rest.map(|source| {
                 let mut grant = Grant { id: id.clone(), ..Grant::default() };
+                if kind == Kind::Irregular {
+                    let any = &made.entitlements[random.usize(..ENTITLEMENTS)].id;
+                    grant.sources.push((any.clone(), false));
+                    let type_url = "type.googleapis.com/c1.connector.v2.GrantImmutable".to_owned();
+                    // The id of its source.
+                    let mut value = vec![1 << 3 | 2, 16];
+                    value.extend_from_slice(format!("{:016x}", random.u64(..)).as_bytes());
+                    grant.annotations.push(Any { type_url, value });
+                    let entitlement_ids = vec![made.entitlements[random.usize(..ENTITLEMENTS)].id.clone()];
+                    grant.expansion = Some(Expansion { entitlement_ids, ..Expansion::default() });
+                    grant.needs_expansion = true;
+                }
                 grant.sources.push((source, true));
+                grant.sources.sort();
+                grant.sources.dedup_by(|one, other| one.0 == other.0);
                 Box::new(grant)
             });
             made.ids.push_str(&id);
@@ -173,6 +197,12 @@ impl Sum {
         }
         for (source, direct) in grant.rest.into_iter().flat_map(|rest| &rest.sources) {
             row = xxh3_64_with_seed(source.as_bytes(), row ^ u64::from(*direct));
+        }
+        for any in grant.rest.into_iter().flat_map(|rest| &rest.annotations) {
+            row = xxh3_64_with_seed(&any.value, xxh3_64_with_seed(any.type_url.as_bytes(), row));
+        }
+        if let Some(expansion) = grant.rest.and_then(|rest| rest.expansion.as_ref()) {
+            row = xxh3_64_with_seed(expansion.entitlement_ids.join(" ").as_bytes(), row);
         }
         self.rows += 1;
         self.sum = self.sum.wrapping_add(row);

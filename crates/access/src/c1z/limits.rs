@@ -34,8 +34,8 @@ pub const VALUE_BYTES_MAX: usize = 256 << 20;
 /// The longest block of a table after decompression, in bytes.
 pub const BLOCK_BYTES_MAX: usize = 256 << 20;
 
-/// The most range deletions in a version 3 file: each is held against each row.
-pub const RANGE_DELETIONS_MAX: usize = 1_024;
+/// The most range deletions in a version 3 file: all of them are in memory while rows are visited.
+pub const RANGE_DELETIONS_MAX: usize = 65_536;
 
 /// The longest id in a row that is written, in bytes: as in a pack. The ecosystem's tools check no length when they read
 /// files, and 1,024 bytes when a connector sends a row. The longest key has five such ids, with every byte escaped, and

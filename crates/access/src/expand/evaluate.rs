@@ -51,6 +51,27 @@ impl Effective {
         let _ = self.visit(wanted, only, visit);
     }
 
+    /// Calls `visit` with the grants of the nodes that grants lead into which have yet to be expanded, or that these or
+    /// `changed` entitlements lead to. Of all others, the recorded grants are what the evaluation would give.
+    pub(super) fn evaluate_pending(&self, changed: &[u32], visit: VisitGrant<'_>) {
+        let nodes = self.edges.nodes();
+        let nodes_of = |entitlements: &[u32]| {
+            let mut are = vec![false; nodes.len()];
+            let numbers = entitlements.iter().filter_map(|each| self.edges.node_of(*each));
+            numbers.for_each(|node| are[node as usize] = true);
+            are
+        };
+        let (mut affected, changed) = (nodes_of(&self.pending), nodes_of(changed));
+        // Sources come first.
+        for (number, node) in nodes.iter().enumerate() {
+            let leads_on = |source: usize| affected[source] || changed[source];
+            if node.incoming.iter().any(|each| leads_on(each.source as usize)) {
+                affected[number] = true;
+            }
+        }
+        let _ = self.visit_nodes(&affected, &|_| true, None, visit);
+    }
+
     fn visit(&self, wanted: Option<&[u32]>, only: Option<u32>, visit: VisitGrant<'_>) -> ControlFlow<()> {
         let is_wanted = |entitlement: u32| wanted.is_none_or(|wanted| wanted.contains(&entitlement));
         let mut buffers = Buffers::default();
@@ -60,10 +81,22 @@ impl Effective {
             let rows = self.rows_of(entitlement, only);
             self.merge((entitlement, rows), (&[], &[]), &mut buffers, None, &mut |grant| visit(grant))?;
         }
+        let needed = self.needed(self.edges.nodes(), &is_wanted);
+        self.visit_nodes(&needed, &is_wanted, only, visit)
+    }
+
+    /// Calls `visit` with the wanted grants of nodes. What leads into them from others is taken as it is recorded.
+    fn visit_nodes(
+        &self,
+        needed: &[bool],
+        is_wanted: &dyn Fn(u32) -> bool,
+        only: Option<u32>,
+        visit: VisitGrant<'_>,
+    ) -> ControlFlow<()> {
         let nodes = self.edges.nodes();
-        let needed = self.needed(nodes, &is_wanted);
+        let mut buffers = Buffers::default();
         let mut uses: Vec<u32> = nodes.iter().map(|_| 0).collect();
-        for (node, _) in nodes.iter().zip(&needed).filter(|(_, needed)| **needed) {
+        for (node, _) in nodes.iter().zip(needed).filter(|(_, needed)| **needed) {
             node.incoming.iter().for_each(|each| uses[each.source as usize] += 1);
         }
         let mut held = Held::new();

@@ -1,5 +1,6 @@
 //! Reads a sync, once: its entitlements and its grants.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::edges::{Cause, Edges, Filter};
@@ -47,6 +48,8 @@ struct Loader {
     rests: Vec<Rest>,
     /// The places of grants that expand, before they are sorted.
     expanding: Vec<(u32, Expansion)>,
+    /// The entitlements of grants that have yet to be expanded.
+    pending: BTreeSet<u32>,
 }
 
 impl Loader {
@@ -84,6 +87,9 @@ impl Loader {
         }
         if let Some(expansion) = grant.rest.and_then(|rest| rest.expansion.as_ref()) {
             self.expanding.push((self.rows.len() as u32, expansion.clone()));
+        }
+        if grant.rest.is_some_and(|rest| rest.needs_expansion) {
+            self.pending.insert(entitlement);
         }
         self.rows.push(Loaded { entitlement, principal, rest });
         true
@@ -168,6 +174,7 @@ impl Loader {
             sum += *end;
             *end = sum;
         }
+        let pending = self.pending.iter().map(|number| entitlement_ranks[*number as usize]).collect();
         let mut effective = Effective {
             entitlements,
             principals,
@@ -178,6 +185,7 @@ impl Loader {
             ends,
             rests,
             edges: Edges::default(),
+            pending,
             left_out: Vec::new(),
         };
         if !self.expanding.is_empty() {

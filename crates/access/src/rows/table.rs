@@ -7,8 +7,8 @@ use super::cells::{Cell, Kind};
 use crate::expand::{Effective, ExpandError, Origin};
 use crate::file::{FileError, GraphFile};
 use crate::graph::{
-    Entitlement, EntitlementScope, GrantRef, GrantScope, GraphError, GraphSource, PageRequest, Resource,
-    ResourceId, ResourceScope, ResourceType, Sync,
+    Entitlement, EntitlementScope, GrantRef, GrantScope, GraphError, GraphSource, Resource, ResourceId,
+    ResourceScope, ResourceType, Sync,
 };
 
 /// A kind of row.
@@ -151,7 +151,7 @@ impl Filter {
         self.entitlement.as_deref().is_none_or(|wanted| wanted == id)
     }
 
-    /// The index by which a pack finds the fewest grants.
+    /// The index by which a file finds the fewest grants.
     fn scope(&self) -> GrantScope<'_> {
         match self {
             Filter { principal: Some(id), .. } => GrantScope::Principal(id),
@@ -245,12 +245,8 @@ fn resources(file: &GraphFile, sync: &Sync, filter: &Filter, visit: VisitRow<'_>
             Cell::Time(row.discovered_at),
         ])
     };
-    let Some(pack) = file.pack() else {
-        return Ok(file.for_each_resource(&sync.id, &mut |row| one(&row))?);
-    };
-    let view = pack.view(Some(&sync.id))?;
     if let Some(id) = &filter.resource {
-        let _ = view.resource(id)?.as_ref().map(one);
+        let _ = file.resource(&sync.id, id)?.as_ref().map(one);
         return Ok(());
     }
     let scope = match filter {
@@ -258,14 +254,7 @@ fn resources(file: &GraphFile, sync: &Sync, filter: &Filter, visit: VisitRow<'_>
         Filter { resource_type: Some(id), .. } => ResourceScope::ResourceType(id),
         _ => ResourceScope::All,
     };
-    let mut token: Option<String> = None;
-    loop {
-        let page = view.resources(scope, PageRequest { size: 0, token: token.as_deref() })?;
-        if page.rows.iter().try_for_each(&mut one).is_break() || page.next.is_none() {
-            return Ok(());
-        }
-        token = page.next;
-    }
+    Ok(file.for_each_resource_of(&sync.id, scope, &mut |row| one(&row))?)
 }
 
 fn entitlements(
@@ -293,23 +282,12 @@ fn entitlements(
             Cell::Time(row.discovered_at),
         ])
     };
-    let Some(pack) = file.pack() else {
-        return Ok(file.for_each_entitlement(&sync.id, &mut |row| one(&row))?);
-    };
     let scope = match filter {
         Filter { resource: Some(id), .. } => EntitlementScope::Resource(id),
         Filter { resource_type: Some(id), .. } => EntitlementScope::ResourceType(id),
         _ => EntitlementScope::All,
     };
-    let view = pack.view(Some(&sync.id))?;
-    let mut token: Option<String> = None;
-    loop {
-        let page = view.entitlements(scope, PageRequest { size: 0, token: token.as_deref() })?;
-        if page.rows.iter().try_for_each(&mut one).is_break() || page.next.is_none() {
-            return Ok(());
-        }
-        token = page.next;
-    }
+    Ok(file.for_each_entitlement_of(&sync.id, scope, &mut |row| one(&row))?)
 }
 
 fn grants(
@@ -328,14 +306,7 @@ fn grants(
             ControlFlow::Continue(())
         }
     };
-    match file.pack() {
-        None => file.for_each_grant_ref(&sync.id, &mut |row| one(&row))?,
-        Some(pack) => {
-            let view = pack.view(Some(&sync.id))?;
-            view.for_each_grant(filter.scope(), &mut |row| one(&GrantRef::from(&row)))?;
-        }
-    }
-    Ok(())
+    Ok(file.for_each_grant_of(&sync.id, filter.scope(), &mut |row| one(&row))?)
 }
 
 fn grant(row: &GrantRef<'_>, visit: VisitRow<'_>) -> ControlFlow<()> {

@@ -2,6 +2,7 @@
 //!
 //! The program that made them, and the rows that the SDK found in them, stands beside the files.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use serde_json::{json, Value};
@@ -153,4 +154,68 @@ fn a_version_1_file_that_the_sdk_writes_is_read_as_it_converts_it() {
     assert_eq!(file.zone_offset().unwrap(), None);
     let left: Vec<_> = file.left_out().iter().map(|loss| (loss.row, loss.what.as_str())).collect();
     assert_eq!(left, [("sync", "statistics, which readers count anew")]);
+}
+
+/// Parts of a file that are found by its indexes are those that a walk over all rows finds.
+#[test]
+fn parts_found_by_the_indexes_of_a_file_are_those_of_a_walk() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().join("own.c1z");
+    write_v3(&Graph::random(3, 40), &own);
+    let mut asked = 0;
+    for (name, path) in files().into_iter().chain([("own".to_owned(), own)]) {
+        let file = C1z3::open(&path, &ReadOptions::default()).unwrap();
+        let graph = Graph::read(&file).unwrap();
+        let sync = graph.sync.id.as_str();
+        let nobody = ResourceId::new("user", "nobody");
+        let mut principals: Vec<&ResourceId> = graph.grants.iter().map(|row| &row.principal.id).collect();
+        let mut entitlements: Vec<&EntitlementRef> =
+            graph.grants.iter().map(|row| &row.entitlement).collect();
+        principals.push(&nobody);
+        principals.dedup();
+        entitlements.dedup();
+        let of: Vec<EntitlementRef> = entitlements.iter().copied().take(3).cloned().collect();
+        let mut scopes =
+            vec![GrantScope::All, GrantScope::Entitlement("none"), GrantScope::Entitlements(&of)];
+        scopes.extend(principals.iter().map(|id| GrantScope::Principal(id)));
+        for of in &entitlements {
+            scopes.push(GrantScope::Entitlement(&of.id));
+            scopes.push(GrantScope::Resource(&of.resource));
+            scopes.push(GrantScope::ResourceType(&of.resource.resource_type));
+        }
+        for scope in scopes {
+            // Each anew: nothing that an earlier question read helps.
+            let file = C1z3::open(&path, &ReadOptions::default()).unwrap();
+            let mut found = Vec::new();
+            let asked_for = file.for_each_grant_of(sync, scope, &mut |row| {
+                found.push(row.to_grant());
+                ControlFlow::Continue(())
+            });
+            asked_for.unwrap_or_else(|error| panic!("{name}: {scope:?}: {error}"));
+            let wanted = graph.grants.iter().filter(|row| scope.is_of(&GrantRef::from(*row)));
+            let mut wanted: Vec<Grant> = wanted.cloned().collect();
+            found.sort_by(|a, b| a.id.cmp(&b.id));
+            wanted.sort_by(|a, b| a.id.cmp(&b.id));
+            assert_eq!(found, wanted, "{name}: {scope:?}");
+            asked += 1;
+        }
+        for parent in graph.resources.iter().map(|row| &row.id) {
+            let scopes = [ResourceScope::Parent(parent), ResourceScope::ResourceType(&parent.resource_type)];
+            for scope in scopes {
+                let mut found = Vec::new();
+                file.for_each_resource_of(sync, scope, &mut |row| {
+                    found.push(row.id);
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
+                let mut wanted: Vec<ResourceId> =
+                    graph.resources.iter().filter(|row| scope.is_of(row)).map(|row| row.id.clone()).collect();
+                found.sort();
+                wanted.sort();
+                assert_eq!(found, wanted, "{name}: {scope:?}");
+            }
+            assert_eq!(file.resource(sync, parent).unwrap().unwrap().id, *parent, "{name}");
+        }
+    }
+    assert!(asked > 300, "{asked} questions");
 }

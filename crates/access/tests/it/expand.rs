@@ -344,3 +344,86 @@ fn an_expansion_that_leads_nowhere_is_told() {
     );
     assert_eq!(gathered(|visit| effective.for_each(visit)).len(), 4);
 }
+
+/// Every grant that is visited, by entitlement, principal and id.
+fn visited(visit: impl FnOnce(&mut dyn FnMut(&EffectiveGrant<'_>) -> ControlFlow<()>)) -> Vec<Grant> {
+    let mut all = Vec::new();
+    visit(&mut |grant| {
+        let (of, holder) = (grant.entitlement, grant.principal);
+        all.push(Grant {
+            id: grant.id.to_owned(),
+            entitlement: EntitlementRef {
+                resource: ResourceId::new(of.resource_type, of.resource),
+                id: of.id.to_owned(),
+            },
+            principal: PrincipalRef {
+                id: ResourceId::new(holder.resource_type, holder.resource),
+                parent: None,
+            },
+            sources: grant.sources.iter().map(|each| (each.entitlement.to_owned(), each.is_direct)).collect(),
+            ..Grant::default()
+        });
+        ControlFlow::Continue(())
+    });
+    all
+}
+
+/// E-6: after changes to a graph that was expanded, expanding what the changes lead to gives what expanding all gives.
+#[test]
+fn expanding_only_what_changed_gives_what_expanding_all_does() {
+    let (mut changes, mut left_alone) = (0, 0);
+    for (number, line) in lines().into_iter().take(400).enumerate() {
+        let (mut graph, _) = parsed(&line);
+        let mut random = duramen_base::entropy::rng(number as u64);
+        let key = |row: &Grant| (row.entitlement.clone(), row.principal.id.clone(), row.id.clone());
+        let expansions: BTreeMap<_, _> =
+            graph.grants.iter().map(|row| (key(row), row.expansion.clone())).collect();
+        let first = Effective::load(&graph, "").unwrap();
+        // As a tool leaves it: all that follows is recorded, and nothing is left to be expanded.
+        graph.grants = visited(|visit| first.for_each(visit));
+        for row in &mut graph.grants {
+            row.expansion = expansions.get(&key(row)).cloned().flatten();
+        }
+        let again = Effective::load(&graph, "").unwrap();
+        assert!(visited(|visit| again.for_each_pending(&[], visit)).is_empty(), "graph {number}");
+        if graph.entitlements.is_empty() {
+            continue;
+        }
+        let mut changed = Vec::new();
+        for count in 0..random.usize(1..4) {
+            let of = &graph.entitlements[random.usize(..graph.entitlements.len())];
+            let mut row = Grant { id: format!("new {number} {count}"), ..Grant::default() };
+            row.entitlement = EntitlementRef { resource: of.resource.clone(), id: of.id.clone() };
+            if random.bool() {
+                row.principal.id = ResourceId::new("user", format!("u{}", random.u8(..9)));
+                changed.push(of.id.clone());
+            } else {
+                let source = &graph.entitlements[random.usize(..graph.entitlements.len())];
+                row.principal.id = source.resource.clone();
+                let entitlement_ids = vec![source.id.clone()];
+                row.expansion =
+                    Some(Expansion { entitlement_ids, shallow: random.bool(), ..Expansion::default() });
+                row.needs_expansion = true;
+            }
+            // One grant for each edge, as in the files that are expanded.
+            if graph.grants.iter().all(|known| {
+                (&known.entitlement, &known.principal.id) != (&row.entitlement, &row.principal.id)
+            }) {
+                graph.grants.push(row);
+                changes += 1;
+            }
+        }
+        let effective = Effective::load(&graph, "").unwrap();
+        let by_key = |rows: Vec<Grant>| -> BTreeMap<_, _> {
+            rows.into_iter().map(|row| (key(&row), row.sources)).collect()
+        };
+        let all = by_key(visited(|visit| effective.for_each(visit)));
+        let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
+        let pending = by_key(visited(|visit| effective.for_each_pending(&changed, visit)));
+        left_alone += all.len() - pending.len();
+        let mut recorded = by_key(graph.grants.clone());
+        recorded.extend(pending);
+        assert_eq!(recorded, all, "graph {number}");
+    }
+    assert!(changes > 300 && left_alone > 1_000, "{changes} changes, {left_alone} grants left alone");
+}

@@ -110,7 +110,10 @@ fn files_packs_and_journals_that_are_nearly_right_are_read_or_refused() {
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1");
     let files =
         [ending(&old, "c1z"), ending(&fixture("sdk/files"), "c1z"), ending(&fixture(""), "c1z")].concat();
-    let files: Vec<Vec<u8>> = files.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    // The tables of this one are right, and its keys are not those of a graph.
+    let is_graph = |path: &&std::path::PathBuf| !path.ends_with("values.c1z");
+    let files: Vec<Vec<u8>> =
+        files.iter().filter(is_graph).map(|path| std::fs::read(path).unwrap()).collect();
     attack("file", &files, hostile::file);
     let packs: Vec<Vec<u8>> = ending(&old, "dpack").iter().map(|path| std::fs::read(path).unwrap()).collect();
     attack("pack", &packs, hostile::pack);

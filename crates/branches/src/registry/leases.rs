@@ -8,6 +8,7 @@ use crate::{
     error::{EngineError, LeaseError},
     journal::LeaseRecord,
     model::{BranchView, Policy},
+    spare::{Packets, Parameters},
 };
 use duramen_base::{entropy, suggest};
 use jiff::Timestamp;
@@ -55,7 +56,7 @@ pub(crate) struct Held {
 )]
 pub(crate) enum Grant {
     /// The branch that has the name already.
-    Existing(BranchView),
+    Existing(Box<BranchView>),
     /// A branch that was ready, which nobody holds yet.
     Ready(Arc<Branch>),
     /// A place in the queue.
@@ -116,7 +117,7 @@ impl Registry {
         let mut state = self.state();
         let source = state.pick_source(wanted.source.as_deref())?;
         if let Some(view) = state.existing(wanted, &source)? {
-            return Ok(Grant::Existing(view));
+            return Ok(Grant::Existing(Box::new(view)));
         }
         if let Some(generation) = state.pools.generations.get(&source) {
             generation.admits(wanted.policy)?;
@@ -309,6 +310,11 @@ impl Registry {
             branch: Arc::clone(&lease.branch),
             all_databases: lease.record.all_databases,
         })
+    }
+
+    /// Branches of the pools that have no process ready for their first client, with what it will come with.
+    pub(crate) fn without_spare(&self, packets: &Packets, most: usize) -> Vec<(Arc<Branch>, Parameters)> {
+        self.state().pools.without_spare(packets, most)
     }
 
     /// The names of the branches that are the holder's, in their order.

@@ -8,6 +8,7 @@ use crate::{
     branch::{Branch, SocketDir},
     generation::Generation,
     model::{Policy, PoolSize},
+    spare::{Packets, Parameters},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -259,6 +260,17 @@ impl Pools {
     /// How many branches of a pool should be hot.
     pub(super) fn target(&self, source: &str, policy: Policy) -> usize {
         self.sizes.get(source).and_then(|size| size.hot.get(&policy).copied()).unwrap_or(0) as usize
+    }
+
+    /// Branches that have no process ready for their first client, with what it will come with.
+    pub(super) fn without_spare(&self, packets: &Packets, most: usize) -> Vec<(Arc<Branch>, Parameters)> {
+        packets.keep(|key| self.generations.contains_key(&key.0));
+        let pools = self.pools.iter().filter_map(|(key, pool)| Some((pool, packets.of(key)?)));
+        let wanting = pools.flat_map(|(pool, parameters)| {
+            let branches = pool.hot.iter().filter(|branch| branch.spare.wants(&parameters));
+            branches.map(|branch| (Arc::clone(branch), parameters.clone())).collect::<Vec<_>>()
+        });
+        wanting.take(most).collect()
     }
 
     /// What is missing, pools with waiting creates first.

@@ -92,6 +92,8 @@ enum RunnerName {
     Psql,
     /// By Node with the package pg, a client for each branch in one process
     NodePg,
+    /// Over a new connection to the router, which creates the branch
+    Router,
 }
 
 impl Branches {
@@ -111,6 +113,7 @@ impl Branches {
                 RunnerName::Wire => Runner::Wire,
                 RunnerName::Psql => Runner::Psql,
                 RunnerName::NodePg => Runner::NodePg,
+                RunnerName::Router => Runner::Router,
             },
             source: self.source,
             rows: self.rows,

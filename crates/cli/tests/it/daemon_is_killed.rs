@@ -3,7 +3,7 @@
 
 use crate::support;
 use crate::support::{connect, create, entries, query, settle, shared_memory, until, wire, Home};
-use duramen_base::entropy;
+use duramen_base::{clock, entropy};
 use duramen_branches::model::{SourceView, Status};
 use duramen_postgres::processes_below;
 use duramen_server::{
@@ -16,7 +16,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::{fs::MetadataExt, process::CommandExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         atomic::{AtomicBool, Ordering},
         Arc, Mutex,
@@ -358,6 +358,77 @@ async fn servers_that_are_killed_with_their_daemon_come_back() {
         busy.await.expect("it ended").expect_err("its server was killed");
     }
     Daemon::stop(daemon).await.expect("it stops in order");
+    assert_eq!(home.left_overs(), Vec::<String>::new());
+}
+
+/// Where the kernel tells of the volume store of a home, if that is a file system of ours.
+fn kernel_of(home: &Home) -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+    let store = format!(" {} ", home.path().join("volumes").display());
+    let line = mounts.lines().find(|line| line.contains(&store))?;
+    let device = line.split_once(" - btrfs /dev/")?.1.split(' ').next()?;
+    let listed = fs::read_dir("/sys/fs/btrfs").expect("file systems");
+    listed.flatten().map(|entry| entry.path()).find(|dir| dir.join("devices").join(device).exists())
+}
+
+/// Leaves all of the store to data, and a chunk of it with little: many small pieces, which take the kernel a while to move
+/// into what is free of the others. Branches have nothing in that one: what they wrote lies in front by then.
+fn leave_pieces(dir: &Path) {
+    const SMALL: std::ops::Range<usize> = 150..3350;
+    fs::create_dir(dir).expect("a directory");
+    let file = |number: usize| dir.join(number.to_string());
+    let flush = || rustix::fs::syncfs(fs::File::open(dir).expect("the directory")).expect("flushed");
+    flush();
+    let piece = |number: usize| vec![1; if SMALL.contains(&number) { 64 << 10 } else { 2 << 20 }];
+    let write = |number: &usize| {
+        if number.is_multiple_of(50) {
+            // They lie in the order in which they are flushed; and metadata is given more of the store for what is not.
+            flush();
+        }
+        fs::write(file(*number), piece(*number)).is_ok()
+    };
+    let count = (0..).take_while(write).count();
+    flush();
+    let goes =
+        |at: &usize| if SMALL.contains(at) { at % 10 < 7 } else { at.is_multiple_of(8) || *at == count };
+    (0..=count).filter(goes).for_each(|at| fs::remove_file(file(at)).expect("it goes"));
+    flush();
+}
+
+/// Invariants B16 and B56. The kernel ends a balance that its daemon was killed in some time later, and the daemon's hold of
+/// its home with it. The next one, started at once, waits for that, and goes on where it ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_was_killed_in_the_middle_of_a_balance_is_followed_at_once() {
+    let home = Home::new();
+    let daemon = home.serve_within("1G").await;
+    let mut connection = connect(&daemon).await;
+    support::add_script(&home, &mut connection, "create table t as select 1 as v;", 0, 0).await;
+    create(&mut connection, "kept").await.expect("a branch");
+    query(&mut connection, "kept", "insert into t values (2)").await.expect("a row");
+    settle(&mut connection).await;
+    let Some(kernel) = kernel_of(&home) else { return daemon.stop().await.expect("it stops in order") };
+    let read = |name: &str| fs::read_to_string(kernel.join(name)).expect("what the kernel tells");
+    let pid = i32::try_from(daemon.pid()).ok().and_then(Pid::from_raw).expect("a process id");
+    // It is to find all of it at once.
+    kill_process(pid, Signal::STOP).expect("held");
+    leave_pieces(&home.path().join("volumes/filling"));
+    kill_process(pid, Signal::CONT).expect("let go");
+    let begin = clock::now();
+    while !read("exclusive_operation").starts_with("balance") {
+        assert!(begin.elapsed() < support::SOON, "nothing was balanced");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    kill_process(pid, Signal::KILL).expect("killed");
+    let set_aside = read("allocation/data/disk_total");
+    let next = home.serve_within("1G").await;
+    // It is collected only now.
+    daemon.kill();
+    let mut connection = connect(&next).await;
+    until("the rest is balanced", async || read("allocation/data/disk_total") != set_aside).await;
+    assert_eq!(query(&mut connection, "kept", "select sum(v) from t").await.expect("its rows"), json!([[3]]));
+    assert!(connection.verify_source("app").await.expect("verify").intact, "a snapshot is what it was");
+    query(&mut connection, "kept", "insert into t values (4)").await.expect("a row");
+    next.stop().await.expect("it stops in order");
     assert_eq!(home.left_overs(), Vec::<String>::new());
 }
 

@@ -23,6 +23,7 @@ mod lab_runners;
 mod lab_store;
 mod machine_is_short;
 mod masking_survives_kills;
+mod router;
 mod store_cli;
 mod support;
 mod unit_of_systemd;

@@ -65,7 +65,21 @@ impl Home {
     }
 
     pub(crate) async fn serve(&self) -> Daemon {
-        let args = ["--volume-size", "3G"].map(str::to_owned);
+        self.spawn(&["--volume-size", "3G"]).await
+    }
+
+    /// With more options.
+    pub(crate) async fn serve_with(&self, more: &[&str]) -> Daemon {
+        self.spawn(&[&["--volume-size", "3G"], more].concat()).await
+    }
+
+    /// A daemon whose volume store, if it makes one, has this size.
+    pub(crate) async fn serve_within(&self, size: &str) -> Daemon {
+        self.spawn(&["--volume-size", size]).await
+    }
+
+    async fn spawn(&self, args: &[&str]) -> Daemon {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         Daemon::spawn(EXE.as_ref(), &self.path(), &args, &self.beside("log"))
             .await
             .expect("the daemon serves")

@@ -20,6 +20,7 @@ use tracing::Instrument;
 use super::control::drains;
 use super::elsewhere;
 use super::executors;
+use super::hot::ROW_BYTES;
 use super::instance::{Claimed, Instance};
 use super::metrics::add;
 use super::session::{self, Place, Purpose, Session};
@@ -547,7 +548,10 @@ async fn end(
         None => instance.condemn(Some(format!("a step of this instance is of no cell: {:?}", activity.cell))),
     }
     instance.end_or_pass_on(now);
-    let report = Turn::new(shared, session, &activity.home, now).finish(vec![instance]).await?;
+    let mut turn = Turn::new(shared, session, &activity.home, now);
+    // The state that was, and the activity as it was before it was taken and since.
+    turn.died = usize::try_from(held).unwrap_or(0) + 3 * ROW_BYTES;
+    let report = turn.finish(vec![instance]).await?;
     shared.note(&report);
     if report.ended == 0 {
         // It goes on, or a turn has passed it over while it was locked here.

@@ -26,16 +26,6 @@ const DEAD_AFTER: &str = "20 seconds";
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 /// How long the housekeeping waits for a lock: while it waits for a strong one, everybody waits behind it.
 const MAINTENANCE_LOCK_TIMEOUT: &str = "200";
-/// How often a worker that takes turns looks whether hot tables are swollen.
-const ROTATE_EVERY: Duration = Duration::from_secs(5);
-/// The same while somebody holds a snapshot: nothing of a table and of its indexes is used again then before it is emptied.
-const ROTATE_AGAIN: Duration = Duration::from_millis(2500);
-/// How long the turns are waited for that are being taken.
-const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
-/// How long turns wait for an answer, which may never come: longer than the limit of the statement.
-const ROTATE_PATIENCE: Duration = Duration::from_secs(3);
-/// What the session has that empties them: everybody waits behind its locks, for the whole of which this is the limit.
-const ROTATE_SETTINGS: [(&str, &str); 2] = [("lock_timeout", "50"), ("statement_timeout", "2000")];
 /// Pause after a lost connection.
 const RECONNECT: Duration = Duration::from_millis(250);
 
@@ -112,72 +102,11 @@ pub(crate) async fn maintain(shared: Arc<Shared>) {
             },
             () = drains(&mut draining) => return,
         }
-        let mut turns = shared.metrics.turns_total.load(Ordering::Relaxed);
-        let mut pause = ROTATE_EVERY;
-        let next = clock::now() + MAINTENANCE_EVERY;
-        while clock::now() < next {
-            tokio::select! {
-                () = sleep(pause) => {}
-                () = drains(&mut draining) => return,
-            }
-            pause = ROTATE_EVERY;
-            let before = std::mem::replace(&mut turns, shared.metrics.turns_total.load(Ordering::Relaxed));
-            if turns == before {
-                continue;
-            }
-            tokio::select! {
-                emptied = rotate(&shared) => if emptied { pause = ROTATE_AGAIN },
-                () = drains(&mut draining) => return,
-            }
+        tokio::select! {
+            () = sleep(MAINTENANCE_EVERY) => {}
+            () = drains(&mut draining) => return,
         }
     }
-}
-
-/// Empties hot tables that are swollen, and says whether there were any. What cannot be done now is done the next time.
-async fn rotate(shared: &Shared) -> bool {
-    let emptied = async {
-        let client = shared.sessions.at_home(&shared.guarded().settings(ROTATE_SETTINGS)).await?;
-        match vacuum(&client).await? {
-            Some(0) => return Ok(Some(0)),
-            Some(_) => {}
-            None => return Ok(None),
-        }
-        // Turns of other workers meet the locks, and are taken again. A turn of this one that takes long is not waited for,
-        // because others wait behind it.
-        let closed = tokio::time::timeout(CLOSE_PATIENCE, shared.turns_are_open.write()).await;
-        let Ok(_closed) = closed else { return Ok(Some(0)) };
-        let rotate = client.query_typed_one("SELECT df._rotate()", &[]);
-        let Ok(row) = tokio::time::timeout(ROTATE_PATIENCE, rotate).await else { return Ok(None) };
-        Ok::<Option<i32>, TurnError>(Some(row?.get(0)))
-    };
-    match emptied.await {
-        Ok(Some(emptied)) => {
-            let emptied = usize::try_from(emptied).unwrap_or(0);
-            add(&shared.metrics.rotated_total, emptied);
-            return emptied > 0;
-        }
-        Ok(None) => tracing::warn!("emptying hot tables got no answer within {ROTATE_PATIENCE:?}"),
-        Err(error) => tracing::debug!(%error, "hot tables are not emptied now"),
-    }
-    false
-}
-
-/// Vacuums the hot tables that are swollen, which holds nobody up, and is all that is needed unless somebody holds a snapshot.
-/// How many there are; `None`: there was no answer.
-async fn vacuum(client: &Client) -> Result<Option<usize>, tokio_postgres::Error> {
-    let swollen = client.query_typed("SELECT hot::text FROM df._swollen() hot", &[]);
-    let Ok(tables) = tokio::time::timeout(ROTATE_PATIENCE, swollen).await else { return Ok(None) };
-    let tables = tables?;
-    for table in &tables {
-        let vacuum = format!("VACUUM (SKIP_LOCKED, TRUNCATE off) {}", table.get::<_, &str>(0));
-        match tokio::time::timeout(ROTATE_PATIENCE, client.batch_execute(&vacuum)).await {
-            Ok(Ok(())) => {}
-            // One that is so large that it takes longer than a statement may is left to autovacuum.
-            Ok(Err(error)) => tracing::debug!(%error, "a hot table is not vacuumed now"),
-            Err(_) => return Ok(None),
-        }
-    }
-    Ok(Some(tables.len()))
 }
 
 /// Serves for as long as the worker runs anything, also while it drains, because others take one that is not heard of for dead.

@@ -49,60 +49,81 @@ pub(crate) const ERROR_PAUSES: (Duration, Duration) = (Duration::from_millis(20)
 
 /// From which number on new instances are looked for. Rows that were taken stay in the index until vacuum comes, and
 /// with a snapshot held open somewhere it does not: looks begin behind them. A starter whose commit came late is found
-/// by the look from the beginning, once a second.
+/// by the look further back that comes now and then, and by that from the beginning, once a second.
 #[derive(Default)]
 pub(crate) struct Cursor {
+    /// When turns have taken up to which numbers, both ascending.
     taken: VecDeque<(Instant, i64)>,
-    /// What is not above it was taken, and is not looked at but from the beginning.
+    /// What is not above it was taken so long ago that it is not looked at but from the beginning.
     floor: i64,
-    /// When everything was looked at, and when everything but what comes for queues.
-    from_beginning: Option<Instant>,
-    beside_queues: Option<Instant>,
+    /// When it was last looked at everything, and further back, by a turn that enters and by one that leaves alone what comes for
+    /// queues.
+    entering: Looks,
+    beside_queues: Looks,
 }
 
-/// How long a number is waited for after a higher one was seen.
-const LATE_COMMIT: Duration = Duration::from_millis(100);
+/// When looks were made.
+#[derive(Clone, Copy, Default)]
+struct Looks {
+    from_beginning: Option<Instant>,
+    from_floor: Option<Instant>,
+}
+
+/// How long a number is waited for after a higher one was seen, by every look and by those further back.
+const LATE_COMMIT: Duration = Duration::from_millis(3);
+const VERY_LATE_COMMIT: Duration = Duration::from_millis(100);
+/// How often it is looked so far back.
+const LATE_LOOK: Duration = Duration::from_millis(10);
 /// How often everything is looked at.
 const FULL_LOOK: Duration = Duration::from_secs(1);
 
 impl Cursor {
     /// From where on a turn looks that `enters`, or leaves alone what comes for queues.
-    fn after(&mut self, enters: bool) -> i64 {
-        while self.taken.front().is_some_and(|(at, _)| at.elapsed() > LATE_COMMIT) {
+    fn after(&mut self, now: Instant, enters: bool) -> i64 {
+        while self.taken.front().is_some_and(|(at, _)| now.duration_since(*at) > VERY_LATE_COMMIT) {
             if let Some((_, number)) = self.taken.pop_front() {
                 self.floor = self.floor.max(number);
             }
         }
-        let last = if enters { self.from_beginning } else { self.beside_queues };
-        if last.is_none_or(|at| at.elapsed() > FULL_LOOK) {
-            self.beside_queues = Some(clock::now());
-            if enters {
-                self.from_beginning = self.beside_queues;
-            }
-            return 0;
+        let (after, looks) = self.next(now, if enters { self.entering } else { self.beside_queues });
+        self.beside_queues = looks;
+        if enters {
+            self.entering = looks;
         }
-        self.floor
+        after
     }
 
     /// From where on it is asked whether there is anything: 0 when a look at everything is due.
-    fn peek(&self) -> i64 {
-        if self.from_beginning.is_none_or(|at| at.elapsed() > FULL_LOOK) {
-            0
-        } else {
-            self.floor
+    fn peek(&self, now: Instant) -> i64 {
+        self.next(now, self.entering).0
+    }
+
+    /// From where on a look is made after these, and what they are then.
+    fn next(&self, now: Instant, mut looks: Looks) -> (i64, Looks) {
+        let is_due = |last: Option<Instant>, every| last.is_none_or(|at| now.duration_since(at) > every);
+        if is_due(looks.from_beginning, FULL_LOOK) {
+            return (0, Looks { from_beginning: Some(now), from_floor: Some(now) });
         }
+        if is_due(looks.from_floor, LATE_LOOK) {
+            looks.from_floor = Some(now);
+            return (self.floor, looks);
+        }
+        let old = self.taken.partition_point(|(at, _)| now.duration_since(*at) > LATE_COMMIT);
+        let newest = old.checked_sub(1).and_then(|index| self.taken.get(index));
+        (newest.map_or(self.floor, |(_, number)| *number), looks)
     }
 
     /// The next look is at everything.
     fn restart(&mut self) {
-        (self.from_beginning, self.beside_queues) = (None, None);
+        (self.entering, self.beside_queues) = (Looks::default(), Looks::default());
     }
 
     /// A turn took new ones up to this number, and all that came before, if it `enters`: else something that came for a queue
     /// may have been left alone.
-    fn took(&mut self, newest: i64, enters: bool) {
+    fn took(&mut self, now: Instant, newest: i64, enters: bool) {
         if newest > 0 && enters {
-            self.taken.push_back((clock::now(), newest));
+            let newest = self.taken.back().map_or(newest, |(_, last)| newest.max(*last));
+            self.taken.push_back((now, newest));
         }
     }
 }
@@ -290,7 +311,7 @@ impl Lane {
         // Two turns would have to wait for each other's queues, and put into them what could begin at once.
         let mut entering = shared.enters(place.role);
         let enters = entering.is_some();
-        let after = self.cursors.lock().entry(place.role).or_default().after(enters);
+        let after = self.cursors.lock().entry(place.role).or_default().after(clock::now(), enters);
         let share = Share { after, many };
         let mut claimed = Vec::new();
         let began = clock::now();
@@ -301,7 +322,7 @@ impl Lane {
             Ok(report) => {
                 self.took_all = usize::try_from(many).is_ok_and(|many| report.claimed >= many);
                 if let Some(cursor) = self.cursors.lock().get_mut(&place.role) {
-                    cursor.took(report.newest, enters);
+                    cursor.took(clock::now(), report.newest, enters);
                     if self.took_all && after == 0 && report.newest == 0 {
                         // There may be more timers that are long due.
                         cursor.restart();
@@ -355,8 +376,9 @@ impl Lane {
     /// Who waits, and whether it was looked for everywhere.
     async fn waiting(&mut self) -> Result<(Vec<Place>, bool), TurnError> {
         let database = self.shared.target.database_name().to_owned();
+        let now = clock::now();
         let mut known: Vec<(u32, i64)> =
-            self.cursors.lock().iter().map(|(role, cursor)| (*role, cursor.peek())).collect();
+            self.cursors.lock().iter().map(|(role, cursor)| (*role, cursor.peek(now))).collect();
         known.sort_unstable();
         let everywhere = known.iter().any(|(_, after)| *after == 0);
         let roles: Vec<u32> = known.iter().map(|(role, _)| *role).collect();

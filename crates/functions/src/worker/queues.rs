@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use tokio_postgres::{types::Type, Client};
 
 use super::control::{drains, seconds};
+use super::hot::ROW_BYTES;
 use super::lanes::{ERROR_PAUSES, LAST_LOOKS, PAUSES};
 use super::metrics::add;
 use super::shared::Shared;
@@ -55,6 +56,8 @@ pub(crate) async fn admit(shared: Arc<Shared>) {
         shared.has_queues.store(found.queues, Ordering::Relaxed);
         if found.admitted > 0 {
             add(&shared.metrics.admitted_total, usize::try_from(found.admitted).unwrap_or(0));
+            // The row that waited; the other two, with the turn that takes it, and with its end.
+            shared.churn.add(usize::try_from(found.admitted).unwrap_or(0) * 2 * ROW_BYTES);
             shared.wake();
             idle = 0;
         }

@@ -13,6 +13,7 @@ use tokio_postgres::{CancelToken, Client};
 use duramen_base::clock;
 
 use super::health::Health;
+use super::hot::Churn;
 use super::memory::Memory;
 use super::metrics::{add, Metrics};
 use super::rows::RowTypes;
@@ -68,6 +69,8 @@ pub(crate) struct Shared {
     /// Nobody looks for work: a starter must notify.
     pub(crate) asleep: AtomicBool,
     pub(crate) http: Mutex<HttpPolicy>,
+    /// What has died in hot tables.
+    pub(crate) churn: Churn,
     /// Closed while hot tables are emptied: a turn that met their locks would come to nothing.
     pub(crate) turns_are_open: tokio::sync::RwLock<()>,
     /// The roles whose executor exists.
@@ -188,6 +191,7 @@ impl Shared {
             draining: watch::Sender::new(false),
             asleep: AtomicBool::new(false),
             http: Mutex::new(HttpPolicy::default()),
+            churn: Churn::default(),
             turns_are_open: tokio::sync::RwLock::default(),
             executors: Mutex::default(),
             roles: Mutex::default(),
@@ -276,6 +280,7 @@ impl Shared {
     pub(crate) fn note(&self, report: &Report) {
         add(&self.metrics.claimed_total, report.claimed);
         add(&self.metrics.ended_total, report.ended);
+        self.churn.add(report.died);
         if report.activities {
             self.activities.notify_one();
         }

@@ -14,6 +14,7 @@ use tokio_postgres::{
 
 use duramen_base::clock;
 
+use super::hot::ROW_BYTES;
 use super::instance::{self, ChildEnd, Claimed, Instance};
 use super::rows::{Ended, Going};
 use super::session::{Place, Purpose, Session};
@@ -108,6 +109,8 @@ pub(crate) struct Report {
     pub(crate) queues: bool,
     /// It has held queues locked: whoever looked into them meanwhile has passed them over.
     pub(crate) entered: bool,
+    /// How many bytes of rows of hot tables have died with it, about.
+    pub(crate) died: usize,
     /// The largest number of a new instance that it took.
     pub(crate) newest: i64,
 }
@@ -177,7 +180,14 @@ async fn attempt(
         rows.iter().filter_map(|row| read(row, shared.tracer.as_ref())).collect();
     let mut turn = Turn::new(shared, session, place, rows[0].get("at"));
     turn.put_off = instances.len() < rows.len();
-    session.carried(rows.iter().filter_map(|row| row.get::<_, Option<&str>>("state")).map(str::len).sum());
+    let bytes = |row: &Row, column| row.get::<_, Option<&str>>(column).map_or(0, str::len);
+    session.carried(rows.iter().map(|row| bytes(row, "state")).sum());
+    // What was started was a row of `_ready`, and has only now a state.
+    let died = |row: &Row| match row.get::<_, Option<bool>>("fresh") {
+        Some(false) => bytes(row, "state") + bytes(row, "mail"),
+        _ => bytes(row, "graph") + bytes(row, "vars") + bytes(row, "input"),
+    };
+    turn.died = rows.iter().map(|row| ROW_BYTES + died(row)).sum();
     // They may be large, and what is needed of them has been read.
     drop(rows);
     // The oldest first.
@@ -321,6 +331,8 @@ pub(crate) struct Turn<'a> {
     queued: bool,
     /// So does something that was started.
     put_off: bool,
+    /// How many bytes of rows of hot tables die with it, about.
+    pub(super) died: usize,
 }
 
 impl<'a> Turn<'a> {
@@ -340,6 +352,7 @@ impl<'a> Turn<'a> {
             children: false,
             queued: false,
             put_off: false,
+            died: 0,
         }
     }
 
@@ -515,6 +528,7 @@ impl<'a> Turn<'a> {
             mail: self.children,
             put_off: self.put_off,
             queues: self.queued || self.put_off,
+            died: self.died,
             ..Report::default()
         };
         let keys =

@@ -3,6 +3,7 @@
 use crate::common::{self, one, rows, take};
 use crate::worker::{execute, run_step, submitter, TestWorker};
 use duramen_functions::client::Client;
+use duramen_functions::schema::SCHEMA_VERSION;
 
 /// The plan of a query, as text.
 async fn plan(client: &tokio_postgres::Client, query: &str) -> String {
@@ -60,5 +61,50 @@ async fn no_session_of_ours_compiles_queries() {
     for step in ["SELECT current_setting('jit')", "SELECT current_setting('jit') FROM pg_sleep(0.2)"] {
         let result = run_step(&client, step).await.completed();
         assert!(result.contains(r#""current_setting":"off""#), "the worker, {step}: {result}");
+    }
+}
+
+/// How many pages a statement has read.
+async fn pages(client: &tokio_postgres::Client, query: &str) -> u64 {
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) {query}");
+    let lines = rows(client, &explain).await;
+    let of = |word: &str| {
+        let line =
+            lines.iter().filter_map(|line| line[0].as_deref()).find(|line| line.contains("Buffers: shared"));
+        let mut words = line.into_iter().flat_map(|line| line.split_whitespace());
+        words.find_map(|found| found.strip_prefix(word)?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    of("hit=") + of("read=")
+}
+
+/// With a snapshot held open somewhere, what has run stays in the tables: looks would take longer and longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_does_not_go_over_the_dead_rows_of_what_has_run() {
+    let database = common::database().await;
+    let (alice, _, owner) = submitter(&database).await;
+    let holder = database.owner().await;
+    execute(&holder, &["BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class"]).await;
+    execute(
+        &owner,
+        &[
+            &format!(
+                "INSERT INTO df._work (seq, submitted_by, started_at, updated_at, due_at, state)
+                 SELECT n, '{alice}'::regrole, now(), now(), now() + interval '1 hour', '{{}}' FROM generate_series(1, 5000) n"
+            ),
+            "DELETE FROM df._work",
+            // Somebody has written to an instance that is over.
+            &format!("INSERT INTO df._inbox (seq, submitted_by, kind) VALUES (7000, '{alice}'::regrole, 'signal')"),
+        ],
+    )
+    .await;
+    let role = format!("'{alice}'::regrole::oid");
+    let claim = format!("df._claim({SCHEMA_VERSION}, {role}, 1, 100, 1000000, true)");
+    let waiting = format!("df._waiting(ARRAY[{role}], '{{1}}')");
+    let heartbeat = "df._heartbeat(gen_random_uuid(), '1 hour', '{}', '{}')".to_owned();
+    for look in [waiting, claim, heartbeat] {
+        // The first time the catalogs are read as well.
+        pages(&owner, &format!("SELECT * FROM {look}")).await;
+        let read = pages(&owner, &format!("SELECT * FROM {look}")).await;
+        assert!((1..1000).contains(&read), "{look} reads {read} pages");
     }
 }

@@ -116,6 +116,10 @@ impl Session {
     }
 
     async fn work(&mut self, lived: &mut Lived) -> Result<(), Failure> {
+        if let Way::Router(door) = &self.way {
+            // Connecting is what creates it.
+            return door.work(&self.plan, lived).await;
+        }
         let url = self.create(lived).await?;
         match &self.way {
             Way::Session => self.work_in_session(lived).await,

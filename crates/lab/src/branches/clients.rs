@@ -7,6 +7,7 @@ use super::control::Control;
 use super::node;
 use super::options::{Options, Runner};
 use super::psql::Psql;
+use super::router::Door;
 use super::wire;
 use super::workload::Plan;
 use duramen_reports::suite::SuiteError;
@@ -30,6 +31,8 @@ pub(crate) enum Way {
     Psql(Arc<Psql>),
     /// By a client in the round's process of Node.
     NodePg(node::Handle),
+    /// Through the router, by a URL that creates the branch.
+    Router(Arc<Door>),
 }
 
 /// The way of a round, with the process that it goes through.
@@ -55,6 +58,10 @@ impl Clients {
                 let psql = Psql::find(&options.home, version).await.map_err(SuiteError::other)?;
                 Clients::Own(Way::Psql(Arc::new(psql)))
             }
+            Runner::Router => {
+                let door = Door::open(control, options, options.write.policy()).await?;
+                Clients::Own(Way::Router(Arc::new(door)))
+            }
             Runner::NodePg => {
                 let package = node::Package::find(&options.home, say).await;
                 Clients::NodePg(package.map_err(SuiteError::other)?)
@@ -69,6 +76,29 @@ impl Clients {
             Clients::Own(_) => None,
             Clients::NodePg(package) => Some(&package.version),
         }
+    }
+
+    /// Comes once before anything is measured, where what is made ready depends on with what clients come.
+    pub(crate) async fn announce(&self) -> Result<(), SuiteError> {
+        match self {
+            Clients::Own(Way::Router(door)) => {
+                door.knock().await.map_err(|failure| SuiteError::Failed(failure.message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends what the run needed.
+    pub(crate) async fn end(&self, control: &mut Control) -> Result<(), SuiteError> {
+        match self {
+            Clients::Own(Way::Router(door)) => control.revoke_token(door.token()).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether branches are created by connecting to the router.
+    pub(crate) fn come_by_the_router(&self) -> bool {
+        matches!(self, Clients::Own(Way::Router(_)))
     }
 
     /// Makes ready what a round needs.
@@ -95,7 +125,7 @@ impl Ready {
 impl Way {
     /// Whether clients need the URL of their branch.
     pub(crate) fn takes_url(&self) -> bool {
-        !matches!(self, Way::Session)
+        !matches!(self, Way::Session | Way::Router(_))
     }
 
     /// Reads twice and writes by the URL.
@@ -108,6 +138,7 @@ impl Way {
             // These have a deadline for each of their steps.
             Way::Psql(psql) => psql.work(url, plan, lived).await,
             Way::NodePg(node) => node.work(url, plan, lived).await,
+            Way::Router(door) => door.work(plan, lived).await,
         }
     }
 }

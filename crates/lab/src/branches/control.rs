@@ -1,5 +1,6 @@
 //! The lab's own connection to the daemon: everything around the rounds, nothing that is timed.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use duramen_branches::model::{
@@ -8,6 +9,7 @@ use duramen_branches::model::{
 };
 use duramen_server::client::{Client, ClientError, Connection};
 use duramen_server::request::MeasureCold;
+use duramen_server::token::{CreateToken, NewToken};
 use serde::Deserialize;
 
 use super::client::STEP_DEADLINE;
@@ -44,6 +46,24 @@ impl Control {
     /// Destroys a branch.
     pub(crate) async fn destroy_branch(&mut self, name: &str) -> Result<(), ClientError> {
         self.connection.destroy_branch_text(name).await.map(drop)
+    }
+
+    /// Where the router listens.
+    pub(crate) async fn router(&mut self) -> Result<SocketAddr, SuiteError> {
+        let doors = self.connection.doors().await.map_err(SuiteError::refused("ask for the doors"))?;
+        let address = doors.postgres.map(|router| router.address);
+        let missing = "the daemon does not listen for PostgreSQL clients; restart it with --pg-listen";
+        address.ok_or_else(|| SuiteError::Failed(missing.to_owned()))
+    }
+
+    /// Makes a token.
+    pub(crate) async fn create_token(&mut self, wanted: &CreateToken) -> Result<NewToken, SuiteError> {
+        self.connection.create_token(wanted).await.map_err(SuiteError::refused("make a token"))
+    }
+
+    /// Ends a token.
+    pub(crate) async fn revoke_token(&mut self, name: &str) -> Result<(), SuiteError> {
+        self.connection.revoke_token(name).await.map(drop).map_err(SuiteError::refused("revoke a token"))
     }
 
     /// The daemon's status.

@@ -31,6 +31,8 @@ pub(crate) async fn reach(options: &Options, say: &dyn Fn(&str)) -> Result<Reach
     if let Some(size) = options.volume_size {
         args.extend(["--volume-size".to_owned(), size.to_string()]);
     }
+    // Another daemon may have the usual port.
+    args.extend(["--pg-listen", "127.0.0.1:0"].map(str::to_owned));
     let own = Daemon::spawn(&options.exe, &options.home, &args, &log).await;
     let own = own.map_err(|error| failed("start", &error))?;
     let control =

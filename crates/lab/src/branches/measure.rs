@@ -60,8 +60,10 @@ pub(crate) async fn measure(
     let mut measured =
         Measured { evidence, rounds: Vec::new(), leftovers: checks::Leftovers::default(), own_daemon };
     let result = with_source(options, control, &clients, &prepared, &mut measured, say).await;
+    let ended = clients.end(control).await;
     let restored = source::restore(control, options, &prepared).await;
     result?;
+    ended?;
     match restored {
         // What was measured stands; that something is left fails its check.
         Err(error) if prepared.is_imported() => {
@@ -116,6 +118,7 @@ async fn with_source(
             )));
         }
     }
+    clients.announce().await?;
     until_idle(control, within, say).await?;
 
     let mut latencies = Latencies::default();

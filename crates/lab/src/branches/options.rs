@@ -55,6 +55,8 @@ pub enum Runner {
     Psql,
     /// By clients of the package `pg`, all in one process of Node.
     NodePg,
+    /// Over a new connection to the router, which creates the branch.
+    Router,
 }
 
 impl Runner {
@@ -66,6 +68,7 @@ impl Runner {
             Runner::Wire => "wire",
             Runner::Psql => "psql",
             Runner::NodePg => "node-pg",
+            Runner::Router => "router",
         }
     }
 }

@@ -13,13 +13,15 @@ use super::targets::standings;
 use super::Branches;
 
 /// The steps whose distributions are drawn, with their names for readers.
-const STEPS: [(&str, &str); 14] = [
+const STEPS: [(&str, &str); 16] = [
     ("lease_ms", "lease"),
     ("first_query_ms", "first query"),
     ("second_query_ms", "second query"),
     ("write_ms", "write"),
     ("destroy_ms", "destroy"),
     ("wire_first_query_ms", "connect and first query"),
+    ("router_connect_ms", "router: connect, which creates the branch"),
+    ("router_first_query_ms", "router: connect and first query"),
     ("psql_first_query_ms", "psql: first query, a process"),
     ("psql_second_process_ms", "psql: second query, a process"),
     ("psql_second_query_ms", "psql: second query, held open"),

@@ -11,6 +11,7 @@ use super::clients::Clients;
 use super::control::Control;
 use super::options::Options;
 use super::pool::{self, newer};
+use super::router;
 use super::workload::Planner;
 use duramen_reports::suite::SuiteError;
 
@@ -61,6 +62,9 @@ pub(crate) async fn run(
     number: u32,
     say: &dyn Fn(&str),
 ) -> Result<Round, SuiteError> {
+    if clients.come_by_the_router() {
+        router::until_entries(control, &options.source, planner.write.policy()).await?;
+    }
     let before = control.status().await?.refills;
     let ready = clients.ready().await?;
     let mut sessions = Vec::new();

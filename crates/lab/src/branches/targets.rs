@@ -96,6 +96,7 @@ pub(crate) const TARGETS: &[Target] = &[
     under("ddl", most("refill_ms", 2_000.0, "ms").beside(8_300.0)),
     most("refill_ms", 1_500.0, "ms").beside(3_930.0),
     load(Load::Hundred, most("wire_first_query_ms", 150.0, "ms")),
+    load(Load::Hundred, most("router_first_query_ms", 40.0, "ms").beside(183.0)),
     load(Load::Any, median(most("cpu_per_branch_ms", 25.0, "ms"))),
     load(Load::Any, median(most("cold_branch_ms", 35.0, "ms").beside(115.0))),
     load(Load::Any, most("idle_branch_pss_bytes", 7e6, "bytes")),

@@ -25,7 +25,7 @@ const SPARE_FILES: u64 = 128;
 pub(crate) fn raise_file_limit(options: &Options) {
     use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
     let each = match options.runner {
-        Runner::Session | Runner::Wire | Runner::NodePg => 2,
+        Runner::Session | Runner::Wire | Runner::NodePg | Runner::Router => 2,
         // While a process starts, both ends of its pipes are open here.
         Runner::Psql => 10,
     };

@@ -3,7 +3,7 @@
 use super::{
     message::{self, Fatal},
     sessions::Place,
-    splice::{self, End, Passed},
+    splice::{self, Counters, End},
     startup::{self, First, Startup, Target, Wishes, NEWEST, PACKET_MAX},
     tls::ALPN,
     Shared,
@@ -24,6 +24,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     pin::Pin,
+    sync::{atomic::Ordering, Arc},
     task::{Context, Poll},
     time::Duration,
 };
@@ -54,7 +55,7 @@ const NAMED_MAX: usize = 10;
 enum Client {
     Plain(TcpStream),
     Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>),
-    /// The handshake failed.
+    /// It is elsewhere right now, or a handshake failed.
     Gone,
 }
 
@@ -296,10 +297,17 @@ impl Session<'_> {
         client.flush().await?;
         let idle = self.shared.options.idle;
         let passing = async {
-            match client {
-                // What is generic is compiled for each: a plain session has no look at TLS at each byte.
-                Client::Plain(plain) => splice::splice(plain, &mut stream, idle, &mut log.passed).await,
-                other => splice::splice(other, &mut stream, idle, &mut log.passed).await,
+            match std::mem::replace(client, Client::Gone) {
+                Client::Plain(plain) => {
+                    let counters = Arc::clone(&log.counters);
+                    let (plain, end) = self.shared.splicers.splice(plain, stream, idle, counters).await?;
+                    *client = Client::Plain(plain);
+                    Ok(end)
+                }
+                other => {
+                    *client = other;
+                    splice::splice(client, &mut stream, idle, &log.counters).await
+                }
             }
         };
         let ended = tokio::select! {
@@ -497,7 +505,7 @@ struct Log<'a, 'b> {
     session: &'a Session<'b>,
     branch: String,
     began: std::time::Instant,
-    passed: Passed,
+    counters: Arc<Counters>,
     why: &'static str,
 }
 
@@ -513,7 +521,7 @@ impl<'a, 'b> Log<'a, 'b> {
             session,
             branch: door.id.clone(),
             began: clock::now(),
-            passed: Passed::default(),
+            counters: Arc::default(),
             // Until it is known better: nobody waited for its end.
             why: "ended by the daemon",
         })
@@ -526,7 +534,8 @@ impl Drop for Log<'_, '_> {
         let noted = self.session.shared.engine.note(
             "disconnected",
             json!({ "session": self.session.place.number, "token": self.session.token.id, "branch": self.branch,
-                    "duration_ms": duration_ms, "sent": self.passed.sent, "received": self.passed.received,
+                    "duration_ms": duration_ms, "sent": self.counters.sent.load(Ordering::Relaxed),
+                    "received": self.counters.received.load(Ordering::Relaxed),
                     "why": self.why }),
         );
         if let Err(error) = noted {

@@ -9,6 +9,7 @@ use std::{
     io,
     mem::MaybeUninit,
     pin::Pin,
+    sync::atomic::{AtomicU64, Ordering},
     task::{ready, Context, Poll},
     time::{Duration, Instant},
 };
@@ -19,13 +20,13 @@ const BUFFER: usize = 32 << 10;
 /// How many buffers are passed on before others of the thread have their turn.
 const TURNS: u32 = 16;
 
-/// What went through.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Passed {
+/// What went through so far, to be read from elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
     /// From the client, in bytes.
-    pub(super) sent: u64,
+    pub(super) sent: AtomicU64,
     /// To the client, in bytes.
-    pub(super) received: u64,
+    pub(super) received: AtomicU64,
 }
 
 /// How a splice ended.
@@ -45,14 +46,19 @@ struct Direction {
     /// What was read and not written yet, from `written` on.
     kept: Vec<u8>,
     written: usize,
-    passed: u64,
     /// Something was written since the last flush.
     dirty: bool,
 }
 
 impl Direction {
     /// Passes on what is there. Ready when the reader has ended, and everything is written.
-    fn poll<R, W>(&mut self, cx: &mut Context<'_>, reader: &mut R, writer: &mut W) -> Poll<io::Result<()>>
+    fn poll<R, W>(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &mut R,
+        writer: &mut W,
+        passed: &AtomicU64,
+    ) -> Poll<io::Result<()>>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
@@ -86,7 +92,7 @@ impl Direction {
                 ready!(Pin::new(&mut *writer).poll_flush(cx))?;
                 return Poll::Ready(Ok(()));
             }
-            self.passed += bytes.len() as u64;
+            passed.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             let count = match Pin::new(&mut *writer).poll_write(cx, bytes) {
                 Poll::Ready(count) => count?,
                 Poll::Pending => 0,
@@ -110,7 +116,7 @@ pub(super) async fn splice<C, S>(
     client: &mut C,
     server: &mut S,
     idle: Option<Duration>,
-    passed: &mut Passed,
+    counters: &Counters,
 ) -> io::Result<End>
 where
     C: AsyncRead + AsyncWrite + Unpin,
@@ -119,18 +125,19 @@ where
     let (mut up, mut down) = (Direction::default(), Direction::default());
     let mut timer = idle.map(|idle| Box::pin(tokio::time::sleep(idle)));
     let mut last: (u64, Instant) = (0, clock::now());
-    let ended = poll_fn(|cx| {
+    poll_fn(|cx| {
         // The server first: what it says at its end is worth more than what can no longer reach it.
-        match down.poll(cx, server, client) {
+        match down.poll(cx, server, client, &counters.received) {
             Poll::Ready(end) => return Poll::Ready(end.map(|()| End::Server)),
             Poll::Pending => {}
         }
-        match up.poll(cx, client, server) {
+        match up.poll(cx, client, server, &counters.sent) {
             Poll::Ready(end) => return Poll::Ready(end.map(|()| End::Client)),
             Poll::Pending => {}
         }
         let (Some(timer), Some(idle)) = (&mut timer, idle) else { return Poll::Pending };
-        let total = up.passed + down.passed;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let total = count(&counters.sent) + count(&counters.received);
         if total != last.0 {
             last = (total, clock::now());
         }
@@ -144,9 +151,7 @@ where
         }
         Poll::Pending
     })
-    .await;
-    *passed = Passed { sent: up.passed, received: down.passed };
-    ended
+    .await
 }
 
 #[cfg(test)]

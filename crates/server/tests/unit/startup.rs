@@ -81,7 +81,7 @@ fn what_cannot_go_through_is_refused_by_name() {
         (&[("user", "ci"), ("duramen.ttl", "soon")], "22023"),
         (&[("user", "ci"), ("duramen.ttl", "-5")], "22023"),
         (&[("user", "ci"), ("duramen.policy", "root")], "22023"),
-        (&[("user", "ci"), ("options", "-c duramen.polcy=ddl")], "42704"),
+        (&[("user", "ci"), ("options", "-c duramen.plan=ddl")], "42704"),
     ] {
         assert_eq!(refused(pairs).code, code, "{pairs:?}");
     }

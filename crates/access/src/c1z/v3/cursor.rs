@@ -16,6 +16,10 @@ pub(crate) struct Cursor<'a> {
     next_block: usize,
     /// Whether a block is being walked.
     inside: bool,
+    /// Whether the walk stands on a row.
+    stands: bool,
+    /// Whether a row of the table was met.
+    met: bool,
     block: Vec<u8>,
     /// The block that is walked is one of columns, or one of rows.
     is_columnar: bool,
@@ -45,6 +49,8 @@ impl<'a> Cursor<'a> {
             table,
             next_block,
             inside: false,
+            stands: false,
+            met: false,
             block: Vec::new(),
             is_columnar: false,
             columns: ColumnRows::default(),
@@ -101,17 +107,54 @@ impl<'a> Cursor<'a> {
     /// Goes to the next row; false behind the last one.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool, Bad> {
+        self.stands = false;
         loop {
             if !self.inside && !self.open_block()? {
                 return Ok(false);
             }
             let found = self.row();
             match found.map_err(|bad| Bad { at: self.block_at(), ..bad })? {
-                Step::Row => return Ok(true),
+                Step::Row => {
+                    self.stands = true;
+                    return Ok(true);
+                }
                 Step::Nothing => {}
                 Step::End => self.inside = false,
             }
         }
+    }
+
+    /// Goes to the first row that is not before `key`, if the walk is not there or further already; false when there is
+    /// none. Blocks in between are not read.
+    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<bool, Bad> {
+        if self.stands && self.key() >= key {
+            return Ok(true);
+        }
+        let mut ahead = self.table;
+        while let Some(table) = self.tables.get(ahead) {
+            let block = table.seek(key);
+            if block < table.blocks() {
+                // The block that is walked is the one before the next.
+                let here = self.next_block.saturating_sub(usize::from(self.inside));
+                if ahead > self.table || block > here {
+                    (self.table, self.next_block) = (ahead, block);
+                    (self.inside, self.met) = (false, false);
+                    self.value_block = ValueBlock::default();
+                }
+                break;
+            }
+            ahead += 1;
+        }
+        if ahead == self.tables.len() {
+            (self.table, self.inside, self.stands) = (ahead, false, false);
+            return Ok(false);
+        }
+        while self.advance()? {
+            if self.key() >= key {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Where the block that is walked begins in its table, in bytes.
@@ -144,8 +187,21 @@ impl<'a> Cursor<'a> {
                 return begun.map(|()| true).map_err(|bad| Bad { at: self.block_at(), ..bad });
             }
             self.table += 1;
+            self.met = false;
             self.next_block = self.tables.get(self.table).map_or(0, |table| table.seek(&[]));
             self.value_block = ValueBlock::default();
+        }
+    }
+
+    /// Tables are chosen by the keys between which the MANIFEST lists them: rows outside would be found or missed by
+    /// chance.
+    fn check_listed(&self, table: &Table) -> Result<(), Bad> {
+        let key = self.key();
+        match &table.keys {
+            Some(keys) if key < keys.first.as_slice() || keys.end_before(key) => {
+                Err(Bad::new(0, "a table has keys outside of those that the MANIFEST lists"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -160,6 +216,9 @@ impl<'a> Cursor<'a> {
             // Walks begin at a block that is found by its separator: one that lies would hide rows.
             if self.stored_key() > table.separator(self.next_block - 1) {
                 return Err(Bad::new(0, "a block of a table has keys behind its separator"));
+            }
+            if self.next_block == table.blocks() && self.met {
+                self.check_listed(table)?;
             }
             return Ok(Step::End);
         }
@@ -199,6 +258,10 @@ impl<'a> Cursor<'a> {
             }
             Some(change) => change,
         };
+        if !self.met {
+            self.check_listed(table)?;
+            self.met = true;
+        }
         self.order = change.order(sequence);
         let stored = &self.block[value];
         let place = match (self.is_columnar, self.columns.is_apart) {

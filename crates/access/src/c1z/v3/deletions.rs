@@ -1,11 +1,12 @@
 //! Deletions of whole ranges of keys.
 
-use super::key::{self, family};
+use std::collections::BTreeMap;
+
 use crate::c1z::error::Bad;
 use crate::c1z::limits::RANGE_DELETIONS_MAX;
 
 /// What the range deletions of a file hide.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RangeDeletions {
     /// First key, key behind the last, and the number of the deletion.
     ranges: Vec<(Vec<u8>, Vec<u8>, u64)>,
@@ -13,17 +14,10 @@ pub(crate) struct RangeDeletions {
     steps: Vec<(Vec<u8>, u64)>,
 }
 
-/// Whether a range holds only rows of indexes and digests, which nobody asks for.
-pub(crate) fn is_beside_rows(start: &[u8], end: &[u8]) -> bool {
-    [family::INDEX, family::DIGEST].iter().any(|family| {
-        start >= [key::VERSION, *family].as_slice() && end <= [key::VERSION, *family + 1].as_slice()
-    })
-}
-
 impl RangeDeletions {
     /// Takes the deletion of the keys from `start` to before `end`, which was said at `at`.
     pub(crate) fn push(&mut self, at: usize, start: &[u8], end: &[u8], sequence: u64) -> Result<(), Bad> {
-        if start >= end || is_beside_rows(start, end) {
+        if start >= end {
             return Ok(());
         }
         if self.ranges.len() == RANGE_DELETIONS_MAX {
@@ -34,17 +28,34 @@ impl RangeDeletions {
         Ok(())
     }
 
+    /// Those that can hide a key from `from` to before `to`.
+    pub(crate) fn within(&self, from: &[u8], to: Option<&[u8]>) -> RangeDeletions {
+        let meets = |(start, end, _): &&(Vec<u8>, Vec<u8>, u64)| {
+            from < end.as_slice() && to.is_none_or(|to| start.as_slice() < to)
+        };
+        RangeDeletions { ranges: self.ranges.iter().filter(meets).cloned().collect(), steps: Vec::new() }
+    }
+
     /// Ends the collection: from now on keys are asked for.
     pub(crate) fn finish(&mut self) {
-        let bounds = self.ranges.iter().flat_map(|(start, end, _)| [start, end]);
-        let mut steps: Vec<(Vec<u8>, u64)> = bounds.map(|bound| (bound.clone(), 0)).collect();
-        steps.sort_unstable();
-        steps.dedup();
+        // Each end of a range, in the order of keys; what is deleted there by how many.
+        let mut ends: Vec<(&[u8], u64, bool)> = Vec::with_capacity(2 * self.ranges.len());
         for (start, end, sequence) in &self.ranges {
-            let first = steps.partition_point(|(bound, _)| bound < start);
-            for (_, highest) in steps[first..].iter_mut().take_while(|(bound, _)| bound < end) {
-                *highest = (*highest).max(*sequence);
+            ends.push((start, *sequence, true));
+            ends.push((end, *sequence, false));
+        }
+        ends.sort_unstable_by_key(|(key, _, _)| *key);
+        let (mut steps, mut open) = (Vec::new(), BTreeMap::new());
+        for at in ends.chunk_by(|a, b| a.0 == b.0) {
+            for (_, sequence, begins) in at {
+                let count: &mut i64 = open.entry(*sequence).or_default();
+                *count += if *begins { 1 } else { -1 };
+                if *count == 0 {
+                    open.remove(sequence);
+                }
             }
+            let highest = open.last_key_value().map_or(0, |(sequence, _)| *sequence);
+            steps.extend(at.first().map(|(key, _, _)| (key.to_vec(), highest)));
         }
         self.steps = steps;
     }

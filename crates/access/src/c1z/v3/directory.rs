@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::deletions::is_beside_rows;
 use super::edit::{TableFile, Version};
 use super::envelope::{Entry, Envelope};
 use super::key::{self, family};
+use super::listed::{Listed, RowsFile};
 use super::lsm::{Change, Tree};
-use super::table::{Backing, Table};
-use super::{batch, edit, log, table};
+use super::{batch, edit, log};
 use crate::c1z::error::{Bad, BadKind, C1zError, EXPORT_ADVICE};
 
 /// The newest form of directory that is known, and with it the forms of logs and tables.
@@ -17,10 +16,10 @@ const FORMAT_MAX: u64 = 24;
 
 /// The files of a directory, and which of them count.
 pub(crate) struct Directory<'a> {
-    pub(crate) envelope: &'a Envelope,
+    pub(crate) envelope: &'a Arc<Envelope>,
     pub(crate) check_sha256: bool,
-    /// Whether tables are left out that hold nothing but rows of indexes and digests: these repeat what other rows say.
-    pub(crate) skip_indexes: bool,
+    /// Whether rows of indexes and digests that lie in logs are kept: they repeat what other rows say.
+    pub(crate) keep_indexes: bool,
 }
 
 impl Directory<'_> {
@@ -43,7 +42,7 @@ impl Directory<'_> {
         markers.max().map(|(_, value)| value)
     }
 
-    /// The rows that logs and tables make up. Tables are opened, logs are read.
+    /// The rows that logs and tables make up. Logs are read, tables are not.
     pub(crate) fn tree(&self) -> Result<Tree, C1zError> {
         let path = &self.envelope.path;
         if let Some(format) = self.marker("format-version") {
@@ -84,13 +83,14 @@ impl Directory<'_> {
             }
         }
         logs.sort_unstable_by_key(|(number, _)| *number);
+        tree.has_logs = logs.iter().any(|(_, entry)| entry.raw > 0);
         self.logs(&logs, &mut tree)?;
         tree.deletions.finish();
         tree.memory.finish(!tree.runs.is_empty());
         Ok(tree)
     }
 
-    /// Opens the tables, and puts those behind each other that follow each other.
+    /// Lists the tables, and puts those behind each other that follow each other.
     fn tables(&self, version: &Version, tree: &mut Tree) -> Result<(), C1zError> {
         let mut files: Vec<(u64, &TableFile)> =
             version.tables.iter().map(|((level, _), file)| (*level, file)).collect();
@@ -98,34 +98,30 @@ impl Directory<'_> {
             (a_level, &a.smallest, &a.largest).cmp(&(b_level, &b.smallest, &b.largest))
         });
         self.check_shown_once(&files)?;
+        let entries: HashMap<&str, &Entry> =
+            self.envelope.entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
         // Several tables can show parts of one file.
-        let mut opened: HashMap<u64, Arc<Backing>> = HashMap::new();
+        let mut known: HashMap<u64, Arc<RowsFile>> = HashMap::new();
         let mut before: Option<(u64, &TableFile)> = None;
         for (level, file) in files {
-            let name = format!("{:06}.sst", file.backing);
-            let located = |bad: Bad| bad.located(&self.envelope.path, &name);
-            let backing = match opened.get(&file.backing) {
-                Some(backing) => Arc::clone(backing),
+            let rows = match known.get(&file.backing) {
+                Some(rows) => Arc::clone(rows),
                 None => {
-                    let Some(entry) = self.envelope.entry(&name) else {
+                    let name = format!("{:06}.sst", file.backing);
+                    let Some(entry) = entries.get(name.as_str()) else {
                         return Err(self.damaged(format!("{name} is missing")));
                     };
-                    // The last key is one of the table, so it may not be the end of the range.
-                    let has_rows = file.largest.len() < 3 || !is_beside_rows(&file.smallest, &file.largest);
-                    if self.skip_indexes && !has_rows {
-                        continue;
-                    }
-                    let backing = Arc::new(table::open(self.read(entry)?).map_err(located)?);
-                    opened.insert(file.backing, Arc::clone(&backing));
-                    backing
+                    let (envelope, entry) = (Arc::clone(self.envelope), (*entry).clone());
+                    let rows = Arc::new(RowsFile::new(name, envelope, entry, self.check_sha256));
+                    known.insert(file.backing, Arc::clone(&rows));
+                    rows
                 }
             };
-            let table =
-                Table::new(name.clone(), backing, file.view.clone(), &mut tree.deletions).map_err(located)?;
+            let table = Listed::new(rows, file);
             // Of two tables that share a key either can hold the newer row.
             let follows = before.is_some_and(|(at, before)| {
-                let is_open = before.view.bounds.as_ref().is_some_and(|bounds| bounds.is_open);
-                at == level && (before.largest < file.smallest || is_open && before.largest == file.smallest)
+                at == level
+                    && (before.largest < file.smallest || before.is_open && before.largest == file.smallest)
             });
             match tree.runs.last_mut().filter(|_| follows) {
                 Some(run) => run.push(table),
@@ -141,8 +137,7 @@ impl Directory<'_> {
         let mut views: Vec<&TableFile> = files.iter().map(|(_, file)| *file).collect();
         views.sort_unstable_by_key(|file| (file.backing, &file.smallest, &file.largest));
         for (before, file) in views.iter().zip(views.iter().skip(1)) {
-            let is_open = before.view.bounds.as_ref().is_some_and(|bounds| bounds.is_open);
-            let apart = before.largest < file.smallest || is_open && before.largest == file.smallest;
+            let apart = before.largest < file.smallest || before.is_open && before.largest == file.smallest;
             if before.backing == file.backing && !apart {
                 return Err(self.damaged(format!("two tables show the same rows of {:06}.sst", file.backing)));
             }
@@ -190,7 +185,7 @@ impl Directory<'_> {
                         tree.deletions.push(entry.key.start, key, value, entry.sequence)
                     }
                     // Rows of indexes repeat what the rows say.
-                    [key::VERSION, family::INDEX | family::DIGEST, ..] => Ok(()),
+                    [key::VERSION, family::INDEX | family::DIGEST, ..] if !self.keep_indexes => Ok(()),
                     _ => tree.memory.change(entry.key.start, entry.change, key, value, entry.sequence),
                 }
             })

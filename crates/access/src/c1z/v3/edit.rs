@@ -21,6 +21,8 @@ pub(crate) struct TableFile {
     /// No key of the table is before this one, nor behind the other.
     pub(crate) smallest: Vec<u8>,
     pub(crate) largest: Vec<u8>,
+    /// Whether `largest` is not in the table itself.
+    pub(crate) is_open: bool,
 }
 
 /// What all edits together say.
@@ -132,6 +134,7 @@ fn table(reader: &mut Reader<'_>, tag: u64, start: usize, version: &mut Version)
     }
     let ((smallest, _), (largest, trailer)) = (reader.key()?, reader.key()?);
     let (mut view, mut backing) = (View::default(), number);
+    let is_open = trailer == BEHIND_RANGE;
     if tag != 7 {
         let (smallest, largest) = (reader.number()?, reader.number()?);
         // Rows that were ingested have no numbers of their own.
@@ -147,7 +150,6 @@ fn table(reader: &mut Reader<'_>, tag: u64, start: usize, version: &mut Version)
                 }
                 66 => {
                     backing = reader.number()?;
-                    let is_open = trailer == BEHIND_RANGE;
                     view.bounds = Some(Bounds { first: smallest.clone(), last: largest.clone(), is_open });
                 }
                 67 => view.prefix = reader.bytes()?.to_vec(),
@@ -162,7 +164,7 @@ fn table(reader: &mut Reader<'_>, tag: u64, start: usize, version: &mut Version)
     if version.tables.len() >= FILES_MAX {
         return Err(Bad::too_large(start, "the number of tables", FILES_MAX as u64 + 1, FILES_MAX as u64));
     }
-    version.tables.insert((level, number), TableFile { number, backing, view, smallest, largest });
+    version.tables.insert((level, number), TableFile { number, backing, view, smallest, largest, is_open });
     Ok(())
 }
 

@@ -111,13 +111,7 @@ impl Grants {
         values: &mut Values,
         losses: &mut Losses,
     ) -> Result<(), C1zError> {
-        let edge = Edge {
-            resource_type: grant.resource_type,
-            resource: grant.resource,
-            entitlement: grant.entitlement,
-            principal_type: grant.principal_type,
-            principal: grant.principal,
-        };
+        let edge = Edge::of(grant);
         self.key.clear();
         edge.push_entitlement(&mut self.key);
         let entitlement = self.entitlements.number(&self.key, |facts| {

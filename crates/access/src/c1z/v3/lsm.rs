@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 use super::cursor::Cursor;
 use super::deletions::RangeDeletions;
 use super::key::{self, family};
+use super::listed::{self, Listed, Opened};
 use super::memory::Memory;
-use super::table::Table;
-use crate::c1z::error::{Bad, EXPORT_ADVICE};
+use crate::c1z::error::{Bad, C1zError, EXPORT_ADVICE};
 
 /// Key and value.
 type Row<'a> = (&'a [u8], &'a [u8]);
@@ -50,40 +50,83 @@ impl Change {
     }
 }
 
-/// What is wrong, and in which file of the directory.
-pub(crate) struct Fault {
-    pub(crate) part: String,
-    pub(crate) bad: Bad,
+/// What is wrong.
+pub(crate) enum Fault {
+    /// With a file of the directory, or with a row.
+    In { part: String, bad: Bad },
+    /// With the file of them all.
+    Whole(C1zError),
+}
+
+impl Fault {
+    /// As an error of `file`.
+    pub(crate) fn located(self, file: &std::path::Path) -> C1zError {
+        match self {
+            Fault::In { part, bad } => bad.located(file, &part),
+            Fault::Whole(error) => error,
+        }
+    }
 }
 
 /// The rows of a directory.
 #[derive(Default)]
 pub(crate) struct Tree {
     /// Tables in runs: within one, the keys of each table are behind those of the table before.
-    pub(crate) runs: Vec<Vec<Table>>,
+    pub(crate) runs: Vec<Vec<Listed>>,
     /// What the logs hold.
     pub(crate) memory: Memory,
+    /// What the logs delete.
     pub(crate) deletions: RangeDeletions,
+    /// Whether logs hold anything. Rows of indexes among it may have been left out.
+    pub(crate) has_logs: bool,
 }
 
 /// What a walk has found.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Fault>;
+
+/// What a walk has found, with where it goes on.
+pub(crate) type Walk<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<Step, Fault>;
+
+/// Where a walk goes on.
+pub(crate) enum Step {
+    Next,
+    /// At this key, which is behind the one that was visited.
+    Seek(Vec<u8>),
+    End,
+}
 
 impl Tree {
     /// Calls `visit` with key and value of each row from the key `from` to before `to`.
     ///
     /// Rows come in the order of their keys, unless there are logs only: then in the order in which logs named them.
     pub(crate) fn each(&self, from: &[u8], to: Option<&[u8]>, visit: Visit<'_>) -> Result<(), Fault> {
+        self.walk(from, to, &mut |key, value| {
+            Ok(if visit(key, value)?.is_break() { Step::End } else { Step::Next })
+        })
+    }
+
+    /// The same, and `visit` says where to go on. Where rows come in no order, [`Step::Seek`] is [`Step::Next`].
+    pub(crate) fn walk(&self, from: &[u8], to: Option<&[u8]>, visit: Walk<'_>) -> Result<(), Fault> {
         if self.runs.is_empty() {
             return self.each_of_memory(from, to, visit);
         }
-        let mut merge = Merge::new(self, from)?;
+        let opened = listed::open(&self.runs, &self.deletions, from, to)?;
+        let mut merge = Merge::new(&opened, &self.memory, from)?;
+        let mut skipped = None;
         while let Some((key, value)) = merge.next()? {
             if to.is_some_and(|to| !is_before(key, to)) {
                 break;
             }
-            if !is_before(key, from) && visit(key, value)?.is_break() {
-                break;
+            if is_before(key, from) || skipped.as_ref().is_some_and(|to: &Vec<u8>| key < to.as_slice()) {
+                continue;
+            }
+            match visit(key, value)? {
+                Step::Next => {}
+                Step::End => break,
+                Step::Seek(to) => {
+                    merge.seek(&to)?;
+                    skipped = Some(to);
+                }
             }
         }
         Ok(())
@@ -91,7 +134,7 @@ impl Tree {
 
     /// Calls `visit` with key and value of each row that is not a row of a graph, an index or a digest.
     ///
-    /// Of tables no blocks are read for that which hold nothing else, but the first.
+    /// No tables are read that hold nothing else, and of others no blocks but the first.
     pub(crate) fn each_beside_the_graph(&self, visit: Visit<'_>) -> Result<(), Fault> {
         let mut from = Vec::new();
         for (first, last) in [
@@ -105,22 +148,21 @@ impl Tree {
         self.each(&from, None, visit)
     }
 
-    /// Whether there is a row of a graph.
-    pub(crate) fn has_graph(&self) -> Result<bool, Fault> {
+    /// Whether there is a row whose key is not before `from` and before `to`.
+    pub(crate) fn has_any(&self, from: &[u8], to: &[u8]) -> Result<bool, Fault> {
         let mut found = false;
-        let (from, to) = ([key::VERSION, family::RESOURCE_TYPE], [key::VERSION, family::ASSET + 1]);
-        self.each(&from, Some(&to), &mut |_, _| {
+        self.each(from, Some(to), &mut |_, _| {
             found = true;
             Ok(ControlFlow::Break(()))
         })?;
         Ok(found)
     }
 
-    fn each_of_memory(&self, from: &[u8], to: Option<&[u8]>, visit: Visit<'_>) -> Result<(), Fault> {
+    fn each_of_memory(&self, from: &[u8], to: Option<&[u8]>, visit: Walk<'_>) -> Result<(), Fault> {
         for row in (0..self.memory.len()).filter_map(|number| self.memory.row(number)) {
             let wanted = !is_before(row.key, from) && to.is_none_or(|to| is_before(row.key, to));
             let stands = wanted && row.order & 1 == 0 && !self.deletions.hide(row.key, row.order >> 1);
-            if stands && visit(row.key, row.value)?.is_break() {
+            if stands && matches!(visit(row.key, row.value)?, Step::End) {
                 break;
             }
         }
@@ -151,10 +193,23 @@ impl Run<'_> {
     fn advance(&mut self) -> Result<bool, Fault> {
         match self {
             Run::Tables(cursor) => {
-                cursor.advance().map_err(|bad| Fault { part: cursor.part().to_owned(), bad })
+                cursor.advance().map_err(|bad| Fault::In { part: cursor.part().to_owned(), bad })
             }
             Run::Memory { memory, next } => {
                 *next += 1;
+                Ok(*next <= memory.len())
+            }
+        }
+    }
+
+    /// Goes to the first change whose key is not before `key`, if it is not there or further yet.
+    fn seek(&mut self, key: &[u8]) -> Result<bool, Fault> {
+        match self {
+            Run::Tables(cursor) => {
+                cursor.seek(key).map_err(|bad| Fault::In { part: cursor.part().to_owned(), bad })
+            }
+            Run::Memory { memory, next } => {
+                *next = (*next).max(memory.seek(key) + 1);
                 Ok(*next <= memory.len())
             }
         }
@@ -183,7 +238,7 @@ impl Run<'_> {
             Run::Memory { .. } => ("the logs", 0),
         };
         let bad = Bad::new(0, "the rows of the tables of a level are out of order");
-        Fault { part: part.to_owned(), bad: Bad { at, ..bad } }
+        Fault::In { part: part.to_owned(), bad: Bad { at, ..bad } }
     }
 }
 
@@ -202,28 +257,46 @@ struct Merge<'a> {
 
 impl<'a> Merge<'a> {
     /// Stands before the first row that is not before `from`, and perhaps some rows earlier.
-    fn new(tree: &'a Tree, from: &[u8]) -> Result<Merge<'a>, Fault> {
-        let heap = Vec::with_capacity(tree.runs.len() + 1);
+    fn new(opened: &'a Opened, memory: &'a Memory, from: &[u8]) -> Result<Merge<'a>, Fault> {
+        let heap = Vec::with_capacity(opened.runs.len() + 1);
         let mut merge = Merge {
             heap,
             rival: None,
-            deletions: &tree.deletions,
+            deletions: &opened.deletions,
             begun: false,
             last: Vec::new(),
             last_order: 0,
         };
-        let tables = tree.runs.iter().map(|tables| Run::Tables(Box::new(Cursor::before(tables, from))));
-        let memory = Run::Memory { memory: &tree.memory, next: tree.memory.seek(from) };
+        let tables = opened.runs.iter().map(|tables| Run::Tables(Box::new(Cursor::before(tables, from))));
+        let memory = Run::Memory { memory, next: memory.seek(from) };
         for mut run in tables.chain([memory]) {
             if run.advance()? {
                 merge.heap.push(run);
             }
         }
-        for at in (0..merge.heap.len() / 2).rev() {
-            merge.sink(at);
-        }
-        merge.find_rival();
+        merge.heapify();
         Ok(merge)
+    }
+
+    /// Stands before the first row that is not before `key`, which is behind the row that came last.
+    fn seek(&mut self, key: &[u8]) -> Result<(), Fault> {
+        let mut heap = Vec::with_capacity(self.heap.len());
+        for mut run in self.heap.drain(..) {
+            if run.seek(key)? {
+                heap.push(run);
+            }
+        }
+        self.heap = heap;
+        self.heapify();
+        self.begun = false;
+        Ok(())
+    }
+
+    fn heapify(&mut self) {
+        for at in (0..self.heap.len() / 2).rev() {
+            self.sink(at);
+        }
+        self.find_rival();
     }
 
     /// Takes the key of the run that comes next: runs take turns seldom, compared with how many rows they have.

@@ -1,8 +1,13 @@
 //! Reads version 3 files: the rows that logs and tables make up together.
 
+mod indexes;
+mod scopes;
+
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
+use self::indexes::Owed;
 use super::directory::Directory;
 use super::envelope::Envelope;
 use super::key::{self, family};
@@ -18,12 +23,15 @@ type VisitRow<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, B
 
 /// A version 3 file, verified and read.
 ///
-/// Tables are held in memory as they lie in the directory, with their blocks compressed, and a block at a time is
-/// decompressed as rows are visited. Rows that are in logs only are held decompressed: some 200 bytes for each grant.
+/// Tables are read when one of their rows is asked for first, and then held in memory as they lie in the directory, with
+/// their blocks compressed; a block at a time is decompressed as rows are visited. Rows that are in logs only are held
+/// decompressed: some 200 bytes for each grant.
 pub struct C1z3 {
     path: std::path::PathBuf,
     tree: Tree,
     sync: Option<Sync>,
+    /// What indexes lack because what wrote the file was interrupted.
+    owed: Owed,
     left_out: Losses,
     file_bytes: u64,
     raw_bytes: u64,
@@ -33,8 +41,9 @@ pub struct C1z3 {
 type Visit<'a, Row> = &'a mut dyn FnMut(Row) -> ControlFlow<()>;
 
 impl C1z3 {
-    /// Opens a file and verifies it: its structure, and the checksums of all that it holds. Rows are read as they are
-    /// visited, and what is wrong with one of them is reported then, or here with [`ReadOptions::check_rows`].
+    /// Opens a file: its structure, the list of its tables, and its logs are read and verified. Tables are read, and their
+    /// checksums verified, when one of their rows is asked for first; what is wrong with one of them is reported then, or
+    /// here with [`ReadOptions::check_rows`].
     ///
     /// # Errors
     ///
@@ -43,11 +52,11 @@ impl C1z3 {
     /// tables.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<C1z3, C1zError> {
         crate::c1z::expect(Version::V3, path)?;
-        let envelope = Envelope::open(path, options)?;
+        let envelope = Arc::new(Envelope::open(path, options)?);
         let directory = Directory {
             envelope: &envelope,
             check_sha256: options.check_sha256,
-            skip_indexes: !options.check_rows && !options.check_sha256,
+            keep_indexes: options.check_rows,
         };
         let tree = directory.tree()?;
         if options.check_sha256 {
@@ -56,17 +65,21 @@ impl C1z3 {
                 envelope.read(entry, true)?;
             }
         }
-        let fault = |fault: Fault| fault.bad.located(path, &fault.part);
-        if options.check_rows {
-            tree.each(&[], None, &mut |_, _| Ok(ControlFlow::Continue(()))).map_err(fault)?;
-        }
-        let mut survey = Survey { any: tree.has_graph().map_err(fault)?, ..Survey::default() };
+        let fault = |fault: Fault| fault.located(path);
+        let mut survey = Survey::default();
         tree.each_beside_the_graph(&mut |key, value| {
             survey.take(key, value);
             Ok(ControlFlow::Continue(()))
         })
         .map_err(fault)?;
+        if !survey.is_stamped() {
+            let (from, to) = ([key::VERSION, family::RESOURCE_TYPE], [key::VERSION, family::ASSET + 1]);
+            survey.any |= tree.has_any(&from, &to).map_err(fault)?;
+        }
         survey.check_layout(&envelope)?;
+        if options.check_rows {
+            indexes::check(&tree, survey.owed).map_err(fault)?;
+        }
         let sync = survey.sync.as_deref().map(storage::sync).transpose();
         let mut left_out = Losses::default();
         left_out.note_many("session", "values that connectors keep between steps", survey.sessions, "");
@@ -75,6 +88,7 @@ impl C1z3 {
             path: path.to_owned(),
             tree,
             sync: sync.map_err(|bad| bad.located(path, "the record of the sync"))?,
+            owed: survey.owed,
             left_out,
             file_bytes: envelope.len,
             raw_bytes: envelope.entries.iter().map(|entry| entry.raw).sum(),
@@ -91,18 +105,28 @@ impl C1z3 {
         self.left_out.all()
     }
 
-    /// Calls `visit` with key and value of each row of a family.
-    fn each(&self, sync: &str, (family, what): (u8, &str), visit: VisitRow<'_>) -> Result<(), C1zError> {
+    /// Refuses another sync than the one of the file.
+    fn expect(&self, sync: &str) -> Result<(), C1zError> {
         if self.sync.as_ref().is_none_or(|known| known.id != sync) {
             return Err(C1zError::NoSuchSync { file: self.path.clone(), sync: sync.to_owned() });
         }
+        Ok(())
+    }
+
+    /// Calls `visit` with key and value of each row of a family.
+    fn each(&self, sync: &str, (family, what): (u8, &str), visit: VisitRow<'_>) -> Result<(), C1zError> {
+        self.expect(sync)?;
         let (from, to) = ([key::VERSION, family], [key::VERSION, family + 1]);
         let walked = self.tree.each(&from, Some(&to), &mut |key, value| {
-            visit(key, value)
-                .map_err(|bad| Fault { part: format!("the {what} with the key {}", key.escape_ascii()), bad })
+            visit(key, value).map_err(|bad| of_row(what, key, bad))
         });
-        walked.map_err(|fault| fault.bad.located(&self.path, &fault.part))
+        walked.map_err(|fault| fault.located(&self.path))
     }
+}
+
+/// What is wrong with a row.
+fn of_row(what: &str, key: &[u8], bad: Bad) -> Fault {
+    Fault::In { part: format!("the {what} with the key {}", key.escape_ascii()), bad }
 }
 
 impl GraphSource for C1z3 {
@@ -154,6 +178,7 @@ struct Survey {
     any: bool,
     sync: Option<Vec<u8>>,
     stamps: [Option<Vec<u8>>; key::STAMPS.len()],
+    owed: Owed,
     sessions: u64,
     others: u64,
 }
@@ -167,6 +192,8 @@ impl Survey {
                 self.sync.get_or_insert_with(|| value.to_vec());
             }
             [key::VERSION, family::META, name @ ..] => {
+                self.owed.by_principal |= name == key::OWES_INDEX.as_bytes();
+                self.owed.digests |= name == key::OWES_DIGESTS.as_bytes();
                 for ((stamp, _), found) in key::STAMPS.iter().zip(&mut self.stamps) {
                     if stamp.as_bytes() == name {
                         *found = Some(value.to_vec());
@@ -176,6 +203,10 @@ impl Survey {
             [key::VERSION, family::SESSION, ..] => self.sessions += 1,
             _ => self.others += 1,
         }
+    }
+
+    fn is_stamped(&self) -> bool {
+        self.stamps.iter().any(Option::is_some)
     }
 
     /// Keys are made in one of several ways, which stamps among the rows name.
@@ -188,8 +219,7 @@ impl Survey {
                 return Err(unsupported(what, UPDATE_ADVICE));
             }
         }
-        let stamped = self.stamps.iter().any(Option::is_some);
-        if !stamped && self.any || envelope.manifest.key_layout == 1 {
+        if !self.is_stamped() && self.any || envelope.manifest.key_layout == 1 {
             return Err(unsupported("its keys are in an older layout".to_owned(), UPDATE_ADVICE));
         }
         Ok(())

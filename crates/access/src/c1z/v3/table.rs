@@ -88,11 +88,14 @@ impl Bounds {
 }
 
 /// A table: what is shown of a file of rows.
+#[derive(Clone)]
 pub(crate) struct Table {
     /// What errors call it.
     pub(crate) name: String,
     backing: Arc<Backing>,
     pub(crate) view: View,
+    /// Between which keys those of the table lie, as the MANIFEST says. None: nobody says.
+    pub(crate) keys: Option<Bounds>,
 }
 
 /// Opens a file of rows, and finds its blocks.
@@ -315,13 +318,27 @@ impl Table {
         view: View,
         deletions: &mut RangeDeletions,
     ) -> Result<Table, Bad> {
-        for (start, end, number) in &backing.deletions {
+        let table = Table { name, backing, view, keys: None };
+        table.push_deletions(deletions)?;
+        Ok(table)
+    }
+
+    /// What `view` shows of a file, all of which lies between the `keys`.
+    pub(crate) fn listed(name: String, backing: Arc<Backing>, view: View, keys: Option<Bounds>) -> Table {
+        Table { name, backing, view, keys }
+    }
+
+    /// Adds the range deletions of the table, as far as they are shown. No table deletes keys outside of those between
+    /// which it lies: tools cut a deletion there when it goes on in the next table.
+    pub(crate) fn push_deletions(&self, deletions: &mut RangeDeletions) -> Result<(), Bad> {
+        let view = &self.view;
+        for (start, end, number) in &self.backing.deletions {
             if !view.suffix.is_empty() {
                 return Err(Bad::new(0, "range deletions in a table whose keys are given a suffix"));
             }
             let mut start = [view.prefix.as_slice(), start].concat();
             let mut end = [view.prefix.as_slice(), end].concat();
-            if let Some(bounds) = &view.bounds {
+            if let Some(bounds) = view.bounds.as_ref().or(self.keys.as_ref()) {
                 start = start.max(bounds.first.clone());
                 let mut last = bounds.last.clone();
                 if !bounds.is_open {
@@ -331,7 +348,7 @@ impl Table {
             }
             deletions.push(0, &start, &end, view.sequence.unwrap_or(*number))?;
         }
-        Ok(Table { name, backing, view })
+        Ok(())
     }
 
     /// Whether blocks of rows are columns.

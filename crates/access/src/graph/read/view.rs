@@ -15,7 +15,7 @@ use crate::graph::format::stats::SyncStats;
 use crate::graph::format::table::Table;
 use crate::graph::format::token;
 use crate::graph::model::{
-    Asset, Entitlement, EntitlementRef, Grant, Resource, ResourceId, ResourceType, Sync,
+    Asset, Entitlement, EntitlementRef, Grant, GrantRef, Resource, ResourceId, ResourceType, Sync,
 };
 
 /// The most rows on a page, and how many there are when 0 are asked for.
@@ -43,6 +43,34 @@ pub enum GrantScope<'a> {
     Principal(&'a ResourceId),
 }
 
+impl GrantScope<'_> {
+    /// Whether a grant is meant.
+    ///
+    /// ```
+    /// use duramen_access::graph::{Grant, GrantRef, GrantScope};
+    ///
+    /// let mut grant = Grant::default();
+    /// grant.entitlement.id = "app:github:admin".to_owned();
+    /// assert!(GrantScope::Entitlement("app:github:admin").is_of(&GrantRef::from(&grant)));
+    /// assert!(!GrantScope::Entitlement("app:github:member").is_of(&GrantRef::from(&grant)));
+    /// ```
+    pub fn is_of(&self, row: &GrantRef<'_>) -> bool {
+        let is = |id: &ResourceId, resource_type: &str, resource: &str| {
+            id.resource_type == resource_type && id.resource == resource
+        };
+        match self {
+            GrantScope::All => true,
+            GrantScope::Entitlement(id) => row.entitlement == *id,
+            GrantScope::Entitlements(all) => all
+                .iter()
+                .any(|of| of.id == row.entitlement && is(&of.resource, row.resource_type, row.resource)),
+            GrantScope::Resource(id) => is(id, row.resource_type, row.resource),
+            GrantScope::ResourceType(id) => row.resource_type == *id,
+            GrantScope::Principal(id) => is(id, row.principal_type, row.principal),
+        }
+    }
+}
+
 /// Which resources are meant.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -55,6 +83,17 @@ pub enum ResourceScope<'a> {
     Parent(&'a ResourceId),
 }
 
+impl ResourceScope<'_> {
+    /// Whether a resource is meant.
+    pub fn is_of(&self, row: &Resource) -> bool {
+        match self {
+            ResourceScope::All => true,
+            ResourceScope::ResourceType(id) => row.id.resource_type == *id,
+            ResourceScope::Parent(id) => row.parent.as_ref() == Some(id),
+        }
+    }
+}
+
 /// Which entitlements are meant.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -65,6 +104,17 @@ pub enum EntitlementScope<'a> {
     ResourceType(&'a str),
     /// Those of one resource.
     Resource(&'a ResourceId),
+}
+
+impl EntitlementScope<'_> {
+    /// Whether an entitlement is meant.
+    pub fn is_of(&self, row: &Entitlement) -> bool {
+        match self {
+            EntitlementScope::All => true,
+            EntitlementScope::ResourceType(id) => row.resource.resource_type == *id,
+            EntitlementScope::Resource(id) => row.resource == **id,
+        }
+    }
 }
 
 /// Which page is meant.

@@ -3,6 +3,8 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use duramen_access::c1z::ReadOptions;
+use duramen_access::convert::{Conversion, Format};
 use duramen_access::graph::{
     Asset, Entitlement, Grant, GrantScope, GraphError, GraphPack, GraphStore, Resource, ResourceId,
     ResourceType, SyncKind, Timestamp,
@@ -262,4 +264,62 @@ fn forged_bytes_with_right_digests_do_no_harm() {
             let _ = ask(&forged);
         }
     }
+}
+
+/// G-10: an index that was forged under right digests is refused by `verify`, and by whoever reads the file whole.
+#[test]
+fn a_forged_index_with_right_digests_is_refused() {
+    let mut random = duramen_base::entropy::rng(29);
+    let dir = tempfile::tempdir().unwrap();
+    let (path, forged) = (dir.path().join("a"), dir.path().join("forged"));
+    sample(&path, 0);
+    let pack = Pack::open(&path).unwrap();
+    let manifest = pack.manifest().unwrap();
+    let indexes =
+        ["children", "entitlement-ids", "grant-entitlement-ids", "by-principal", "grant-ids", "grants"];
+    let mut count = 0;
+    for round in 0..300 {
+        let wanted = format!("0/{}", indexes[round % indexes.len()]);
+        let mut changed = false;
+        let made = forge(&pack, &forged, &manifest, |name, _, records, raw| {
+            if name != wanted {
+                return;
+            }
+            let before = (raw.clone(), *records);
+            // The last byte of a block of edges is the end of its payloads, which are as long as they say.
+            let at = random.usize(..raw.len());
+            match random.u8(..3) {
+                0 => raw[at] ^= 1 << random.u8(..8),
+                1 => drop(raw.remove(at)),
+                _ => *records = records.saturating_sub(1),
+            }
+            changed |= before != (raw.clone(), *records);
+        });
+        made.unwrap();
+        if !changed || wanted == "0/grants" && is_only_another_time(&pack, &forged) {
+            continue;
+        }
+        let verified = GraphPack::open(&forged).and_then(|graph| graph.verify(&mut |_, _| {}).map(drop));
+        assert!(verified.is_err(), "round {round}: {wanted} was taken");
+        let to = dir.path().join("converted.c1z");
+        let (from, read) = (forged.clone(), ReadOptions::default());
+        let converted = Conversion { from, to: to.clone(), format: Format::C1z3, sync: None, read }.run();
+        assert!(converted.is_err() && !to.exists(), "round {round}: {wanted} was converted");
+        count += 1;
+    }
+    assert!(count > 200, "{count}");
+}
+
+/// Whether a file has the edges of another, and says something else of them that no index repeats.
+fn is_only_another_time(pack: &Pack, forged: &Path) -> bool {
+    let edges = |graph: GraphPack| {
+        let mut edges = Vec::new();
+        let read = graph.view(None)?.for_each_grant(GrantScope::All, &mut |row| {
+            edges.push((row.id, row.entitlement, row.principal));
+            ControlFlow::Continue(())
+        });
+        read.map(|()| edges)
+    };
+    let before = GraphPack::from_pack(pack.clone()).and_then(edges).unwrap();
+    GraphPack::open(forged).and_then(edges).is_ok_and(|after| after == before)
 }

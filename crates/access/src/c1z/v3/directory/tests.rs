@@ -18,8 +18,8 @@ fn keys_and_values_are_those_that_pebble_finds() {
         let lines = std::fs::read(path.with_extension("jsonl.zst")).unwrap();
         let lines = String::from_utf8(zstd::decode_all(lines.as_slice()).unwrap()).unwrap();
         let expected: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
-        let envelope = Envelope::open(&path, &ReadOptions::default()).unwrap();
-        let tree = Directory { envelope: &envelope, check_sha256: true, skip_indexes: false }.tree().unwrap();
+        let envelope = Arc::new(Envelope::open(&path, &ReadOptions::default()).unwrap());
+        let tree = Directory { envelope: &envelope, check_sha256: true, keep_indexes: false }.tree().unwrap();
         let mut rows = Vec::new();
         let walked = tree.each(&[], None, &mut |key, value| {
             if !matches!(key, [key::VERSION, family::INDEX | family::DIGEST, ..]) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::c1z::error::BadKind;
 use crate::c1z::v3::envelope::Envelope;
-use crate::c1z::v3::table::{Bounds, View};
+use crate::c1z::v3::table::{Bounds, Table, View};
 use crate::c1z::v3::{log, table};
 use crate::c1z::wire;
 use crate::c1z::ReadOptions;
@@ -78,10 +78,11 @@ fn rows_of(tree: &Tree, from: &[u8], to: Option<&[u8]>) -> Result<Pairs, String>
     });
     match walked {
         Ok(()) => Ok(found),
-        Err(Fault { part, bad: Bad { kind: BadKind::Damaged(reason), .. } }) => {
+        Err(Fault::In { part, bad: Bad { kind: BadKind::Damaged(reason), .. } }) => {
             Err(format!("{part}: {reason}"))
         }
-        Err(Fault { bad, .. }) => Err(format!("{bad:?}")),
+        Err(Fault::In { bad, .. }) => Err(format!("{bad:?}")),
+        Err(Fault::Whole(error)) => Err(error.to_string()),
     }
 }
 
@@ -125,7 +126,8 @@ fn the_newest_change_of_each_key_counts_wherever_it_lies() {
             let (front, back) = rows.split_at(random.usize(..=rows.len()));
             let mut run = Vec::new();
             for rows in [front, back] {
-                run.push(table_of(rows, random.usize(1..9), <[u8]>::to_vec, &mut tree.deletions).unwrap());
+                let per_block = random.usize(1..9);
+                run.push(table_of(rows, per_block, <[u8]>::to_vec, &mut tree.deletions).unwrap().into());
             }
             tree.runs.push(run);
         }
@@ -146,7 +148,7 @@ fn rows_out_of_order_are_refused() {
     let tables = |first: &[Entry], second: &[Entry]| {
         let mut tree = Tree::default();
         let open = |rows: &[Entry], deletions: &mut RangeDeletions| {
-            table_of(rows, 1, |_| b"z".to_vec(), deletions).unwrap()
+            Listed::from(table_of(rows, 1, |_| b"z".to_vec(), deletions).unwrap())
         };
         tree.runs.push(vec![open(first, &mut tree.deletions), open(second, &mut tree.deletions)]);
         rows_of(&tree, b"", None)
@@ -165,7 +167,7 @@ fn an_index_that_lies_is_refused() {
     let rows = [set("a", 1, ""), set("b", 1, ""), set("c", 1, "")];
     let mut tree = Tree::default();
     let low = table_of(&rows, 3, |_| b"b".to_vec(), &mut tree.deletions).unwrap();
-    tree.runs.push(vec![low]);
+    tree.runs.push(vec![low.into()]);
     let refused = "000001.sst: a block of a table has keys behind its separator";
     assert_eq!(rows_of(&tree, b"", None).unwrap_err(), refused);
     let falling = table_of(&rows, 1, |key| vec![b'z' - key[0]], &mut tree.deletions);
@@ -178,7 +180,7 @@ fn an_index_that_lies_is_refused() {
 fn a_range_deletion_among_rows_is_refused() {
     let mut tree = Tree::default();
     let rows = [(b"a".to_vec(), 1, Change::DeleteRange, b"b".to_vec())];
-    tree.runs.push(vec![table_of(&rows, 1, <[u8]>::to_vec, &mut tree.deletions).unwrap()]);
+    tree.runs.push(vec![table_of(&rows, 1, <[u8]>::to_vec, &mut tree.deletions).unwrap().into()]);
     let refused = "000001.sst: a range deletion among the rows of a table";
     assert_eq!(rows_of(&tree, b"", None).unwrap_err(), refused);
 }
@@ -213,7 +215,7 @@ fn check_views(
         let expected: Pairs = rows.filter(|(key, _)| is_shown(key)).collect();
         let mut tree = Tree::default();
         let table = open(view.clone(), &mut tree.deletions);
-        tree.runs.push(vec![table]);
+        tree.runs.push(vec![table.into()]);
         tree.deletions.finish();
         tree.memory.finish(true);
         assert_eq!(rows_of(&tree, b"", None).unwrap(), expected, "{view:?}");
@@ -256,7 +258,7 @@ fn what_a_view_shows_of_a_table_of_columns_is_all_that_is_walked() {
             Table::new("000001.sst".to_owned(), backing, view, &mut RangeDeletions::default()).unwrap()
         };
         let mut tree = Tree::default();
-        tree.runs.push(vec![open(View::default(), &mut RangeDeletions::default())]);
+        tree.runs.push(vec![open(View::default(), &mut RangeDeletions::default()).into()]);
         tree.memory.finish(true);
         let stored = rows_of(&tree, b"", None).unwrap();
         assert!(!stored.is_empty());
@@ -270,7 +272,7 @@ fn a_suffix_stands_behind_every_key() {
     let mut tree = Tree::default();
     let mut table = table_of(&rows, 1, <[u8]>::to_vec, &mut tree.deletions).unwrap();
     table.view = View { prefix: b"p".to_vec(), suffix: b"@1".to_vec(), ..View::default() };
-    tree.runs.push(vec![table]);
+    tree.runs.push(vec![table.into()]);
     tree.memory.finish(true);
     let keys = |from: &[u8]| -> Vec<Vec<u8>> {
         rows_of(&tree, from, None).unwrap().into_iter().map(|(key, _)| key).collect()
