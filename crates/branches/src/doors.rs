@@ -4,8 +4,9 @@ use crate::{
     branch::Branch,
     engine::Engine,
     error::EngineError,
-    model::{BranchView, CreateBranch, Policy},
-    registry::Doorway,
+    model::{BranchEvidence, BranchView, CreateBranch, Policy, ProtectBranch, QueryRequest, RenewBranch},
+    query::QueryAnswer,
+    registry::{Doorway, Session},
     shared::Shared,
 };
 use duramen_postgres::{Entry, EntryError};
@@ -21,12 +22,20 @@ pub struct Holder {
     pub branches_max: u32,
     /// Whether branches of others are its own too, as for an administrator.
     pub all: bool,
+    /// Of which sources; none: of all.
+    pub sources: Vec<String>,
 }
 
 impl Holder {
-    /// Whether a branch that was created by `holder` is its own.
-    pub(crate) fn owns(&self, holder: Option<&str>) -> bool {
-        self.all || holder == Some(self.id.as_str())
+    /// Whether a branch of `source` that was created by `holder` is its own.
+    pub(crate) fn owns(&self, holder: Option<&str>, source: &str) -> bool {
+        (self.all && self.may_use(source)) || holder == Some(self.id.as_str())
+    }
+
+    /// Whether a source is one of its own.
+    #[must_use]
+    pub fn may_use(&self, source: &str) -> bool {
+        self.sources.is_empty() || self.sources.iter().any(|name| name == source)
     }
 }
 
@@ -106,6 +115,95 @@ impl Engine {
         })
     }
 
+    /// The holder's branches, by name.
+    #[must_use]
+    pub fn branches_of(&self, holder: &Holder) -> Vec<BranchView> {
+        self.shared.registry.branches(Some(holder))
+    }
+
+    /// [`Engine::branch`] for somebody who came through a door. Here and below: a branch that is not the holder's is not
+    /// there for it, and whether it is, is looked at under the lock under which the operation happens.
+    ///
+    /// # Errors
+    /// When the holder has none of that name.
+    pub fn branch_for(&self, holder: &Holder, name: &str) -> Result<BranchView, EngineError> {
+        self.branch_by(Some(holder), name)
+    }
+
+    /// [`Engine::reset`] for somebody who came through a door.
+    ///
+    /// # Errors
+    /// As for [`Engine::reset`], and when the holder has none of that name.
+    pub async fn reset_for(self: &Arc<Self>, holder: &Holder, name: &str) -> Result<BranchView, EngineError> {
+        self.reset_by(Some(holder), name).await
+    }
+
+    /// [`Engine::renew`] for somebody who came through a door.
+    ///
+    /// # Errors
+    /// As for [`Engine::renew`], and when the holder has none of that name.
+    pub fn renew_for(
+        &self,
+        holder: &Holder,
+        name: &str,
+        request: RenewBranch,
+    ) -> Result<BranchView, EngineError> {
+        self.renew_by(Some(holder), name, request)
+    }
+
+    /// [`Engine::protect`] for somebody who came through a door.
+    ///
+    /// # Errors
+    /// When the holder has none of that name.
+    pub fn protect_for(
+        &self,
+        holder: &Holder,
+        name: &str,
+        request: ProtectBranch,
+    ) -> Result<BranchView, EngineError> {
+        self.protect_by(Some(holder), name, request)
+    }
+
+    /// [`Engine::destroy`] for somebody who came through a door.
+    ///
+    /// # Errors
+    /// As for [`Engine::destroy`], and when the holder has none of that name.
+    pub fn destroy_for(&self, holder: &Holder, name: &str) -> Result<BranchView, EngineError> {
+        self.destroy_by(Some(holder), name)
+    }
+
+    /// [`Engine::evidence_with`] for somebody who came through a door.
+    ///
+    /// # Errors
+    /// As for [`Engine::evidence_with`], and when the holder has none of that name.
+    pub async fn evidence_for(
+        &self,
+        holder: &Holder,
+        name: &str,
+        table: Option<&str>,
+    ) -> Result<BranchEvidence, EngineError> {
+        self.evidence_by(Some(holder), name, table).await
+    }
+
+    /// [`Engine::query`] for somebody who came through a door, in the very branch to which it leads.
+    ///
+    /// # Errors
+    /// As for [`Engine::query`]; when the lease has ended, or got another branch by a reset, since the door was found.
+    pub async fn query_through(
+        self: &Arc<Self>,
+        holder: &Holder,
+        door: &Door,
+        request: QueryRequest,
+    ) -> Result<QueryAnswer, EngineError> {
+        let session = Session {
+            id: door.id.clone(),
+            branch: Arc::clone(&door.branch),
+            policy: door.policy,
+            durable: door.branch.generation.durable,
+        };
+        self.query_in(&door.name, session, Some(holder), request).await
+    }
+
     /// The names of the holder's branches, in their order.
     #[must_use]
     pub fn names_of(&self, holder: &Holder) -> Vec<String> {
@@ -119,7 +217,7 @@ impl Engine {
     /// When the end cannot be written down; the lease is then held until its time is over.
     pub fn give_back(&self, name: &str, id: &str) -> Result<(), EngineError> {
         match self.shared.registry.take_back(name, id)? {
-            Some(ended) => self.shared.end(&ended, "destroyed"),
+            Some(ended) => self.shared.end(&ended, "destroyed", None),
             None => Ok(()),
         }
     }

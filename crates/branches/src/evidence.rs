@@ -1,10 +1,12 @@
 //! What is known of a branch and its source, for keeping.
 
 use crate::{
+    doors::Holder,
     engine::Engine,
     error::{EngineError, Kind},
     files::io_error,
-    model::{BranchEvidence, ContentHash, SourceFingerprint, WatchedTable},
+    leases::named,
+    model::{BranchEvidence, BranchView, ContentHash, SourceFingerprint, WatchedTable},
     source::{contents, fingerprint, manifest},
 };
 use serde_json::json;
@@ -32,7 +34,16 @@ impl Engine {
         name: &str,
         table: Option<&str>,
     ) -> Result<BranchEvidence, EngineError> {
-        let mut branch = self.branch(name)?;
+        self.evidence_by(None, name, table).await
+    }
+
+    pub(crate) async fn evidence_by(
+        &self,
+        by: Option<&Holder>,
+        name: &str,
+        table: Option<&str>,
+    ) -> Result<BranchEvidence, EngineError> {
+        let mut branch = self.branch_by(by, name)?;
         // Evidence is kept and passed on; the way in is not.
         if let Some(end) = branch.url.find("&password=") {
             branch.url.truncate(end);
@@ -43,11 +54,9 @@ impl Engine {
         let source = fingerprint::compare(&manifest.source_at_import, &source_now);
         let table = match table {
             Some(table) => {
-                let watched = self.watch(name, table, &manifest, &source_now).await?;
-                self.shared.audit(
-                    "table_compared",
-                    json!({ "branch": branch.id, "name": name, "table": watched }),
-                )?;
+                let watched = self.watch(&branch, table, &manifest, &source_now).await?;
+                let details = json!({ "branch": branch.id, "name": name, "table": watched });
+                self.shared.audit("table_compared", named(details, by))?;
                 Some(watched)
             }
             None => None,
@@ -73,7 +82,7 @@ impl Engine {
     /// Reads one table in a branch, and looks it up in the fingerprints of its source.
     async fn watch(
         &self,
-        branch: &str,
+        branch: &BranchView,
         table: &str,
         manifest: &manifest::Manifest,
         now: &SourceFingerprint,
@@ -81,7 +90,7 @@ impl Engine {
         let database = &manifest.database;
         let prefix = format!("{}.", contents::key([database]));
         let name = if table.starts_with(&prefix) { table.to_owned() } else { format!("{prefix}{table}") };
-        let session = self.shared.registry.session(branch)?;
+        let session = self.shared.registry.held_session(&branch.name, &branch.id)?;
         let client = session.branch.administrator_client().await?;
         let wanted = |schema: &str, table: &str| contents::key([database, schema, table]) == name;
         let read = contents::read_only(&client, database, wanted).await?;

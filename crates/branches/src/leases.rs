@@ -116,11 +116,12 @@ impl Engine {
     /// Logs a new lease before its holder hears of it.
     fn announce(&self, record: LeaseRecord) -> Result<BranchView, EngineError> {
         let shared = &self.shared;
+        // Who has it is who asked for it.
         let logged = shared.audit(
             "leased",
             json!({ "branch": record.id, "name": record.name, "source": record.source,
                     "generation": record.generation, "policy": record.policy, "expires_at": record.expires_at,
-                    "holder": record.holder }),
+                    "holder": record.holder, "token": record.holder }),
         );
         if let Err(error) = logged {
             // What is not logged is not handed out.
@@ -135,7 +136,7 @@ impl Engine {
     /// All leased branches, by name.
     #[must_use]
     pub fn branches(&self) -> Vec<BranchView> {
-        self.shared.registry.branches()
+        self.shared.registry.branches(None)
     }
 
     /// One leased branch.
@@ -143,7 +144,11 @@ impl Engine {
     /// # Errors
     /// When there is none of that name.
     pub fn branch(&self, name: &str) -> Result<BranchView, EngineError> {
-        let (mut view, branch) = self.shared.registry.branch(name)?;
+        self.branch_by(None, name)
+    }
+
+    pub(crate) fn branch_by(&self, by: Option<&Holder>, name: &str) -> Result<BranchView, EngineError> {
+        let (mut view, branch) = self.shared.registry.branch(name, by)?;
         view.disk = branch.disk_use().map(|(used, quota)| DiskUse { used, quota });
         Ok(view)
     }
@@ -166,8 +171,17 @@ impl Engine {
     /// # Errors
     /// When there is no such branch or the end lies in the past.
     pub fn renew(&self, name: &str, request: RenewBranch) -> Result<BranchView, EngineError> {
+        self.renew_by(None, name, request)
+    }
+
+    pub(crate) fn renew_by(
+        &self,
+        by: Option<&Holder>,
+        name: &str,
+        request: RenewBranch,
+    ) -> Result<BranchView, EngineError> {
         let expires_at = expiry(clock::utc_now(), request.ttl_s, request.expires_at)?;
-        self.change(name, "renewed", json!({ "expires_at": expires_at }), |record| {
+        self.change(by, name, "renewed", json!({ "expires_at": expires_at }), |record| {
             record.expires_at = expires_at
         })
     }
@@ -177,23 +191,33 @@ impl Engine {
     /// # Errors
     /// When there is no such branch.
     pub fn protect(&self, name: &str, request: ProtectBranch) -> Result<BranchView, EngineError> {
+        self.protect_by(None, name, request)
+    }
+
+    pub(crate) fn protect_by(
+        &self,
+        by: Option<&Holder>,
+        name: &str,
+        request: ProtectBranch,
+    ) -> Result<BranchView, EngineError> {
         let protected = request.protected;
-        self.change(name, "protected", json!({ "protected": protected }), |record| {
+        self.change(by, name, "protected", json!({ "protected": protected }), |record| {
             record.protected = protected
         })
     }
 
     fn change(
         &self,
+        by: Option<&Holder>,
         name: &str,
         event: &str,
         mut details: serde_json::Value,
         change: impl FnOnce(&mut LeaseRecord),
     ) -> Result<BranchView, EngineError> {
-        let view = self.shared.registry.change(name, change)?;
+        let view = self.shared.registry.change(name, by, change)?;
         details["branch"] = view.id.clone().into();
         details["name"] = view.name.clone().into();
-        self.shared.audit(event, details)?;
+        self.shared.audit(event, named(details, by))?;
         Ok(view)
     }
 
@@ -202,9 +226,13 @@ impl Engine {
     /// # Errors
     /// When there is no such branch, or it is protected.
     pub fn destroy(&self, name: &str) -> Result<BranchView, EngineError> {
+        self.destroy_by(None, name)
+    }
+
+    pub(crate) fn destroy_by(&self, by: Option<&Holder>, name: &str) -> Result<BranchView, EngineError> {
         let _active = self.shared.activity.enter();
-        let (ended, view) = self.shared.registry.destroy(name)?;
-        self.shared.end(&ended, "destroyed")?;
+        let (ended, view) = self.shared.registry.destroy(name, by)?;
+        self.shared.end(&ended, "destroyed", by)?;
         Ok(view)
     }
 
@@ -214,11 +242,19 @@ impl Engine {
     /// When there is no such branch, its generation's snapshot is gone, or the new server does not start; the lease
     /// then stays, in state `failed`, and can be reset again.
     pub async fn reset(self: &Arc<Self>, name: &str) -> Result<BranchView, EngineError> {
+        self.reset_by(None, name).await
+    }
+
+    pub(crate) async fn reset_by(
+        self: &Arc<Self>,
+        by: Option<&Holder>,
+        name: &str,
+    ) -> Result<BranchView, EngineError> {
         // By the caller, so that it is the lease that has the name now, whatever happens before the task runs.
-        let (id, old) = self.shared.registry.begin_reset(name)?;
-        let (engine, name) = (Arc::clone(self), name.to_owned());
+        let (id, old) = self.shared.registry.begin_reset(name, by)?;
+        let (engine, name, by) = (Arc::clone(self), name.to_owned(), by.cloned());
         // In a task of its own: a caller who goes away must not leave the branch between two volumes.
-        tokio::spawn(async move { engine.finish_reset(&name, id, old).await })
+        tokio::spawn(async move { engine.finish_reset(&name, id, old, by.as_ref()).await })
             .await
             .map_err(LeaseError::ResetCrashed)?
     }
@@ -228,6 +264,7 @@ impl Engine {
         name: &str,
         id: String,
         old: Arc<Branch>,
+        by: Option<&Holder>,
     ) -> Result<BranchView, EngineError> {
         let replaced = tokio::task::spawn_blocking({
             let (shared, name, id) = (Arc::clone(&self.shared), name.to_owned(), id.clone());
@@ -246,7 +283,8 @@ impl Engine {
             Err(error) => Some(error),
         };
         let view = self.shared.registry.finish_reset(name, &id, &old, failure.as_ref())?;
-        self.shared.audit("reset", json!({ "branch": id, "name": name, "failed": failure.is_some() }))?;
+        let details = json!({ "branch": id, "name": name, "failed": failure.is_some() });
+        self.shared.audit("reset", named(details, by))?;
         failure.map_or(Ok(view), Err)
     }
 }
@@ -284,6 +322,14 @@ fn replace(
     Ok(branch)
 }
 
+/// The details of an entry of the audit log, with the token by which somebody asked for what it tells of (H4).
+pub(crate) fn named(mut details: serde_json::Value, by: Option<&Holder>) -> serde_json::Value {
+    if let Some(holder) = by {
+        details["token"] = holder.id.clone().into();
+    }
+    details
+}
+
 impl Shared {
     fn retire(&self, ended: &Ended) {
         ended.branch.retire();
@@ -291,9 +337,9 @@ impl Shared {
     }
 
     /// What follows on the end of a lease: nothing enters its branch any more, and the audit log says so.
-    pub(crate) fn end(&self, ended: &Ended, event: &str) -> Result<(), EngineError> {
+    pub(crate) fn end(&self, ended: &Ended, event: &str, by: Option<&Holder>) -> Result<(), EngineError> {
         self.retire(ended);
-        self.audit(event, json!({ "branch": ended.id, "name": ended.name }))
+        self.audit(event, named(json!({ "branch": ended.id, "name": ended.name }), by))
     }
 
     /// Ends the leases whose time is over.
@@ -302,7 +348,7 @@ impl Shared {
         loop {
             let ended = match self.registry.end_expired(now) {
                 Ok(None) => return,
-                Ok(Some(ended)) => self.end(&ended, "expired"),
+                Ok(Some(ended)) => self.end(&ended, "expired", None),
                 Err(error) => Err(error),
             };
             if let Err(error) = ended {

@@ -11,9 +11,10 @@ use duramen_postgres::{volume, Column, Settings};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use utoipa::ToSchema;
 
 /// Where a source's data comes from. Credentials in it never leave the home directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Origin {
     /// A running server, copied by base backup.
@@ -52,7 +53,7 @@ impl Origin {
 }
 
 /// How many branches of a source are kept ready.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolSize {
     /// Started, connected and warm branches, by policy.
     pub hot: BTreeMap<Policy, u32>,
@@ -67,12 +68,13 @@ impl Default for PoolSize {
 }
 
 /// How branches of a source run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SourceSettings {
     /// The prepared pool.
     pub pool: PoolSize,
     /// Server settings of its branches, on top of the minimal ones.
+    #[schema(value_type = BTreeMap<String, String>)]
     pub server: Settings,
     /// Whether branches flush what they commit.
     pub durable: bool,
@@ -92,7 +94,7 @@ pub struct SourceSettings {
 }
 
 /// What one branch may take of the machine, where that can be limited. What is absent is as usual.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Limits {
     /// Bytes that it may write beyond what it shares with its snapshot. Usual: a quarter of the volume store.
@@ -134,7 +136,7 @@ fn take<T: Copy + Default + PartialEq>(old: &mut Option<T>, new: Option<T>) {
 }
 
 /// `POST /v1/sources`
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct AddSource {
     /// The new source's name.
     pub name: String,
@@ -149,7 +151,7 @@ pub struct AddSource {
 }
 
 /// `PATCH /v1/sources/{name}/settings`: what is absent stays.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChangeSettings {
     /// Sizes of the hot pool by policy.
@@ -173,7 +175,7 @@ pub struct ChangeSettings {
 }
 
 /// One thing that sanitising did to a snapshot, or left out of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Sanitised {
     /// What kind of thing: `subscription`, `user mapping`, `setting`, `role`, `job`, `function`, ...
     pub kind: String,
@@ -184,7 +186,7 @@ pub struct Sanitised {
 }
 
 /// A source, as told to callers. It never holds the origin's address.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SourceView {
     /// Its name.
     pub name: String,
@@ -217,7 +219,7 @@ pub struct SourceView {
 }
 
 /// `POST /v1/branches`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CreateBranch {
     /// The source. May be left out when there is only one.
@@ -235,14 +237,14 @@ pub struct CreateBranch {
 }
 
 /// How an administrator of the machine enters a branch.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct AdministratorUrl {
     /// The connection URL, with the administrator's secret.
     pub url: String,
 }
 
 /// A leased branch. It never holds the source's address.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct BranchView {
     /// The branch's name.
     pub name: String,
@@ -283,7 +285,7 @@ pub struct BranchView {
 }
 
 /// What a branch has written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DiskUse {
     /// Bytes that it wrote and still holds. What it shares with its snapshot is not among them.
     pub used: u64,
@@ -292,7 +294,7 @@ pub struct DiskUse {
 }
 
 /// One statement of a query.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryStatement {
     /// Exactly one SQL statement.
@@ -303,7 +305,7 @@ pub struct QueryStatement {
 }
 
 /// `POST /v1/branches/{name}/query`: one statement (`sql`, `params`), or several in one transaction.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueryRequest {
     /// One statement.
@@ -323,12 +325,24 @@ pub struct QueryRequest {
     pub timeout_ms: Option<u64>,
 }
 
+/// A column of a result, as it is described to callers.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes the columns that a session gives")]
+struct ResultColumn {
+    /// Its name.
+    name: String,
+    /// The name of its type.
+    r#type: String,
+}
+
 /// What one statement gave.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct StatementReply {
     /// The result's columns.
+    #[schema(value_type = Vec<ResultColumn>)]
     pub columns: Vec<Column>,
     /// The rows, each an array of typed values.
+    #[schema(value_type = Vec<Vec<serde_json::Value>>)]
     pub rows: Box<serde_json::value::RawValue>,
     /// How many rows there are.
     pub row_count: u64,
@@ -339,7 +353,7 @@ pub struct StatementReply {
 }
 
 /// The answer to a query.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryReply {
     /// The branch.
     pub branch: String,
@@ -356,7 +370,7 @@ pub struct QueryReply {
 }
 
 /// `POST /v1/branches/{name}/renew`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RenewBranch {
     /// Seconds from now. `None`: an hour.
@@ -366,7 +380,7 @@ pub struct RenewBranch {
 }
 
 /// `POST /v1/branches/{name}/protect`
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProtectBranch {
     /// Protect it, or end its protection.
@@ -374,7 +388,7 @@ pub struct ProtectBranch {
 }
 
 /// One pool's state.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct PoolView {
     /// The source.
     pub source: String,
@@ -392,13 +406,14 @@ pub struct PoolView {
 }
 
 /// `GET /v1/status`
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// The daemon's version.
     pub version: String,
     /// The daemon's process id.
     pub pid: u32,
     /// How volumes are cloned.
+    #[schema(value_type = String, pattern = "^(btrfs|reflink|copy)$")]
     pub volumes: volume::Kind,
     /// Why so.
     pub volumes_reason: String,
@@ -427,7 +442,7 @@ pub struct Status {
 }
 
 /// Which limits hold on this machine.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct MachineLimits {
     /// How many leases there may be in all.
     pub leases: u32,
@@ -438,7 +453,7 @@ pub struct MachineLimits {
 }
 
 /// Whether something is limited here.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct Wall {
     /// Whether it is.
     pub holds: bool,
@@ -447,7 +462,7 @@ pub struct Wall {
 }
 
 /// `POST /v1/measure/cold`: one branch without the pool, made and thrown away.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ColdBranch {
     /// From the start of the clone to the answer of the first query.
     pub first_query_ms: f64,
@@ -464,7 +479,7 @@ pub struct ColdBranch {
 }
 
 /// The state of a live source at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SourceFingerprint {
     /// When it was taken.
     pub taken_at: Timestamp,
@@ -503,7 +518,7 @@ impl SourceFingerprint {
 }
 
 /// The content of one table or file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ContentHash {
     /// Rows of a table, bytes of a file.
     pub count: u64,
@@ -512,7 +527,7 @@ pub struct ContentHash {
 }
 
 /// The comparison of two fingerprints of the same source.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SourceComparison {
     /// Whether the two can be compared: they were taken in the same way, and the source was read both times.
     pub comparable: bool,
@@ -525,7 +540,7 @@ pub struct SourceComparison {
 }
 
 /// `GET /v1/branches/{name}/evidence`
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct BranchEvidence {
     /// The branch.
     pub branch: BranchView,
@@ -548,7 +563,7 @@ pub struct BranchEvidence {
 
 /// One table, in the source and in a branch. What is absent could not be read; `left_out` of the fingerprints, or
 /// `not_read`, say why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WatchedTable {
     /// Its name as in the contents of fingerprints, `database.schema.table`.
     pub name: String,
@@ -568,7 +583,7 @@ pub struct WatchedTable {
 }
 
 /// The result of checking the audit log.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct AuditVerification {
     /// Whether every entry follows from the one before it.
     pub intact: bool,
@@ -581,7 +596,7 @@ pub struct AuditVerification {
 }
 
 /// The result of checking a snapshot.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SnapshotVerification {
     /// Whether the files are those that were imported.
     pub intact: bool,
@@ -592,7 +607,7 @@ pub struct SnapshotVerification {
 }
 
 /// A line of a streamed reply of a long operation (import, refresh): progress, then the result or an error.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Progress {
     /// What is being done, and how far it is (0 to 1) where that is known.
@@ -609,7 +624,7 @@ pub enum Progress {
 }
 
 /// The body of every refusal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
     /// A stable word for programs: `not_found`, `name_clash`, `no_branch_ready`, `sql_error`, ...
     pub code: String,

@@ -1,7 +1,11 @@
 //! What a branch's holder may do in it.
 
 use serde::{de::Error as _, Deserialize, Deserializer, Serialize, Serializer};
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
+use utoipa::{
+    openapi::{schema::SchemaType, ObjectBuilder, RefOr, Schema, Type},
+    PartialSchema, ToSchema,
+};
 
 /// The longest name of a role, in bytes.
 const ROLE_NAME_MAX: usize = 63;
@@ -81,6 +85,25 @@ impl Serialize for Policy {
 impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl PartialSchema for Policy {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::new(Type::String))
+            .description(Some(
+                "What a branch's holder may do in it: `read-only`, `read-write`, `ddl`, or `role:NAME`.",
+            ))
+            .pattern(Some("^(read-only|read-write|ddl|role:.{1,63})$"))
+            .build()
+            .into()
+    }
+}
+
+impl ToSchema for Policy {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Policy")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     burst::Burst,
+    doors::Holder,
     engine::Engine,
     error::{EngineError, QueryError},
     model::{Policy, QueryRequest},
@@ -39,10 +40,21 @@ impl Engine {
         name: &str,
         request: QueryRequest,
     ) -> Result<QueryAnswer, EngineError> {
+        let session = self.shared.registry.working_session(name)?;
+        self.query_in(name, session, None, request).await
+    }
+
+    pub(crate) async fn query_in(
+        self: &Arc<Self>,
+        name: &str,
+        session: Session,
+        by: Option<&Holder>,
+        request: QueryRequest,
+    ) -> Result<QueryAnswer, EngineError> {
         let _active = self.shared.activity.enter();
         let guard = guard(&request)?;
         let statements = statements(request)?;
-        let Session { branch, id, policy, durable } = self.shared.registry.working_session(name)?;
+        let Session { branch, id, policy, durable } = session;
         let guard = Guard { read_only: policy == Policy::ReadOnly, ..guard };
         let Ok(_place) = branch.queue.try_acquire() else {
             return Err(QueryError::Busy { name: name.to_owned() }.into());
@@ -51,6 +63,7 @@ impl Engine {
         let mut logged = LogOnDrop {
             engine: self,
             branch: &id,
+            token: by.map(|holder| holder.id.as_str()),
             statements: &statements,
             started: clock::now(),
             done: false,
@@ -73,6 +86,7 @@ impl Engine {
     fn log_statements(
         &self,
         branch: &str,
+        token: Option<&str>,
         statements: &[Statement],
         server_us: u64,
         outcome: &Result<Vec<Outcome>, EngineError>,
@@ -82,6 +96,7 @@ impl Engine {
             "statement",
             Executed {
                 branch,
+                token,
                 sql_blake3: statements.iter().map(|statement| hash(&statement.sql)).collect(),
                 duration_us: server_us,
                 rows: outcome
@@ -97,6 +112,7 @@ impl Engine {
 struct LogOnDrop<'a> {
     engine: &'a Engine,
     branch: &'a str,
+    token: Option<&'a str>,
     statements: &'a [Statement],
     started: Instant,
     done: bool,
@@ -106,7 +122,7 @@ impl LogOnDrop<'_> {
     fn finish(&mut self, outcome: &Result<Vec<Outcome>, EngineError>) -> Result<u64, EngineError> {
         self.done = true;
         let server_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.engine.log_statements(self.branch, self.statements, server_us, outcome)?;
+        self.engine.log_statements(self.branch, self.token, self.statements, server_us, outcome)?;
         Ok(server_us)
     }
 }
@@ -125,6 +141,8 @@ impl Drop for LogOnDrop<'_> {
 #[derive(serde::Serialize)]
 struct Executed<'a> {
     branch: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
     sql_blake3: Vec<String>,
     duration_us: u64,
     rows: u64,

@@ -12,6 +12,7 @@ mod home;
 mod json_flag;
 mod lab;
 mod manual;
+mod openapi;
 mod output;
 mod pack;
 mod parse;
@@ -78,7 +79,7 @@ enum Command {
     /// Lease isolated, writable copies of a source
     #[command(subcommand, after_help = branch::EXAMPLES)]
     Branch(branch::Branch),
-    /// Let others in: tokens for PostgreSQL clients on any machine
+    /// Let others in: tokens for PostgreSQL and HTTP clients on any machine
     #[command(subcommand, after_help = token::EXAMPLES)]
     Token(token::TokenCommand),
     /// Keep data in an embedded store with branches; no daemon is needed
@@ -99,6 +100,9 @@ enum Command {
     /// Let the next daemon of a systemd unit start where branches go on without the last one
     #[command(hide = true)]
     MakeWay(serve::MakeWay),
+    /// Print the daemon's HTTP interface as OpenAPI 3.1
+    #[command(after_help = openapi::EXAMPLES)]
+    Openapi,
     /// Write man pages and completions
     #[command(after_help = manual::EXAMPLES, hide = true)]
     Manual(manual::Manual),
@@ -138,6 +142,7 @@ fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
         Command::Lab(lab) => context.wait_on_all_cores(lab::run(&context, lab)),
         Command::Demo(demo) => context.wait_on_all_cores(demo::run(&context, demo)),
         Command::MakeWay(make_way) => serve::make_way(&make_way),
+        Command::Openapi => openapi::run(),
         Command::Manual(manual) => manual::run(&context, &manual, json_flag::add(Cli::command())),
     }
 }

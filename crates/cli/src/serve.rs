@@ -16,7 +16,7 @@ use duramen_server::{
     lock::HomeLock,
     router::{Identity, Listen, RouterOptions},
 };
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 use tokio::time::sleep;
 use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt, Layer};
 
@@ -55,7 +55,10 @@ pub(crate) struct Serve {
     /// Where PostgreSQL clients with a token connect; `off`: nowhere [default: 127.0.0.1:6432, if it is free]
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen)]
     pg_listen: Option<Listen>,
-    /// The certificate for PostgreSQL clients (PEM), with those that vouch for it [default: one of its own]
+    /// Where HTTP clients with a token connect [default: nowhere]
+    #[arg(long, value_name = "ADDR:PORT")]
+    http_listen: Option<SocketAddr>,
+    /// The certificate for clients (PEM), with those that vouch for it [default: one of its own]
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The certificate's private key (PEM)
@@ -97,6 +100,7 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
             unmasked_ok: serve.unmasked_ok,
             idle: serve.pg_idle.filter(|idle| !idle.is_zero()),
         },
+        http_listen: serve.http_listen,
         until_stdin_ends: serve.until_stdin_ends,
     };
     daemon::serve(options).await?;
@@ -260,6 +264,12 @@ pub(crate) async fn status(context: &Context) -> Outcome {
         }
         (None, Some(problem)) => facts.push(("PostgreSQL clients", problem.clone())),
         (None, None) => facts.push(("PostgreSQL clients", "by sockets only".to_owned())),
+    }
+    if let Some(http) = &doors.http {
+        facts.push(("HTTP clients", http.address.to_string()));
+        if doors.postgres.is_none() {
+            facts.push(("certificate", format!("SHA-256 {}", http.fingerprint)));
+        }
     }
     facts.extend(status.warnings.iter().map(|warning| ("warning", warning.clone())));
     output::print(output::pairs(facts));

@@ -1,23 +1,28 @@
-//! The routes: which request calls what of the engine.
+//! What each request does: the router that finds it, and what of the engine answers it.
 
 use crate::{
     caller::Caller,
     doors::Doors,
     import,
     listener::BODY_MAX,
+    openapi,
     order::{Order, Orders},
+    page,
     reply::{self, json, Refusal, Reply},
-    request::{MeasureCold, Removed, Stopping},
-    route::{Route, SEGMENTS_MAX},
+    request::{MeasureCold, Removed, Stopping, Version},
+    route::{Endpoint, Op, ENDPOINTS},
     segment,
+};
+use axum::{
+    body::Body,
+    extract::{FromRequestParts, RawPathParams, Request, State},
+    routing::{on, MethodFilter},
+    Router,
 };
 use bytes::Bytes;
 use duramen_branches::{model, Engine};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::{
-    body::{Body, Incoming},
-    Method, Request, Response, StatusCode,
-};
+use hyper::{body::Body as _, http::request::Parts, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use std::{borrow::Cow, sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -35,142 +40,193 @@ pub(crate) struct Api {
     pub(crate) orders: Orders,
 }
 
-type Answer = Result<Response<Reply>, Refusal>;
+pub(crate) type Answer = Result<Response<Reply>, Refusal>;
+
+/// Finds what answers a request, and has it answered.
+pub(crate) fn router(api: Arc<Api>) -> Router {
+    let found = ENDPOINTS.iter().fold(Router::new(), |router, endpoint| {
+        let filter =
+            MethodFilter::try_from(endpoint.method.clone()).expect("the methods of the list are usual");
+        let answer = move |State(api): State<Arc<Api>>, request: Request| async move {
+            sent(api.answer(endpoint, request).await)
+        };
+        router.route(endpoint.path, on(filter, answer))
+    });
+    found
+        .fallback(|request: Request| async move {
+            let message = format!(
+                "there is no route {} {}; GET /openapi.json has all of them",
+                request.method(),
+                request.uri().path()
+            );
+            sent(Err(Refusal::new(StatusCode::NOT_FOUND, "unknown_route", message)))
+        })
+        .method_not_allowed_fallback(|request: Request| async move {
+            let message = format!(
+                "{} is nothing that {} understands; GET /openapi.json has all routes",
+                request.method(),
+                request.uri().path()
+            );
+            sent(Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "unknown_route", message)))
+        })
+        .with_state(api)
+}
+
+fn sent(answer: Answer) -> Response<Body> {
+    answer.unwrap_or_else(Refusal::into_response).map(Body::new)
+}
 
 impl Api {
     /// Answers one request.
-    pub(crate) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Reply> {
-        self.route(request).await.unwrap_or_else(Refusal::into_response)
+    async fn answer(&self, endpoint: &'static Endpoint, request: Request) -> Answer {
+        let (mut head, body) = request.into_parts();
+        let caller = head.extensions.remove::<Caller>().unwrap_or(Caller::Nobody);
+        caller.may(endpoint.op)?;
+        let names = RawPathParams::from_request_parts(&mut head, &()).await.map_err(|error| {
+            Refusal::new(StatusCode::BAD_REQUEST, "bad_request", format!("{error}; escape names as %XX"))
+        })?;
+        let name = names.iter().next().map_or("", |(_, name)| name);
+        let call = Call { endpoint, head: &head, name };
+        match caller {
+            Caller::Holder(visitor) => self.for_holder(&call, &visitor, body).await,
+            Caller::Owner | Caller::Member | Caller::Nobody => self.for_machine(&call, body).await,
+        }
     }
 
-    async fn route(&self, request: Request<Incoming>) -> Answer {
-        let (head, body) = request.into_parts();
-        let (method, path) = (&head.method, head.uri.path());
-        let call = Call { method, path };
-        let segments = call.segments()?;
-        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
-        let ["v1", words @ ..] = segments.as_slice() else { return Err(call.unknown()) };
-        let caller = head.extensions.get::<Caller>();
-        if !caller.is_some_and(|caller| caller.may(method, words)) {
-            return Err(call.not_allowed());
-        }
-        let route = Route::parse(method, &segments, head.uri.query()).ok_or_else(|| call.unknown())?;
-        let engine = &self.engine;
-        match route {
-            Route::Query(name) => {
+    /// Answers somebody on the machine, or something that is open to anybody.
+    async fn for_machine(&self, call: &Call<'_>, body: Body) -> Answer {
+        let (engine, name) = (&self.engine, call.name);
+        match call.endpoint.op {
+            Op::Query => {
                 let answer = engine.query(name, call.read(body).await?).await?;
                 Ok(reply::text(StatusCode::OK, answer.0))
             }
-            Route::CreateBranch => json(&engine.create(call.read(body).await?).await?),
-            Route::DestroyBranch(name) => json(&engine.destroy(name)?),
-            Route::Branch(name) => json(&engine.branch(name)?),
-            Route::Branches => json(&engine.branches()),
-            Route::ResetBranch(name) => json(&engine.reset(name).await?),
-            Route::RenewBranch(name) => json(&engine.renew(name, call.read(body).await?)?),
-            Route::ProtectBranch(name) => json(&engine.protect(name, call.read(body).await?)?),
-            Route::AdministratorUrl(name) => json(&engine.administrator_url(name).await?),
-            Route::Evidence(name, table) => {
-                let table = table.map(|table| call.unescaped(table)).transpose()?;
+            Op::CreateBranch => json(&engine.create(call.read(body).await?).await?),
+            Op::DestroyBranch => json(&engine.destroy(name)?),
+            Op::Branch => json(&engine.branch(name)?),
+            Op::Branches => page::reply(call, engine.branches(), |branch| &branch.name),
+            Op::ResetBranch => json(&engine.reset(name).await?),
+            Op::RenewBranch => json(&engine.renew(name, call.read(body).await?)?),
+            Op::ProtectBranch => json(&engine.protect(name, call.read(body).await?)?),
+            Op::AdministratorUrl => json(&engine.administrator_url(name).await?),
+            Op::Evidence => {
+                let table = call.parameter("table")?;
                 json(&engine.evidence_with(name, table.as_deref()).await?)
             }
-            Route::Status => json(&engine.status()),
-            Route::VerifyAudit => json(&engine.verify_audit().await?),
-            Route::MeasureCold => {
+            Op::MeasureCold => {
                 let wanted: MeasureCold = call.read(body).await?;
                 json(&engine.measure_cold(&wanted.source, wanted.policy).await?)
             }
-            Route::Shutdown => {
+            Op::Shutdown => {
                 tracing::info!("asked to stop");
                 self.orders.give(Order::Stop);
                 json(&Stopping { stopping: true })
             }
-            Route::HandOver => {
+            Op::HandOver => {
                 tracing::info!("asked to hand over");
                 self.orders.give(Order::HandOver);
                 json(&Stopping { stopping: true })
             }
-            Route::Doors => json(&self.doors.view()),
-            Route::Tokens => json(&self.doors.tokens()?.list()),
-            Route::CreateToken => json(&self.doors.create_token(engine, call.read(body).await?)?),
-            Route::RotateToken(name) => json(&self.doors.rotate_token(engine, name)?),
-            Route::RevokeToken(name) => json(&self.doors.revoke_token(engine, name)?),
-            Route::Sources => json(&engine.sources()),
-            Route::AddSource => {
+            Op::Doors => json(&self.doors.view()),
+            Op::Tokens => page::reply(call, self.doors.tokens()?.list(), |token| &token.name),
+            Op::CreateToken => json(&self.doors.create_token(engine, call.read(body).await?)?),
+            Op::RotateToken => json(&self.doors.rotate_token(engine, name)?),
+            Op::RevokeToken => json(&self.doors.revoke_token(engine, name)?),
+            Op::Sources => page::reply(call, engine.sources(), |source| &source.name),
+            Op::AddSource => {
                 let wanted: model::AddSource = call.read(body).await?;
                 let engine = Arc::clone(engine);
                 let import = |report| async move { engine.add_source(wanted, report).await };
                 import::run(self.orders.ending(), import).await
             }
-            Route::RefreshSource(name) => {
+            Op::RefreshSource => {
                 let (engine, name) = (Arc::clone(engine), name.to_owned());
                 let import = |report| async move { engine.refresh_source(&name, report).await };
                 import::run(self.orders.ending(), import).await
             }
-            Route::Source(name) => json(&engine.source(name)?),
-            Route::RemoveSource(name) => {
+            Op::Source => json(&engine.source(name)?),
+            Op::RemoveSource => {
                 engine.remove_source(name).await?;
                 json(&Removed { removed: name.to_owned() })
             }
-            Route::ChangeSettings(name) => json(&engine.change_settings(name, call.read(body).await?).await?),
-            Route::VerifySource(name) => json(&engine.verify_source(name).await?),
-            Route::FingerprintSource(name) => json(&engine.fingerprint_source(name).await?),
-            Route::IdlePss(name, sample) => json(&engine.idle_pss(name, call.sample(sample)?).await?),
+            Op::ChangeSettings => json(&engine.change_settings(name, call.read(body).await?).await?),
+            Op::IdlePss => json(&engine.idle_pss(name, call.sample()?).await?),
+            _ => self.for_all(call).await,
+        }
+    }
+
+    /// What has the same answer for everybody who may ask.
+    pub(crate) async fn for_all(&self, call: &Call<'_>) -> Answer {
+        let engine = &self.engine;
+        match call.endpoint.op {
+            Op::Health => Ok(reply::plain(StatusCode::OK, reply::PLAIN, "ok\n".to_owned())),
+            Op::Ready => self.ready(),
+            Op::Version => json(&Version { version: env!("CARGO_PKG_VERSION").to_owned() }),
+            Op::OpenApi => json(&openapi::document()),
+            Op::Status => json(&engine.status()),
+            Op::VerifyAudit => json(&engine.verify_audit().await?),
+            Op::VerifySource => json(&engine.verify_source(call.name).await?),
+            Op::FingerprintSource => json(&engine.fingerprint_source(call.name).await?),
+            _ => Err(call.not_here()),
+        }
+    }
+
+    /// Whether branches can be leased.
+    fn ready(&self) -> Answer {
+        let status = self.engine.status();
+        match status.pool_error {
+            None => Ok(reply::plain(StatusCode::OK, reply::PLAIN, "ready\n".to_owned())),
+            Some(_) => Err(Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not_ready",
+                "a pool cannot be filled; `duramen status` on the machine says why",
+            )),
         }
     }
 }
 
-/// Which request it is, for messages.
-struct Call<'a> {
-    method: &'a Method,
-    path: &'a str,
+/// One request, once it is known which.
+pub(crate) struct Call<'a> {
+    pub(crate) endpoint: &'static Endpoint,
+    pub(crate) head: &'a Parts,
+    /// The name in its path, if there is one.
+    pub(crate) name: &'a str,
+}
+
+impl std::fmt::Display for Call<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.endpoint.method, self.head.uri.path())
+    }
 }
 
 impl Call<'_> {
-    fn segments(&self) -> Result<Vec<Cow<'_, str>>, Refusal> {
-        let path = self.path.strip_prefix('/').ok_or_else(|| self.unknown())?;
-        // One more than any route has, so that a longer path matches none.
-        path.splitn(SEGMENTS_MAX + 1, '/').map(|segment| self.unescaped(segment)).collect()
-    }
-
-    fn unescaped<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Refusal> {
-        segment::decode(text).ok_or_else(|| {
-            let message = format!(
-                "the path {:?} holds an escape that is not UTF-8 text; escape names as %XX",
-                self.path
-            );
-            Refusal::new(StatusCode::BAD_REQUEST, "bad_request", message)
-        })
-    }
-
-    fn not_allowed(&self) -> Refusal {
-        let message = format!(
-            "{} {} is for the daemon's user and root; members of the group `duramen` may hold branches",
-            self.method, self.path
-        );
-        Refusal::new(StatusCode::FORBIDDEN, "not_allowed", message)
-    }
-
-    fn unknown(&self) -> Refusal {
-        let message = format!(
-            "there is no route {} {}; the crate documentation lists all routes",
-            self.method, self.path
-        );
-        Refusal::new(StatusCode::NOT_FOUND, "unknown_route", message)
+    /// The value of a parameter after the question mark.
+    pub(crate) fn parameter(&self, name: &str) -> Result<Option<Cow<'_, str>>, Refusal> {
+        let query = self.head.uri.query().unwrap_or_default();
+        let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let Some((_, value)) = pairs.find(|(key, _)| *key == name) else { return Ok(None) };
+        match segment::decode(value) {
+            Some(value) => Ok(Some(value)),
+            None => Err(self.bad(format_args!("the value of {name} holds an escape that is not UTF-8 text"))),
+        }
     }
 
     /// The request's body; no body at all stands for `{}`.
-    async fn read<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, Refusal> {
+    pub(crate) async fn read<T: DeserializeOwned>(&self, body: Body) -> Result<T, Refusal> {
         let bytes = if body.is_end_stream() { Bytes::new() } else { self.collect(body).await? };
-        let text = if bytes.is_empty() { b"{}" } else { bytes.as_ref() };
-        serde_json::from_slice(text).map_err(|error| {
-            let message = format!("the body of {} {} is wrong: {error}", self.method, self.path);
-            Refusal::new(StatusCode::BAD_REQUEST, "bad_request", message)
-        })
+        self.parse(&bytes)
     }
 
-    async fn collect(&self, body: Incoming) -> Result<Bytes, Refusal> {
+    /// The value that the text of a body stands for.
+    pub(crate) fn parse<T: DeserializeOwned>(&self, bytes: &Bytes) -> Result<T, Refusal> {
+        let text = if bytes.is_empty() { b"{}" } else { bytes.as_ref() };
+        serde_json::from_slice(text).map_err(|error| self.bad(format_args!("its body is wrong: {error}")))
+    }
+
+    /// The text of the request's body.
+    pub(crate) async fn collect(&self, body: Body) -> Result<Bytes, Refusal> {
         let refuse = |status, code, what: String| {
-            Err(Refusal::new(status, code, format!("the body of {} {} {what}", self.method, self.path)))
+            Err(Refusal::new(status, code, format!("the body of {self} {what}")))
         };
         match timeout(BODY_LIMIT, Limited::new(body, BODY_MAX).collect()).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
@@ -188,12 +244,19 @@ impl Call<'_> {
         }
     }
 
-    fn sample(&self, text: Option<&str>) -> Result<u32, Refusal> {
-        let Some(text) = text else { return Ok(PSS_SAMPLE) };
-        text.parse().map_err(|_| {
-            let message =
-                format!("sample={text} of {} {} is not a number of branches", self.method, self.path);
-            Refusal::new(StatusCode::BAD_REQUEST, "bad_request", message)
-        })
+    fn sample(&self) -> Result<u32, Refusal> {
+        let Some(text) = self.parameter("sample")? else { return Ok(PSS_SAMPLE) };
+        text.parse().map_err(|_| self.bad(format_args!("sample={text} is not a number of branches")))
+    }
+
+    /// A refusal of a request that is wrong itself.
+    pub(crate) fn bad(&self, what: std::fmt::Arguments<'_>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, "bad_request", format!("{self}: {what}"))
+    }
+
+    /// A refusal of what is not answered on this way.
+    pub(crate) fn not_here(&self) -> Refusal {
+        let message = format!("{self} is for {}", self.endpoint.op.open_to());
+        Refusal::new(StatusCode::FORBIDDEN, "not_allowed", message)
     }
 }

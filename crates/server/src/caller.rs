@@ -1,24 +1,133 @@
-//! Who asks: the kernel tells which user is at the other end of a unix socket.
+//! Who asks, and what he may: the kernel tells which user is at the other end of a unix socket, a token over TCP.
 //!
 //! The daemon's own user, and root, may do everything. Where the machine has a system group `duramen`, its members may
 //! hold branches; they may not import, which reads files as the daemon, change sources, or stop it.
 
+use crate::{
+    reply::Refusal,
+    route::Op,
+    token::{Role, Token},
+};
 use duramen_branches::GROUP;
-use hyper::Method;
+use hyper::StatusCode;
 use nix::unistd::{getgrouplist, Gid, Group, Uid, User};
-use std::{ffi::CString, io, os::unix::fs::chown, path::Path};
+use std::{ffi::CString, io, os::unix::fs::chown, path::Path, sync::Arc};
 
 /// The user at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer(pub(crate) u32);
 
-/// What a peer may do, as it is put into the extensions of its requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Who asks, as it is put into the extensions of requests.
+#[derive(Debug, Clone)]
 pub(crate) enum Caller {
-    /// Everything.
+    /// The daemon's own user, or root, on the daemon's socket: everything.
     Owner,
-    /// What holders of branches do.
+    /// A member of the group on the daemon's socket: what holders of branches do.
     Member,
+    /// The holder of a token, over TCP.
+    Holder(Visitor),
+    /// Somebody over TCP who has shown nothing.
+    Nobody,
+}
+
+/// Who came over TCP with a token.
+#[derive(Debug, Clone)]
+pub(crate) struct Visitor {
+    pub(crate) token: Arc<Token>,
+    /// Whether data that is not masked may go there.
+    pub(crate) sees_unmasked: bool,
+    /// The router, as it is reached from where the holder is.
+    pub(crate) router: Option<String>,
+}
+
+/// To whom something is open over TCP. On the daemon's socket its owner may do everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpenTo {
+    /// To anybody who can connect.
+    Anybody,
+    /// To holders of tokens of a role, or a higher one.
+    Tokens(Least),
+    /// To the same, if their token is for all sources: it tells of the whole daemon.
+    AllSources(Least),
+    /// To nobody: it is for those who are on the machine.
+    Machine,
+}
+
+/// The lowest role that may do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Least {
+    Viewer,
+    User,
+    Admin,
+}
+
+impl std::fmt::Display for OpenTo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            OpenTo::Anybody => f.write_str("anybody"),
+            OpenTo::Tokens(least) => write!(f, "{least} tokens"),
+            OpenTo::AllSources(least) => write!(f, "{least} tokens that are for all sources"),
+            OpenTo::Machine => f.write_str("the machine: it is answered on the daemon's socket alone"),
+        }
+    }
+}
+
+impl std::fmt::Display for Least {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Least::Viewer => "viewer, user and admin",
+            Least::User => "user and admin",
+            Least::Admin => "admin",
+        })
+    }
+}
+
+impl Op {
+    /// To whom it is open over TCP (H3).
+    pub(crate) const fn open_to(self) -> OpenTo {
+        match self {
+            Op::Health | Op::Ready | Op::Version | Op::OpenApi => OpenTo::Anybody,
+            Op::Sources | Op::Source | Op::Branches | Op::Branch => OpenTo::Tokens(Least::Viewer),
+            Op::CreateBranch | Op::DestroyBranch | Op::Query | Op::ResetBranch | Op::RenewBranch => {
+                OpenTo::Tokens(Least::User)
+            }
+            // A protected branch outlives the longest lease. Evidence, verification and fingerprint read all of a source
+            // with the daemon's rights there.
+            Op::ProtectBranch | Op::Evidence | Op::VerifySource | Op::FingerprintSource => {
+                OpenTo::Tokens(Least::Admin)
+            }
+            Op::Status | Op::VerifyAudit => OpenTo::AllSources(Least::Admin),
+            // Imports read files, and reach servers, as the daemon; settings name what its servers run.
+            Op::AddSource | Op::RemoveSource | Op::ChangeSettings | Op::RefreshSource => OpenTo::Machine,
+            // Who makes tokens, stops the daemon, or enters as an administrator, is on the machine.
+            Op::Doors | Op::Tokens | Op::CreateToken | Op::RotateToken | Op::RevokeToken => OpenTo::Machine,
+            Op::AdministratorUrl | Op::Shutdown | Op::HandOver | Op::MeasureCold | Op::IdlePss => {
+                OpenTo::Machine
+            }
+        }
+    }
+
+    /// Whether members of the group may do it on the daemon's socket.
+    const fn is_for_members(self) -> bool {
+        matches!(
+            self,
+            Op::Health
+                | Op::Ready
+                | Op::Version
+                | Op::OpenApi
+                | Op::Status
+                | Op::Sources
+                | Op::Source
+                | Op::Branches
+                | Op::CreateBranch
+                | Op::Branch
+                | Op::DestroyBranch
+                | Op::Query
+                | Op::ResetBranch
+                | Op::RenewBranch
+                | Op::ProtectBranch
+        )
+    }
 }
 
 impl Caller {
@@ -44,14 +153,49 @@ impl Caller {
         getgrouplist(&name, user.gid).ok()?.contains(&group).then_some(Caller::Member)
     }
 
-    pub(crate) fn may(self, method: &Method, words: &[&str]) -> bool {
-        match (self, words) {
-            (Caller::Owner, _) => true,
-            // Evidence reads all of the source, with the daemon's rights there.
-            (Caller::Member, ["branches", _, "administrator-url" | "evidence"]) => false,
-            (Caller::Member, ["branches", ..]) => true,
-            (Caller::Member, ["status"] | ["sources"] | ["sources", _]) => method == Method::GET,
-            (Caller::Member, _) => false,
+    /// Refuses what it may not do.
+    pub(crate) fn may(&self, op: Op) -> Result<(), Refusal> {
+        let request = || format!("{} {}", op.endpoint().method, op.endpoint().path);
+        let refuse = |what: String| Err(Refusal::new(StatusCode::FORBIDDEN, "not_allowed", what));
+        let (open_to, visitor) = match self {
+            Caller::Owner => return Ok(()),
+            Caller::Member if op.is_for_members() => return Ok(()),
+            Caller::Member => {
+                return refuse(format!(
+                    "{} is for the daemon's user and root; members of the group `duramen` may hold branches",
+                    request()
+                ));
+            }
+            Caller::Nobody => (op.open_to(), None),
+            Caller::Holder(visitor) => (op.open_to(), Some(visitor)),
+        };
+        let token = visitor.map(|visitor| &visitor.token);
+        let has_role = |least| token.is_some_and(|token| token.role.least() >= least);
+        let allowed = match open_to {
+            OpenTo::Anybody => true,
+            OpenTo::Tokens(least) => has_role(least),
+            OpenTo::AllSources(least) => {
+                has_role(least) && token.is_some_and(|token| token.sources.is_empty())
+            }
+            OpenTo::Machine => false,
+        };
+        if allowed {
+            return Ok(());
+        }
+        match token {
+            None if open_to != OpenTo::Machine => Err(Refusal::unauthenticated()),
+            None => refuse(format!("{} is for {open_to}", request())),
+            Some(token) => refuse(format!("{} is for {open_to}, and not for {}", request(), token.name)),
+        }
+    }
+}
+
+impl Role {
+    const fn least(self) -> Least {
+        match self {
+            Role::Admin => Least::Admin,
+            Role::User => Least::User,
+            Role::Viewer => Least::Viewer,
         }
     }
 }
@@ -70,35 +214,54 @@ pub(crate) fn admit_members(socket: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Caller, Peer};
-    use hyper::Method;
+    use super::*;
+    use crate::{route::ENDPOINTS, token::CreateToken};
+
+    fn visitor(role: Role, sources: &[&str]) -> Caller {
+        let sources = sources.iter().map(|source| (*source).to_owned()).collect();
+        let wanted = CreateToken { role, sources, ..CreateToken::default() };
+        let token = Token::new("t-1".to_owned(), wanted, jiff::Timestamp::UNIX_EPOCH);
+        Caller::Holder(Visitor { token: Arc::new(token), sees_unmasked: true, router: None })
+    }
+
+    fn may_do(caller: &Caller) -> Vec<Op> {
+        ENDPOINTS.iter().map(|endpoint| endpoint.op).filter(|op| caller.may(*op).is_ok()).collect()
+    }
+
+    const OPEN: [Op; 4] = [Op::Health, Op::Ready, Op::Version, Op::OpenApi];
+    const LISTS: [Op; 4] = [Op::Sources, Op::Source, Op::Branches, Op::Branch];
+    const USE: [Op; 5] = [Op::CreateBranch, Op::DestroyBranch, Op::Query, Op::ResetBranch, Op::RenewBranch];
+
+    fn sorted(ops: &[&[Op]]) -> Vec<Op> {
+        let all = ops.concat();
+        ENDPOINTS.iter().map(|endpoint| endpoint.op).filter(|op| all.contains(op)).collect()
+    }
 
     #[test]
     fn members_hold_branches_and_nothing_else() {
-        let member = |method, words: &[&str]| Caller::Member.may(&method, words);
-        assert!(member(Method::POST, &["branches"]));
-        assert!(member(Method::DELETE, &["branches", "b"]));
-        assert!(member(Method::GET, &["sources"]));
-        for (method, words) in [
-            (Method::GET, &["branches", "b", "administrator-url"][..]),
-            (Method::GET, &["branches", "b", "evidence"]),
-            (Method::POST, &["sources"]),
-            (Method::POST, &["sources", "s", "refresh"]),
-            (Method::DELETE, &["sources", "s"]),
-            (Method::PATCH, &["sources", "s", "settings"]),
-            (Method::POST, &["shutdown"]),
-            (Method::POST, &["handover"]),
-            (Method::POST, &["measure", "cold"]),
-        ] {
-            assert!(!member(method, words), "{words:?}");
-            assert!(Caller::Owner.may(&Method::POST, words));
-        }
+        let more = [Op::Status, Op::ProtectBranch];
+        assert_eq!(may_do(&Caller::Member), sorted(&[&OPEN, &LISTS, &USE, &more]));
+        assert_eq!(may_do(&Caller::Owner).len(), ENDPOINTS.len());
+    }
+
+    /// H3.
+    #[test]
+    fn roles_may_do_what_the_table_says() {
+        assert_eq!(may_do(&Caller::Nobody), sorted(&[&OPEN]));
+        let viewer = [OPEN.as_slice(), &LISTS];
+        assert_eq!(may_do(&visitor(Role::Viewer, &["a"])), sorted(&viewer));
+        assert_eq!(may_do(&visitor(Role::Viewer, &[])), sorted(&viewer));
+        assert_eq!(may_do(&visitor(Role::User, &["a"])), sorted(&[&OPEN, &LISTS, &USE]));
+        let admin = [Op::ProtectBranch, Op::Evidence, Op::VerifySource, Op::FingerprintSource];
+        assert_eq!(may_do(&visitor(Role::Admin, &["a"])), sorted(&[&OPEN, &LISTS, &USE, &admin]));
+        let all = [Op::Status, Op::VerifyAudit];
+        assert_eq!(may_do(&visitor(Role::Admin, &[])), sorted(&[&OPEN, &LISTS, &USE, &admin, &all]));
     }
 
     #[tokio::test]
     async fn strangers_are_nobody() {
         let own = nix::unistd::Uid::effective().as_raw();
-        assert_eq!(Caller::of_peer(Peer(own)).await, Some(Caller::Owner));
-        assert_eq!(Caller::of_peer(Peer(65534)).await, None);
+        assert!(matches!(Caller::of_peer(Peer(own)).await, Some(Caller::Owner)));
+        assert!(Caller::of_peer(Peer(65534)).await.is_none());
     }
 }

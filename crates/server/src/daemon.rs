@@ -1,20 +1,23 @@
 //! The daemon's life: lock the home, open the engine, serve until told to stop, leave nothing behind.
 
 use crate::{
-    api::Api,
+    api::{self, Api},
     caller,
-    doors::Doors,
+    doors::{DoorError, Doors, Open},
     listener::{self, BindError},
     lock::{HomeLock, LockError},
     order::{Order, Orders},
     replace,
-    router::{RouterError, RouterOptions},
+    router::RouterOptions,
     socket_path,
 };
+use axum::body::Body;
 use duramen_branches::{Engine, EngineError, OpenOptions};
+use hyper::{body::Incoming, Request, Response};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use std::{
     io::{self, Read, Write},
+    net::SocketAddr,
     sync::Arc,
     time::Duration,
 };
@@ -22,6 +25,7 @@ use tokio::{
     signal::unix::{signal, SignalKind},
     time::timeout,
 };
+use tower_service::Service;
 
 /// How long the engine may take to stop everything that it runs.
 const CLOSE_LIMIT: Duration = Duration::from_secs(120);
@@ -33,6 +37,8 @@ pub struct ServeOptions {
     pub engine: OpenOptions,
     /// How PostgreSQL clients come in.
     pub router: RouterOptions,
+    /// Where HTTP clients with a token come in, by TLS with the router's certificate; nowhere, if it is `None`.
+    pub http_listen: Option<SocketAddr>,
     /// Stop when the standard input ends, which it does when the process that started this one dies.
     pub until_stdin_ends: bool,
 }
@@ -50,9 +56,9 @@ pub enum ServeError {
     /// The socket could not be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// PostgreSQL clients cannot come in where they should.
+    /// Clients cannot come in where they should.
     #[error(transparent)]
-    Router(#[from] RouterError),
+    Door(#[from] DoorError),
     /// Signals, the standard input or the standard output cannot be used.
     #[error("cannot {doing}: {source}")]
     Io {
@@ -104,7 +110,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         .map_err(|source| ServeError::Io { doing: "keep the socket open", source })?;
     caller::admit_members(&socket)
         .map_err(|source| ServeError::Io { doing: "let the group `duramen` connect", source })?;
-    let result = run(options.engine, options.router, listener, orders).await;
+    let result = run(options, listener, orders).await;
     if let Ok(Order::Replace) = result {
         tracing::info!("running {} anew", program.display());
         // The lock is free from the moment in which the program begins.
@@ -125,14 +131,14 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
 
 /// Serves until an order ends that, and tells which.
 async fn run(
-    options: OpenOptions,
-    router: RouterOptions,
+    options: ServeOptions,
     listener: tokio::net::UnixListener,
     orders: Orders,
 ) -> Result<Order, ServeError> {
-    let home = options.home.clone();
-    let engine = Engine::open(options).await?;
-    let (doors, router) = match Doors::open(&engine, &home, router) {
+    let home = options.engine.home.clone();
+    let engine = Engine::open(options.engine).await?;
+    let opened = Doors::open(&engine, &home, options.router, options.http_listen);
+    let (doors, Open { router, http }) = match opened {
         Ok(doors) => doors,
         Err(error) => {
             engine.close().await?;
@@ -144,9 +150,12 @@ async fn run(
     tracing::info!(home = %home.display(), pid, "serving");
 
     let mut ending = orders.ending();
-    let mut routing = orders.ending();
-    let api = Arc::new(Api { engine: Arc::clone(&engine), doors, orders });
-    let handler = move |request| Arc::clone(&api).answer(request);
+    let (mut routing, mut visiting) = (orders.ending(), orders.ending());
+    let found = api::router(Arc::new(Api { engine: Arc::clone(&engine), doors, orders }));
+    let handler = {
+        let found = found.clone();
+        move |request| answer(found.clone(), request)
+    };
     let serving = listener::serve(listener, handler, async {
         ending.wait().await;
     });
@@ -159,7 +168,15 @@ async fn run(
                 .await;
         }
     };
-    tokio::join!(serving, routing);
+    let visiting = async {
+        if let Some(http) = http {
+            http.serve(found, async {
+                let _ = visiting.wait().await;
+            })
+            .await;
+        }
+    };
+    tokio::join!(serving, routing, visiting);
 
     let order = ending.wait().await;
     tracing::info!(?order, "stopping");
@@ -172,6 +189,14 @@ async fn run(
     match timeout(CLOSE_LIMIT, closed).await {
         Ok(result) => Ok(result.map(|()| order)?),
         Err(_) => Err(ServeError::CloseTimeout { seconds: CLOSE_LIMIT.as_secs() }),
+    }
+}
+
+/// Has a request answered.
+async fn answer(mut found: axum::Router, request: Request<Incoming>) -> Response<Body> {
+    match found.call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
     }
 }
 

@@ -1,6 +1,7 @@
 //! The doors of a home: its tokens, and what listens for their holders.
 
 use crate::{
+    http_door::{HttpDoor, HttpError, HttpOptions, HttpView},
     router::{Router, RouterError, RouterHandle, RouterOptions, RouterView},
     token::{CreateToken, NewToken, Token},
     tokens::{TokenError, Tokens},
@@ -8,17 +9,21 @@ use crate::{
 use duramen_branches::{Engine, EngineError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::{path::Path, sync::Arc};
+use std::{net::SocketAddr, path::Path, sync::Arc};
+use utoipa::ToSchema;
 
 /// The directory of a home in which tokens and the certificate are kept.
 const DIR: &str = "doors";
 
 /// The reply to `GET /v1/doors`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DoorsView {
     /// The router, if it listens.
     #[serde(default)]
     pub postgres: Option<RouterView>,
+    /// The HTTP door, if it is open.
+    #[serde(default)]
+    pub http: Option<HttpView>,
     /// What keeps doors closed that should be open.
     #[serde(default)]
     pub problem: Option<String>,
@@ -30,35 +35,70 @@ pub(crate) struct Doors {
     /// Or why they cannot be used.
     tokens: Result<Arc<Tokens>, EngineError>,
     router: Option<RouterHandle>,
+    http: Option<HttpView>,
+}
+
+/// Why a door that should be open is not.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DoorError {
+    /// That for PostgreSQL clients.
+    #[error(transparent)]
+    Router(#[from] RouterError),
+    /// That for HTTP.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+}
+
+/// What is to serve those who come by the doors.
+#[derive(Debug, Default)]
+pub(crate) struct Open {
+    pub(crate) router: Option<Router>,
+    pub(crate) http: Option<HttpDoor>,
 }
 
 impl Doors {
-    /// Opens the doors of a home, and gives the router that is to serve. Without its tokens nobody is let in, but the daemon
+    /// Opens the doors of a home, and gives what is to serve there. Without its tokens nobody is let in, but the daemon
     /// serves who comes by its socket.
     pub(crate) fn open(
         engine: &Arc<Engine>,
         home: &Path,
         options: RouterOptions,
-    ) -> Result<(Doors, Option<Router>), RouterError> {
+        http_listen: Option<SocketAddr>,
+    ) -> Result<(Doors, Open), DoorError> {
         let dir = home.join(DIR);
         let tokens = match Tokens::open(&dir) {
             Ok(tokens) => Arc::new(tokens),
             Err(error) => {
                 tracing::error!(%error, "nobody is let in by the doors");
-                return Ok((Doors { tokens: Err(error.into_engine_error()), router: None }, None));
+                let doors = Doors { tokens: Err(error.into_engine_error()), router: None, http: None };
+                return Ok((doors, Open::default()));
             }
         };
+        let http = http_listen.map(|address| HttpOptions {
+            address,
+            identity: options.identity.clone(),
+            insecure: options.insecure,
+            unmasked_ok: options.unmasked_ok,
+        });
         let router = Router::bind(Arc::clone(engine), Arc::clone(&tokens), &dir, options)?;
         let handle = router.as_ref().and_then(|router| router.handle().ok());
         if let Some(handle) = &handle {
             tracing::info!(address = %handle.view().address, "PostgreSQL clients can connect");
         }
-        Ok((Doors { tokens: Ok(tokens), router: handle }, router))
+        let http =
+            http.map(|http| HttpDoor::bind(Arc::clone(&tokens), handle.clone(), &dir, http)).transpose()?;
+        let http_view = http.as_ref().map(HttpDoor::view);
+        if let Some(view) = &http_view {
+            tracing::info!(address = %view.address, "HTTP clients can connect");
+        }
+        Ok((Doors { tokens: Ok(tokens), router: handle, http: http_view }, Open { router, http }))
     }
 
     pub(crate) fn view(&self) -> DoorsView {
         DoorsView {
             postgres: self.router.as_ref().map(RouterHandle::view),
+            http: self.http.clone(),
             problem: self.tokens.as_ref().err().map(|error| error.message.clone()),
         }
     }

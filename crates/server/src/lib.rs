@@ -3,10 +3,12 @@
 //! | module | what it is for |
 //! | --- | --- |
 //! | [`daemon`] | locking the home, opening the engine, serving until told to stop |
+//! | [`http_door`] | the same interface over TCP, for holders of tokens |
 //! | [`listener`] | HTTP/1.1 over a unix socket: connections, limits, draining |
 //! | [`client`] | one keep-alive connection to the daemon, with one method a request |
 //! | [`process`] | the daemon as a child process |
 //! | [`lock`] | one daemon a home |
+//! | [`openapi`] | the interface as OpenAPI 3.1 |
 //! | [`doors`] | the doors of a home: its tokens, and what listens for their holders |
 //! | [`reply`] | what replies are made of |
 //! | [`router`] | one port over which PostgreSQL clients enter branches |
@@ -17,6 +19,7 @@
 //!
 //! | request | reply |
 //! | --- | --- |
+//! | `GET /healthz`, `/readyz`, `/version`, `/openapi.json` | text, or `Version`, or the OpenAPI document |
 //! | `GET /v1/status` | `Status` |
 //! | `GET /v1/sources`, `POST /v1/sources` | `[SourceView]`; a stream of `Progress` lines |
 //! | `GET`, `DELETE /v1/sources/{name}` | `SourceView`; `{"removed": name}` |
@@ -37,30 +40,37 @@
 //! | `POST /v1/tokens/{name}/rotate`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token` |
 //! | `POST /v1/shutdown`, `/v1/handover` | `{"stopping": true}` |
 //!
-//! A refusal is `{"error": ErrorBody}` with a status of 400 or more. A client that closes its connection ends
-//! what its request was doing; an import alone goes on, because half of one is of no use.
+//! [`openapi::document`] says the same in full. A refusal is a [`reply::Problem`] with a status of 400 or more. A client that
+//! closes its connection ends what its request was doing.
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod client;
 pub mod daemon;
 pub mod doors;
+pub mod http_door;
 pub mod listener;
 pub mod lock;
+pub mod openapi;
 pub mod process;
 pub mod reply;
 pub mod request;
 pub mod router;
+
+mod tls;
 
 pub mod token;
 pub mod tokens;
 
 mod api;
 mod caller;
+mod holders;
 mod import;
 mod order;
+mod page;
 mod replace;
 mod route;
 mod segment;
+mod shape;
 
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,13 @@
-//! HTTP/1.1 over a unix socket: connections, limits, draining. Knows no route.
+//! HTTP/1.1 over a socket: connections, limits, draining. Knows no route.
 
-use crate::{
-    caller::{Caller, Peer},
-    reply::Reply,
+use crate::caller::{Caller, Peer};
+use bytes::Bytes;
+use hyper::{
+    body::{Body, Incoming},
+    server::conn::http1,
+    service::service_fn,
+    Request, Response,
 };
-use hyper::{body::Incoming, server::conn::http1, service::service_fn, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::{
     fs::{fchmod, Mode},
@@ -12,6 +15,7 @@ use rustix::{
 };
 use std::{convert::Infallible, future::Future, io, path::Path, pin::pin, sync::Arc, time::Duration};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{UnixListener, UnixStream},
     sync::{watch, Semaphore},
     time::{sleep, timeout},
@@ -94,12 +98,71 @@ enum Phase {
     Closed,
 }
 
+/// Where connections come from.
+pub(crate) trait Accept {
+    /// One of them.
+    type Stream: Send + 'static;
+
+    /// Waits for the next one.
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Accept for UnixListener {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        UnixListener::accept(self).await.map(|(stream, _)| stream)
+    }
+}
+
+/// How far the listener is, as its connections see it.
+#[derive(Debug, Clone)]
+pub(crate) struct Course(watch::Receiver<Phase>);
+
+/// What a connection may take of the daemon.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// How long a head may take, and how long there may be none.
+    pub(crate) head: Duration,
+    /// Bytes of a head.
+    pub(crate) head_bytes: usize,
+    /// Whether replies have a date.
+    pub(crate) dates: bool,
+}
+
 /// Serves connections until `stop` is ready, then gives requests under way 5 seconds and drops the rest. When a
 /// client closes its connection, the future of its request is dropped.
-pub async fn serve<H, F>(listener: UnixListener, handler: H, stop: impl Future<Output = ()>)
+pub async fn serve<H, F, B>(listener: UnixListener, handler: H, stop: impl Future<Output = ()>)
 where
-    H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
-    F: Future<Output = Response<Reply>> + Send + 'static,
+    H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let limits = Limits { head: HEAD_LIMIT, head_bytes: HEAD_MAX, dates: false };
+    let each = move |stream: UnixStream, course| {
+        let handler = handler.clone();
+        async move {
+            let caller = match stream.peer_cred() {
+                Ok(peer) => Caller::of_peer(Peer(peer.uid())).await,
+                Err(_) => None,
+            };
+            let handler = move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(caller.clone().unwrap_or(Caller::Nobody));
+                handler(request)
+            };
+            converse(stream, handler, limits, course).await;
+        }
+    };
+    serve_each(listener, each, stop).await;
+}
+
+/// Has each connection served in a task of its own until `stop` is ready, then gives them time to end.
+pub(crate) async fn serve_each<L, C, F>(listener: L, each: C, stop: impl Future<Output = ()>)
+where
+    L: Accept,
+    C: Fn(L::Stream, Course) -> F,
+    F: Future<Output = ()> + Send + 'static,
 {
     let free = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
     let (phase, in_phase) = watch::channel(Phase::Serving);
@@ -107,8 +170,8 @@ where
         loop {
             let Ok(place) = Arc::clone(&free).acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, _)) => {
-                    let connection = connection(stream, handler.clone(), in_phase.clone());
+                Ok(stream) => {
+                    let connection = each(stream, Course(in_phase.clone()));
                     tokio::spawn(async move {
                         connection.await;
                         drop(place);
@@ -136,30 +199,28 @@ where
     tracing::warn!("connections did not end in time");
 }
 
-async fn connection<H, F>(stream: UnixStream, handler: H, mut phase: watch::Receiver<Phase>)
+/// Serves the requests of one connection to its end.
+pub(crate) async fn converse<S, H, F, B>(stream: S, handler: H, limits: Limits, course: Course)
 where
+    S: AsyncRead + AsyncWrite + Unpin,
     H: Fn(Request<Incoming>) -> F,
-    F: Future<Output = Response<Reply>>,
+    F: Future<Output = Response<B>>,
+    B: Body<Data = Bytes> + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let caller = match stream.peer_cred() {
-        Ok(peer) => Caller::of_peer(Peer(peer.uid())).await,
-        Err(_) => None,
-    };
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        if let Some(caller) = caller {
-            request.extensions_mut().insert(caller);
-        }
+    let Course(mut phase) = course;
+    let service = service_fn(move |request: Request<Incoming>| {
         let response = handler(request);
         async move { Ok::<_, Infallible>(response.await) }
     });
     let mut connection = pin!(http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_LIMIT)
-        .max_buf_size(HEAD_MAX)
+        .header_read_timeout(limits.head)
+        .max_buf_size(limits.head_bytes)
         .max_headers(FIELDS_MAX)
         .pipeline_flush(true)
-        // Nobody caches what comes out of a socket, and formatting the date costs on every reply.
-        .auto_date_header(false)
+        // Nobody caches what comes out of the daemon's socket, and formatting the date costs on every reply.
+        .auto_date_header(limits.dates)
         .serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         result = connection.as_mut() => return ended(result),

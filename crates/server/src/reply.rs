@@ -4,7 +4,7 @@ use bytes::Bytes;
 use duramen_branches::{model::ErrorBody, EngineError, Kind};
 use hyper::{
     body::{Body, Frame, SizeHint},
-    header::{HeaderValue, CONTENT_TYPE},
+    header::{HeaderValue, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     Response, StatusCode,
 };
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,14 @@ use std::{
     task::{Context, Poll},
 };
 use tokio::sync::mpsc;
+use utoipa::ToSchema;
+
+/// Plain text.
+pub(crate) const PLAIN: &str = "text/plain; charset=utf-8";
+/// The media type of refusals.
+pub(crate) const PROBLEM: &str = "application/problem+json";
+/// When it may be worth asking again, in seconds: a pool makes branches all the time.
+const RETRY_AFTER_S: &str = "1";
 
 /// The body of a reply.
 #[derive(Debug)]
@@ -25,10 +33,28 @@ enum Content {
     Lines { first: Option<Bytes>, rest: mpsc::Receiver<Bytes> },
 }
 
-/// The JSON of a refusal.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ErrorReply {
-    /// What was refused, and why.
+/// The JSON of a refusal: problem details (RFC 9457), with a word for programs.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// `about:blank`: what kind of problem it is, is said by `code`.
+    #[serde(rename = "type", default)]
+    pub kind: String,
+    /// What the status means.
+    #[serde(default)]
+    pub title: String,
+    /// The status of the reply.
+    #[serde(default)]
+    pub status: u16,
+    /// What happened, where, and what to do next.
+    #[serde(default)]
+    pub detail: String,
+    /// A stable word for programs: `not_found`, `name_clash`, `no_branch_ready`, `sql_error`, ...
+    #[serde(default)]
+    pub code: String,
+    /// The SQLSTATE of an `sql_error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sqlstate: Option<String>,
+    /// The same as earlier versions said it.
     pub error: ErrorBody,
 }
 
@@ -90,6 +116,11 @@ pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Response<Reply>, Refusal
     Ok(text(StatusCode::OK, body.into()))
 }
 
+/// A reply of text.
+pub(crate) fn plain(status: StatusCode, content_type: &'static str, text: String) -> Response<Reply> {
+    response(status, content_type, Content::Whole(text.into()))
+}
+
 /// A reply of lines, the first of which is there already.
 pub(crate) fn lines(first: Bytes, rest: mpsc::Receiver<Bytes>) -> Response<Reply> {
     response(StatusCode::OK, "application/x-ndjson", Content::Lines { first: Some(first), rest })
@@ -111,12 +142,37 @@ impl Refusal {
         Refusal { status, body: ErrorBody { code: code.to_owned(), message: message.into(), sqlstate: None } }
     }
 
+    /// The refusal of who has not shown a token that is alive: it is the same whatever is wrong (H1).
+    pub(crate) fn unauthenticated() -> Refusal {
+        let message = "this needs the name and the secret of a token: `Authorization: Bearer NAME:SECRET`, or curl -u NAME:SECRET; \
+                       `duramen token create` on the daemon's machine makes one";
+        Refusal::new(StatusCode::UNAUTHORIZED, "not_authenticated", message)
+    }
+
     /// The reply.
     #[must_use]
     pub fn into_response(self) -> Response<Reply> {
-        let body = serde_json::to_vec(&ErrorReply { error: self.body })
-            .expect("strings under fixed names are always JSON");
-        text(self.status, body.into())
+        let Refusal { status, body: error } = self;
+        let problem = Problem {
+            kind: "about:blank".to_owned(),
+            title: status.canonical_reason().unwrap_or_default().to_owned(),
+            status: status.as_u16(),
+            detail: error.message.clone(),
+            code: error.code.clone(),
+            sqlstate: error.sqlstate.clone(),
+            error,
+        };
+        let body = serde_json::to_vec(&problem).expect("strings under fixed names are always JSON");
+        let mut response = response(status, PROBLEM, Content::Whole(body.into()));
+        if status == StatusCode::UNAUTHORIZED {
+            // Not Basic, which is understood too: a browser would keep the secret, and send it along for other sites.
+            let challenge = HeaderValue::from_static("Bearer realm=\"duramen\"");
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
+        }
+        response
     }
 }
 

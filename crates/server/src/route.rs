@@ -1,180 +1,231 @@
-//! The routes: which method and path stand for which request, written once for the daemon and its client.
+//! The requests of the interface, in one list: the daemon's router, its client and the OpenAPI document are made from it.
 
-use crate::segment;
+use crate::{
+    doors::DoorsView,
+    request::{MeasureCold, Removed, Stopping, Version},
+    segment,
+    shape::{Document, Lines, List, Nothing, Numbers, One, Plain, Shape, Shapes},
+    token::{CreateToken, NewToken, Token},
+};
+use duramen_branches::model;
 use hyper::Method;
 
-/// The first segment of every path.
-const VERSION: &str = "v1";
-/// No route has more segments than this, the version among them.
-pub(crate) const SEGMENTS_MAX: usize = 4;
-
-/// One request of the interface; names are as callers know them, not escaped.
+/// What can stand after the question mark of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Route<'a> {
-    Status,
-    VerifyAudit,
-    MeasureCold,
-    Shutdown,
-    HandOver,
-    Doors,
-    Tokens,
-    CreateToken,
-    RotateToken(&'a str),
-    RevokeToken(&'a str),
-    Branches,
-    CreateBranch,
-    Branch(&'a str),
-    DestroyBranch(&'a str),
-    Query(&'a str),
-    ResetBranch(&'a str),
-    RenewBranch(&'a str),
-    ProtectBranch(&'a str),
-    AdministratorUrl(&'a str),
-    /// With the escaped text of `table=`, if there is one.
-    Evidence(&'a str, Option<&'a str>),
-    Sources,
-    AddSource,
-    Source(&'a str),
-    RemoveSource(&'a str),
-    RefreshSource(&'a str),
-    ChangeSettings(&'a str),
-    VerifySource(&'a str),
-    FingerprintSource(&'a str),
-    /// With the text of `sample=`, if there is one.
-    IdlePss(&'a str, Option<&'a str>),
+pub(crate) struct Parameter {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it says, for people.
+    pub(crate) meaning: &'static str,
+    /// What it looks like.
+    pub(crate) kind: ParameterKind,
 }
 
-/// What a path is made of after the version: `collection`, `collection/name`, `collection/name/verb`.
-type Parts<'a> = (&'static str, Option<&'a str>, Option<&'static str>);
+/// What the value of a parameter looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ParameterKind {
+    /// Any text.
+    Text,
+    /// A number from the first to the second.
+    Number(u32, u32),
+}
+
+/// The longest page of a list.
+pub(crate) const PAGE_MAX: u32 = 1000;
+const LIMIT: Parameter = Parameter {
+    name: "limit",
+    meaning: "At most so many. Where the next ones are is in the reply's header `Link`.",
+    kind: ParameterKind::Number(1, PAGE_MAX),
+};
+const CURSOR: Parameter = Parameter {
+    name: "cursor",
+    meaning: "Only what comes after this name, as the header `Link` of the page before says it.",
+    kind: ParameterKind::Text,
+};
+const TABLE: Parameter = Parameter {
+    name: "table",
+    meaning: "A table, `schema.table`, whose rows are compared in the source and in the branch.",
+    kind: ParameterKind::Text,
+};
+const SAMPLE: Parameter = Parameter {
+    name: "sample",
+    meaning: "How many branches are looked at: 10 unless said otherwise.",
+    kind: ParameterKind::Number(0, u32::MAX),
+};
+
+/// One kind of request.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    /// Which one.
+    pub(crate) op: Op,
+    /// Its method.
+    pub(crate) method: Method,
+    /// Its path, with `{name}` for a name.
+    pub(crate) path: &'static str,
+    /// What it does, for people.
+    pub(crate) summary: &'static str,
+    /// What can stand after the question mark.
+    pub(crate) parameters: &'static [Parameter],
+    /// Its body.
+    pub(crate) body: fn(&mut Shapes) -> Option<Shape>,
+    /// The body of its reply.
+    pub(crate) reply: fn(&mut Shapes) -> Option<Shape>,
+}
+
+macro_rules! requests {
+    ($($(#[doc = $summary:literal])+ $op:ident: $method:ident $path:literal $([$($parameter:ident),+])?, $body:ty => $reply:ty;)+) => {
+        /// Which request.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub(crate) enum Op {
+            $($(#[doc = $summary])+ $op,)+
+        }
+
+        /// All requests, in the order of [`Op`].
+        pub(crate) const ENDPOINTS: &[Endpoint] = &[
+            $(Endpoint {
+                op: Op::$op,
+                method: Method::$method,
+                path: $path,
+                summary: concat!($($summary),+).trim_ascii(),
+                parameters: &[$($($parameter),+)?],
+                body: <$body>::shape,
+                reply: <$reply>::shape,
+            },)+
+        ];
+
+        impl Op {
+            /// Its name in the OpenAPI document.
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Op::$op => stringify!($op),)+
+                }
+            }
+        }
+    };
+}
+
+requests! {
+    /// Whether the daemon answers.
+    Health: GET "/healthz", Nothing => Plain;
+    /// Whether branches can be leased now: the pools of all sources are in order.
+    Ready: GET "/readyz", Nothing => Plain;
+    /// The daemon's version.
+    Version: GET "/version", Nothing => One<Version>;
+    /// This interface, as OpenAPI 3.1.
+    OpenApi: GET "/openapi.json", Nothing => Document;
+    /// The daemon's state in figures.
+    Status: GET "/v1/status", Nothing => One<model::Status>;
+    /// All sources, by name.
+    Sources: GET "/v1/sources" [LIMIT, CURSOR], Nothing => List<model::SourceView>;
+    /// Imports a source. The reply is a stream of lines: steps, then the source or why there is none.
+    AddSource: POST "/v1/sources", One<model::AddSource> => Lines<model::Progress>;
+    /// One source.
+    Source: GET "/v1/sources/{name}", Nothing => One<model::SourceView>;
+    /// Forgets a source and deletes its snapshots.
+    RemoveSource: DELETE "/v1/sources/{name}", Nothing => One<Removed>;
+    /// Changes how a source's branches run.
+    ChangeSettings: PATCH "/v1/sources/{name}/settings", One<model::ChangeSettings> => One<model::SourceView>;
+    /// Imports the next generation of a source, with a reply like that of an import.
+    RefreshSource: POST "/v1/sources/{name}/refresh", Nothing => Lines<model::Progress>;
+    /// Compares a snapshot's files with the digest of its import.
+    VerifySource: POST "/v1/sources/{name}/verify", Nothing => One<model::SnapshotVerification>;
+    /// The present state of the live source.
+    FingerprintSource: POST "/v1/sources/{name}/fingerprint", Nothing => One<model::SourceFingerprint>;
+    /// Proportional memory of idle hot branches of a source, in bytes.
+    IdlePss: GET "/v1/sources/{name}/idle-pss" [SAMPLE], Nothing => Numbers;
+    /// Leased branches, by name.
+    Branches: GET "/v1/branches" [LIMIT, CURSOR], Nothing => List<model::BranchView>;
+    /// Leases a branch. A name that is leased already gives the same branch again.
+    CreateBranch: POST "/v1/branches", One<model::CreateBranch> => One<model::BranchView>;
+    /// One leased branch.
+    Branch: GET "/v1/branches/{name}", Nothing => One<model::BranchView>;
+    /// Gives a branch back.
+    DestroyBranch: DELETE "/v1/branches/{name}", Nothing => One<model::BranchView>;
+    /// Runs one statement in a branch, or several in one transaction.
+    Query: POST "/v1/branches/{name}/query", One<model::QueryRequest> => One<model::QueryReply>;
+    /// Puts a branch back to its snapshot.
+    ResetBranch: POST "/v1/branches/{name}/reset", Nothing => One<model::BranchView>;
+    /// Moves the end of a lease.
+    RenewBranch: POST "/v1/branches/{name}/renew", One<model::RenewBranch> => One<model::BranchView>;
+    /// Protects a branch from destruction and expiry, or ends that.
+    ProtectBranch: POST "/v1/branches/{name}/protect", One<model::ProtectBranch> => One<model::BranchView>;
+    /// What is known of a branch and its source, for keeping.
+    Evidence: GET "/v1/branches/{name}/evidence" [TABLE], Nothing => One<model::BranchEvidence>;
+    /// The URL by which an administrator of the machine enters a branch.
+    AdministratorUrl: GET "/v1/branches/{name}/administrator-url", Nothing => One<model::AdministratorUrl>;
+    /// Checks the whole audit log.
+    VerifyAudit: POST "/v1/audit/verify", Nothing => One<model::AuditVerification>;
+    /// Makes one branch without the pool, and measures it.
+    MeasureCold: POST "/v1/measure/cold", One<MeasureCold> => One<model::ColdBranch>;
+    /// What listens for holders of tokens.
+    Doors: GET "/v1/doors", Nothing => One<DoorsView>;
+    /// All tokens, by name.
+    Tokens: GET "/v1/tokens" [LIMIT, CURSOR], Nothing => List<Token>;
+    /// Makes a token. Its secret is in the reply, and nowhere else.
+    CreateToken: POST "/v1/tokens", One<CreateToken> => One<NewToken>;
+    /// Gives a token another secret, and ends what was entered with the old one.
+    RotateToken: POST "/v1/tokens/{name}/rotate", Nothing => One<NewToken>;
+    /// Ends a token, and what was entered by it.
+    RevokeToken: DELETE "/v1/tokens/{name}", Nothing => One<Token>;
+    /// Stops the daemon.
+    Shutdown: POST "/v1/shutdown", Nothing => One<Stopping>;
+    /// Ends the daemon, and leaves the servers of leased branches to the next one.
+    HandOver: POST "/v1/handover", Nothing => One<Stopping>;
+}
+
+impl Op {
+    /// What the list says of it.
+    pub(crate) const fn endpoint(self) -> &'static Endpoint {
+        &ENDPOINTS[self as usize]
+    }
+}
+
+/// One request as its client makes it; the name and the parameter are as callers know them, not escaped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Route<'a> {
+    pub(crate) op: Op,
+    name: &'a str,
+    parameter: Option<(Parameter, &'a str)>,
+}
 
 impl<'a> Route<'a> {
-    /// The route of a method, the segments of a path and what follows its question mark.
-    pub(crate) fn parse(method: &Method, segments: &[&'a str], query: Option<&'a str>) -> Option<Route<'a>> {
-        let [VERSION, segments @ ..] = segments else { return None };
-        Some(match (method, segments) {
-            (&Method::POST, ["branches", name, "query"]) => Route::Query(name),
-            (&Method::POST, ["branches"]) => Route::CreateBranch,
-            (&Method::DELETE, ["branches", name]) => Route::DestroyBranch(name),
-            (&Method::GET, ["branches", name]) => Route::Branch(name),
-            (&Method::GET, ["branches"]) => Route::Branches,
-            (&Method::POST, ["branches", name, "reset"]) => Route::ResetBranch(name),
-            (&Method::POST, ["branches", name, "renew"]) => Route::RenewBranch(name),
-            (&Method::POST, ["branches", name, "protect"]) => Route::ProtectBranch(name),
-            (&Method::GET, ["branches", name, "administrator-url"]) => Route::AdministratorUrl(name),
-            (&Method::GET, ["branches", name, "evidence"]) => {
-                let mut pairs = query.unwrap_or_default().split('&');
-                Route::Evidence(name, pairs.find_map(|pair| pair.strip_prefix("table=")))
-            }
-            (&Method::GET, ["status"]) => Route::Status,
-            (&Method::POST, ["audit", "verify"]) => Route::VerifyAudit,
-            (&Method::POST, ["measure", "cold"]) => Route::MeasureCold,
-            (&Method::POST, ["shutdown"]) => Route::Shutdown,
-            (&Method::POST, ["handover"]) => Route::HandOver,
-            (&Method::GET, ["doors"]) => Route::Doors,
-            (&Method::GET, ["tokens"]) => Route::Tokens,
-            (&Method::POST, ["tokens"]) => Route::CreateToken,
-            (&Method::POST, ["tokens", name, "rotate"]) => Route::RotateToken(name),
-            (&Method::DELETE, ["tokens", name]) => Route::RevokeToken(name),
-            (&Method::GET, ["sources"]) => Route::Sources,
-            (&Method::POST, ["sources"]) => Route::AddSource,
-            (&Method::GET, ["sources", name]) => Route::Source(name),
-            (&Method::DELETE, ["sources", name]) => Route::RemoveSource(name),
-            (&Method::POST, ["sources", name, "refresh"]) => Route::RefreshSource(name),
-            (&Method::PATCH, ["sources", name, "settings"]) => Route::ChangeSettings(name),
-            (&Method::POST, ["sources", name, "verify"]) => Route::VerifySource(name),
-            (&Method::POST, ["sources", name, "fingerprint"]) => Route::FingerprintSource(name),
-            (&Method::GET, ["sources", name, "idle-pss"]) => {
-                let mut pairs = query.unwrap_or_default().split('&');
-                Route::IdlePss(name, pairs.find_map(|pair| pair.strip_prefix("sample=")))
-            }
-            _ => return None,
-        })
+    /// A request without a name in its path.
+    pub(crate) fn to(op: Op) -> Route<'static> {
+        Route { op, name: "", parameter: None }
+    }
+
+    /// A request about what has a name.
+    pub(crate) fn of(op: Op, name: &'a str) -> Route<'a> {
+        Route { op, name, parameter: None }
+    }
+
+    /// The same, with a value for its first parameter.
+    pub(crate) fn with(self, value: &'a str) -> Route<'a> {
+        let parameter = self.op.endpoint().parameters.first().map(|parameter| (*parameter, value));
+        Route { parameter, ..self }
     }
 
     /// The HTTP method.
     pub(crate) fn method(self) -> Method {
-        match self {
-            Route::Status
-            | Route::Doors
-            | Route::Tokens
-            | Route::Branches
-            | Route::Branch(_)
-            | Route::AdministratorUrl(_)
-            | Route::Evidence(..)
-            | Route::Sources
-            | Route::Source(_)
-            | Route::IdlePss(..) => Method::GET,
-            Route::VerifyAudit
-            | Route::MeasureCold
-            | Route::Shutdown
-            | Route::HandOver
-            | Route::CreateToken
-            | Route::RotateToken(_)
-            | Route::CreateBranch
-            | Route::Query(_)
-            | Route::ResetBranch(_)
-            | Route::RenewBranch(_)
-            | Route::ProtectBranch(_)
-            | Route::AddSource
-            | Route::RefreshSource(_)
-            | Route::VerifySource(_)
-            | Route::FingerprintSource(_) => Method::POST,
-            Route::DestroyBranch(_) | Route::RemoveSource(_) | Route::RevokeToken(_) => Method::DELETE,
-            Route::ChangeSettings(_) => Method::PATCH,
-        }
-    }
-
-    fn parts(self) -> Parts<'a> {
-        match self {
-            Route::Status => ("status", None, None),
-            Route::VerifyAudit => ("audit/verify", None, None),
-            Route::MeasureCold => ("measure/cold", None, None),
-            Route::Shutdown => ("shutdown", None, None),
-            Route::HandOver => ("handover", None, None),
-            Route::Doors => ("doors", None, None),
-            Route::Tokens | Route::CreateToken => ("tokens", None, None),
-            Route::RotateToken(name) => ("tokens", Some(name), Some("rotate")),
-            Route::RevokeToken(name) => ("tokens", Some(name), None),
-            Route::Branches | Route::CreateBranch => ("branches", None, None),
-            Route::Branch(name) | Route::DestroyBranch(name) => ("branches", Some(name), None),
-            Route::Query(name) => ("branches", Some(name), Some("query")),
-            Route::ResetBranch(name) => ("branches", Some(name), Some("reset")),
-            Route::RenewBranch(name) => ("branches", Some(name), Some("renew")),
-            Route::ProtectBranch(name) => ("branches", Some(name), Some("protect")),
-            Route::AdministratorUrl(name) => ("branches", Some(name), Some("administrator-url")),
-            Route::Evidence(name, _) => ("branches", Some(name), Some("evidence")),
-            Route::Sources | Route::AddSource => ("sources", None, None),
-            Route::Source(name) | Route::RemoveSource(name) => ("sources", Some(name), None),
-            Route::RefreshSource(name) => ("sources", Some(name), Some("refresh")),
-            Route::ChangeSettings(name) => ("sources", Some(name), Some("settings")),
-            Route::VerifySource(name) => ("sources", Some(name), Some("verify")),
-            Route::FingerprintSource(name) => ("sources", Some(name), Some("fingerprint")),
-            Route::IdlePss(name, _) => ("sources", Some(name), Some("idle-pss")),
-        }
+        self.op.endpoint().method.clone()
     }
 
     /// The path, with its names escaped, and the question mark with what follows if there is any.
     pub(crate) fn path(self) -> String {
-        let (collection, name, verb) = self.parts();
         let mut path = String::with_capacity(64);
-        for segment in ["/", VERSION, "/", collection] {
-            path.push_str(segment);
+        match self.op.endpoint().path.split_once("{name}") {
+            Some((before, after)) => {
+                path.push_str(before);
+                segment::escape(self.name, &mut path);
+                path.push_str(after);
+            }
+            None => path.push_str(self.op.endpoint().path),
         }
-        if let Some(name) = name {
-            path.push('/');
-            segment::escape(name, &mut path);
-        }
-        if let Some(verb) = verb {
-            path.push('/');
-            path.push_str(verb);
-        }
-        if let Route::IdlePss(_, Some(sample)) = self {
-            path.push_str("?sample=");
-            path.push_str(sample);
-        }
-        if let Route::Evidence(_, Some(table)) = self {
-            path.push_str("?table=");
-            path.push_str(table);
+        if let Some((parameter, value)) = self.parameter {
+            path.push('?');
+            path.push_str(parameter.name);
+            path.push('=');
+            segment::escape(value, &mut path);
         }
         path
     }

@@ -7,10 +7,10 @@ mod sessions;
 mod splice;
 mod splicers;
 mod startup;
-mod tls;
 
-pub use tls::{Identity, TlsError};
+pub use crate::tls::{Identity, TlsError};
 
+use crate::tls::{self, Tls};
 use crate::tokens::Tokens;
 use duramen_branches::Engine;
 use sessions::Sessions;
@@ -22,7 +22,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tls::Tls;
 use tokio::{
     net::{TcpListener, TcpSocket},
     sync::{watch, Semaphore},
@@ -106,9 +105,10 @@ struct Shared {
 }
 
 /// What a router tells of itself.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 pub struct RouterView {
     /// Where it listens.
+    #[schema(value_type = String)]
     pub address: SocketAddr,
     /// SHA-256 of its certificate.
     pub fingerprint: String,
@@ -160,7 +160,7 @@ impl Router {
             }
             Err(source) => return Err(RouterError::Bind { address, source }),
         };
-        let tls = Tls::open(options.identity.as_ref(), doors)?;
+        let tls = Tls::open(options.identity.as_ref(), doors, tls::ALPN)?;
         let splicers = Splicers::start().map_err(RouterError::NoThread)?;
         let sessions = Sessions::default();
         let shared = Arc::new(Shared { engine, tokens, tls, options, sessions, splicers });

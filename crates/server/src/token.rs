@@ -3,13 +3,14 @@
 use duramen_branches::{model::Policy, Holder};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What tokens may have unless they say otherwise.
 const BRANCHES_DEFAULT: u32 = 20;
 const CONNECTIONS_DEFAULT: u32 = 100;
 
 /// What the holder of a token may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Everything with every branch of its sources.
@@ -22,7 +23,7 @@ pub enum Role {
 }
 
 /// `POST /v1/tokens`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CreateToken {
     /// Its name: the user name that clients give.
@@ -44,7 +45,7 @@ pub struct CreateToken {
 }
 
 /// A token, as it is kept and shown. It holds no secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Token {
     /// Its id, which outlives the name: branches belong to it.
     pub id: String,
@@ -71,7 +72,7 @@ pub struct Token {
 }
 
 /// The reply to a create and a rotation: the only one that shows the secret.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct NewToken {
     /// What it may.
     pub token: Token,
@@ -150,7 +151,16 @@ impl Token {
 
     /// Who its holder is to the engine.
     pub(crate) fn holder(&self) -> Holder {
-        Holder { id: self.id.clone(), branches_max: self.max_branches, all: self.role == Role::Admin }
+        self.as_holder(self.role == Role::Admin)
+    }
+
+    /// Who its holder is where it only looks: an onlooker sees the branches of everybody.
+    pub(crate) fn onlooker(&self) -> Holder {
+        self.as_holder(self.role != Role::User)
+    }
+
+    fn as_holder(&self, all: bool) -> Holder {
+        Holder { id: self.id.clone(), branches_max: self.max_branches, all, sources: self.sources.clone() }
     }
 
     /// Whether its time is over.

@@ -97,6 +97,9 @@ struct Line {
     #[serde(flatten)]
     token: Token,
     verifier: String,
+    /// What its secret is compared with where it comes as it is, over HTTP. Not there in files of before, until it comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
 }
 
 /// A token that is alive.
@@ -104,6 +107,7 @@ struct Line {
 struct Kept {
     token: Arc<Token>,
     verifier: Verifier,
+    hash: Option<blake3::Hash>,
     /// Dropped when the secret is no longer good: what was entered by it ends.
     alive: watch::Sender<()>,
 }
@@ -114,6 +118,17 @@ pub struct Tokens {
     path: PathBuf,
     key: [u8; 32],
     kept: Mutex<BTreeMap<String, Kept>>,
+}
+
+/// What a secret that came as it is turns out to be.
+#[derive(Debug)]
+pub(crate) enum Check {
+    /// That of the token.
+    Right(Grant),
+    /// Another one, or there is no such token, or its time is over.
+    Wrong,
+    /// Only the verifier can tell, and takes milliseconds. Who has it right is to be remembered by [`Tokens::learn`].
+    Slow(Verifier, Option<Grant>),
 }
 
 /// What somebody who proved to know a token's secret has, as long as it is alive.
@@ -177,10 +192,12 @@ impl Tokens {
         let key =
             key_of(&file.key).ok_or_else(|| damaged("its key is not 64 hexadecimal digits".to_owned()))?;
         let mut kept = BTreeMap::new();
-        for Line { token, verifier } in file.tokens {
+        for Line { token, verifier, hash } in file.tokens {
             let verifier =
                 verifier.parse().map_err(|error| damaged(format!("token {}: {error}", token.name)))?;
-            kept.insert(token.name.clone(), Kept::new(token, verifier));
+            let hash = hash.map(blake3::Hash::from_hex).transpose();
+            let hash = hash.map_err(|error| damaged(format!("token {}: {error}", token.name)))?;
+            kept.insert(token.name.clone(), Kept::new(token, verifier, hash));
         }
         Ok(Tokens { path, key, kept: Mutex::new(kept) })
     }
@@ -245,12 +262,53 @@ impl Tokens {
     pub(crate) fn challenge(&self, name: &str) -> (Verifier, Option<Grant>) {
         let kept = self.kept();
         match kept.get(name).filter(|kept| !kept.token.is_over(clock::utc_now())) {
-            Some(kept) => {
-                let grant = Grant { token: Arc::clone(&kept.token), alive: kept.alive.subscribe() };
-                (kept.verifier.clone(), Some(grant))
-            }
+            Some(kept) => (kept.verifier.clone(), Some(kept.grant())),
             None => (Verifier::of_nobody(&self.key, name, ROUNDS), None),
         }
+    }
+
+    /// Looks at a secret that somebody says is that of the token `name`. It is as long for a name that nobody has (H1).
+    pub(crate) fn check(&self, name: &str, secret: &str) -> Check {
+        let kept = self.kept();
+        let known = kept.get(name).filter(|kept| !kept.token.is_over(clock::utc_now()));
+        let hash = self.hash(known.map_or("", |kept| kept.token.id.as_str()), secret);
+        match known {
+            // The comparison takes the same time wherever the two differ.
+            Some(Kept { hash: Some(right), .. }) if hash == *right => {
+                known.map_or(Check::Wrong, |kept| Check::Right(kept.grant()))
+            }
+            Some(Kept { hash: Some(_), .. }) => Check::Wrong,
+            Some(kept) => Check::Slow(kept.verifier.clone(), Some(kept.grant())),
+            // While there are tokens that are slow, so is a name that nobody has.
+            None if kept.values().any(|kept| kept.hash.is_none()) => {
+                Check::Slow(Verifier::of_nobody(&self.key, name, ROUNDS), None)
+            }
+            None => Check::Wrong,
+        }
+    }
+
+    /// Remembers the hash of a secret that its verifier was found to be of. That it cannot be written down does no harm.
+    pub(crate) fn learn(&self, grant: &Grant, secret: &str) {
+        let hash = self.hash(&grant.token.id, secret);
+        let mut kept = self.kept();
+        let Some(known) = kept.get_mut(&grant.token.name) else { return };
+        // It may have been revoked, or rotated, meanwhile.
+        if known.hash.is_none() && Arc::ptr_eq(&known.token, &grant.token) {
+            known.hash = Some(hash);
+            if let Err(error) = self.write(kept.values().map(Kept::line).collect()) {
+                tracing::warn!(%error, "the hash of a token's secret is not kept");
+            }
+        }
+    }
+
+    /// What is kept of a secret: it has 130 random bits, so that one round is enough.
+    fn hash(&self, id: &str, secret: &str) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        for part in ["secret of a token", id, secret] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.finalize()
     }
 
     fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
@@ -262,10 +320,12 @@ impl Tokens {
         let secret = Secret::random();
         let text = secret.verifier(ROUNDS);
         let others = kept.iter().filter(|(name, _)| **name != token.name).map(|(_, kept)| kept.line());
-        let line = Line { token: token.clone(), verifier: text.clone() };
+        let hash = self.hash(&token.id, secret.expose());
+        let line =
+            Line { token: token.clone(), verifier: text.clone(), hash: Some(hash.to_hex().to_string()) };
         self.write(others.chain([line]).collect())?;
         let verifier = text.parse().map_err(|_| TokenError::Invalid("a verifier of our own is none"))?;
-        kept.insert(token.name.clone(), Kept::new(token.clone(), verifier));
+        kept.insert(token.name.clone(), Kept::new(token.clone(), verifier, Some(hash)));
         Ok(NewToken { token, secret: secret.expose().to_owned() })
     }
 
@@ -278,12 +338,20 @@ impl Tokens {
 }
 
 impl Kept {
-    fn new(token: Token, verifier: Verifier) -> Kept {
-        Kept { token: Arc::new(token), verifier, alive: watch::Sender::new(()) }
+    fn new(token: Token, verifier: Verifier, hash: Option<blake3::Hash>) -> Kept {
+        Kept { token: Arc::new(token), verifier, hash, alive: watch::Sender::new(()) }
+    }
+
+    fn grant(&self) -> Grant {
+        Grant { token: Arc::clone(&self.token), alive: self.alive.subscribe() }
     }
 
     fn line(&self) -> Line {
-        Line { token: Token::clone(&self.token), verifier: self.verifier.to_string() }
+        Line {
+            token: Token::clone(&self.token),
+            verifier: self.verifier.to_string(),
+            hash: self.hash.map(|hash| hash.to_hex().to_string()),
+        }
     }
 }
 

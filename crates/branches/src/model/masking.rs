@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use utoipa::ToSchema;
 
 /// The masking rules of a source. An empty object (`{}`) leaves only the labels of PostgreSQL Anonymizer as rules.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Masking {
     /// What becomes of columns, by `schema.table` (names as in SQL) and column. A rule for a partitioned table or a parent
@@ -16,7 +17,7 @@ pub struct Masking {
 }
 
 /// What becomes of the values of a column.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mask {
     /// They become null.

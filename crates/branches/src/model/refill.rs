@@ -2,9 +2,10 @@
 
 use super::take;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Whether branches are made step by step or branch by branch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Refill {
     /// All clones, then all starts, then all sessions.
@@ -15,7 +16,7 @@ pub enum Refill {
 }
 
 /// How the pools of a source are refilled. Absent fields have their defaults.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct RefillSettings {
     /// Step by step (the default), or branch by branch.
@@ -52,7 +53,7 @@ impl RefillSettings {
 }
 
 /// What one refill did.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct RefillReport {
     /// How many branches became hot.
     pub branches: u32,

@@ -50,6 +50,10 @@ pub(crate) struct Held {
 
 /// What a create gets.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is taken apart where it is given, and a box would cost each create"
+)]
 pub(crate) enum Grant {
     /// The branch that has the name already.
     Existing(Box<BranchView>),
@@ -228,16 +232,22 @@ impl Registry {
         self.journal.put(&record)
     }
 
-    /// All leased branches, by name.
-    pub(crate) fn branches(&self) -> Vec<BranchView> {
-        let mut views: Vec<BranchView> = self.state().leases.values().map(view).collect();
+    /// All leased branches of who asks, by name.
+    pub(crate) fn branches(&self, by: Option<&Holder>) -> Vec<BranchView> {
+        let state = self.state();
+        let mut views: Vec<BranchView> =
+            state.leases.values().filter(|lease| lease.is_for(by)).map(view).collect();
         views.sort_by(|a, b| a.name.cmp(&b.name));
         views
     }
 
     /// One leased branch.
-    pub(crate) fn branch(&self, name: &str) -> Result<(BranchView, Arc<Branch>), EngineError> {
-        self.state().find(name).map(|lease| (view(lease), Arc::clone(&lease.branch)))
+    pub(crate) fn branch(
+        &self,
+        name: &str,
+        by: Option<&Holder>,
+    ) -> Result<(BranchView, Arc<Branch>), EngineError> {
+        self.state().find(name, by).map(|lease| (view(lease), Arc::clone(&lease.branch)))
     }
 
     /// The leases whose server has to run: those that lost no writes, and are not being reset.
@@ -290,12 +300,8 @@ impl Registry {
     /// # Errors
     /// When the holder has none of that name, whether somebody else has or not; when it does not work.
     pub(crate) fn doorway(&self, holder: &Holder, name: &str) -> Result<Doorway, EngineError> {
-        let state = self.state();
-        let lease = state.leases.get(name).filter(|lease| holder.owns(lease.record.holder.as_deref()));
-        let Some(lease) = lease else {
-            let closest = suggest::closest(name, state.names_of(holder)).map(str::to_owned);
-            return Err(LeaseError::NotFound { name: name.to_owned(), closest }.into());
-        };
+        let mut state = self.state();
+        let lease = state.find(name, Some(holder))?;
         if let Some(problem) = &lease.problem {
             return Err(LeaseError::Failed { name: name.to_owned(), problem: problem.clone() }.into());
         }
@@ -313,7 +319,7 @@ impl Registry {
 
     /// The names of the branches that are the holder's, in their order.
     pub(crate) fn names_of(&self, holder: &Holder) -> Vec<String> {
-        let mut names: Vec<String> = self.state().names_of(holder).map(str::to_owned).collect();
+        let mut names: Vec<String> = self.state().names_of(Some(holder)).map(str::to_owned).collect();
         names.sort();
         names
     }
@@ -330,13 +336,18 @@ impl Registry {
 
     /// What runs statements in a branch, whether it works or not.
     pub(crate) fn session(&self, name: &str) -> Result<Session, EngineError> {
-        self.state().find(name).map(|lease| lease.session())
+        self.state().find(name, None).map(|lease| lease.session())
+    }
+
+    /// The same of the lease `id`, which was `name` when the operation began.
+    pub(crate) fn held_session(&self, name: &str, id: &str) -> Result<Session, EngineError> {
+        self.state().held(name, id).map(|lease| lease.session())
     }
 
     /// The same, of a branch that works.
     pub(crate) fn working_session(&self, name: &str) -> Result<Session, EngineError> {
         let mut state = self.state();
-        let lease = state.find(name)?;
+        let lease = state.find(name, None)?;
         match &lease.problem {
             None => Ok(lease.session()),
             Some(problem) => {
@@ -349,10 +360,11 @@ impl Registry {
     pub(crate) fn change(
         &self,
         name: &str,
+        by: Option<&Holder>,
         change: impl FnOnce(&mut LeaseRecord),
     ) -> Result<BranchView, EngineError> {
         let mut state = self.state();
-        let lease = state.find(name)?;
+        let lease = state.find(name, by)?;
         let mut record = lease.record.clone();
         change(&mut record);
         self.journal.put(&record)?;
@@ -364,9 +376,13 @@ impl Registry {
     ///
     /// # Errors
     /// No such branch, or it is protected.
-    pub(crate) fn destroy(&self, name: &str) -> Result<(Ended, BranchView), EngineError> {
+    pub(crate) fn destroy(
+        &self,
+        name: &str,
+        by: Option<&Holder>,
+    ) -> Result<(Ended, BranchView), EngineError> {
         let mut state = self.state();
-        let lease = state.find(name)?;
+        let lease = state.find(name, by)?;
         if lease.record.protected {
             return Err(LeaseError::Protected { name: name.to_owned() }.into());
         }
@@ -396,16 +412,20 @@ impl Registry {
 
     /// Takes a lease out of the registry: written down first, then its branch is retired.
     fn release(&self, state: &mut State, name: &str) -> Result<Ended, EngineError> {
-        self.journal.end(&state.find(name)?.record.id)?;
+        self.journal.end(&state.find(name, None)?.record.id)?;
         let Some(lease) = state.leases.remove(name) else { return Err(destroyed_meanwhile(name)) };
         state.pools.retired.push_back(Retired::whole(Arc::clone(&lease.branch)));
         Ok(Ended { id: lease.record.id, name: lease.record.name, branch: lease.branch })
     }
 
     /// Begins a reset; gives the lease's id and its branch.
-    pub(crate) fn begin_reset(&self, name: &str) -> Result<(String, Arc<Branch>), EngineError> {
+    pub(crate) fn begin_reset(
+        &self,
+        name: &str,
+        by: Option<&Holder>,
+    ) -> Result<(String, Arc<Branch>), EngineError> {
         let mut state = self.state();
-        let lease = state.find(name)?;
+        let lease = state.find(name, by)?;
         if lease.resetting {
             return Err(LeaseError::Resetting { name: name.to_owned() }.into());
         }
@@ -472,6 +492,11 @@ impl Registry {
 }
 
 impl Lease {
+    /// Whether it is there for who asks: everything is, for those on the daemon's own socket.
+    fn is_for(&self, by: Option<&Holder>) -> bool {
+        by.is_none_or(|holder| holder.owns(self.record.holder.as_deref(), &self.record.source))
+    }
+
     fn session(&self) -> Session {
         Session {
             id: self.record.id.clone(),
@@ -483,9 +508,11 @@ impl Lease {
 }
 
 impl State {
-    fn find(&mut self, name: &str) -> Result<&mut Lease, EngineError> {
-        if !self.leases.contains_key(name) {
-            let closest = suggest::closest(name, self.leases.keys().map(String::as_str)).map(str::to_owned);
+    /// The lease that has the name now, if it is there for who asks. Whether somebody else has one of that name is not
+    /// told (H2).
+    fn find(&mut self, name: &str, by: Option<&Holder>) -> Result<&mut Lease, EngineError> {
+        if !self.leases.get(name).is_some_and(|lease| lease.is_for(by)) {
+            let closest = suggest::closest(name, self.names_of(by)).map(str::to_owned);
             return Err(LeaseError::NotFound { name: name.to_owned(), closest }.into());
         }
         self.leases.get_mut(name).ok_or_else(|| destroyed_meanwhile(name))
@@ -519,7 +546,7 @@ impl State {
         let name = wanted.name.as_deref();
         let Some(lease) = name.and_then(|name| self.leases.get(name)) else { return Ok(None) };
         let record = &lease.record;
-        if wanted.holder.as_ref().is_some_and(|holder| !holder.owns(record.holder.as_deref())) {
+        if !lease.is_for(wanted.holder.as_ref()) {
             return Err(LeaseError::NameTaken { name: record.name.clone() }.into());
         }
         if record.source != source || record.policy != wanted.policy {
@@ -533,9 +560,8 @@ impl State {
         Ok(Some(BranchView { existing: true, ..view(lease) }))
     }
 
-    fn names_of<'a>(&'a self, holder: &'a Holder) -> impl Iterator<Item = &'a str> {
-        let leases = self.leases.values();
-        let own = leases.filter(|lease| holder.owns(lease.record.holder.as_deref()));
+    fn names_of<'a>(&'a self, by: Option<&'a Holder>) -> impl Iterator<Item = &'a str> {
+        let own = self.leases.values().filter(move |lease| lease.is_for(by));
         own.map(|lease| lease.record.name.as_str())
     }
 

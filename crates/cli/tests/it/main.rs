@@ -11,6 +11,7 @@ mod every_file_has_its_mode;
 mod functions_cli;
 mod groups_outlive_daemons;
 mod holders_have_limits;
+mod http_door;
 mod lab_compare;
 mod lab_diagnose;
 mod lab_experiment;

@@ -1,8 +1,9 @@
 //! What a server keeps of a password.
 
-use crate::secret::{hmac_sha256, SALT_LEN};
+use crate::secret::{hmac_sha256, Secret, SALT_LEN};
 use base64::{engine::general_purpose::STANDARD, Engine as _};
 use std::{fmt, num::NonZeroU32, str::FromStr};
+use subtle::ConstantTimeEq;
 
 /// How the text form begins.
 const PREFIX: &str = "SCRAM-SHA-256$";
@@ -53,6 +54,23 @@ impl Verifier {
             stored_key: tag("stored key"),
             server_key: tag("server key"),
         }
+    }
+
+    /// Whether it was made of this password. Takes its rounds, which are milliseconds.
+    ///
+    /// # Examples
+    /// ```
+    /// use duramen_postgres::{scram::Verifier, Secret};
+    /// use std::num::NonZeroU32;
+    /// let secret = Secret::random();
+    /// let verifier: Verifier = secret.verifier(NonZeroU32::new(4096).unwrap()).parse().unwrap();
+    /// assert!(verifier.is_of(secret.expose()));
+    /// assert!(!verifier.is_of("something else"));
+    /// ```
+    #[must_use]
+    pub fn is_of(&self, password: &str) -> bool {
+        let keys = Secret::from_text(password).keys(&self.salt, self.rounds);
+        bool::from(keys.stored_key.ct_eq(&self.stored_key))
     }
 }
 

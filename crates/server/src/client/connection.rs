@@ -2,7 +2,7 @@
 //! hand-overs a request, and dropping an unfinished request closes the connection, which ends the work.
 
 use super::{Client, ClientError, Encoded};
-use crate::{reply::ErrorReply, route::Route};
+use crate::{reply::Problem, route::Route};
 use bytes::{Bytes, BytesMut};
 use duramen_base::clock;
 use duramen_branches::model::{ErrorBody, Progress, SourceView};
@@ -262,7 +262,7 @@ fn refused(status: u16, body: &[u8]) -> ClientError {
             message: format!("status {status}: {}", String::from_utf8_lossy(body).trim()),
             sqlstate: None,
         },
-        |reply: ErrorReply| reply.error,
+        |problem: Problem| problem.error,
     );
     ClientError::Refused { status, body }
 }

@@ -6,8 +6,7 @@ use super::{ClientError, Connection, Encoded};
 use crate::{
     doors::DoorsView,
     request::{MeasureCold, Removed, Stopping},
-    route::Route,
-    segment,
+    route::{Op, Route},
     token::{CreateToken, NewToken, Token},
 };
 use bytes::Bytes;
@@ -22,93 +21,93 @@ use duramen_branches::model::{
 impl Connection {
     /// The daemon's state in figures.
     pub async fn status(&mut self) -> Result<Status, ClientError> {
-        self.exchange(Route::Status, Bytes::new()).await
+        self.exchange(Route::to(Op::Status), Bytes::new()).await
     }
 
     /// The text of a [`Status`], for who polls a part of it.
     pub async fn status_text(&mut self) -> Result<Bytes, ClientError> {
-        self.send(Route::Status, Bytes::new()).await
+        self.send(Route::to(Op::Status), Bytes::new()).await
     }
 
     /// Checks the whole audit log.
     pub async fn verify_audit(&mut self) -> Result<AuditVerification, ClientError> {
-        self.exchange(Route::VerifyAudit, Bytes::new()).await
+        self.exchange(Route::to(Op::VerifyAudit), Bytes::new()).await
     }
 
     /// Makes one branch without the pool, and measures it.
     pub async fn measure_cold(&mut self, request: &MeasureCold) -> Result<ColdBranch, ClientError> {
-        self.post(Route::MeasureCold, request).await
+        self.post(Route::to(Op::MeasureCold), request).await
     }
 
     /// Asks the daemon to stop. It answers first, if it is not stopping already.
     pub async fn shutdown(&mut self) -> Result<Stopping, ClientError> {
-        self.exchange(Route::Shutdown, Bytes::new()).await
+        self.exchange(Route::to(Op::Shutdown), Bytes::new()).await
     }
 
     /// Asks the daemon to end and to leave the servers of leased branches to the next daemon. It answers first, if it is
     /// not stopping already.
     pub async fn hand_over(&mut self) -> Result<Stopping, ClientError> {
-        self.exchange(Route::HandOver, Bytes::new()).await
+        self.exchange(Route::to(Op::HandOver), Bytes::new()).await
     }
 
     /// What listens for holders of tokens.
     pub async fn doors(&mut self) -> Result<DoorsView, ClientError> {
-        self.exchange(Route::Doors, Bytes::new()).await
+        self.exchange(Route::to(Op::Doors), Bytes::new()).await
     }
 
     /// All tokens, by name.
     pub async fn tokens(&mut self) -> Result<Vec<Token>, ClientError> {
-        self.exchange(Route::Tokens, Bytes::new()).await
+        self.exchange(Route::to(Op::Tokens), Bytes::new()).await
     }
 
     /// Makes a token. Its secret is in the reply, and nowhere else.
     pub async fn create_token(&mut self, request: &CreateToken) -> Result<NewToken, ClientError> {
-        self.post(Route::CreateToken, request).await
+        self.post(Route::to(Op::CreateToken), request).await
     }
 
     /// Gives a token another secret, and ends what was entered with the old one.
     pub async fn rotate_token(&mut self, name: &str) -> Result<NewToken, ClientError> {
-        self.exchange(Route::RotateToken(name), Bytes::new()).await
+        self.exchange(Route::of(Op::RotateToken, name), Bytes::new()).await
     }
 
     /// Ends a token, and what was entered by it.
     pub async fn revoke_token(&mut self, name: &str) -> Result<Token, ClientError> {
-        self.exchange(Route::RevokeToken(name), Bytes::new()).await
+        self.exchange(Route::of(Op::RevokeToken, name), Bytes::new()).await
     }
 
     /// All leased branches, by name.
     pub async fn branches(&mut self) -> Result<Vec<BranchView>, ClientError> {
-        self.exchange(Route::Branches, Bytes::new()).await
+        self.exchange(Route::to(Op::Branches), Bytes::new()).await
     }
 
     /// One leased branch.
     pub async fn branch(&mut self, name: &str) -> Result<BranchView, ClientError> {
-        self.exchange(Route::Branch(name), Bytes::new()).await
+        self.exchange(Route::of(Op::Branch, name), Bytes::new()).await
     }
 
     /// Leases a branch.
     pub async fn create_branch(&mut self, request: &CreateBranch) -> Result<BranchView, ClientError> {
-        self.post(Route::CreateBranch, request).await
+        self.post(Route::to(Op::CreateBranch), request).await
     }
 
     /// Leases a branch; the reply is the text of a [`BranchView`].
     pub async fn create_branch_text(&mut self, request: Encoded<CreateBranch>) -> Result<Bytes, ClientError> {
-        self.send(Route::CreateBranch, request.into_bytes()).await
+        self.send(Route::to(Op::CreateBranch), request.into_bytes()).await
     }
 
     /// Gives a branch back.
     pub async fn destroy_branch(&mut self, name: &str) -> Result<BranchView, ClientError> {
-        self.exchange(Route::DestroyBranch(name), Bytes::new()).await
+        self.exchange(Route::of(Op::DestroyBranch, name), Bytes::new()).await
     }
 
     /// Gives a branch back; the reply is the text of a [`BranchView`].
     pub async fn destroy_branch_text(&mut self, name: &str) -> Result<Bytes, ClientError> {
-        self.send(Route::DestroyBranch(name), Bytes::new()).await
+        self.send(Route::of(Op::DestroyBranch, name), Bytes::new()).await
     }
 
     /// Runs one statement in a branch, or several in one transaction.
     pub async fn query(&mut self, name: &str, request: &QueryRequest) -> Result<QueryReply, ClientError> {
-        self.post(Route::Query(name), request).await
+        self.post(Route::of(Op::Query, name), request).await
     }
 
     /// The same; the reply is the text of a [`QueryReply`].
@@ -117,12 +116,12 @@ impl Connection {
         name: &str,
         request: Encoded<QueryRequest>,
     ) -> Result<Bytes, ClientError> {
-        self.send(Route::Query(name), request.into_bytes()).await
+        self.send(Route::of(Op::Query, name), request.into_bytes()).await
     }
 
     /// Puts a branch back to its snapshot.
     pub async fn reset_branch(&mut self, name: &str) -> Result<BranchView, ClientError> {
-        self.exchange(Route::ResetBranch(name), Bytes::new()).await
+        self.exchange(Route::of(Op::ResetBranch, name), Bytes::new()).await
     }
 
     /// Moves the end of a lease.
@@ -131,7 +130,7 @@ impl Connection {
         name: &str,
         request: &RenewBranch,
     ) -> Result<BranchView, ClientError> {
-        self.post(Route::RenewBranch(name), request).await
+        self.post(Route::of(Op::RenewBranch, name), request).await
     }
 
     /// Protects a branch from destruction and expiry, or ends that.
@@ -140,32 +139,28 @@ impl Connection {
         name: &str,
         request: &ProtectBranch,
     ) -> Result<BranchView, ClientError> {
-        self.post(Route::ProtectBranch(name), request).await
+        self.post(Route::of(Op::ProtectBranch, name), request).await
     }
 
     /// The URL by which an administrator of the machine enters a branch.
     pub async fn administrator_url(&mut self, name: &str) -> Result<AdministratorUrl, ClientError> {
-        self.exchange(Route::AdministratorUrl(name), Bytes::new()).await
+        self.exchange(Route::of(Op::AdministratorUrl, name), Bytes::new()).await
     }
 
     /// What is known of a branch and its source, for keeping; with one table compared in both, if one is named.
     pub async fn evidence(&mut self, name: &str, table: Option<&str>) -> Result<BranchEvidence, ClientError> {
-        let table = table.map(|table| {
-            let mut escaped = String::with_capacity(table.len());
-            segment::escape(table, &mut escaped);
-            escaped
-        });
-        self.exchange(Route::Evidence(name, table.as_deref()), Bytes::new()).await
+        let route = Route::of(Op::Evidence, name);
+        self.exchange(table.map_or(route, |table| route.with(table)), Bytes::new()).await
     }
 
     /// All sources, by name.
     pub async fn sources(&mut self) -> Result<Vec<SourceView>, ClientError> {
-        self.exchange(Route::Sources, Bytes::new()).await
+        self.exchange(Route::to(Op::Sources), Bytes::new()).await
     }
 
     /// One source.
     pub async fn source(&mut self, name: &str) -> Result<SourceView, ClientError> {
-        self.exchange(Route::Source(name), Bytes::new()).await
+        self.exchange(Route::of(Op::Source, name), Bytes::new()).await
     }
 
     /// Imports a source; `on_progress` is called with each step and the fraction that is done, if it is known. The
@@ -176,7 +171,7 @@ impl Connection {
         on_progress: impl FnMut(&str, Option<f64>),
     ) -> Result<SourceView, ClientError> {
         let body = Encoded::new(request)?.into_bytes();
-        self.stream(Route::AddSource, body, on_progress).await
+        self.stream(Route::to(Op::AddSource), body, on_progress).await
     }
 
     /// Imports the next generation of a source, with progress as in [`Connection::add_source`].
@@ -185,12 +180,12 @@ impl Connection {
         name: &str,
         on_progress: impl FnMut(&str, Option<f64>),
     ) -> Result<SourceView, ClientError> {
-        self.stream(Route::RefreshSource(name), Bytes::new(), on_progress).await
+        self.stream(Route::of(Op::RefreshSource, name), Bytes::new(), on_progress).await
     }
 
     /// Forgets a source and deletes its snapshots.
     pub async fn remove_source(&mut self, name: &str) -> Result<Removed, ClientError> {
-        self.exchange(Route::RemoveSource(name), Bytes::new()).await
+        self.exchange(Route::of(Op::RemoveSource, name), Bytes::new()).await
     }
 
     /// Changes how a source's branches run.
@@ -199,21 +194,21 @@ impl Connection {
         name: &str,
         change: &ChangeSettings,
     ) -> Result<SourceView, ClientError> {
-        self.post(Route::ChangeSettings(name), change).await
+        self.post(Route::of(Op::ChangeSettings, name), change).await
     }
 
     /// Compares a snapshot's files with the digest of its import.
     pub async fn verify_source(&mut self, name: &str) -> Result<SnapshotVerification, ClientError> {
-        self.exchange(Route::VerifySource(name), Bytes::new()).await
+        self.exchange(Route::of(Op::VerifySource, name), Bytes::new()).await
     }
 
     /// The present state of the live source.
     pub async fn fingerprint_source(&mut self, name: &str) -> Result<SourceFingerprint, ClientError> {
-        self.exchange(Route::FingerprintSource(name), Bytes::new()).await
+        self.exchange(Route::of(Op::FingerprintSource, name), Bytes::new()).await
     }
 
     /// Proportional memory of idle hot branches of a source, in bytes, at most `sample` of them.
     pub async fn idle_pss(&mut self, source: &str, sample: u32) -> Result<Vec<u64>, ClientError> {
-        self.exchange(Route::IdlePss(source, Some(&sample.to_string())), Bytes::new()).await
+        self.exchange(Route::of(Op::IdlePss, source).with(&sample.to_string()), Bytes::new()).await
     }
 }

@@ -1,60 +1,51 @@
 //! A route whose path is not the one that the daemon knows it by would be a request that nobody answers.
 
-use super::{Route, SEGMENTS_MAX};
-use crate::segment;
-use std::borrow::Cow;
-
-const ALL: [Route<'_>; 25] = [
-    Route::Status,
-    Route::VerifyAudit,
-    Route::MeasureCold,
-    Route::Shutdown,
-    Route::Branches,
-    Route::CreateBranch,
-    Route::Branch("a/b c"),
-    Route::DestroyBranch("b"),
-    Route::Query("query"),
-    Route::ResetBranch("?x=1#y"),
-    Route::RenewBranch("b"),
-    Route::ProtectBranch("b"),
-    Route::AdministratorUrl("b"),
-    Route::Evidence("b", None),
-    Route::Evidence("b", Some("public.t")),
-    Route::Sources,
-    Route::AddSource,
-    Route::Source("\u{e9}"),
-    Route::RemoveSource("s"),
-    Route::RefreshSource("s"),
-    Route::ChangeSettings("s"),
-    Route::VerifySource("s"),
-    Route::FingerprintSource("s"),
-    Route::IdlePss("s", None),
-    Route::IdlePss("s", Some("12")),
-];
+use super::{Op, Route, ENDPOINTS};
+use crate::openapi;
+use std::collections::BTreeSet;
 
 #[test]
-fn the_daemon_finds_every_request_of_the_client() {
-    for route in ALL {
-        let target = route.path();
-        let (path, query) = target.split_once('?').map_or((target.as_str(), None), |(p, q)| (p, Some(q)));
-        let segments: Vec<Cow<'_, str>> =
-            path[1..].split('/').map(|segment| segment::decode(segment).unwrap()).collect();
-        assert!(segments.len() <= SEGMENTS_MAX, "{route}");
-        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
-        assert_eq!(Route::parse(&route.method(), &segments, query), Some(route), "{route}");
+fn the_list_is_in_the_order_of_its_names() {
+    for endpoint in ENDPOINTS {
+        assert_eq!(endpoint.op.endpoint().op, endpoint.op, "{}", endpoint.path);
+        assert!(endpoint.path.matches('{').count() <= 1, "{}: a route has one name", endpoint.path);
+    }
+    let all: BTreeSet<(String, &str)> =
+        ENDPOINTS.iter().map(|endpoint| (endpoint.method.to_string(), endpoint.path)).collect();
+    assert_eq!(all.len(), ENDPOINTS.len(), "no request is in the list twice");
+}
+
+#[test]
+fn what_clients_send_is_what_the_document_says() {
+    let document = serde_json::to_value(openapi::document()).unwrap();
+    let paths = document["paths"].as_object().unwrap();
+    let documented: usize = paths.values().map(|path| path.as_object().unwrap().len()).sum();
+    assert_eq!(documented, ENDPOINTS.len());
+    for endpoint in ENDPOINTS {
+        let sent = Route::of(endpoint.op, "NAME");
+        assert_eq!(sent.path().replace("NAME", "{name}"), endpoint.path);
+        let method = sent.method().to_string().to_lowercase();
+        assert_eq!(document["paths"][endpoint.path][&method]["operationId"], endpoint.op.name());
     }
 }
 
 #[test]
-fn methods_and_paths_are_those_of_the_documentation() {
+fn names_are_escaped_and_so_are_parameters() {
+    assert_eq!(Route::of(Op::Query, "a/b c").to_string(), "POST /v1/branches/a%2Fb%20c/query");
+    assert_eq!(Route::of(Op::ResetBranch, "?x=1#y").path(), "/v1/branches/%3Fx%3D1%23y/reset");
+    assert_eq!(
+        Route::of(Op::Evidence, "b").with("public.a&b").path(),
+        "/v1/branches/b/evidence?table=public.a%26b"
+    );
+    assert_eq!(Route::of(Op::IdlePss, "\u{e9}").with("12").path(), "/v1/sources/%C3%A9/idle-pss?sample=12");
+    assert_eq!(Route::to(Op::VerifyAudit).to_string(), "POST /v1/audit/verify");
+}
+
+#[test]
+fn the_crate_documentation_names_every_request() {
     let documentation = include_str!("../../src/lib.rs");
-    for (route, documented) in [
-        (Route::Query("{name}"), "POST /v1/branches/{name}/query"),
-        (Route::Evidence("{name}", None), "GET /v1/branches/{name}/evidence"),
-        (Route::VerifyAudit, "POST /v1/audit/verify"),
-        (Route::Shutdown, "POST /v1/shutdown"),
-    ] {
-        assert_eq!(route.to_string().replace("%7Bname%7D", "{name}"), documented);
-        assert!(documentation.contains(documented), "{documented}");
+    for endpoint in ENDPOINTS {
+        let (_, words) = endpoint.path.rsplit_once("{name}/").unwrap_or(("", endpoint.path));
+        assert!(documentation.contains(words), "{} {}", endpoint.method, endpoint.path);
     }
 }

@@ -41,7 +41,7 @@ fn a_stranger_sees_no_difference_between_names_that_are_there_and_others() {
     assert!(tokens.challenge("eve").1.is_none());
     let token = Token { expires_at: Some(past), ..Token::clone(&tokens.kept()["ci"].token) };
     let verifier = tokens.kept()["ci"].verifier.clone();
-    tokens.kept().insert("ci".to_owned(), Kept::new(token, verifier.clone()));
+    tokens.kept().insert("ci".to_owned(), Kept::new(token, verifier.clone(), None));
     let (shown, grant) = tokens.challenge("ci");
     assert!(grant.is_none() && shown != verifier, "one whose time is over is nobody");
 }
@@ -112,4 +112,56 @@ fn what_makes_no_sense_is_refused() {
         assert!(tokens.create(wrong.clone()).is_err(), "{wrong:?}");
     }
     assert!(tokens.list().is_empty());
+}
+
+fn is_right(check: &Check) -> bool {
+    matches!(check, Check::Right(_))
+}
+
+/// H1.
+#[test]
+fn only_the_secret_of_a_living_token_is_right() {
+    let home = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(home.path()).unwrap();
+    let (ci, other) = (tokens.create(named("ci")).unwrap(), tokens.create(named("other")).unwrap());
+    for tokens in [&tokens, &Tokens::open(home.path()).unwrap()] {
+        assert!(is_right(&tokens.check("ci", &ci.secret)));
+        for (name, secret) in [("ci", other.secret.as_str()), ("ci", ""), ("", ""), ("eve", &ci.secret)] {
+            assert!(matches!(tokens.check(name, secret), Check::Wrong), "{name}");
+        }
+    }
+    let new = tokens.rotate("ci").unwrap();
+    assert!(matches!(tokens.check("ci", &ci.secret), Check::Wrong), "the old one is no longer good");
+    assert!(is_right(&tokens.check("ci", &new.secret)));
+    tokens.revoke("ci").unwrap();
+    assert!(matches!(tokens.check("ci", &new.secret), Check::Wrong));
+    let past = Token { expires_at: Some(Timestamp::UNIX_EPOCH), ..other.token };
+    let (verifier, hash) = {
+        let kept = tokens.kept();
+        (kept["other"].verifier.clone(), kept["other"].hash)
+    };
+    tokens.kept().insert("other".to_owned(), Kept::new(past, verifier, hash));
+    assert!(matches!(tokens.check("other", &other.secret), Check::Wrong), "its time is over");
+}
+
+/// H1: a file of before has no hashes; they are learned when the secret comes.
+#[test]
+fn a_token_of_before_is_checked_by_its_verifier_once() {
+    let home = tempfile::tempdir().unwrap();
+    let made = Tokens::open(home.path()).unwrap().create(named("ci")).unwrap();
+    let path = home.path().join(FILE);
+    let mut file: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    file["tokens"][0].as_object_mut().unwrap().remove("hash").expect("it has one");
+    fs::write(&path, file.to_string()).unwrap();
+
+    let tokens = Tokens::open(home.path()).unwrap();
+    let Check::Slow(verifier, Some(grant)) = tokens.check("ci", &made.secret) else { panic!("it is slow") };
+    assert!(verifier.is_of(&made.secret) && !verifier.is_of("guess"));
+    let Check::Slow(nobody, None) = tokens.check("eve", &made.secret) else { panic!("so is nobody") };
+    assert!(!nobody.is_of(&made.secret));
+    tokens.learn(&grant, &made.secret);
+    for tokens in [&tokens, &Tokens::open(home.path()).unwrap()] {
+        assert!(is_right(&tokens.check("ci", &made.secret)));
+        assert!(matches!(tokens.check("eve", &made.secret), Check::Wrong));
+    }
 }

@@ -18,11 +18,14 @@ use std::{
 use tokio_rustls::TlsAcceptor;
 use x509_cert::{
     der::{oid::db::rfc5912, Decode},
+    ext::pkix::{name::GeneralName, SubjectAltName},
     Certificate,
 };
 
 /// What ALPN calls the protocol of PostgreSQL.
-pub(super) const ALPN: &[u8] = b"postgresql";
+pub(crate) const ALPN: &[u8] = b"postgresql";
+/// What it calls HTTP.
+pub(crate) const ALPN_HTTP: &[u8] = b"http/1.1";
 /// Only the daemon reads what lies in `doors`.
 const FILE_MODE: u32 = 0o600;
 /// How long a certificate of ours is good: clients are given it by hand.
@@ -62,14 +65,16 @@ pub enum TlsError {
     NotMade(String),
 }
 
-/// The router's end of TLS.
+/// A door's end of TLS.
 #[derive(Clone)]
-pub(super) struct Tls {
-    pub(super) acceptor: TlsAcceptor,
+pub(crate) struct Tls {
+    pub(crate) acceptor: TlsAcceptor,
     /// What a login is bound to, where that is defined for the certificate.
-    pub(super) end_point: Option<Arc<[u8]>>,
+    pub(crate) end_point: Option<Arc<[u8]>>,
     /// SHA-256 of the certificate, as `openssl x509 -fingerprint -sha256` writes it.
-    pub(super) fingerprint: String,
+    pub(crate) fingerprint: String,
+    /// The names that it is for, in lower case.
+    pub(crate) names: Vec<String>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -79,8 +84,9 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// With the identity that is given, or one of our own in `dir`, made if it is not there.
-    pub(super) fn open(given: Option<&Identity>, dir: &Path) -> Result<Tls, TlsError> {
+    /// With the identity that is given, or one of our own in `dir`, made if it is not there; for the protocol that ALPN calls
+    /// `protocol`.
+    pub(crate) fn open(given: Option<&Identity>, dir: &Path, protocol: &[u8]) -> Result<Tls, TlsError> {
         let own = Identity { certificate: dir.join("certificate.pem"), key: dir.join("key.pem") };
         let identity = given.unwrap_or(&own);
         if given.is_none() && !(own.certificate.exists() && own.key.exists()) {
@@ -98,13 +104,14 @@ impl Tls {
             .map(|config| config.with_no_client_auth())
             .and_then(|config| config.with_single_cert(chain, key))
             .map_err(|error| unfit(error.to_string()))?;
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         let fingerprint: Vec<String> =
             Sha256::digest(&first).iter().map(|byte| format!("{byte:02X}")).collect();
         Ok(Tls {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             end_point: end_point(&first).map(Arc::from),
             fingerprint: fingerprint.join(":"),
+            names: names(&first),
         })
     }
 }
@@ -175,6 +182,19 @@ fn end_point(der: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
+/// The host names that a certificate is for.
+fn names(der: &[u8]) -> Vec<String> {
+    let Ok(certificate) = Certificate::from_der(der) else { return Vec::new() };
+    let Ok(Some((_, SubjectAltName(names)))) = certificate.tbs_certificate.get::<SubjectAltName>() else {
+        return Vec::new();
+    };
+    let dns = |name: GeneralName| match name {
+        GeneralName::DnsName(name) => Some(name.as_str().to_ascii_lowercase()),
+        _ => None,
+    };
+    names.into_iter().filter_map(dns).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,28 +203,29 @@ mod tests {
     fn an_identity_is_made_once_and_used_again() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
-        let first = Tls::open(None, dir.path()).unwrap();
-        let again = Tls::open(None, dir.path()).unwrap();
+        let first = Tls::open(None, dir.path(), ALPN).unwrap();
+        let again = Tls::open(None, dir.path(), ALPN).unwrap();
         assert_eq!(first.fingerprint, again.fingerprint);
+        assert!(first.names.iter().any(|name| name == "localhost"));
         assert_eq!(first.end_point.as_ref().map(|hash| hash.len()), Some(32), "ECDSA with SHA-256");
         for file in ["key.pem", "certificate.pem"] {
             let mode = fs::metadata(dir.path().join(file)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
         fs::remove_file(dir.path().join("certificate.pem")).unwrap();
-        assert_ne!(Tls::open(None, dir.path()).unwrap().fingerprint, first.fingerprint);
+        assert_ne!(Tls::open(None, dir.path(), ALPN).unwrap().fingerprint, first.fingerprint);
     }
 
     #[test]
     fn what_is_no_identity_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        Tls::open(None, dir.path()).unwrap();
+        Tls::open(None, dir.path(), ALPN).unwrap();
         let file = |name: &str| dir.path().join(name);
         let open = |certificate: &str, key: &str| {
-            Tls::open(Some(&Identity { certificate: file(certificate), key: file(key) }), dir.path())
+            Tls::open(Some(&Identity { certificate: file(certificate), key: file(key) }), dir.path(), ALPN)
         };
         let other = tempfile::tempdir().unwrap();
-        Tls::open(None, other.path()).unwrap();
+        Tls::open(None, other.path(), ALPN).unwrap();
         fs::copy(other.path().join("key.pem"), file("other.pem")).unwrap();
         fs::write(file("empty.pem"), "").unwrap();
         for (certificate, key) in [

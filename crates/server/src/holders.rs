@@ -1,0 +1,152 @@
+//! What requests do for those who came with a token: the same as on the daemon's socket, on what is theirs. The invariants H1 to
+//! H9 that comments and tests name are in `docs/design/doors.md`.
+
+use crate::{
+    api::{Answer, Api, Call},
+    caller::Visitor,
+    page,
+    reply::{self, json, Refusal},
+    route::Op,
+    segment,
+    token::{Forbidden, Token},
+};
+use axum::body::Body;
+use duramen_base::clock;
+use duramen_branches::{
+    model::{BranchView, CreateBranch, ProtectBranch, QueryRequest, RenewBranch},
+    EngineError, Kind,
+};
+use hyper::StatusCode;
+use jiff::Timestamp;
+
+/// How long a lease lasts unless its holder says otherwise, in seconds.
+const TTL_S: i64 = 3600;
+
+impl From<Forbidden> for Refusal {
+    fn from(error: Forbidden) -> Refusal {
+        Refusal::new(StatusCode::FORBIDDEN, "not_allowed", error.to_string())
+    }
+}
+
+impl Api {
+    /// Answers the holder of a token whose role may do this.
+    pub(crate) async fn for_holder(&self, call: &Call<'_>, visitor: &Visitor, body: Body) -> Answer {
+        let (engine, name, token) = (&self.engine, call.name, &*visitor.token);
+        let holder = token.holder();
+        let shown = |view: BranchView| json(&visitor.shown(view));
+        match call.endpoint.op {
+            Op::Branches => {
+                let views = engine.branches_of(&token.onlooker());
+                let views = views.into_iter().map(|view| visitor.shown(view)).collect();
+                page::reply(call, views, |branch: &BranchView| &branch.name)
+            }
+            Op::Branch => shown(engine.branch_for(&token.onlooker(), name)?),
+            Op::CreateBranch => {
+                let wanted = permitted(token, call.read(body).await?)?;
+                shown(engine.create_for(&holder, wanted).await?)
+            }
+            Op::Query => {
+                let request: QueryRequest = call.read(body).await?;
+                let door = engine.door(&holder, name)?;
+                token.may_use(&door.source, door.policy)?;
+                if !door.masked && !visitor.sees_unmasked {
+                    return Err(unmasked(&door.source));
+                }
+                let answer = engine.query_through(&holder, &door, request).await?;
+                Ok(reply::text(StatusCode::OK, answer.0))
+            }
+            Op::ResetBranch => shown(engine.reset_for(&holder, name).await?),
+            Op::RenewBranch => {
+                let RenewBranch { ttl_s, expires_at } = call.read(body).await?;
+                let (ttl_s, expires_at) = lease(token, ttl_s, expires_at)?;
+                shown(engine.renew_for(&holder, name, RenewBranch { ttl_s, expires_at })?)
+            }
+            Op::ProtectBranch => {
+                let wanted: ProtectBranch = call.read(body).await?;
+                shown(engine.protect_for(&holder, name, wanted)?)
+            }
+            Op::DestroyBranch => shown(engine.destroy_for(&holder, name)?),
+            Op::Evidence => {
+                let table = call.parameter("table")?;
+                let mut evidence = engine.evidence_for(&holder, name, table.as_deref()).await?;
+                evidence.branch = visitor.shown(evidence.branch);
+                json(&evidence)
+            }
+            Op::Sources => {
+                let mut sources = engine.sources();
+                sources.retain(|source| holder.may_use(&source.name));
+                page::reply(call, sources, |source| &source.name)
+            }
+            Op::Source | Op::VerifySource | Op::FingerprintSource if !holder.may_use(name) => {
+                Err(unknown_source(name).into())
+            }
+            Op::Source => json(&engine.source(name)?),
+            _ => self.for_all(call).await,
+        }
+    }
+}
+
+impl Visitor {
+    /// A branch as its holder is told of it: the way in is the router, and without a secret (H5).
+    fn shown(&self, view: BranchView) -> BranchView {
+        let url = self.router.as_ref().map_or_else(String::new, |router| {
+            let mut url = String::from("postgresql://");
+            segment::escape(&self.token.name, &mut url);
+            url.push('@');
+            url.push_str(router);
+            url.push('/');
+            segment::escape(&view.name, &mut url);
+            url
+        });
+        BranchView { url, ..view }
+    }
+}
+
+/// What a token's holder asks for, if it may have that.
+fn permitted(token: &Token, wanted: CreateBranch) -> Result<CreateBranch, Refusal> {
+    let source = match (wanted.source, token.sources.as_slice()) {
+        (Some(source), _) => Some(source),
+        (None, []) => None,
+        (None, [only]) => Some(only.clone()),
+        (None, sources) => {
+            let message = format!("which source? The token {} has {}", token.name, sources.join(", "));
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, "which_source", message));
+        }
+    };
+    let policy = wanted.policy.unwrap_or_default();
+    // A token for all sources may have any: which one it is does not matter.
+    token.may_use(source.as_deref().unwrap_or_default(), policy)?;
+    let (ttl_s, expires_at) = lease(token, wanted.ttl_s, wanted.expires_at)?;
+    Ok(CreateBranch { source, policy: Some(policy), ttl_s, expires_at, ..wanted })
+}
+
+/// The end of a lease that a token's holder asks for, if it may have that.
+fn lease(
+    token: &Token,
+    ttl_s: Option<i64>,
+    expires_at: Option<Timestamp>,
+) -> Result<(Option<i64>, Option<Timestamp>), Forbidden> {
+    match (ttl_s, expires_at) {
+        (ttl_s, None) => Ok((Some(token.ttl(ttl_s, TTL_S)?), None)),
+        // Both is a mistake, which the engine names.
+        (ttl_s, Some(end)) => {
+            let asked_s = end.as_second().saturating_sub(clock::utc_now().as_second());
+            token.ttl(Some(ttl_s.unwrap_or(asked_s).max(asked_s)), TTL_S)?;
+            Ok((ttl_s, Some(end)))
+        }
+    }
+}
+
+/// R5.
+fn unmasked(source: &str) -> Refusal {
+    let message = format!(
+        "the data of source {source} is not masked, and stays on its machine; give the source rules for masking, or start the daemon \
+         with --unmasked-ok"
+    );
+    Refusal::new(StatusCode::FORBIDDEN, "not_masked", message)
+}
+
+fn unknown_source(name: &str) -> EngineError {
+    let message = format!("there is no source {name:?} for this token; GET /v1/sources lists those that are");
+    EngineError::new(Kind::NotFound, "unknown_source", message)
+}

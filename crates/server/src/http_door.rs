@@ -1,0 +1,146 @@
+//! The HTTP door: the daemon's interface over TCP, for holders of tokens. How it works, and what it promises, is in
+//! `docs/design/doors.md`; the invariants H1 to H9 that comments and tests name are there.
+
+mod callers;
+mod credentials;
+mod failures;
+mod host;
+mod places;
+mod strangers;
+mod tag;
+mod visit;
+
+use crate::{
+    listener::{self, Accept},
+    router::RouterHandle,
+    tls::{Identity, Tls, TlsError, ALPN_HTTP},
+    tokens::Tokens,
+};
+use axum::Router;
+use failures::Failures;
+use host::Names;
+use places::Places;
+use std::{io, net::SocketAddr, path::Path, sync::Arc};
+use strangers::Strangers;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+/// Connections that wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
+const BACKLOG: u32 = 4096;
+
+/// How the door serves.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpOptions {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// The certificate; the doors' own if there is none.
+    pub(crate) identity: Option<Identity>,
+    /// Whether clients from elsewhere may go without TLS.
+    pub(crate) insecure: bool,
+    /// Whether data that is not masked may go to clients from elsewhere.
+    pub(crate) unmasked_ok: bool,
+}
+
+/// Why there is no HTTP door.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// It cannot listen.
+    #[error("cannot listen for HTTP at {address}: {source}; choose another address (--http-listen)")]
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// There is no TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// What the HTTP door tells of itself.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+pub struct HttpView {
+    /// Where it listens.
+    #[schema(value_type = String)]
+    pub address: SocketAddr,
+    /// SHA-256 of its certificate.
+    pub fingerprint: String,
+}
+
+/// An HTTP door that listens.
+#[derive(Debug)]
+pub(crate) struct HttpDoor {
+    listener: TcpListener,
+    view: HttpView,
+    shared: Arc<Shared>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    tokens: Arc<Tokens>,
+    tls: Tls,
+    options: HttpOptions,
+    names: Names,
+    router: Option<RouterHandle>,
+    strangers: Strangers,
+    places: Places,
+    failures: Failures,
+}
+
+impl Accept for TcpListener {
+    type Stream = (TcpStream, SocketAddr);
+
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        TcpListener::accept(self).await
+    }
+}
+
+impl HttpDoor {
+    /// Listens. `doors` is the directory of the home in which a certificate is kept.
+    pub(crate) fn bind(
+        tokens: Arc<Tokens>,
+        router: Option<RouterHandle>,
+        doors: &Path,
+        options: HttpOptions,
+    ) -> Result<HttpDoor, HttpError> {
+        let failed = |source| HttpError::Bind { address: options.address, source };
+        let listener = bind(options.address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let tls = Tls::open(options.identity.as_ref(), doors, ALPN_HTTP)?;
+        let shared = Shared {
+            names: Names::new(&tls.names),
+            tokens,
+            tls,
+            options,
+            router,
+            strangers: Strangers::default(),
+            places: Places::default(),
+            failures: Failures::default(),
+        };
+        let view = HttpView { address, fingerprint: shared.tls.fingerprint.clone() };
+        Ok(HttpDoor { listener, view, shared: Arc::new(shared) })
+    }
+
+    /// What it is.
+    pub(crate) fn view(&self) -> HttpView {
+        self.view.clone()
+    }
+
+    /// Has requests answered by `found` until `stop` is ready, then gives those under way 5 seconds.
+    pub(crate) async fn serve(self, found: Router, stop: impl Future<Output = ()>) {
+        let HttpDoor { listener, shared, .. } = self;
+        let each = move |(stream, peer), course| {
+            visit::serve(Arc::clone(&shared), stream, peer, found.clone(), course)
+        };
+        listener::serve_each(listener, each, stop).await;
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Connections of an earlier daemon may linger.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}

@@ -1,0 +1,153 @@
+//! One connection, from its first byte to its last: TLS or not, then requests.
+
+use super::{
+    callers::{self, Counted},
+    host, tag, Shared,
+};
+use crate::{
+    caller::Caller,
+    listener::{self, Course, Limits},
+    reply::Refusal,
+};
+use axum::{body::Body, Router};
+use hyper::{
+    body::Incoming,
+    header::{HeaderName, HeaderValue},
+    Method, Request, Response, StatusCode,
+};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tower_service::Service;
+
+/// How long a client may take until its TLS is there.
+const HELLO_LIMIT: Duration = Duration::from_secs(10);
+/// How long it may take to read why it is refused.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
+/// The first byte of a TLS handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// What a connection may take of the daemon (H8).
+const LIMITS: Limits = Limits { head: Duration::from_secs(30), head_bytes: 32 << 10, dates: true };
+const NOSNIFF: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+
+/// Serves one client.
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    found: Router,
+    course: Course,
+) {
+    // A reply is not held back for more to come.
+    let _ = stream.set_nodelay(true);
+    let peer = peer.ip().to_canonical();
+    let (stranger, turned_away) = shared.strangers.arrive();
+    let counted = Counted::of(stranger);
+    tokio::select! {
+        () = hello(&shared, stream, peer, &counted, found, course) => {}
+        () = turned_away.wait() => {}
+    }
+}
+
+async fn hello(
+    shared: &Shared,
+    mut stream: TcpStream,
+    peer: IpAddr,
+    counted: &Counted,
+    found: Router,
+    course: Course,
+) {
+    let mut first = [0];
+    match timeout(HELLO_LIMIT, stream.peek(&mut first)).await {
+        Ok(Ok(1..)) => {}
+        _ => return,
+    }
+    let handler = |request| answer(shared, counted, peer, found.clone(), request);
+    if first[0] == TLS_HANDSHAKE {
+        // A client that speaks another protocol, or does not trust the certificate, is no fault of ours.
+        if let Ok(Ok(mut stream)) = timeout(HELLO_LIMIT, shared.tls.acceptor.accept(stream)).await {
+            listener::converse(&mut stream, handler, LIMITS, course).await;
+            linger(&mut stream).await;
+        }
+    } else if peer.is_loopback() || shared.options.insecure {
+        listener::converse(&mut stream, handler, LIMITS, course).await;
+        linger(&mut stream).await;
+    } else {
+        // R4. What was sent in the clear is not read.
+        const WHY: &str = "connections from other machines need TLS: https\n";
+        let refusal = format!(
+            "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n{WHY}",
+            WHY.len()
+        );
+        let _ = timeout(REFUSAL_LIMIT, stream.write_all(refusal.as_bytes())).await;
+        let _ = timeout(REFUSAL_LIMIT, stream.shutdown()).await;
+    }
+}
+
+/// Reads, for a moment, what a client still sends after the last reply: to close before that would take the reply from it.
+async fn linger(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut unread = vec![0; 16 << 10];
+    let reading = async { while let Ok(1..) = stream.read(&mut unread).await {} };
+    let _ = timeout(REFUSAL_LIMIT, reading).await;
+}
+
+/// Answers one request.
+async fn answer(
+    shared: &Shared,
+    counted: &Counted,
+    peer: IpAddr,
+    found: Router,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let is_get = request.method() == Method::GET;
+    let headers = request.headers().clone();
+    let mut response = match admitted(shared, counted, peer, found, request).await {
+        Ok(response) if is_get => tag::tagged(&headers, response).await,
+        Ok(response) => response,
+        Err(refusal) => refusal.into_response().map(Body::new),
+    };
+    let (name, value) = NOSNIFF;
+    response.headers_mut().insert(name, value);
+    response
+}
+
+async fn admitted(
+    shared: &Shared,
+    counted: &Counted,
+    peer: IpAddr,
+    mut found: Router,
+    mut request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    let headers = request.headers();
+    let Some(called) = shared.names.called(request.uri(), headers) else {
+        let message = "the header Host does not name this door: call it by an address, by localhost, or by a name of its \
+                       certificate (--tls-cert)";
+        return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", message));
+    };
+    if host::is_from_elsewhere(&called, headers) {
+        let message = "this comes from a page of another site, and those are not served";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "cross_origin", message));
+    }
+    let (caller, grant) = callers::caller(shared, counted, peer, &called, headers).await?;
+    request.extensions_mut().insert::<Caller>(caller);
+    let response = async {
+        match found.call(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    };
+    let Some(mut grant) = grant else { return Ok(response.await) };
+    tokio::select! {
+        response = response => Ok(response),
+        // H9.
+        () = grant.ends() => Err(Refusal::unauthenticated()),
+    }
+}

@@ -1,0 +1,95 @@
+//! What bodies look like: the schemas of the types that the daemon reads and writes.
+
+use std::{collections::BTreeMap, marker::PhantomData};
+use utoipa::{
+    openapi::{schema::empty, Array, ArrayBuilder, Content, Ref, RefOr, Schema},
+    PartialSchema, ToSchema,
+};
+
+/// JSON.
+pub(crate) const JSON: &str = "application/json";
+/// One JSON value a line.
+pub(crate) const LINES: &str = "application/x-ndjson";
+/// Text for people.
+pub(crate) const TEXT: &str = "text/plain";
+
+/// The schemas by name that bodies refer to.
+#[derive(Default)]
+pub(crate) struct Shapes(pub(crate) BTreeMap<String, RefOr<Schema>>);
+
+impl Shapes {
+    /// A reference to the schema of a type, which is kept with those that it refers to.
+    pub(crate) fn refer<T: ToSchema>(&mut self) -> Ref {
+        let name = T::name().into_owned();
+        let mut below = Vec::new();
+        T::schemas(&mut below);
+        self.0.extend(below);
+        self.0.insert(name.clone(), T::schema());
+        Ref::from_schema_name(name)
+    }
+}
+
+/// A body: what it is, and what it looks like.
+pub(crate) struct Shape {
+    pub(crate) kind: &'static str,
+    pub(crate) content: Content,
+}
+
+/// No body.
+pub(crate) struct Nothing;
+/// A value in JSON.
+pub(crate) struct One<T>(PhantomData<T>);
+/// An array of values in JSON.
+pub(crate) struct List<T>(PhantomData<T>);
+/// A value in JSON a line.
+pub(crate) struct Lines<T>(PhantomData<T>);
+/// An array of numbers in JSON.
+pub(crate) struct Numbers;
+/// Text.
+pub(crate) struct Plain;
+/// A document in JSON whose form is described elsewhere.
+pub(crate) struct Document;
+
+impl Nothing {
+    pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
+        None
+    }
+}
+
+impl<T: ToSchema> One<T> {
+    pub(crate) fn shape(shapes: &mut Shapes) -> Option<Shape> {
+        Some(Shape { kind: JSON, content: Content::new(Some(shapes.refer::<T>())) })
+    }
+}
+
+impl<T: ToSchema> List<T> {
+    pub(crate) fn shape(shapes: &mut Shapes) -> Option<Shape> {
+        let array: Array = ArrayBuilder::new().items(shapes.refer::<T>()).build();
+        Some(Shape { kind: JSON, content: Content::new(Some(Schema::Array(array))) })
+    }
+}
+
+impl<T: ToSchema> Lines<T> {
+    pub(crate) fn shape(shapes: &mut Shapes) -> Option<Shape> {
+        Some(Shape { kind: LINES, content: Content::new(Some(shapes.refer::<T>())) })
+    }
+}
+
+impl Numbers {
+    pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
+        let array: Array = ArrayBuilder::new().items(<u64 as PartialSchema>::schema()).build();
+        Some(Shape { kind: JSON, content: Content::new(Some(Schema::Array(array))) })
+    }
+}
+
+impl Plain {
+    pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
+        Some(Shape { kind: TEXT, content: Content::new(Some(<String as PartialSchema>::schema())) })
+    }
+}
+
+impl Document {
+    pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
+        Some(Shape { kind: JSON, content: Content::new(Some(empty())) })
+    }
+}
