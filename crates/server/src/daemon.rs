@@ -4,8 +4,10 @@ use crate::{
     api::{self, Api},
     caller,
     doors::{DoorError, Doors, Open},
+    events::Followers,
     listener::{self, BindError},
     lock::{HomeLock, LockError},
+    metrics::Metrics,
     order::{Order, Orders},
     replace,
     router::RouterOptions,
@@ -151,7 +153,14 @@ async fn run(
 
     let mut ending = orders.ending();
     let (mut routing, mut visiting) = (orders.ending(), orders.ending());
-    let found = api::router(Arc::new(Api { engine: Arc::clone(&engine), doors, orders }));
+    let metrics = Metrics::new(&engine, doors.router_metrics());
+    let found = api::router(Arc::new(Api {
+        engine: Arc::clone(&engine),
+        doors,
+        metrics,
+        followers: Followers::default(),
+        orders,
+    }));
     let handler = {
         let found = found.clone();
         move |request| answer(found.clone(), request)

@@ -2,6 +2,7 @@
 
 use crate::{
     http_door::{HttpDoor, HttpError, HttpOptions, HttpView},
+    metrics::RouterMetrics,
     router::{Router, RouterError, RouterHandle, RouterOptions, RouterView},
     token::{CreateToken, NewToken, Token},
     tokens::{TokenError, Tokens},
@@ -101,6 +102,11 @@ impl Doors {
             http: self.http.clone(),
             problem: self.tokens.as_ref().err().map(|error| error.message.clone()),
         }
+    }
+
+    /// What the router counts, if there is one.
+    pub(crate) fn router_metrics(&self) -> Option<&RouterMetrics> {
+        self.router.as_ref().map(RouterHandle::metrics)
     }
 
     pub(crate) fn tokens(&self) -> Result<&Tokens, EngineError> {

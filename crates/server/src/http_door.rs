@@ -8,6 +8,7 @@ mod host;
 mod places;
 mod strangers;
 mod tag;
+mod until;
 mod visit;
 
 use crate::{

@@ -20,6 +20,7 @@
 //! | request | reply |
 //! | --- | --- |
 //! | `GET /healthz`, `/readyz`, `/version`, `/openapi.json` | text, or `Version`, or the OpenAPI document |
+//! | `GET /metrics` | text of OpenMetrics 1.0 |
 //! | `GET /v1/status` | `Status` |
 //! | `GET /v1/sources`, `POST /v1/sources` | `[SourceView]`; a stream of `Progress` lines |
 //! | `GET`, `DELETE /v1/sources/{name}` | `SourceView`; `{"removed": name}` |
@@ -33,6 +34,7 @@
 //! | `POST /v1/branches/{name}/reset`, `renew`, `protect` | `BranchView` |
 //! | `GET /v1/branches/{name}/evidence?table=` | `BranchEvidence` |
 //! | `GET /v1/branches/{name}/administrator-url` | `AdministratorUrl` |
+//! | `GET /v1/events?after=&events=` | server-sent events, out of the audit log |
 //! | `POST /v1/audit/verify` | `AuditVerification` |
 //! | `POST /v1/measure/cold` | `ColdBranch` |
 //! | `GET /v1/doors` | `DoorsView` |
@@ -63,8 +65,10 @@ pub mod tokens;
 
 mod api;
 mod caller;
+mod events;
 mod holders;
 mod import;
+mod metrics;
 mod order;
 mod page;
 mod replace;

@@ -10,6 +10,7 @@ mod startup;
 
 pub use crate::tls::{Identity, TlsError};
 
+use crate::metrics::RouterMetrics;
 use crate::tls::{self, Tls};
 use crate::tokens::Tokens;
 use duramen_branches::Engine;
@@ -102,6 +103,7 @@ struct Shared {
     options: RouterOptions,
     sessions: Sessions,
     splicers: Splicers,
+    metrics: RouterMetrics,
 }
 
 /// What a router tells of itself.
@@ -135,6 +137,13 @@ impl RouterHandle {
     }
 }
 
+impl RouterHandle {
+    /// What it counts.
+    pub(crate) fn metrics(&self) -> &RouterMetrics {
+        &self.shared.metrics
+    }
+}
+
 impl Router {
     /// Listens for the branches of an engine. `doors` is the directory of the home in which a certificate is kept. Nothing, if
     /// it is to listen nowhere, or at the usual address where somebody else listens.
@@ -163,7 +172,8 @@ impl Router {
         let tls = Tls::open(options.identity.as_ref(), doors, tls::ALPN)?;
         let splicers = Splicers::start().map_err(RouterError::NoThread)?;
         let sessions = Sessions::default();
-        let shared = Arc::new(Shared { engine, tokens, tls, options, sessions, splicers });
+        let metrics = RouterMetrics::default();
+        let shared = Arc::new(Shared { engine, tokens, tls, options, sessions, splicers, metrics });
         Ok(Some(Router { listener, shared }))
     }
 

@@ -4,4 +4,5 @@
 mod client;
 mod hostile_requests;
 mod roles;
+mod watching;
 mod who_is_let_in;

@@ -2,7 +2,9 @@
 
 use super::{
     callers::{self, Counted},
-    host, tag, Shared,
+    host, tag,
+    until::until,
+    Shared,
 };
 use crate::{
     caller::Caller,
@@ -145,8 +147,9 @@ async fn admitted(
         }
     };
     let Some(mut grant) = grant else { return Ok(response.await) };
+    let kept = grant.clone();
     tokio::select! {
-        response = response => Ok(response),
+        response = response => Ok(response.map(|body| until(kept, body))),
         // H9.
         () = grant.ends() => Err(Refusal::unauthenticated()),
     }

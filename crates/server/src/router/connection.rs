@@ -24,9 +24,12 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     pin::Pin,
-    sync::{atomic::Ordering, Arc},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Arc,
+    },
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
@@ -63,6 +66,8 @@ enum Client {
 enum Stop {
     /// The client is told.
     Fatal(Fatal),
+    /// Its session is over, and it is told why.
+    Over(Fatal),
     /// The branch's server refused, and the client is told what it said.
     Server(bytes::Bytes),
     /// The client is gone, or has nothing more to say.
@@ -85,6 +90,7 @@ impl From<Fatal> for Stop {
 pub(super) async fn serve(shared: &Shared, stream: TcpStream, peer: SocketAddr) {
     // What a statement answers is not held back for more to come.
     let _ = stream.set_nodelay(true);
+    let began = clock::now();
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let mut client = Client::Plain(stream);
     let proved = {
@@ -97,14 +103,22 @@ pub(super) async fn serve(shared: &Shared, stream: TcpStream, peer: SocketAddr) 
         }
     };
     let ended = match proved {
-        Ok((startup, grant)) => enter(shared, &mut client, peer, startup, grant).await,
+        Ok((startup, grant)) => enter(shared, &mut client, (peer, began), startup, grant).await,
         Err(stop) => Err(stop),
     };
     let mut out = BytesMut::new();
     match ended {
-        Ok(()) | Err(Stop::Gone) => {}
-        Err(Stop::Fatal(fatal)) => message::error(&mut out, &fatal),
-        Err(Stop::Server(said)) => out.extend_from_slice(&said),
+        Ok(()) => {}
+        Err(Stop::Gone) => shared.metrics.ended("gone before a session"),
+        Err(Stop::Fatal(fatal)) => {
+            shared.metrics.ended("refused");
+            message::error(&mut out, &fatal);
+        }
+        Err(Stop::Over(fatal)) => message::error(&mut out, &fatal),
+        Err(Stop::Server(said)) => {
+            shared.metrics.ended("refused by the branch");
+            out.extend_from_slice(&said);
+        }
     }
     let goodbye = async {
         if !out.is_empty() {
@@ -249,7 +263,7 @@ async fn answer(client: &mut Client) -> Result<Vec<u8>, Stop> {
 async fn enter(
     shared: &Shared,
     client: &mut Client,
-    peer: SocketAddr,
+    (peer, began): (SocketAddr, Instant),
     startup: Startup,
     mut grant: Grant,
 ) -> Result<(), Stop> {
@@ -262,7 +276,7 @@ async fn enter(
             .hint("Close some, or make a token that may have more.")
             .into());
     };
-    let session = Session { shared, token: &token, peer, place: &place };
+    let session = Session { shared, token: &token, peer, began, place: &place };
     let work = session.run(client, startup);
     tokio::select! {
         ended = work => ended,
@@ -275,6 +289,8 @@ struct Session<'a> {
     shared: &'a Shared,
     token: &'a Token,
     peer: SocketAddr,
+    /// When its first byte was waited for.
+    began: Instant,
     place: &'a Place<'a>,
 }
 
@@ -288,6 +304,7 @@ impl Session<'_> {
         self.place.enter(canceller);
         // R8: written down before the client hears that it is in.
         let mut log = Log::begin(self, &door)?;
+        self.shared.metrics.entered(self.began.elapsed());
 
         let mut out = BytesMut::with_capacity(greeting.len() + 64);
         out.extend_from_slice(&greeting);
@@ -322,7 +339,8 @@ impl Session<'_> {
         };
         match ended {
             Ok(End::Idle) => {
-                Err(Fatal::new("57P05", "terminating connection due to idle-session timeout").into())
+                let message = "terminating connection due to idle-session timeout";
+                Err(Stop::Over(Fatal::new("57P05", message)))
             }
             _ => Ok(()),
         }
@@ -530,13 +548,14 @@ impl<'a, 'b> Log<'a, 'b> {
 
 impl Drop for Log<'_, '_> {
     fn drop(&mut self) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (sent, received) = (count(&self.counters.sent), count(&self.counters.received));
+        self.session.shared.metrics.left(self.why, sent, received);
         let duration_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let noted = self.session.shared.engine.note(
             "disconnected",
             json!({ "session": self.session.place.number, "token": self.session.token.id, "branch": self.branch,
-                    "duration_ms": duration_ms, "sent": self.counters.sent.load(Ordering::Relaxed),
-                    "received": self.counters.received.load(Ordering::Relaxed),
-                    "why": self.why }),
+                    "duration_ms": duration_ms, "sent": sent, "received": received, "why": self.why }),
         );
         if let Err(error) = noted {
             tracing::error!(%error, "the end of a session is not in the audit log");
