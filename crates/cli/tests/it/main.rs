@@ -7,6 +7,7 @@ mod common;
 mod daemon_faults;
 mod daemon_hands_over;
 mod daemon_is_killed;
+mod dashboards;
 mod every_file_has_its_mode;
 mod functions_cli;
 mod groups_outlive_daemons;

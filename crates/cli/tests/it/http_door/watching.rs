@@ -1,12 +1,19 @@
 //! What a daemon tells of itself to those who watch it: figures, and what happens.
 
 use super::client::{dial, request, Site, Who};
+use crate::{
+    dashboards::{panels_have_places, Page},
+    support::until,
+};
 use duramen_server::token::Role;
 use serde_json::{json, Value};
 use std::{
     io::{BufRead, BufReader, Write},
     net::TcpStream,
 };
+use tokio_postgres::NoTls;
+
+const DASHBOARD: &str = include_str!("../../../../../deploy/grafana/duramen-branches.json");
 
 /// The value of one line of figures.
 fn figure(text: &str, line: &str) -> Option<f64> {
@@ -34,6 +41,18 @@ async fn figures_count_what_was_done() {
         who.post("/v1/branches/b/query", &json!({ "sql": sql }).to_string());
     }
     assert_eq!(who.post("/v1/branches/b/reset", "").status, 200);
+    let router = site.connection.doors().await.unwrap().postgres.unwrap().address;
+    {
+        let url = format!("postgresql://eye:{}@{router}/b", who.secret);
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("a session");
+        let session = tokio::spawn(connection);
+        client.simple_query("select 1").await.expect("an answer");
+        assert_eq!(figure(&who.get("/metrics").body, "duramen_router_sessions"), Some(1.0));
+        drop(client);
+        session.await.unwrap().expect("it ends");
+    }
+    let ended = r#"duramen_router_connections_total{why="client"}"#;
+    until("the session is over", async || figure(&who.get("/metrics").body, ended) == Some(1.0)).await;
     let text = who.get("/metrics").body;
     for (line, value) in [
         (lease, 1.0),
@@ -46,6 +65,7 @@ async fn figures_count_what_was_done() {
         (r#"duramen_http_refusals_total{operation="CreateBranch",class="wrong"}"#, 1.0),
         ("duramen_leases_held", 1.0),
         ("duramen_router_sessions", 0.0),
+        ("duramen_router_connect_seconds_count", 1.0),
         (r#"duramen_pool_target{source="app",policy="read-write"}"#, 1.0),
     ] {
         assert_eq!(figure(&text, line), Some(value), "{line} in\n{text}");
@@ -54,6 +74,7 @@ async fn figures_count_what_was_done() {
     assert!(figure(&text, "duramen_daemon_resident_memory_bytes").is_some_and(|bytes| bytes > 1e6));
     assert!(text.ends_with("# EOF\n"));
     assert!(!text.contains("\"b\""), "names of branches are no labels");
+    Page::new(&text, "duramen_").is_shown_by(DASHBOARD);
     // Each metric is described, and no line stands twice, as scrapers demand.
     let mut lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
     let all = lines.len();
@@ -61,6 +82,11 @@ async fn figures_count_what_was_done() {
     lines.sort_unstable();
     lines.dedup_by_key(|line| series(line));
     assert_eq!(lines.len(), all);
+}
+
+#[test]
+fn no_two_panels_of_the_dashboard_share_a_place_or_a_number() {
+    panels_have_places(DASHBOARD);
 }
 
 /// Somebody who follows what happens.
@@ -138,7 +164,7 @@ async fn so_many_may_follow_and_a_daemon_ends_all_the_same() {
     assert_eq!((refused.status, refused.code().as_str()), (503, "too_many_followers"));
     assert_eq!(boss.get("/v1/branches").status, 200, "others are served");
     drop(followers.split_off(32));
-    crate::support::until("their places are free again", async || {
+    until("their places are free again", async || {
         let mut stream = dial(boss.door);
         let headers = format!("authorization: {}\r\n", boss.bearer);
         stream.write_all(request("GET", "/v1/events", &headers, "").as_bytes()).unwrap();
