@@ -509,7 +509,7 @@ impl Branch {
             }
         };
         let process = session.process_id();
-        let running = CancelOnDrop(Some((Arc::clone(self), session.canceller(), process)));
+        let running = CancelOnDrop::new(Arc::clone(self), session.canceller(), process);
         let outcome = session.run(statements, guard).await;
         running.finished();
         if !outcome.as_ref().is_err_and(|error| !error.session_survives()) {
@@ -686,10 +686,15 @@ fn in_url(text: &str) -> String {
 }
 
 /// Ends a running statement in the server when its caller goes away.
-struct CancelOnDrop(Option<(Arc<Branch>, Arc<Canceller>, i32)>);
+#[derive(Debug)]
+pub(crate) struct CancelOnDrop(Option<(Arc<Branch>, Arc<Canceller>, i32)>);
 
 impl CancelOnDrop {
-    fn finished(mut self) {
+    pub(crate) fn new(branch: Arc<Branch>, canceller: Arc<Canceller>, process: i32) -> CancelOnDrop {
+        CancelOnDrop(Some((branch, canceller, process)))
+    }
+
+    pub(crate) fn finished(mut self) {
         self.0 = None;
     }
 }
@@ -716,7 +721,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-fn is_alive(process: i32) -> bool {
+pub(crate) fn is_alive(process: i32) -> bool {
     Path::new(&format!("/proc/{process}")).exists()
 }
 

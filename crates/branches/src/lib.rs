@@ -40,7 +40,7 @@ mod trial;
 mod users;
 mod watch;
 
-pub use doors::{Door, Holder};
+pub use doors::{Door, Holder, Running};
 pub use duramen_postgres::GROUP;
 pub use engine::Engine;
 pub use error::{EngineError, Kind};

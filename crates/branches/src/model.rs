@@ -109,6 +109,9 @@ pub struct Limits {
     /// Its share of the processors when they are busy, beside those of other branches: 1 to 10,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_weight: Option<u32>,
+    /// Connections to it through the router. Usual: as many as its server takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
 }
 
 impl Limits {
@@ -125,6 +128,7 @@ impl Limits {
         take(&mut self.memory, change.memory);
         take(&mut self.processes, change.processes);
         take(&mut self.cpu_weight, change.cpu_weight);
+        take(&mut self.connections, change.connections);
     }
 }
 
