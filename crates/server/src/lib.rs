@@ -63,6 +63,7 @@ pub mod tokens;
 
 mod api;
 mod caller;
+mod door;
 mod holders;
 mod import;
 mod order;

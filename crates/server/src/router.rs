@@ -10,8 +10,11 @@ mod startup;
 
 pub use crate::tls::{Identity, TlsError};
 
-use crate::tls::{self, Tls};
 use crate::tokens::Tokens;
+use crate::{
+    door::{self, Counts, Share, Strangers},
+    tls::{self, Tls},
+};
 use duramen_branches::Engine;
 use sessions::Sessions;
 use splicers::Splicers;
@@ -23,7 +26,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    net::{TcpListener, TcpSocket},
+    net::TcpListener,
     sync::{watch, Semaphore},
     time::{sleep, timeout},
 };
@@ -32,8 +35,8 @@ use tokio::{
 pub const PORT: u16 = 6432;
 /// Open connections at one time; more wait in the socket's queue.
 pub const CONNECTIONS_MAX: u32 = 10_000;
-/// Connections that wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
-const BACKLOG: u32 = 4096;
+/// One part in so many of the daemon's descriptors is for clients of this door, and as many for their processes.
+const PART: u64 = 4;
 /// Pause after a failed accept, which mostly means that descriptors are short.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long sessions may go on when the daemon stops.
@@ -100,6 +103,9 @@ struct Shared {
     tokens: Arc<Tokens>,
     tls: Tls,
     options: RouterOptions,
+    share: Share,
+    strangers: Strangers,
+    counts: Arc<Counts>,
     sessions: Sessions,
     splicers: Splicers,
 }
@@ -141,9 +147,8 @@ impl Router {
     ///
     /// # Errors
     /// [`RouterError`]
-    pub fn bind(
-        engine: Arc<Engine>,
-        tokens: Arc<Tokens>,
+    pub(crate) fn bind(
+        (engine, tokens, counts): (Arc<Engine>, Arc<Tokens>, Arc<Counts>),
         doors: &Path,
         options: RouterOptions,
     ) -> Result<Option<Router>, RouterError> {
@@ -152,7 +157,7 @@ impl Router {
             Listen::At(address) => (address, false),
             Listen::Usual => (SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT), true),
         };
-        let listener = match bind(address) {
+        let listener = match door::listen(address) {
             Ok(listener) => listener,
             Err(error) if is_usual && error.kind() == io::ErrorKind::AddrInUse => {
                 tracing::warn!(%address, "somebody else listens there, so PostgreSQL clients only come by sockets");
@@ -162,8 +167,19 @@ impl Router {
         };
         let tls = Tls::open(options.identity.as_ref(), doors, tls::ALPN)?;
         let splicers = Splicers::start().map_err(RouterError::NoThread)?;
-        let sessions = Sessions::default();
-        let shared = Arc::new(Shared { engine, tokens, tls, options, sessions, splicers });
+        let share = Share::of(PART, CONNECTIONS_MAX);
+        let shared = Shared {
+            engine,
+            tokens,
+            tls,
+            options,
+            share,
+            strangers: Strangers::new(share.strangers),
+            counts,
+            sessions: Sessions::default(),
+            splicers,
+        };
+        let shared = Arc::new(shared);
         Ok(Some(Router { listener, shared }))
     }
 
@@ -178,7 +194,8 @@ impl Router {
     /// Serves until `stop` is ready, then gives sessions 5 seconds and ends the rest.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let Router { listener, shared } = self;
-        let free = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
+        let most = shared.share.connections;
+        let free = Arc::new(Semaphore::new(most as usize));
         let (end, ending) = watch::channel(());
         let accept = async {
             loop {
@@ -207,7 +224,7 @@ impl Router {
             () = stop => {}
         }
         drop(listener);
-        let all = || free.acquire_many(CONNECTIONS_MAX);
+        let all = || free.acquire_many(most);
         if timeout(DRAIN_LIMIT, all()).await.is_err() {
             drop((end, ending));
             if timeout(DRAIN_LIMIT, all()).await.is_err() {
@@ -215,12 +232,4 @@ impl Router {
             }
         }
     }
-}
-
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Connections of an earlier daemon may linger.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
 }

@@ -5,6 +5,7 @@ mod holders;
 mod sessions;
 mod spares;
 mod strangers;
+mod walls;
 
 use crate::support::{add_script, connect, settle, Home};
 use duramen_server::{

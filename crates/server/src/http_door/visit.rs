@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     caller::Caller,
+    door,
     listener::{self, Course, Limits},
     reply::Refusal,
 };
@@ -46,8 +47,7 @@ pub(super) async fn serve(
     found: Router,
     course: Course,
 ) {
-    // A reply is not held back for more to come.
-    let _ = stream.set_nodelay(true);
+    door::prepare(&stream);
     let peer = peer.ip().to_canonical();
     let (stranger, turned_away) = shared.strangers.arrive();
     let counted = Counted::of(stranger);

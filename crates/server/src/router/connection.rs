@@ -2,19 +2,20 @@
 
 use super::{
     message::{self, Fatal},
-    sessions::Place,
+    sessions::Key,
     splice::{self, Counters, End},
     startup::{self, First, Startup, Target, Wishes, NEWEST, PACKET_MAX},
     tls::ALPN,
     Shared,
 };
 use crate::{
+    door::{self, Place},
     token::{Forbidden, Role, Token},
     tokens::Grant,
 };
 use bytes::BytesMut;
 use duramen_base::clock;
-use duramen_branches::{model::CreateBranch, Door, EngineError, Holder, Kind};
+use duramen_branches::{model::CreateBranch, Door, EngineError, Holder, Kind, Running};
 use duramen_postgres::{
     scram::{Binding, Mechanism, ScramError, ServerExchange},
     Entry, EntryError,
@@ -29,7 +30,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, ReadBuf},
     net::TcpStream,
     time::{sleep, timeout},
 };
@@ -40,6 +41,8 @@ const PROOF_LIMIT: Duration = Duration::from_secs(10);
 const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 /// A login that fails is answered this much later, so that guessing takes as long as it should.
 const FAILURE_PAUSE: Duration = Duration::from_millis(250);
+/// How often it is looked whether a client that waits, and has sent more already, is still there.
+const HANG_UP_EVERY: Duration = Duration::from_millis(200);
 /// The longest message of a proof, its type and length left out.
 const PROOF_MAX: usize = 4096;
 /// How long a branch lasts that a connection created and nobody said more about, in seconds.
@@ -83,17 +86,16 @@ impl From<Fatal> for Stop {
 
 /// Serves one client.
 pub(super) async fn serve(shared: &Shared, stream: TcpStream, peer: SocketAddr) {
-    // What a statement answers is not held back for more to come.
-    let _ = stream.set_nodelay(true);
+    door::prepare(&stream);
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let mut client = Client::Plain(stream);
     let proved = {
-        let (_unproved, ended) = shared.sessions.arrive();
+        let (_stranger, turned_away) = shared.strangers.arrive();
         tokio::select! {
             proved = timeout(PROOF_LIMIT, hello(shared, &mut client, peer.ip())) => {
                 proved.unwrap_or(Err(Stop::Gone))
             }
-            _ = ended => Err(Stop::Gone),
+            () = turned_away.wait() => Err(Stop::Gone),
         }
     };
     let ended = match proved {
@@ -166,7 +168,12 @@ async fn hello(shared: &Shared, client: &mut Client, peer: IpAddr) -> Result<(St
         Some(grant) => Ok((startup, grant)),
         None => {
             sleep(FAILURE_PAUSE).await;
-            Err(Fatal::not_let_in(&startup.user).into())
+            // Whoever proves it is let in, however many others at its address did not (H6).
+            if shared.counts.failures.may_fail(peer, clock::now()) {
+                Err(Fatal::not_let_in(&startup.user).into())
+            } else {
+                Err(Fatal::too_many_failures().into())
+            }
         }
     }
 }
@@ -177,6 +184,21 @@ async fn wrap(shared: &Shared, client: &mut Client) -> Result<(), Stop> {
     let Client::Plain(stream) = plain else { return Err(Stop::Gone) };
     *client = Client::Tls(Box::new(shared.tls.acceptor.accept(stream).await?));
     Ok(())
+}
+
+/// Waits until a client that is to wait has gone away.
+async fn hung_up(client: &Client) {
+    let stream = match client {
+        Client::Plain(stream) => stream,
+        Client::Tls(stream) => stream.get_ref().0,
+        Client::Gone => return,
+    };
+    loop {
+        match stream.ready(Interest::READABLE).await {
+            Ok(ready) if !ready.is_read_closed() => sleep(HANG_UP_EVERY).await,
+            _ => return,
+        }
+    }
 }
 
 /// A packet without a type: its length, and so much.
@@ -255,15 +277,23 @@ async fn enter(
 ) -> Result<(), Stop> {
     let token = grant.token.clone();
     let long_key = startup.version >= NEWEST;
-    let Some(place) = shared.sessions.place(&token, long_key) else {
+    let Some(_place) = shared.counts.places.take(&token) else {
         let message =
             format!("too many connections for token \"{}\": it has {}", token.name, token.max_connections);
         return Err(Fatal::new("53300", message)
             .hint("Close some, or make a token that may have more.")
             .into());
     };
-    let session = Session { shared, token: &token, peer, place: &place };
-    let work = session.run(client, startup);
+    let key = shared.sessions.begin(long_key);
+    let session = Session { shared, token: &token, peer, key: &key };
+    let work = async {
+        let ready = tokio::select! {
+            ready = session.prepare(startup) => ready?,
+            // Nobody waits for a branch who is not there to enter it.
+            () = hung_up(client) => return Err(Stop::Gone),
+        };
+        session.run(client, ready).await
+    };
     tokio::select! {
         ended = work => ended,
         () = grant.ends() => Err(Stop::Gone),
@@ -275,23 +305,51 @@ struct Session<'a> {
     shared: &'a Shared,
     token: &'a Token,
     peer: SocketAddr,
-    place: &'a Place<'a>,
+    key: &'a Key<'a>,
+}
+
+/// A branch that a client enters, with a process of its server. What is dropped first comes first: the process ends before the
+/// branch does that was made for it.
+struct Ready<'a> {
+    entry: Entry,
+    running: Running,
+    _place: Option<Place>,
+    own: Option<OwnBranch<'a>>,
+    door: Door,
 }
 
 impl Session<'_> {
-    async fn run(&self, client: &mut Client, startup: Startup) -> Result<(), Stop> {
+    /// Finds or makes the branch, and enters it.
+    async fn prepare(&self, startup: Startup) -> Result<Ready<'_>, Stop> {
         let Startup { database, wishes, parameters, .. } = startup;
         let (door, database, own) = self.find(&database, &wishes).await?;
         self.may_leave(&door)?;
+        let place = self.place_in(&door)?;
         let entry = door.enter(&database, parameters).await.map_err(|error| refused(&door, error))?;
+        let running = door.running(&entry);
+        Ok(Ready { entry, running, _place: place, own, door })
+    }
+
+    /// R13.
+    fn place_in(&self, door: &Door) -> Result<Option<Place>, Fatal> {
+        let Some(most) = door.connections_max else { return Ok(None) };
+        let place = self.shared.counts.places.take_in(&door.id, most);
+        place.map(Some).ok_or_else(|| {
+            let message = format!("too many connections for branch \"{}\": it has {most}", door.name);
+            Fatal::new("53300", message).hint("Close some, or raise the source's limit of connections.")
+        })
+    }
+
+    async fn run(&self, client: &mut Client, ready: Ready<'_>) -> Result<(), Stop> {
+        let Ready { entry, running, _place, own, door } = ready;
         let Entry { mut stream, greeting, canceller } = entry;
-        self.place.enter(canceller);
+        self.key.enter(canceller);
         // R8: written down before the client hears that it is in.
         let mut log = Log::begin(self, &door)?;
 
         let mut out = BytesMut::with_capacity(greeting.len() + 64);
         out.extend_from_slice(&greeting);
-        message::key(&mut out, self.place.number, &self.place.key);
+        message::key(&mut out, self.key.number, &self.key.key);
         message::ready(&mut out);
         client.write_all(&out).await?;
         client.flush().await?;
@@ -320,12 +378,15 @@ impl Session<'_> {
             Ok(End::Idle) => "idle",
             Err(_) => "broken",
         };
-        match ended {
-            Ok(End::Idle) => {
-                Err(Fatal::new("57P05", "terminating connection due to idle-session timeout").into())
-            }
-            _ => Ok(()),
+        drop(log);
+        if let Ok(End::Idle) = ended {
+            return Err(Fatal::new("57P05", "terminating connection due to idle-session timeout").into());
         }
+        // The session counts for as long as its process does, which first ends its statement.
+        *client = Client::Gone;
+        drop(own);
+        running.ended().await;
+        Ok(())
     }
 
     /// Gives a branch of this connection more time for as long as it lives.
@@ -513,7 +574,7 @@ impl<'a, 'b> Log<'a, 'b> {
     fn begin(session: &'a Session<'b>, door: &Door) -> Result<Log<'a, 'b>, Fatal> {
         let noted = session.shared.engine.note(
             "connected",
-            json!({ "session": session.place.number, "token": session.token.id, "token_name": session.token.name,
+            json!({ "session": session.key.number, "token": session.token.id, "token_name": session.token.name,
                     "from": session.peer.to_string(), "branch": door.id, "name": door.name }),
         );
         noted.map_err(|error| Fatal::new("58030", error.message))?;
@@ -533,7 +594,7 @@ impl Drop for Log<'_, '_> {
         let duration_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let noted = self.session.shared.engine.note(
             "disconnected",
-            json!({ "session": self.session.place.number, "token": self.session.token.id, "branch": self.branch,
+            json!({ "session": self.session.key.number, "token": self.session.token.id, "branch": self.branch,
                     "duration_ms": duration_ms, "sent": self.counters.sent.load(Ordering::Relaxed),
                     "received": self.counters.received.load(Ordering::Relaxed),
                     "why": self.why }),

@@ -131,8 +131,8 @@ fn startup(version: u32, body: &[u8], malformed: &impl Fn(&str) -> Wrong) -> Res
                 }
             }
             name if name.starts_with(PROTOCOL_OPTION) => protocol_options.push(name.to_owned()),
-            name => match name.strip_prefix(OURS) {
-                Some(ours) => wishes.take(ours, value)?,
+            name => match ours(name) {
+                Some(ours) => wishes.take(&ours, value)?,
                 None => parameters.push((name.to_owned(), value.to_owned())),
             },
         }
@@ -182,6 +182,12 @@ impl Wishes {
     }
 }
 
+/// What a parameter that is ours is called among those. Capitals make no difference, as in all names of settings.
+fn ours(name: &str) -> Option<String> {
+    let (first, rest) = (name.get(..OURS.len())?, name.get(OURS.len()..)?);
+    first.eq_ignore_ascii_case(OURS).then(|| rest.to_ascii_lowercase())
+}
+
 /// Takes what is ours out of the command-line arguments in `options`, and leaves the rest as it is written. Arguments are
 /// separated by white space, and a backslash takes the next character as it is.
 fn own_options(options: &str, wishes: &mut Wishes) -> Result<String, Wrong> {
@@ -197,11 +203,11 @@ fn own_options(options: &str, wishes: &mut Wishes) -> Result<String, Wrong> {
         };
         let ours = setting.and_then(|setting| setting.split_once('=')).and_then(|(name, value)| {
             // In the long form `-` stands for `_`, of which our names have none.
-            name.strip_prefix(OURS).map(|name| (name, value))
+            ours(name).map(|name| (name, value))
         });
         match ours {
             Some((name, value)) => {
-                wishes.take(name, value)?;
+                wishes.take(&name, value)?;
                 index += used - 1;
             }
             None => {
