@@ -1,6 +1,7 @@
 //! Clients that have nothing but a URL with a token: what they can do, and what others cannot.
 
 mod clients;
+mod descriptors;
 mod holders;
 mod sessions;
 mod spares;

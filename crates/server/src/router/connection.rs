@@ -511,7 +511,7 @@ impl Session<'_> {
     /// What the engine refused.
     fn told(&self, error: EngineError) -> Stop {
         let code = match (error.kind, error.code) {
-            (_, "quota_exceeded" | "too_many_leases") => "53400",
+            (Kind::Quota, _) | (_, "too_many_leases") => "53400",
             (Kind::NotFound, _) => "3D000",
             (Kind::Conflict, _) => "42710",
             (Kind::Invalid, _) => "22023",
