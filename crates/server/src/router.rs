@@ -31,6 +31,24 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+/// What of a client's first packet, its length left out, goes on to a branch's server: the parameters, without those that say who
+/// and where, and without ours. Nothing, if it asks for something else than a session, or is refused. For tools and fuzzing.
+///
+/// # Examples
+/// ```
+/// let packet = b"\0\x03\0\0user\0ci\0database\0try\0options\0-c duramen.ttl=60 -c work_mem=8MB\0\0";
+/// let passed = duramen_server::router::passed_on(packet).unwrap();
+/// assert_eq!(passed, [("options".to_owned(), "-c work_mem=8MB".to_owned())]);
+/// assert_eq!(duramen_server::router::passed_on(b"\x04\xd2\x16\x2f"), None, "a request for TLS");
+/// ```
+#[must_use]
+pub fn passed_on(packet: &[u8]) -> Option<Vec<(String, String)>> {
+    match startup::parse(packet) {
+        Ok(startup::First::Startup(startup)) => Some(startup.parameters),
+        _ => None,
+    }
+}
+
 /// The port that the router has unless it is told otherwise.
 pub const PORT: u16 = 6432;
 /// Open connections at one time; more wait in the socket's queue.
