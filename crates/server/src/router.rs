@@ -3,6 +3,7 @@
 
 mod connection;
 mod message;
+mod proxied;
 mod sessions;
 mod splice;
 mod splicers;
@@ -16,6 +17,7 @@ use crate::{
     tls::{self, Tls},
 };
 use duramen_branches::Engine;
+use ipnet::IpNet;
 use sessions::Sessions;
 use splicers::Splicers;
 use std::{
@@ -83,6 +85,8 @@ pub struct RouterOptions {
     pub insecure: bool,
     /// Whether clients from elsewhere may enter branches whose data is not masked.
     pub unmasked_ok: bool,
+    /// Proxies that say who their clients are, by the PROXY protocol.
+    pub proxies: Vec<IpNet>,
     /// After how long a session in which nothing happens is ended; never, if it is `None`.
     pub idle: Option<Duration>,
 }

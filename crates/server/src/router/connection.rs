@@ -2,6 +2,7 @@
 
 use super::{
     message::{self, Fatal},
+    proxied::{self, Unknown},
     sessions::Key,
     splice::{self, Counters, End},
     startup::{self, First, Startup, Target, Wishes, NEWEST, PACKET_MAX},
@@ -23,7 +24,7 @@ use duramen_postgres::{
 use serde_json::json;
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     pin::Pin,
     sync::{atomic::Ordering, Arc},
     task::{Context, Poll},
@@ -78,6 +79,15 @@ impl From<io::Error> for Stop {
     }
 }
 
+impl From<Unknown> for Stop {
+    fn from(unknown: Unknown) -> Stop {
+        match unknown {
+            Unknown::Wrong(wrong) => Fatal::from(wrong).into(),
+            Unknown::Broken => Stop::Gone,
+        }
+    }
+}
+
 impl From<Fatal> for Stop {
     fn from(fatal: Fatal) -> Stop {
         Stop::Fatal(fatal)
@@ -87,12 +97,12 @@ impl From<Fatal> for Stop {
 /// Serves one client.
 pub(super) async fn serve(shared: &Shared, stream: TcpStream, peer: SocketAddr) {
     door::prepare(&stream);
-    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    let mut peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let mut client = Client::Plain(stream);
     let proved = {
         let (_stranger, turned_away) = shared.strangers.arrive();
         tokio::select! {
-            proved = timeout(PROOF_LIMIT, hello(shared, &mut client, peer.ip())) => {
+            proved = timeout(PROOF_LIMIT, hello(shared, &mut client, &mut peer)) => {
                 proved.unwrap_or(Err(Stop::Gone))
             }
             () = turned_away.wait() => Err(Stop::Gone),
@@ -117,9 +127,16 @@ pub(super) async fn serve(shared: &Shared, stream: TcpStream, peer: SocketAddr) 
     let _ = timeout(REFUSAL_LIMIT, goodbye).await;
 }
 
-/// From the first byte to the proof.
-async fn hello(shared: &Shared, client: &mut Client, peer: IpAddr) -> Result<(Startup, Grant), Stop> {
+/// From the first byte to the proof. `peer` becomes who a proxy says that it is.
+async fn hello(
+    shared: &Shared,
+    client: &mut Client,
+    peer: &mut SocketAddr,
+) -> Result<(Startup, Grant), Stop> {
     if let Client::Plain(stream) = client {
+        if proxied::is_proxy(&shared.options.proxies, peer.ip()) {
+            *peer = proxied::client_of(stream, *peer).await?;
+        }
         let mut first = [0];
         if stream.peek(&mut first).await? == 0 {
             return Err(Stop::Gone);
@@ -133,7 +150,7 @@ async fn hello(shared: &Shared, client: &mut Client, peer: IpAddr) -> Result<(St
         }
     }
     let mut refused_gss = false;
-    let startup = loop {
+    let mut startup = loop {
         match startup::parse(&packet(client).await?).map_err(Fatal::from)? {
             First::Tls if matches!(client, Client::Plain(_)) => {
                 client.write_all(b"S").await?;
@@ -155,10 +172,13 @@ async fn hello(shared: &Shared, client: &mut Client, peer: IpAddr) -> Result<(St
             First::Startup(startup) => break startup,
         }
     };
-    if matches!(client, Client::Plain(_)) && !peer.is_loopback() && !shared.options.insecure {
+    if matches!(client, Client::Plain(_)) && !peer.ip().is_loopback() && !shared.options.insecure {
         let fatal = Fatal::new("28000", "connections from other machines need TLS")
             .hint("Use sslmode=require or better.");
         return Err(fatal.into());
+    }
+    if let (Client::Tls(stream), None) = (&*client, &startup.database) {
+        startup.database = stream.get_ref().1.server_name().and_then(|name| shared.tls.first_label(name));
     }
     let mut out = BytesMut::new();
     if startup.version > NEWEST || !startup.protocol_options.is_empty() {
@@ -169,7 +189,7 @@ async fn hello(shared: &Shared, client: &mut Client, peer: IpAddr) -> Result<(St
         None => {
             sleep(FAILURE_PAUSE).await;
             // Whoever proves it is let in, however many others at its address did not (H6).
-            if shared.counts.failures.may_fail(peer, clock::now()) {
+            if shared.counts.failures.may_fail(peer.ip(), clock::now()) {
                 Err(Fatal::not_let_in(&startup.user).into())
             } else {
                 Err(Fatal::too_many_failures().into())
@@ -321,7 +341,9 @@ struct Ready<'a> {
 impl Session<'_> {
     /// Finds or makes the branch, and enters it.
     async fn prepare(&self, startup: Startup) -> Result<Ready<'_>, Stop> {
-        let Startup { database, wishes, parameters, .. } = startup;
+        let Startup { user, database, wishes, parameters, .. } = startup;
+        // As in PostgreSQL: without a name it is that of the user.
+        let database = database.unwrap_or(user);
         let (door, database, own) = self.find(&database, &wishes).await?;
         self.may_leave(&door)?;
         let place = self.place_in(&door)?;

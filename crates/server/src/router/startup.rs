@@ -44,8 +44,8 @@ pub(super) struct Startup {
     pub(super) protocol_options: Vec<String>,
     /// The name of the token.
     pub(super) user: String,
-    /// What the client wants to enter.
-    pub(super) database: String,
+    /// What the client wants to enter; nothing if it names none. Those who were given none send the name of their user.
+    pub(super) database: Option<String>,
     /// How a branch that is created is to be.
     pub(super) wishes: Wishes,
     /// What the branch's server is told.
@@ -142,7 +142,7 @@ fn startup(version: u32, body: &[u8], malformed: &impl Fn(&str) -> Wrong) -> Res
         let hint = "The user is the name of a token, and the password its secret.";
         wrong("28000", "no user name in the start-up packet", hint)
     })?;
-    let database = database.filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
+    let database = database.filter(|name| !name.is_empty() && *name != user);
     Ok(Startup { version, protocol_options, user, database, wishes, parameters })
 }
 

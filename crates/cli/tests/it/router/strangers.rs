@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Reads to the end of the connection, which must come in time.
-fn until_closed(mut stream: &TcpStream, limit: Duration) -> Vec<u8> {
+pub(super) fn until_closed(mut stream: &TcpStream, limit: Duration) -> Vec<u8> {
     stream.set_read_timeout(Some(limit)).unwrap();
     let mut said = Vec::new();
     match stream.read_to_end(&mut said) {
