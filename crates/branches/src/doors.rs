@@ -8,6 +8,7 @@ use crate::{
     query::QueryAnswer,
     registry::{Doorway, Session},
     shared::Shared,
+    sleep::Visit,
 };
 use duramen_base::clock;
 use duramen_postgres::{Entry, EntryError};
@@ -77,7 +78,8 @@ impl Door {
         &self,
         database: &str,
         parameters: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Entry, EntryError> {
+    ) -> Result<(Entry, Running), EntryError> {
+        let visit = self.branch.visit();
         let who = [("user", self.policy.role()), ("database", database)];
         let who = who.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let parameters: Vec<(String, String)> = who.into_iter().chain(parameters).collect();
@@ -87,15 +89,10 @@ impl Door {
         let key = (self.source.clone(), self.policy);
         self.shared.packets.note(key, &parameters, began.elapsed());
         self.shared.wake.wake();
-        Ok(entry)
-    }
-
-    /// What ends the statement that an entry's process runs.
-    #[must_use]
-    pub fn running(&self, entry: &Entry) -> Running {
         let canceller = Arc::clone(&entry.canceller);
         let process = canceller.process_id();
-        Running { process, cancels: CancelOnDrop::new(Arc::clone(&self.branch), canceller, process) }
+        let cancels = CancelOnDrop::new(Arc::clone(&self.branch), canceller, process);
+        Ok((entry, Running { process, cancels, _visit: visit }))
     }
 }
 
@@ -106,6 +103,8 @@ impl Door {
 pub struct Running {
     process: i32,
     cancels: CancelOnDrop,
+    /// Its branch does not sleep meanwhile.
+    _visit: Visit,
 }
 
 impl Running {

@@ -33,6 +33,7 @@ mod recovery;
 mod registry;
 mod revival;
 mod shared;
+mod sleep;
 mod source;
 mod sources;
 mod spare;

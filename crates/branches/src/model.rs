@@ -272,7 +272,7 @@ pub struct BranchView {
     pub expires_at: Timestamp,
     /// Whether it refuses to be destroyed, and does not expire.
     pub protected: bool,
-    /// `ready`, or `failed` when its server could not be brought back.
+    /// `ready`; `asleep` when its server is stopped until somebody comes; or `failed` when it could not be brought back.
     pub state: String,
     /// Why its server does not run, if that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -41,6 +41,8 @@ pub struct OpenOptions {
     /// How long the reading of an origin, for an import or for evidence, may stand still before it is given up. `None`: ten
     /// minutes.
     pub stall: Option<Duration>,
+    /// After how long a branch of a token's holder in which nobody is is stopped, until somebody comes. `None`: never.
+    pub sleep_after: Option<Duration>,
 }
 
 /// What the operations and the maintenance thread share.
@@ -131,6 +133,7 @@ pub(crate) fn open_environment(options: &OpenOptions) -> Result<Environment, Eng
         home,
         store: Arc::new(store),
         stall: options.stall.unwrap_or(STALL_LIMIT),
+        sleep_after: options.sleep_after,
         user,
         groups: Arc::new(groups),
     })

@@ -82,6 +82,9 @@ pub(crate) struct Serve {
     /// End sessions of PostgreSQL clients in which nothing happens for this long [default: never]
     #[arg(long, value_name = "SPAN", value_parser = parse::span)]
     pg_idle: Option<Duration>,
+    /// Stop the servers of branches of tokens that nobody has been in for this long, until somebody comes [default: never]
+    #[arg(long, value_name = "SPAN", value_parser = parse::span)]
+    sleep_after: Option<Duration>,
     /// Stop when the standard input ends: for a daemon that belongs to another program
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -98,6 +101,7 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
             volumes: serve.volumes.into(),
             volume_size: serve.volume_size,
             stall: None,
+            sleep_after: serve.sleep_after.filter(|after| !after.is_zero()),
         },
         router: RouterOptions {
             listen: serve.pg_listen.unwrap_or_default(),

@@ -46,6 +46,8 @@ pub(crate) struct Held {
     pub(crate) unentered: bool,
     /// Whether its holder is told that it does not work.
     pub(crate) failed: bool,
+    /// Whether it is the holder's of a token.
+    pub(crate) by_token: bool,
 }
 
 /// What a create gets.
@@ -265,6 +267,7 @@ impl Registry {
             branch: Arc::clone(&lease.branch),
             unentered: lease.record.unentered,
             failed: lease.problem.is_some(),
+            by_token: lease.record.holder.is_some(),
         })
         .collect()
     }
@@ -626,7 +629,12 @@ fn view(lease: &Lease) -> BranchView {
         created_at: record.created_at,
         expires_at: record.expires_at,
         protected: record.protected,
-        state: if lease.problem.is_some() { "failed" } else { "ready" }.to_owned(),
+        state: match lease.problem {
+            Some(_) => "failed",
+            None if lease.branch.sleep.is_asleep() => "asleep",
+            None => "ready",
+        }
+        .to_owned(),
         problem: lease.problem.clone(),
         holder: record.holder.clone(),
         disk: None,

@@ -5,6 +5,7 @@ mod descriptors;
 mod holders;
 mod reach;
 mod sessions;
+mod sleep;
 mod spares;
 mod strangers;
 mod walls;

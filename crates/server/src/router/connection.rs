@@ -347,8 +347,8 @@ impl Session<'_> {
         let (door, database, own) = self.find(&database, &wishes).await?;
         self.may_leave(&door)?;
         let place = self.place_in(&door)?;
-        let entry = door.enter(&database, parameters).await.map_err(|error| refused(&door, error))?;
-        let running = door.running(&entry);
+        let entered = door.enter(&database, parameters).await;
+        let (entry, running) = entered.map_err(|error| refused(&door, error))?;
         Ok(Ready { entry, running, _place: place, own, door })
     }
 
