@@ -3,10 +3,11 @@
 
 use super::{named, one, Site};
 use crate::support::{until, wire, Home};
+use duramen_base::clock;
 use duramen_branches::model::{ChangeSettings, Policy};
 use duramen_postgres::{log_in, Secret};
 use duramen_server::token::{CreateToken, NewToken, Role};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -158,7 +159,7 @@ async fn no_process_is_made_ready_in_a_branch_that_somebody_has() {
     site.connection.change_settings("app", &change).await.expect("the change");
     site.connection.refresh_source("app", |_, _| {}).await.expect("a refresh");
     crate::support::settle(&mut site.connection).await;
-    let began = Instant::now();
+    let began = clock::now();
     let mut branches = 0;
     // Processes are being made ready all the time, and clients come all the time.
     while began.elapsed() < Duration::from_secs(8) {
@@ -187,7 +188,7 @@ async fn a_client_that_starts_slowly_slows_nobody_else() {
     // Long enough for the pool to be made to fit.
     sleep(Duration::from_millis(500)).await;
     for _ in 0..4 {
-        let began = Instant::now();
+        let began = clock::now();
         drop(site.enter(&quick, "@app").await.expect("a branch"));
         assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     }
@@ -225,7 +226,7 @@ async fn what_a_session_runs_ends_with_its_token() {
     until("it runs", async || one::<i64>(&watcher, count).await == 1).await;
     site.connection.revoke_token("ci").await.expect("it is revoked");
     assert!(running.await.expect("a task").is_err());
-    let began = Instant::now();
+    let began = clock::now();
     until("it runs no more", async || one::<i64>(&watcher, count).await == 0).await;
     assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
     assert_eq!(one::<i64>(&watcher, "select count(*) from t where x = -1").await, 0);
@@ -258,7 +259,7 @@ async fn who_is_gone_waits_for_no_branch() {
     let url = site.url(&gone, "app@revoked");
     let revoked = tokio::spawn(async move { super::enter(&url).await.map(drop) });
     until("both wait", async || waiting(&mut site).await == 2).await;
-    let began = Instant::now();
+    let began = clock::now();
     dead.abort();
     site.connection.revoke_token("gone").await.expect("it is revoked");
     until("nobody waits", async || waiting(&mut site).await == 0).await;
