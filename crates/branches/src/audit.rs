@@ -97,30 +97,40 @@ impl Audit {
                 &std::io::Error::other(first.clone()),
             ));
         }
+        self.roll(&mut tail)?;
         let hash = line_hash(&tail.head, &text);
         let line = format!("{hash} {} {text}\n", tail.head);
-        if let Err(error) = self.write(&mut tail, &line) {
-            tail.poisoned =
-                Some(format!("an earlier write failed: {error}; restart the daemon when it is fixed"));
-            return Err(io_error("append to the audit log in", &self.dir, &error));
+        if let Err(error) = tail.file.write_all(line.as_bytes()) {
+            return Err(self.poison(&mut tail, &error));
         }
+        tail.length += line.len() as u64;
         tail.head = hash;
         tail.entries += 1;
         self.end.send_replace(Position { segment: tail.segment, offset: tail.length });
         Ok(())
     }
 
-    fn write(&self, tail: &mut Tail, line: &str) -> std::io::Result<()> {
-        if tail.length >= SEGMENT_BYTES {
-            tail.file.sync_data()?;
-            tail.segment += 1;
-            let path = segment_path(&self.dir, tail.segment);
-            tail.file = private(fs::OpenOptions::new().append(true)).open(path)?;
-            tail.length = 0;
+    /// Closes a segment that has grown enough, once the next one is there. That it cannot be made (no descriptor is free, say)
+    /// leaves the chain as it was.
+    fn roll(&self, tail: &mut Tail) -> Result<(), EngineError> {
+        if tail.length < SEGMENT_BYTES {
+            return Ok(());
         }
-        tail.file.write_all(line.as_bytes())?;
-        tail.length += line.len() as u64;
+        let path = segment_path(&self.dir, tail.segment + 1);
+        let next = private(fs::OpenOptions::new().append(true)).open(path);
+        let next = next.map_err(|error| io_error("append to the audit log in", &self.dir, &error))?;
+        if let Err(error) = tail.file.sync_data() {
+            return Err(self.poison(tail, &error));
+        }
+        (tail.file, tail.length) = (next, 0);
+        tail.segment += 1;
         Ok(())
+    }
+
+    fn poison(&self, tail: &mut Tail, error: &std::io::Error) -> EngineError {
+        tail.poisoned =
+            Some(format!("an earlier write failed: {error}; restart the daemon when it is fixed"));
+        io_error("append to the audit log in", &self.dir, error)
     }
 
     /// Checks every line that was written before this call.

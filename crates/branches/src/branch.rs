@@ -6,6 +6,7 @@ use crate::{
     home::{Home, ADMIN_DIR, TOKEN_LEN},
     model::Policy,
     revival::Attempts,
+    sleep::Sleep,
     source::{
         connection,
         origin_server::local,
@@ -65,6 +66,8 @@ pub(crate) struct Environment {
     pub(crate) store: Arc<volume::Store>,
     /// How long the reading of an origin may stand still.
     pub(crate) stall: Duration,
+    /// After how long a branch in which nobody is is stopped.
+    pub(crate) sleep_after: Option<Duration>,
     /// Of servers that belong to no source; all servers pass through directories as its group.
     pub(crate) user: ServerUser,
     /// The groups that limit what servers take, or why there are none.
@@ -162,6 +165,8 @@ pub(crate) struct Branch {
     pub(crate) queue: tokio::sync::Semaphore,
     /// A process that is ready for the first client.
     pub(crate) spare: Spare,
+    /// Who is there, and whether its server is stopped because nobody is.
+    pub(crate) sleep: Sleep,
     /// Set when its lease has ended or been given another volume: from then on nothing starts its server again.
     retired: AtomicBool,
     /// What limits its server's processes, where there is such a thing.
@@ -212,6 +217,7 @@ impl Branch {
             session: tokio::sync::Mutex::new(None),
             queue: tokio::sync::Semaphore::new(SESSION_QUEUE),
             spare: Spare::default(),
+            sleep: Sleep::default(),
             retired: AtomicBool::new(false),
             generation,
         }
@@ -238,6 +244,7 @@ impl Branch {
                 std::thread::sleep(Duration::from_millis(5));
             }
             *slot = Some(server);
+            self.sleep.wake();
             return Ok(());
         }
         let is_first = !self.had_server();
@@ -260,6 +267,8 @@ impl Branch {
         if !is_first {
             self.settle_quota();
         }
+        // Not before: whoever comes meanwhile has to wait. One that does not start is no sleeper any more.
+        self.sleep.wake();
         let server =
             started.map_err(|error| EngineError::new(Kind::Failed, "server_failed", error.to_string()))?;
         server.set_nice(SERVER_NICE);
@@ -397,15 +406,22 @@ impl Branch {
 
     pub(crate) async fn open_entry(&self, parameters: &[(String, String)]) -> Result<Entry, EntryError> {
         let dir = self.socket_dir.join(ADMIN_DIR);
+        let start = || {
+            let started = tokio::task::block_in_place(|| self.start());
+            started.map_err(|error| EntryError::Io(std::io::Error::other(error.message)))
+        };
+        if self.sleep.is_asleep() {
+            start()?;
+        }
         let open = async || Entry::open(&dir, &self.secrets.holder, parameters, CONNECT_LIMIT).await;
         let entered = match open().await {
             Err(EntryError::OtherSecret) => {
                 self.let_in().await.map_err(|_| EntryError::OtherSecret)?;
                 open().await
             }
-            Err(EntryError::Io(_)) if self.is_running() == Some(false) => {
-                let started = tokio::task::block_in_place(|| self.start());
-                started.map_err(|error| EntryError::Io(std::io::Error::other(error.message)))?;
+            // It may be started, or stopped, right now; then this waits for that.
+            Err(EntryError::Io(_)) if self.is_running() != Some(true) => {
+                start()?;
                 open().await
             }
             entered => entered,
@@ -491,6 +507,11 @@ impl Branch {
         }
     }
 
+    /// The resident session, if nobody uses it.
+    pub(crate) fn try_session(&self) -> Option<tokio::sync::MutexGuard<'_, Option<Session>>> {
+        self.session.try_lock().ok()
+    }
+
     /// Runs statements in the resident session, connected anew (and its server started anew) if the earlier one
     /// broke. Dropping the future cancels the statements and gives the session up, because it is then in the middle
     /// of an answer; the next call connects anew.
@@ -500,6 +521,7 @@ impl Branch {
         guard: Guard,
     ) -> Result<Vec<Outcome>, EngineError> {
         self.spare.spoil();
+        let _visit = self.visit();
         let mut slot = self.session.lock().await;
         let mut session = match slot.take() {
             Some(session) => session,
@@ -509,7 +531,7 @@ impl Branch {
             }
         };
         let process = session.process_id();
-        let running = CancelOnDrop(Some((Arc::clone(self), session.canceller(), process)));
+        let running = CancelOnDrop::new(Arc::clone(self), session.canceller(), process);
         let outcome = session.run(statements, guard).await;
         running.finished();
         if !outcome.as_ref().is_err_and(|error| !error.session_survives()) {
@@ -636,7 +658,16 @@ impl Branch {
 
     /// Stops the server with a checkpoint, so that its data come back with the next start. Blocks.
     pub(crate) fn stop(&self) {
-        if let Some(mut server) = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        self.stop_if(|| true);
+    }
+
+    /// The same, unless `may` says under the lock of the server that it must not be. Whether it was.
+    pub(crate) fn stop_if(&self, may: impl FnOnce() -> bool) -> bool {
+        let mut slot = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
+        if !may() {
+            return false;
+        }
+        if let Some(mut server) = slot.take() {
             // One that is gone already has ended without its backends.
             if !server.is_running() || server.stop(StopMode::Fast, START_LIMIT).is_err() {
                 server.kill();
@@ -644,6 +675,7 @@ impl Branch {
         } else {
             self.end_orphans();
         }
+        true
     }
 
     /// Ends the server and deletes everything the branch had, except a socket directory that is still in use.
@@ -686,10 +718,15 @@ fn in_url(text: &str) -> String {
 }
 
 /// Ends a running statement in the server when its caller goes away.
-struct CancelOnDrop(Option<(Arc<Branch>, Arc<Canceller>, i32)>);
+#[derive(Debug)]
+pub(crate) struct CancelOnDrop(Option<(Arc<Branch>, Arc<Canceller>, i32)>);
 
 impl CancelOnDrop {
-    fn finished(mut self) {
+    pub(crate) fn new(branch: Arc<Branch>, canceller: Arc<Canceller>, process: i32) -> CancelOnDrop {
+        CancelOnDrop(Some((branch, canceller, process)))
+    }
+
+    pub(crate) fn finished(mut self) {
         self.0 = None;
     }
 }
@@ -716,7 +753,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-fn is_alive(process: i32) -> bool {
+pub(crate) fn is_alive(process: i32) -> bool {
     Path::new(&format!("/proc/{process}")).exists()
 }
 

@@ -1,17 +1,23 @@
 //! Branches for those who come through a door: who they are, and how they enter.
 
 use crate::{
-    branch::Branch,
+    branch::{is_alive, Branch, CancelOnDrop},
     engine::Engine,
     error::EngineError,
     model::{BranchEvidence, BranchView, CreateBranch, Policy, ProtectBranch, QueryRequest, RenewBranch},
     query::QueryAnswer,
     registry::{Doorway, Session},
     shared::Shared,
+    sleep::Visit,
 };
+use duramen_base::clock;
 use duramen_postgres::{Entry, EntryError};
 use serde::Serialize;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// How soon, and how often at last, it is looked whether a process has ended. Most do within a millisecond.
+const LOOK_FIRST: Duration = Duration::from_millis(1);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Who asks through a door: the holder of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +62,8 @@ pub struct Door {
     pub all_databases: bool,
     /// Whether rules of its source were applied to what it holds.
     pub masked: bool,
+    /// How many connections through the router it may have, if its source says so.
+    pub connections_max: Option<u32>,
     branch: Arc<Branch>,
     shared: Arc<Shared>,
 }
@@ -70,15 +78,45 @@ impl Door {
         &self,
         database: &str,
         parameters: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Entry, EntryError> {
+    ) -> Result<(Entry, Running), EntryError> {
+        let visit = self.branch.visit();
         let who = [("user", self.policy.role()), ("database", database)];
         let who = who.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let parameters: Vec<(String, String)> = who.into_iter().chain(parameters).collect();
-        let key = (self.source.clone(), self.policy);
-        self.shared.packets.note(key, &parameters);
-        self.shared.wake.wake();
+        let began = clock::now();
         let _active = self.shared.activity.enter();
-        self.branch.enter(&parameters).await
+        let entry = self.branch.enter(&parameters).await?;
+        let key = (self.source.clone(), self.policy);
+        self.shared.packets.note(key, &parameters, began.elapsed());
+        self.shared.wake.wake();
+        let canceller = Arc::clone(&entry.canceller);
+        let process = canceller.process_id();
+        let cancels = CancelOnDrop::new(Arc::clone(&self.branch), canceller, process);
+        Ok((entry, Running { process, cancels, _visit: visit }))
+    }
+}
+
+/// A process of a branch's server that somebody entered. When this is dropped, its statement is cancelled; if it does not end,
+/// the process is.
+#[derive(Debug)]
+#[must_use = "dropped, it ends the statement"]
+pub struct Running {
+    process: i32,
+    cancels: CancelOnDrop,
+    /// Its branch does not sleep meanwhile.
+    _visit: Visit,
+}
+
+impl Running {
+    /// Waits until the process has ended by itself, after its connection was closed: it first ends its statement, unless it
+    /// notices before.
+    pub async fn ended(self) {
+        let mut pause = LOOK_FIRST;
+        while is_alive(self.process) {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LOOK_EVERY);
+        }
+        self.cancels.finished();
     }
 }
 
@@ -101,7 +139,8 @@ impl Engine {
     /// # Errors
     /// When the holder has none of that name, or it does not work.
     pub fn door(&self, holder: &Holder, name: &str) -> Result<Door, EngineError> {
-        let Doorway { id, branch, all_databases } = self.shared.registry.doorway(holder, name)?;
+        let Doorway { id, branch, all_databases, connections_max } =
+            self.shared.registry.doorway(holder, name)?;
         Ok(Door {
             id,
             name: name.to_owned(),
@@ -109,6 +148,7 @@ impl Engine {
             policy: branch.policy,
             database: branch.generation.manifest.database.clone(),
             all_databases,
+            connections_max,
             masked: branch.generation.manifest.masking.is_some(),
             branch,
             shared: Arc::clone(&self.shared),

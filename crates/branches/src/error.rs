@@ -28,6 +28,8 @@ pub enum Kind {
     Sql,
     /// Not now: try again later or make room.
     Unavailable,
+    /// The caller has as much as it may.
+    Quota,
     /// A deadline passed.
     Timeout,
     /// Something broke on this side.

@@ -172,6 +172,7 @@ impl Engine {
     /// When there is none of that name, or its server does not start.
     pub async fn administrator_url(&self, name: &str) -> Result<AdministratorUrl, EngineError> {
         let session = self.shared.registry.session(name)?;
+        session.branch.spare.spoil();
         let url = session.branch.admin_url().await?;
         self.shared.audit("administrator_admitted", json!({ "branch": session.id, "name": name }))?;
         Ok(AdministratorUrl { url })

@@ -34,6 +34,7 @@ mod recovery;
 mod registry;
 mod revival;
 mod shared;
+mod sleep;
 mod source;
 mod sources;
 mod spare;
@@ -42,7 +43,7 @@ mod users;
 mod watch;
 
 pub use audit::{Events, LoggedEvent, NotAPosition, Position};
-pub use doors::{Door, Holder};
+pub use doors::{Door, Holder, Running};
 pub use duramen_postgres::GROUP;
 pub use engine::Engine;
 pub use error::{EngineError, Kind};

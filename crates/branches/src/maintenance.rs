@@ -29,8 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const RETIRED_MAX: usize = 400;
 /// How many branches are deleted before the thread looks up again.
 const REAP_SLICE: usize = 16;
-/// For how many branches a process is made ready before the thread looks up again.
-const SPARE_SLICE: usize = 8;
 /// How long the thread sleeps when there is nothing to do.
 const IDLE: Duration = Duration::from_millis(500);
 /// How long the thread waits for freed space at most.
@@ -53,7 +51,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         let Work { deficits, cold, retired } = shared.registry.work();
         let waiting = deficits.iter().any(|deficit| deficit.waiting > 0);
         if deficits.is_empty() && cold.is_empty() && retired == 0 {
-            if !wait_for_quiet(shared) || !shared.make_spares(SPARE_SLICE) {
+            if !wait_for_quiet(shared) || !shared.make_spares() {
                 shared.wake.wait(IDLE);
             }
         } else if !waiting && !wait_for_quiet(shared) {

@@ -109,6 +109,9 @@ pub struct Limits {
     /// Its share of the processors when they are busy, beside those of other branches: 1 to 10,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_weight: Option<u32>,
+    /// Connections to it through the router. Usual: as many as its server takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
 }
 
 impl Limits {
@@ -125,6 +128,7 @@ impl Limits {
         take(&mut self.memory, change.memory);
         take(&mut self.processes, change.processes);
         take(&mut self.cpu_weight, change.cpu_weight);
+        take(&mut self.connections, change.connections);
     }
 }
 
@@ -268,7 +272,7 @@ pub struct BranchView {
     pub expires_at: Timestamp,
     /// Whether it refuses to be destroyed, and does not expire.
     pub protected: bool,
-    /// `ready`, or `failed` when its server could not be brought back.
+    /// `ready`; `asleep` when its server is stopped until somebody comes; or `failed` when it could not be brought back.
     pub state: String,
     /// Why its server does not run, if that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]

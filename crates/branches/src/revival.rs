@@ -103,9 +103,10 @@ fn start(shared: &Shared, held: &Held) -> Result<(), EngineError> {
 }
 
 impl Branch {
-    /// Whether its server has ended although its lease goes on. A server that is being started or stopped is not down.
+    /// Whether its server has ended although its lease goes on. A server that is being started or stopped is not down, nor is one
+    /// that sleeps.
     fn is_down(&self) -> bool {
-        !self.is_retired() && self.is_running() == Some(false)
+        !self.is_retired() && !self.sleep.is_asleep() && self.is_running() == Some(false)
     }
 
     fn is_up(&self) -> bool {

@@ -42,6 +42,8 @@ pub struct OpenOptions {
     /// How long the reading of an origin, for an import or for evidence, may stand still before it is given up. `None`: ten
     /// minutes.
     pub stall: Option<Duration>,
+    /// After how long a branch of a token's holder in which nobody is is stopped, until somebody comes. `None`: never.
+    pub sleep_after: Option<Duration>,
 }
 
 /// What the operations and the maintenance thread share.
@@ -134,6 +136,7 @@ pub(crate) fn open_environment(options: &OpenOptions) -> Result<Environment, Eng
         home,
         store: Arc::new(store),
         stall: options.stall.unwrap_or(STALL_LIMIT),
+        sleep_after: options.sleep_after,
         user,
         groups: Arc::new(groups),
     })

@@ -8,6 +8,7 @@ use crate::{
     registry::Failed,
     revival::Revival,
     shared::Shared,
+    sleep::Bedtime,
 };
 use duramen_base::clock;
 use serde_json::json;
@@ -39,6 +40,7 @@ pub(crate) struct Watch {
     flushed: Instant,
     flushing: Option<JoinHandle<io::Result<()>>>,
     revival: Revival,
+    bedtime: Bedtime,
     balance: Balance,
 }
 
@@ -49,6 +51,7 @@ impl Watch {
             flushed: clock::now(),
             flushing: None,
             revival: Revival::default(),
+            bedtime: Bedtime::default(),
             balance: Balance::default(),
         }
     }
@@ -67,6 +70,7 @@ impl Watch {
         self.balance.look(shared);
         shared.registry.retire_unfit();
         self.revival.look(shared);
+        self.bedtime.look(shared);
         let home = &shared.environment.home;
         for dir in [home.logs(), home.origins()] {
             cut_logs(&dir);
@@ -88,6 +92,7 @@ impl Watch {
     pub(crate) fn end(mut self, shared: &Arc<Shared>) {
         self.heed(shared);
         self.revival.end();
+        self.bedtime.end();
         self.balance.end(shared);
     }
 

@@ -16,7 +16,13 @@ use duramen_server::{
     lock::HomeLock,
     router::{Identity, Listen, RouterOptions},
 };
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use ipnet::IpNet;
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 use tokio::time::sleep;
 use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt, Layer};
 
@@ -70,9 +76,15 @@ pub(crate) struct Serve {
     /// Let clients of other machines enter branches whose data is not masked
     #[arg(long)]
     unmasked_ok: bool,
+    /// Proxies whose PostgreSQL connections begin with a header of the PROXY protocol (version 2), which says who the client is
+    #[arg(long, value_name = "ADDR[/BITS]", value_delimiter = ',', value_parser = network)]
+    pg_proxy_protocol: Vec<IpNet>,
     /// End sessions of PostgreSQL clients in which nothing happens for this long [default: never]
     #[arg(long, value_name = "SPAN", value_parser = parse::span)]
     pg_idle: Option<Duration>,
+    /// Stop the servers of branches of tokens that nobody has been in for this long, until somebody comes [default: never]
+    #[arg(long, value_name = "SPAN", value_parser = parse::span)]
+    sleep_after: Option<Duration>,
     /// Stop when the standard input ends: for a daemon that belongs to another program
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -89,6 +101,7 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
             volumes: serve.volumes.into(),
             volume_size: serve.volume_size,
             stall: None,
+            sleep_after: serve.sleep_after.filter(|after| !after.is_zero()),
         },
         router: RouterOptions {
             listen: serve.pg_listen.unwrap_or_default(),
@@ -98,6 +111,7 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
                 .map(|(certificate, key)| Identity { certificate, key }),
             insecure: serve.insecure,
             unmasked_ok: serve.unmasked_ok,
+            proxies: serve.pg_proxy_protocol,
             idle: serve.pg_idle.filter(|idle| !idle.is_zero()),
         },
         http_listen: serve.http_listen,
@@ -115,6 +129,13 @@ fn listen(text: &str) -> Result<Listen, String> {
         format!(
             "{text:?} is not an address; write it like 127.0.0.1:6432, 0.0.0.0:6432 or [::1]:6432, or off"
         )
+    })
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    network.map_err(|_| {
+        format!("{text:?} is not an address; write it like 192.0.2.7, 192.0.2.0/24 or 2001:db8::/64")
     })
 }
 

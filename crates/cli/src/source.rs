@@ -165,12 +165,15 @@ struct LimitArgs {
     /// Each branch's share of busy processors, beside those of other branches [default: 100]
     #[arg(long, value_name = "1-10000")]
     cpu_weight: Option<u32>,
+    /// How many connections through the router a branch may have [default: as many as its server takes]
+    #[arg(long, value_name = "N")]
+    connections: Option<u32>,
 }
 
 impl From<LimitArgs> for Limits {
     fn from(args: LimitArgs) -> Limits {
-        let LimitArgs { disk, memory, processes, cpu_weight } = args;
-        Limits { disk, memory, processes, cpu_weight }
+        let LimitArgs { disk, memory, processes, cpu_weight, connections } = args;
+        Limits { disk, memory, processes, cpu_weight, connections }
     }
 }
 
@@ -421,6 +424,12 @@ fn settings_facts(settings: &SourceSettings) -> Vec<(&'static str, String)> {
         ("memory", output::bytes(limits.memory.unwrap_or(Limits::MEMORY))),
         ("processes", limits.processes.unwrap_or(Limits::PROCESSES).to_string()),
         ("processor weight", limits.cpu_weight.unwrap_or(Limits::CPU_WEIGHT).to_string()),
+        (
+            "connections",
+            limits
+                .connections
+                .map_or_else(|| "as many as its server takes".to_owned(), |most| most.to_string()),
+        ),
         ("refill", refill_in_words(&settings.refill)),
         ("masking", settings.masking.as_ref().map_or_else(|| "none".to_owned(), rules_in_words)),
     ]

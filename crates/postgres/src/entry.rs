@@ -5,7 +5,7 @@
 
 use crate::{
     frames::{Frame, Frames},
-    scram::client::{Exchange, Refusal},
+    scram::{ClientExchange, Refusal},
     secret::Secret,
     session::Canceller,
     settings::quote_literal,
@@ -227,7 +227,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Login<S> {
                 })? => {}
             _ => return Err(EntryError::Protocol("it did not ask for the secret")),
         }
-        let mut scram = Exchange::new();
+        let mut scram = ClientExchange::begin();
         frontend::sasl_initial_response(SCRAM_SHA_256, scram.first().as_bytes(), &mut self.send)?;
         let last = match self.answer().await? {
             Message::AuthenticationSaslContinue(body) => scram.last(secret, body.data()),

@@ -6,7 +6,7 @@ use rustix::process::{
 };
 use std::{
     fs,
-    io::{Read, Seek, SeekFrom},
+    io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
     process::Child,
     thread,
@@ -78,6 +78,14 @@ pub enum StartError {
         data_dir: String,
         /// The processes.
         pids: Vec<u32>,
+    },
+    /// Whether processes work in the data directory cannot be seen.
+    #[error("nobody can see whether a server runs in {data_dir}: {source}; try again")]
+    Unseen {
+        /// The directory.
+        data_dir: String,
+        /// The operating system's answer.
+        source: io::Error,
     },
     /// A directory or file for the server could not be prepared.
     #[error("cannot prepare {path}: {source}")]
@@ -314,22 +322,33 @@ impl Drop for Postmaster {
     }
 }
 
-/// Whether a process has ended, and is only waiting to be collected by its parent.
+/// Whether a process has ended, and is only waiting to be collected by its parent. One that cannot be looked at, for lack of
+/// descriptors or memory, has not: a second server beside it would be worse than a late start.
 fn has_ended(pid: u32) -> bool {
-    state_of(pid).is_none_or(|state| ['Z', 'X'].contains(&state))
+    match state_of(pid) {
+        Ok(state) => state.is_none_or(|state| ['Z', 'X'].contains(&state)),
+        Err(_) => false,
+    }
 }
 
 /// Whether a signal holds a process. One that a debugger holds is being looked at by somebody, and is not meant.
 #[must_use]
 pub fn is_stopped(pid: u32) -> bool {
-    state_of(pid) == Some('T')
+    matches!(state_of(pid), Ok(Some('T')))
 }
 
 /// What the kernel calls the state of a process; `None` if there is no such process.
-fn state_of(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+fn state_of(pid: u32) -> io::Result<Option<char>> {
+    let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // It ended between the two system calls.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
+            return Ok(None)
+        }
+        stat => stat?,
+    };
     // The state follows the name, which may hold anything.
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
+    Ok(stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()))
 }
 
 /// Whether a process works in that very directory.
@@ -378,7 +397,8 @@ pub(crate) fn vacate(data_dir: &Path) -> Result<(), StartError> {
         return Err(occupied(vec![server.pid]));
     }
     let dir = fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
-    let pids = processes_below(&dir);
+    let unseen = |source: io::Error| StartError::Unseen { data_dir: data_dir.display().to_string(), source };
+    let pids = look_below(&dir).map_err(unseen)?;
     if end_processes(&pids, &dir) {
         return Ok(());
     }
@@ -425,15 +445,20 @@ pub fn end_processes(pids: &[u32], dir: &Path) -> bool {
 /// processes work inside their data directory, so this finds those that lost their postmaster as well.
 #[must_use]
 pub fn processes_below(dir: &Path) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| {
-            let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-            let cwd = fs::read_link(entry.path().join("cwd")).ok()?;
-            cwd.starts_with(dir).then_some(pid)
-        })
-        .collect()
+    look_below(dir).unwrap_or_default()
+}
+
+/// The same, or why nobody can tell.
+fn look_below(dir: &Path) -> io::Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir)) {
+            found.push(pid);
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 //!
 //! Source: RFC 5802, RFC 7677 (SCRAM), RFC 5929 (channel binding); the PostgreSQL documentation, "SASL Authentication".
 
-pub(crate) mod client;
+mod client;
 mod server;
 mod verifier;
 
+pub use client::{ClientExchange, Refusal};
 pub use server::{Binding, Mechanism, ScramError, ServerExchange};
 pub use verifier::{Verifier, VerifierError};

@@ -12,7 +12,7 @@ use crate::{
     collect::Collector,
     entry::Entry,
     frames::{Frame, Frames},
-    scram::client::{Exchange, Refusal},
+    scram::{ClientExchange, Refusal},
     secret::Secret,
     SOCKET_PORT,
 };
@@ -311,7 +311,7 @@ impl Session {
             }
             _ => return Err(unexpected("the server did not ask for the secret")),
         }
-        let mut scram = Exchange::new();
+        let mut scram = ClientExchange::begin();
         frontend::sasl_initial_response(SCRAM_SHA_256, scram.first().as_bytes(), &mut self.send)?;
         self.flush().await?;
         let last = match self.login_answer().await? {

@@ -18,7 +18,7 @@ use std::{
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// How volumes are cloned.
@@ -173,7 +173,7 @@ pub struct Store {
 #[derive(Debug)]
 struct Watch {
     /// Open since before anything was written: errors of writing back since then are reported here once.
-    root: OwnedFd,
+    root: Arc<OwnedFd>,
     /// Whose failed writes are counted.
     devices: Vec<u64>,
     /// Failed writes of the devices that are not to be reported any more.
@@ -200,7 +200,7 @@ impl Store {
                 let devices = btrfs::devices(&root)?;
                 let acknowledged =
                     if self.loopback.is_some() { 0 } else { btrfs::failed_writes(&root, &devices, false)? };
-                Ok(Watch { root, devices, acknowledged })
+                Ok(Watch { root: Arc::new(root), devices, acknowledged })
             });
             match watch {
                 Ok(watch) => self.watch = Mutex::new(Some(watch)),
@@ -244,7 +244,8 @@ impl Store {
             return Ok(());
         }
         let root = match &*self.watch.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(watch) => watch.root.try_clone()?,
+            // No other descriptor: that there is none to be had must not look like lost writes.
+            Some(watch) => Arc::clone(&watch.root),
             None => return Ok(()),
         };
         Ok(rustix::fs::syncfs(root)?)

@@ -250,6 +250,10 @@ impl Call<'_> {
     /// The value that the text of a body stands for.
     pub(crate) fn parse<T: DeserializeOwned>(&self, bytes: &Bytes) -> Result<T, Refusal> {
         let text = if bytes.is_empty() { b"{}" } else { bytes.as_ref() };
+        // An array would be read too, as the fields in their order.
+        if text.trim_ascii_start().first() == Some(&b'[') {
+            return Err(self.bad(format_args!("its body is an array, and has to be an object: {{...}}")));
+        }
         serde_json::from_slice(text).map_err(|error| self.bad(format_args!("its body is wrong: {error}")))
     }
 

@@ -1,6 +1,7 @@
 //! The doors of a home: its tokens, and what listens for their holders.
 
 use crate::{
+    door::Counts,
     http_door::{HttpDoor, HttpError, HttpOptions, HttpView},
     metrics::RouterMetrics,
     router::{Router, RouterError, RouterHandle, RouterOptions, RouterView},
@@ -82,13 +83,16 @@ impl Doors {
             insecure: options.insecure,
             unmasked_ok: options.unmasked_ok,
         });
-        let router = Router::bind(Arc::clone(engine), Arc::clone(&tokens), &dir, options)?;
+        let counts = Arc::<Counts>::default();
+        let parts = (Arc::clone(engine), Arc::clone(&tokens), Arc::clone(&counts));
+        let router = Router::bind(parts, &dir, options)?;
         let handle = router.as_ref().and_then(|router| router.handle().ok());
         if let Some(handle) = &handle {
             tracing::info!(address = %handle.view().address, "PostgreSQL clients can connect");
         }
-        let http =
-            http.map(|http| HttpDoor::bind(Arc::clone(&tokens), handle.clone(), &dir, http)).transpose()?;
+        let http = http
+            .map(|http| HttpDoor::bind(Arc::clone(&tokens), counts, handle.clone(), &dir, http))
+            .transpose()?;
         let http_view = http.as_ref().map(HttpDoor::view);
         if let Some(view) = &http_view {
             tracing::info!(address = %view.address, "HTTP clients can connect");

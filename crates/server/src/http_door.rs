@@ -3,30 +3,25 @@
 
 mod callers;
 mod credentials;
-mod failures;
 mod host;
-mod places;
-mod strangers;
 mod tag;
 mod until;
 mod visit;
 
 use crate::{
+    door::{self, Counts, Share, Strangers},
     listener::{self, Accept},
     router::RouterHandle,
     tls::{Identity, Tls, TlsError, ALPN_HTTP},
     tokens::Tokens,
 };
 use axum::Router;
-use failures::Failures;
 use host::Names;
-use places::Places;
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
-use strangers::Strangers;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
-const BACKLOG: u32 = 4096;
+/// One part in so many of the daemon's descriptors is for clients of this door.
+const PART: u64 = 8;
 
 /// How the door serves.
 #[derive(Debug, Clone)]
@@ -72,6 +67,8 @@ pub struct HttpView {
 #[derive(Debug)]
 pub(crate) struct HttpDoor {
     listener: TcpListener,
+    /// How many connections it may have.
+    connections: u32,
     view: HttpView,
     shared: Arc<Shared>,
 }
@@ -85,8 +82,7 @@ struct Shared {
     names: Names,
     router: Option<RouterHandle>,
     strangers: Strangers,
-    places: Places,
-    failures: Failures,
+    counts: Arc<Counts>,
 }
 
 impl Accept for TcpListener {
@@ -101,26 +97,27 @@ impl HttpDoor {
     /// Listens. `doors` is the directory of the home in which a certificate is kept.
     pub(crate) fn bind(
         tokens: Arc<Tokens>,
+        counts: Arc<Counts>,
         router: Option<RouterHandle>,
         doors: &Path,
         options: HttpOptions,
     ) -> Result<HttpDoor, HttpError> {
         let failed = |source| HttpError::Bind { address: options.address, source };
-        let listener = bind(options.address).map_err(failed)?;
+        let listener = door::listen(options.address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let tls = Tls::open(options.identity.as_ref(), doors, ALPN_HTTP)?;
+        let share = Share::of(PART, listener::CONNECTIONS_MAX);
         let shared = Shared {
             names: Names::new(&tls.names),
             tokens,
             tls,
             options,
             router,
-            strangers: Strangers::default(),
-            places: Places::default(),
-            failures: Failures::default(),
+            strangers: Strangers::new(share.strangers),
+            counts,
         };
         let view = HttpView { address, fingerprint: shared.tls.fingerprint.clone() };
-        Ok(HttpDoor { listener, view, shared: Arc::new(shared) })
+        Ok(HttpDoor { listener, connections: share.connections, view, shared: Arc::new(shared) })
     }
 
     /// What it is.
@@ -130,18 +127,10 @@ impl HttpDoor {
 
     /// Has requests answered by `found` until `stop` is ready, then gives those under way 5 seconds.
     pub(crate) async fn serve(self, found: Router, stop: impl Future<Output = ()>) {
-        let HttpDoor { listener, shared, .. } = self;
+        let HttpDoor { listener, connections, shared, .. } = self;
         let each = move |(stream, peer), course| {
             visit::serve(Arc::clone(&shared), stream, peer, found.clone(), course)
         };
-        listener::serve_each(listener, each, stop).await;
+        listener::serve_each(listener, connections, each, stop).await;
     }
-}
-
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Connections of an earlier daemon may linger.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
 }

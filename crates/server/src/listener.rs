@@ -154,17 +154,18 @@ where
             converse(stream, handler, limits, course).await;
         }
     };
-    serve_each(listener, each, stop).await;
+    serve_each(listener, CONNECTIONS_MAX, each, stop).await;
 }
 
-/// Has each connection served in a task of its own until `stop` is ready, then gives them time to end.
-pub(crate) async fn serve_each<L, C, F>(listener: L, each: C, stop: impl Future<Output = ()>)
+/// Has each connection served in a task of its own until `stop` is ready, then gives them time to end. There are at most `most`
+/// of them at one time.
+pub(crate) async fn serve_each<L, C, F>(listener: L, most: u32, each: C, stop: impl Future<Output = ()>)
 where
     L: Accept,
     C: Fn(L::Stream, Course) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
-    let free = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
+    let free = Arc::new(Semaphore::new(most as usize));
     let (phase, in_phase) = watch::channel(Phase::Serving);
     let accept = async {
         loop {
@@ -192,7 +193,7 @@ where
     for next in [Phase::Draining, Phase::Closed] {
         // No receiver: no connection is left.
         let _ = phase.send(next);
-        if timeout(DRAIN_LIMIT, free.acquire_many(CONNECTIONS_MAX)).await.is_ok() {
+        if timeout(DRAIN_LIMIT, free.acquire_many(most)).await.is_ok() {
             return;
         }
     }

@@ -192,6 +192,7 @@ impl From<EngineError> for Refusal {
             Kind::Conflict => StatusCode::CONFLICT,
             Kind::Invalid => StatusCode::BAD_REQUEST,
             Kind::Sql => StatusCode::UNPROCESSABLE_ENTITY,
+            Kind::Quota => StatusCode::TOO_MANY_REQUESTS,
             Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
             // `Failed`, and kinds that are added later.

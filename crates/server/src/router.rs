@@ -3,6 +3,7 @@
 
 mod connection;
 mod message;
+mod proxied;
 mod sessions;
 mod splice;
 mod splicers;
@@ -11,9 +12,13 @@ mod startup;
 pub use crate::tls::{Identity, TlsError};
 
 use crate::metrics::RouterMetrics;
-use crate::tls::{self, Tls};
 use crate::tokens::Tokens;
+use crate::{
+    door::{self, Counts, Share, Strangers},
+    tls::{self, Tls},
+};
 use duramen_branches::Engine;
+use ipnet::IpNet;
 use sessions::Sessions;
 use splicers::Splicers;
 use std::{
@@ -24,17 +29,35 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    net::{TcpListener, TcpSocket},
+    net::TcpListener,
     sync::{watch, Semaphore},
     time::{sleep, timeout},
 };
+
+/// What of a client's first packet, its length left out, goes on to a branch's server: the parameters, without those that say who
+/// and where, and without ours. Nothing, if it asks for something else than a session, or is refused. For tools and fuzzing.
+///
+/// # Examples
+/// ```
+/// let packet = b"\0\x03\0\0user\0ci\0database\0try\0options\0-c duramen.ttl=60 -c work_mem=8MB\0\0";
+/// let passed = duramen_server::router::passed_on(packet).unwrap();
+/// assert_eq!(passed, [("options".to_owned(), "-c work_mem=8MB".to_owned())]);
+/// assert_eq!(duramen_server::router::passed_on(b"\x04\xd2\x16\x2f"), None, "a request for TLS");
+/// ```
+#[must_use]
+pub fn passed_on(packet: &[u8]) -> Option<Vec<(String, String)>> {
+    match startup::parse(packet) {
+        Ok(startup::First::Startup(startup)) => Some(startup.parameters),
+        _ => None,
+    }
+}
 
 /// The port that the router has unless it is told otherwise.
 pub const PORT: u16 = 6432;
 /// Open connections at one time; more wait in the socket's queue.
 pub const CONNECTIONS_MAX: u32 = 10_000;
-/// Connections that wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
-const BACKLOG: u32 = 4096;
+/// One part in so many of the daemon's descriptors is for clients of this door, and as many for their processes.
+const PART: u64 = 4;
 /// Pause after a failed accept, which mostly means that descriptors are short.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long sessions may go on when the daemon stops.
@@ -63,6 +86,8 @@ pub struct RouterOptions {
     pub insecure: bool,
     /// Whether clients from elsewhere may enter branches whose data is not masked.
     pub unmasked_ok: bool,
+    /// Proxies that say who their clients are, by the PROXY protocol.
+    pub proxies: Vec<IpNet>,
     /// After how long a session in which nothing happens is ended; never, if it is `None`.
     pub idle: Option<Duration>,
 }
@@ -101,6 +126,9 @@ struct Shared {
     tokens: Arc<Tokens>,
     tls: Tls,
     options: RouterOptions,
+    share: Share,
+    strangers: Strangers,
+    counts: Arc<Counts>,
     sessions: Sessions,
     splicers: Splicers,
     metrics: RouterMetrics,
@@ -150,9 +178,8 @@ impl Router {
     ///
     /// # Errors
     /// [`RouterError`]
-    pub fn bind(
-        engine: Arc<Engine>,
-        tokens: Arc<Tokens>,
+    pub(crate) fn bind(
+        (engine, tokens, counts): (Arc<Engine>, Arc<Tokens>, Arc<Counts>),
         doors: &Path,
         options: RouterOptions,
     ) -> Result<Option<Router>, RouterError> {
@@ -161,7 +188,7 @@ impl Router {
             Listen::At(address) => (address, false),
             Listen::Usual => (SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT), true),
         };
-        let listener = match bind(address) {
+        let listener = match door::listen(address) {
             Ok(listener) => listener,
             Err(error) if is_usual && error.kind() == io::ErrorKind::AddrInUse => {
                 tracing::warn!(%address, "somebody else listens there, so PostgreSQL clients only come by sockets");
@@ -171,9 +198,20 @@ impl Router {
         };
         let tls = Tls::open(options.identity.as_ref(), doors, tls::ALPN)?;
         let splicers = Splicers::start().map_err(RouterError::NoThread)?;
-        let sessions = Sessions::default();
-        let metrics = RouterMetrics::default();
-        let shared = Arc::new(Shared { engine, tokens, tls, options, sessions, splicers, metrics });
+        let share = Share::of(PART, CONNECTIONS_MAX);
+        let shared = Shared {
+            engine,
+            tokens,
+            tls,
+            options,
+            share,
+            strangers: Strangers::new(share.strangers),
+            counts,
+            sessions: Sessions::default(),
+            splicers,
+            metrics: RouterMetrics::default(),
+        };
+        let shared = Arc::new(shared);
         Ok(Some(Router { listener, shared }))
     }
 
@@ -188,7 +226,8 @@ impl Router {
     /// Serves until `stop` is ready, then gives sessions 5 seconds and ends the rest.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let Router { listener, shared } = self;
-        let free = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
+        let most = shared.share.connections;
+        let free = Arc::new(Semaphore::new(most as usize));
         let (end, ending) = watch::channel(());
         let accept = async {
             loop {
@@ -217,7 +256,7 @@ impl Router {
             () = stop => {}
         }
         drop(listener);
-        let all = || free.acquire_many(CONNECTIONS_MAX);
+        let all = || free.acquire_many(most);
         if timeout(DRAIN_LIMIT, all()).await.is_err() {
             drop((end, ending));
             if timeout(DRAIN_LIMIT, all()).await.is_err() {
@@ -225,12 +264,4 @@ impl Router {
             }
         }
     }
-}
-
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Connections of an earlier daemon may linger.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
 }

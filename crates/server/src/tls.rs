@@ -116,6 +116,22 @@ impl Tls {
     }
 }
 
+impl Tls {
+    /// What stands before a name of the certificate, of the machine, or `localhost` in a server's name that a client called (SNI):
+    /// `try` of `try.db.example`. Of several names that fit the longest counts.
+    pub(crate) fn first_label(&self, called: &str) -> Option<String> {
+        let called = called.to_ascii_lowercase();
+        let machine = rustix::system::uname().nodename().to_str().map(str::to_ascii_lowercase).ok();
+        let names = self.names.iter().map(|name| name.strip_prefix("*.").unwrap_or(name));
+        let names = names.chain(machine.as_deref()).chain(["localhost"]).filter(|name| !name.is_empty());
+        let before = names.filter_map(|name| called.strip_suffix(name));
+        let shortest = before
+            .filter(|label| label.is_empty() || label.ends_with('.'))
+            .min_by_key(|label| label.len())?;
+        shortest.strip_suffix('.').filter(|label| !label.is_empty()).map(str::to_owned)
+    }
+}
+
 fn read<T>(
     path: &Path,
     parse: impl FnOnce(&[u8]) -> Result<T, rustls::pki_types::pem::Error>,
@@ -214,6 +230,27 @@ mod tests {
         }
         fs::remove_file(dir.path().join("certificate.pem")).unwrap();
         assert_ne!(Tls::open(None, dir.path(), ALPN).unwrap().fingerprint, first.fingerprint);
+    }
+
+    #[test]
+    fn a_servers_name_says_what_stands_before_a_name_of_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tls = Tls::open(None, dir.path(), ALPN).unwrap();
+        tls.names = ["*.db.example", "example"].map(str::to_owned).to_vec();
+        for (called, label) in [
+            ("try.db.example", Some("try")),
+            ("TRY.DB.example", Some("try")),
+            ("a.b.db.example", Some("a.b")),
+            ("try.localhost", Some("try")),
+            ("db.example", None),
+            ("other.example", Some("other")),
+            ("try.other", None),
+            ("trydb.examples", None),
+            ("localhost", None),
+            (".localhost", None),
+        ] {
+            assert_eq!(tls.first_label(called).as_deref(), label, "{called}");
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Coded for LeaseError {
         match self {
             LeaseError::NotFound { .. } => (Kind::NotFound, "not_found"),
             LeaseError::Destroyed { .. } => (Kind::Conflict, "destroyed"),
-            LeaseError::HolderHasAll { .. } => (Kind::Unavailable, "quota_exceeded"),
+            LeaseError::HolderHasAll { .. } => (Kind::Quota, "quota_exceeded"),
             LeaseError::NameClash { .. } | LeaseError::NameTaken { .. } => (Kind::Conflict, "name_clash"),
             LeaseError::TooMany { .. } | LeaseError::NoRoom(_) => (Kind::Unavailable, "too_many_leases"),
             LeaseError::NoSource => (Kind::NotFound, "no_source"),

@@ -46,6 +46,8 @@ pub(crate) struct Held {
     pub(crate) unentered: bool,
     /// Whether its holder is told that it does not work.
     pub(crate) failed: bool,
+    /// Whether it is the holder's of a token.
+    pub(crate) by_token: bool,
 }
 
 /// What a create gets.
@@ -97,6 +99,7 @@ pub(crate) struct Doorway {
     pub(crate) id: String,
     pub(crate) branch: Arc<Branch>,
     pub(crate) all_databases: bool,
+    pub(crate) connections_max: Option<u32>,
 }
 
 /// What a query needs to know of a lease.
@@ -183,6 +186,10 @@ impl Registry {
             state.pools.retired.push_back(Retired::whole(branch));
             return Err(LeaseError::SourceChanged { name: source }.into());
         }
+        if wanted.holder.is_none() {
+            // Who gets its URL may enter it beside the doors.
+            branch.spare.spoil();
+        }
         let id = format!("b-{}", entropy::token(16));
         let name = wanted.name.clone().unwrap_or_else(|| id.clone());
         let record = LeaseRecord {
@@ -236,7 +243,7 @@ impl Registry {
     pub(crate) fn branches(&self, by: Option<&Holder>) -> Vec<BranchView> {
         let state = self.state();
         let mut views: Vec<BranchView> =
-            state.leases.values().filter(|lease| lease.is_for(by)).map(view).collect();
+            state.leases.values().filter(|lease| lease.is_for(by)).map(|lease| lease.shown_to(by)).collect();
         views.sort_by(|a, b| a.name.cmp(&b.name));
         views
     }
@@ -247,7 +254,7 @@ impl Registry {
         name: &str,
         by: Option<&Holder>,
     ) -> Result<(BranchView, Arc<Branch>), EngineError> {
-        self.state().find(name, by).map(|lease| (view(lease), Arc::clone(&lease.branch)))
+        self.state().find(name, by).map(|lease| (lease.shown_to(by), Arc::clone(&lease.branch)))
     }
 
     /// The leases whose server has to run: those that lost no writes, and are not being reset.
@@ -260,6 +267,7 @@ impl Registry {
             branch: Arc::clone(&lease.branch),
             unentered: lease.record.unentered,
             failed: lease.problem.is_some(),
+            by_token: lease.record.holder.is_some(),
         })
         .collect()
     }
@@ -305,16 +313,20 @@ impl Registry {
         if let Some(problem) = &lease.problem {
             return Err(LeaseError::Failed { name: name.to_owned(), problem: problem.clone() }.into());
         }
-        Ok(Doorway {
-            id: lease.record.id.clone(),
-            branch: Arc::clone(&lease.branch),
-            all_databases: lease.record.all_databases,
-        })
+        let (record, branch) = (&lease.record, Arc::clone(&lease.branch));
+        let (id, source, all_databases) = (record.id.clone(), record.source.clone(), record.all_databases);
+        let connections_max =
+            state.sources.get(&source).and_then(|source| source.settings.limits.connections);
+        Ok(Doorway { id, branch, all_databases, connections_max })
     }
 
-    /// Branches of the pools that have no process ready for their first client, with what it will come with.
-    pub(crate) fn without_spare(&self, packets: &Packets, most: usize) -> Vec<(Arc<Branch>, Parameters)> {
-        self.state().pools.without_spare(packets, most)
+    /// Takes branches out of the pools that have no process ready for their first client, with what it will come with.
+    pub(crate) fn take_without_spare(
+        &self,
+        packets: &Packets,
+        most: usize,
+    ) -> Vec<(Arc<Branch>, Parameters)> {
+        self.state().pools.take_without_spare(packets, most)
     }
 
     /// The names of the branches that are the holder's, in their order.
@@ -497,6 +509,15 @@ impl Lease {
         by.is_none_or(|holder| holder.owns(self.record.holder.as_deref(), &self.record.source))
     }
 
+    /// What who asks sees of it. On the daemon's own socket that is its URL, by which it can be entered beside the doors: what
+    /// a session begins with may then change, so that a process that was made ready before is of no more use.
+    fn shown_to(&self, by: Option<&Holder>) -> BranchView {
+        if by.is_none() {
+            self.branch.spare.spoil();
+        }
+        view(self)
+    }
+
     fn session(&self) -> Session {
         Session {
             id: self.record.id.clone(),
@@ -557,7 +578,7 @@ impl State {
             }
             .into());
         }
-        Ok(Some(BranchView { existing: true, ..view(lease) }))
+        Ok(Some(BranchView { existing: true, ..lease.shown_to(wanted.holder.as_ref()) }))
     }
 
     fn names_of<'a>(&'a self, by: Option<&'a Holder>) -> impl Iterator<Item = &'a str> {
@@ -608,7 +629,12 @@ fn view(lease: &Lease) -> BranchView {
         created_at: record.created_at,
         expires_at: record.expires_at,
         protected: record.protected,
-        state: if lease.problem.is_some() { "failed" } else { "ready" }.to_owned(),
+        state: match lease.problem {
+            Some(_) => "failed",
+            None if lease.branch.sleep.is_asleep() => "asleep",
+            None => "ready",
+        }
+        .to_owned(),
         problem: lease.problem.clone(),
         holder: record.holder.clone(),
         disk: None,

@@ -262,15 +262,25 @@ impl Pools {
         self.sizes.get(source).and_then(|size| size.hot.get(&policy).copied()).unwrap_or(0) as usize
     }
 
-    /// Branches that have no process ready for their first client, with what it will come with.
-    pub(super) fn without_spare(&self, packets: &Packets, most: usize) -> Vec<(Arc<Branch>, Parameters)> {
+    /// Takes branches that have no process ready for their first client, with what it will come with; of each pool half at
+    /// most, or the only one.
+    pub(super) fn take_without_spare(
+        &mut self,
+        packets: &Packets,
+        most: usize,
+    ) -> Vec<(Arc<Branch>, Parameters)> {
         packets.keep(|key| self.generations.contains_key(&key.0));
-        let pools = self.pools.iter().filter_map(|(key, pool)| Some((pool, packets.of(key)?)));
-        let wanting = pools.flat_map(|(pool, parameters)| {
-            let branches = pool.hot.iter().filter(|branch| branch.spare.wants(&parameters));
-            branches.map(|branch| (Arc::clone(branch), parameters.clone())).collect::<Vec<_>>()
-        });
-        wanting.take(most).collect()
+        let mut taken = Vec::new();
+        for (key, pool) in &mut self.pools {
+            let Some(parameters) = packets.of(key) else { continue };
+            for _ in 0..pool.hot.len().div_ceil(2).min(most - taken.len()) {
+                // The last one is the last to be given out.
+                let index = pool.hot.iter().rposition(|branch| branch.spare.wants(&parameters));
+                let Some(branch) = index.and_then(|index| pool.hot.remove(index)) else { break };
+                taken.push((branch, parameters.clone()));
+            }
+        }
+        taken
     }
 
     /// What is missing, pools with waiting creates first.

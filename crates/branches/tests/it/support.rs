@@ -40,6 +40,7 @@ impl Home {
             volumes,
             volume_size: Some(1536 << 20),
             stall: None,
+            sleep_after: None,
         };
         Home { dir, options }
     }

@@ -1,6 +1,6 @@
 //! The audit log must show every kind of tampering, and survive a torn tail.
 
-use super::{segment_path, verify, Audit};
+use super::{segment_path, verify, Audit, SEGMENT_BYTES};
 use serde_json::json;
 use std::{fs, path::Path};
 
@@ -63,4 +63,23 @@ fn a_torn_last_line_is_cut_and_said() {
     assert!(result.intact, "{result:?}");
     assert_eq!(result.entries, 5, "four whole lines and the note about the cut");
     assert!(fs::read_to_string(&path).unwrap().contains("torn_tail_cut"));
+}
+
+/// Without a descriptor, or room in the directory, for the next segment nothing is written; as soon as there is one, all goes on.
+#[test]
+fn a_next_segment_that_cannot_be_made_yet_breaks_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let audit = Audit::open(dir.path()).unwrap();
+    audit.append("leased", json!({ "branch": "b-1" })).unwrap();
+    let length = std::mem::replace(&mut audit.tail.lock().unwrap().length, SEGMENT_BYTES);
+    let next = segment_path(dir.path(), 2);
+    fs::create_dir(&next).unwrap();
+    for _ in 0..2 {
+        audit.append("renewed", json!({ "branch": "b-1" })).unwrap_err();
+    }
+    fs::remove_dir(&next).unwrap();
+    audit.append("destroyed", json!({ "branch": "b-1" })).unwrap();
+    assert!(length > 0 && audit.tail.lock().unwrap().segment == 2);
+    let result = verify(dir.path(), None).unwrap();
+    assert!(result.intact && result.entries == 2, "{result:?}");
 }

@@ -1,10 +1,14 @@
 //! Clients that have nothing but a URL with a token: what they can do, and what others cannot.
 
 mod clients;
+mod descriptors;
 mod holders;
+mod reach;
 mod sessions;
+mod sleep;
 mod spares;
 mod strangers;
+mod walls;
 
 use crate::support::{add_script, connect, settle, Home};
 use duramen_server::{
@@ -33,6 +37,14 @@ impl Site {
         let mut connection = connect(&daemon).await;
         add_script(home, &mut connection, TABLE, 2, 0).await;
         settle(&mut connection).await;
+        let router = connection.doors().await.expect("the doors").postgres.expect("a router");
+        Site { daemon, connection, router }
+    }
+
+    /// A daemon on a home that was served before.
+    async fn again(home: &Home, options: &[&str]) -> Site {
+        let daemon = home.serve_with(options).await;
+        let mut connection = connect(&daemon).await;
         let router = connection.doors().await.expect("the doors").postgres.expect("a router");
         Site { daemon, connection, router }
     }

@@ -15,28 +15,50 @@ const GS2_HEADER: &str = "n,,";
 const ROUNDS_MAX: u32 = 1 << 17;
 
 /// One login, from the first message to the server's proof.
-pub(crate) struct Exchange {
+///
+/// # Examples
+/// ```
+/// use duramen_postgres::{scram::{Binding, ClientExchange, Mechanism, ServerExchange}, Secret};
+/// use std::num::NonZeroU32;
+/// let secret = Secret::random();
+/// let verifier = secret.verifier(NonZeroU32::new(4096).unwrap()).parse().unwrap();
+/// let mut client = ClientExchange::begin();
+/// let first = client.first();
+/// let (server, challenge) =
+///     ServerExchange::begin(verifier, Mechanism::Plain, first.as_bytes(), Binding::None).unwrap();
+/// let last = client.last(&secret, challenge.as_bytes()).unwrap();
+/// let proof = server.finish(last.as_bytes()).unwrap();
+/// assert!(client.is_proven(proof.as_bytes()));
+/// ```
+#[derive(Debug)]
+pub struct ClientExchange {
     nonce: String,
     /// By which the server proves that it knows the verifier, once ours is sent.
     expected: Option<[u8; 32]>,
 }
 
 /// Why a login cannot go on.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
     /// The message is not what the protocol has in this place.
+    #[error("malformed SCRAM message: {0}")]
     Malformed(&'static str),
     /// The verifier is not one that a secret of ours made.
+    #[error("the server has another verifier for the password")]
     ForeignVerifier,
 }
 
-impl Exchange {
-    pub(crate) fn new() -> Exchange {
-        Exchange { nonce: STANDARD.encode(entropy::random_bytes::<18>()), expected: None }
+impl ClientExchange {
+    /// One with a nonce of its own.
+    #[must_use]
+    pub fn begin() -> ClientExchange {
+        ClientExchange { nonce: STANDARD.encode(entropy::random_bytes::<18>()), expected: None }
     }
 
     /// `client-first-message`. PostgreSQL takes the user's name from the startup message.
-    pub(crate) fn first(&self) -> String {
+    #[must_use]
+    pub fn first(&self) -> String {
         format!("{GS2_HEADER}{}", self.first_bare())
     }
 
@@ -45,7 +67,10 @@ impl Exchange {
     }
 
     /// `client-final-message`, in answer to the server's first one.
-    pub(crate) fn last(&mut self, secret: &Secret, server_first: &[u8]) -> Result<String, Refusal> {
+    ///
+    /// # Errors
+    /// [`Refusal`]
+    pub fn last(&mut self, secret: &Secret, server_first: &[u8]) -> Result<String, Refusal> {
         let text = std::str::from_utf8(server_first).map_err(|_| Refusal::Malformed("no text"))?;
         let mut fields = text.split(',');
         let mut field = |name: &str| fields.next().and_then(|field| field.strip_prefix(name));
@@ -71,7 +96,8 @@ impl Exchange {
     }
 
     /// Whether `server-final-message` proves that the server knows the verifier.
-    pub(crate) fn is_proven(&self, server_final: &[u8]) -> bool {
+    #[must_use]
+    pub fn is_proven(&self, server_final: &[u8]) -> bool {
         let proof = server_final.strip_prefix(b"v=").and_then(|proof| STANDARD.decode(proof).ok());
         // Nobody learns from the time this takes: the server has had the whole text to compute it.
         proof.is_some_and(|proof| self.expected.is_some_and(|expected| proof == expected))
@@ -82,8 +108,8 @@ impl Exchange {
 mod tests {
     use super::*;
 
-    fn rfc() -> (Exchange, Secret) {
-        let exchange = Exchange { nonce: "rOprNGfwEbeRWgbNEkqO".to_owned(), expected: None };
+    fn rfc() -> (ClientExchange, Secret) {
+        let exchange = ClientExchange { nonce: "rOprNGfwEbeRWgbNEkqO".to_owned(), expected: None };
         (exchange, Secret::from_text("pencil"))
     }
 

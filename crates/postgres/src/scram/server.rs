@@ -183,7 +183,7 @@ fn text(message: &[u8]) -> Result<&str, ScramError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{scram::client::Exchange, Secret};
+    use crate::{scram::ClientExchange, Secret};
     use std::num::NonZeroU32;
 
     fn verifier(secret: &Secret) -> Verifier {
@@ -225,7 +225,7 @@ mod tests {
     fn both_halves_know_each_other_and_another_password_is_refused() {
         let secret = Secret::random();
         for (known, expected) in [(secret.clone(), true), (Secret::random(), false)] {
-            let mut client = Exchange::new();
+            let mut client = ClientExchange::begin();
             let (server, first) = ServerExchange::begin(
                 verifier(&secret),
                 Mechanism::Plain,

@@ -2,12 +2,11 @@
 
 use super::{
     credentials::{self, Credentials, Shown},
-    places::Place,
-    strangers::Stranger,
     Shared,
 };
 use crate::{
     caller::{Caller, Visitor},
+    door::{Place, Stranger},
     reply::Refusal,
     tokens::{Check, Grant},
 };
@@ -41,7 +40,7 @@ impl Counted {
         let token = &grant.token;
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.place.as_ref().is_some_and(|place| place.is_of(token)) {
-            state.place = Some(shared.places.take(token).ok_or_else(|| {
+            state.place = Some(shared.counts.places.take(token).ok_or_else(|| {
                 let message = format!(
                     "the token {} has {} connections, which is as many as it may; close some",
                     token.name, token.max_connections
@@ -69,10 +68,9 @@ pub(super) async fn caller(
     };
     let Some(grant) = grant else {
         let now = clock::now();
-        if shared.failures.are_too_many(peer, now) {
+        if !shared.counts.failures.may_fail(peer, now) {
             return Err(too_many());
         }
-        shared.failures.note(peer, now);
         return Err(Refusal::unauthenticated());
     };
     counted.belongs_to(shared, &grant)?;
@@ -98,7 +96,7 @@ async fn check(
     match shared.tokens.check(&name, &secret) {
         Check::Right(grant) => Ok(Some(grant)),
         Check::Wrong => Ok(None),
-        Check::Slow(..) if shared.failures.are_too_many(peer, clock::now()) => Err(too_many()),
+        Check::Slow(..) if shared.counts.failures.are_too_many(peer, clock::now()) => Err(too_many()),
         Check::Slow(verifier, grant) => {
             let checked = tokio::task::spawn_blocking(move || (verifier.is_of(&secret), secret)).await;
             let Ok((true, secret)) = checked else { return Ok(None) };

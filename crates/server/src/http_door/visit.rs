@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     caller::Caller,
+    door,
     listener::{self, Course, Limits},
     reply::Refusal,
 };
@@ -19,18 +20,22 @@ use hyper::{
 };
 use std::{
     net::{IpAddr, SocketAddr},
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
+use tokio_io_timeout::TimeoutStream;
 use tower_service::Service;
 
 /// How long a client may take until its TLS is there.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
+/// How long it may read nothing of a reply (H8).
+const WRITE_LIMIT: Duration = Duration::from_secs(30);
 /// How long it may take to read why it is refused.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 /// The first byte of a TLS handshake.
@@ -48,8 +53,7 @@ pub(super) async fn serve(
     found: Router,
     course: Course,
 ) {
-    // A reply is not held back for more to come.
-    let _ = stream.set_nodelay(true);
+    door::prepare(&stream);
     let peer = peer.ip().to_canonical();
     let (stranger, turned_away) = shared.strangers.arrive();
     let counted = Counted::of(stranger);
@@ -75,11 +79,13 @@ async fn hello(
     let handler = |request| answer(shared, counted, peer, found.clone(), request);
     if first[0] == TLS_HANDSHAKE {
         // A client that speaks another protocol, or does not trust the certificate, is no fault of ours.
-        if let Ok(Ok(mut stream)) = timeout(HELLO_LIMIT, shared.tls.acceptor.accept(stream)).await {
+        let accepting = shared.tls.acceptor.accept(impatient(stream, WRITE_LIMIT));
+        if let Ok(Ok(mut stream)) = timeout(HELLO_LIMIT, accepting).await {
             listener::converse(&mut stream, handler, LIMITS, course).await;
             linger(&mut stream).await;
         }
     } else if peer.is_loopback() || shared.options.insecure {
+        let mut stream = impatient(stream, WRITE_LIMIT);
         listener::converse(&mut stream, handler, LIMITS, course).await;
         linger(&mut stream).await;
     } else {
@@ -92,6 +98,13 @@ async fn hello(
         let _ = timeout(REFUSAL_LIMIT, stream.write_all(refusal.as_bytes())).await;
         let _ = timeout(REFUSAL_LIMIT, stream.shutdown()).await;
     }
+}
+
+/// A connection that is over when the other side takes nothing for so long: replies wait in memory.
+fn impatient<S: AsyncRead + AsyncWrite>(stream: S, limit: Duration) -> Pin<Box<TimeoutStream<S>>> {
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(limit));
+    Box::pin(stream)
 }
 
 /// Reads, for a moment, what a client still sends after the last reply: to close before that would take the reply from it.
@@ -152,5 +165,34 @@ async fn admitted(
         response = response => Ok(response.map(|body| until(kept, body))),
         // H9.
         () = grant.ends() => Err(Refusal::unauthenticated()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// H8.
+    #[tokio::test]
+    async fn a_client_that_reads_nothing_of_its_reply_is_given_up() {
+        let (own, mut client) = tokio::io::duplex(64);
+        let mut stream = impatient(own, Duration::from_millis(50));
+        stream.write_all(&[0; 64]).await.expect("it fits");
+        let stalled = stream.write_all(&[0; 64]).await.expect_err("nobody reads");
+        assert_eq!(stalled.kind(), std::io::ErrorKind::TimedOut);
+        // One that reads, however slowly, is served.
+        let (own, mut slow) = tokio::io::duplex(64);
+        let mut stream = impatient(own, Duration::from_millis(500));
+        let reading = async {
+            let mut some = [0; 32];
+            for _ in 0..32 {
+                slow.read_exact(&mut some).await.expect("bytes");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let (written, ()) = tokio::join!(stream.write_all(&[0; 1024]), reading);
+        written.expect("all of it");
+        drop(stream);
+        assert_eq!(client.read(&mut [0; 100]).await.unwrap(), 64);
     }
 }

@@ -2,19 +2,21 @@
 
 use super::{
     message::{self, Fatal},
-    sessions::Place,
+    proxied::{self, Unknown},
+    sessions::Key,
     splice::{self, Counters, End},
     startup::{self, First, Startup, Target, Wishes, NEWEST, PACKET_MAX},
     tls::ALPN,
     Shared,
 };
 use crate::{
+    door::{self, Place},
     token::{Forbidden, Role, Token},
     tokens::Grant,
 };
 use bytes::BytesMut;
 use duramen_base::clock;
-use duramen_branches::{model::CreateBranch, Door, EngineError, Holder, Kind};
+use duramen_branches::{model::CreateBranch, Door, EngineError, Holder, Kind, Running};
 use duramen_postgres::{
     scram::{Binding, Mechanism, ScramError, ServerExchange},
     Entry, EntryError,
@@ -22,7 +24,7 @@ use duramen_postgres::{
 use serde_json::json;
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     pin::Pin,
     sync::{
         atomic::{AtomicU64, Ordering},
@@ -32,7 +34,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, ReadBuf},
     net::TcpStream,
     time::{sleep, timeout},
 };
@@ -43,6 +45,8 @@ const PROOF_LIMIT: Duration = Duration::from_secs(10);
 const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 /// A login that fails is answered this much later, so that guessing takes as long as it should.
 const FAILURE_PAUSE: Duration = Duration::from_millis(250);
+/// How often it is looked whether a client that waits, and has sent more already, is still there.
+const HANG_UP_EVERY: Duration = Duration::from_millis(200);
 /// The longest message of a proof, its type and length left out.
 const PROOF_MAX: usize = 4096;
 /// How long a branch lasts that a connection created and nobody said more about, in seconds.
@@ -80,6 +84,15 @@ impl From<io::Error> for Stop {
     }
 }
 
+impl From<Unknown> for Stop {
+    fn from(unknown: Unknown) -> Stop {
+        match unknown {
+            Unknown::Wrong(wrong) => Fatal::from(wrong).into(),
+            Unknown::Broken => Stop::Gone,
+        }
+    }
+}
+
 impl From<Fatal> for Stop {
     fn from(fatal: Fatal) -> Stop {
         Stop::Fatal(fatal)
@@ -88,18 +101,17 @@ impl From<Fatal> for Stop {
 
 /// Serves one client.
 pub(super) async fn serve(shared: &Shared, stream: TcpStream, peer: SocketAddr) {
-    // What a statement answers is not held back for more to come.
-    let _ = stream.set_nodelay(true);
+    door::prepare(&stream);
     let began = clock::now();
-    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    let mut peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let mut client = Client::Plain(stream);
     let proved = {
-        let (_unproved, ended) = shared.sessions.arrive();
+        let (_stranger, turned_away) = shared.strangers.arrive();
         tokio::select! {
-            proved = timeout(PROOF_LIMIT, hello(shared, &mut client, peer.ip())) => {
+            proved = timeout(PROOF_LIMIT, hello(shared, &mut client, &mut peer)) => {
                 proved.unwrap_or(Err(Stop::Gone))
             }
-            _ = ended => Err(Stop::Gone),
+            () = turned_away.wait() => Err(Stop::Gone),
         }
     };
     let ended = match proved {
@@ -129,9 +141,16 @@ pub(super) async fn serve(shared: &Shared, stream: TcpStream, peer: SocketAddr) 
     let _ = timeout(REFUSAL_LIMIT, goodbye).await;
 }
 
-/// From the first byte to the proof.
-async fn hello(shared: &Shared, client: &mut Client, peer: IpAddr) -> Result<(Startup, Grant), Stop> {
+/// From the first byte to the proof. `peer` becomes who a proxy says that it is.
+async fn hello(
+    shared: &Shared,
+    client: &mut Client,
+    peer: &mut SocketAddr,
+) -> Result<(Startup, Grant), Stop> {
     if let Client::Plain(stream) = client {
+        if proxied::is_proxy(&shared.options.proxies, peer.ip()) {
+            *peer = proxied::client_of(stream, *peer).await?;
+        }
         let mut first = [0];
         if stream.peek(&mut first).await? == 0 {
             return Err(Stop::Gone);
@@ -145,7 +164,7 @@ async fn hello(shared: &Shared, client: &mut Client, peer: IpAddr) -> Result<(St
         }
     }
     let mut refused_gss = false;
-    let startup = loop {
+    let mut startup = loop {
         match startup::parse(&packet(client).await?).map_err(Fatal::from)? {
             First::Tls if matches!(client, Client::Plain(_)) => {
                 client.write_all(b"S").await?;
@@ -167,10 +186,13 @@ async fn hello(shared: &Shared, client: &mut Client, peer: IpAddr) -> Result<(St
             First::Startup(startup) => break startup,
         }
     };
-    if matches!(client, Client::Plain(_)) && !peer.is_loopback() && !shared.options.insecure {
+    if matches!(client, Client::Plain(_)) && !peer.ip().is_loopback() && !shared.options.insecure {
         let fatal = Fatal::new("28000", "connections from other machines need TLS")
             .hint("Use sslmode=require or better.");
         return Err(fatal.into());
+    }
+    if let (Client::Tls(stream), None) = (&*client, &startup.database) {
+        startup.database = stream.get_ref().1.server_name().and_then(|name| shared.tls.first_label(name));
     }
     let mut out = BytesMut::new();
     if startup.version > NEWEST || !startup.protocol_options.is_empty() {
@@ -180,7 +202,12 @@ async fn hello(shared: &Shared, client: &mut Client, peer: IpAddr) -> Result<(St
         Some(grant) => Ok((startup, grant)),
         None => {
             sleep(FAILURE_PAUSE).await;
-            Err(Fatal::not_let_in(&startup.user).into())
+            // Whoever proves it is let in, however many others at its address did not (H6).
+            if shared.counts.failures.may_fail(peer.ip(), clock::now()) {
+                Err(Fatal::not_let_in(&startup.user).into())
+            } else {
+                Err(Fatal::too_many_failures().into())
+            }
         }
     }
 }
@@ -191,6 +218,21 @@ async fn wrap(shared: &Shared, client: &mut Client) -> Result<(), Stop> {
     let Client::Plain(stream) = plain else { return Err(Stop::Gone) };
     *client = Client::Tls(Box::new(shared.tls.acceptor.accept(stream).await?));
     Ok(())
+}
+
+/// Waits until a client that is to wait has gone away.
+async fn hung_up(client: &Client) {
+    let stream = match client {
+        Client::Plain(stream) => stream,
+        Client::Tls(stream) => stream.get_ref().0,
+        Client::Gone => return,
+    };
+    loop {
+        match stream.ready(Interest::READABLE).await {
+            Ok(ready) if !ready.is_read_closed() => sleep(HANG_UP_EVERY).await,
+            _ => return,
+        }
+    }
 }
 
 /// A packet without a type: its length, and so much.
@@ -269,18 +311,26 @@ async fn enter(
 ) -> Result<(), Stop> {
     let token = grant.token.clone();
     let long_key = startup.version >= NEWEST;
-    let Some(place) = shared.sessions.place(&token, long_key) else {
+    let Some(_place) = shared.counts.places.take(&token) else {
         let message =
             format!("too many connections for token \"{}\": it has {}", token.name, token.max_connections);
         return Err(Fatal::new("53300", message)
             .hint("Close some, or make a token that may have more.")
             .into());
     };
-    let session = Session { shared, token: &token, peer, began, place: &place };
-    let work = session.run(client, startup);
+    let key = shared.sessions.begin(long_key);
+    let session = Session { shared, token: &token, peer, began, key: &key };
+    let work = async {
+        let ready = tokio::select! {
+            ready = session.prepare(startup) => ready?,
+            // Nobody waits for a branch who is not there to enter it.
+            () = hung_up(client) => return Err(Stop::Gone),
+        };
+        session.run(client, ready).await
+    };
     tokio::select! {
         ended = work => ended,
-        () = grant.ends() => Err(Stop::Gone),
+        () = grant.ends() => Ok(()),
     }
 }
 
@@ -291,24 +341,54 @@ struct Session<'a> {
     peer: SocketAddr,
     /// When its first byte was waited for.
     began: Instant,
-    place: &'a Place<'a>,
+    key: &'a Key<'a>,
+}
+
+/// A branch that a client enters, with a process of its server. What is dropped first comes first: the process ends before the
+/// branch does that was made for it.
+struct Ready<'a> {
+    entry: Entry,
+    running: Running,
+    _place: Option<Place>,
+    own: Option<OwnBranch<'a>>,
+    door: Door,
 }
 
 impl Session<'_> {
-    async fn run(&self, client: &mut Client, startup: Startup) -> Result<(), Stop> {
-        let Startup { database, wishes, parameters, .. } = startup;
+    /// Finds or makes the branch, and enters it.
+    async fn prepare(&self, startup: Startup) -> Result<Ready<'_>, Stop> {
+        let Startup { user, database, wishes, parameters, .. } = startup;
+        // As in PostgreSQL: without a name it is that of the user.
+        let database = database.unwrap_or(user);
         let (door, database, own) = self.find(&database, &wishes).await?;
         self.may_leave(&door)?;
-        let entry = door.enter(&database, parameters).await.map_err(|error| refused(&door, error))?;
+        let place = self.place_in(&door)?;
+        let entered = door.enter(&database, parameters).await;
+        let (entry, running) = entered.map_err(|error| refused(&door, error))?;
+        Ok(Ready { entry, running, _place: place, own, door })
+    }
+
+    /// R13.
+    fn place_in(&self, door: &Door) -> Result<Option<Place>, Fatal> {
+        let Some(most) = door.connections_max else { return Ok(None) };
+        let place = self.shared.counts.places.take_in(&door.id, most);
+        place.map(Some).ok_or_else(|| {
+            let message = format!("too many connections for branch \"{}\": it has {most}", door.name);
+            Fatal::new("53300", message).hint("Close some, or raise the source's limit of connections.")
+        })
+    }
+
+    async fn run(&self, client: &mut Client, ready: Ready<'_>) -> Result<(), Stop> {
+        let Ready { entry, running, _place, own, door } = ready;
         let Entry { mut stream, greeting, canceller } = entry;
-        self.place.enter(canceller);
+        self.key.enter(canceller);
         // R8: written down before the client hears that it is in.
         let mut log = Log::begin(self, &door)?;
         self.shared.metrics.entered(self.began.elapsed());
 
         let mut out = BytesMut::with_capacity(greeting.len() + 64);
         out.extend_from_slice(&greeting);
-        message::key(&mut out, self.place.number, &self.place.key);
+        message::key(&mut out, self.key.number, &self.key.key);
         message::ready(&mut out);
         client.write_all(&out).await?;
         client.flush().await?;
@@ -337,13 +417,16 @@ impl Session<'_> {
             Ok(End::Idle) => "idle",
             Err(_) => "broken",
         };
-        match ended {
-            Ok(End::Idle) => {
-                let message = "terminating connection due to idle-session timeout";
-                Err(Stop::Over(Fatal::new("57P05", message)))
-            }
-            _ => Ok(()),
+        drop(log);
+        if let Ok(End::Idle) = ended {
+            let message = "terminating connection due to idle-session timeout";
+            return Err(Stop::Over(Fatal::new("57P05", message)));
         }
+        // The session counts for as long as its process does, which first ends its statement.
+        *client = Client::Gone;
+        drop(own);
+        running.ended().await;
+        Ok(())
     }
 
     /// Gives a branch of this connection more time for as long as it lives.
@@ -468,7 +551,7 @@ impl Session<'_> {
     /// What the engine refused.
     fn told(&self, error: EngineError) -> Stop {
         let code = match (error.kind, error.code) {
-            (_, "quota_exceeded" | "too_many_leases") => "53400",
+            (Kind::Quota, _) | (_, "too_many_leases") => "53400",
             (Kind::NotFound, _) => "3D000",
             (Kind::Conflict, _) => "42710",
             (Kind::Invalid, _) => "22023",
@@ -531,7 +614,7 @@ impl<'a, 'b> Log<'a, 'b> {
     fn begin(session: &'a Session<'b>, door: &Door) -> Result<Log<'a, 'b>, Fatal> {
         let noted = session.shared.engine.note(
             "connected",
-            json!({ "session": session.place.number, "token": session.token.id, "token_name": session.token.name,
+            json!({ "session": session.key.number, "token": session.token.id, "token_name": session.token.name,
                     "from": session.peer.to_string(), "branch": door.id, "name": door.name }),
         );
         noted.map_err(|error| Fatal::new("58030", error.message))?;
@@ -554,7 +637,7 @@ impl Drop for Log<'_, '_> {
         let duration_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let noted = self.session.shared.engine.note(
             "disconnected",
-            json!({ "session": self.session.place.number, "token": self.session.token.id, "branch": self.branch,
+            json!({ "session": self.session.key.number, "token": self.session.token.id, "branch": self.branch,
                     "duration_ms": duration_ms, "sent": sent, "received": received, "why": self.why }),
         );
         if let Err(error) = noted {

@@ -30,6 +30,14 @@ impl Fatal {
     }
 }
 
+impl Fatal {
+    /// What it is told in its place by an address that failed too often.
+    pub(super) fn too_many_failures() -> Fatal {
+        Fatal::new("53400", "too many wrong secrets came from this address")
+            .hint("Wait a second, and see that the token and its secret are the right ones.")
+    }
+}
+
 impl From<Wrong> for Fatal {
     fn from(wrong: Wrong) -> Fatal {
         Fatal { code: wrong.code, message: wrong.message, hint: wrong.hint.to_owned() }

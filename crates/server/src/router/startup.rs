@@ -44,8 +44,8 @@ pub(super) struct Startup {
     pub(super) protocol_options: Vec<String>,
     /// The name of the token.
     pub(super) user: String,
-    /// What the client wants to enter.
-    pub(super) database: String,
+    /// What the client wants to enter; nothing if it names none. Those who were given none send the name of their user.
+    pub(super) database: Option<String>,
     /// How a branch that is created is to be.
     pub(super) wishes: Wishes,
     /// What the branch's server is told.
@@ -131,8 +131,8 @@ fn startup(version: u32, body: &[u8], malformed: &impl Fn(&str) -> Wrong) -> Res
                 }
             }
             name if name.starts_with(PROTOCOL_OPTION) => protocol_options.push(name.to_owned()),
-            name => match name.strip_prefix(OURS) {
-                Some(ours) => wishes.take(ours, value)?,
+            name => match ours(name) {
+                Some(ours) => wishes.take(&ours, value)?,
                 None => parameters.push((name.to_owned(), value.to_owned())),
             },
         }
@@ -142,7 +142,7 @@ fn startup(version: u32, body: &[u8], malformed: &impl Fn(&str) -> Wrong) -> Res
         let hint = "The user is the name of a token, and the password its secret.";
         wrong("28000", "no user name in the start-up packet", hint)
     })?;
-    let database = database.filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
+    let database = database.filter(|name| !name.is_empty() && *name != user);
     Ok(Startup { version, protocol_options, user, database, wishes, parameters })
 }
 
@@ -182,6 +182,12 @@ impl Wishes {
     }
 }
 
+/// What a parameter that is ours is called among those. Capitals make no difference, as in all names of settings.
+fn ours(name: &str) -> Option<String> {
+    let (first, rest) = (name.get(..OURS.len())?, name.get(OURS.len()..)?);
+    first.eq_ignore_ascii_case(OURS).then(|| rest.to_ascii_lowercase())
+}
+
 /// Takes what is ours out of the command-line arguments in `options`, and leaves the rest as it is written. Arguments are
 /// separated by white space, and a backslash takes the next character as it is.
 fn own_options(options: &str, wishes: &mut Wishes) -> Result<String, Wrong> {
@@ -197,11 +203,11 @@ fn own_options(options: &str, wishes: &mut Wishes) -> Result<String, Wrong> {
         };
         let ours = setting.and_then(|setting| setting.split_once('=')).and_then(|(name, value)| {
             // In the long form `-` stands for `_`, of which our names have none.
-            name.strip_prefix(OURS).map(|name| (name, value))
+            ours(name).map(|name| (name, value))
         });
         match ours {
             Some((name, value)) => {
-                wishes.take(name, value)?;
+                wishes.take(&name, value)?;
                 index += used - 1;
             }
             None => {

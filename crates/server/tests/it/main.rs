@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
 mod daemon_process;
+mod hostile_bytes;
 mod http;
 mod one_daemon_a_home;

@@ -66,8 +66,10 @@ fn options_are_read_as_the_server_reads_them() {
 #[test]
 fn what_is_not_given_has_the_usual_meaning() {
     let startup = started(&[("user", "ci")]);
-    assert_eq!((startup.database.as_str(), startup.wishes), ("ci", Wishes::default()), "as libpq does it");
-    assert_eq!(started(&[("user", "ci"), ("database", "")]).database, "ci");
+    assert_eq!((startup.database, startup.wishes), (None, Wishes::default()));
+    assert_eq!(started(&[("user", "ci"), ("database", "")]).database, None);
+    assert_eq!(started(&[("user", "ci"), ("database", "ci")]).database, None, "as libpq does it");
+    assert_eq!(started(&[("user", "ci"), ("database", "try")]).database.as_deref(), Some("try"));
     assert!(started(&[("user", "ci"), ("replication", "false")]).parameters.is_empty());
 }
 

@@ -92,7 +92,15 @@ async fn requests_that_are_not_what_they_seem_are_refused() {
     }
     let wrong = ci.ask("PUT", "/v1/branches", "", "");
     assert_eq!((wrong.status, wrong.code().as_str()), (405, "unknown_route"));
-    for body in ["{", "{\"label\": 1}", "\u{0}", "{\"ttl_s\": 1e99}", "{\"name\": null, \"name\": null}"] {
+    for body in [
+        "{",
+        "{\"label\": 1}",
+        "\u{0}",
+        "{\"ttl_s\": 1e99}",
+        "{\"name\": null, \"name\": null}",
+        "[]",
+        " [null]",
+    ] {
         assert_eq!(ci.post("/v1/branches", body).code(), "bad_request", "{body:?}");
     }
     for junk in ["GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\u{16}\u{3}\u{1}\u{0}\u{5}hello"] {

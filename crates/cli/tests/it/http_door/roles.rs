@@ -74,7 +74,7 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
     }
     assert_eq!(create(&one, json!({ "name": "c" })).status, 200);
     let third = create(&one, json!({ "name": "d" }));
-    assert_eq!((third.status, third.code().as_str()), (503, "quota_exceeded"), "{third:?}");
+    assert_eq!((third.status, third.code().as_str()), (429, "quota_exceeded"), "{third:?}");
     assert_eq!(one.delete("/v1/branches/c").status, 200);
     assert_eq!(one.get("/v1/sources/other").status, 404);
 

@@ -2,7 +2,7 @@
 
 use super::{named, one, Site};
 use crate::support::{self, Home};
-use duramen_branches::model::Policy;
+use duramen_branches::model::{ChangeSettings, Limits, Policy};
 use duramen_server::token::{CreateToken, NewToken, Role};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,5 +101,54 @@ async fn a_token_may_no_more_than_it_says() {
     site.connection.revoke_token("few").await.unwrap();
     let again = site.user("few").await;
     assert_eq!(site.refused(&again, "a").await.0.code(), "3D000");
+    site.stop().await;
+}
+
+/// H6, over both doors: wrong secrets are counted by address, and do not keep the right one out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_secrets_are_counted_by_address_over_both_doors() {
+    let home = Home::new();
+    let mut site = Site::open(&home, &["--pg-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"]).await;
+    let ci = site.user("ci").await;
+    let wrong = NewToken { token: ci.token.clone(), secret: "x".repeat(26) };
+    // At once, because each is answered late.
+    let tries = futures_util::future::join_all((0..40).map(|_| site.refused(&wrong, "app@try"))).await;
+    let count = |code: &str| tries.iter().filter(|(found, ..)| found.code() == code).count();
+    assert!((20..=25).contains(&count("28P01")), "{tries:?}");
+    assert_eq!(count("28P01") + count("53400"), 40, "{tries:?}");
+    site.enter(&ci, "app@try").await.expect("the right one is let in");
+    let http = site.connection.doors().await.unwrap().http.expect("a door").address;
+    let ask = |secret: &str| {
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "-u", &format!("ci:{secret}")]);
+        support::text(&curl.arg(format!("http://{http}/v1/branches")).output().expect("curl runs").stdout)
+    };
+    assert_eq!(ask("wrong"), "429", "they count there too");
+    assert_eq!(ask(&ci.secret), "200");
+    site.stop().await;
+}
+
+/// R13.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_branch_has_no_more_connections_than_its_source_says() {
+    let home = Home::new();
+    let mut site = Site::open(&home, &[]).await;
+    let limits = Limits { connections: Some(2), ..Limits::default() };
+    let change = ChangeSettings { limits, ..ChangeSettings::default() };
+    site.connection.change_settings("app", &change).await.expect("the change");
+    let (one_, other) =
+        (site.user("one").await, site.token(CreateToken { role: Role::Admin, ..named("ops") }).await);
+    let first = site.enter(&one_, "app@a").await.expect("one of two");
+    // It counts whoever they are of, and those that are in the middle of a statement when their client leaves.
+    first.batch_execute("set client_connection_check_interval = 0").await.expect("a setting");
+    let running = tokio::spawn(async move { first.batch_execute("select pg_sleep(3)").await });
+    let _second = site.enter(&other, "a").await.expect("two of two");
+    let refused = site.refused(&other, "a").await;
+    assert!(refused.0.code() == "53300" && refused.1.contains("branch"), "{refused:?}");
+    running.abort();
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert_eq!(site.refused(&one_, "a").await.0.code(), "53300", "its statement goes on");
+    site.enter(&one_, "app@b").await.expect("another branch has its own");
+    support::until("the place is free", async || site.enter(&one_, "a").await.is_ok()).await;
     site.stop().await;
 }

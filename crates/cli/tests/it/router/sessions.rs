@@ -86,7 +86,7 @@ async fn one_url_is_all_that_a_client_needs() {
     assert_eq!(home.left_overs(), Vec::<String>::new());
 }
 
-fn audit(home: &Home) -> Vec<serde_json::Value> {
+pub(super) fn audit(home: &Home) -> Vec<serde_json::Value> {
     let mut lines = Vec::new();
     for file in walkdir::WalkDir::new(home.path().join("audit")).sort_by_file_name().into_iter().flatten() {
         let text = std::fs::read_to_string(file.path()).unwrap_or_default();

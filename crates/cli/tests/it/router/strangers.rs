@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Reads to the end of the connection, which must come in time.
-fn until_closed(mut stream: &TcpStream, limit: Duration) -> Vec<u8> {
+pub(super) fn until_closed(mut stream: &TcpStream, limit: Duration) -> Vec<u8> {
     stream.set_read_timeout(Some(limit)).unwrap();
     let mut said = Vec::new();
     match stream.read_to_end(&mut said) {
@@ -21,7 +21,7 @@ fn until_closed(mut stream: &TcpStream, limit: Duration) -> Vec<u8> {
     }
 }
 
-fn startup(pairs: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn startup(pairs: &[(&str, &str)]) -> Vec<u8> {
     let body: Vec<u8> =
         pairs.iter().flat_map(|(name, value)| format!("{name}\0{value}\0").into_bytes()).collect();
     let length = u32::try_from(body.len() + 9).unwrap();

@@ -1,4 +1,4 @@
-//! How many connections each token has.
+//! How many connections each token has, over all doors, and how many sessions each branch.
 
 use crate::token::Token;
 use std::{
@@ -8,15 +8,15 @@ use std::{
 
 type Counts = HashMap<String, u32>;
 
-/// The connections of each token, by its id.
+/// The connections of each token and of each branch, by their ids.
 #[derive(Debug, Default)]
-pub(super) struct Places(Arc<Mutex<Counts>>);
+pub(crate) struct Places(Arc<Mutex<Counts>>);
 
 /// The place of a connection; it counts as long as this lives.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     counts: Arc<Mutex<Counts>>,
-    token: String,
+    id: String,
 }
 
 fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
@@ -25,31 +25,40 @@ fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
 
 impl Places {
     /// Gives a token's holder a place for a connection, unless it has as many as it may.
-    pub(super) fn take(&self, token: &Token) -> Option<Place> {
+    pub(crate) fn take(&self, token: &Token) -> Option<Place> {
+        self.take_of(&token.id, token.max_connections)
+    }
+
+    /// Gives a session a place in a branch, unless that has `most`.
+    pub(crate) fn take_in(&self, branch: &str, most: u32) -> Option<Place> {
+        self.take_of(branch, most)
+    }
+
+    // The ids of tokens and branches begin with other letters.
+    fn take_of(&self, id: &str, most: u32) -> Option<Place> {
         let mut counts = locked(&self.0);
-        let count = counts.entry(token.id.clone()).or_default();
-        if *count >= token.max_connections {
+        if counts.get(id).copied().unwrap_or(0) >= most {
             return None;
         }
-        *count += 1;
-        Some(Place { counts: Arc::clone(&self.0), token: token.id.clone() })
+        *counts.entry(id.to_owned()).or_default() += 1;
+        Some(Place { counts: Arc::clone(&self.0), id: id.to_owned() })
     }
 }
 
 impl Place {
     /// Whether it is that of a token.
-    pub(super) fn is_of(&self, token: &Token) -> bool {
-        self.token == token.id
+    pub(crate) fn is_of(&self, token: &Token) -> bool {
+        self.id == token.id
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut counts = locked(&self.counts);
-        if let Some(count) = counts.get_mut(&self.token) {
+        if let Some(count) = counts.get_mut(&self.id) {
             *count -= 1;
             if *count == 0 {
-                counts.remove(&self.token);
+                counts.remove(&self.id);
             }
         }
     }
@@ -60,7 +69,7 @@ mod tests {
     use super::*;
     use crate::token::CreateToken;
 
-    /// H8.
+    /// H8, R13.
     #[test]
     fn a_token_has_no_more_connections_than_it_may_and_gets_its_places_back() {
         let wanted = CreateToken { max_connections: Some(2), ..CreateToken::default() };
@@ -69,7 +78,9 @@ mod tests {
         let held = [places.take(&one).unwrap(), places.take(&one).unwrap()];
         assert!(places.take(&one).is_none() && places.take(&token("t-2")).is_some());
         assert!(held[0].is_of(&one) && !held[0].is_of(&token("t-2")));
-        drop(held);
+        let in_branch = places.take_in("b-1", 1).unwrap();
+        assert!(places.take_in("b-1", 1).is_none() && places.take_in("b-2", 1).is_some());
+        drop((held, in_branch));
         assert!(locked(&places.0).is_empty());
     }
 }

@@ -1,4 +1,5 @@
-//! Connections over which nobody has shown a token yet: there are so many at most, and one more ends the oldest.
+//! Connections over which nobody has shown a token, or proved to have one, yet: there are so many at most, and one more ends
+//! the oldest.
 
 use std::{
     collections::BTreeMap,
@@ -6,12 +7,12 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// How many there may be.
-pub(super) const STRANGERS_MAX: usize = 1024;
-
 /// All of them.
-#[derive(Debug, Default)]
-pub(super) struct Strangers(Arc<Mutex<State>>);
+#[derive(Debug)]
+pub(crate) struct Strangers {
+    most: usize,
+    state: Arc<Mutex<State>>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -22,40 +23,45 @@ struct State {
 
 /// One of them; it counts as long as this lives.
 #[derive(Debug)]
-pub(super) struct Stranger {
+pub(crate) struct Stranger {
     state: Arc<Mutex<State>>,
     number: u64,
 }
 
 /// The end of a stranger, to wait for.
 #[derive(Debug)]
-pub(super) struct TurnedAway(oneshot::Receiver<()>);
+pub(crate) struct TurnedAway(oneshot::Receiver<()>);
 
 fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Strangers {
+    /// At most so many.
+    pub(crate) fn new(most: usize) -> Strangers {
+        Strangers { most, state: Arc::default() }
+    }
+
     /// Counts a new connection. If there are too many, the oldest has to go.
-    pub(super) fn arrive(&self) -> (Stranger, TurnedAway) {
+    pub(crate) fn arrive(&self) -> (Stranger, TurnedAway) {
         let (end, ended) = oneshot::channel();
-        let mut state = locked(&self.0);
+        let mut state = locked(&self.state);
         let number = state.next;
         state.next += 1;
         state.all.insert(number, end);
-        if state.all.len() > STRANGERS_MAX {
+        if state.all.len() > self.most {
             if let Some((_, oldest)) = state.all.pop_first() {
                 // It may have ended by itself.
                 let _ = oldest.send(());
             }
         }
-        (Stranger { state: Arc::clone(&self.0), number }, TurnedAway(ended))
+        (Stranger { state: Arc::clone(&self.state), number }, TurnedAway(ended))
     }
 }
 
 impl TurnedAway {
     /// Waits until the connection has to go; for ever, once it is no stranger any more.
-    pub(super) async fn wait(self) {
+    pub(crate) async fn wait(self) {
         if self.0.await.is_err() {
             std::future::pending().await
         }
@@ -74,19 +80,21 @@ mod tests {
     use std::time::Duration;
     use tokio::time::timeout;
 
-    /// H8.
+    /// R3, H8.
     #[tokio::test]
     async fn one_stranger_too_many_ends_the_oldest_that_is_still_one() {
-        let strangers = Strangers::default();
+        const MOST: usize = 1024;
+        let strangers = Strangers::new(MOST);
         let (first, mut first_end) = strangers.arrive();
         drop(first);
-        let mut rest: Vec<_> = (0..STRANGERS_MAX).map(|_| strangers.arrive()).collect();
-        let _last = strangers.arrive();
-        let (_oldest, end) = rest.remove(0);
+        let mut rest: Vec<_> = (0..MOST).map(|_| strangers.arrive()).collect();
+        let last = strangers.arrive();
+        let (oldest, end) = rest.remove(0);
         timeout(Duration::from_secs(5), end.wait()).await.expect("it has to go");
         assert!(first_end.0.try_recv().is_err(), "who has shown a token stays");
-        let (_second, end) = rest.remove(0);
+        let (second, end) = rest.remove(0);
         assert!(timeout(Duration::from_millis(10), end.wait()).await.is_err());
-        drop(rest);
+        drop((rest, last, oldest, second));
+        assert!(locked(&strangers.state).all.is_empty());
     }
 }

@@ -16,17 +16,25 @@ const ADDRESSES_MAX: usize = 4096;
 
 /// Who showed wrong secrets: until when each address has something to make good.
 #[derive(Debug, Default)]
-pub(super) struct Failures(Mutex<HashMap<IpAddr, Instant>>);
+pub(crate) struct Failures(Mutex<HashMap<IpAddr, Instant>>);
 
 impl Failures {
     /// Whether an address has shown as many as it may.
-    pub(super) fn are_too_many(&self, address: IpAddr, now: Instant) -> bool {
+    pub(crate) fn are_too_many(&self, address: IpAddr, now: Instant) -> bool {
         let until = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key(address)).copied();
         until.is_some_and(|until| until.saturating_duration_since(now) > EACH * (BURST - 1))
     }
 
-    /// Notes one.
-    pub(super) fn note(&self, address: IpAddr, now: Instant) {
+    /// Notes one, and whether it was one of those that an address may have.
+    pub(crate) fn may_fail(&self, address: IpAddr, now: Instant) -> bool {
+        let may = !self.are_too_many(address, now);
+        if may {
+            self.note(address, now);
+        }
+        may
+    }
+
+    fn note(&self, address: IpAddr, now: Instant) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = key(address);
         if all.len() >= ADDRESSES_MAX && !all.contains_key(&key) {
