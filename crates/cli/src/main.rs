@@ -3,6 +3,7 @@
 //! Exit status: 0 done, 1 failed, 2 bad usage, 3 invalid measurement.
 
 mod branch;
+mod config;
 mod context;
 mod demo;
 mod doctor;
@@ -25,7 +26,8 @@ mod source;
 mod store;
 mod token;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use config::Settings;
 use context::Context;
 use failure::Failure;
 use std::{path::PathBuf, process::ExitCode};
@@ -100,6 +102,9 @@ enum Command {
     /// Let the next daemon of a systemd unit start where branches go on without the last one
     #[command(hide = true)]
     MakeWay(serve::MakeWay),
+    /// Show and check what a daemon serves with
+    #[command(subcommand, after_help = config::EXAMPLES)]
+    Config(config::Config),
     /// Print the daemon's HTTP interface as OpenAPI 3.1
     #[command(after_help = openapi::EXAMPLES)]
     Openapi,
@@ -112,7 +117,7 @@ fn main() -> ExitCode {
     let matches = json_flag::add(Cli::command()).get_matches();
     let json = json_flag::given(&matches);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    match run(cli, json) {
+    match run(cli, json, &matches) {
         Ok(code) => code,
         Err(failure) => {
             if json {
@@ -125,11 +130,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
+fn run(cli: Cli, json: bool, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let context = Context::new(cli.home, json)?;
     match cli.command {
         Command::Doctor => context.wait(doctor::run(&context)),
-        Command::Serve(serve) => context.wait_on_all_cores(serve::serve(&context, serve)),
+        Command::Serve(serve) => {
+            let matches = matches.subcommand_matches("serve").expect("the command that was read");
+            let settings = Settings::read(&context.home, serve.config())?.with_options(matches);
+            let serve = settings.checked()?.started_as(&serve);
+            context.wait_on_all_cores(serve::serve(&context, serve))
+        }
         Command::Stop => context.wait(serve::stop(&context)),
         Command::Status => context.wait(serve::status(&context)),
         Command::Purge(purge) => context.wait(purge::run(&context, purge)),
@@ -142,6 +152,7 @@ fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
         Command::Lab(lab) => context.wait_on_all_cores(lab::run(&context, lab)),
         Command::Demo(demo) => context.wait_on_all_cores(demo::run(&context, demo)),
         Command::MakeWay(make_way) => serve::make_way(&make_way),
+        Command::Config(config) => config::run(&context, config),
         Command::Openapi => openapi::run(),
         Command::Manual(manual) => manual::run(&context, &manual, json_flag::add(Cli::command())),
     }

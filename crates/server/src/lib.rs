@@ -65,6 +65,7 @@ pub mod tokens;
 
 mod api;
 mod caller;
+mod certificate;
 mod door;
 mod events;
 mod holders;

@@ -14,8 +14,9 @@ pub use crate::tls::{Identity, TlsError};
 use crate::metrics::RouterMetrics;
 use crate::tokens::Tokens;
 use crate::{
+    certificate::Certificate,
     door::{self, Counts, Share, Strangers},
-    tls::{self, Tls},
+    tls,
 };
 use duramen_branches::Engine;
 use ipnet::IpNet;
@@ -124,7 +125,7 @@ pub struct Router {
 struct Shared {
     engine: Arc<Engine>,
     tokens: Arc<Tokens>,
-    tls: Tls,
+    certificate: Certificate,
     options: RouterOptions,
     share: Share,
     strangers: Strangers,
@@ -159,13 +160,18 @@ impl RouterHandle {
     pub fn view(&self) -> RouterView {
         RouterView {
             address: self.address,
-            fingerprint: self.shared.tls.fingerprint.clone(),
+            fingerprint: self.shared.certificate.tls().fingerprint.clone(),
             sessions: self.shared.sessions.count(),
         }
     }
 }
 
 impl RouterHandle {
+    /// Has new connections see the certificate as it is now.
+    pub(crate) fn read_certificate(&self) -> Result<(), TlsError> {
+        self.shared.certificate.read_anew()
+    }
+
     /// What it counts.
     pub(crate) fn metrics(&self) -> &RouterMetrics {
         &self.shared.metrics
@@ -196,13 +202,13 @@ impl Router {
             }
             Err(source) => return Err(RouterError::Bind { address, source }),
         };
-        let tls = Tls::open(options.identity.as_ref(), doors, tls::ALPN)?;
+        let certificate = Certificate::open(options.identity.clone(), doors, tls::ALPN)?;
         let splicers = Splicers::start().map_err(RouterError::NoThread)?;
         let share = Share::of(PART, CONNECTIONS_MAX);
         let shared = Shared {
             engine,
             tokens,
-            tls,
+            certificate,
             options,
             share,
             strangers: Strangers::new(share.strangers),

@@ -4,6 +4,7 @@
 mod cli_usage;
 #[path = "../../../functions/tests/it/common.rs"]
 mod common;
+mod configured;
 mod daemon_faults;
 mod daemon_hands_over;
 mod daemon_is_killed;

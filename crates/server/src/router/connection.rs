@@ -6,11 +6,11 @@ use super::{
     sessions::Key,
     splice::{self, Counters, End},
     startup::{self, First, Startup, Target, Wishes, NEWEST, PACKET_MAX},
-    tls::ALPN,
     Shared,
 };
 use crate::{
     door::{self, Place},
+    tls::{Tls, ALPN},
     token::{Forbidden, Role, Token},
     tokens::Grant,
 };
@@ -147,6 +147,7 @@ async fn hello(
     client: &mut Client,
     peer: &mut SocketAddr,
 ) -> Result<(Startup, Grant), Stop> {
+    let tls = shared.certificate.tls();
     if let Client::Plain(stream) = client {
         if proxied::is_proxy(&shared.options.proxies, peer.ip()) {
             *peer = proxied::client_of(stream, *peer).await?;
@@ -156,7 +157,7 @@ async fn hello(
             return Err(Stop::Gone);
         }
         if first[0] == TLS_HANDSHAKE {
-            wrap(shared, client).await?;
+            wrap(&tls, client).await?;
             match client {
                 Client::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(ALPN) => {}
                 _ => return Err(Fatal::new("08P01", "TLS at once needs the ALPN protocol postgresql").into()),
@@ -168,7 +169,7 @@ async fn hello(
         match startup::parse(&packet(client).await?).map_err(Fatal::from)? {
             First::Tls if matches!(client, Client::Plain(_)) => {
                 client.write_all(b"S").await?;
-                wrap(shared, client).await?;
+                wrap(&tls, client).await?;
             }
             First::Gss if matches!(client, Client::Plain(_)) && !refused_gss => {
                 refused_gss = true;
@@ -192,13 +193,13 @@ async fn hello(
         return Err(fatal.into());
     }
     if let (Client::Tls(stream), None) = (&*client, &startup.database) {
-        startup.database = stream.get_ref().1.server_name().and_then(|name| shared.tls.first_label(name));
+        startup.database = stream.get_ref().1.server_name().and_then(|name| tls.first_label(name));
     }
     let mut out = BytesMut::new();
     if startup.version > NEWEST || !startup.protocol_options.is_empty() {
         message::negotiate(&mut out, startup.version, &startup.protocol_options);
     }
-    match prove(shared, client, &startup.user, out).await? {
+    match prove(shared, &tls, client, &startup.user, out).await? {
         Some(grant) => Ok((startup, grant)),
         None => {
             sleep(FAILURE_PAUSE).await;
@@ -213,10 +214,10 @@ async fn hello(
 }
 
 /// Puts TLS around the connection. What came unencrypted after the request for it would be taken for the handshake, and fail.
-async fn wrap(shared: &Shared, client: &mut Client) -> Result<(), Stop> {
+async fn wrap(tls: &Tls, client: &mut Client) -> Result<(), Stop> {
     let plain = std::mem::replace(client, Client::Gone);
     let Client::Plain(stream) = plain else { return Err(Stop::Gone) };
-    *client = Client::Tls(Box::new(shared.tls.acceptor.accept(stream).await?));
+    *client = Client::Tls(Box::new(tls.acceptor.accept(stream).await?));
     Ok(())
 }
 
@@ -249,12 +250,13 @@ async fn packet(client: &mut Client) -> Result<Vec<u8>, Stop> {
 /// Has the client prove that it knows the secret of the token `name`. Nothing if it does not, or there is no such token.
 async fn prove(
     shared: &Shared,
+    tls: &Tls,
     client: &mut Client,
     name: &str,
     mut out: BytesMut,
 ) -> Result<Option<Grant>, Stop> {
     let end_point = match client {
-        Client::Tls(_) => shared.tls.end_point.as_deref(),
+        Client::Tls(_) => tls.end_point.as_deref(),
         _ => None,
     };
     let binding = end_point.map_or(Binding::None, Binding::EndPoint);
