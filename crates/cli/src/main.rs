@@ -12,6 +12,7 @@ mod home;
 mod json_flag;
 mod lab;
 mod manual;
+mod mcp;
 mod openapi;
 mod output;
 mod pack;
@@ -82,6 +83,9 @@ enum Command {
     /// Let others in: tokens for PostgreSQL and HTTP clients on any machine
     #[command(subcommand, after_help = token::EXAMPLES)]
     Token(token::TokenCommand),
+    /// Serve an agent: branches as tools of the Model Context Protocol, on the standard streams
+    #[command(after_help = mcp::EXAMPLES)]
+    Mcp(mcp::Mcp),
     /// Keep data in an embedded store with branches; no daemon is needed
     #[command(after_help = store::EXAMPLES)]
     Store(store::Store),
@@ -136,6 +140,7 @@ fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
         Command::Source(source) => context.wait(source::run(&context, source)),
         Command::Branch(branch) => context.wait(branch::run(&context, branch)),
         Command::Token(command) => context.wait(token::run(&context, command)),
+        Command::Mcp(options) => context.wait(mcp::run(&context, options)),
         Command::Store(store) => store::run(&context, store),
         Command::Pack(pack) => pack::run(&context, pack),
         Command::Functions(functions) => functions::run(&context, functions),

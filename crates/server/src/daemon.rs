@@ -6,6 +6,7 @@ use crate::{
     doors::{DoorError, Doors, Open},
     listener::{self, BindError},
     lock::{HomeLock, LockError},
+    mcp,
     order::{Order, Orders},
     replace,
     router::RouterOptions,
@@ -170,7 +171,7 @@ async fn run(
     };
     let visiting = async {
         if let Some(http) = http {
-            http.serve(found, async {
+            http.serve(mcp::with_mcp(found), async {
                 let _ = visiting.wait().await;
             })
             .await;

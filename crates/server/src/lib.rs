@@ -5,6 +5,7 @@
 //! | [`daemon`] | locking the home, opening the engine, serving until told to stop |
 //! | [`http_door`] | the same interface over TCP, for holders of tokens |
 //! | [`listener`] | HTTP/1.1 over a unix socket: connections, limits, draining |
+//! | [`mcp`] | the door for agents: the interface as tools of the Model Context Protocol |
 //! | [`client`] | one keep-alive connection to the daemon, with one method a request |
 //! | [`process`] | the daemon as a child process |
 //! | [`lock`] | one daemon a home |
@@ -50,6 +51,7 @@ pub mod doors;
 pub mod http_door;
 pub mod listener;
 pub mod lock;
+pub mod mcp;
 pub mod openapi;
 pub mod process;
 pub mod reply;
