@@ -41,7 +41,7 @@ pub enum McpError {
 /// work again with the next one.
 ///
 /// # Errors
-/// [`McpError::Client`] when there is no daemon now, [`McpError::Protocol`] when the other side begins with something else.
+/// [`McpError::Client`] when there is no daemon now or its token is wrong, [`McpError::Protocol`] when the other side begins with something else.
 ///
 /// # Examples
 /// ```no_run
@@ -54,7 +54,8 @@ pub enum McpError {
 /// ```
 pub async fn serve_stdio(client: Client) -> Result<(), McpError> {
     // Who set this up wrongly learns of it at once, and not in the middle of a conversation.
-    let connection = client.connect().await?;
+    let mut connection = client.connect().await?;
+    connection.branches().await?;
     let server = Server::new(Way::of_client(client, connection));
     let running = server.serve(stdio()).await.map_err(|error| McpError::Protocol(error.to_string()))?;
     running.waiting().await.map(drop).map_err(|error| McpError::Protocol(error.to_string()))
