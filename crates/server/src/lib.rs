@@ -12,6 +12,7 @@
 //! | [`openapi`] | the interface as OpenAPI 3.1 |
 //! | [`doors`] | the doors of a home: its tokens, and what listens for their holders |
 //! | [`reply`] | what replies are made of |
+//! | [`run`](mod@run) | a command with a branch of its own |
 //! | [`router`] | one port over which PostgreSQL clients enter branches |
 //! | [`token`], [`tokens`] | who may enter by the doors, and what each of them may |
 //!
@@ -57,6 +58,7 @@ pub mod process;
 pub mod reply;
 pub mod request;
 pub mod router;
+pub mod run;
 
 mod tls;
 

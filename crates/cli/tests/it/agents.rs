@@ -2,4 +2,5 @@
 //! are in `docs/design/doors.md`.
 
 pub(crate) mod conversation;
+mod run;
 mod tools;
