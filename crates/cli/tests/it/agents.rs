@@ -3,4 +3,5 @@
 
 pub(crate) mod conversation;
 mod run;
+mod sdks;
 mod tools;
