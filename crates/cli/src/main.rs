@@ -2,6 +2,7 @@
 //!
 //! Exit status: 0 done, 1 failed, 2 bad usage, 3 invalid measurement.
 
+mod agent;
 mod branch;
 mod config;
 mod context;
@@ -13,6 +14,7 @@ mod home;
 mod json_flag;
 mod lab;
 mod manual;
+mod mcp;
 mod openapi;
 mod output;
 mod pack;
@@ -84,6 +86,12 @@ enum Command {
     /// Let others in: tokens for PostgreSQL and HTTP clients on any machine
     #[command(subcommand, after_help = token::EXAMPLES)]
     Token(token::TokenCommand),
+    /// Run commands that each have a branch of their own
+    #[command(subcommand, after_help = agent::EXAMPLES)]
+    Agent(agent::Agent),
+    /// Serve an agent: branches as tools of the Model Context Protocol, on the standard streams
+    #[command(after_help = mcp::EXAMPLES)]
+    Mcp(mcp::Mcp),
     /// Keep data in an embedded store with branches; no daemon is needed
     #[command(after_help = store::EXAMPLES)]
     Store(store::Store),
@@ -146,6 +154,8 @@ fn run(cli: Cli, json: bool, matches: &ArgMatches) -> Result<ExitCode, Failure> 
         Command::Source(source) => context.wait(source::run(&context, source)),
         Command::Branch(branch) => context.wait(branch::run(&context, branch)),
         Command::Token(command) => context.wait(token::run(&context, command)),
+        Command::Agent(agent) => context.wait(agent::run(&context, agent)),
+        Command::Mcp(options) => context.wait(mcp::run(&context, options)),
         Command::Store(store) => store::run(&context, store),
         Command::Pack(pack) => pack::run(&context, pack),
         Command::Functions(functions) => functions::run(&context, functions),

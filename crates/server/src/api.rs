@@ -259,23 +259,7 @@ impl Call<'_> {
 
     /// The text of the request's body.
     pub(crate) async fn collect(&self, body: Body) -> Result<Bytes, Refusal> {
-        let refuse = |status, code, what: String| {
-            Err(Refusal::new(status, code, format!("the body of {self} {what}")))
-        };
-        match timeout(BODY_LIMIT, Limited::new(body, BODY_MAX).collect()).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                let what = format!("is larger than {BODY_MAX} bytes; send less in one request");
-                refuse(StatusCode::PAYLOAD_TOO_LARGE, "too_large", what)
-            }
-            Ok(Err(error)) => {
-                refuse(StatusCode::BAD_REQUEST, "bad_request", format!("could not be read: {error}"))
-            }
-            Err(_) => {
-                let what = format!("did not arrive within {} s", BODY_LIMIT.as_secs());
-                refuse(StatusCode::REQUEST_TIMEOUT, "body_timeout", what)
-            }
-        }
+        collect(self, body).await
     }
 
     fn sample(&self) -> Result<u32, Refusal> {
@@ -292,5 +276,25 @@ impl Call<'_> {
     pub(crate) fn not_here(&self) -> Refusal {
         let message = format!("{self} is for {}", self.endpoint.op.open_to());
         Refusal::new(StatusCode::FORBIDDEN, "not_allowed", message)
+    }
+}
+
+/// The text of the body of a request, which messages call `what` (H8).
+pub(crate) async fn collect(what: &(impl std::fmt::Display + ?Sized), body: Body) -> Result<Bytes, Refusal> {
+    let refuse =
+        |status, code, how: String| Err(Refusal::new(status, code, format!("the body of {what} {how}")));
+    match timeout(BODY_LIMIT, Limited::new(body, BODY_MAX).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let how = format!("is larger than {BODY_MAX} bytes; send less in one request");
+            refuse(StatusCode::PAYLOAD_TOO_LARGE, "too_large", how)
+        }
+        Ok(Err(error)) => {
+            refuse(StatusCode::BAD_REQUEST, "bad_request", format!("could not be read: {error}"))
+        }
+        Err(_) => {
+            let how = format!("did not arrive within {} s", BODY_LIMIT.as_secs());
+            refuse(StatusCode::REQUEST_TIMEOUT, "body_timeout", how)
+        }
     }
 }

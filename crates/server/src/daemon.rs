@@ -7,6 +7,7 @@ use crate::{
     events::Followers,
     listener::{self, BindError},
     lock::{HomeLock, LockError},
+    mcp,
     metrics::Metrics,
     order::{Order, Orders},
     replace,
@@ -183,7 +184,7 @@ async fn run(
     };
     let visiting = async {
         if let Some(http) = http {
-            http.serve(found, async {
+            http.serve(mcp::with_mcp(found), async {
                 let _ = visiting.wait().await;
             })
             .await;

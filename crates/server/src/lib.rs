@@ -5,12 +5,14 @@
 //! | [`daemon`] | locking the home, opening the engine, serving until told to stop |
 //! | [`http_door`] | the same interface over TCP, for holders of tokens |
 //! | [`listener`] | HTTP/1.1 over a unix socket: connections, limits, draining |
+//! | [`mcp`] | the door for agents: the interface as tools of the Model Context Protocol |
 //! | [`client`] | one keep-alive connection to the daemon, with one method a request |
 //! | [`process`] | the daemon as a child process |
 //! | [`lock`] | one daemon a home |
 //! | [`openapi`] | the interface as OpenAPI 3.1 |
 //! | [`doors`] | the doors of a home: its tokens, and what listens for their holders |
 //! | [`reply`] | what replies are made of |
+//! | [`run`](mod@run) | a command with a branch of its own |
 //! | [`router`] | one port over which PostgreSQL clients enter branches |
 //! | [`token`], [`tokens`] | who may enter by the doors, and what each of them may |
 //!
@@ -52,11 +54,13 @@ pub mod doors;
 pub mod http_door;
 pub mod listener;
 pub mod lock;
+pub mod mcp;
 pub mod openapi;
 pub mod process;
 pub mod reply;
 pub mod request;
 pub mod router;
+pub mod run;
 
 mod tls;
 

@@ -1,6 +1,7 @@
 //! The HTTP door, from outside: what holders of tokens can do through it, and what nobody can. The invariants H1 to H9 are in
 //! `docs/design/doors.md`.
 
+mod agents;
 mod certificates;
 mod client;
 mod hostile_requests;

@@ -168,8 +168,7 @@ async fn a_statement_is_cancelled_by_the_key_of_its_session() {
 async fn sessions_end_with_their_token_and_with_the_daemon() {
     let home = Home::new();
     let mut site = Site::open(&home, &[]).await;
-    let mut tokens =
-        vec![site.user("rotated").await, site.user("revoked").await, site.user("kept").await];
+    let mut tokens = vec![site.user("rotated").await, site.user("revoked").await, site.user("kept").await];
     let mut clients = Vec::new();
     for (index, token) in tokens.iter().enumerate() {
         clients.push(site.enter(token, &format!("app@b{index}")).await.expect("a session"));
