@@ -217,6 +217,8 @@ pub struct SourceView {
     #[serde(default)]
     pub roles: Vec<String>,
     /// Branches that exist of each generation, leased or ready.
+    // In JSON, numbers that are keys are texts.
+    #[schema(value_type = BTreeMap<String, u32>)]
     pub branches_by_generation: BTreeMap<u32, u32>,
     /// How its branches run.
     pub settings: SourceSettings,
@@ -229,10 +231,12 @@ pub struct CreateBranch {
     /// The source. May be left out when there is only one.
     pub source: Option<String>,
     /// The branch's name; a second create with the same name returns the same branch. `None`: one is made up.
+    #[schema(pattern = "^[a-z0-9][a-z0-9._-]{0,62}$")]
     pub name: Option<String>,
     /// What the holder may do. `None`: `read-write`.
     pub policy: Option<Policy>,
     /// Seconds until the lease ends. `None`: an hour.
+    #[schema(minimum = 1, maximum = 7_776_000)]
     pub ttl_s: Option<i64>,
     /// The moment at which the lease ends, instead of `ttl_s`.
     pub expires_at: Option<Timestamp>,
@@ -378,6 +382,7 @@ pub struct QueryReply {
 #[serde(default, deny_unknown_fields)]
 pub struct RenewBranch {
     /// Seconds from now. `None`: an hour.
+    #[schema(minimum = 1, maximum = 7_776_000)]
     pub ttl_s: Option<i64>,
     /// The moment at which the lease ends, instead of `ttl_s`.
     pub expires_at: Option<Timestamp>,

@@ -99,11 +99,13 @@ fn operation(endpoint: &Endpoint, shapes: &mut Shapes, problem: &Ref) -> Operati
                 .schema(Some(Schema::Object(schema.build()))),
         );
     }
-    if let Some(Shape { kind, content }) = (endpoint.body)(shapes) {
-        operation = operation.request_body(Some(RequestBodyBuilder::new().content(kind, content).build()));
+    if let Some(Shape { kind, required, content }) = (endpoint.body)(shapes) {
+        let required = if required { Required::True } else { Required::False };
+        let body = RequestBodyBuilder::new().content(kind, content).required(Some(required));
+        operation = operation.request_body(Some(body.build()));
     }
     let mut done = ResponseBuilder::new().description("It is done.");
-    if let Some(Shape { kind, content }) = (endpoint.reply)(shapes) {
+    if let Some(Shape { kind, content, .. }) = (endpoint.reply)(shapes) {
         done = done.content(kind, content);
     }
     let refused = Content::new(Some(RefOr::<Schema>::Ref(problem.clone())));

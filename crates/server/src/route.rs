@@ -4,7 +4,7 @@ use crate::{
     doors::DoorsView,
     request::{MeasureCold, Removed, Stopping, Version},
     segment,
-    shape::{Document, Lines, List, Nothing, Numbers, One, Plain, Shape, Shapes, Stream},
+    shape::{Document, Figures, Lines, List, Nothing, Numbers, One, Plain, Shape, Shapes, Stream},
     token::{CreateToken, NewToken, Token},
 };
 use duramen_branches::model;
@@ -124,7 +124,7 @@ requests! {
     /// This interface, as OpenAPI 3.1.
     OpenApi: GET "/openapi.json", Nothing => Document;
     /// What the daemon counts, for Prometheus, as text of OpenMetrics 1.0.
-    Metrics: GET "/metrics", Nothing => Plain;
+    Metrics: GET "/metrics", Nothing => Figures;
     /// The daemon's state in figures.
     Status: GET "/v1/status", Nothing => One<model::Status>;
     /// All sources, by name.

@@ -13,6 +13,8 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const LINES: &str = "application/x-ndjson";
 /// Text for people.
 pub(crate) const TEXT: &str = "text/plain";
+/// Figures for Prometheus.
+pub(crate) const FIGURES: &str = "application/openmetrics-text";
 
 /// The schemas by name that bodies refer to.
 #[derive(Default)]
@@ -33,7 +35,15 @@ impl Shapes {
 /// A body: what it is, and what it looks like.
 pub(crate) struct Shape {
     pub(crate) kind: &'static str,
+    /// Whether it has to be there: something in it has no default.
+    pub(crate) required: bool,
     pub(crate) content: Content,
+}
+
+impl Shape {
+    fn of(kind: &'static str, content: Content) -> Shape {
+        Shape { kind, required: false, content }
+    }
 }
 
 /// No body.
@@ -46,6 +56,8 @@ pub(crate) struct List<T>(PhantomData<T>);
 pub(crate) struct Lines<T>(PhantomData<T>);
 /// An array of numbers in JSON.
 pub(crate) struct Numbers;
+/// Figures for Prometheus.
+pub(crate) struct Figures;
 /// Server-sent events.
 pub(crate) struct Stream;
 /// Text.
@@ -61,44 +73,54 @@ impl Nothing {
 
 impl<T: ToSchema> One<T> {
     pub(crate) fn shape(shapes: &mut Shapes) -> Option<Shape> {
-        Some(Shape { kind: JSON, content: Content::new(Some(shapes.refer::<T>())) })
+        let required = match T::schema() {
+            RefOr::T(Schema::Object(object)) => !object.required.is_empty(),
+            _ => false,
+        };
+        Some(Shape { required, ..Shape::of(JSON, Content::new(Some(shapes.refer::<T>()))) })
     }
 }
 
 impl<T: ToSchema> List<T> {
     pub(crate) fn shape(shapes: &mut Shapes) -> Option<Shape> {
         let array: Array = ArrayBuilder::new().items(shapes.refer::<T>()).build();
-        Some(Shape { kind: JSON, content: Content::new(Some(Schema::Array(array))) })
+        Some(Shape::of(JSON, Content::new(Some(Schema::Array(array)))))
     }
 }
 
 impl<T: ToSchema> Lines<T> {
     pub(crate) fn shape(shapes: &mut Shapes) -> Option<Shape> {
-        Some(Shape { kind: LINES, content: Content::new(Some(shapes.refer::<T>())) })
+        Some(Shape::of(LINES, Content::new(Some(shapes.refer::<T>()))))
     }
 }
 
 impl Numbers {
     pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
         let array: Array = ArrayBuilder::new().items(<u64 as PartialSchema>::schema()).build();
-        Some(Shape { kind: JSON, content: Content::new(Some(Schema::Array(array))) })
+        Some(Shape::of(JSON, Content::new(Some(Schema::Array(array)))))
     }
 }
 
 impl Plain {
     pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
-        Some(Shape { kind: TEXT, content: Content::new(Some(<String as PartialSchema>::schema())) })
+        Some(Shape::of(TEXT, Content::new(Some(<String as PartialSchema>::schema()))))
+    }
+}
+
+impl Figures {
+    pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
+        Some(Shape::of(FIGURES, Content::new(Some(<String as PartialSchema>::schema()))))
     }
 }
 
 impl Stream {
     pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
-        Some(Shape { kind: EVENTS, content: Content::new(Some(<String as PartialSchema>::schema())) })
+        Some(Shape::of(EVENTS, Content::new(Some(<String as PartialSchema>::schema()))))
     }
 }
 
 impl Document {
     pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
-        Some(Shape { kind: JSON, content: Content::new(Some(empty())) })
+        Some(Shape::of(JSON, Content::new(Some(empty()))))
     }
 }

@@ -6,5 +6,6 @@ mod certificates;
 mod client;
 mod hostile_requests;
 mod roles;
+mod schema;
 mod watching;
 mod who_is_let_in;
