@@ -162,3 +162,7 @@ async fn watch_tables(bench: &Bench<'_>, whole: Duration) -> Result<Watched, Sui
     drop(holder);
     Ok(watched)
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/functions/soak.rs"]
+mod tests;
