@@ -46,7 +46,7 @@ pub(crate) struct Functions {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Install the schema df in a database, or update it
-    #[command(after_help = install::EXAMPLES)]
+    #[command(after_help = install::EXAMPLES, visible_alias = "upgrade")]
     Install(install::Install),
     /// Take durable functions out of a database
     #[command(after_help = uninstall::EXAMPLES)]

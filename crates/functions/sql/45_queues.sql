@@ -335,7 +335,7 @@ $$;
 
 -- What workers do ---------------------------------------------------------------------------------------------------
 
--- How many queues a look goes over, and how many partitions of each.
+-- How many queues a look goes over, and how many partitions of each; how far a turn looks ahead over what has come.
 CREATE OR REPLACE FUNCTION df._stride(what text) RETURNS int
 LANGUAGE sql IMMUTABLE RETURN CASE what WHEN 'queues' THEN 100 ELSE 1000 END;
 
@@ -367,96 +367,128 @@ BEGIN
     END LOOP;
 END $$;
 
--- Whether so many instances of a queue that have just come may begin in this transaction: nothing waits there, and there is room
--- for all of them. The queue is locked from then on: others change nothing of it before this transaction has ended and, if it
--- `is_limited`, let nothing in. `parts` are their partitions.
-CREATE OR REPLACE FUNCTION df._has_room(of bigint, parts text[], is_limited boolean) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    many CONSTANT int := cardinality(parts);
-    q record;
-BEGIN
-    -- Without the lock, which would keep out who lets in what waits for as long as this turn takes.
-    IF EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL) THEN
-        RETURN false;
-    END IF;
-    IF is_limited THEN
-        SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused' FOR NO KEY UPDATE SKIP LOCKED;
-    ELSE
-        SELECT k.* INTO q FROM df._queue k WHERE k.id = of AND k.state <> 'paused' FOR SHARE SKIP LOCKED;
-    END IF;
-    IF NOT FOUND OR EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL) THEN
-        RETURN false;
-    END IF;
-    IF num_nonnulls(q.concurrency, q.partition_concurrency, q.rate) = 0 THEN
-        RETURN true;
-    END IF;
-    -- Limits that were set since it was looked at need the stronger lock.
-    IF NOT is_limited
-        OR many + (SELECT count(*) FROM (SELECT FROM df._slot s WHERE s.queue = of LIMIT q.concurrency) x) > q.concurrency
-        OR many + (SELECT coalesce(sum(a.many), 0) FROM df._admission a
-                   WHERE a.queue = of AND a.at > clock_timestamp() - q.per) > q.rate
-        OR EXISTS (
-            SELECT FROM (SELECT p.part, count(*) AS many FROM unnest(parts) AS p(part) GROUP BY p.part) p
-            WHERE q.partition_concurrency IS NOT NULL
-              AND p.many + (SELECT count(*) FROM df._slot s WHERE s.queue = of AND s.partition = p.part) > q.partition_concurrency)
-    THEN
-        RETURN false;
-    END IF;
-    IF q.rate IS NOT NULL THEN
-        DELETE FROM df._admission a WHERE a.queue = of AND a.at <= clock_timestamp() - q.per;
-        INSERT INTO df._admission (queue, many) VALUES (of, many);
-    END IF;
-    RETURN true;
-END $$;
-
 -- What has come for the queues of a role, among the `many` instances that came first: `entering` are the numbers of those that
 -- may begin in this transaction, and `partitions` theirs; the others are put into `_queued`, and `put_off` says how many these
--- are. What has come behind `up_to` was not looked at; NULL: nothing has. Where there are limits, and more may have come for
--- queues than were looked at, all are put off: somebody among the others may be first. Its plans are made with the settings of
--- df._claim, which calls it.
+-- are. What has come behind `up_to` is left for a later turn; NULL: nothing has. Its plans are made with the settings of
+-- df._claim, which calls it for each turn that finds something for a queue: so few statements, and small ones.
+--
+-- Of a queue they begin if nothing waits there and there is room for all that has come, also behind `up_to`: else somebody among
+-- those may be first. The queue is locked from then on: others change nothing of it before this transaction has ended and, if it
+-- has limits, let nothing in.
 CREATE OR REPLACE FUNCTION df._enter(role oid, after bigint, many int, OUT entering bigint[], OUT partitions text[],
     OUT put_off int, OUT up_to bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    come record;
-    places tid[] := '{}';
-    are_all boolean;
+    -- All that have come for queues.
+    all_seqs bigint[];
+    all_places tid[];
+    all_queues bigint[];
+    all_parts text[];
+    last_queue bigint;
+    is_one boolean;
+    -- The queue that is looked at, and what has come for it. `is_limited`: NULL if there is no such queue.
+    of bigint;
+    is_limited boolean;
+    seqs bigint[];
+    places tid[];
+    parts text[];
+    q df._queue;
+    begins boolean;
+    -- How many want to begin, with those behind `up_to`; NULL: too many to count.
+    wanted bigint;
+    waiting tid[] := '{}';
 BEGIN
     entering := '{}';
     partitions := '{}';
     put_off := 0;
-    FOR come IN
-        SELECT n.queue, array_agg(n.seq) AS seqs, array_agg(n.ctid) AS places, array_agg(n.part) AS parts,
-            sum(count(*)) OVER () >= many AS is_full, max(max(n.seq)) OVER () AS last_seq, k.state,
-            num_nonnulls(k.concurrency, k.partition_concurrency, k.rate) > 0 AS is_limited
-        FROM (SELECT r.queue, r.seq, r.ctid, left(coalesce(r.partition, ''), 200) AS part FROM df._ready r
-              WHERE r.submitted_by = role AND r.seq > after
-              ORDER BY r.seq LIMIT many FOR UPDATE SKIP LOCKED) n
-        LEFT JOIN df._queue k ON k.id = n.queue AND k.submitted_by = role
-        GROUP BY n.queue, k.state, k.concurrency, k.partition_concurrency, k.rate
-    LOOP
-        IF come.is_full THEN
-            up_to := come.last_seq;
-        END IF;
-        CONTINUE WHEN come.queue IS NULL;
-        IF come.is_limited AND are_all IS NULL THEN
-            are_all := up_to IS NULL OR NOT EXISTS (
-                SELECT FROM df._ready r WHERE r.submitted_by = role AND r.seq > up_to AND r.queue IS NOT NULL);
-        END IF;
-        IF come.state IS NULL THEN
-            -- The queue was dropped meanwhile, or is another role's, and somebody wrote the row by hand: it waits for nothing.
-            UPDATE df._ready r SET queue = NULL WHERE r.ctid = ANY (come.places);
-        ELSIF (are_all OR NOT come.is_limited) AND df._has_room(come.queue, come.parts, come.is_limited) THEN
-            entering := entering || come.seqs;
-            partitions := partitions || come.parts;
+    SELECT array_agg(n.seq) FILTER (WHERE n.queue IS NOT NULL), array_agg(n.ctid) FILTER (WHERE n.queue IS NOT NULL),
+        array_agg(n.queue) FILTER (WHERE n.queue IS NOT NULL), array_agg(n.part) FILTER (WHERE n.queue IS NOT NULL),
+        min(n.queue), max(n.queue), CASE WHEN count(*) >= many THEN max(n.seq) END,
+        (SELECT num_nonnulls(k.concurrency, k.partition_concurrency, k.rate) > 0
+         FROM df._queue k WHERE k.id = min(n.queue) AND k.submitted_by = role)
+    INTO all_seqs, all_places, all_queues, all_parts, of, last_queue, up_to, is_limited
+    FROM (SELECT r.queue, r.seq, r.ctid, left(coalesce(r.partition, ''), 200) AS part FROM df._ready r
+          WHERE r.submitted_by = role AND r.seq > after
+          ORDER BY r.seq LIMIT many FOR UPDATE SKIP LOCKED) n;
+    is_one := of = last_queue;
+    WHILE of IS NOT NULL LOOP
+        IF is_one THEN
+            seqs := all_seqs;
+            places := all_places;
+            parts := all_parts;
         ELSE
-            places := places || come.places;
+            SELECT array_agg(n.seq), array_agg(n.place), array_agg(n.part) INTO seqs, places, parts
+            FROM unnest(all_seqs, all_places, all_queues, all_parts) AS n(seq, place, queue, part) WHERE n.queue = of;
         END IF;
+        begins := false;
+        IF is_limited IS NULL THEN
+            -- The queue was dropped meanwhile, or is another role's, and somebody wrote the row by hand: it waits for nothing.
+            UPDATE df._ready r SET queue = NULL WHERE r.ctid = ANY (places);
+        ELSE
+            -- Not where something waits: the lock would keep out who lets that in for as long as this turn takes.
+            IF NOT is_limited THEN
+                SELECT k.* INTO q FROM df._queue k
+                WHERE k.id = of AND k.state <> 'paused'
+                  AND NOT EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL)
+                FOR SHARE SKIP LOCKED;
+                begins := FOUND;
+            ELSE
+                wanted := cardinality(seqs);
+                IF up_to IS NOT NULL THEN
+                    wanted := wanted + (SELECT CASE WHEN count(*) < df._stride('arrivals') THEN count(*) FILTER (WHERE n.queue = of) END
+                        FROM (SELECT r.queue FROM df._ready r
+                              WHERE r.submitted_by = role AND r.seq > up_to AND r.queue IS NOT NULL
+                              ORDER BY r.seq LIMIT df._stride('arrivals')) n);
+                END IF;
+                IF wanted IS NOT NULL THEN
+                    SELECT k.* INTO q FROM df._queue k
+                    WHERE k.id = of AND k.state <> 'paused'
+                      AND NOT EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL)
+                    FOR NO KEY UPDATE SKIP LOCKED;
+                    begins := FOUND;
+                END IF;
+            END IF;
+            -- What is counted under the lock, by another statement than the one that took it, holds until this transaction ends.
+            IF begins AND NOT is_limited THEN
+                -- Limits that were set since it was looked at need the stronger lock.
+                begins := num_nonnulls(q.concurrency, q.partition_concurrency, q.rate) = 0
+                    AND NOT EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL);
+            ELSIF begins THEN
+                begins := NOT EXISTS (SELECT FROM df._queued w WHERE w.queue = of AND w.due_at IS NULL)
+                    AND (q.concurrency IS NULL OR wanted + (SELECT count(*) FROM (
+                        SELECT FROM df._slot s WHERE s.queue = of LIMIT q.concurrency) x) <= q.concurrency);
+                IF begins AND q.partition_concurrency IS NOT NULL THEN
+                    -- Of those behind `up_to` nobody has asked for their partitions: they may all be of the same one.
+                    begins := NOT EXISTS (
+                        SELECT FROM (SELECT p.part, count(*) AS many FROM unnest(parts) AS p(part) GROUP BY p.part) p
+                        WHERE p.many + wanted - cardinality(seqs)
+                            + (SELECT count(*) FROM df._slot s WHERE s.queue = of AND s.partition = p.part)
+                            > q.partition_concurrency);
+                END IF;
+                IF begins AND q.rate IS NOT NULL THEN
+                    begins := wanted + (SELECT coalesce(sum(a.many), 0) FROM df._admission a
+                        WHERE a.queue = of AND a.at > clock_timestamp() - q.per) <= q.rate;
+                    IF begins THEN
+                        DELETE FROM df._admission a WHERE a.queue = of AND a.at <= clock_timestamp() - q.per;
+                        INSERT INTO df._admission (queue, many) VALUES (of, cardinality(seqs));
+                    END IF;
+                END IF;
+            END IF;
+            IF begins THEN
+                entering := entering || seqs;
+                partitions := partitions || parts;
+            ELSE
+                waiting := waiting || places;
+            END IF;
+        END IF;
+        EXIT WHEN is_one OR of = last_queue;
+        of := (SELECT min(n.queue) FROM unnest(all_queues) AS n(queue) WHERE n.queue > of);
+        is_limited := (SELECT num_nonnulls(k.concurrency, k.partition_concurrency, k.rate) > 0
+            FROM df._queue k WHERE k.id = of AND k.submitted_by = role);
     END LOOP;
-    IF cardinality(places) > 0 THEN
+    IF cardinality(waiting) > 0 THEN
         WITH taken AS (
-            DELETE FROM df._ready r WHERE r.ctid = ANY (places) RETURNING r.*
+            DELETE FROM df._ready r WHERE r.ctid = ANY (waiting) RETURNING r.*
         )
         INSERT INTO df._queued (seq, submitted_by, created_at, label, database, graph, statement, vars, input, queue, priority,
             partition, wake)
@@ -607,7 +639,6 @@ BEGIN
     due_in_s := extract(epoch FROM soonest - clock_timestamp());
 END $$;
 
-REVOKE ALL ON FUNCTION df._has_room(bigint, text[], boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._enter(oid, bigint, int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._let_in(tid[], boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION df._partitions(bigint, int, text, text, bigint) FROM PUBLIC;

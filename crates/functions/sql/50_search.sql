@@ -124,10 +124,13 @@ CREATE OR REPLACE FUNCTION df.count_instances(status text DEFAULT NULL, label te
     started_before timestamptz DEFAULT NULL, input jsonb DEFAULT NULL)
 RETURNS TABLE (status text, queue text, role text, count bigint)
 LANGUAGE sql STABLE AS $$
-    SELECT c.status, (SELECT q.name FROM df._queue q WHERE q.id = c.queue), pg_get_userbyid(c.submitted_by)::text, c.count
+    -- Counted by queue before names are looked up, and by name then: queues that were dropped have none.
+    SELECT c.status, q.name, pg_get_userbyid(c.submitted_by)::text, sum(c.count)::bigint
     FROM (SELECT s.status, s.queue, s.submitted_by::oid AS submitted_by, count(*) AS count
           FROM df._search(df._wanted_status($1), $2, $3, $4, $5, $6, $7, $8, 'infinity', '', NULL) s
           GROUP BY 1, 2, 3) c
+    LEFT JOIN df._queue q ON q.id = c.queue
+    GROUP BY 1, 2, c.submitted_by
     ORDER BY 1, 2 NULLS FIRST, 3
 $$;
 

@@ -133,6 +133,8 @@ pub(crate) type Cursors = Mutex<HashMap<u32, Cursor>>;
 
 /// A lane's own state.
 struct Lane {
+    /// It is the one that never stops looking.
+    leads: bool,
     shared: Arc<Shared>,
     cursors: Arc<Cursors>,
     /// Reads which roles wait.
@@ -147,7 +149,7 @@ struct Lane {
 
 /// The lane that never stops looking. There is one a worker.
 pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
-    let mut lane = Lane::new(shared, cursors);
+    let mut lane = Lane::new(shared, cursors, true);
     let mut idle = 0;
     // If it fails, starters believe what they did, until a turn has taken something.
     lane.set_asleep(false).await;
@@ -155,6 +157,7 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
     let mut draining = lane.shared.draining.subscribe();
     let mut error_pause = ERROR_PAUSES.0;
     while !lane.shared.is_draining() {
+        let beside;
         match lane.look_or_call_helpers().await {
             Ok(report) if !report.is_empty() => {
                 lane.shared.health.hears();
@@ -170,7 +173,13 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
                 }
                 continue;
             }
-            Ok(_) => {}
+            Ok(report) => {
+                beside = report.beside;
+                if beside {
+                    // There is work, which another lane does: this one hears when that is over.
+                    idle = idle.max(PAUSES.len() - 2);
+                }
+            }
             Err(error) => {
                 lane.report(&error);
                 sleep(error_pause).await;
@@ -199,6 +208,8 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
         tokio::select! {
             // From the beginning: a timer may be a little early, and there may be a next one.
             () = lane.shared.lead.notified() => idle = 0,
+            // Were it to fall asleep while there is work, every start would notify.
+            () = lane.shared.until_let_in(), if beside => idle = 0,
             () = async { match pause { Some(pause) => sleep(pause).await, None => std::future::pending().await } } => {}
             () = drains(&mut draining) => {}
         }
@@ -207,7 +218,7 @@ pub(crate) async fn lead(shared: Arc<Shared>, cursors: Arc<Cursors>) {
 
 /// A lane that looks only when there is reason to.
 pub(crate) async fn help(shared: Arc<Shared>, cursors: Arc<Cursors>) {
-    let mut lane = Lane::new(shared, cursors);
+    let mut lane = Lane::new(shared, cursors, false);
     let mut draining = lane.shared.draining.subscribe();
     let mut error_pause = ERROR_PAUSES.0;
     while !lane.shared.is_draining() {
@@ -217,6 +228,8 @@ pub(crate) async fn help(shared: Arc<Shared>, cursors: Arc<Cursors>) {
         }
         loop {
             match lane.look().await {
+                // What comes for queues next is the leader's again, if it waits for that.
+                Ok(report) if report.entered && lane.shared.leader_waits() => break,
                 Ok(report) if !report.is_empty() => error_pause = ERROR_PAUSES.0,
                 Ok(_) => {
                     error_pause = ERROR_PAUSES.0;
@@ -236,8 +249,17 @@ pub(crate) async fn help(shared: Arc<Shared>, cursors: Arc<Cursors>) {
 }
 
 impl Lane {
-    fn new(shared: Arc<Shared>, cursors: Arc<Cursors>) -> Self {
-        Self { shared, cursors, scout: None, place: None, turns_of_place: 0, many: MANY.1, took_all: false }
+    fn new(shared: Arc<Shared>, cursors: Arc<Cursors>, leads: bool) -> Self {
+        Self {
+            leads,
+            shared,
+            cursors,
+            scout: None,
+            place: None,
+            turns_of_place: 0,
+            many: MANY.1,
+            took_all: false,
+        }
     }
 
     fn report(&self, error: &TurnError) {
@@ -267,15 +289,19 @@ impl Lane {
 
     /// One turn of the role that has the floor; if that finds nothing, of the role that waits longest.
     async fn look(&mut self) -> Result<Report, TurnError> {
+        let mut beside = None;
         if let Some(place) = self.place.clone().filter(|_| self.turns_of_place < TURNS_OF_A_ROLE) {
             let report = self.turn(&place).await?;
             if !report.is_empty() {
                 return Ok(report);
             }
+            beside = report.beside.then_some(place.role);
         }
         self.turns_of_place = 0;
         self.place = None;
-        let (waiting, everywhere) = self.waiting().await?;
+        let (mut waiting, everywhere) = self.waiting().await?;
+        // What that role has left is what another lane lets in.
+        waiting.retain(|place| beside != Some(place.role));
         match self.shared.choose(&waiting) {
             Some(place) => {
                 // There is something, if nobody else takes it: perhaps where the cursor does not look.
@@ -287,7 +313,7 @@ impl Lane {
             }
             None => {
                 add(&self.shared.metrics.empty_looks_total, 1);
-                Ok(Report::default())
+                Ok(Report { beside: beside.is_some(), ..Report::default() })
             }
         }
     }
@@ -309,7 +335,7 @@ impl Lane {
         shared.serves(place.role);
         let many = if shared.takes_one(place.role) { 1 } else { self.many };
         // Two turns would have to wait for each other's queues, and put into them what could begin at once.
-        let mut entering = shared.enters(place.role);
+        let mut entering = shared.enters(place.role, self.leads);
         let enters = entering.is_some();
         let after = self.cursors.lock().entry(place.role).or_default().after(clock::now(), enters);
         let share = Share { after, many };
@@ -319,7 +345,8 @@ impl Lane {
         let span = tracing::debug_span!("turn", role = place.role_name);
         let _busy = Busy::begins(&shared.metrics.busy_lanes);
         match turn::take(&shared, place, share, &mut entering, &mut claimed).instrument(span).await {
-            Ok(report) => {
+            Ok(mut report) => {
+                report.beside = report.is_empty() && !enters;
                 self.took_all = usize::try_from(many).is_ok_and(|many| report.claimed >= many);
                 if let Some(cursor) = self.cursors.lock().get_mut(&place.role) {
                     cursor.took(clock::now(), report.newest, enters);

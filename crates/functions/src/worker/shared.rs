@@ -78,6 +78,10 @@ pub(crate) struct Shared {
     roles: Mutex<HashMap<u32, Service>>,
     /// The roles for whose queues a turn lets in.
     entering: Mutex<HashSet<u32>>,
+    /// A lane that does not lead lets in no more.
+    has_let_in: Notify,
+    /// The lane that leads has nothing to do until then.
+    leader_waits: AtomicBool,
     condemned: Mutex<HashMap<i64, Condemned>>,
     running: Mutex<HashMap<(i64, String), Running>>,
     slow: Mutex<HashMap<u64, Instant>>,
@@ -139,11 +143,31 @@ struct Service {
 pub(crate) struct Entering<'a> {
     shared: &'a Shared,
     role: u32,
+    leads: bool,
 }
 
 impl Drop for Entering<'_> {
     fn drop(&mut self) {
         self.shared.entering.lock().remove(&self.role);
+        if !self.leads {
+            self.shared.has_let_in.notify_one();
+        }
+    }
+}
+
+/// That somebody waits, until this is dropped.
+struct Waits<'a>(&'a AtomicBool);
+
+impl<'a> Waits<'a> {
+    fn begin(waits: &'a AtomicBool) -> Self {
+        waits.store(true, Ordering::Relaxed);
+        Self(waits)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -196,6 +220,8 @@ impl Shared {
             executors: Mutex::default(),
             roles: Mutex::default(),
             entering: Mutex::default(),
+            has_let_in: Notify::new(),
+            leader_waits: AtomicBool::new(false),
             condemned: Mutex::default(),
             running: Mutex::default(),
             slow: Mutex::default(),
@@ -298,9 +324,20 @@ impl Shared {
         self.suspects.lock().remove(&seq);
     }
 
-    /// A turn lets in for the queues of a role, unless another one of this worker does.
-    pub(crate) fn enters(&self, role: u32) -> Option<Entering<'_>> {
-        self.entering.lock().insert(role).then(|| Entering { shared: self, role })
+    /// A turn lets in for the queues of a role, unless another one of this worker does. `leads`: it is the leading lane's.
+    pub(crate) fn enters(&self, role: u32, leads: bool) -> Option<Entering<'_>> {
+        self.entering.lock().insert(role).then(|| Entering { shared: self, role, leads })
+    }
+
+    /// The leading lane waits until another one lets in no more.
+    pub(crate) async fn until_let_in(&self) {
+        let _waits = Waits::begin(&self.leader_waits);
+        self.has_let_in.notified().await;
+    }
+
+    /// Whether the leading lane waits for that: then it goes on with what another one has let in for.
+    pub(crate) fn leader_waits(&self) -> bool {
+        self.leader_waits.load(Ordering::Relaxed)
     }
 
     /// A role has the floor.

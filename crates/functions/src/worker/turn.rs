@@ -109,6 +109,8 @@ pub(crate) struct Report {
     pub(crate) queues: bool,
     /// It has held queues locked: whoever looked into them meanwhile has passed them over.
     pub(crate) entered: bool,
+    /// It found nothing, and left alone what had come for queues, because another lane lets that in.
+    pub(crate) beside: bool,
     /// How many bytes of rows of hot tables have died with it, about.
     pub(crate) died: usize,
     /// The largest number of a new instance that it took.

@@ -142,6 +142,27 @@ async fn what_is_found_is_all_that_fits_in_order() {
     assert_eq!(by_group.len(), 5, "{by_group:?}");
 }
 
+/// What is counted together is one row, also what came through queues that are gone.
+#[tokio::test]
+async fn each_group_is_counted_once() {
+    let database = common::database().await;
+    let (_, client, _) = worker::submitter(&database).await;
+    let _worker = TestWorker::start(&database, 2).await;
+    let mut ids = vec![start(&client, "'SELECT 1'").await];
+    for queue in ["one", "other"] {
+        execute(&client, &[&format!("SELECT df.queue('{queue}')")]).await;
+        ids.push(start(&client, &format!("'SELECT 1', queue => '{queue}'")).await);
+    }
+    for id in &ids {
+        ended(&client, id, SOON).await.completed();
+    }
+    let counted = "SELECT status, queue, count FROM df.count_instances()";
+    assert_eq!(rows(&client, counted).await.len(), 3);
+    execute(&client, &["SELECT df.drop_queue('one')", "SELECT df.drop_queue('other')"]).await;
+    let counted = rows(&client, counted).await;
+    assert_eq!(counted, [[Some("completed".to_owned()), None, Some("3".to_owned())]]);
+}
+
 #[tokio::test]
 async fn a_search_that_makes_no_sense_is_refused() {
     let (_database, alice, _bob) = populated().await;

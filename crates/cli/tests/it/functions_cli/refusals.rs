@@ -99,7 +99,7 @@ async fn a_database_without_the_schema_is_told_to_install_it() {
     let printed = nowhere.ok(&["install", &url]);
     assert!(printed.contains(&format!("{name} has version {SCHEMA_VERSION} of the schema df")), "{printed}");
     assert!(printed.contains("the operators are in pg_catalog"), "{printed}");
-    let again = nowhere.json(&["install", "--url", &url]);
+    let again = nowhere.json(&["upgrade", "--url", &url]);
     let version = serde_json::json!(SCHEMA_VERSION);
     assert_eq!((&again["from"], &again["to"]), (&version, &version));
     assert_eq!(again["operators_in"], "pg_catalog");

@@ -15,6 +15,38 @@ fn claim(role: &str, many: i32) -> String {
     )
 }
 
+/// Invariant Q4: a turn that takes a part of what has come lets it in if there is room for all, so that a moment in which much
+/// has come does not send what follows the long way. If there is not, somebody who came later may be first.
+#[tokio::test]
+async fn a_turn_that_takes_a_part_lets_in_where_there_is_room_for_all() {
+    for (limits, more, begin, wait) in [
+        ("concurrency => 20", 0, "5", "0"),
+        ("concurrency => 19", 0, "0", "5"),
+        ("rate => 20, per => '1 hour'", 0, "5", "0"),
+        ("rate => 19, per => '1 hour'", 0, "0", "5"),
+        ("partition_concurrency => 20", 0, "5", "0"),
+        ("partition_concurrency => 15", 0, "0", "5"),
+        // What is for other queues takes no room, but is not counted without end.
+        ("concurrency => 20", 500, "5", "0"),
+        ("concurrency => 2000", 1100, "0", "5"),
+    ] {
+        let database = database().await;
+        let (role, client, owner) = submitter(&database).await;
+        execute(&client, &[&format!("SELECT df.queue('q', {limits})"), "SELECT df.queue('other')"]).await;
+        let start = |queue, many| {
+            format!("SELECT count(df.start('SELECT 1', queue => '{queue}')) FROM generate_series(1, {many})")
+        };
+        execute(&client, &[&start("q", 20), &start("other", more)]).await;
+        let taken = one(&owner, &claim(&role, 5)).await;
+        let waits = one(&owner, "SELECT count(*) FROM df._queued").await;
+        assert_eq!(
+            (taken.as_deref(), waits.as_deref()),
+            (Some(begin), Some(wait)),
+            "{limits}, and {more} others"
+        );
+    }
+}
+
 /// Invariant Q3: what a turn has let in begins in this turn, also if others have come in between.
 #[tokio::test]
 async fn whoever_was_counted_begins() {
