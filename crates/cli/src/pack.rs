@@ -43,7 +43,8 @@ Examples:
 const DIFF_EXAMPLES: &str = "\
 Examples:
   duramen pack diff monday.dpack tuesday.dpack
-  duramen pack diff monday.dpack tuesday.dpack --kind kv --limit 10 --json";
+  duramen pack diff monday.dpack tuesday.dpack --kind kv --limit 10 --json
+  duramen pack diff monday.c1z tuesday.c1z --who --html change.html    who gained and who lost what, as a page";
 const CONVERT_EXAMPLES: &str = "\
 Examples:
   duramen pack convert sync.c1z sync.dpack

@@ -407,7 +407,25 @@ fn who_gained_and_who_lost_what_is_told_in_words_whatever_the_formats() {
         let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!((&told["gained"], &told["lost"]), (&json!(3), &json!(3)));
         assert_eq!(told["changes"].as_array().unwrap().len(), 2);
+        // A page counts all changes, and tells as many one by one as are printed.
+        let page = shell.beside("change.html");
+        let shown = ok(&shell.pack(&[
+            "diff",
+            "monday.dpack",
+            newer,
+            "--who",
+            "--limit",
+            "1",
+            "--html",
+            "change.html",
+        ]));
+        assert!(shown.ends_with("3 gained, 3 lost\n") && shown.lines().count() == 3, "{shown}");
+        let page = std::fs::read_to_string(page).unwrap();
+        assert!(page.contains("Lost: 1 of 3") && page.contains("Gained: 1 of 3"), "{page}");
+        assert!(page.contains("user:zoe") && page.contains("through group:staff:member"), "{page}");
     }
+    let alone = shell.pack(&["diff", "monday.dpack", "tuesday.dpack", "--html", "change.html"]);
+    assert_eq!(alone.status.code(), Some(2), "{}", said(&alone));
     let same = ok(&shell.pack(&["diff", "tuesday.c1z", "tuesday.dpack", "--who"]));
     assert_eq!(same, "0 gained, 0 lost\n");
     let refused = shell.pack(&["diff", "monday.dpack", "tuesday.dpack", "--who", "--prefix", "a"]);
