@@ -126,6 +126,8 @@ peers-c1z: ## files of every kind that the ecosystem's SDK writes, read by both,
 	DURAMEN_C1Z_FILES=$(abspath $(OUT))/c1z/files $(CARGO) test -p duramen-access -- pebble_finds as_it_reads_them
 	$(OUT)/c1z/sdk expansions $(OUT)/c1z/expansions.jsonl 1000 $(or $(EXPANSIONS),2000) 2>/dev/null
 	DURAMEN_EXPANSIONS=$(abspath $(OUT))/c1z/expansions.jsonl $(CARGO) test -p duramen-access --test it -- expand::
+	$(OUT)/c1z/sdk compactions $(OUT)/c1z/compactions.jsonl 1000 $(or $(COMPACTIONS),300) 2>/dev/null
+	DURAMEN_COMPACTIONS=$(abspath $(OUT))/c1z/compactions.jsonl $(CARGO) test -p duramen-access --test it -- compact::what
 	$(CARGO) build --release -p duramen-access --example c1z3_bench
 	@bench=$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/examples/c1z3_bench; \
 	for seed in $$(seq 1 $(or $(NESTED),1)); do \

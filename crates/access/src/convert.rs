@@ -34,6 +34,8 @@ use std::path::{Path, PathBuf};
 pub use self::copy::{copy, Copied, CopyError};
 pub use self::error::ConvertError;
 
+use jiff::tz::TimeZone;
+
 use crate::c1z::{C1z1, C1z1Writer, C1z3Writer, ReadOptions, WriteOptions};
 use crate::file::{FileError, GraphFile};
 use crate::graph::{journal_of, GraphError, GraphSink, GraphSource, GraphStore, Loss, Sync};
@@ -56,6 +58,15 @@ impl Format {
             Format::Pack => "dpack",
             Format::C1z1 => "c1z1",
             Format::C1z3 => "c1z3",
+        }
+    }
+
+    /// What a file is.
+    pub fn of_file(file: &GraphFile) -> Format {
+        match (file.pack(), file.c1z1()) {
+            (Some(_), _) => Format::Pack,
+            (None, Some(_)) => Format::C1z1,
+            (None, None) => Format::C1z3,
         }
     }
 
@@ -121,9 +132,7 @@ impl Conversion {
     /// When the old file cannot be read, would be replaced by the new one, or has nothing to copy; when the new one cannot
     /// be written, or is a pack that is there already. Nothing is left of it then.
     pub fn run(&self) -> Result<Converted, ConvertError> {
-        // A target that is its own source would be all that is left of it, with what its format cannot hold gone.
-        let file_of = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-        if file_of(&self.to).is_some_and(|to| file_of(&self.from) == Some(to)) {
+        if is_same_file(&self.from, &self.to) {
             return Err(ConvertError::SameFile { file: self.to.clone() });
         }
         let options = ReadOptions { check_rows: true, ..self.read.clone() };
@@ -140,22 +149,8 @@ impl Conversion {
     /// Writes the new file.
     fn write(&self, source: &GraphFile) -> Result<Converted, ConvertError> {
         let Choice { copied: syncs, left } = self.choose(source)?;
-        let (copied, mut losses) = match self.format {
-            Format::Pack => self.write_pack(source, &syncs)?,
-            Format::C1z1 => {
-                let options = WriteOptions { zone: self.read.zone.clone(), ..WriteOptions::default() };
-                let mut sink = C1z1Writer::create(&self.to, &options)?;
-                let filled = fill(source, &mut sink, &syncs)?;
-                sink.finish()?;
-                filled
-            }
-            Format::C1z3 => {
-                let mut sink = C1z3Writer::create(&self.to, &WriteOptions::default())?;
-                let filled = fill(source, &mut sink, &syncs)?;
-                sink.finish()?;
-                filled
-            }
-        };
+        let (copied, mut losses) =
+            write_file(source, &self.to, self.format, self.read.zone.as_ref(), &syncs)?;
         losses.extend(source.left_out().iter().cloned());
         if let Some(first) = left.first() {
             losses.push(Loss {
@@ -167,33 +162,6 @@ impl Conversion {
         }
         let file = std::fs::metadata(&self.to).map_err(ConvertError::io("look at", &self.to))?;
         Ok(Converted { copied, losses, file_bytes: file.len(), zone_offset: None })
-    }
-
-    fn write_pack(&self, source: &GraphFile, syncs: &[Sync]) -> Result<(Copied, Vec<Loss>), ConvertError> {
-        let journal = journal_of(&self.to);
-        // A journal that is not empty holds a sync that somebody has not ended yet. An empty one is nobody's.
-        for (file, least) in [(&self.to, 0), (&journal, 1)] {
-            if file.symlink_metadata().is_ok_and(|found| found.len() >= least) {
-                return Err(ConvertError::Exists { file: file.clone() });
-            }
-        }
-        // A graph appears sync by sync, and a part of one is none: it has a hidden name until it is complete. What a
-        // conversion that was killed left under that name is taken over.
-        let mut sink = GraphStore::begin_anew(hidden(&self.to))?;
-        match fill(source, &mut sink, syncs) {
-            Ok(filled) => match sink.close_as(&self.to) {
-                Ok(()) => Ok(filled),
-                Err(GraphError::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
-                    GraphStore::begin_anew(hidden(&self.to))?.discard();
-                    Err(ConvertError::Exists { file: self.to.clone() })
-                }
-                Err(error) => Err(error.into()),
-            },
-            Err(error) => {
-                sink.discard();
-                Err(error)
-            }
-        }
     }
 
     /// Which syncs are copied.
@@ -210,6 +178,70 @@ impl Conversion {
     }
 }
 
+/// Whether two paths are one file. A target that is its own source would be all that is left of it, with what its format
+/// cannot hold gone.
+pub(crate) fn is_same_file(from: &Path, to: &Path) -> bool {
+    let file_of = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    file_of(to).is_some_and(|to| file_of(from) == Some(to))
+}
+
+/// Writes a file with `syncs` of a source, completely or not at all.
+pub(crate) fn write_file(
+    source: &impl GraphSource<Error = FileError>,
+    to: &Path,
+    format: Format,
+    zone: Option<&TimeZone>,
+    syncs: &[Sync],
+) -> Result<(Copied, Vec<Loss>), ConvertError> {
+    match format {
+        Format::Pack => write_pack(source, to, syncs),
+        Format::C1z1 => {
+            let options = WriteOptions { zone: zone.cloned(), ..WriteOptions::default() };
+            let mut sink = C1z1Writer::create(to, &options)?;
+            let filled = fill(source, &mut sink, syncs)?;
+            sink.finish()?;
+            Ok(filled)
+        }
+        Format::C1z3 => {
+            let mut sink = C1z3Writer::create(to, &WriteOptions::default())?;
+            let filled = fill(source, &mut sink, syncs)?;
+            sink.finish()?;
+            Ok(filled)
+        }
+    }
+}
+
+fn write_pack(
+    source: &impl GraphSource<Error = FileError>,
+    to: &Path,
+    syncs: &[Sync],
+) -> Result<(Copied, Vec<Loss>), ConvertError> {
+    let journal = journal_of(to);
+    // A journal that is not empty holds a sync that somebody has not ended yet. An empty one is nobody's.
+    for (file, least) in [(to, 0), (journal.as_path(), 1)] {
+        if file.symlink_metadata().is_ok_and(|found| found.len() >= least) {
+            return Err(ConvertError::Exists { file: file.to_owned() });
+        }
+    }
+    // A graph appears sync by sync, and a part of one is none: it has a hidden name until it is complete. What a
+    // conversion that was killed left under that name is taken over.
+    let mut sink = GraphStore::begin_anew(hidden(to))?;
+    match fill(source, &mut sink, syncs) {
+        Ok(filled) => match sink.close_as(to) {
+            Ok(()) => Ok(filled),
+            Err(GraphError::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
+                GraphStore::begin_anew(hidden(to))?.discard();
+                Err(ConvertError::Exists { file: to.to_owned() })
+            }
+            Err(error) => Err(error.into()),
+        },
+        Err(error) => {
+            sink.discard();
+            Err(error)
+        }
+    }
+}
+
 /// Where a pack is until it is complete.
 fn hidden(pack: &Path) -> PathBuf {
     let mut name = OsString::from(".");
@@ -219,7 +251,7 @@ fn hidden(pack: &Path) -> PathBuf {
 }
 
 fn fill<T: GraphSink<Error: Into<FileError>>>(
-    source: &GraphFile,
+    source: &impl GraphSource<Error = FileError>,
     sink: &mut T,
     syncs: &[Sync],
 ) -> Result<(Copied, Vec<Loss>), ConvertError> {

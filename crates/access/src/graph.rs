@@ -23,6 +23,7 @@ mod write;
 
 pub use self::error::GraphError;
 pub use self::format::key::MAX_ID_BYTES;
+pub(crate) use self::format::ksuid::new as new_sync_id;
 pub use self::format::manifest::MAX_SYNCS;
 pub use self::format::stats::SyncStats;
 pub use self::model::{

@@ -12,6 +12,7 @@
 //! | [`check`] | whether the rows of a sync fit together |
 //! | [`rows`] | rows as CSV or JSON, all or those that a filter means |
 //! | [`convert`] | from one format into another, and what did not fit |
+//! | [`compact`] | partial syncs and the full one before them, made into one |
 //!
 //! The formats and their invariants are in `docs/design/access-graph.md` and `docs/design/c1z.md`.
 //!
@@ -38,6 +39,7 @@
 
 pub mod c1z;
 pub mod check;
+pub mod compact;
 pub mod convert;
 pub mod expand;
 pub mod file;

@@ -1,6 +1,7 @@
 //! Packs: `duramen pack ...`. One verb a file; what a verb does with each kind of pack is one `match` in it.
 
 mod cat;
+mod compact;
 mod convert;
 mod diff;
 mod effective;
@@ -42,11 +43,16 @@ Examples:
 const DIFF_EXAMPLES: &str = "\
 Examples:
   duramen pack diff monday.dpack tuesday.dpack
-  duramen pack diff monday.dpack tuesday.dpack --kind kv --limit 10 --json";
+  duramen pack diff monday.dpack tuesday.dpack --kind kv --limit 10 --json
+  duramen pack diff monday.c1z tuesday.c1z --who --html change.html    who gained and who lost what, as a page";
 const CONVERT_EXAMPLES: &str = "\
 Examples:
   duramen pack convert sync.c1z sync.dpack
   duramen pack convert sync.dpack sync.c1z --to c1z1     what the format cannot hold is told";
+
+const COMPACT_EXAMPLES: &str = "\
+Examples:
+  duramen pack compact full.c1z monday.c1z tuesday.c1z all.c1z    newer rows win; nothing is deleted";
 
 const WHO_EXAMPLES: &str = "\
 Examples:
@@ -97,6 +103,9 @@ pub(crate) enum Pack {
     /// Write an access graph in another format: .dpack, or .c1z of version 1 or 3
     #[command(after_help = CONVERT_EXAMPLES)]
     Convert(convert::Convert),
+    /// Make one sync of a full one and the partial ones after it, by the rules of the ecosystem's compactor
+    #[command(after_help = COMPACT_EXAMPLES)]
+    Compact(compact::Compact),
     /// Show who has an entitlement, by a grant or through groups and roles; also of a .c1z file
     #[command(after_help = WHO_EXAMPLES)]
     Who(effective::Who),
@@ -131,6 +140,7 @@ pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
         Pack::Cat(cat) => cat::run(context, &cat),
         Pack::Diff(diff) => diff::run(context, &diff),
         Pack::Convert(convert) => convert::run(context, convert),
+        Pack::Compact(compact) => compact::run(context, compact),
         Pack::Who(who) => effective::who(context, &who),
         Pack::What(what) => effective::what(context, &what),
         Pack::Why(why) => effective::why(context, &why),

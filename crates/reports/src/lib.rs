@@ -9,12 +9,14 @@
 //! | [`trends`] | the course of every figure over the runs that are alike, in words |
 //! | [`collect`] | evidence read from files and folders |
 //! | [`diagnosis`] | what the rules of the suites find in documents |
+//! | [`access`] | who gained and who lost access, as a page |
 //! | [`page`] | a page that opens in any browser, with its charts |
 //! | [`site`] | one page over any number of documents |
 //! | [`markdown`] | the same, short, for pull requests |
 //! | [`suite`] | what a suite is, and how it is run |
 //! | [`text`] | evidence for a terminal |
 
+pub mod access;
 pub mod collect;
 pub mod diagnosis;
 mod document;

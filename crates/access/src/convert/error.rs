@@ -51,7 +51,7 @@ where
 }
 
 impl ConvertError {
-    pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| ConvertError::Io { doing, path, source }
     }

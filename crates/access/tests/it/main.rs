@@ -10,6 +10,7 @@ mod c1z_round_trip;
 mod c1z_sdk;
 mod c1z_support;
 mod c1z_writers;
+mod compact;
 mod conversions;
 mod expand;
 mod graph;

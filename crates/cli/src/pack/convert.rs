@@ -33,7 +33,7 @@ pub(crate) struct Convert {
 
 /// What can be written.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Target {
+pub(super) enum Target {
     /// A pack: any number of syncs
     Dpack,
     /// .c1z, version 1: an SQLite database, any number of syncs
@@ -118,6 +118,12 @@ fn print(context: &Context, conversion: &Conversion, converted: &Converted) -> O
         ("grants", copied.grants.to_string()),
         ("assets", copied.assets.to_string()),
     ]));
+    print_losses(losses);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what did not fit.
+pub(super) fn print_losses(losses: &[Loss]) {
     for loss in losses {
         let Loss { row, what, rows, example } = loss;
         let rows = match rows {
@@ -129,5 +135,4 @@ fn print(context: &Context, conversion: &Conversion, converted: &Converted) -> O
             example => output::line(format_args!("not held: {what}, of {rows}, such as {example:?}")),
         }
     }
-    Ok(ExitCode::SUCCESS)
 }

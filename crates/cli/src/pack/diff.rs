@@ -27,6 +27,9 @@ pub(crate) struct Diff {
     /// Of access graphs, also .c1z files: who gained and who lost what, by grants or through groups and roles
     #[arg(long)]
     who: bool,
+    /// With --who: also write a page about all changes, what they have in common first
+    #[arg(long, value_name = "FILE", requires = "who")]
+    html: Option<PathBuf>,
     /// Only this kind of data: kv, state, event, json or vector
     #[arg(long, value_name = "KIND")]
     kind: Option<Primitive>,
@@ -46,7 +49,7 @@ pub(crate) struct Diff {
 pub(crate) fn run(context: &Context, diff: &Diff) -> Outcome {
     if diff.who {
         graph::refuse(&diff.given(), &diff.left, "an access graph")?;
-        return effective::compare(context, &diff.left, &diff.right, diff.limit);
+        return effective::compare(context, (&diff.left, &diff.right), diff.limit, diff.html.as_deref());
     }
     match (Pack::open(&diff.left)?.kind(), Pack::open(&diff.right)?.kind()) {
         (Kind::Branch, Kind::Branch) => branches(context, diff),

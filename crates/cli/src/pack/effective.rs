@@ -12,6 +12,7 @@ use duramen_access::{
     file::GraphFile,
     graph::ResourceId,
 };
+use duramen_reports::access::{AccessChange, AccessReport};
 use serde_json::{json, Value};
 use std::{ops::ControlFlow, path::Path as FilePath, process::ExitCode};
 
@@ -212,30 +213,54 @@ pub(crate) fn why(context: &Context, why: &Why) -> Outcome {
 }
 
 /// Prints who gained and who lost what between two files.
-pub(super) fn compare(context: &Context, left: &FilePath, right: &FilePath, limit: usize) -> Outcome {
+pub(super) fn compare(
+    context: &Context,
+    (left, right): (&FilePath, &FilePath),
+    limit: usize,
+    html: Option<&FilePath>,
+) -> Outcome {
     let open = |path: &FilePath| -> Result<Effective, Failure> {
         let file = GraphFile::open(path, &source::options_of_environment())?;
         source::effective(&file, &file.sync(None)?)
     };
     let (older, newer) = (open(left)?, open(right)?);
     let (mut changes, mut lost, mut gained) = (Vec::new(), 0, 0);
+    let mut report = AccessReport::new(source::name(left), source::name(right));
     let counts = expand::compare(&older, &newer, &mut |access, grant| {
-        let holder = ResourceId::new(grant.principal.resource_type, grant.principal.resource);
-        changes.push((access, Held::new(grant), holder));
         // Both kinds are shown, however many there are of the first.
         let shown = if access == Access::Lost { &mut lost } else { &mut gained };
-        *shown += 1;
-        if *shown < limit {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
+        let is_shown = *shown < limit;
+        if !is_shown && html.is_none() {
+            return ControlFlow::Break(());
         }
+        let held = Held::new(grant);
+        // A page counts all of them.
+        report.count(&AccessChange {
+            is_gain: access == Access::Gained,
+            principal_type: grant.principal.resource_type,
+            principal: &held.principal,
+            entitlement: &held.entitlement,
+            through: held.through.first().filter(|_| !held.is_direct).map(String::as_str),
+        });
+        if is_shown {
+            *shown += 1;
+            let holder = ResourceId::new(grant.principal.resource_type, grant.principal.resource);
+            changes.push((access, held, holder));
+        }
+        ControlFlow::Continue(())
     });
     let mut told = Vec::new();
     for (access, held, holder) in &changes {
         let of = if *access == Access::Lost { &older } else { &newer };
         let path = of.why(holder, &held.entitlement, 1).paths.into_iter().next();
         told.push((*access, held, path));
+    }
+    if let Some(html) = html {
+        for (access, held, path) in &told {
+            let how = in_words(path.as_ref());
+            report.tell(*access == Access::Gained, &held.principal, &held.entitlement, how);
+        }
+        report.page().write(html).map_err(|error| Failure::Other(error.to_string()))?;
     }
     if context.json {
         let changes = told.iter().map(|(access, held, path)| {

@@ -407,11 +407,56 @@ fn who_gained_and_who_lost_what_is_told_in_words_whatever_the_formats() {
         let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!((&told["gained"], &told["lost"]), (&json!(3), &json!(3)));
         assert_eq!(told["changes"].as_array().unwrap().len(), 2);
+        // A page counts all changes, and tells as many one by one as are printed.
+        let page = shell.beside("change.html");
+        let shown = ok(&shell.pack(&[
+            "diff",
+            "monday.dpack",
+            newer,
+            "--who",
+            "--limit",
+            "1",
+            "--html",
+            "change.html",
+        ]));
+        assert!(shown.ends_with("3 gained, 3 lost\n") && shown.lines().count() == 3, "{shown}");
+        let page = std::fs::read_to_string(page).unwrap();
+        assert!(page.contains("Lost: 1 of 3") && page.contains("Gained: 1 of 3"), "{page}");
+        assert!(page.contains("user:zoe") && page.contains("through group:staff:member"), "{page}");
     }
+    let alone = shell.pack(&["diff", "monday.dpack", "tuesday.dpack", "--html", "change.html"]);
+    assert_eq!(alone.status.code(), Some(2), "{}", said(&alone));
     let same = ok(&shell.pack(&["diff", "tuesday.c1z", "tuesday.dpack", "--who"]));
     assert_eq!(same, "0 gained, 0 lost\n");
     let refused = shell.pack(&["diff", "monday.dpack", "tuesday.dpack", "--who", "--prefix", "a"]);
     assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn files_of_a_graph_are_compacted_into_one_that_nothing_is_missing_from() {
+    let shell = Shell::new();
+    nested(&shell, "full.dpack", &["ada", "bob"]);
+    nested(&shell, "part.dpack", &["zoe"]);
+    ok(&shell.pack(&["convert", "part.dpack", "part.c1z"]));
+    let told = ok(&shell.pack(&["compact", "full.dpack", "part.dpack", "all.dpack", "--json"]));
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["format"], &told["kind"]), (&json!("dpack"), &json!("full")));
+    assert_eq!((&told["entitlements"], &told["grants"]), (&json!(3), &json!(6)));
+    assert_eq!(told["of"].as_array().unwrap().len(), 2);
+    // Nothing is deleted, and who only the partial sync has is there.
+    let change = ok(&shell.pack(&["diff", "full.dpack", "all.dpack", "--who"]));
+    assert!(change.ends_with("3 gained, 0 lost\n") && change.contains("+ user:zoe"), "{change}");
+    ok(&shell.pack(&["verify", "all.dpack"]));
+    // Of packs and files of version 3 becomes a file of version 3.
+    let told = ok(&shell.pack(&["compact", "full.dpack", "part.c1z", "all.c1z", "--json"]));
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap()["format"], json!("c1z3"));
+    assert_eq!(ok(&shell.pack(&["diff", "all.dpack", "all.c1z", "--who"])), "0 gained, 0 lost\n");
+    let same = shell.pack(&["compact", "full.dpack", "part.c1z", "part.c1z"]);
+    assert_eq!(same.status.code(), Some(2), "{}", said(&same));
+    let few = shell.pack(&["compact", "full.dpack", "new.dpack"]);
+    assert_eq!(few.status.code(), Some(2), "{}", said(&few));
+    let there = shell.pack(&["compact", "full.dpack", "part.c1z", "all.dpack"]);
+    assert_eq!(there.status.code(), Some(1), "{}", said(&there));
 }
 
 #[test]
