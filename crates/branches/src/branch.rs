@@ -14,6 +14,7 @@ use crate::{
         snapshot::{access_rules, hba_file, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
     },
     spare::Spare,
+    statements,
 };
 use duramen_base::{clock, entropy};
 use duramen_postgres::{
@@ -123,6 +124,7 @@ impl Environment {
             tracing::warn!(%error, volume = name, "a deleted branch's volume is left to the next start's sweep");
         }
         let _ = fs::remove_file(self.log(name));
+        let _ = fs::remove_file(self.read_mark(name));
     }
 }
 
@@ -325,6 +327,7 @@ impl Branch {
     pub(crate) async fn connect(&self, warm: bool) -> Result<(), EngineError> {
         let mut slot = self.session.lock().await;
         if slot.is_none() {
+            self.have_statements_logged().await?;
             let mut session = self.open_session().await?;
             if warm {
                 self.warm(&mut session).await.map_err(|error| session_failed(&error))?;
@@ -332,6 +335,16 @@ impl Branch {
             *slot = Some(session);
         }
         Ok(())
+    }
+
+    /// S1: before the first session of anybody.
+    async fn have_statements_logged(&self) -> Result<(), EngineError> {
+        if !self.generation.audits_statements {
+            return Ok(());
+        }
+        let role = quote_identifier(self.policy.role());
+        let logged = async { self.administer().await?.simple(&statements::of_role(&role)).await };
+        logged.await.map_err(|error| session_failed(&error))
     }
 
     /// Warms the session that is connected.

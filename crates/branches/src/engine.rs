@@ -151,7 +151,7 @@ fn close(shared: &Shared, how: Leased) -> Result<(), EngineError> {
     for clone in clones {
         shared.environment.delete_volume(&clone.volume);
     }
-    parallel(4, retired, |retired| retired.branch.delete(&shared.environment, retired.socket));
+    parallel(4, retired, |retired| shared.delete(&retired));
     let running = if how == Leased::Running { leased.len() } else { 0 };
     let stopped = if how == Leased::Stopped { leased } else { Vec::new() };
     parallel(4, stopped, |(record, branch)| {
@@ -162,6 +162,7 @@ fn close(shared: &Shared, how: Leased) -> Result<(), EngineError> {
             tracing::error!(%error, branch = name, "the stopped branch may be taken for lost");
         }
     });
+    shared.note_statements();
     for source in sources {
         if let Some(sample) = shared.sample_server(&source) {
             sample.stop();

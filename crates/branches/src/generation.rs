@@ -4,13 +4,13 @@ use crate::{
     error::{EngineError, Kind, LeaseError, SourceError},
     home::Home,
     limits::Applied,
-    model::{Limits, Masking, Policy, PoolSize, SourceSettings},
+    model::{Audited, Limits, Masking, Policy, PoolSize, SourceSettings},
     source::{
         manifest::Manifest,
         own_role::Standing,
         snapshot::{hba_file, snapshot_path, Admitted},
     },
-    users,
+    statements, users,
 };
 use duramen_base::suggest;
 use duramen_postgres::{volume, Installation, ServerUser, Settings, Version};
@@ -30,6 +30,8 @@ pub(crate) struct Generation {
     pub(crate) durable: bool,
     /// Whether its branches admit their holders to every database of the cluster.
     pub(crate) all_databases: bool,
+    /// Whether the statements of its branches are in the audit log.
+    pub(crate) audits_statements: bool,
     /// The current rules of its source.
     masking: Option<Masking>,
     pub(crate) installation: Installation,
@@ -61,6 +63,7 @@ impl Generation {
             server: settings.server.clone(),
             durable: settings.durable,
             all_databases: settings.all_databases,
+            audits_statements: settings.audit == Audited::Statements,
             masking: settings.masking.clone(),
             installation,
             user,
@@ -84,6 +87,7 @@ impl Generation {
             server: Settings::new(),
             durable: false,
             all_databases: false,
+            audits_statements: false,
             masking: None,
             installation: Installation { bin_dir: PathBuf::new(), version: Version { major: 0, minor: 0 } },
             user: ServerUser::of_nobody(),
@@ -218,6 +222,9 @@ impl Generation {
             settings = settings.durable();
         }
         settings.merge(&self.server);
+        if self.audits_statements {
+            statements::settings(&mut settings);
+        }
         settings
             .set("hba_file", &data_dir.join(hba_file(policy, self.admitted(policy))).display().to_string());
         if policy == Policy::ReadOnly {

@@ -43,6 +43,9 @@ pub(crate) struct LeaseRecord {
     /// Whether its holder is admitted to every database.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) all_databases: bool,
+    /// Whether its statements are in the audit log.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) audits_statements: bool,
     pub(crate) created_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) protected: bool,

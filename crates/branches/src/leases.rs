@@ -127,6 +127,9 @@ impl Engine {
     /// Logs a new lease before its holder hears of it.
     fn announce(&self, record: LeaseRecord) -> Result<BranchView, EngineError> {
         let shared = &self.shared;
+        if record.audits_statements {
+            shared.statements.follow(&record.volume, &record.id, &record.name);
+        }
         // Who has it is who asked for it.
         let logged = shared.audit(
             "leased",
@@ -332,6 +335,9 @@ fn replace(
         .registry
         .replace_branch(name, id, &branch, is_closing)
         .inspect_err(|_| environment.delete_volume(&branch.volume))?;
+    if old.generation.audits_statements {
+        shared.statements.follow(&branch.volume, id, name);
+    }
     old.kill();
     shared.wake.wake();
     branch.start()?;

@@ -38,6 +38,7 @@ mod sleep;
 mod source;
 mod sources;
 mod spare;
+mod statements;
 mod trial;
 mod users;
 mod watch;

@@ -10,7 +10,7 @@ use crate::{
     generation::Generation,
     model::{Policy, Refill, RefillReport, RefillSettings},
     parallel::parallel,
-    registry::{Deficit, Work},
+    registry::{Deficit, Retired, Work},
     shared::Shared,
     watch::Watch,
 };
@@ -211,7 +211,7 @@ fn connect(
 /// Deletes up to `slice` retired branches, two at a time.
 fn reap(shared: &Arc<Shared>, slice: usize) {
     let (branches, clones, last) = shared.registry.take_retired(slice);
-    parallel(2, branches, |retired| retired.branch.delete(&shared.environment, retired.socket));
+    parallel(2, branches, |retired| shared.delete(&retired));
     for clone in clones {
         shared.environment.delete_volume(&clone.volume);
     }
@@ -232,6 +232,19 @@ fn reap(shared: &Arc<Shared>, slice: usize) {
     }
     // Only now do they count as gone: `settled` must not be true while a deletion runs.
     shared.registry.reaped();
+}
+
+impl Shared {
+    /// Ends a branch that nobody has any more, and deletes it. Blocks.
+    pub(crate) fn delete(&self, retired: &Retired) {
+        let branch = &retired.branch;
+        if branch.generation.audits_statements {
+            // S2: what it ran last is read before its log goes.
+            branch.kill();
+            self.end_statements(&branch.volume);
+        }
+        branch.delete(&self.environment, retired.socket);
+    }
 }
 
 /// The first error of a batch, and how many there were.

@@ -87,10 +87,32 @@ pub struct SourceSettings {
     pub limits: Limits,
     /// How its pools are refilled.
     pub refill: RefillSettings,
+    /// What of its branches is in the audit log.
+    #[serde(skip_serializing_if = "Audited::is_usual")]
+    pub audit: Audited,
     /// The rules by which data is masked before any branch exists. Once a source has rules, it only serves snapshots made
     /// under its current ones. Rules can be replaced, but not removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masking: Option<Masking>,
+}
+
+/// What of branches is in the audit log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Audited {
+    /// Leases and sessions.
+    #[default]
+    Sessions,
+    /// The hash of each statement too.
+    Statements,
+}
+
+impl Audited {
+    /// Whether it is what nobody asked for.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Audited::default()
+    }
 }
 
 /// What one branch may take of the machine, where that can be limited. What is absent is as usual.
@@ -174,6 +196,8 @@ pub struct ChangeSettings {
     pub limits: Limits,
     /// How the pools are refilled; 0 restores a default.
     pub refill: RefillSettings,
+    /// What of its branches is in the audit log; of branches that are made from now on.
+    pub audit: Option<Audited>,
     /// New rules for masking. The source then serves nothing until it is refreshed.
     pub masking: Option<Masking>,
 }

@@ -139,6 +139,7 @@ fn adopt(
     // The branch goes on as it began, whatever the source's settings have become since.
     generation.durable = record.durable;
     generation.all_databases = record.all_databases;
+    generation.audits_statements = record.audits_statements;
     let branch = Arc::new(Branch::new(
         environment,
         Arc::new(generation),
@@ -307,7 +308,11 @@ fn sweep(environment: &Environment, kept: &[LeaseRecord]) -> Result<(), EngineEr
     }
     for name in entries(&environment.home.logs())? {
         let ours = name.starts_with("v-") || name.starts_with("import-");
-        if ours && !name.strip_suffix(".log").is_some_and(|volume| volumes.contains(volume)) {
+        if ours
+            && !name
+                .rsplit_once('.')
+                .is_some_and(|(volume, kind)| ["log", "read"].contains(&kind) && volumes.contains(volume))
+        {
             let _ = fs::remove_file(environment.home.logs().join(name));
         }
     }

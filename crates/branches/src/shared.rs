@@ -14,6 +14,7 @@ use crate::{
     registry::Registry,
     source::stall::STALL_LIMIT,
     spare::Packets,
+    statements::Statements,
     users::Users,
 };
 use duramen_base::clock;
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) burst: Burst,
     /// With what clients come through doors.
     pub(crate) packets: Packets,
+    /// How far the logs of branches were read whose statements are in the audit log.
+    pub(crate) statements: Statements,
     pub(crate) wake: Wake,
     pub(crate) closing: AtomicBool,
     pub(crate) boot: String,
@@ -92,6 +95,7 @@ impl Shared {
             activity: Activity::new(),
             burst: Burst::new(),
             packets: Packets::default(),
+            statements: Statements::default(),
             wake: Wake::default(),
             closing: AtomicBool::new(false),
             boot,

@@ -355,6 +355,7 @@ impl Engine {
         let server_changed = !change.server.is_empty()
             || change.durable.is_some_and(|on| on != settings.durable)
             || change.all_databases.is_some_and(|on| on != settings.all_databases)
+            || change.audit.is_some_and(|audit| audit != settings.audit)
             || change.masking.is_some();
         let mut server = duramen_postgres::Settings::new();
         for (key, value) in
@@ -369,6 +370,7 @@ impl Engine {
         settings.server = server;
         settings.durable = change.durable.unwrap_or(settings.durable);
         settings.all_databases = change.all_databases.unwrap_or(settings.all_databases);
+        settings.audit = change.audit.unwrap_or(settings.audit);
         settings.limits.change(&change.limits);
         limits::check(&settings.limits)?;
         settings.refill.change(&change.refill);

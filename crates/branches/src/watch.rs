@@ -14,6 +14,7 @@ use duramen_base::clock;
 use serde_json::json;
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::Path,
     sync::{atomic::Ordering, Arc},
     thread::{self, JoinHandle},
@@ -30,6 +31,8 @@ const FLUSH_EVERY: Duration = Duration::from_secs(300);
 const FLUSH_EVERY_UNALLOCATED: Duration = Duration::from_secs(2);
 /// A server's log is cut when it has grown past this.
 const LOG_MAX: u64 = 8 << 20;
+/// What the system counts the room of a file in. Logs that were read have holes.
+const BLOCK: u64 = 512;
 /// What is kept of a log that is cut.
 const LOG_KEPT: u64 = 64 << 10;
 
@@ -71,9 +74,10 @@ impl Watch {
         shared.registry.retire_unfit();
         self.revival.look(shared);
         self.bedtime.look(shared);
+        shared.note_statements();
         let home = &shared.environment.home;
         for dir in [home.logs(), home.origins()] {
-            cut_logs(&dir);
+            cut_logs(&dir, |volume| shared.statements.follows(volume));
         }
         if self.flushing.as_ref().is_some_and(JoinHandle::is_finished) {
             self.heed(shared);
@@ -167,12 +171,17 @@ impl Shared {
     }
 }
 
-/// Cuts every log of a directory that has grown too large; its server goes on appending to it.
-fn cut_logs(dir: &Path) {
+/// Cuts every log of a directory that has grown too large; its server goes on appending to it. What is written while it is cut may
+/// be lost, so that those whose statements are read are spared: who reads them makes room.
+fn cut_logs(dir: &Path, is_spared: impl Fn(&str) -> bool) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_log = path.extension().is_some_and(|extension| extension == "log");
-        if is_log && entry.metadata().is_ok_and(|it| it.is_file() && it.len() > LOG_MAX) {
+        let is_spared = path.file_stem().and_then(|name| name.to_str()).is_some_and(&is_spared);
+        if is_log
+            && !is_spared
+            && entry.metadata().is_ok_and(|it| it.is_file() && it.blocks() * BLOCK > LOG_MAX)
+        {
             if let Err(error) = cut(&path) {
                 tracing::warn!(%error, log = %path.display(), "a large log could not be cut");
             }

@@ -9,7 +9,7 @@ use crate::{
 };
 use clap::{Args, Subcommand, ValueEnum};
 use duramen_branches::model::{
-    AddSource, ChangeSettings, Limits, Masking, Origin, Policy, PoolSize, Refill, RefillSettings,
+    AddSource, Audited, ChangeSettings, Limits, Masking, Origin, Policy, PoolSize, Refill, RefillSettings,
     SourceSettings, SourceView,
 };
 use std::{
@@ -141,6 +141,9 @@ pub(crate) struct Add {
     /// A statement that warms each session up (repeatable)
     #[arg(long, value_name = "SQL")]
     warm: Vec<String>,
+    /// What of branches is in the audit log: their sessions, or the hashes of their statements too
+    #[arg(long, value_name = "WHAT", value_parser = audited)]
+    audit: Option<Audited>,
     /// Rules in JSON by which values are masked and rows left out before any branch exists ({} for labels alone)
     #[arg(long, value_name = "FILE")]
     masking: Option<PathBuf>,
@@ -254,6 +257,9 @@ pub(crate) struct Settings {
     limits: LimitArgs,
     #[command(flatten)]
     refill: RefillArgs,
+    /// What of branches that are made from now on is in the audit log
+    #[arg(long, value_name = "WHAT", value_parser = audited)]
+    audit: Option<Audited>,
     /// Replace the rules for masking; nothing is served until the source is refreshed
     #[arg(long, value_name = "FILE")]
     masking: Option<PathBuf>,
@@ -333,8 +339,17 @@ impl Add {
         let (durable, all_databases) = (self.durable, self.all_databases);
         let (limits, refill) = (self.limits.into(), self.refill.into());
         let masking = self.masking.as_deref().map(read_masking).transpose()?;
-        let settings =
-            SourceSettings { pool, server, durable, all_databases, warm: self.warm, limits, refill, masking };
+        let settings = SourceSettings {
+            pool,
+            server,
+            durable,
+            all_databases,
+            warm: self.warm,
+            limits,
+            refill,
+            audit: self.audit.unwrap_or_default(),
+            masking,
+        };
         Ok(AddSource { name: self.name, origin, database: self.database, settings })
     }
 }
@@ -431,6 +446,7 @@ fn settings_facts(settings: &SourceSettings) -> Vec<(&'static str, String)> {
                 .map_or_else(|| "as many as its server takes".to_owned(), |most| most.to_string()),
         ),
         ("refill", refill_in_words(&settings.refill)),
+        ("audit", if settings.audit.is_usual() { "sessions" } else { "statements" }.to_owned()),
         ("masking", settings.masking.as_ref().map_or_else(|| "none".to_owned(), rules_in_words)),
     ]
 }
@@ -502,6 +518,14 @@ async fn fingerprint(context: &Context, name: &str) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+fn audited(text: &str) -> Result<Audited, String> {
+    match text {
+        "sessions" => Ok(Audited::Sessions),
+        "statements" => Ok(Audited::Statements),
+        _ => Err(format!("{text:?} is neither sessions nor statements")),
+    }
+}
+
 async fn change(context: &Context, wanted: Settings) -> Outcome {
     let change = ChangeSettings {
         hot: hot_sizes(&wanted.hot, Policy::ReadWrite),
@@ -512,6 +536,7 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         warm: (!wanted.warm.is_empty()).then_some(wanted.warm),
         limits: wanted.limits.into(),
         refill: wanted.refill.into(),
+        audit: wanted.audit,
         masking: wanted.masking.as_deref().map(read_masking).transpose()?,
     };
     let nothing = change.hot.is_empty()
@@ -520,6 +545,7 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         && change.refill == RefillSettings::default()
         && (change.cold, change.durable, change.all_databases, change.warm.as_ref())
             == (None, None, None, None)
+        && change.audit.is_none()
         && change.masking.is_none();
     let mut connection = context.connect().await?;
     let source = if nothing {

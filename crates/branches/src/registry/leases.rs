@@ -202,6 +202,7 @@ impl Registry {
             socket: branch.socket.clone(),
             durable: branch.generation.durable,
             all_databases: branch.generation.all_databases,
+            audits_statements: branch.generation.audits_statements,
             created_at: wanted.created_at,
             expires_at: wanted.expires_at,
             protected: false,

@@ -16,6 +16,7 @@ fn lease(id: &str, protected: bool) -> LeaseRecord {
         socket: "s".to_owned(),
         durable: false,
         all_databases: false,
+        audits_statements: false,
         created_at: clock::utc_now(),
         expires_at: clock::utc_now(),
         protected,

@@ -7,6 +7,7 @@ mod reach;
 mod sessions;
 mod sleep;
 mod spares;
+mod statements;
 mod strangers;
 mod walls;
 

@@ -383,9 +383,10 @@ impl Session<'_> {
     async fn run(&self, client: &mut Client, ready: Ready<'_>) -> Result<(), Stop> {
         let Ready { entry, running, _place, own, door } = ready;
         let Entry { mut stream, greeting, canceller } = entry;
+        let process = canceller.process_id();
         self.key.enter(canceller);
         // R8: written down before the client hears that it is in.
-        let mut log = Log::begin(self, &door)?;
+        let mut log = Log::begin(self, &door, process)?;
         self.shared.metrics.entered(self.began.elapsed());
 
         let mut out = BytesMut::with_capacity(greeting.len() + 64);
@@ -613,11 +614,12 @@ struct Log<'a, 'b> {
 }
 
 impl<'a, 'b> Log<'a, 'b> {
-    fn begin(session: &'a Session<'b>, door: &Door) -> Result<Log<'a, 'b>, Fatal> {
+    fn begin(session: &'a Session<'b>, door: &Door, process: i32) -> Result<Log<'a, 'b>, Fatal> {
         let noted = session.shared.engine.note(
             "connected",
             json!({ "session": session.key.number, "token": session.token.id, "token_name": session.token.name,
-                    "from": session.peer.to_string(), "branch": door.id, "name": door.name }),
+                    "from": session.peer.to_string(), "branch": door.id, "name": door.name,
+                    "process": process }),
         );
         noted.map_err(|error| Fatal::new("58030", error.message))?;
         Ok(Log {

@@ -117,11 +117,18 @@ fn startup(version: u32, body: &[u8], malformed: &impl Fn(&str) -> Wrong) -> Res
             "user" => user = Some(value.to_owned()),
             "database" => database = Some(value.to_owned()),
             "replication" if !matches!(value, "false" | "off" | "no" | "0") => {
-                return Err(wrong(
-                    "0A000",
-                    "replication connections do not go through the router",
-                    "Branches write no log that others could follow; take a dump, or a pack.",
-                ));
+                let (message, hint) = if value == "database" {
+                    (
+                        "logical replication does not go through the router (replication=database)",
+                        "Branches write no log that could be decoded (wal_level=minimal); read rows by COPY, or subscribe to the source.",
+                    )
+                } else {
+                    (
+                        "replication does not go through the router (replication=on)",
+                        "Branches write no log that others could follow; take a dump, or a pack.",
+                    )
+                };
+                return Err(wrong("0A000", message, hint));
             }
             "replication" => {}
             "options" => {

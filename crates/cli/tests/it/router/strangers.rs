@@ -63,6 +63,8 @@ async fn who_proves_nothing_costs_little_and_keeps_nobody_out() {
     let twice = [[0, 0, 0, 8, 4, 210, 22, 48], [0, 0, 0, 8, 4, 210, 22, 48]].concat();
     assert!(said(&twice).contains("asked for twice"));
     assert!(said(&startup(&[("user", "ci"), ("replication", "true")])).contains("0A000"));
+    let logical = said(&startup(&[("user", "ci"), ("replication", "database")]));
+    assert!(logical.contains("logical replication") && logical.contains("COPY"), "{logical}");
     assert!(said(&startup(&[("database", "try")])).contains("28000"));
     // A request to cancel what is not there, and bytes after the request for TLS.
     assert_eq!(said(&[0, 0, 0, 16, 4, 210, 22, 46, 0, 0, 0, 1, 0, 0, 0, 1]), "");
