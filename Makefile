@@ -38,7 +38,7 @@ dist-arm: ## the same for 64-bit ARM, in dist-arm/: program, tarball, Debian pac
 test-dist: ## install what `make dist` made in a fresh Debian, use it and remove it (root, mmdebstrap)
 	@scripts/test-dist
 
-test-clients: setup ## programs of others: psql, clients of Python and Node through sockets and the router (needs Node, npm, venv)
+test-clients: setup ## programs of others: psql, clients of Python and Node through sockets and the router, SDKs of agents (needs Node, npm, venv)
 	DURAMEN_TEST_CLIENTS=1 $(CARGO) test -p duramen-cli --test it -- lab_runners outside clients_of_others
 
 test: setup ## run the test suite: what did not pass yet in this state (TESTS=all: everything)

@@ -4,6 +4,10 @@
 //! Changing, removing or reordering a line breaks every hash after it. A line is handed to the operating system
 //! before the caller is answered, so a killed daemon has logged whatever it acknowledged.
 
+mod follow;
+
+pub use follow::{Events, LoggedEvent, NotAPosition, Position};
+
 use crate::{
     error::EngineError,
     files::{io_error, private},
@@ -19,6 +23,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Mutex,
 };
+use tokio::sync::watch;
 
 /// A segment is closed when it has grown past this.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -30,6 +35,8 @@ const GENESIS: &str = "000000000000000000000000000000000000000000000000000000000
 pub(crate) struct Audit {
     dir: PathBuf,
     tail: Mutex<Tail>,
+    /// Where the last entry ends, for those who follow the log.
+    end: watch::Sender<Position>,
 }
 
 /// An event's text: names of fields are in this order.
@@ -46,6 +53,8 @@ struct Tail {
     file: fs::File,
     segment: u64,
     length: u64,
+    /// Entries since the log was opened.
+    entries: u64,
     head: String,
     /// The first write error: after one, nothing more is written, because the chain would have a hole.
     poisoned: Option<String>,
@@ -66,8 +75,9 @@ impl Audit {
         }
         let file = private(fs::OpenOptions::new().append(true)).open(&path).map_err(fail)?;
         let length = file.metadata().map_err(fail)?.len();
-        let tail = Tail { file, segment, length, head, poisoned: None };
-        let audit = Audit { dir: dir.to_owned(), tail: Mutex::new(tail) };
+        let tail = Tail { file, segment, length, entries: 0, head, poisoned: None };
+        let end = watch::Sender::new(Position { segment: tail.segment, offset: length });
+        let audit = Audit { dir: dir.to_owned(), tail: Mutex::new(tail), end };
         if torn > 0 {
             audit.append("torn_tail_cut", json!({ "bytes": torn }))?;
         }
@@ -95,6 +105,8 @@ impl Audit {
         }
         tail.length += line.len() as u64;
         tail.head = hash;
+        tail.entries += 1;
+        self.end.send_replace(Position { segment: tail.segment, offset: tail.length });
         Ok(())
     }
 
@@ -128,6 +140,17 @@ impl Audit {
             (tail.segment, tail.length)
         };
         verify(&self.dir, Some(end))
+    }
+
+    /// How many entries were written since the log was opened, and whether it can still be written.
+    pub(crate) fn written(&self) -> (u64, bool) {
+        let tail = self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        (tail.entries, tail.poisoned.is_none())
+    }
+
+    /// Follows the log from a position on, or from its end.
+    pub(crate) fn follow(&self, after: Option<Position>) -> Result<Events, EngineError> {
+        Events::new(&self.dir, after, self.end.subscribe())
     }
 
     /// Flushes the log to disk.

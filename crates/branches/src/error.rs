@@ -1,10 +1,12 @@
 //! What can go wrong, in the caller's terms.
 
+mod audit;
 mod home;
 mod lease;
 mod query;
 mod source;
 
+pub(crate) use audit::AuditError;
 pub(crate) use home::HomeError;
 pub(crate) use lease::{LeaseError, DAYS_MAX};
 pub(crate) use query::{query_failed, QueryError};

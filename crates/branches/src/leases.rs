@@ -43,6 +43,17 @@ impl Engine {
         holder: Option<&Holder>,
         request: CreateBranch,
     ) -> Result<BranchView, EngineError> {
+        let begin = clock::now();
+        let leased = self.create_unmeasured(holder, request).await;
+        self.shared.metrics.leased(begin, &leased);
+        leased
+    }
+
+    async fn create_unmeasured(
+        self: &Arc<Self>,
+        holder: Option<&Holder>,
+        request: CreateBranch,
+    ) -> Result<BranchView, EngineError> {
         let shared = &self.shared;
         let _active = shared.activity.enter();
         let created_at = clock::utc_now();
@@ -258,9 +269,14 @@ impl Engine {
         let (id, old) = self.shared.registry.begin_reset(name, by)?;
         let (engine, name, by) = (Arc::clone(self), name.to_owned(), by.cloned());
         // In a task of its own: a caller who goes away must not leave the branch between two volumes.
-        tokio::spawn(async move { engine.finish_reset(&name, id, old, by.as_ref()).await })
-            .await
-            .map_err(LeaseError::ResetCrashed)?
+        tokio::spawn(async move {
+            let begin = clock::now();
+            let result = engine.finish_reset(&name, id, old, by.as_ref()).await;
+            engine.shared.metrics.reset(begin, &result);
+            result
+        })
+        .await
+        .map_err(LeaseError::ResetCrashed)?
     }
 
     async fn finish_reset(
@@ -355,7 +371,10 @@ impl Shared {
         loop {
             let ended = match self.registry.end_expired(now) {
                 Ok(None) => return,
-                Ok(Some(ended)) => self.end(&ended, "expired", None),
+                Ok(Some(ended)) => {
+                    self.metrics.expired();
+                    self.end(&ended, "expired", None)
+                }
                 Err(error) => Err(error),
             };
             if let Err(error) = ended {

@@ -24,6 +24,7 @@ mod limits;
 mod maintenance;
 mod marker;
 mod measuring;
+mod metrics;
 pub mod model;
 mod names;
 mod parallel;
@@ -42,6 +43,7 @@ mod trial;
 mod users;
 mod watch;
 
+pub use audit::{Events, LoggedEvent, NotAPosition, Position};
 pub use doors::{Door, Holder, Running};
 pub use duramen_postgres::GROUP;
 pub use engine::Engine;

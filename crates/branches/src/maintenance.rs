@@ -161,6 +161,7 @@ fn finish(
     if let Some(error) = &first {
         tracing::error!(source = generation.source, failed, "the pool cannot be filled: {error}");
     }
+    shared.metrics.refilled(&generation.source, &report);
     shared.registry.note_refill(&generation.source, policy, report, first.as_ref());
 }
 

@@ -51,6 +51,19 @@ impl Engine {
         by: Option<&Holder>,
         request: QueryRequest,
     ) -> Result<QueryAnswer, EngineError> {
+        let begin = clock::now();
+        let answered = self.answer_in(name, session, by, request).await;
+        self.shared.metrics.queried(begin, &answered);
+        answered
+    }
+
+    async fn answer_in(
+        self: &Arc<Self>,
+        name: &str,
+        session: Session,
+        by: Option<&Holder>,
+        request: QueryRequest,
+    ) -> Result<QueryAnswer, EngineError> {
         let _active = self.shared.activity.enter();
         let guard = guard(&request)?;
         let statements = statements(request)?;

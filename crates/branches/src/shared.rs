@@ -10,6 +10,7 @@ use crate::{
     files::{self, Passage},
     home::Home,
     marker::Marker,
+    metrics::Metrics,
     registry::Registry,
     source::stall::STALL_LIMIT,
     spare::Packets,
@@ -58,6 +59,7 @@ pub(crate) struct Shared {
     /// When creates last looked for lost writes, in milliseconds after `opened`.
     pub(crate) looked_ms: AtomicU64,
     pub(crate) audit: Audit,
+    pub(crate) metrics: Metrics,
     pub(crate) activity: Activity,
     pub(crate) burst: Burst,
     /// With what clients come through doors.
@@ -89,6 +91,7 @@ impl Shared {
             opened: clock::now(),
             looked_ms: AtomicU64::new(0),
             audit,
+            metrics: Metrics::default(),
             activity: Activity::new(),
             burst: Burst::new(),
             packets: Packets::default(),

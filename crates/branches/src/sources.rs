@@ -1,6 +1,7 @@
 //! Operations on sources.
 
 use crate::{
+    audit::{Events, Position},
     branch::Environment,
     engine::Engine,
     error::{EngineError, Kind, SourceError, POOL_MAX},
@@ -156,7 +157,12 @@ impl Engine {
         self.imports.lock().unwrap_or_else(PoisonError::into_inner).push(interrupt.clone());
         let _caller = interrupt.when_dropped();
         let _listed = Listed(&self.imports, interrupt.clone());
-        tokio::spawn(import(interrupt)).await.map_err(SourceError::ImportCrashed)?
+        let begin = clock::now();
+        let imported =
+            tokio::spawn(import(interrupt)).await.map_err(|error| SourceError::ImportCrashed(error).into());
+        let imported = imported.and_then(|imported| imported);
+        self.shared.metrics.imported(begin, &imported);
+        imported
     }
 
     /// Waits until no other import, or change of a source, runs.
@@ -476,6 +482,14 @@ impl Engine {
         tokio::task::block_in_place(|| self.shared.remove_unused_users());
         self.shared.wake.wake();
         self.shared.audit("removed", json!({ "source": name }))
+    }
+
+    /// What the audit log says from now on, or from a position on.
+    ///
+    /// # Errors
+    /// When the log has no such position, or cannot be read.
+    pub fn events(&self, after: Option<Position>) -> Result<Events, EngineError> {
+        self.shared.audit.follow(after)
     }
 
     /// Checks the whole audit log.

@@ -1,6 +1,7 @@
 //! `duramen doctor`: what was found, what was chosen, what is missing and the command that fixes it.
 
 use crate::{
+    config::Settings,
     context::{Context, Outcome},
     failure::FAILED,
     output, probe,
@@ -99,6 +100,7 @@ pub(crate) async fn run(context: &Context) -> Outcome {
         server_user(home),
         reachable(home),
         private(home),
+        configuration(home),
         volumes,
         quotas,
         tools(loop_backed),
@@ -341,6 +343,21 @@ fn sample(home: &Path) -> Line {
             "flights are not fetched: `source add --sample flights` will not work",
             "make setup",
         ),
+    }
+}
+
+fn configuration(home: &Path) -> Line {
+    const WHAT: &str = "configuration";
+    let settings = Settings::read(home, None);
+    match settings.and_then(|settings| settings.checked().map(|_| settings)) {
+        Ok(settings) => Line::ok(
+            WHAT,
+            match settings.file() {
+                Some(file) => format!("{}, {} settings given", file.display(), settings.len()),
+                None => format!("no file, {} settings given", settings.len()),
+            },
+        ),
+        Err(error) => Line::degraded(WHAT, error.to_string(), "duramen config check"),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use duramen_experiment::series::SeriesError;
 use duramen_reports::suite::SuiteError;
-use duramen_server::{client::ClientError, daemon::ServeError, lock::LockError, process::DaemonError};
+use duramen_server::{
+    client::ClientError, daemon::ServeError, lock::LockError, mcp::McpError, process::DaemonError,
+};
 use std::{io, path::Path, process::ExitCode};
 
 /// Exit status of a command that failed.
@@ -30,6 +32,9 @@ pub(crate) enum Failure {
     /// A daemon of our own did not start or stop.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
+    /// An agent could not be served.
+    #[error(transparent)]
+    Mcp(#[from] McpError),
     /// A suite could not be run, or what it changed not be put back.
     #[error(transparent)]
     Suite(#[from] SuiteError),
@@ -67,7 +72,8 @@ impl Failure {
     pub(crate) fn code(&self) -> &str {
         match self {
             Failure::Client(ClientError::Refused { body, .. }) => &body.code,
-            Failure::Client(ClientError::NotRunning { .. }) => "not_running",
+            Failure::Client(ClientError::NotRunning { .. })
+            | Failure::Mcp(McpError::Client(ClientError::NotRunning { .. })) => "not_running",
             Failure::Client(ClientError::Timeout { .. }) => "timeout",
             Failure::Lock(LockError::Held { .. }) => "held",
             Failure::NeedsBase(_) => "needs_base",
@@ -80,6 +86,7 @@ impl Failure {
         matches!(
             self,
             Failure::Usage(_)
+                | Failure::Client(ClientError::BadUrl { .. })
                 | Failure::Suite(SuiteError::Options(_))
                 | Failure::Series(SeriesError::Spec(_) | SeriesError::Claim { .. })
         )

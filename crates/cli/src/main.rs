@@ -2,7 +2,9 @@
 //!
 //! Exit status: 0 done, 1 failed, 2 bad usage, 3 invalid measurement.
 
+mod agent;
 mod branch;
+mod config;
 mod context;
 mod demo;
 mod doctor;
@@ -12,6 +14,7 @@ mod home;
 mod json_flag;
 mod lab;
 mod manual;
+mod mcp;
 mod openapi;
 mod output;
 mod pack;
@@ -25,7 +28,8 @@ mod source;
 mod store;
 mod token;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use config::Settings;
 use context::Context;
 use failure::Failure;
 use std::{path::PathBuf, process::ExitCode};
@@ -82,6 +86,12 @@ enum Command {
     /// Let others in: tokens for PostgreSQL and HTTP clients on any machine
     #[command(subcommand, after_help = token::EXAMPLES)]
     Token(token::TokenCommand),
+    /// Run commands that each have a branch of their own
+    #[command(subcommand, after_help = agent::EXAMPLES)]
+    Agent(agent::Agent),
+    /// Serve an agent: branches as tools of the Model Context Protocol, on the standard streams
+    #[command(after_help = mcp::EXAMPLES)]
+    Mcp(mcp::Mcp),
     /// Keep data in an embedded store with branches; no daemon is needed
     #[command(after_help = store::EXAMPLES)]
     Store(store::Store),
@@ -100,6 +110,9 @@ enum Command {
     /// Let the next daemon of a systemd unit start where branches go on without the last one
     #[command(hide = true)]
     MakeWay(serve::MakeWay),
+    /// Show and check what a daemon serves with
+    #[command(subcommand, after_help = config::EXAMPLES)]
+    Config(config::Config),
     /// Print the daemon's HTTP interface as OpenAPI 3.1
     #[command(after_help = openapi::EXAMPLES)]
     Openapi,
@@ -112,7 +125,7 @@ fn main() -> ExitCode {
     let matches = json_flag::add(Cli::command()).get_matches();
     let json = json_flag::given(&matches);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    match run(cli, json) {
+    match run(cli, json, &matches) {
         Ok(code) => code,
         Err(failure) => {
             if json {
@@ -125,23 +138,31 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli, json: bool) -> Result<ExitCode, Failure> {
+fn run(cli: Cli, json: bool, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let context = Context::new(cli.home, json)?;
     match cli.command {
         Command::Doctor => context.wait(doctor::run(&context)),
-        Command::Serve(serve) => context.wait_on_all_cores(serve::serve(&context, serve)),
+        Command::Serve(serve) => {
+            let matches = matches.subcommand_matches("serve").expect("the command that was read");
+            let settings = Settings::read(&context.home, serve.config())?.with_options(matches);
+            let serve = settings.checked()?.started_as(&serve);
+            context.wait_on_all_cores(serve::serve(&context, serve))
+        }
         Command::Stop => context.wait(serve::stop(&context)),
         Command::Status => context.wait(serve::status(&context)),
         Command::Purge(purge) => context.wait(purge::run(&context, purge)),
         Command::Source(source) => context.wait(source::run(&context, source)),
         Command::Branch(branch) => context.wait(branch::run(&context, branch)),
         Command::Token(command) => context.wait(token::run(&context, command)),
+        Command::Agent(agent) => context.wait(agent::run(&context, agent)),
+        Command::Mcp(options) => context.wait(mcp::run(&context, options)),
         Command::Store(store) => store::run(&context, store),
         Command::Pack(pack) => pack::run(&context, pack),
         Command::Functions(functions) => functions::run(&context, functions),
         Command::Lab(lab) => context.wait_on_all_cores(lab::run(&context, lab)),
         Command::Demo(demo) => context.wait_on_all_cores(demo::run(&context, demo)),
         Command::MakeWay(make_way) => serve::make_way(&make_way),
+        Command::Config(config) => config::run(&context, config),
         Command::Openapi => openapi::run(),
         Command::Manual(manual) => manual::run(&context, &manual, json_flag::add(Cli::command())),
     }

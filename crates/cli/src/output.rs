@@ -30,6 +30,11 @@ pub(crate) fn json_error(code: &str, error: &dyn Display) {
     let _ = writeln!(std::io::stderr().lock(), "{body}");
 }
 
+/// Prints what stands beside the standard output of a command.
+pub(crate) fn remark(text: &dyn Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 /// Prints what does not keep a command from doing its work.
 pub(crate) fn warning(warning: &dyn Display) {
     let _ = writeln!(std::io::stderr().lock(), "warning: {warning}");

@@ -19,7 +19,7 @@ use duramen_server::{
 use ipnet::IpNet;
 use std::{
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
@@ -55,6 +55,9 @@ pub(crate) struct Serve {
     /// Size of a loop-backed volume store, if one is made [default: a quarter of the free disk, at most 32G]
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     volume_size: Option<u64>,
+    /// The file with more settings [default: DURAMEN_CONFIG, else duramen.toml in the home, if it is there]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Take over from the daemon that serves this home, if there is one; leased branches go on with their sessions
     #[arg(long)]
     handover: bool,
@@ -88,6 +91,18 @@ pub(crate) struct Serve {
     /// Stop when the standard input ends: for a daemon that belongs to another program
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
+}
+
+impl Serve {
+    /// The file that was named.
+    pub(crate) fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
+    /// The same settings, for a start that was asked for in another way.
+    pub(crate) fn started_as(self, asked: &Serve) -> Serve {
+        Serve { handover: asked.handover, until_stdin_ends: asked.until_stdin_ends, ..self }
+    }
 }
 
 pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {

@@ -3,8 +3,10 @@
 use crate::{
     caller::Caller,
     doors::Doors,
+    events::{self, Followers},
     import,
     listener::BODY_MAX,
+    metrics::{self, Metrics},
     openapi,
     order::{Order, Orders},
     page,
@@ -20,6 +22,7 @@ use axum::{
     Router,
 };
 use bytes::Bytes;
+use duramen_base::clock;
 use duramen_branches::{model, Engine};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{body::Body as _, http::request::Parts, Response, StatusCode};
@@ -36,6 +39,9 @@ const PSS_SAMPLE: u32 = 10;
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
     pub(crate) doors: Doors,
+    pub(crate) metrics: Metrics,
+    /// Who follows what happens.
+    pub(crate) followers: Followers,
     /// How it tells the daemon to end.
     pub(crate) orders: Orders,
 }
@@ -48,7 +54,10 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         let filter =
             MethodFilter::try_from(endpoint.method.clone()).expect("the methods of the list are usual");
         let answer = move |State(api): State<Arc<Api>>, request: Request| async move {
-            sent(api.answer(endpoint, request).await)
+            let begin = clock::now();
+            let response = sent(api.answer(endpoint, request).await);
+            api.metrics.answered(endpoint.op, response.status(), begin.elapsed());
+            response
         };
         router.route(endpoint.path, on(filter, answer))
     });
@@ -163,12 +172,33 @@ impl Api {
             Op::Ready => self.ready(),
             Op::Version => json(&Version { version: env!("CARGO_PKG_VERSION").to_owned() }),
             Op::OpenApi => json(&openapi::document()),
+            Op::Metrics => self.measured(),
+            Op::Events => self.events(call),
             Op::Status => json(&engine.status()),
             Op::VerifyAudit => json(&engine.verify_audit().await?),
             Op::VerifySource => json(&engine.verify_source(call.name).await?),
             Op::FingerprintSource => json(&engine.fingerprint_source(call.name).await?),
             _ => Err(call.not_here()),
         }
+    }
+
+    fn events(&self, call: &Call<'_>) -> Answer {
+        let last = call.head.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+        let after = call.parameter("after")?;
+        let wanted = events::wanted(last, after.as_deref());
+        let wanted = wanted.map_err(|error| call.bad(format_args!("{error}")))?;
+        let names = call.parameter("events")?.unwrap_or_default();
+        let names = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let place = self.followers.place()?;
+        Ok(events::follow(self.engine.events(wanted)?, names, self.orders.ending(), place))
+    }
+
+    fn measured(&self) -> Answer {
+        let text = self.metrics.text().map_err(|error| {
+            let message = format!("the figures cannot be written: {error}");
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+        })?;
+        Ok(reply::plain(StatusCode::OK, metrics::FORMAT, text))
     }
 
     /// Whether branches can be leased.
@@ -229,23 +259,7 @@ impl Call<'_> {
 
     /// The text of the request's body.
     pub(crate) async fn collect(&self, body: Body) -> Result<Bytes, Refusal> {
-        let refuse = |status, code, what: String| {
-            Err(Refusal::new(status, code, format!("the body of {self} {what}")))
-        };
-        match timeout(BODY_LIMIT, Limited::new(body, BODY_MAX).collect()).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                let what = format!("is larger than {BODY_MAX} bytes; send less in one request");
-                refuse(StatusCode::PAYLOAD_TOO_LARGE, "too_large", what)
-            }
-            Ok(Err(error)) => {
-                refuse(StatusCode::BAD_REQUEST, "bad_request", format!("could not be read: {error}"))
-            }
-            Err(_) => {
-                let what = format!("did not arrive within {} s", BODY_LIMIT.as_secs());
-                refuse(StatusCode::REQUEST_TIMEOUT, "body_timeout", what)
-            }
-        }
+        collect(self, body).await
     }
 
     fn sample(&self) -> Result<u32, Refusal> {
@@ -262,5 +276,25 @@ impl Call<'_> {
     pub(crate) fn not_here(&self) -> Refusal {
         let message = format!("{self} is for {}", self.endpoint.op.open_to());
         Refusal::new(StatusCode::FORBIDDEN, "not_allowed", message)
+    }
+}
+
+/// The text of the body of a request, which messages call `what` (H8).
+pub(crate) async fn collect(what: &(impl std::fmt::Display + ?Sized), body: Body) -> Result<Bytes, Refusal> {
+    let refuse =
+        |status, code, how: String| Err(Refusal::new(status, code, format!("the body of {what} {how}")));
+    match timeout(BODY_LIMIT, Limited::new(body, BODY_MAX).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let how = format!("is larger than {BODY_MAX} bytes; send less in one request");
+            refuse(StatusCode::PAYLOAD_TOO_LARGE, "too_large", how)
+        }
+        Ok(Err(error)) => {
+            refuse(StatusCode::BAD_REQUEST, "bad_request", format!("could not be read: {error}"))
+        }
+        Err(_) => {
+            let how = format!("did not arrive within {} s", BODY_LIMIT.as_secs());
+            refuse(StatusCode::REQUEST_TIMEOUT, "body_timeout", how)
+        }
     }
 }

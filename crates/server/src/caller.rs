@@ -96,7 +96,9 @@ impl Op {
             Op::ProtectBranch | Op::Evidence | Op::VerifySource | Op::FingerprintSource => {
                 OpenTo::Tokens(Least::Admin)
             }
-            Op::Status | Op::VerifyAudit => OpenTo::AllSources(Least::Admin),
+            // Figures name sources, and nothing else that is somebody's.
+            Op::Metrics => OpenTo::AllSources(Least::Viewer),
+            Op::Status | Op::VerifyAudit | Op::Events => OpenTo::AllSources(Least::Admin),
             // Imports read files, and reach servers, as the daemon; settings name what its servers run.
             Op::AddSource | Op::RemoveSource | Op::ChangeSettings | Op::RefreshSource => OpenTo::Machine,
             // Who makes tokens, stops the daemon, or enters as an administrator, is on the machine.
@@ -116,6 +118,7 @@ impl Op {
                 | Op::Version
                 | Op::OpenApi
                 | Op::Status
+                | Op::Metrics
                 | Op::Sources
                 | Op::Source
                 | Op::Branches
@@ -239,7 +242,7 @@ mod tests {
 
     #[test]
     fn members_hold_branches_and_nothing_else() {
-        let more = [Op::Status, Op::ProtectBranch];
+        let more = [Op::Status, Op::Metrics, Op::ProtectBranch];
         assert_eq!(may_do(&Caller::Member), sorted(&[&OPEN, &LISTS, &USE, &more]));
         assert_eq!(may_do(&Caller::Owner).len(), ENDPOINTS.len());
     }
@@ -250,11 +253,11 @@ mod tests {
         assert_eq!(may_do(&Caller::Nobody), sorted(&[&OPEN]));
         let viewer = [OPEN.as_slice(), &LISTS];
         assert_eq!(may_do(&visitor(Role::Viewer, &["a"])), sorted(&viewer));
-        assert_eq!(may_do(&visitor(Role::Viewer, &[])), sorted(&viewer));
+        assert_eq!(may_do(&visitor(Role::Viewer, &[])), sorted(&[&OPEN, &LISTS, &[Op::Metrics]]));
         assert_eq!(may_do(&visitor(Role::User, &["a"])), sorted(&[&OPEN, &LISTS, &USE]));
         let admin = [Op::ProtectBranch, Op::Evidence, Op::VerifySource, Op::FingerprintSource];
         assert_eq!(may_do(&visitor(Role::Admin, &["a"])), sorted(&[&OPEN, &LISTS, &USE, &admin]));
-        let all = [Op::Status, Op::VerifyAudit];
+        let all = [Op::Metrics, Op::Status, Op::VerifyAudit, Op::Events];
         assert_eq!(may_do(&visitor(Role::Admin, &[])), sorted(&[&OPEN, &LISTS, &USE, &admin, &all]));
     }
 

@@ -1,4 +1,4 @@
-//! The client: one keep-alive HTTP/1.1 connection over the daemon's unix socket.
+//! The client: one keep-alive HTTP/1.1 connection over the daemon's unix socket, or to its HTTP door with a token.
 //!
 //! ```no_run
 //! use duramen_branches::model::CreateBranch;
@@ -15,15 +15,20 @@
 mod connection;
 mod encoded;
 mod error;
+mod remote;
 mod requests;
+mod wire;
 
 pub use connection::Connection;
+pub(crate) use connection::{broken, parse, refused};
 pub use encoded::Encoded;
 pub use error::ClientError;
 
 use crate::socket_path;
+use remote::Remote;
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -33,16 +38,41 @@ pub const DEADLINE: Duration = Duration::from_secs(120);
 /// Where a daemon is, and how long to wait for it.
 #[derive(Debug, Clone)]
 pub struct Client {
-    home: PathBuf,
-    socket: PathBuf,
+    place: Place,
     deadline: Duration,
+}
+
+/// Where a daemon is.
+#[derive(Debug, Clone)]
+enum Place {
+    Home { home: PathBuf, socket: PathBuf },
+    Url(Arc<Remote>),
 }
 
 impl Client {
     /// A client of the daemon that serves a home directory.
     #[must_use]
     pub fn new(home: &Path) -> Client {
-        Client { home: home.to_owned(), socket: socket_path(home), deadline: DEADLINE }
+        let place = Place::Home { home: home.to_owned(), socket: socket_path(home) };
+        Client { place, deadline: DEADLINE }
+    }
+
+    /// A client of the daemon whose HTTP door is at a URL, as the holder of a token (`NAME:SECRET`). `roots` is a file of
+    /// certificates (PEM) that are believed instead of those that the system believes.
+    ///
+    /// # Errors
+    /// [`ClientError::BadUrl`] when the URL, the token or the file cannot be used, or the secret would go over a network in
+    /// the clear.
+    ///
+    /// # Examples
+    /// ```
+    /// use duramen_server::client::Client;
+    ///
+    /// assert!(Client::at("https://db.example:6433", "ci:secret", None).is_ok());
+    /// assert!(Client::at("http://db.example:6433", "ci:secret", None).is_err());
+    /// ```
+    pub fn at(url: &str, token: &str, roots: Option<&Path>) -> Result<Client, ClientError> {
+        Ok(Client { place: Place::Url(Arc::new(Remote::new(url, token, roots)?)), deadline: DEADLINE })
     }
 
     /// The same client with another deadline for each request.
@@ -50,12 +80,6 @@ impl Client {
     pub fn with_deadline(mut self, deadline: Duration) -> Client {
         self.deadline = deadline;
         self
-    }
-
-    /// The home directory.
-    #[must_use]
-    pub fn home(&self) -> &Path {
-        &self.home
     }
 
     /// Opens a connection.

@@ -4,8 +4,11 @@ use crate::{
     api::{self, Api},
     caller,
     doors::{DoorError, Doors, Open},
+    events::Followers,
     listener::{self, BindError},
     lock::{HomeLock, LockError},
+    mcp,
+    metrics::Metrics,
     order::{Order, Orders},
     replace,
     router::RouterOptions,
@@ -22,7 +25,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    signal::unix::{signal, SignalKind},
+    signal::unix::{signal, Signal, SignalKind},
     time::timeout,
 };
 use tower_service::Service;
@@ -80,7 +83,8 @@ pub enum ServeError {
 ///
 /// `POST /v1/handover` ends it too, but leaves the servers of leased branches running, with the sessions of their holders;
 /// the next daemon of the home adopts them. SIGUSR2 does the same and runs the program, which may be a newer one by now,
-/// anew in this process: it goes on under the same process id, and who connects meanwhile waits.
+/// anew in this process: it goes on under the same process id, and who connects meanwhile waits. SIGHUP has the certificates of
+/// the doors read anew.
 ///
 /// # Errors
 /// [`ServeError`]. Whatever happens, the socket is gone and the lock is free afterwards.
@@ -91,6 +95,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let orders = Orders::new();
     // From here on a signal is remembered, also while the engine opens.
     obey_signals(&orders)?;
+    let hang_ups = listen_for(SignalKind::hangup())?;
     if options.until_stdin_ends {
         stop_on_end_of_input(&orders)?;
     }
@@ -110,7 +115,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         .map_err(|source| ServeError::Io { doing: "keep the socket open", source })?;
     caller::admit_members(&socket)
         .map_err(|source| ServeError::Io { doing: "let the group `duramen` connect", source })?;
-    let result = run(options, listener, orders).await;
+    let result = run(options, listener, orders, hang_ups).await;
     if let Ok(Order::Replace) = result {
         tracing::info!("running {} anew", program.display());
         // The lock is free from the moment in which the program begins.
@@ -134,6 +139,7 @@ async fn run(
     options: ServeOptions,
     listener: tokio::net::UnixListener,
     orders: Orders,
+    mut hang_ups: Signal,
 ) -> Result<Order, ServeError> {
     let home = options.engine.home.clone();
     let engine = Engine::open(options.engine).await?;
@@ -151,7 +157,15 @@ async fn run(
 
     let mut ending = orders.ending();
     let (mut routing, mut visiting) = (orders.ending(), orders.ending());
-    let found = api::router(Arc::new(Api { engine: Arc::clone(&engine), doors, orders }));
+    let metrics = Metrics::new(&engine, doors.router_metrics());
+    let api = Arc::new(Api {
+        engine: Arc::clone(&engine),
+        doors,
+        metrics,
+        followers: Followers::default(),
+        orders,
+    });
+    let found = api::router(Arc::clone(&api));
     let handler = {
         let found = found.clone();
         move |request| answer(found.clone(), request)
@@ -170,13 +184,25 @@ async fn run(
     };
     let visiting = async {
         if let Some(http) = http {
-            http.serve(found, async {
+            http.serve(mcp::with_mcp(found), async {
                 let _ = visiting.wait().await;
             })
             .await;
         }
     };
-    tokio::join!(serving, routing, visiting);
+    let reading = async {
+        while hang_ups.recv().await.is_some() {
+            tracing::info!("received SIGHUP: reading certificates; other settings take effect with SIGUSR2");
+            let api = Arc::clone(&api);
+            // Files may be on a network.
+            let _ = tokio::task::spawn_blocking(move || api.doors.read_certificates()).await;
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        _ = async { tokio::join!(serving, routing, visiting) } => {}
+        () = reading => {}
+    }
 
     let order = ending.wait().await;
     tracing::info!(?order, "stopping");
@@ -206,10 +232,14 @@ fn announce(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
+fn listen_for(kind: SignalKind) -> Result<Signal, ServeError> {
+    signal(kind).map_err(|source| ServeError::Io { doing: "listen for signals", source })
+}
+
 fn obey_signals(orders: &Orders) -> Result<(), ServeError> {
-    let listen = |kind| signal(kind).map_err(|source| ServeError::Io { doing: "listen for signals", source });
-    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    let mut replace = listen(SignalKind::user_defined2())?;
+    let (mut terminate, mut interrupt) =
+        (listen_for(SignalKind::terminate())?, listen_for(SignalKind::interrupt())?);
+    let mut replace = listen_for(SignalKind::user_defined2())?;
     let orders = orders.clone();
     tokio::spawn(async move {
         loop {

@@ -2,7 +2,8 @@
 
 use crate::{
     door::Counts,
-    http_door::{HttpDoor, HttpError, HttpOptions, HttpView},
+    http_door::{HttpDoor, HttpError, HttpHandle, HttpOptions, HttpView},
+    metrics::RouterMetrics,
     router::{Router, RouterError, RouterHandle, RouterOptions, RouterView},
     token::{CreateToken, NewToken, Token},
     tokens::{TokenError, Tokens},
@@ -36,7 +37,7 @@ pub(crate) struct Doors {
     /// Or why they cannot be used.
     tokens: Result<Arc<Tokens>, EngineError>,
     router: Option<RouterHandle>,
-    http: Option<HttpView>,
+    http: Option<HttpHandle>,
 }
 
 /// Why a door that should be open is not.
@@ -92,19 +93,38 @@ impl Doors {
         let http = http
             .map(|http| HttpDoor::bind(Arc::clone(&tokens), counts, handle.clone(), &dir, http))
             .transpose()?;
-        let http_view = http.as_ref().map(HttpDoor::view);
-        if let Some(view) = &http_view {
-            tracing::info!(address = %view.address, "HTTP clients can connect");
+        let http_handle = http.as_ref().map(HttpDoor::handle);
+        if let Some(handle) = &http_handle {
+            tracing::info!(address = %handle.view().address, "HTTP clients can connect");
         }
-        Ok((Doors { tokens: Ok(tokens), router: handle, http: http_view }, Open { router, http }))
+        Ok((Doors { tokens: Ok(tokens), router: handle, http: http_handle }, Open { router, http }))
     }
 
     pub(crate) fn view(&self) -> DoorsView {
         DoorsView {
             postgres: self.router.as_ref().map(RouterHandle::view),
-            http: self.http.clone(),
+            http: self.http.as_ref().map(HttpHandle::view),
             problem: self.tokens.as_ref().err().map(|error| error.message.clone()),
         }
+    }
+
+    /// Has the doors read their certificates anew, which may have been renewed. One that cannot be used changes nothing.
+    pub(crate) fn read_certificates(&self) {
+        let read = [
+            self.router.as_ref().map(RouterHandle::read_certificate),
+            self.http.as_ref().map(HttpHandle::read_certificate),
+        ];
+        for result in read.into_iter().flatten() {
+            match result {
+                Ok(()) => tracing::info!("a certificate was read anew"),
+                Err(error) => tracing::error!(%error, "the certificate of before stays"),
+            }
+        }
+    }
+
+    /// What the router counts, if there is one.
+    pub(crate) fn router_metrics(&self) -> Option<&RouterMetrics> {
+        self.router.as_ref().map(RouterHandle::metrics)
     }
 
     pub(crate) fn tokens(&self) -> Result<&Tokens, EngineError> {

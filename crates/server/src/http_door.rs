@@ -5,17 +5,18 @@ mod callers;
 mod credentials;
 mod host;
 mod tag;
+mod until;
 mod visit;
 
 use crate::{
+    certificate::Certificate,
     door::{self, Counts, Share, Strangers},
     listener::{self, Accept},
     router::RouterHandle,
-    tls::{Identity, Tls, TlsError, ALPN_HTTP},
+    tls::{Identity, TlsError, ALPN_HTTP},
     tokens::Tokens,
 };
 use axum::Router;
-use host::Names;
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -68,17 +69,35 @@ pub(crate) struct HttpDoor {
     listener: TcpListener,
     /// How many connections it may have.
     connections: u32,
-    view: HttpView,
+    handle: HttpHandle,
+}
+
+/// How an HTTP door is asked about itself.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpHandle {
+    address: SocketAddr,
     shared: Arc<Shared>,
+}
+
+impl HttpHandle {
+    /// What it is.
+    pub(crate) fn view(&self) -> HttpView {
+        let fingerprint = self.shared.certificate.tls().fingerprint.clone();
+        HttpView { address: self.address, fingerprint }
+    }
+
+    /// Has new connections see the certificate as it is now.
+    pub(crate) fn read_certificate(&self) -> Result<(), TlsError> {
+        self.shared.certificate.read_anew()
+    }
 }
 
 /// What all connections share.
 #[derive(Debug)]
 struct Shared {
     tokens: Arc<Tokens>,
-    tls: Tls,
+    certificate: Certificate,
     options: HttpOptions,
-    names: Names,
     router: Option<RouterHandle>,
     strangers: Strangers,
     counts: Arc<Counts>,
@@ -104,29 +123,28 @@ impl HttpDoor {
         let failed = |source| HttpError::Bind { address: options.address, source };
         let listener = door::listen(options.address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let tls = Tls::open(options.identity.as_ref(), doors, ALPN_HTTP)?;
+        let certificate = Certificate::open(options.identity.clone(), doors, ALPN_HTTP)?;
         let share = Share::of(PART, listener::CONNECTIONS_MAX);
         let shared = Shared {
-            names: Names::new(&tls.names),
             tokens,
-            tls,
+            certificate,
             options,
             router,
             strangers: Strangers::new(share.strangers),
             counts,
         };
-        let view = HttpView { address, fingerprint: shared.tls.fingerprint.clone() };
-        Ok(HttpDoor { listener, connections: share.connections, view, shared: Arc::new(shared) })
+        let handle = HttpHandle { address, shared: Arc::new(shared) };
+        Ok(HttpDoor { listener, connections: share.connections, handle })
     }
 
-    /// What it is.
-    pub(crate) fn view(&self) -> HttpView {
-        self.view.clone()
+    /// For asking about it while it serves.
+    pub(crate) fn handle(&self) -> HttpHandle {
+        self.handle.clone()
     }
 
     /// Has requests answered by `found` until `stop` is ready, then gives those under way 5 seconds.
     pub(crate) async fn serve(self, found: Router, stop: impl Future<Output = ()>) {
-        let HttpDoor { listener, connections, shared, .. } = self;
+        let HttpDoor { listener, connections, handle: HttpHandle { shared, .. } } = self;
         let each = move |(stream, peer), course| {
             visit::serve(Arc::clone(&shared), stream, peer, found.clone(), course)
         };

@@ -5,12 +5,14 @@
 //! | [`daemon`] | locking the home, opening the engine, serving until told to stop |
 //! | [`http_door`] | the same interface over TCP, for holders of tokens |
 //! | [`listener`] | HTTP/1.1 over a unix socket: connections, limits, draining |
+//! | [`mcp`] | the door for agents: the interface as tools of the Model Context Protocol |
 //! | [`client`] | one keep-alive connection to the daemon, with one method a request |
 //! | [`process`] | the daemon as a child process |
 //! | [`lock`] | one daemon a home |
 //! | [`openapi`] | the interface as OpenAPI 3.1 |
 //! | [`doors`] | the doors of a home: its tokens, and what listens for their holders |
 //! | [`reply`] | what replies are made of |
+//! | [`run`](mod@run) | a command with a branch of its own |
 //! | [`router`] | one port over which PostgreSQL clients enter branches |
 //! | [`token`], [`tokens`] | who may enter by the doors, and what each of them may |
 //!
@@ -20,6 +22,7 @@
 //! | request | reply |
 //! | --- | --- |
 //! | `GET /healthz`, `/readyz`, `/version`, `/openapi.json` | text, or `Version`, or the OpenAPI document |
+//! | `GET /metrics` | text of OpenMetrics 1.0 |
 //! | `GET /v1/status` | `Status` |
 //! | `GET /v1/sources`, `POST /v1/sources` | `[SourceView]`; a stream of `Progress` lines |
 //! | `GET`, `DELETE /v1/sources/{name}` | `SourceView`; `{"removed": name}` |
@@ -33,6 +36,7 @@
 //! | `POST /v1/branches/{name}/reset`, `renew`, `protect` | `BranchView` |
 //! | `GET /v1/branches/{name}/evidence?table=` | `BranchEvidence` |
 //! | `GET /v1/branches/{name}/administrator-url` | `AdministratorUrl` |
+//! | `GET /v1/events?after=&events=` | server-sent events, out of the audit log |
 //! | `POST /v1/audit/verify` | `AuditVerification` |
 //! | `POST /v1/measure/cold` | `ColdBranch` |
 //! | `GET /v1/doors` | `DoorsView` |
@@ -50,11 +54,13 @@ pub mod doors;
 pub mod http_door;
 pub mod listener;
 pub mod lock;
+pub mod mcp;
 pub mod openapi;
 pub mod process;
 pub mod reply;
 pub mod request;
 pub mod router;
+pub mod run;
 
 mod tls;
 
@@ -63,9 +69,12 @@ pub mod tokens;
 
 mod api;
 mod caller;
+mod certificate;
 mod door;
+mod events;
 mod holders;
 mod import;
+mod metrics;
 mod order;
 mod page;
 mod replace;

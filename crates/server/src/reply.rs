@@ -4,7 +4,7 @@ use bytes::Bytes;
 use duramen_branches::{model::ErrorBody, EngineError, Kind};
 use hyper::{
     body::{Body, Frame, SizeHint},
-    header::{HeaderValue, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    header::{HeaderValue, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     Response, StatusCode,
 };
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ use utoipa::ToSchema;
 
 /// Plain text.
 pub(crate) const PLAIN: &str = "text/plain; charset=utf-8";
+/// Server-sent events.
+pub(crate) const EVENTS: &str = "text/event-stream";
 /// The media type of refusals.
 pub(crate) const PROBLEM: &str = "application/problem+json";
 /// When it may be worth asking again, in seconds: a pool makes branches all the time.
@@ -124,6 +126,13 @@ pub(crate) fn plain(status: StatusCode, content_type: &'static str, text: String
 /// A reply of lines, the first of which is there already.
 pub(crate) fn lines(first: Bytes, rest: mpsc::Receiver<Bytes>) -> Response<Reply> {
     response(StatusCode::OK, "application/x-ndjson", Content::Lines { first: Some(first), rest })
+}
+
+/// A reply of server-sent events, the first of which are there already.
+pub(crate) fn events(first: Bytes, rest: mpsc::Receiver<Bytes>) -> Response<Reply> {
+    let mut response = response(StatusCode::OK, EVENTS, Content::Lines { first: Some(first), rest });
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 /// A request that is not done, and why.

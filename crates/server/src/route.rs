@@ -4,7 +4,7 @@ use crate::{
     doors::DoorsView,
     request::{MeasureCold, Removed, Stopping, Version},
     segment,
-    shape::{Document, Lines, List, Nothing, Numbers, One, Plain, Shape, Shapes},
+    shape::{Document, Lines, List, Nothing, Numbers, One, Plain, Shape, Shapes, Stream},
     token::{CreateToken, NewToken, Token},
 };
 use duramen_branches::model;
@@ -45,6 +45,16 @@ const CURSOR: Parameter = Parameter {
 const TABLE: Parameter = Parameter {
     name: "table",
     meaning: "A table, `schema.table`, whose rows are compared in the source and in the branch.",
+    kind: ParameterKind::Text,
+};
+const AFTER: Parameter = Parameter {
+    name: "after",
+    meaning: "The position after which to begin, as an event's id says it; now, if there is none.",
+    kind: ParameterKind::Text,
+};
+const NAMES: Parameter = Parameter {
+    name: "events",
+    meaning: "Only events of these names, separated by commas.",
     kind: ParameterKind::Text,
 };
 const SAMPLE: Parameter = Parameter {
@@ -113,6 +123,8 @@ requests! {
     Version: GET "/version", Nothing => One<Version>;
     /// This interface, as OpenAPI 3.1.
     OpenApi: GET "/openapi.json", Nothing => Document;
+    /// What the daemon counts, for Prometheus, as text of OpenMetrics 1.0.
+    Metrics: GET "/metrics", Nothing => Plain;
     /// The daemon's state in figures.
     Status: GET "/v1/status", Nothing => One<model::Status>;
     /// All sources, by name.
@@ -153,6 +165,9 @@ requests! {
     Evidence: GET "/v1/branches/{name}/evidence" [TABLE], Nothing => One<model::BranchEvidence>;
     /// The URL by which an administrator of the machine enters a branch.
     AdministratorUrl: GET "/v1/branches/{name}/administrator-url", Nothing => One<model::AdministratorUrl>;
+    /// What happens from now on, or from a position on, out of the audit log: server-sent events whose names are those of its
+    /// entries. Their ids are positions, which a client that comes back sends as `Last-Event-ID`, and misses nothing.
+    Events: GET "/v1/events" [AFTER, NAMES], Nothing => Stream;
     /// Checks the whole audit log.
     VerifyAudit: POST "/v1/audit/verify", Nothing => One<model::AuditVerification>;
     /// Makes one branch without the pool, and measures it.

@@ -11,10 +11,12 @@ mod startup;
 
 pub use crate::tls::{Identity, TlsError};
 
+use crate::metrics::RouterMetrics;
 use crate::tokens::Tokens;
 use crate::{
+    certificate::Certificate,
     door::{self, Counts, Share, Strangers},
-    tls::{self, Tls},
+    tls,
 };
 use duramen_branches::Engine;
 use ipnet::IpNet;
@@ -123,13 +125,14 @@ pub struct Router {
 struct Shared {
     engine: Arc<Engine>,
     tokens: Arc<Tokens>,
-    tls: Tls,
+    certificate: Certificate,
     options: RouterOptions,
     share: Share,
     strangers: Strangers,
     counts: Arc<Counts>,
     sessions: Sessions,
     splicers: Splicers,
+    metrics: RouterMetrics,
 }
 
 /// What a router tells of itself.
@@ -157,9 +160,21 @@ impl RouterHandle {
     pub fn view(&self) -> RouterView {
         RouterView {
             address: self.address,
-            fingerprint: self.shared.tls.fingerprint.clone(),
+            fingerprint: self.shared.certificate.tls().fingerprint.clone(),
             sessions: self.shared.sessions.count(),
         }
+    }
+}
+
+impl RouterHandle {
+    /// Has new connections see the certificate as it is now.
+    pub(crate) fn read_certificate(&self) -> Result<(), TlsError> {
+        self.shared.certificate.read_anew()
+    }
+
+    /// What it counts.
+    pub(crate) fn metrics(&self) -> &RouterMetrics {
+        &self.shared.metrics
     }
 }
 
@@ -187,19 +202,20 @@ impl Router {
             }
             Err(source) => return Err(RouterError::Bind { address, source }),
         };
-        let tls = Tls::open(options.identity.as_ref(), doors, tls::ALPN)?;
+        let certificate = Certificate::open(options.identity.clone(), doors, tls::ALPN)?;
         let splicers = Splicers::start().map_err(RouterError::NoThread)?;
         let share = Share::of(PART, CONNECTIONS_MAX);
         let shared = Shared {
             engine,
             tokens,
-            tls,
+            certificate,
             options,
             share,
             strangers: Strangers::new(share.strangers),
             counts,
             sessions: Sessions::default(),
             splicers,
+            metrics: RouterMetrics::default(),
         };
         let shared = Arc::new(shared);
         Ok(Some(Router { listener, shared }))

@@ -1,5 +1,6 @@
 //! What bodies look like: the schemas of the types that the daemon reads and writes.
 
+use crate::reply::EVENTS;
 use std::{collections::BTreeMap, marker::PhantomData};
 use utoipa::{
     openapi::{schema::empty, Array, ArrayBuilder, Content, Ref, RefOr, Schema},
@@ -45,6 +46,8 @@ pub(crate) struct List<T>(PhantomData<T>);
 pub(crate) struct Lines<T>(PhantomData<T>);
 /// An array of numbers in JSON.
 pub(crate) struct Numbers;
+/// Server-sent events.
+pub(crate) struct Stream;
 /// Text.
 pub(crate) struct Plain;
 /// A document in JSON whose form is described elsewhere.
@@ -85,6 +88,12 @@ impl Numbers {
 impl Plain {
     pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
         Some(Shape { kind: TEXT, content: Content::new(Some(<String as PartialSchema>::schema())) })
+    }
+}
+
+impl Stream {
+    pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
+        Some(Shape { kind: EVENTS, content: Content::new(Some(<String as PartialSchema>::schema())) })
     }
 }
 

@@ -1,7 +1,10 @@
 //! The HTTP door, from outside: what holders of tokens can do through it, and what nobody can. The invariants H1 to H9 are in
 //! `docs/design/doors.md`.
 
+mod agents;
+mod certificates;
 mod client;
 mod hostile_requests;
 mod roles;
+mod watching;
 mod who_is_let_in;

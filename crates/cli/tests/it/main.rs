@@ -1,12 +1,15 @@
 //! The integration tests of this crate, in one program: linking is most of what a test program costs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
+mod agents;
 mod cli_usage;
 #[path = "../../../functions/tests/it/common.rs"]
 mod common;
+mod configured;
 mod daemon_faults;
 mod daemon_hands_over;
 mod daemon_is_killed;
+mod dashboards;
 mod every_file_has_its_mode;
 mod functions_cli;
 mod groups_outlive_daemons;

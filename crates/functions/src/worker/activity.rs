@@ -375,14 +375,16 @@ async fn here(
     state.begins(session.cancel_token(), session.pid).await;
     // One round trip: what is sent behind the step is answered when it is over.
     let of: [(&(dyn ToSql + Sync), Type); 1] = [(&activity.seq, Type::INT8)];
+    let free = || {
+        drop(place.lock().take());
+        shared.activities.notify_one();
+    };
     let (begun, ran, after) = tokio::join!(
         biased;
         client.batch_execute("BEGIN"),
-        step_alone(shared, &session, sql, state),
+        step_alone(shared, &session, sql, state, free),
         client.query_typed_opt(AFTER_STEP, &of),
     );
-    drop(place.lock().take());
-    shared.activities.notify_one();
     begun?;
     let failure = match ran? {
         Ran::Ended(result) => {
@@ -431,7 +433,7 @@ pub(super) async fn alone(
     state: &Running,
 ) -> Result<Ran, TurnError> {
     state.begins(session.cancel_token(), session.pid).await;
-    step_alone(shared, session, sql, state).await
+    step_alone(shared, session, sql, state, || {}).await
 }
 
 /// The same, where the statement has begun. What the first poll of this sends it sends at once.
@@ -440,9 +442,10 @@ async fn step_alone(
     session: &Session,
     sql: &str,
     state: &Running,
+    is_over: impl FnOnce(),
 ) -> Result<Ran, TurnError> {
     let began = clock::now();
-    let ran = steps::run_alone(session, sql).await;
+    let ran = steps::run_alone(session, sql, is_over).await;
     state.is_over().await;
     shared.remember(session.role, sql, began.elapsed());
     match ran {

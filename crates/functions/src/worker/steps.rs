@@ -65,7 +65,7 @@ pub(crate) async fn run(
     let mut waiting: Vec<usize> = (0..texts.len()).collect();
     while !waiting.is_empty() && clock::ms(began.elapsed()) < ROUND_BUDGET_MS && bytes < most_bytes {
         let some: Vec<&str> = waiting.iter().map(|index| texts[*index]).collect();
-        let some = tokio::time::timeout(CALL_PATIENCE, call(session, &some, Some(CALL_BUDGET_MS)))
+        let some = tokio::time::timeout(CALL_PATIENCE, call(session, &some, Some(CALL_BUDGET_MS), || {}))
             .await
             .map_err(|_| ExecutorError::Stuck)??;
         let mut slow = HashSet::new();
@@ -94,9 +94,14 @@ pub(crate) async fn run(
     Ok(outcomes)
 }
 
-/// Runs one step that may take as long as it likes, in the transaction that is open on the session.
-pub(crate) async fn run_alone(session: &Session, text: &str) -> Result<Result<Json, Failure>, ExecutorError> {
-    match call(session, &[text], None).await?.pop() {
+/// Runs one step that may take as long as it likes, in the transaction that is open on the session. `is_over` is called as soon
+/// as the step has ended, while the session is still put in order behind it.
+pub(crate) async fn run_alone(
+    session: &Session,
+    text: &str,
+    is_over: impl FnOnce(),
+) -> Result<Result<Json, Failure>, ExecutorError> {
+    match call(session, &[text], None, is_over).await?.pop() {
         Some(StepOutcome::Ended(result)) => Ok(result),
         _ => Ok(Err(Failure { message: "the executor gave no result".to_owned(), sqlstate: None })),
     }
@@ -107,6 +112,7 @@ async fn call(
     session: &Session,
     texts: &[&str],
     budget_ms: Option<f64>,
+    is_over: impl FnOnce(),
 ) -> Result<Vec<StepOutcome>, ExecutorError> {
     let client = &session.client;
     let alone = budget_ms.is_none();
@@ -149,11 +155,11 @@ async fn call(
     let rows = match &session.become_submitter {
         None => {
             let call = client.query_typed(&sql, &parameters[..6]);
-            let (limited, rows) = tokio::join!(biased; limited, call);
+            let (limited, rows) = tokio::join!(biased; limited, then(call, is_over));
             limited?;
             rows?
         }
-        Some(assume) => as_submitter(client, limited, assume, &sql, &parameters).await?,
+        Some(assume) => as_submitter(client, limited, assume, &sql, &parameters, is_over).await?,
     };
     if alone && limit.is_some() {
         client.batch_execute("SET LOCAL statement_timeout = 0").await?;
@@ -182,6 +188,7 @@ async fn as_submitter(
     assume: &str,
     call: &str,
     parameters: &[(&(dyn ToSql + Sync), Type)],
+    is_over: impl FnOnce(),
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     let declare = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {call}");
     let fetch = format!("FETCH ALL FROM {CURSOR}");
@@ -192,7 +199,7 @@ async fn as_submitter(
         client.execute_typed(&declare, parameters),
         limited,
         client.batch_execute(assume),
-        client.query_typed(&fetch, &[]),
+        then(client.query_typed(&fetch, &[]), is_over),
         client.batch_execute(&resume),
     );
     declared?;
@@ -201,6 +208,13 @@ async fn as_submitter(
     let rows = rows?;
     resumed?;
     Ok(rows)
+}
+
+/// Does something as soon as a future is ready, whatever it is joined with.
+async fn then<T>(future: impl Future<Output = T>, what: impl FnOnce()) -> T {
+    let output = future.await;
+    what();
+    output
 }
 
 /// Whether a text begins like a statement that returns no rows. A guess: it decides on the way, not on the outcome, but

@@ -1,7 +1,7 @@
 //! One connection. It is driven by the task that waits for the answer, not by a task of its own: that saves two
 //! hand-overs a request, and dropping an unfinished request closes the connection, which ends the work.
 
-use super::{Client, ClientError, Encoded};
+use super::{wire::Wire, Client, ClientError, Encoded, Place};
 use crate::{reply::Problem, route::Route};
 use bytes::{Bytes, BytesMut};
 use duramen_base::clock;
@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::{
     body::Incoming,
     client::conn::http1,
-    header::{HeaderValue, CONTENT_TYPE, HOST},
+    header::{HeaderValue, AUTHORIZATION, CONTENT_TYPE, HOST},
     Request, Response, Uri,
 };
 use hyper_util::rt::TokioIo;
@@ -29,7 +29,7 @@ const QUEUE_PAUSE: Duration = Duration::from_millis(2);
 /// The longest line of a stream.
 const LINE_MAX: usize = 4 << 20;
 
-type Wire = http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
+type Driver = http1::Connection<TokioIo<Wire>, Full<Bytes>>;
 
 /// A connection to the daemon. Requests follow one another; use several connections for concurrent ones.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub struct Connection {
 #[derive(Debug)]
 struct Link {
     sender: http1::SendRequest<Full<Bytes>>,
-    wire: Pin<Box<Wire>>,
+    driver: Pin<Box<Driver>>,
 }
 
 impl Connection {
@@ -57,7 +57,7 @@ impl Connection {
     }
 
     /// A request and its reply.
-    pub(super) async fn exchange<T: DeserializeOwned>(
+    pub(crate) async fn exchange<T: DeserializeOwned>(
         &mut self,
         route: Route<'_>,
         body: Bytes,
@@ -77,7 +77,7 @@ impl Connection {
     }
 
     /// Sends a request whose body is JSON text already (or empty) and returns the body of the reply.
-    pub(super) async fn send(&mut self, route: Route<'_>, body: Bytes) -> Result<Bytes, ClientError> {
+    pub(crate) async fn send(&mut self, route: Route<'_>, body: Bytes) -> Result<Bytes, ClientError> {
         let deadline = self.client.deadline;
         match timeout(deadline, self.send_unlimited(route, body)).await {
             Ok(result) => result,
@@ -149,7 +149,7 @@ impl Connection {
         route: Route<'_>,
         body: Bytes,
     ) -> Result<(Response<Incoming>, Link), ClientError> {
-        let request = request(route, body)?;
+        let request = request(&self.client.place, route, body)?;
         let mut link = match self.link.take() {
             Some(link) => link,
             None => Link::open(&self.client).await?,
@@ -174,23 +174,23 @@ impl Link {
     async fn open(client: &Client) -> Result<Link, ClientError> {
         let stream = connect(client).await?;
         let opened = http1::Builder::new().max_buf_size(1 << 20).handshake(TokioIo::new(stream)).await;
-        let (sender, wire) = opened.map_err(|error| ClientError::Connect {
-            socket: client.socket.display().to_string(),
+        let (sender, driver) = opened.map_err(|error| ClientError::Connect {
+            socket: client.place.to_string(),
             source: io::Error::other(error),
         })?;
-        Ok(Link { sender, wire: Box::pin(wire) })
+        Ok(Link { sender, driver: Box::pin(driver) })
     }
 
     /// Waits for `work` while moving bytes. `None`: the connection ended first.
     async fn drive<F: Future>(&mut self, work: F) -> Option<F::Output> {
-        let wire = &mut self.wire;
+        let driver = &mut self.driver;
         let mut work = pin!(work);
         poll_fn(|context| {
             if let Poll::Ready(output) = work.as_mut().poll(context) {
                 return Poll::Ready(Some(output));
             }
-            let ended = wire.as_mut().poll(context).is_ready();
-            // What the wire has just read may be what the work waits for.
+            let ended = driver.as_mut().poll(context).is_ready();
+            // What the driver has just read may be what the work waits for.
             match work.as_mut().poll(context) {
                 Poll::Ready(output) => Poll::Ready(Some(output)),
                 Poll::Pending if ended => Poll::Ready(None),
@@ -202,10 +202,10 @@ impl Link {
 
     /// Whether the next request can be sent.
     async fn ready(&mut self) -> bool {
-        let Link { sender, wire } = self;
+        let Link { sender, driver } = self;
         poll_fn(|context| {
-            // The wire first: it notices that the other side has closed.
-            if wire.as_mut().poll(context).is_ready() {
+            // The driver first: it notices that the other side has closed.
+            if driver.as_mut().poll(context).is_ready() {
                 return Poll::Ready(false);
             }
             sender.poll_ready(context).map(|ready| ready.is_ok())
@@ -214,35 +214,61 @@ impl Link {
     }
 }
 
-async fn connect(client: &Client) -> Result<UnixStream, ClientError> {
+async fn connect(client: &Client) -> Result<Wire, ClientError> {
+    let socket = match &client.place {
+        Place::Home { socket, .. } => socket,
+        Place::Url(remote) => {
+            let failed = |source| ClientError::Connect { socket: remote.to_string(), source };
+            return match timeout(client.deadline, remote.connect()).await {
+                Ok(connected) => connected.map_err(failed),
+                Err(_) => Err(failed(io::ErrorKind::TimedOut.into())),
+            };
+        }
+    };
     let begin = clock::now();
     loop {
-        let source = match UnixStream::connect(&client.socket).await {
-            Ok(stream) => return Ok(stream),
+        let source = match UnixStream::connect(socket).await {
+            Ok(stream) => return Ok(Wire::Unix(stream)),
             Err(error) => error,
         };
         match source.kind() {
             // A unix socket whose queue is full refuses at once instead of waiting.
             io::ErrorKind::WouldBlock if begin.elapsed() < client.deadline => sleep(QUEUE_PAUSE).await,
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                return Err(ClientError::NotRunning { home: client.home.display().to_string() });
+                return Err(ClientError::NotRunning { home: client.place.to_string() });
             }
-            _ => return Err(ClientError::Connect { socket: client.socket.display().to_string(), source }),
+            _ => return Err(ClientError::Connect { socket: socket.display().to_string(), source }),
         }
     }
 }
 
-fn request(route: Route<'_>, body: Bytes) -> Result<Request<Full<Bytes>>, ClientError> {
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Home { home, .. } => write!(f, "{}", home.display()),
+            Place::Url(remote) => write!(f, "{remote}"),
+        }
+    }
+}
+
+fn request(place: &Place, route: Route<'_>, body: Bytes) -> Result<Request<Full<Bytes>>, ClientError> {
     let uri = Uri::try_from(route.path())
         .map_err(|error| ClientError::BadRequest { request: route.to_string(), reason: error.to_string() })?;
     let has_body = !body.is_empty();
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = route.method();
     *request.uri_mut() = uri;
-    // HTTP/1.1 demands a host; this one stands for "the other end of the socket".
-    request.headers_mut().insert(HOST, HeaderValue::from_static("duramen"));
+    let headers = request.headers_mut();
+    match place {
+        // HTTP/1.1 demands a host; this one stands for "the other end of the socket".
+        Place::Home { .. } => drop(headers.insert(HOST, HeaderValue::from_static("duramen"))),
+        Place::Url(remote) => {
+            headers.insert(HOST, remote.host());
+            headers.insert(AUTHORIZATION, remote.authorization());
+        }
+    }
     if has_body {
-        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     Ok(request)
 }
@@ -251,11 +277,11 @@ fn timed_out(route: Route<'_>, deadline: Duration) -> ClientError {
     ClientError::Timeout { request: route.to_string(), seconds: deadline.as_secs_f64() }
 }
 
-fn broken(route: Route<'_>, reason: &str) -> ClientError {
+pub(crate) fn broken(route: Route<'_>, reason: &str) -> ClientError {
     ClientError::Broken { request: route.to_string(), reason: reason.to_owned() }
 }
 
-fn refused(status: u16, body: &[u8]) -> ClientError {
+pub(crate) fn refused(status: u16, body: &[u8]) -> ClientError {
     let body = serde_json::from_slice(body).map_or_else(
         |_| ErrorBody {
             code: "unknown".to_owned(),
@@ -267,7 +293,7 @@ fn refused(status: u16, body: &[u8]) -> ClientError {
     ClientError::Refused { status, body }
 }
 
-fn parse<T: DeserializeOwned>(route: Route<'_>, body: &[u8]) -> Result<T, ClientError> {
+pub(crate) fn parse<T: DeserializeOwned>(route: Route<'_>, body: &[u8]) -> Result<T, ClientError> {
     serde_json::from_slice(body)
         .map_err(|error| ClientError::BadReply { request: route.to_string(), reason: error.to_string() })
 }

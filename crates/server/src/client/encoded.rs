@@ -25,7 +25,7 @@ impl<T: Serialize> Encoded<T> {
         Ok(Encoded { text: text.into(), of: PhantomData })
     }
 
-    pub(super) fn into_bytes(self) -> Bytes {
+    pub(crate) fn into_bytes(self) -> Bytes {
         self.text
     }
 }

@@ -13,10 +13,18 @@ pub enum ClientError {
         /// The home directory.
         home: String,
     },
-    /// The socket is there, but cannot be used.
+    /// The URL or the token cannot be used.
+    #[error("{url} cannot be used: {what}")]
+    BadUrl {
+        /// The URL, without secrets.
+        url: String,
+        /// What is wrong, with it or with its token.
+        what: String,
+    },
+    /// The socket or the door is there, but cannot be used.
     #[error("cannot connect to {socket}: {source}")]
     Connect {
-        /// The socket.
+        /// The socket, or the URL.
         socket: String,
         /// The operating system's answer.
         source: io::Error,

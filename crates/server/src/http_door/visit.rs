@@ -2,7 +2,10 @@
 
 use super::{
     callers::{self, Counted},
-    host, tag, Shared,
+    host::{self, Names},
+    tag,
+    until::until,
+    Shared,
 };
 use crate::{
     caller::Caller,
@@ -74,10 +77,12 @@ async fn hello(
         Ok(Ok(1..)) => {}
         _ => return,
     }
-    let handler = |request| answer(shared, counted, peer, found.clone(), request);
+    let tls = shared.certificate.tls();
+    let names = Names::new(&tls.names);
+    let handler = |request| answer((shared, &names, counted), peer, found.clone(), request);
     if first[0] == TLS_HANDSHAKE {
         // A client that speaks another protocol, or does not trust the certificate, is no fault of ours.
-        let accepting = shared.tls.acceptor.accept(impatient(stream, WRITE_LIMIT));
+        let accepting = tls.acceptor.accept(impatient(stream, WRITE_LIMIT));
         if let Ok(Ok(mut stream)) = timeout(HELLO_LIMIT, accepting).await {
             listener::converse(&mut stream, handler, LIMITS, course).await;
             linger(&mut stream).await;
@@ -114,15 +119,14 @@ async fn linger(stream: &mut (impl AsyncRead + Unpin)) {
 
 /// Answers one request.
 async fn answer(
-    shared: &Shared,
-    counted: &Counted,
+    (shared, names, counted): (&Shared, &Names, &Counted),
     peer: IpAddr,
     found: Router,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let is_get = request.method() == Method::GET;
     let headers = request.headers().clone();
-    let mut response = match admitted(shared, counted, peer, found, request).await {
+    let mut response = match admitted((shared, names, counted), peer, found, request).await {
         Ok(response) if is_get => tag::tagged(&headers, response).await,
         Ok(response) => response,
         Err(refusal) => refusal.into_response().map(Body::new),
@@ -133,14 +137,13 @@ async fn answer(
 }
 
 async fn admitted(
-    shared: &Shared,
-    counted: &Counted,
+    (shared, names, counted): (&Shared, &Names, &Counted),
     peer: IpAddr,
     mut found: Router,
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let headers = request.headers();
-    let Some(called) = shared.names.called(request.uri(), headers) else {
+    let Some(called) = names.called(request.uri(), headers) else {
         let message = "the header Host does not name this door: call it by an address, by localhost, or by a name of its \
                        certificate (--tls-cert)";
         return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", message));
@@ -158,8 +161,9 @@ async fn admitted(
         }
     };
     let Some(mut grant) = grant else { return Ok(response.await) };
+    let kept = grant.clone();
     tokio::select! {
-        response = response => Ok(response),
+        response = response => Ok(response.map(|body| until(kept, body))),
         // H9.
         () = grant.ends() => Err(Refusal::unauthenticated()),
     }

@@ -6,11 +6,11 @@ use super::{
     sessions::Key,
     splice::{self, Counters, End},
     startup::{self, First, Startup, Target, Wishes, NEWEST, PACKET_MAX},
-    tls::ALPN,
     Shared,
 };
 use crate::{
     door::{self, Place},
+    tls::{Tls, ALPN},
     token::{Forbidden, Role, Token},
     tokens::Grant,
 };
@@ -26,9 +26,12 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
-    sync::{atomic::Ordering, Arc},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Arc,
+    },
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, ReadBuf},
@@ -67,6 +70,8 @@ enum Client {
 enum Stop {
     /// The client is told.
     Fatal(Fatal),
+    /// Its session is over, and it is told why.
+    Over(Fatal),
     /// The branch's server refused, and the client is told what it said.
     Server(bytes::Bytes),
     /// The client is gone, or has nothing more to say.
@@ -97,6 +102,7 @@ impl From<Fatal> for Stop {
 /// Serves one client.
 pub(super) async fn serve(shared: &Shared, stream: TcpStream, peer: SocketAddr) {
     door::prepare(&stream);
+    let began = clock::now();
     let mut peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let mut client = Client::Plain(stream);
     let proved = {
@@ -109,14 +115,22 @@ pub(super) async fn serve(shared: &Shared, stream: TcpStream, peer: SocketAddr) 
         }
     };
     let ended = match proved {
-        Ok((startup, grant)) => enter(shared, &mut client, peer, startup, grant).await,
+        Ok((startup, grant)) => enter(shared, &mut client, (peer, began), startup, grant).await,
         Err(stop) => Err(stop),
     };
     let mut out = BytesMut::new();
     match ended {
-        Ok(()) | Err(Stop::Gone) => {}
-        Err(Stop::Fatal(fatal)) => message::error(&mut out, &fatal),
-        Err(Stop::Server(said)) => out.extend_from_slice(&said),
+        Ok(()) => {}
+        Err(Stop::Gone) => shared.metrics.ended("gone before a session"),
+        Err(Stop::Fatal(fatal)) => {
+            shared.metrics.ended("refused");
+            message::error(&mut out, &fatal);
+        }
+        Err(Stop::Over(fatal)) => message::error(&mut out, &fatal),
+        Err(Stop::Server(said)) => {
+            shared.metrics.ended("refused by the branch");
+            out.extend_from_slice(&said);
+        }
     }
     let goodbye = async {
         if !out.is_empty() {
@@ -133,6 +147,7 @@ async fn hello(
     client: &mut Client,
     peer: &mut SocketAddr,
 ) -> Result<(Startup, Grant), Stop> {
+    let tls = shared.certificate.tls();
     if let Client::Plain(stream) = client {
         if proxied::is_proxy(&shared.options.proxies, peer.ip()) {
             *peer = proxied::client_of(stream, *peer).await?;
@@ -142,7 +157,7 @@ async fn hello(
             return Err(Stop::Gone);
         }
         if first[0] == TLS_HANDSHAKE {
-            wrap(shared, client).await?;
+            wrap(&tls, client).await?;
             match client {
                 Client::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(ALPN) => {}
                 _ => return Err(Fatal::new("08P01", "TLS at once needs the ALPN protocol postgresql").into()),
@@ -154,7 +169,7 @@ async fn hello(
         match startup::parse(&packet(client).await?).map_err(Fatal::from)? {
             First::Tls if matches!(client, Client::Plain(_)) => {
                 client.write_all(b"S").await?;
-                wrap(shared, client).await?;
+                wrap(&tls, client).await?;
             }
             First::Gss if matches!(client, Client::Plain(_)) && !refused_gss => {
                 refused_gss = true;
@@ -178,13 +193,13 @@ async fn hello(
         return Err(fatal.into());
     }
     if let (Client::Tls(stream), None) = (&*client, &startup.database) {
-        startup.database = stream.get_ref().1.server_name().and_then(|name| shared.tls.first_label(name));
+        startup.database = stream.get_ref().1.server_name().and_then(|name| tls.first_label(name));
     }
     let mut out = BytesMut::new();
     if startup.version > NEWEST || !startup.protocol_options.is_empty() {
         message::negotiate(&mut out, startup.version, &startup.protocol_options);
     }
-    match prove(shared, client, &startup.user, out).await? {
+    match prove(shared, &tls, client, &startup.user, out).await? {
         Some(grant) => Ok((startup, grant)),
         None => {
             sleep(FAILURE_PAUSE).await;
@@ -199,10 +214,10 @@ async fn hello(
 }
 
 /// Puts TLS around the connection. What came unencrypted after the request for it would be taken for the handshake, and fail.
-async fn wrap(shared: &Shared, client: &mut Client) -> Result<(), Stop> {
+async fn wrap(tls: &Tls, client: &mut Client) -> Result<(), Stop> {
     let plain = std::mem::replace(client, Client::Gone);
     let Client::Plain(stream) = plain else { return Err(Stop::Gone) };
-    *client = Client::Tls(Box::new(shared.tls.acceptor.accept(stream).await?));
+    *client = Client::Tls(Box::new(tls.acceptor.accept(stream).await?));
     Ok(())
 }
 
@@ -235,12 +250,13 @@ async fn packet(client: &mut Client) -> Result<Vec<u8>, Stop> {
 /// Has the client prove that it knows the secret of the token `name`. Nothing if it does not, or there is no such token.
 async fn prove(
     shared: &Shared,
+    tls: &Tls,
     client: &mut Client,
     name: &str,
     mut out: BytesMut,
 ) -> Result<Option<Grant>, Stop> {
     let end_point = match client {
-        Client::Tls(_) => shared.tls.end_point.as_deref(),
+        Client::Tls(_) => tls.end_point.as_deref(),
         _ => None,
     };
     let binding = end_point.map_or(Binding::None, Binding::EndPoint);
@@ -291,7 +307,7 @@ async fn answer(client: &mut Client) -> Result<Vec<u8>, Stop> {
 async fn enter(
     shared: &Shared,
     client: &mut Client,
-    peer: SocketAddr,
+    (peer, began): (SocketAddr, Instant),
     startup: Startup,
     mut grant: Grant,
 ) -> Result<(), Stop> {
@@ -305,7 +321,7 @@ async fn enter(
             .into());
     };
     let key = shared.sessions.begin(long_key);
-    let session = Session { shared, token: &token, peer, key: &key };
+    let session = Session { shared, token: &token, peer, began, key: &key };
     let work = async {
         let ready = tokio::select! {
             ready = session.prepare(startup) => ready?,
@@ -316,7 +332,7 @@ async fn enter(
     };
     tokio::select! {
         ended = work => ended,
-        () = grant.ends() => Err(Stop::Gone),
+        () = grant.ends() => Ok(()),
     }
 }
 
@@ -325,6 +341,8 @@ struct Session<'a> {
     shared: &'a Shared,
     token: &'a Token,
     peer: SocketAddr,
+    /// When its first byte was waited for.
+    began: Instant,
     key: &'a Key<'a>,
 }
 
@@ -369,6 +387,7 @@ impl Session<'_> {
         self.key.enter(canceller);
         // R8: written down before the client hears that it is in.
         let mut log = Log::begin(self, &door, process)?;
+        self.shared.metrics.entered(self.began.elapsed());
 
         let mut out = BytesMut::with_capacity(greeting.len() + 64);
         out.extend_from_slice(&greeting);
@@ -403,7 +422,8 @@ impl Session<'_> {
         };
         drop(log);
         if let Ok(End::Idle) = ended {
-            return Err(Fatal::new("57P05", "terminating connection due to idle-session timeout").into());
+            let message = "terminating connection due to idle-session timeout";
+            return Err(Stop::Over(Fatal::new("57P05", message)));
         }
         // The session counts for as long as its process does, which first ends its statement.
         *client = Client::Gone;
@@ -615,13 +635,14 @@ impl<'a, 'b> Log<'a, 'b> {
 
 impl Drop for Log<'_, '_> {
     fn drop(&mut self) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (sent, received) = (count(&self.counters.sent), count(&self.counters.received));
+        self.session.shared.metrics.left(self.why, sent, received);
         let duration_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let noted = self.session.shared.engine.note(
             "disconnected",
             json!({ "session": self.session.key.number, "token": self.session.token.id, "branch": self.branch,
-                    "duration_ms": duration_ms, "sent": self.counters.sent.load(Ordering::Relaxed),
-                    "received": self.counters.received.load(Ordering::Relaxed),
-                    "why": self.why }),
+                    "duration_ms": duration_ms, "sent": sent, "received": received, "why": self.why }),
         );
         if let Err(error) = noted {
             tracing::error!(%error, "the end of a session is not in the audit log");

@@ -21,7 +21,7 @@ const REPLY_LIMIT: Duration = Duration::from_secs(30);
 /// A daemon with a door that listens somewhere.
 pub(super) struct Site {
     // Dropped before its home.
-    _daemon: Daemon,
+    pub(super) daemon: Daemon,
     pub(super) connection: Connection,
     pub(super) door: SocketAddr,
     pub(super) home: Home,
@@ -41,7 +41,7 @@ impl Site {
             .expect("the daemon serves");
         let mut connection = connect(&daemon).await;
         let door = connection.doors().await.expect("the doors").http.expect("it listens").address;
-        Site { _daemon: daemon, connection, door, home }
+        Site { daemon, connection, door, home }
     }
 
     /// Imports a script of one table `t` as a source.

@@ -1,8 +1,9 @@
 //! What a turn lets in at once, beside other turns, other instances, and who changes its queue meanwhile.
 
 use super::counts;
-use crate::common::{database, maybe_one, one, refusal};
-use crate::worker::{ended, execute, start, submitter, TestWorker, SOON};
+use crate::common::{database, maybe_one, one, refusal, OWNER};
+use crate::proxy::{Proxy, RoundTrip, Side};
+use crate::worker::{ended, eventually, execute, start, submitter, TestWorker, SOON};
 use duramen_base::clock;
 use duramen_functions::schema::SCHEMA_VERSION;
 use std::time::Duration;
@@ -82,18 +83,23 @@ async fn turns_share_a_queue_without_limits() {
     assert_eq!(counts(&client, "q").await, "2 0 0");
 }
 
+/// A function that takes no notice of being cancelled, and holds its turn for as long as it may.
+fn deaf(role: &str) -> String {
+    format!(
+        "CREATE FUNCTION {role}.deaf() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+            FOR n IN 1 .. 3 LOOP
+                BEGIN PERFORM pg_sleep(0.5); EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(0.5); END;
+            END LOOP; END $$"
+    )
+}
+
 /// Invariant F-7: a step that holds its turn delays its neighbours in the turn, and not who comes through a queue later.
 #[tokio::test]
 async fn a_step_that_holds_its_turn_delays_no_queue() {
     let database = database().await;
     let (role, client, _) = submitter(&database).await;
-    let deaf = format!(
-        "CREATE FUNCTION {role}.deaf() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
-            FOR n IN 1 .. 3 LOOP
-                BEGIN PERFORM pg_sleep(0.5); EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(0.5); END;
-            END LOOP; END $$"
-    );
-    execute(&client, &[&deaf, "SELECT df.queue('q')", "SELECT df.queue('limited', concurrency => 5)"]).await;
+    execute(&client, &[&deaf(&role), "SELECT df.queue('q')", "SELECT df.queue('limited', concurrency => 5)"])
+        .await;
     let _worker = TestWorker::start(&database, 2).await;
     for queue in ["q", "limited"] {
         let warm = start(&client, &format!("'SELECT 1', queue => '{queue}'")).await;
@@ -114,6 +120,55 @@ async fn a_step_that_holds_its_turn_delays_no_queue() {
         );
         ended(&client, &id, SOON).await;
     }
+}
+
+/// Letting in: a queue that a turn has held locked is looked into when the turn is over, also if its worker has fallen asleep
+/// meanwhile, and all its looks have passed the queue over.
+#[tokio::test]
+async fn a_queue_that_a_turn_held_is_looked_into_after_it() {
+    let database = database().await;
+    let (role, client, owner) = submitter(&database).await;
+    execute(&client, &[&deaf(&role), "SELECT df.queue('q', concurrency => 5)"]).await;
+    let name = database.name().to_owned();
+    let commit = RoundTrip { database: name.clone(), asks: "CLOSE ALL; COMMIT", nth: 0, side: Side::Request };
+    let proxy = Proxy::of_one_connection(database.server(), commit);
+    let _worker = TestWorker::start_at(&proxy.url(OWNER, &name), 2).await;
+    let is_asleep = "SELECT pg_sequence_last_value('df._asleep') = 2";
+    // The lane that leads is to be busy with something else: while it is awake, nobody is notified, and it is the one that finds
+    // that. Then the worker says for as long as it takes that it is awake.
+    let mut busy = None;
+    for number in 0..20 {
+        let probe = start(&client, "'SELECT 1'").await;
+        ended(&client, &probe, SOON).await;
+        let id = start(&client, &format!("'SELECT {role}.deaf() /* {} */'", "x".repeat(number))).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        if one(&owner, is_asleep).await.as_deref() == Some("f") {
+            busy = Some(id);
+            break;
+        }
+        ended(&client, &id, SOON).await;
+    }
+    let busy = busy.expect("the lane that leads takes one of them");
+    // Another lane lets one in, and its commit is slow.
+    proxy.arm();
+    let first = start(&client, "'SELECT 1', queue => 'q'").await;
+    tokio::time::timeout(SOON, proxy.stalled()).await.expect("a turn takes it");
+    ended(&client, &busy, SOON).await;
+    // A heartbeat looks, too, and the next one comes seconds later.
+    let last_heard = "SELECT last_seen_at::text FROM df._worker_epoch";
+    let heard = one(&owner, last_heard).await.expect("a worker");
+    eventually(&owner, &format!("SELECT ({last_heard}) <> '{heard}'"), "t", SOON).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    eventually(&owner, is_asleep, "t", SOON).await;
+    let waiting =
+        one(&client, "SELECT df.start('SELECT 2', queue => 'q', dedup => 'k')").await.expect("an id");
+    // Longer than the looks of a worker that has been notified.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(counts(&client, "q").await, "2 0 0", "the turn has the queue");
+    assert_eq!(one(&owner, is_asleep).await.as_deref(), Some("t"));
+    proxy.go_on();
+    ended(&client, &first, Duration::from_secs(3)).await.completed();
+    ended(&client, &waiting, Duration::from_secs(3)).await.completed();
 }
 
 /// Limits: a partition has up to 200 characters, however simple the start is.

@@ -1,0 +1,218 @@
+//! How tools reach the daemon's interface: through a client, or, in the daemon itself, through its router as the caller who asked.
+
+use crate::{
+    caller::Caller,
+    client::{self, Client, ClientError, Connection, Encoded},
+    route::{Op, Route},
+};
+use axum::{body::Body, Router};
+use bytes::Bytes;
+use duramen_branches::model::{
+    BranchEvidence, BranchView, CreateBranch, QueryReply, QueryRequest, QueryStatement, RenewBranch,
+    SourceView,
+};
+use http_body_util::BodyExt;
+use hyper::Request;
+use rmcp::{service::RequestContext, ErrorData, RoleServer};
+use serde::{de::DeserializeOwned, Serialize};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::time::timeout;
+use tower_service::Service;
+
+/// Connections that wait for the next request.
+const IDLE_MAX: usize = 4;
+/// How long most requests may take.
+const USUAL: Duration = Duration::from_secs(120);
+/// How much longer than a statement, or a wait for a branch, its reply may take.
+pub(super) const GRACE: Duration = Duration::from_secs(15);
+/// Evidence reads all of the source.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The way to the interface.
+#[derive(Debug, Clone)]
+pub(super) enum Way {
+    /// By a client: as whoever the daemon takes it for.
+    Client(Arc<Connections>),
+    /// In the daemon: as the caller of each request.
+    Here(Router),
+}
+
+/// Connections of a client, each of which has one request at a time.
+#[derive(Debug)]
+pub(super) struct Connections {
+    client: Client,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// The interface, for one request of an agent.
+#[derive(Debug)]
+pub(super) enum Interface {
+    Client(Arc<Connections>),
+    Here(Router, Caller),
+}
+
+impl Way {
+    /// By a client and its first connection.
+    pub(super) fn of_client(client: Client, first: Connection) -> Way {
+        Way::Client(Arc::new(Connections { client, idle: Mutex::new(vec![first]) }))
+    }
+
+    /// The interface for who sent a request.
+    ///
+    /// # Errors
+    /// When nobody is known to have sent it (M1).
+    pub(super) fn for_request(&self, context: &RequestContext<RoleServer>) -> Result<Interface, ErrorData> {
+        match self {
+            Way::Client(connections) => Ok(Interface::Client(Arc::clone(connections))),
+            Way::Here(found) => {
+                let head = context.extensions.get::<hyper::http::request::Parts>();
+                let caller = head.and_then(|head| head.extensions.get::<Caller>()).cloned();
+                let caller = caller.ok_or_else(|| ErrorData::internal_error("nobody asks", None))?;
+                Ok(Interface::Here(found.clone(), caller))
+            }
+        }
+    }
+}
+
+impl Connections {
+    async fn send(&self, route: Route<'_>, body: Bytes, deadline: Duration) -> Result<Bytes, ClientError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => self.client.connect().await?,
+        };
+        connection.set_deadline(deadline);
+        // What is given up takes its connection with it, which ends what the daemon does for it.
+        let answer = connection.send(route, body).await;
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX {
+            idle.push(connection);
+        }
+        answer
+    }
+}
+
+/// Every method fails with what the daemon refuses, or with what kept its answer from coming.
+impl Interface {
+    async fn send(&self, route: Route<'_>, body: Bytes, deadline: Duration) -> Result<Bytes, ClientError> {
+        match self {
+            Interface::Client(connections) => connections.send(route, body, deadline).await,
+            Interface::Here(found, caller) => {
+                let mut request = Request::new(Body::from(body));
+                *request.method_mut() = route.method();
+                *request.uri_mut() = route.path().parse().map_err(|error| ClientError::BadRequest {
+                    request: route.to_string(),
+                    reason: format!("{error}"),
+                })?;
+                request.extensions_mut().insert::<Caller>(caller.clone());
+                let mut found = found.clone();
+                let answered = async {
+                    let response = match found.call(request).await {
+                        Ok(response) => response,
+                        Err(never) => match never {},
+                    };
+                    let status = response.status();
+                    let collected = response.into_body().collect().await;
+                    let bytes =
+                        collected.map_err(|error| client::broken(route, &error.to_string()))?.to_bytes();
+                    if status.is_success() {
+                        Ok(bytes)
+                    } else {
+                        Err(client::refused(status.as_u16(), &bytes))
+                    }
+                };
+                let late =
+                    |_| ClientError::Timeout { request: route.to_string(), seconds: deadline.as_secs_f64() };
+                timeout(deadline, answered).await.map_err(late)?
+            }
+        }
+    }
+
+    async fn get<T: DeserializeOwned>(&self, route: Route<'_>, deadline: Duration) -> Result<T, ClientError> {
+        client::parse(route, &self.send(route, Bytes::new(), deadline).await?)
+    }
+
+    async fn post<B: Serialize, T: DeserializeOwned>(
+        &self,
+        route: Route<'_>,
+        body: &B,
+        deadline: Duration,
+    ) -> Result<T, ClientError> {
+        let body = Encoded::new(body)?.into_bytes();
+        client::parse(route, &self.send(route, body, deadline).await?)
+    }
+
+    pub(super) async fn sources(&self) -> Result<Vec<SourceView>, ClientError> {
+        self.get(Route::to(Op::Sources), USUAL).await
+    }
+
+    pub(super) async fn branches(&self) -> Result<Vec<BranchView>, ClientError> {
+        self.get(Route::to(Op::Branches), USUAL).await
+    }
+
+    pub(super) async fn branch(&self, name: &str) -> Result<BranchView, ClientError> {
+        self.get(Route::of(Op::Branch, name), USUAL).await
+    }
+
+    pub(super) async fn create(&self, wanted: &CreateBranch) -> Result<BranchView, ClientError> {
+        self.post(Route::to(Op::CreateBranch), wanted, USUAL).await
+    }
+
+    pub(super) async fn renew(&self, name: &str, ttl_s: i64) -> Result<BranchView, ClientError> {
+        let wanted = RenewBranch { ttl_s: Some(ttl_s), expires_at: None };
+        self.post(Route::of(Op::RenewBranch, name), &wanted, USUAL).await
+    }
+
+    pub(super) async fn reset(&self, name: &str) -> Result<BranchView, ClientError> {
+        self.get(Route::of(Op::ResetBranch, name), USUAL).await
+    }
+
+    pub(super) async fn destroy(&self, name: &str) -> Result<BranchView, ClientError> {
+        self.get(Route::of(Op::DestroyBranch, name), USUAL).await
+    }
+
+    pub(super) async fn evidence(
+        &self,
+        name: &str,
+        table: Option<&str>,
+    ) -> Result<BranchEvidence, ClientError> {
+        let route = Route::of(Op::Evidence, name);
+        self.get(table.map_or(route, |table| route.with(table)), LONG).await
+    }
+
+    pub(super) async fn query(
+        &self,
+        name: &str,
+        request: &QueryRequest,
+        limit: Duration,
+    ) -> Result<QueryReply, ClientError> {
+        self.post(Route::of(Op::Query, name), request, limit.saturating_add(GRACE)).await
+    }
+
+    /// What a statement gives that cannot write, and for which names are those of the system unless they say otherwise.
+    pub(super) async fn look(
+        &self,
+        name: &str,
+        own_path: bool,
+        sql: String,
+        params: Vec<serde_json::Value>,
+        limit: Duration,
+    ) -> Result<QueryReply, ClientError> {
+        let bare = |sql: &str| QueryStatement { sql: sql.to_owned(), params: Vec::new() };
+        let mut statements = vec![bare("SET TRANSACTION READ ONLY")];
+        if !own_path {
+            statements.push(bare("SET LOCAL search_path = pg_catalog"));
+        }
+        statements.push(QueryStatement { sql, params });
+        let timeout_ms = Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        let request = QueryRequest { statements, timeout_ms, ..QueryRequest::default() };
+        let mut reply = self.query(name, &request, limit).await?;
+        // What the caller asked for is the last one.
+        let last = reply.results.pop();
+        reply.results = last.into_iter().collect();
+        Ok(reply)
+    }
+}

@@ -1,0 +1,57 @@
+//! The environment in which PostgreSQL clients find a branch, and nothing else.
+
+use crate::segment;
+
+/// What would lead a client of libpq elsewhere, whatever `PGHOST` says, or what is another server's.
+pub(super) const ELSEWHERE: [&str; 7] = [
+    "PGHOSTADDR",
+    "PGSERVICE",
+    "PGSERVICEFILE",
+    "PGPASSFILE",
+    "PGOPTIONS",
+    "PGTARGETSESSIONATTRS",
+    "PGREQUIREAUTH",
+];
+
+/// The variables for a branch's URL, as the daemon gives it to who is on its machine: the parts of it are parameters. `None`: it is of
+/// another form.
+pub(super) fn of(url: &str) -> Option<Vec<(&'static str, String)>> {
+    let (database, parameters) = url.strip_prefix("postgresql:///")?.split_once('?')?;
+    let parameter = |name: &str| {
+        let mut pairs = parameters.split('&').filter_map(|pair| pair.split_once('='));
+        let (_, value) = pairs.find(|(key, _)| *key == name)?;
+        segment::decode(value).map(String::from)
+    };
+    Some(vec![
+        ("DATABASE_URL", url.to_owned()),
+        ("PGHOST", parameter("host")?),
+        ("PGPORT", parameter("port")?),
+        ("PGUSER", parameter("user")?),
+        ("PGPASSWORD", parameter("password")?),
+        ("PGDATABASE", segment::decode(database)?.into_owned()),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+
+    #[test]
+    fn a_url_becomes_variables() {
+        let url =
+            "postgresql:///my%20app?host=/run/d%C3%BCramen/s1&port=5432&user=duramen_write&password=abc";
+        let expected = vec![
+            ("DATABASE_URL", url),
+            ("PGHOST", "/run/d\u{fc}ramen/s1"),
+            ("PGPORT", "5432"),
+            ("PGUSER", "duramen_write"),
+            ("PGPASSWORD", "abc"),
+            ("PGDATABASE", "my app"),
+        ];
+        let found = of(url).unwrap();
+        assert_eq!(found.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>(), expected);
+        for other in ["", "postgresql://ci@db.example:6432/b", "postgresql:///app?host=/run&port=1&user=x"] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+}
