@@ -618,7 +618,7 @@ impl Branch {
         Some(slot.as_mut().is_some_and(Postmaster::is_running))
     }
 
-    /// The same, and that no signal holds it or its resident session, as SIGSTOP does. That is looked at, and not asked: a
+    /// The same, and that its resident session has not ended, and no signal holds one of them, as SIGSTOP does. That is looked at, and not asked: a
     /// hundred leases at once, each of which waits for an answer of a server that has slept, take four times as long.
     pub(crate) fn is_fit(&self) -> Option<bool> {
         let mut slot = self.postmaster.try_lock().ok()?;
@@ -628,7 +628,8 @@ impl Branch {
         // Whoever uses the session sees for himself.
         let Ok(session) = self.session.try_lock() else { return Some(true) };
         let process = session.as_ref().and_then(|session| u32::try_from(session.process_id()).ok());
-        Some(!process.is_some_and(duramen_postgres::is_stopped))
+        let process = process.filter(|pid| *pid != 0);
+        Some(process.is_none_or(duramen_postgres::can_run))
     }
 
     pub(crate) fn is_retired(&self) -> bool {

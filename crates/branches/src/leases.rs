@@ -81,7 +81,7 @@ impl Engine {
         self.lease(&wanted).await
     }
 
-    /// Leases the next branch whose server is not held by a signal. One that is, is given up, and another one takes its place,
+    /// Leases the next branch whose server can answer. One that is held by a signal, or whose session has ended, is given up, and another one takes its place,
     /// for as long as the create may wait.
     async fn lease(&self, wanted: &Wanted) -> Result<BranchView, EngineError> {
         let shared = &self.shared;
@@ -411,7 +411,7 @@ impl Taken<'_> {
         tracing::warn!(
             volume = branch.volume,
             source = branch.generation.source,
-            "the server of a ready branch is held by a signal, so the branch is given up"
+            "the server of a ready branch is held by a signal, or its session has ended, so the branch is given up"
         );
         self.shared.registry.discard(branch);
         self.shared.wake.wake();

@@ -51,7 +51,7 @@ pub use guardian::Guardian;
 pub use installation::{find_packages, Features, Installation, InstallationError, Version, PACKAGES_DIR};
 pub use page::StoredText;
 pub use postmaster::{
-    end_processes, is_stopped, processes_below, LogFile, Postmaster, StartError, StopError, StopMode,
+    can_run, end_processes, is_stopped, processes_below, LogFile, Postmaster, StartError, StopError, StopMode,
 };
 pub use scratch::{Scratch, ScratchError};
 pub use secret::Secret;

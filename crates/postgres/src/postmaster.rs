@@ -337,6 +337,13 @@ pub fn is_stopped(pid: u32) -> bool {
     matches!(state_of(pid), Ok(Some('T')))
 }
 
+/// Whether a process can do anything: it is there, has not ended, and no signal holds it. One of which that cannot be seen is taken for
+/// one that can.
+#[must_use]
+pub fn can_run(pid: u32) -> bool {
+    !matches!(state_of(pid), Ok(None | Some('T' | 'Z' | 'X')))
+}
+
 /// What the kernel calls the state of a process; `None` if there is no such process.
 fn state_of(pid: u32) -> io::Result<Option<char>> {
     let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {

@@ -98,7 +98,9 @@ impl Api {
         let call = Call { endpoint, head: &head, name };
         match caller {
             Caller::Holder(visitor) => self.for_holder(&call, &visitor, body).await,
-            Caller::Owner | Caller::Member | Caller::Nobody => self.for_machine(&call, body).await,
+            Caller::Owner | Caller::Member | Caller::Stranger | Caller::Nobody => {
+                self.for_machine(&call, body).await
+            }
         }
     }
 

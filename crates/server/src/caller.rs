@@ -28,6 +28,8 @@ pub(crate) enum Caller {
     Holder(Visitor),
     /// Somebody over TCP who has shown nothing.
     Nobody,
+    /// Somebody else on the daemon's socket: a process that only runs with the group, for one.
+    Stranger,
 }
 
 /// Who came over TCP with a token.
@@ -163,7 +165,8 @@ impl Caller {
         let (open_to, visitor) = match self {
             Caller::Owner => return Ok(()),
             Caller::Member if op.is_for_members() => return Ok(()),
-            Caller::Member => {
+            Caller::Stranger if op.open_to() == OpenTo::Anybody => return Ok(()),
+            Caller::Member | Caller::Stranger => {
                 return refuse(format!(
                     "{} is for the daemon's user and root; members of the group `duramen` may hold branches",
                     request()
@@ -264,6 +267,7 @@ mod tests {
     #[tokio::test]
     async fn strangers_are_nobody() {
         let own = nix::unistd::Uid::effective().as_raw();
+        assert_eq!(may_do(&Caller::Stranger), sorted(&[&OPEN]));
         assert!(matches!(Caller::of_peer(Peer(own)).await, Some(Caller::Owner)));
         assert!(Caller::of_peer(Peer(65534)).await.is_none());
     }

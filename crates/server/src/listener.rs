@@ -148,7 +148,7 @@ where
                 Err(_) => None,
             };
             let handler = move |mut request: Request<Incoming>| {
-                request.extensions_mut().insert(caller.clone().unwrap_or(Caller::Nobody));
+                request.extensions_mut().insert(caller.clone().unwrap_or(Caller::Stranger));
                 handler(request)
             };
             converse(stream, handler, limits, course).await;

@@ -34,7 +34,7 @@ pub(crate) enum LeaseError {
     PoolBroken { source_name: String, reason: String },
     #[error("no {policy} branch of {source_name} became ready within {waited_ms} ms; wait longer (--wait), or keep more ready: duramen source settings {source_name} --hot {policy}=N")]
     NothingReady { source_name: String, policy: Policy, waited_ms: u128 },
-    #[error("no {policy} branch of {source_name} was leased: the servers of {silent} that were ready were held by a signal (SIGSTOP), and were given up; find out who stops servers, and try again, with a longer --wait")]
+    #[error("no {policy} branch of {source_name} was leased: the servers of {silent} that were ready could not answer, because a signal held them (SIGSTOP) or their sessions had been killed, and were given up; find out who does that to servers, and try again, with a longer --wait")]
     NoneAnswers { source_name: String, policy: Policy, silent: u32 },
     #[error("source {source_name} has no login role {role:?}{}; `duramen source show {source_name}` lists those that a branch can be entered as", hint(closest.as_deref()))]
     UnknownRole { source_name: String, role: String, closest: Option<String> },
