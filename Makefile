@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-router bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet
+.PHONY: help setup build demo dist dist-arm test-dist test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-router bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,12 @@ test-dist: ## install what `make dist` made in a fresh Debian, use it and remove
 
 test-clients: setup ## programs of others: psql, clients of Python and Node through sockets and the router, SDKs of agents (needs Node, npm, venv)
 	DURAMEN_TEST_CLIENTS=1 $(CARGO) test -p duramen-cli --test it -- lab_runners outside clients_of_others
+
+test-python: setup ## the Python client and its pytest plugin, against a daemon (needs venv; fetches packages)
+	$(CARGO) build -p duramen-cli
+	@mkdir -p $(OUT)
+	test -x $(OUT)/python/bin/pytest || { python3 -m venv $(OUT)/python && $(OUT)/python/bin/pip install -q -e 'bindings/python[test]'; }
+	cd bindings/python && DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(abspath $(OUT))/python/bin/pytest -q
 
 test: setup ## run the test suite: what did not pass yet in this state (TESTS=all: everything)
 	@# Most of what tests do is wait, for servers above all.
