@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+#: What the client returns; with what that is made of, these are the types that are written.
+RETURNED = ["BranchEvidence", "BranchView", "SourceView"]
 PACKAGE = Path(__file__).parent / "src/duramen"
 #: What makes the client that waits one that does not.
 WAITS = [
@@ -86,9 +88,21 @@ def order(schemas: dict[str, Any]) -> list[str]:
     return objects + [name for name in schemas if name not in objects]
 
 
+def reached(schemas: dict[str, Any]) -> dict[str, Any]:
+    """Those that are returned, and those that they refer to."""
+    found: dict[str, Any] = {}
+    wanted = list(RETURNED)
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found[name] = schemas[name]
+            wanted += re.findall(r'"#/components/schemas/(\w+)"', json.dumps(schemas[name]))
+    return {name: found[name] for name in sorted(found)}
+
+
 def module(document: dict[str, Any]) -> str:
     """The whole module."""
-    schemas = document["components"]["schemas"]
+    schemas = reached(document["components"]["schemas"])
     names = sorted(schemas)
     lines = [HEAD.format(names="\n".join(f'    "{name}",' for name in names))]
     for name in order(schemas):

@@ -5,101 +5,25 @@ from __future__ import annotations
 from typing import Any, Dict, List, Literal, Optional, TypedDict, Union
 
 __all__ = [
-    "AddSource",
-    "AdministratorUrl",
-    "AuditVerification",
     "Audited",
     "BranchEvidence",
     "BranchView",
-    "ChangeSettings",
-    "ColdBranch",
     "ContentHash",
-    "CreateBranch",
-    "CreateToken",
     "DiskUse",
-    "DoorsView",
-    "ErrorBody",
-    "HttpView",
     "Limits",
-    "MachineLimits",
     "Mask",
     "Masking",
-    "MeasureCold",
-    "NewToken",
-    "Origin",
     "Policy",
     "PoolSize",
-    "PoolView",
-    "Problem",
-    "Progress",
-    "ProtectBranch",
-    "QueryReply",
-    "QueryRequest",
-    "QueryStatement",
     "Refill",
-    "RefillReport",
     "RefillSettings",
-    "Removed",
-    "RenewBranch",
-    "ResultColumn",
-    "Role",
-    "RouterView",
     "Sanitised",
-    "SnapshotVerification",
     "SourceComparison",
     "SourceFingerprint",
     "SourceSettings",
     "SourceView",
-    "StatementReply",
-    "Status",
-    "Stopping",
-    "Token",
-    "Version",
-    "Wall",
     "WatchedTable",
 ]
-
-
-
-class _AddSource(TypedDict):
-    name: str
-    """The new source's name."""
-    origin: Origin
-    """Where its data comes from."""
-
-
-class AddSource(_AddSource, total=False):
-    """`POST /v1/sources`"""
-    database: Optional[str]
-    """The database that branches serve. `None`: that of the URL, else the only or largest one."""
-    settings: SourceSettings
-    """How its branches run."""
-
-
-
-class _AdministratorUrl(TypedDict):
-    url: str
-    """The connection URL, with the administrator's secret."""
-
-
-class AdministratorUrl(_AdministratorUrl, total=False):
-    """How an administrator of the machine enters a branch."""
-
-
-
-class _AuditVerification(TypedDict):
-    entries: int
-    """How many entries were checked."""
-    head: str
-    """The hash of the last good entry."""
-    intact: bool
-    """Whether every entry follows from the one before it."""
-
-
-class AuditVerification(_AuditVerification, total=False):
-    """The result of checking the audit log."""
-    problem: Optional[str]
-    """Where and how the chain breaks."""
 
 
 
@@ -165,49 +89,6 @@ class BranchView(_BranchView, total=False):
 
 
 
-class ChangeSettings(TypedDict, total=False):
-    """`PATCH /v1/sources/{name}/settings`: what is absent stays."""
-    all_databases: Optional[bool]
-    """Whether branches admit their holders to every database of the copied server."""
-    audit: Optional[Audited]
-    cold: Optional[int]
-    """Size of the cold pool."""
-    durable: Optional[bool]
-    """Whether branches flush what they commit."""
-    hot: Dict[str, int]
-    """Sizes of the hot pool by policy."""
-    limits: Limits
-    """What each branch may take of the machine; 0 brings back what is usual."""
-    masking: Optional[Masking]
-    refill: RefillSettings
-    """How the pools are refilled; 0 restores a default."""
-    server: Dict[str, str]
-    """Server settings to set; an empty value removes one."""
-    warm: Optional[List[str]]
-    """New warm-up statements."""
-
-
-
-class _ColdBranch(TypedDict):
-    clone_ms: float
-    """The clone alone."""
-    connect_ms: float
-    """Connection, warm-up left out, and `SELECT 1`."""
-    cpu_ms: float
-    """CPU time of the branch's processes from clone to warm session, in milliseconds."""
-    first_query_ms: float
-    """From the start of the clone to the answer of the first query."""
-    pss_bytes: int
-    """Proportional memory of the warm, idle branch, in bytes."""
-    start_ms: float
-    """The start of the server."""
-
-
-class ColdBranch(_ColdBranch, total=False):
-    """`POST /v1/measure/cold`: one branch without the pool, made and thrown away."""
-
-
-
 class _ContentHash(TypedDict):
     count: int
     """Rows of a table, bytes of a file."""
@@ -220,43 +101,6 @@ class ContentHash(_ContentHash, total=False):
 
 
 
-class CreateBranch(TypedDict, total=False):
-    """`POST /v1/branches`"""
-    expires_at: Optional[str]
-    """The moment at which the lease ends, instead of `ttl_s`."""
-    name: Optional[str]
-    """The branch's name; a second create with the same name returns the same branch. `None`: one is made up."""
-    policy: Optional[Policy]
-    source: Optional[str]
-    """The source. May be left out when there is only one."""
-    ttl_s: Optional[int]
-    """Seconds until the lease ends. `None`: an hour."""
-    wait_ms: Optional[int]
-    """How long to wait in the queue for a branch. `None`: 30 seconds. 0: refuse at once when none is ready."""
-
-
-
-class CreateToken(TypedDict, total=False):
-    """`POST /v1/tokens`"""
-    expires_at: Optional[str]
-    """When it ends. `None`: when it is revoked."""
-    max_branches: Optional[int]
-    """How many branches it may hold at a time. `None`: 20."""
-    max_connections: Optional[int]
-    """How many connections it may have at a time. `None`: 100."""
-    max_ttl_s: Optional[int]
-    """The longest lease that it may ask for, in seconds. `None`: as long as anybody."""
-    name: str
-    """Its name: the user name that clients give."""
-    policies: List[Policy]
-    """Under which policies. None: `read-only`, `read-write` and `ddl`."""
-    role: Role
-    """What its holder may do."""
-    sources: List[str]
-    """Of which sources. None: of all."""
-
-
-
 class _DiskUse(TypedDict):
     quota: int
     """Bytes that it may write."""
@@ -266,41 +110,6 @@ class _DiskUse(TypedDict):
 
 class DiskUse(_DiskUse, total=False):
     """What a branch has written."""
-
-
-
-class DoorsView(TypedDict, total=False):
-    """The reply to `GET /v1/doors`."""
-    http: Optional[HttpView]
-    postgres: Optional[RouterView]
-    problem: Optional[str]
-    """What keeps doors closed that should be open."""
-
-
-
-class _ErrorBody(TypedDict):
-    code: str
-    """A stable word for programs: `not_found`, `name_clash`, `no_branch_ready`, `sql_error`, ..."""
-    message: str
-    """What happened, where, and what to do next."""
-
-
-class ErrorBody(_ErrorBody, total=False):
-    """The body of every refusal."""
-    sqlstate: Optional[str]
-    """The SQLSTATE of an `sql_error`."""
-
-
-
-class _HttpView(TypedDict):
-    address: str
-    """Where it listens."""
-    fingerprint: str
-    """SHA-256 of its certificate."""
-
-
-class HttpView(_HttpView, total=False):
-    """What the HTTP door tells of itself."""
 
 
 
@@ -319,20 +128,6 @@ class Limits(TypedDict, total=False):
 
 
 
-class _MachineLimits(TypedDict):
-    disk: Wall
-    """Whether each branch has a quota of disk."""
-    groups: Wall
-    """Whether memory, processes and processors of each branch are limited."""
-    leases: int
-    """How many leases there may be in all."""
-
-
-class MachineLimits(_MachineLimits, total=False):
-    """Which limits hold on this machine."""
-
-
-
 class Masking(TypedDict, total=False):
     """The masking rules of a source. An empty object (`{}`) leaves only the labels of PostgreSQL Anonymizer as rules."""
     columns: Dict[str, Dict[str, Mask]]
@@ -341,30 +136,6 @@ is one for all that inherit from it."""
     rows: Dict[str, str]
     """Conditions in SQL, by `schema.table`: rows that do not meet theirs are removed, and with them the rows whose
 foreign keys refer to them."""
-
-
-
-class _MeasureCold(TypedDict):
-    source: str
-    """The source to make one branch of."""
-
-
-class MeasureCold(_MeasureCold, total=False):
-    """`POST /v1/measure/cold`"""
-    policy: Policy
-    """What the branch's holder could do."""
-
-
-
-class _NewToken(TypedDict):
-    secret: str
-    """Its secret."""
-    token: Token
-    """What it may."""
-
-
-class NewToken(_NewToken, total=False):
-    """The reply to a create and a rotation: the only one that shows the secret."""
 
 
 
@@ -380,127 +151,6 @@ class PoolSize(_PoolSize, total=False):
 
 
 
-class _PoolView(TypedDict):
-    hot: int
-    """Branches ready to be leased."""
-    policy: Policy
-    """The policy."""
-    source: str
-    """The source."""
-    target: int
-    """How many there should be."""
-    waiting: int
-    """Creates that wait in the queue."""
-
-
-class PoolView(_PoolView, total=False):
-    """One pool's state."""
-    entries: int
-    """How many of them have a process ready for their first client, which they have if clients come through a door."""
-
-
-
-class _Problem(TypedDict):
-    error: ErrorBody
-    """The same as earlier versions said it."""
-
-
-class Problem(_Problem, total=False):
-    """The JSON of a refusal: problem details (RFC 9457), with a word for programs."""
-    code: str
-    """A stable word for programs: `not_found`, `name_clash`, `no_branch_ready`, `sql_error`, ..."""
-    detail: str
-    """What happened, where, and what to do next."""
-    sqlstate: Optional[str]
-    """The SQLSTATE of an `sql_error`."""
-    status: int
-    """The status of the reply."""
-    title: str
-    """What the status means."""
-    type: str
-    """`about:blank`: what kind of problem it is, is said by `code`."""
-
-
-
-class _ProtectBranch(TypedDict):
-    protected: bool
-    """Protect it, or end its protection."""
-
-
-class ProtectBranch(_ProtectBranch, total=False):
-    """`POST /v1/branches/{name}/protect`"""
-
-
-
-class _QueryReply(TypedDict):
-    branch: str
-    """The branch."""
-    data: str
-    """What data the branch holds: `full` or `masked`."""
-    durable: bool
-    """Whether the write is flushed to disk."""
-    policy: Policy
-    """The policy that applied."""
-    results: List[StatementReply]
-    """One result a statement."""
-    server_us: int
-    """Time spent in the branch's server, round trip included, in microseconds."""
-
-
-class QueryReply(_QueryReply, total=False):
-    """The answer to a query."""
-
-
-
-class QueryRequest(TypedDict, total=False):
-    """`POST /v1/branches/{name}/query`: one statement (`sql`, `params`), or several in one transaction."""
-    max_rows: Optional[int]
-    """At most this many rows; 1,000 unless said otherwise, at most 100,000."""
-    params: List[Any]
-    """Its parameters."""
-    sql: Optional[str]
-    """One statement."""
-    statements: List[QueryStatement]
-    """Several statements, all or none."""
-    timeout_ms: Optional[int]
-    """The statement timeout; 30 s unless said otherwise, at most 10 minutes."""
-
-
-
-class _QueryStatement(TypedDict):
-    sql: str
-    """Exactly one SQL statement."""
-
-
-class QueryStatement(_QueryStatement, total=False):
-    """One statement of a query."""
-    params: List[Any]
-    """Values for `$1`, `$2`, ...: strings, numbers, booleans, null; arrays and objects are passed as JSON text."""
-
-
-
-class _RefillReport(TypedDict):
-    branches: int
-    """How many branches became hot."""
-    clone_ms: float
-    """Wall time of the clones (0 when pipelined)."""
-    connect_ms: float
-    """Wall time of sessions and warm-up."""
-    failed: int
-    """Branches that could not be made, with the first reason."""
-    start_ms: float
-    """Wall time of the starts."""
-    total_ms: float
-    """Wall time of all of it."""
-
-
-class RefillReport(_RefillReport, total=False):
-    """What one refill did."""
-    first_error: Optional[str]
-    """The first reason."""
-
-
-
 class RefillSettings(TypedDict, total=False):
     """How the pools of a source are refilled. Absent fields have their defaults."""
     clones: Optional[int]
@@ -510,51 +160,6 @@ class RefillSettings(TypedDict, total=False):
     starts: Optional[int]
     """How many servers start at a time; when pipelined, how many branches are made at a time."""
     way: Optional[Refill]
-
-
-
-class _Removed(TypedDict):
-    removed: str
-    """The source that is gone."""
-
-
-class Removed(_Removed, total=False):
-    """The reply to `DELETE /v1/sources/{name}`."""
-
-
-
-class RenewBranch(TypedDict, total=False):
-    """`POST /v1/branches/{name}/renew`"""
-    expires_at: Optional[str]
-    """The moment at which the lease ends, instead of `ttl_s`."""
-    ttl_s: Optional[int]
-    """Seconds from now. `None`: an hour."""
-
-
-
-class _ResultColumn(TypedDict):
-    name: str
-    """Its name."""
-    type: str
-    """The name of its type."""
-
-
-class ResultColumn(_ResultColumn, total=False):
-    """A column of a result, as it is described to callers."""
-
-
-
-class _RouterView(TypedDict):
-    address: str
-    """Where it listens."""
-    fingerprint: str
-    """SHA-256 of its certificate."""
-    sessions: int
-    """How many sessions it has."""
-
-
-class RouterView(_RouterView, total=False):
-    """What a router tells of itself."""
 
 
 
@@ -569,20 +174,6 @@ class _Sanitised(TypedDict):
 
 class Sanitised(_Sanitised, total=False):
     """One thing that sanitising did to a snapshot, or left out of it."""
-
-
-
-class _SnapshotVerification(TypedDict):
-    expected: str
-    """The digest in the manifest."""
-    found: str
-    """The digest now."""
-    intact: bool
-    """Whether the files are those that were imported."""
-
-
-class SnapshotVerification(_SnapshotVerification, total=False):
-    """The result of checking a snapshot."""
 
 
 
@@ -685,120 +276,6 @@ class SourceView(_SourceView, total=False):
 
 
 
-class _StatementReply(TypedDict):
-    columns: List[ResultColumn]
-    """The result's columns."""
-    command: str
-    """The server's command tag."""
-    row_count: int
-    """How many rows there are."""
-    rows: List[List[Any]]
-    """The rows, each an array of typed values."""
-    truncated: bool
-    """Whether rows were left out: more than the cap, or more than 16 MiB with those before them."""
-
-
-class StatementReply(_StatementReply, total=False):
-    """What one statement gave."""
-
-
-
-class _Status(TypedDict):
-    cold: int
-    """Clones not yet started."""
-    degraded: bool
-    """Whether clones are plain copies: measurements are then invalid."""
-    leases: int
-    """Leases that are held."""
-    pid: int
-    """The daemon's process id."""
-    pools: List[PoolView]
-    """The pools."""
-    refills: List[RefillReport]
-    """The last refills, newest last, at most 64."""
-    settled: bool
-    """Whether every pool is full and nothing waits to be deleted."""
-    to_delete: int
-    """Branches that wait to be deleted."""
-    version: str
-    """The daemon's version."""
-    volumes: str
-    """How volumes are cloned."""
-    volumes_reason: str
-    """Why so."""
-
-
-class Status(_Status, total=False):
-    """`GET /v1/status`"""
-    limits: MachineLimits
-    """What of the machine branches are kept from taking."""
-    pool_error: Optional[str]
-    """The last failure of the pool, if it could not be filled."""
-    warnings: List[str]
-    """What the operator has to look at, each with the next step: a damaged journal, a volume store that lost writes."""
-
-
-
-class _Stopping(TypedDict):
-    stopping: bool
-    """Always true: the daemon has begun to stop."""
-
-
-class Stopping(_Stopping, total=False):
-    """The reply to `POST /v1/shutdown` and `POST /v1/handover`."""
-
-
-
-class _Token(TypedDict):
-    created_at: str
-    """When it was made."""
-    id: str
-    """Its id, which outlives the name: branches belong to it."""
-    max_branches: int
-    """How many branches it may hold at a time."""
-    max_connections: int
-    """How many connections it may have at a time."""
-    name: str
-    """Its name."""
-    policies: List[Policy]
-    """Under which policies."""
-    role: Role
-    """What its holder may do."""
-    sources: List[str]
-    """Of which sources; none: of all."""
-
-
-class Token(_Token, total=False):
-    """A token, as it is kept and shown. It holds no secret."""
-    expires_at: Optional[str]
-    """When it ends by itself."""
-    max_ttl_s: Optional[int]
-    """The longest lease that it may ask for, in seconds."""
-
-
-
-class _Version(TypedDict):
-    version: str
-    """The daemon's version."""
-
-
-class Version(_Version, total=False):
-    """The reply to `GET /version`."""
-
-
-
-class _Wall(TypedDict):
-    detail: str
-    """How, or why not."""
-    holds: bool
-    """Whether it is."""
-
-
-class Wall(_Wall, total=False):
-    """Whether something is limited here."""
-
-
-
 class _WatchedTable(TypedDict):
     name: str
     """Its name as in the contents of fingerprints, `database.schema.table`."""
@@ -824,17 +301,8 @@ Audited = Literal["sessions", "statements"]
 Mask = Union[Literal["null"], Literal["hash"], Literal["keep"], Dict[str, Any]]
 """What becomes of the values of a column."""
 
-Origin = Dict[str, Any]
-"""Where a source's data comes from. Credentials in it never leave the home directory."""
-
 Policy = str
 """What a branch's holder may do in it: `read-only`, `read-write`, `ddl`, or `role:NAME`."""
 
-Progress = Dict[str, Any]
-"""A line of a streamed reply of a long operation (import, refresh): progress, then the result or an error."""
-
 Refill = Literal["phased", "pipelined"]
 """Whether branches are made step by step or branch by branch."""
-
-Role = Literal["admin", "user", "viewer"]
-"""What the holder of a token may do."""
