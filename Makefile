@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-clients test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-router bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet
+.PHONY: help setup build demo dist dist-arm test-dist test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-router bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet test-s3
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -41,6 +41,12 @@ test-dist: ## install what `make dist` made in a fresh Debian, use it and remove
 test-clients: setup ## programs of others: psql, clients of Python and Node through sockets and the router, SDKs of agents (needs Node, npm, venv)
 	DURAMEN_TEST_CLIENTS=1 $(CARGO) test -p duramen-cli --test it -- lab_runners outside clients_of_others
 
+test-python: setup ## the Python client and its pytest plugin, against a daemon (needs venv; fetches packages)
+	$(CARGO) build -p duramen-cli
+	@mkdir -p $(OUT)
+	test -x $(OUT)/python/bin/pytest || { python3 -m venv $(OUT)/python && $(OUT)/python/bin/pip install -q -e 'bindings/python[test]'; }
+	cd bindings/python && DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(abspath $(OUT))/python/bin/pytest -q
+
 test: setup ## run the test suite: what did not pass yet in this state (TESTS=all: everything)
 	@# Most of what tests do is wait, for servers above all.
 	host=$$($(CARGO) -vV | sed -n 's/^host: //p' | tr a-z- A-Z_); \
@@ -61,6 +67,13 @@ test-parquet: ## tables as Parquet files, read by DuckDB (needs venv; fetches du
 	@mkdir -p $(OUT)
 	test -x $(OUT)/duckdb/bin/python || { python3 -m venv $(OUT)/duckdb && $(OUT)/duckdb/bin/pip install -q duckdb; }
 	DURAMEN_DUCKDB_PYTHON=$(abspath $(OUT))/duckdb/bin/python $(CARGO) test -p duramen-access --features parquet --test it -- tables::
+
+test-s3: ## packs in object storage, read by ranges from an S3 server (needs Go and curl; fetches versitygw; MEGABYTES=1000)
+	@mkdir -p $(OUT)/s3
+	test -x $(OUT)/s3/versitygw || CGO_ENABLED=0 GOBIN=$(abspath $(OUT))/s3 go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+	$(CARGO) clippy -p duramen-pack -p duramen-access --all-targets --features duramen-access/remote -- -D warnings
+	DURAMEN_VERSITYGW=$(abspath $(OUT))/s3/versitygw DURAMEN_S3_MEGABYTES=$(or $(MEGABYTES),20) $(CARGO) test \
+		-p duramen-access -p duramen-pack --features duramen-access/remote --lib --test it -- remote:: --nocapture
 
 test-majors: setup ## the tests of branches with PostgreSQL 16 and 17 beside 15 and 18 (root; fetches them, and removes them again)
 	@CARGO=$(CARGO) scripts/test-majors
@@ -157,4 +170,4 @@ clean-home: ## remove the home directory: sources, branches, and what `make setu
 	@scripts/clean-home
 
 release:
-	$(CARGO) build --release -p duramen-cli --features otlp,parquet
+	$(CARGO) build --release -p duramen-cli --features otlp,parquet,remote

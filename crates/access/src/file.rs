@@ -10,6 +10,7 @@ use crate::graph::{
     Asset, Entitlement, EntitlementScope, Grant, GrantRef, GrantScope, GraphError, GraphPack, GraphSource,
     Loss, PageRequest, Resource, ResourceId, ResourceScope, ResourceType, Sync, Visit,
 };
+use duramen_pack::container::is_url;
 
 /// What can go wrong with a file of any format.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +88,8 @@ macro_rules! with {
 }
 
 impl GraphFile {
-    /// Opens a pack of a graph, or a `.c1z` file of either version, whatever its name.
+    /// Opens a pack of a graph, or a `.c1z` file of either version, whatever its name; with the feature `remote` also the
+    /// pack at a URL.
     ///
     /// # Errors
     /// When it cannot be read, is none of these, or is damaged where opening looks.
@@ -313,6 +315,10 @@ fn paged<Row>(
 
 /// Whether a file is neither of the versions of `.c1z`: what it is then, the reader of packs says.
 fn is_pack(path: &Path) -> Result<bool, C1zError> {
+    // Only packs are read by ranges.
+    if is_url(path) {
+        return Ok(true);
+    }
     // Opening a pipe would block until somebody writes to it. Whatever is not a regular file is left to the detection of
     // versions, which reports it.
     let kind = std::fs::metadata(path).map_err(C1zError::io("opening", path))?;

@@ -29,6 +29,8 @@ mod compress;
 mod format;
 mod index;
 mod reader;
+#[cfg(feature = "remote")]
+mod remote;
 mod source;
 mod temporary;
 #[cfg(test)]
@@ -39,7 +41,7 @@ mod writer;
 pub use compress::{compress, train_dictionary, Codec, Compressor, SectionOptions};
 pub use format::{hex, Kind, FORMAT};
 pub use reader::{Pack, Section, SectionInfo};
-pub use source::{FileSource, RangeRead};
+pub use source::{is_url, FileSource, RangeRead};
 pub use temporary::Temporary;
 pub use verify::{Inspect, Progress, Verified};
 pub use writer::{PackSummary, PackWriter, SectionId};

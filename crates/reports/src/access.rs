@@ -14,7 +14,7 @@
 //! });
 //! report.tell(true, "user:ada", "app:github:admin", "through group:staff:member");
 //! let page = report.page().render();
-//! assert!(page.contains("user:ada") && page.contains("1 gained"));
+//! assert!(page.contains("user:ada") && page.contains("held in tuesday.dpack only"));
 //! ```
 
 use std::collections::BTreeMap;
@@ -156,8 +156,8 @@ impl AccessReport {
             beside,
         };
         page = page.tiles([
-            tile(gained, "gained", format!("{} gained", count_of(gained))),
-            tile(lost, "lost", format!("{} lost", count_of(lost))),
+            tile(gained, "gained", format!("held in {} only", self.newer)),
+            tile(lost, "lost", format!("held in {} only", self.older)),
             tile(self.principals.len() as u64, "principals", only(&self.principals)),
             tile(self.entitlements.len() as u64, "entitlements", only(&self.entitlements)),
         ]);

@@ -15,6 +15,8 @@ mod conversions;
 mod expand;
 mod graph;
 mod hostile_bytes;
+#[cfg(feature = "remote")]
+mod remote;
 mod rows;
 #[cfg(feature = "parquet")]
 mod tables;

@@ -11,7 +11,7 @@ use crate::container::format::{
     decode_table, digest, digest16, Footer, Header, Kind, Placed, FOOTER_BYTES, HEADER_BYTES,
 };
 use crate::container::index::{BlockEntry, Index};
-use crate::container::source::{FileSource, RangeRead};
+use crate::container::source::{self, RangeRead};
 use crate::error::PackError;
 
 /// Decompressors that are kept for each section.
@@ -146,15 +146,16 @@ impl Inner {
 }
 
 impl Pack {
-    /// Opens a pack file.
+    /// Opens a pack file, or with the feature `remote` the pack at a URL: `s3://bucket/key`, `gs:`, `az:`, `abfss:`, `https:`.
+    /// Credentials come from the environment, by the names that the tools of the store use. Opening an object costs two
+    /// requests; every wait has an end.
     ///
     /// # Errors
     /// When it cannot be read, is not a pack, is newer than this version, is cut off, goes on after its end, or is damaged
     /// where opening looks.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, PackError> {
-        let path = path.as_ref();
-        let source = FileSource::open(path).map_err(PackError::io("open", path))?;
-        Self::open_source(Arc::new(source), &path.display().to_string())
+        let (source, name) = source::open(path.as_ref())?;
+        Self::open_source(source, &name)
     }
 
     /// Opens a pack that lies anywhere. `name` is what messages call it.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::key;
 use super::payload;
@@ -42,63 +43,122 @@ pub(crate) fn section_name(sync: u32, section: &str) -> String {
     format!("{sync}/{section}")
 }
 
-/// The sections of one sync.
+/// The sections of one sync. The block index of each is read when the first query needs it, so that a query over a network
+/// costs no requests for sections that have nothing to do with it.
 pub(crate) struct Segment {
-    tables: [Records; 4],
-    pub(crate) children: Records,
-    pub(crate) entitlement_ids: Records,
-    pub(crate) entitlements: Terms,
-    pub(crate) principals: Terms,
-    pub(crate) entitlement_term_ids: Records,
-    pub(crate) grant_ids: Records,
-    pub(crate) grants: Section,
-    pub(crate) by_principal: Section,
+    tables: [Lazy<Records>; 4],
+    children: Lazy<Records>,
+    entitlement_ids: Lazy<Records>,
+    entitlements: Lazy<Terms>,
+    principals: Lazy<Terms>,
+    entitlement_term_ids: Lazy<Records>,
+    grant_ids: Lazy<Records>,
+    grants: Lazy<Section>,
+    by_principal: Lazy<Section>,
     /// Whether a row states its id, or could have that of another.
     pub(crate) ambiguous: bool,
 }
 
+/// A section that is opened when it is first asked for.
+struct Lazy<T> {
+    pack: Pack,
+    name: String,
+    opened: OnceLock<T>,
+}
+
+impl<T> Lazy<T> {
+    /// # Errors
+    /// When the file has no such section.
+    fn new(pack: &Pack, name: String) -> Result<Self, GraphError> {
+        if !pack.sections().iter().any(|section| section.name == name) {
+            return Err(GraphError::NotAGraph { path: Path::new(pack.name()).to_owned() });
+        }
+        Ok(Lazy { pack: pack.clone(), name, opened: OnceLock::new() })
+    }
+
+    fn get(&self, open: impl FnOnce(Section) -> T) -> Result<&T, GraphError> {
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened);
+        }
+        let missing = || GraphError::NotAGraph { path: Path::new(self.pack.name()).to_owned() };
+        let section = self.pack.section(&self.name)?.ok_or_else(missing)?;
+        // Two threads may have opened it; one of them is kept.
+        Ok(self.opened.get_or_init(|| open(section)))
+    }
+}
+
 impl Segment {
     pub(crate) fn open(pack: &Pack, sync: u32, ambiguous: bool) -> Result<Self, GraphError> {
-        let section = |name: &str| -> Result<Section, GraphError> {
-            let found = pack.section(&section_name(sync, name))?;
-            found.ok_or_else(|| GraphError::NotAGraph { path: Path::new(pack.name()).to_owned() })
-        };
-        let records = |name: &str| Ok::<_, GraphError>(Records::open(section(name)?));
+        fn lazy<T>(pack: &Pack, sync: u32, name: &str) -> Result<Lazy<T>, GraphError> {
+            Lazy::new(pack, section_name(sync, name))
+        }
         Ok(Segment {
             tables: [
-                records(Table::ResourceTypes.section())?,
-                records(Table::Resources.section())?,
-                records(Table::Entitlements.section())?,
-                records(Table::Assets.section())?,
+                lazy(pack, sync, Table::ResourceTypes.section())?,
+                lazy(pack, sync, Table::Resources.section())?,
+                lazy(pack, sync, Table::Entitlements.section())?,
+                lazy(pack, sync, Table::Assets.section())?,
             ],
-            children: records(CHILDREN)?,
-            entitlement_ids: records(ENTITLEMENT_IDS)?,
-            entitlements: Terms::open(records(ENTITLEMENT_TERMS)?),
-            principals: Terms::open(records(PRINCIPAL_TERMS)?),
-            entitlement_term_ids: records(ENTITLEMENT_TERM_IDS)?,
-            grant_ids: records(GRANT_IDS)?,
-            grants: section(GRANTS)?,
-            by_principal: section(BY_PRINCIPAL)?,
+            children: lazy(pack, sync, CHILDREN)?,
+            entitlement_ids: lazy(pack, sync, ENTITLEMENT_IDS)?,
+            entitlements: lazy(pack, sync, ENTITLEMENT_TERMS)?,
+            principals: lazy(pack, sync, PRINCIPAL_TERMS)?,
+            entitlement_term_ids: lazy(pack, sync, ENTITLEMENT_TERM_IDS)?,
+            grant_ids: lazy(pack, sync, GRANT_IDS)?,
+            grants: lazy(pack, sync, GRANTS)?,
+            by_principal: lazy(pack, sync, BY_PRINCIPAL)?,
             ambiguous,
         })
     }
 
-    pub(crate) fn table(&self, table: Table) -> &Records {
-        &self.tables[table as usize]
+    pub(crate) fn table(&self, table: Table) -> Result<&Records, GraphError> {
+        self.tables[table as usize].get(Records::open)
+    }
+
+    pub(crate) fn children(&self) -> Result<&Records, GraphError> {
+        self.children.get(Records::open)
+    }
+
+    pub(crate) fn entitlement_ids(&self) -> Result<&Records, GraphError> {
+        self.entitlement_ids.get(Records::open)
+    }
+
+    pub(crate) fn entitlements(&self) -> Result<&Terms, GraphError> {
+        self.entitlements.get(|section| Terms::open(Records::open(section)))
+    }
+
+    pub(crate) fn principals(&self) -> Result<&Terms, GraphError> {
+        self.principals.get(|section| Terms::open(Records::open(section)))
+    }
+
+    pub(crate) fn entitlement_term_ids(&self) -> Result<&Records, GraphError> {
+        self.entitlement_term_ids.get(Records::open)
+    }
+
+    pub(crate) fn grant_ids(&self) -> Result<&Records, GraphError> {
+        self.grant_ids.get(Records::open)
+    }
+
+    pub(crate) fn grants(&self) -> Result<&Section, GraphError> {
+        self.grants.get(|section| section)
+    }
+
+    pub(crate) fn by_principal(&self) -> Result<&Section, GraphError> {
+        self.by_principal.get(|section| section)
     }
 
     /// The grants that have an id: their edges. There is one at most, but ids that several edges could have are looked
     /// at one by one.
     pub(crate) fn edges_of(&self, id: &str) -> Result<Vec<(u32, u32)>, GraphError> {
         let mut edges = Vec::new();
-        if let Some(edge) = self.grant_ids.get(id.as_bytes())? {
+        if let Some(edge) = self.grant_ids()?.get(id.as_bytes())? {
             edges.push(edge_of(&edge)?);
         }
         for (colon, _) in id.match_indices(':') {
             let (entitlement, rest) = (&id[..colon], &id[colon + 1..]);
-            let Some(found) = self.entitlement_term_ids.get(&key::join(&[entitlement]))? else { continue };
+            let Some(found) = self.entitlement_term_ids()?.get(&key::join(&[entitlement]))? else { continue };
             for (colon, _) in rest.match_indices(':') {
-                let principals = self.principals.range(&[&rest[..colon], &rest[colon + 1..]])?;
+                let principals = self.principals()?.range(&[&rest[..colon], &rest[colon + 1..]])?;
                 for entitlement in found.chunks_exact(4) {
                     let entitlement = u32::from_be_bytes(entitlement.try_into().unwrap_or_default());
                     edges.extend(principals.clone().map(|principal| (entitlement, principal)));
@@ -110,7 +170,7 @@ impl Segment {
 
     /// The numbers of the entitlements that have an id.
     pub(crate) fn entitlements_of(&self, id: &str) -> Result<Vec<u32>, GraphError> {
-        let found = self.entitlement_term_ids.get(&key::join(&[id]))?.unwrap_or_default();
+        let found = self.entitlement_term_ids()?.get(&key::join(&[id]))?.unwrap_or_default();
         Ok(found
             .chunks_exact(4)
             .map(|each| u32::from_be_bytes(each.try_into().unwrap_or_default()))
@@ -191,9 +251,9 @@ pub(crate) fn id_of(segment: &Segment, row: &Row, rows: &Rows, out: &mut String)
         out.push_str(id);
         return Ok(());
     }
-    let (entitlements, range) = segment.entitlements.page(row.major)?;
+    let (entitlements, range) = segment.entitlements()?.page(row.major)?;
     let id = entitlements.part((row.major - range.start) as usize, 2).unwrap_or_default();
-    let (principals, range) = segment.principals.page(row.minor)?;
+    let (principals, range) = segment.principals()?.page(row.minor)?;
     let principal = (row.minor - range.start) as usize;
     out.push_str(id);
     for part in 0..2 {

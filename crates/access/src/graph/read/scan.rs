@@ -72,7 +72,7 @@ impl Scope {
             let range = records.prefix(prefix)?;
             Ok(range.start as u32..range.end as u32)
         };
-        let entitlements = segment.entitlements.records();
+        let entitlements = segment.entitlements()?.records();
         Ok(match self {
             Scope::All => Vec::from_iter(std::iter::once(0..entitlements.len() as u32)),
             Scope::EntitlementId(id) => {
@@ -83,7 +83,7 @@ impl Scope {
                 ranges.collect::<Result<_, _>>()?
             }
             Scope::Prefix(prefix) => vec![of_prefix(entitlements, prefix)?],
-            Scope::Principal(prefix) => vec![of_prefix(segment.principals.records(), prefix)?],
+            Scope::Principal(prefix) => vec![of_prefix(segment.principals()?.records(), prefix)?],
         })
     }
 
@@ -125,8 +125,8 @@ impl After {
 
     /// Major and minor place.
     pub(crate) fn places(&self, segment: &Segment, by_principal: bool) -> Result<[Place; 2], GraphError> {
-        let entitlement = place(segment.entitlements.records(), &self.entitlement)?;
-        let principal = place(segment.principals.records(), &self.principal)?;
+        let entitlement = place(segment.entitlements()?.records(), &self.entitlement)?;
+        let principal = place(segment.principals()?.records(), &self.principal)?;
         Ok(if by_principal { [principal, entitlement] } else { [entitlement, principal] })
     }
 }
@@ -162,8 +162,8 @@ impl<'a> Newer<'a> {
             }
             let places = match &view.segment {
                 Some(segment) => {
-                    let entitlement = place(segment.entitlements.records(), &placed.entitlement)?;
-                    let principal = place(segment.principals.records(), &placed.principal)?;
+                    let entitlement = place(segment.entitlements()?.records(), &placed.entitlement)?;
+                    let principal = place(segment.principals()?.records(), &placed.principal)?;
                     Some(if by_principal { [principal, entitlement] } else { [entitlement, principal] })
                 }
                 None => None,
@@ -207,12 +207,13 @@ impl<'a> Scan<'a> {
         let by_principal = scope.by_principal();
         let after = after.map(|after| after.places(segment, by_principal)).transpose()?;
         let mut ranges = scope.ranges(segment)?;
+        let index = if by_principal { Some(RowCursor::new(segment.by_principal()?)) } else { None };
         if let Some([(major, _), _]) = after {
             ranges.retain(|range| range.end > major);
         }
         Ok(Scan {
-            reader: SegmentReader::new(segment),
-            index: by_principal.then(|| RowCursor::new(&segment.by_principal)),
+            reader: SegmentReader::new(segment)?,
+            index,
             ranges: ranges.into_iter().peekable(),
             begun: false,
             expanding: None,
@@ -240,7 +241,7 @@ impl<'a> Scan<'a> {
         while let Some(range) = self.ranges.peek().cloned() {
             let cursor = match &mut self.index {
                 Some(index) => index,
-                None => &mut self.reader.rows,
+                None => self.reader.rows()?,
             };
             if !self.begun {
                 let begin = match self.after {
@@ -259,7 +260,7 @@ impl<'a> Scan<'a> {
                 continue;
             };
             if self.index.is_some() && row.payload != 0 {
-                self.reader.rows.seek(row.minor, row.major)?;
+                self.reader.rows()?.seek(row.minor, row.major)?;
                 if self.reader.is_at(row.minor, row.major)? {
                     self.expanding = Some((row.minor, row.major));
                 } else {
@@ -291,34 +292,54 @@ impl<'a> Scan<'a> {
     pub(crate) fn step(&mut self) {
         match (&mut self.index, self.expanding) {
             (Some(index), None) => index.step(),
-            _ => self.reader.rows.step(),
+            _ => self.reader.step(),
         }
     }
 }
 
 /// Reads grants of a segment, with their terms.
 pub(crate) struct SegmentReader<'a> {
-    pub(crate) rows: RowCursor<'a>,
+    segment: &'a Segment,
+    /// None until it is needed: an index often holds all that is asked for.
+    rows: Option<RowCursor<'a>>,
     entitlements: TermCursor<'a>,
     principals: TermCursor<'a>,
 }
 
 impl<'a> SegmentReader<'a> {
-    pub(crate) fn new(segment: &'a Segment) -> Self {
-        SegmentReader {
-            rows: RowCursor::new(&segment.grants),
-            entitlements: TermCursor::new(&segment.entitlements),
-            principals: TermCursor::new(&segment.principals),
+    pub(crate) fn new(segment: &'a Segment) -> Result<Self, GraphError> {
+        Ok(SegmentReader {
+            segment,
+            rows: None,
+            entitlements: TermCursor::new(segment.entitlements()?),
+            principals: TermCursor::new(segment.principals()?),
+        })
+    }
+
+    /// The rows of the section of grants.
+    #[inline]
+    pub(crate) fn rows(&mut self) -> Result<&mut RowCursor<'a>, GraphError> {
+        match &mut self.rows {
+            Some(rows) => Ok(rows),
+            none => Ok(none.insert(RowCursor::new(self.segment.grants()?))),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn step(&mut self) {
+        if let Some(rows) = &mut self.rows {
+            rows.step();
         }
     }
 
     pub(crate) fn is_at(&mut self, entitlement: u32, principal: u32) -> Result<bool, GraphError> {
-        let row = self.rows.peek()?;
+        let row = self.rows()?.peek()?;
         Ok(row.is_some_and(|(row, _)| (row.major, row.minor) == (entitlement, principal)))
     }
 
     pub(crate) fn put(&mut self, out: &mut GrantPage) -> Result<(), GraphError> {
-        let Some((row, rows)) = self.rows.peek()? else { return Ok(()) };
+        let Some(cursor) = &mut self.rows else { return Ok(()) };
+        let Some((row, rows)) = cursor.peek()? else { return Ok(()) };
         let parts = match rows.payload(&row) {
             Some(payload) => payload::parts(payload)?,
             None => (None, None),

@@ -256,15 +256,17 @@ impl Check<'_> {
         }
         self.records(CHILDREN, |key, _| {
             let child = key.splitn(3, |byte| *byte == 0).nth(2).unwrap_or_default();
-            let row =
-                segment.table(Table::Resources).get(child)?.map(|value| Resource::from_stored(child, &value));
+            let row = segment
+                .table(Table::Resources)?
+                .get(child)?
+                .map(|value| Resource::from_stored(child, &value));
             match row.transpose()?.and_then(|row| child_key(&row, child)) {
                 Some(right) if right == key => Ok(()),
                 _ => wrong(format!("there is no such child: {}", readable(key))),
             }
         })?;
         self.table::<Resource>(Table::Resources, |key, row| match child_key(&row, key) {
-            Some(child) if segment.children.get(&child)?.is_none() => {
+            Some(child) if segment.children()?.get(&child)?.is_none() => {
                 wrong(format!("it is not in the index of children: {}", readable(key)))
             }
             _ => Ok(()),
@@ -286,13 +288,13 @@ impl Check<'_> {
         }
         self.records(ENTITLEMENT_IDS, |key, _| {
             let row = key.splitn(2, |byte| *byte == 0).nth(1).unwrap_or_default();
-            match segment.table(Table::Entitlements).get(row)? {
+            match segment.table(Table::Entitlements)?.get(row)? {
                 Some(_) if by_id(row) == key => Ok(()),
                 _ => wrong(format!("there is no such entitlement: {}", readable(key))),
             }
         })?;
         self.table::<Entitlement>(Table::Entitlements, |key, _| {
-            match segment.entitlement_ids.get(&by_id(key))? {
+            match segment.entitlement_ids()?.get(&by_id(key))? {
                 Some(_) => Ok(()),
                 None => wrong(format!("it is not in the index of ids: {}", readable(key))),
             }
@@ -340,7 +342,8 @@ impl Check<'_> {
 
     /// All grants in their order.
     fn edges(&mut self) -> Result<Edges, GraphError> {
-        let terms = [&self.segment.entitlements, &self.segment.principals].map(|terms| terms.records().len());
+        let terms =
+            [self.segment.entitlements()?, self.segment.principals()?].map(|terms| terms.records().len());
         let mut edges = Edges {
             rows: 0,
             ids: Fingerprint::default(),
@@ -453,7 +456,7 @@ impl Check<'_> {
         self.records(ENTITLEMENT_TERM_IDS, |id, value| {
             for number in value.as_chunks::<4>().0 {
                 let number = u32::from_be_bytes(*number);
-                let (page, range) = segment.entitlements.page(number)?;
+                let (page, range) = segment.entitlements()?.page(number)?;
                 let part = page.part((number - range.start) as usize, 2).unwrap_or_default();
                 if key::join(&[part]) != id {
                     return wrong(format!("entitlement {number} has another id: {}", readable(id)));
@@ -463,7 +466,7 @@ impl Check<'_> {
         })?;
         let mut number = 0_u32;
         self.records(ENTITLEMENT_TERMS, |key, _| {
-            let listed = segment.entitlement_term_ids.get(third(key))?.unwrap_or_default();
+            let listed = segment.entitlement_term_ids()?.get(third(key))?.unwrap_or_default();
             if !listed.as_chunks::<4>().0.contains(&number.to_be_bytes()) {
                 return wrong(format!("it is not in the index of ids: {}", readable(key)));
             }
@@ -514,7 +517,7 @@ impl Check<'_> {
         else {
             return Ok(());
         };
-        let (page, range) = self.segment.principals.page(principal as u32)?;
+        let (page, range) = self.segment.principals()?.page(principal as u32)?;
         let part = |part| page.part(principal - range.start as usize, part).unwrap_or_default();
         let what = format!(
             "the index by principal of section {:?} does not have the grants of {}:{}",
@@ -544,7 +547,7 @@ impl Check<'_> {
             let (Some(major), Some(minor)) = (number(0), number(4)) else {
                 return wrong("an edge has eight bytes");
             };
-            let mut cursor = RowCursor::new(&segment.grants);
+            let mut cursor = RowCursor::new(segment.grants()?);
             cursor.seek(major, minor)?;
             while let Some((row, rows)) =
                 cursor.peek()?.filter(|(row, _)| (row.major, row.minor) == (major, minor))
@@ -567,7 +570,7 @@ impl Check<'_> {
                 let Some((Some(id), _)) = rows.payload(row).map(payload::parts).transpose()? else {
                     continue;
                 };
-                if segment.grant_ids.get(id.as_bytes())?.is_none() {
+                if segment.grant_ids()?.get(id.as_bytes())?.is_none() {
                     let trouble = Trouble::Wrong(format!("its id is not in the index of ids: {id:?}"));
                     return Err(self.at(&section, block, at, trouble));
                 }

@@ -203,8 +203,8 @@ impl SyncView {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         let component = key::join(&[id]);
         if let Some(segment) = &self.segment {
-            let range = segment.entitlement_ids.prefix(&component)?;
-            let mut cursor = RecordsCursor::at(&segment.entitlement_ids, range.start)?;
+            let range = segment.entitlement_ids()?.prefix(&component)?;
+            let mut cursor = RecordsCursor::at(segment.entitlement_ids()?, range.start)?;
             for _ in range {
                 keys.extend(
                     cursor.peek().and_then(|(key, _)| key.get(component.len() + 1..)).map(<[u8]>::to_vec),
@@ -252,13 +252,13 @@ impl SyncView {
             return found.map(whole).transpose();
         }
         let Some(segment) = &self.segment else { return Ok(None) };
-        let mut reader = SegmentReader::new(segment);
+        let mut reader = SegmentReader::new(segment)?;
         let mut page = GrantPage::default();
         for (entitlement, principal) in segment.edges_of(id)? {
-            reader.rows.seek(entitlement, principal)?;
+            reader.rows()?.seek(entitlement, principal)?;
             while reader.is_at(entitlement, principal)? {
                 reader.put(&mut page)?;
-                reader.rows.step();
+                reader.step();
                 match page.last() {
                     Some(found) if found.id() == id => return found.to_grant().map(Some),
                     _ => page.pop(),
@@ -324,7 +324,7 @@ impl SyncView {
             return changed.as_ref().map(|value| R::from_stored(key, value)).transpose();
         }
         let Some(segment) = &self.segment else { return Ok(None) };
-        segment.table(table).get(key)?.map(|value| R::from_stored(key, &value)).transpose()
+        segment.table(table)?.get(key)?.map(|value| R::from_stored(key, &value)).transpose()
     }
 
     fn record_page<R: Record>(
@@ -342,7 +342,7 @@ impl SyncView {
         };
         let mut base = match &self.segment {
             Some(segment) => {
-                Some(RecordRange::new(segment.table(table), prefix.as_deref(), after.as_deref())?)
+                Some(RecordRange::new(segment.table(table)?, prefix.as_deref(), after.as_deref())?)
             }
             None => None,
         };
@@ -409,7 +409,9 @@ impl SyncView {
         let child = |key: &[u8]| key.get(prefix.len() + 1..).unwrap_or_default().to_vec();
         let after_key = after.as_ref().map(|after| [prefix.as_slice(), &[0], after].concat());
         let mut base = match &self.segment {
-            Some(segment) => Some(RecordRange::new(&segment.children, Some(&prefix), after_key.as_deref())?),
+            Some(segment) => {
+                Some(RecordRange::new(segment.children()?, Some(&prefix), after_key.as_deref())?)
+            }
             None => None,
         };
         let mut out = Page { rows: Vec::new(), next: None };

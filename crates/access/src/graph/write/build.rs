@@ -124,7 +124,7 @@ fn write_table(
     let mut out = RecordsWriter::begin(writer, &section_name(sync, table.section()))?;
     let mut older = Vec::with_capacity(parts.segments.len());
     for segment in parts.segments {
-        older.push(RecordsCursor::at(segment.table(table), 0)?);
+        older.push(RecordsCursor::at(segment.table(table)?, 0)?);
     }
     let pending: &Pending = parts.tail.table(table);
     let mut newest = pending.iter().peekable();

@@ -24,30 +24,30 @@ impl<'a> Input<'a> {
     fn terms(&self, entitlements: bool) -> Result<TermStream<'a>, GraphError> {
         Ok(match self {
             Input::Segment(segment) => {
-                let terms = if entitlements { &segment.entitlements } else { &segment.principals };
+                let terms = if entitlements { segment.entitlements()? } else { segment.principals()? };
                 TermStream::Segment(RecordsCursor::at(terms.records(), 0)?)
             }
             Input::Tail(tail, sorted) => TermStream::Tail { tail, sorted, entitlements, at: 0 },
         })
     }
 
-    fn term_count(&self, entitlements: bool) -> usize {
-        match (self, entitlements) {
-            (Input::Segment(segment), true) => segment.entitlements.records().len() as usize,
-            (Input::Segment(segment), false) => segment.principals.records().len() as usize,
+    fn term_count(&self, entitlements: bool) -> Result<usize, GraphError> {
+        Ok(match (self, entitlements) {
+            (Input::Segment(segment), true) => segment.entitlements()?.records().len() as usize,
+            (Input::Segment(segment), false) => segment.principals()?.records().len() as usize,
             (Input::Tail(_, sorted), true) => sorted.entitlements.len(),
             (Input::Tail(_, sorted), false) => sorted.principals.len(),
-        }
+        })
     }
 
     /// Fills `out` with the next rows; false at the end. `next` counts blocks of a segment, or rows of a tail.
     fn fill(&self, next: &mut usize, raw: &mut Vec<u8>, out: &mut Rows) -> Result<bool, GraphError> {
         match self {
             Input::Segment(segment) => {
-                if *next >= segment.grants.blocks() {
+                if *next >= segment.grants()?.blocks() {
                     return Ok(false);
                 }
-                segment.grants.read(*next, raw)?;
+                segment.grants()?.read(*next, raw)?;
                 out.decode(raw)?;
                 *next += 1;
             }
@@ -112,7 +112,7 @@ pub(crate) fn merge_terms(
     let mut places = Vec::with_capacity(inputs.len());
     for input in inputs {
         streams.push(input.terms(entitlements)?);
-        places.push(Vec::with_capacity(input.term_count(entitlements)));
+        places.push(Vec::with_capacity(input.term_count(entitlements)?));
     }
     let mut merged = MergedTerms {
         places: Vec::new(),
@@ -187,7 +187,7 @@ pub(crate) fn dead_rows(
     let mut total = 0_u64;
     for input in inputs {
         total += match input {
-            Input::Segment(segment) => segment.grants.info().records,
+            Input::Segment(segment) => segment.grants()?.info().records,
             Input::Tail(_, sorted) => sorted.order.len() as u64,
         };
     }

@@ -1,0 +1,308 @@
+"""What the daemon sends and takes. Written by generate.py out of the OpenAPI document: do not edit."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Literal, Optional, TypedDict, Union
+
+__all__ = [
+    "Audited",
+    "BranchEvidence",
+    "BranchView",
+    "ContentHash",
+    "DiskUse",
+    "Limits",
+    "Mask",
+    "Masking",
+    "Policy",
+    "PoolSize",
+    "Refill",
+    "RefillSettings",
+    "Sanitised",
+    "SourceComparison",
+    "SourceFingerprint",
+    "SourceSettings",
+    "SourceView",
+    "WatchedTable",
+]
+
+
+
+class _BranchEvidence(TypedDict):
+    branch: BranchView
+    """The branch."""
+    events: List[Any]
+    """The branch's events out of the audit log."""
+    snapshot_digest: str
+    """The snapshot's digest when it was imported."""
+    snapshot_digest_now: str
+    """The snapshot's digest now."""
+    source: SourceComparison
+    """The two compared."""
+    source_at_import: SourceFingerprint
+    """The live source when it was imported."""
+    source_now: SourceFingerprint
+    """The live source now."""
+
+
+class BranchEvidence(_BranchEvidence, total=False):
+    """`GET /v1/branches/{name}/evidence`"""
+    table: Optional[WatchedTable]
+
+
+
+class _BranchView(TypedDict):
+    created_at: str
+    """When it was leased."""
+    data: str
+    """What data it holds: `full`, or `masked` if rules of its source were applied to it."""
+    durable: bool
+    """Whether its commits are flushed (`fsync=on`)."""
+    expires_at: str
+    """When the lease ends."""
+    generation: int
+    """The generation of the source that it was cloned from."""
+    id: str
+    """Its unique id, which outlives the name in evidence and audit log."""
+    name: str
+    """The branch's name."""
+    policy: Policy
+    """What its holder may do."""
+    protected: bool
+    """Whether it refuses to be destroyed, and does not expire."""
+    source: str
+    """Its source."""
+    state: str
+    """`ready`; `asleep` when its server is stopped until somebody comes; or `failed` when it could not be brought back."""
+    url: str
+    """A connection URL for any PostgreSQL driver on this machine."""
+
+
+class BranchView(_BranchView, total=False):
+    """A leased branch. It never holds the source's address."""
+    disk: Optional[DiskUse]
+    existing: bool
+    """Whether this create found the branch there already."""
+    holder: Optional[str]
+    """The id of the token by which it was created; absent if it was created on the daemon's own socket."""
+    problem: Optional[str]
+    """Why its server does not run, if that is so."""
+
+
+
+class _ContentHash(TypedDict):
+    count: int
+    """Rows of a table, bytes of a file."""
+    hash: str
+    """Its hash, independent of the rows' order."""
+
+
+class ContentHash(_ContentHash, total=False):
+    """The content of one table or file."""
+
+
+
+class _DiskUse(TypedDict):
+    quota: int
+    """Bytes that it may write."""
+    used: int
+    """Bytes that it wrote and still holds. What it shares with its snapshot is not among them."""
+
+
+class DiskUse(_DiskUse, total=False):
+    """What a branch has written."""
+
+
+
+class Limits(TypedDict, total=False):
+    """What one branch may take of the machine, where that can be limited. What is absent is as usual."""
+    connections: Optional[int]
+    """Connections to it through the router. Usual: as many as its server takes."""
+    cpu_weight: Optional[int]
+    """Its share of the processors when they are busy, beside those of other branches: 1 to 10,000."""
+    disk: Optional[int]
+    """Bytes that it may write beyond what it shares with its snapshot. Usual: a quarter of the volume store."""
+    memory: Optional[int]
+    """Bytes of memory of its server, cached files included."""
+    processes: Optional[int]
+    """Processes of its server."""
+
+
+
+class Masking(TypedDict, total=False):
+    """The masking rules of a source. An empty object (`{}`) leaves only the labels of PostgreSQL Anonymizer as rules."""
+    columns: Dict[str, Dict[str, Mask]]
+    """What becomes of columns, by `schema.table` (names as in SQL) and column. A rule for a partitioned table or a parent
+is one for all that inherit from it."""
+    rows: Dict[str, str]
+    """Conditions in SQL, by `schema.table`: rows that do not meet theirs are removed, and with them the rows whose
+foreign keys refer to them."""
+
+
+
+class _PoolSize(TypedDict):
+    cold: int
+    """Clones that are not started yet, beyond those of the hot level."""
+    hot: Dict[str, int]
+    """Started, connected and warm branches, by policy."""
+
+
+class PoolSize(_PoolSize, total=False):
+    """How many branches of a source are kept ready."""
+
+
+
+class RefillSettings(TypedDict, total=False):
+    """How the pools of a source are refilled. Absent fields have their defaults."""
+    clones: Optional[int]
+    """How many clones are made at a time."""
+    connects: Optional[int]
+    """How many sessions connect and warm up at a time."""
+    starts: Optional[int]
+    """How many servers start at a time; when pipelined, how many branches are made at a time."""
+    way: Optional[Refill]
+
+
+
+class _Sanitised(TypedDict):
+    action: str
+    """What was done: `dropped`, `disabled`, `removed`, ..."""
+    kind: str
+    """What kind of thing: `subscription`, `user mapping`, `setting`, `role`, `job`, `function`, ..."""
+    object: str
+    """Which one."""
+
+
+class Sanitised(_Sanitised, total=False):
+    """One thing that sanitising did to a snapshot, or left out of it."""
+
+
+
+class _SourceComparison(TypedDict):
+    comparable: bool
+    """Whether the two can be compared: they were taken in the same way, and the source was read both times."""
+    differences: List[str]
+    """What differs."""
+    nothing_written: bool
+    """Whether not even the write position moved."""
+    unchanged: bool
+    """Whether contents and row statistics are the same."""
+
+
+class SourceComparison(_SourceComparison, total=False):
+    """The comparison of two fingerprints of the same source."""
+
+
+
+class _SourceFingerprint(TypedDict):
+    content_hash: str
+    """One hash over all of `contents`, and the names in `left_out`."""
+    contents: Dict[str, ContentHash]
+    """Content by `database.schema.table` (or file), `database (kind)` of definitions, and `all databases (kind)`:
+number of rows (or bytes) and a hash."""
+    method: str
+    """How: `server-binary`, or `files` for origins that do not run. `server` in manifests of 0.1, whose hashes are
+others."""
+    taken_at: str
+    """When it was taken."""
+    write_position: str
+    """The write position (WAL insert location) before the contents were read; empty for files."""
+
+
+class SourceFingerprint(_SourceFingerprint, total=False):
+    """The state of a live source at one moment."""
+    left_out: Dict[str, str]
+    """What is not in `contents`, because reading it would run code of the source's users or is refused: databases,
+`database.schema.table`, or `database.schema.table.column`, and why."""
+    rows_written: Optional[int]
+    """Rows inserted, updated and deleted in tables that are not temporary, since the server's statistics began; absent
+for files and where the server does not count."""
+
+
+
+class SourceSettings(TypedDict, total=False):
+    """How branches of a source run."""
+    all_databases: bool
+    """Whether branches admit their holders to every database of the copied server, and not only to the one they serve."""
+    audit: Audited
+    """What of its branches is in the audit log."""
+    durable: bool
+    """Whether branches flush what they commit."""
+    limits: Limits
+    """What each branch may take of the machine."""
+    masking: Optional[Masking]
+    pool: PoolSize
+    """The prepared pool."""
+    refill: RefillSettings
+    """How its pools are refilled."""
+    server: Dict[str, str]
+    """Server settings of its branches, on top of the minimal ones."""
+    warm: List[str]
+    """Statements that every session runs, and rolls back, before its branch is called hot. Empty: each table
+is planned for once."""
+
+
+
+class _SourceView(TypedDict):
+    branches_by_generation: Dict[str, int]
+    """Branches that exist of each generation, leased or ready."""
+    bytes: int
+    """Size of the snapshot's files."""
+    database: str
+    """The database that branches serve."""
+    digest: str
+    """Digest over all files of the snapshot."""
+    generation: int
+    """The current generation."""
+    imported_at: str
+    """When that generation was imported."""
+    name: str
+    """Its name."""
+    origin: str
+    """The kind of its origin."""
+    sanitised: List[Sanitised]
+    """What the import took out."""
+    server_version: str
+    """The server version of its branches."""
+    settings: SourceSettings
+    """How its branches run."""
+
+
+class SourceView(_SourceView, total=False):
+    """A source, as told to callers. It never holds the origin's address."""
+    data: str
+    """What data it holds: `full` or `masked`."""
+    roles: List[str]
+    """The login roles of the source that a branch can be entered as (`policy` `role:NAME`)."""
+
+
+
+class _WatchedTable(TypedDict):
+    name: str
+    """Its name as in the contents of fingerprints, `database.schema.table`."""
+
+
+class WatchedTable(_WatchedTable, total=False):
+    """One table, in the source and in a branch. What is absent could not be read; `left_out` of the fingerprints, or
+`not_read`, say why."""
+    branch_differs: Optional[bool]
+    """Whether the branch has other rows than the source had."""
+    branch_now: Optional[ContentHash]
+    not_read: Optional[str]
+    """Why it was not read in the branch."""
+    source_at_import: Optional[ContentHash]
+    source_now: Optional[ContentHash]
+    source_unchanged: Optional[bool]
+    """Whether the source has the rows that it had; absent where one of the two is not known."""
+
+
+Audited = Literal["sessions", "statements"]
+"""What of branches is in the audit log."""
+
+Mask = Union[Literal["null"], Literal["hash"], Literal["keep"], Dict[str, Any]]
+"""What becomes of the values of a column."""
+
+Policy = str
+"""What a branch's holder may do in it: `read-only`, `read-write`, `ddl`, or `role:NAME`."""
+
+Refill = Literal["phased", "pipelined"]
+"""Whether branches are made step by step or branch by branch."""
