@@ -16,7 +16,7 @@ use tokio::signal::unix::{signal, SignalKind};
 /// # Errors
 /// When there is no such process or its files do not tell.
 ///
-/// ```
+/// ```standalone_crate
 /// let before = duramen_measure::process::cpu_time(std::process::id())?;
 /// // The kernel counts at its ticks and when a thread makes room for another.
 /// std::thread::sleep(std::time::Duration::from_millis(20));
