@@ -62,6 +62,14 @@ def test_a_wrong_marker_is_told(here: Daemon, pytester: pytest.Pytester) -> None
     result.stdout.fnmatch_lines(["*takes source=, policy= and ttl=*"])
 
 
+def test_a_token_is_not_shown_where_it_is_passed_on(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import duramen\ndef test(): duramen.Client('http://db.example:6433', 'ci:' + 'SEC' + 'RET')\n")
+    result = pytester.runpytest_subprocess("--showlocals")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*use https*"])
+    result.stdout.no_fnmatch_line("*ci:SECRET*")
+
+
 def test_an_interrupt_leaves_no_branch(here: Daemon, tmp_path: Path) -> None:
     before = left()
     path = tmp_path / "test_long.py"

@@ -33,6 +33,8 @@ class Place:
     @staticmethod
     def find(url: Optional[str], token: Optional[str], home: Optional[str], ca: Optional[str]) -> "Place":
         """By what the caller says, else by the environment, else the socket of the usual home."""
+        # pytest shows the arguments of the functions that an error went through, and one of these is a secret.
+        __tracebackhide__ = True
         env = os.environ.get
         url = url or (None if home else env("DURAMEN_URL"))
         if url is None:

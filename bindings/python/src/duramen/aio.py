@@ -34,6 +34,8 @@ class AsyncClient:
         ca: Optional[str] = None,
         timeout: Seconds = TIMEOUT,
     ) -> None:
+        # pytest shows the arguments of the functions that an error went through, and one of these is a secret.
+        __tracebackhide__ = True
         self._place = Place.find(url, token, home, ca)
         transport = httpx.AsyncHTTPTransport(uds=self._place.socket) if self._place.socket else None
         self._http = httpx.AsyncClient(
