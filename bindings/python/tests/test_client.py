@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import subprocess
 import sys
+import threading
 import traceback
 from pathlib import Path
 
@@ -53,6 +55,30 @@ def test_a_branch_is_there_for_a_while(here: Daemon) -> None:
         assert failed.value.sqlstate == "42P01"
     with duramen.Client() as client, pytest.raises(duramen.NotFound):
         client.branch(branch.name)
+
+
+def test_a_branch_whose_reply_was_lost_is_leased_once(daemon: Daemon) -> None:
+    token = daemon.token("unlucky", "--max-branches", "2")
+    door = int(daemon.url.rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+
+        def forward() -> None:
+            for number in range(2):
+                with listener.accept()[0] as client, socket.create_connection(("127.0.0.1", door), 20) as server:
+                    server.sendall(client.recv(65536))
+                    reply = server.recv(65536)
+                    if number == 1:
+                        client.sendall(reply)
+
+        thread = threading.Thread(target=forward)
+        thread.start()
+        with duramen.Client(f"http://127.0.0.1:{listener.getsockname()[1]}", token) as client:
+            name = client.create("app").name
+        thread.join(20)
+    with duramen.Client(daemon.url, token) as client:
+        assert [branch["name"] for branch in client.branches()] == [name]
+        client.branch(name).destroy()
 
 
 def test_the_same_for_asyncio(here: Daemon) -> None:

@@ -4,7 +4,8 @@ use crate::{
     caller::Caller,
     doors::Doors,
     events::{self, Followers},
-    import,
+    idempotency::{self, Keys, Turn},
+    import::{self, Form},
     listener::BODY_MAX,
     metrics::{self, Metrics},
     openapi,
@@ -42,6 +43,8 @@ pub(crate) struct Api {
     pub(crate) metrics: Metrics,
     /// Who follows what happens.
     pub(crate) followers: Followers,
+    /// What was replied to requests that may come again.
+    pub(crate) keys: Keys,
     /// How it tells the daemon to end.
     pub(crate) orders: Orders,
 }
@@ -96,10 +99,29 @@ impl Api {
         })?;
         let name = names.iter().next().map_or("", |(_, name)| name);
         let call = Call { endpoint, head: &head, name };
+        let Some(key) = idempotency::shown(endpoint, &head.headers)? else {
+            return self.for_caller(&call, &caller, body).await;
+        };
+        let body = call.collect(body).await?;
+        let target = head.uri.path_and_query().map_or("", |target| target.as_str());
+        match self.keys.turn(
+            &caller,
+            key,
+            &[endpoint.method.as_str().as_bytes(), target.as_bytes(), &body],
+        )? {
+            Turn::Again(response) => Ok(response),
+            Turn::First(claim) => {
+                let answer = self.for_caller(&call, &caller, Body::from(body)).await;
+                claim.answered(answer)
+            }
+        }
+    }
+
+    async fn for_caller(&self, call: &Call<'_>, caller: &Caller, body: Body) -> Answer {
         match caller {
-            Caller::Holder(visitor) => self.for_holder(&call, &visitor, body).await,
+            Caller::Holder(visitor) => self.for_holder(call, visitor, body).await,
             Caller::Owner | Caller::Member | Caller::Stranger | Caller::Nobody => {
-                self.for_machine(&call, body).await
+                self.for_machine(call, body).await
             }
         }
     }
@@ -148,12 +170,12 @@ impl Api {
                 let wanted: model::AddSource = call.read(body).await?;
                 let engine = Arc::clone(engine);
                 let import = |report| async move { engine.add_source(wanted, report).await };
-                import::run(self.orders.ending(), import).await
+                import::run(Form::accepted(&call.head.headers), self.orders.ending(), import).await
             }
             Op::RefreshSource => {
                 let (engine, name) = (Arc::clone(engine), name.to_owned());
                 let import = |report| async move { engine.refresh_source(&name, report).await };
-                import::run(self.orders.ending(), import).await
+                import::run(Form::accepted(&call.head.headers), self.orders.ending(), import).await
             }
             Op::Source => json(&engine.source(name)?),
             Op::RemoveSource => {

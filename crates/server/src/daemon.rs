@@ -5,6 +5,7 @@ use crate::{
     caller,
     doors::{DoorError, Doors, Open},
     events::Followers,
+    idempotency::Keys,
     listener::{self, BindError},
     lock::{HomeLock, LockError},
     mcp,
@@ -159,6 +160,7 @@ async fn run(
     let (mut routing, mut visiting) = (orders.ending(), orders.ending());
     let metrics = Metrics::new(&engine, doors.router_metrics());
     let api = Arc::new(Api {
+        keys: Keys::default(),
         engine: Arc::clone(&engine),
         doors,
         metrics,

@@ -1,5 +1,5 @@
 //! The HTTP door: the daemon's interface over TCP, for holders of tokens. How it works, and what it promises, is in
-//! `docs/design/doors.md`; the invariants H1 to H9 that comments and tests name are there.
+//! `docs/design/doors.md`; the invariants H1 to H10 that comments and tests name are there.
 
 mod callers;
 mod credentials;

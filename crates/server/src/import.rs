@@ -1,4 +1,5 @@
-//! Imports reported line by line: what is being done, then the source or why there is none.
+//! Imports reported as they go: what is being done, then the source or why there is none; a line of JSON each, or a
+//! server-sent event.
 
 use crate::{
     order::Ending,
@@ -10,7 +11,10 @@ use duramen_branches::{
     model::{Progress, SourceView},
     EngineError, Kind,
 };
-use hyper::Response;
+use hyper::{
+    header::{HeaderMap, ACCEPT},
+    Response,
+};
 use std::{
     future::Future,
     pin::pin,
@@ -32,6 +36,49 @@ const LAST_LINE_LIMIT: Duration = Duration::from_secs(30);
 /// Reports an import's steps.
 pub(crate) type Reporter = Box<dyn Fn(&str, Option<f64>) + Send + Sync + 'static>;
 
+/// How a client wants to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A line of JSON each.
+    Lines,
+    /// Server-sent events, named `step`, `done` and `failed`, whose data is the same JSON.
+    Events,
+}
+
+impl Form {
+    /// What the header `Accept` asks for.
+    pub(crate) fn accepted(headers: &HeaderMap) -> Form {
+        let events = headers
+            .get_all(ACCEPT)
+            .iter()
+            .filter_map(|accept| accept.to_str().ok())
+            .flat_map(|accept| accept.split(','))
+            .any(|kind| {
+                kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(reply::EVENTS)
+            });
+        if events {
+            Form::Events
+        } else {
+            Form::Lines
+        }
+    }
+
+    fn part(self, progress: &Progress) -> Bytes {
+        let json = serde_json::to_string(progress).expect("a source's view is always JSON");
+        match self {
+            Form::Lines => format!("{json}\n").into(),
+            Form::Events => {
+                let name = match progress {
+                    Progress::Step { .. } => "step",
+                    Progress::Done(_) => "done",
+                    Progress::Failed(_) => "failed",
+                };
+                format!("event: {name}\ndata: {json}\n\n").into()
+            }
+        }
+    }
+}
+
 enum Event {
     Line(Bytes),
     Failed(EngineError),
@@ -39,7 +86,7 @@ enum Event {
 
 /// Runs an import in a task of its own, and replies with its progress. It is given up when its client leaves. An
 /// import that fails before its first step is refused with a status; later the refusal is the last line.
-pub(crate) async fn run<F, Fut>(ending: Ending, import: F) -> Result<Response<Reply>, Refusal>
+pub(crate) async fn run<F, Fut>(form: Form, ending: Ending, import: F) -> Result<Response<Reply>, Refusal>
 where
     F: FnOnce(Reporter) -> Fut,
     Fut: Future<Output = Result<SourceView, EngineError>> + Send + 'static,
@@ -49,15 +96,18 @@ where
     let reporter: Reporter = {
         let (events, last_step) = (events.clone(), Arc::clone(&last_step));
         Box::new(move |doing, fraction| {
-            let line = line(&Progress::Step { doing: doing.to_owned(), fraction });
+            let line = form.part(&Progress::Step { doing: doing.to_owned(), fraction });
             *last_step.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.clone());
             // A full queue means a client that does not read: it can do without this step.
             let _ = events.try_send(Event::Line(line));
         })
     };
-    tokio::spawn(report(import(reporter), events, last_step, ending));
+    tokio::spawn(report(form, import(reporter), events, last_step, ending));
     match first.recv().await {
-        Some(Event::Line(line)) => Ok(reply::lines(line, forward(first))),
+        Some(Event::Line(line)) => Ok(match form {
+            Form::Lines => reply::lines(line, forward(form, first)),
+            Form::Events => reply::events(line, forward(form, first)),
+        }),
         Some(Event::Failed(error)) => Err(error.into()),
         None => Err(EngineError::new(Kind::Failed, "internal", CRASHED).into()),
     }
@@ -66,6 +116,7 @@ where
 const CRASHED: &str = "the import ended without a word; the daemon's log says more";
 
 async fn report(
+    form: Form,
     import: impl Future<Output = Result<SourceView, EngineError>>,
     events: mpsc::Sender<Event>,
     last_step: Arc<Mutex<Option<Bytes>>>,
@@ -94,7 +145,7 @@ async fn report(
         }
     };
     let last = match result {
-        Ok(source) => Event::Line(line(&Progress::Done(Box::new(source)))),
+        Ok(source) => Event::Line(form.part(&Progress::Done(Box::new(source)))),
         Err(error) => {
             tracing::warn!(code = error.code, "import failed: {error}");
             Event::Failed(error)
@@ -105,7 +156,7 @@ async fn report(
 }
 
 /// The rest of the lines as bytes.
-fn forward(mut events: mpsc::Receiver<Event>) -> mpsc::Receiver<Bytes> {
+fn forward(form: Form, mut events: mpsc::Receiver<Event>) -> mpsc::Receiver<Bytes> {
     let (lines, rest) = mpsc::channel(1);
     tokio::spawn(async move {
         loop {
@@ -116,7 +167,7 @@ fn forward(mut events: mpsc::Receiver<Event>) -> mpsc::Receiver<Bytes> {
             };
             let line = match event {
                 Some(Event::Line(line)) => line,
-                Some(Event::Failed(error)) => self::line(&Progress::Failed(error.body())),
+                Some(Event::Failed(error)) => form.part(&Progress::Failed(error.body())),
                 None => break,
             };
             if lines.send(line).await.is_err() {
@@ -125,12 +176,6 @@ fn forward(mut events: mpsc::Receiver<Event>) -> mpsc::Receiver<Bytes> {
         }
     });
     rest
-}
-
-fn line(progress: &Progress) -> Bytes {
-    let mut line = serde_json::to_vec(progress).expect("a source's view is always JSON");
-    line.push(b'\n');
-    line.into()
 }
 
 #[cfg(test)]

@@ -73,6 +73,7 @@ mod certificate;
 mod door;
 mod events;
 mod holders;
+mod idempotency;
 mod import;
 mod metrics;
 mod order;

@@ -2,17 +2,21 @@
 
 use crate::{
     caller::OpenTo,
-    reply::{Problem, PROBLEM},
+    idempotency,
+    reply::{Problem, EVENTS, PROBLEM},
     route::{Endpoint, ParameterKind, ENDPOINTS},
-    shape::{Shape, Shapes},
+    shape::{Shape, Shapes, LINES},
 };
 use hyper::Method;
-use utoipa::openapi::{
-    path::{OperationBuilder, ParameterBuilder, ParameterIn},
-    request_body::RequestBodyBuilder,
-    security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
-    ComponentsBuilder, Content, HttpMethod, InfoBuilder, ObjectBuilder, OpenApi, OpenApiBuilder, PathItem,
-    PathsBuilder, Ref, RefOr, Required, ResponseBuilder, Schema, Type,
+use utoipa::{
+    openapi::{
+        path::{OperationBuilder, ParameterBuilder, ParameterIn},
+        request_body::RequestBodyBuilder,
+        security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
+        ComponentsBuilder, Content, HttpMethod, InfoBuilder, ObjectBuilder, OpenApi, OpenApiBuilder,
+        PathItem, PathsBuilder, Ref, RefOr, Required, ResponseBuilder, Schema, Type,
+    },
+    PartialSchema,
 };
 
 const BEARER: &str = "bearer";
@@ -99,6 +103,22 @@ fn operation(endpoint: &Endpoint, shapes: &mut Shapes, problem: &Ref) -> Operati
                 .schema(Some(Schema::Object(schema.build()))),
         );
     }
+    if idempotency::is_for(endpoint) {
+        let key = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some("^[!-~]+$"))
+            .min_length(Some(1))
+            .max_length(Some(idempotency::KEY_MAX));
+        operation = operation.parameter(
+            ParameterBuilder::new()
+                .name("Idempotency-Key")
+                .parameter_in(ParameterIn::Header)
+                .description(Some(
+                    "A new word for each request, a UUID for one. Sent again with the same key within an hour, to the same daemon, a request that was done is answered as the first time, and not done again.",
+                ))
+                .schema(Some(Schema::Object(key.build()))),
+        );
+    }
     if let Some(Shape { kind, required, content }) = (endpoint.body)(shapes) {
         let required = if required { Required::True } else { Required::False };
         let body = RequestBodyBuilder::new().content(kind, content).required(Some(required));
@@ -107,6 +127,9 @@ fn operation(endpoint: &Endpoint, shapes: &mut Shapes, problem: &Ref) -> Operati
     let mut done = ResponseBuilder::new().description("It is done.");
     if let Some(Shape { kind, content, .. }) = (endpoint.reply)(shapes) {
         done = done.content(kind, content);
+        if kind == LINES {
+            done = done.content(EVENTS, Content::new(Some(<String as PartialSchema>::schema())));
+        }
     }
     let refused = Content::new(Some(RefOr::<Schema>::Ref(problem.clone())));
     operation = operation.response("200", done.build()).response(

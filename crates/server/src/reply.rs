@@ -60,6 +60,16 @@ pub struct Problem {
     pub error: ErrorBody,
 }
 
+impl Reply {
+    /// The text of a reply that is ready.
+    pub(crate) fn whole(&self) -> Option<&Bytes> {
+        match &self.0 {
+            Content::Whole(bytes) => Some(bytes),
+            Content::Lines { .. } => None,
+        }
+    }
+}
+
 impl Body for Reply {
     type Data = Bytes;
     type Error = Infallible;

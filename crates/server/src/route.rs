@@ -129,7 +129,8 @@ requests! {
     Status: GET "/v1/status", Nothing => One<model::Status>;
     /// All sources, by name.
     Sources: GET "/v1/sources" [LIMIT, CURSOR], Nothing => List<model::SourceView>;
-    /// Imports a source. The reply is a stream of lines: steps, then the source or why there is none.
+    /// Imports a source. The reply is a stream of lines: steps, then the source or why there is none. Who accepts
+    /// `text/event-stream` is told the same as server-sent events, named `step`, `done` and `failed`.
     AddSource: POST "/v1/sources", One<model::AddSource> => Lines<model::Progress>;
     /// One source.
     Source: GET "/v1/sources/{name}", Nothing => One<model::SourceView>;

@@ -18,6 +18,8 @@ Seconds = float
 Statement = Union[str, Tuple[str, Sequence[Any]]]
 #: How long a request may take, unless its caller says otherwise. A create waits up to 30 s for a branch by itself.
 TIMEOUT: Seconds = 60.0
+#: The connection broke when the request was on its way: it may have been done.
+LOST = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 
 @dataclass(frozen=True)

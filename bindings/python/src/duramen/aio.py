@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from types import TracebackType
 from typing import Any, List, Optional, Sequence, Type, cast
 
@@ -65,13 +66,25 @@ class AsyncClient:
         """Closes connections; branches go on."""
         await self._http.aclose()
 
-    async def _ask(self, method: str, path: str, body: Any = None, timeout: Optional[Seconds] = None) -> Any:
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        timeout: Optional[Seconds] = None,
+        key: Optional[str] = None,
+    ) -> Any:
         limit = httpx.USE_CLIENT_DEFAULT if timeout is None else timeout
-        try:
-            response = await self._http.request(method, path, json=body, timeout=limit)
-        except httpx.HTTPError as error:
-            raise self._place.unreachable(error) from None
-        return _place.read(response)
+        headers = {} if key is None else {"Idempotency-Key": key}
+        for last in (key is None, True):
+            try:
+                response = await self._http.request(method, path, json=body, timeout=limit, headers=headers)
+                return _place.read(response)
+            except httpx.HTTPError as error:
+                # With a key, what was done is not done again.
+                if last or not isinstance(error, _place.LOST):
+                    raise self._place.unreachable(error) from None
+        raise AssertionError("the last one returns or raises")
 
     async def _pages(self, path: str) -> List[Any]:
         found: List[Any] = []
@@ -106,7 +119,8 @@ class AsyncClient:
         ready (30 s)."""
         body = _place.create_body(source, name, policy, ttl, wait)
         limit = None if wait is None else wait + TIMEOUT
-        return AsyncBranch(self, cast(BranchView, await self._ask("POST", "/v1/branches", body, limit)))
+        key = str(uuid.uuid4())
+        return AsyncBranch(self, cast(BranchView, await self._ask("POST", "/v1/branches", body, limit, key)))
 
     async def branch(self, name: str) -> "AsyncBranch":
         """A branch that is there."""

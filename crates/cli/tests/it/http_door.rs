@@ -1,11 +1,14 @@
-//! The HTTP door, from outside: what holders of tokens can do through it, and what nobody can. The invariants H1 to H9 are in
+//! The HTTP door, from outside: what holders of tokens can do through it, and what nobody can. The invariants H1 to H10 are in
 //! `docs/design/doors.md`.
 
 mod agents;
 mod certificates;
 mod client;
 mod hostile_requests;
+mod repeats;
 mod roles;
 mod schema;
 mod watching;
 mod who_is_let_in;
+
+pub(crate) use client::Site;

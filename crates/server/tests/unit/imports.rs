@@ -1,6 +1,6 @@
 //! An import takes minutes: its client must hear of every step, of every failure, and of the daemon's end.
 
-use super::{run, Ending, Reporter};
+use super::{run, Ending, Form, Reporter};
 use crate::order::{Order, Orders};
 use duramen_branches::{
     model::{Progress, SourceView},
@@ -16,7 +16,7 @@ where
     F: FnOnce(Reporter) -> Fut,
     Fut: Future<Output = Result<SourceView, EngineError>> + Send + 'static,
 {
-    let response = run(ending, import).await.expect("it begins");
+    let response = run(Form::Lines, ending, import).await.expect("it begins");
     assert_eq!(response.status(), StatusCode::OK);
     let body =
         timeout(Duration::from_secs(10), response.into_body().collect()).await.expect("it ends").unwrap();
@@ -58,7 +58,7 @@ async fn steps_come_in_order_and_the_source_last() {
 #[tokio::test]
 async fn a_failure_before_the_first_step_is_a_status() {
     let orders = Orders::new();
-    let refusal = run(orders.ending(), |_tell| async { Err(failure()) }).await.unwrap_err();
+    let refusal = run(Form::Lines, orders.ending(), |_tell| async { Err(failure()) }).await.unwrap_err();
     assert_eq!(refusal.status, StatusCode::CONFLICT);
     assert_eq!(refusal.body.code, "name_clash");
 }
@@ -92,7 +92,8 @@ async fn a_daemon_that_stops_ends_the_import_and_says_so() {
 #[tokio::test]
 async fn an_import_that_crashes_is_told_as_a_failure() {
     let orders = Orders::new();
-    let refusal = run(orders.ending(), |_tell| async { panic!("made on purpose") }).await.unwrap_err();
+    let refusal =
+        run(Form::Lines, orders.ending(), |_tell| async { panic!("made on purpose") }).await.unwrap_err();
     assert_eq!(refusal.status, StatusCode::INTERNAL_SERVER_ERROR);
 }
 
@@ -106,6 +107,45 @@ async fn an_import_ends_when_its_client_leaves() {
         let _ended = ended;
         pending().await
     };
-    drop(run(orders.ending(), import).await.unwrap());
+    drop(run(Form::Lines, orders.ending(), import).await.unwrap());
     timeout(Duration::from_secs(10), end).await.unwrap().unwrap_err();
+}
+
+#[tokio::test]
+async fn events_say_what_lines_say() {
+    let orders = Orders::new();
+    let import = |report: Reporter| async move {
+        report("copying", Some(0.5));
+        Err(failure())
+    };
+    let response = run(Form::Events, orders.ending(), import).await.expect("it begins");
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let body =
+        timeout(Duration::from_secs(10), response.into_body().collect()).await.expect("it ends").unwrap();
+    let text = String::from_utf8(body.to_bytes().to_vec()).unwrap();
+    let mut events = Vec::new();
+    for event in text.split_terminator("\n\n") {
+        let (name, data) = event.split_once('\n').expect("a name and data");
+        let data: Progress = serde_json::from_str(data.strip_prefix("data: ").expect("data")).unwrap();
+        events.push((name.strip_prefix("event: ").expect("a name"), data));
+    }
+    match events.as_slice() {
+        [("step", Progress::Step { doing, .. }), ("failed", Progress::Failed(error))] => {
+            assert_eq!((doing.as_str(), error.code.as_str()), ("copying", "name_clash"));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn events_are_for_those_who_accept_them() {
+    let form = |accept: &str| {
+        let mut headers = hyper::HeaderMap::new();
+        headers.insert("accept", accept.parse().unwrap());
+        Form::accepted(&headers)
+    };
+    assert_eq!(form("text/event-stream"), Form::Events);
+    assert_eq!(form("application/json, Text/Event-Stream;q=0.5"), Form::Events);
+    assert_eq!(form("*/*"), Form::Lines);
+    assert_eq!(Form::accepted(&hyper::HeaderMap::new()), Form::Lines);
 }

@@ -19,20 +19,20 @@ use std::{
 const REPLY_LIMIT: Duration = Duration::from_secs(30);
 
 /// A daemon with a door that listens somewhere.
-pub(super) struct Site {
+pub(crate) struct Site {
     // Dropped before its home.
-    pub(super) daemon: Daemon,
-    pub(super) connection: Connection,
-    pub(super) door: SocketAddr,
-    pub(super) home: Home,
+    pub(crate) daemon: Daemon,
+    pub(crate) connection: Connection,
+    pub(crate) door: SocketAddr,
+    pub(crate) home: Home,
 }
 
 impl Site {
-    pub(super) async fn open() -> Site {
+    pub(crate) async fn open() -> Site {
         Site::listening("127.0.0.1:0", &[]).await
     }
 
-    pub(super) async fn listening(address: &str, more: &[&str]) -> Site {
+    pub(crate) async fn listening(address: &str, more: &[&str]) -> Site {
         let home = Home::new();
         let usual = ["--volume-size", "3G", "--pg-listen", address, "--http-listen", address];
         let arguments: Vec<String> = usual.iter().chain(more).map(|text| (*text).to_owned()).collect();
@@ -45,7 +45,7 @@ impl Site {
     }
 
     /// Imports a script of one table `t` as a source.
-    pub(super) async fn add_source(&mut self, name: &str) {
+    pub(crate) async fn add_source(&mut self, name: &str) {
         let path = self.home.beside(&format!("{name}.sql"));
         fs::write(&path, "create table t (x int); insert into t values (1), (2);").expect("the script");
         let request = AddSource {
@@ -60,18 +60,18 @@ impl Site {
         self.connection.add_source(&request, |_, _| {}).await.expect("the import");
     }
 
-    pub(super) async fn token(&mut self, name: &str, role: Role, sources: &[&str]) -> Who {
+    pub(crate) async fn token(&mut self, name: &str, role: Role, sources: &[&str]) -> Who {
         let sources = sources.iter().map(|source| (*source).to_owned()).collect();
         self.make(CreateToken { name: name.to_owned(), role, sources, ..CreateToken::default() }).await
     }
 
-    pub(super) async fn make(&mut self, wanted: CreateToken) -> Who {
+    pub(crate) async fn make(&mut self, wanted: CreateToken) -> Who {
         let NewToken { token, secret } = self.connection.create_token(&wanted).await.expect("a token");
         Who { door: self.door, id: token.id, bearer: format!("Bearer {}:{secret}", token.name), secret }
     }
 
     /// The entries of the audit log that tell of an event.
-    pub(super) fn audited(&self, event: &str) -> Vec<Value> {
+    pub(crate) fn audited(&self, event: &str) -> Vec<Value> {
         let mut found = Vec::new();
         for file in fs::read_dir(self.home.path().join("audit")).expect("the audit log").flatten() {
             let text = fs::read_to_string(file.path()).unwrap_or_default();
@@ -85,34 +85,34 @@ impl Site {
 }
 
 /// Who asks with a token.
-pub(super) struct Who {
-    pub(super) door: SocketAddr,
-    pub(super) id: String,
-    pub(super) bearer: String,
-    pub(super) secret: String,
+pub(crate) struct Who {
+    pub(crate) door: SocketAddr,
+    pub(crate) id: String,
+    pub(crate) bearer: String,
+    pub(crate) secret: String,
 }
 
 /// A reply.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) head: String,
-    pub(super) body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
     /// The value of a header.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
     }
 
     /// The word for programs of a refusal, whose form is checked.
-    pub(super) fn code(&self) -> String {
+    pub(crate) fn code(&self) -> String {
         assert!(self.status >= 400, "{self:?}");
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let problem = self.json();
@@ -123,26 +123,26 @@ impl Answer {
 }
 
 impl Who {
-    pub(super) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, "", "")
     }
 
-    pub(super) fn post(&self, path: &str, body: &str) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
         self.ask("POST", path, "", body)
     }
 
-    pub(super) fn delete(&self, path: &str) -> Answer {
+    pub(crate) fn delete(&self, path: &str) -> Answer {
         self.ask("DELETE", path, "", "")
     }
 
     /// A request with more header lines, each of which ends with CRLF.
-    pub(super) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
         ask(self.door, &request(method, path, &format!("authorization: {}\r\n{headers}", self.bearer), body))
     }
 }
 
 /// The text of a request, after whose reply the connection ends.
-pub(super) fn request(method: &str, path: &str, headers: &str, body: &str) -> String {
+pub(crate) fn request(method: &str, path: &str, headers: &str, body: &str) -> String {
     format!(
         "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n{body}",
         body.len()
@@ -150,21 +150,21 @@ pub(super) fn request(method: &str, path: &str, headers: &str, body: &str) -> St
 }
 
 /// Sends bytes, and reads until the door closes.
-pub(super) fn ask(door: SocketAddr, text: &str) -> Answer {
+pub(crate) fn ask(door: SocketAddr, text: &str) -> Answer {
     let mut stream = dial(door);
     // The door may have refused, and closed, before it has all of it.
     let _ = stream.write_all(text.as_bytes());
     answer(&mut stream)
 }
 
-pub(super) fn dial(door: SocketAddr) -> TcpStream {
+pub(crate) fn dial(door: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect_timeout(&door, REPLY_LIMIT).expect("the door is open");
     stream.set_read_timeout(Some(REPLY_LIMIT)).expect("a deadline");
     stream
 }
 
 /// Reads until the door closes.
-pub(super) fn answer(stream: &mut impl Read) -> Answer {
+pub(crate) fn answer(stream: &mut impl Read) -> Answer {
     let mut bytes = Vec::new();
     let mut part = [0; 4096];
     while let Ok(length @ 1..) = stream.read(&mut part) {
