@@ -61,7 +61,7 @@ pub(crate) async fn run(context: &Context, agent: Agent) -> Outcome {
         arguments: command.collect(),
     };
     serve::log_to_stderr()?;
-    match run::run(&context.client(), options).await {
+    match run::run(&context.client()?, options).await {
         Ok(report) => {
             tell(context, &report)?;
             Ok(ExitCode::from(report.exit_code))

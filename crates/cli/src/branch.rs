@@ -194,7 +194,7 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
             let url = if administrator {
                 connection.administrator_url(&name).await?.url
             } else {
-                connection.branch(&name).await?.url
+                context.client()?.with_secret(&connection.branch(&name).await?.url)
             };
             match context.json {
                 true => output::json(&serde_json::json!({ "url": url }))?,

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use duramen_postgres::Installation;
 use duramen_server::client::{Client, Connection};
-use std::{future::Future, path::PathBuf, process::ExitCode};
+use std::{env, future::Future, path::PathBuf, process::ExitCode};
 use tokio::runtime::{Builder, Runtime};
 
 /// What every command knows.
@@ -11,26 +11,36 @@ use tokio::runtime::{Builder, Runtime};
 pub(crate) struct Context {
     /// The home directory, absolute.
     pub(crate) home: PathBuf,
+    /// Whether it was named by an option.
+    named: bool,
     /// Whether to print JSON.
     pub(crate) json: bool,
 }
 
 impl Context {
     pub(crate) fn new(home: Option<PathBuf>, json: bool) -> Result<Context, Failure> {
+        let named = home.is_some();
         let home = home.unwrap_or_else(Installation::default_home);
         if home.as_os_str().is_empty() {
             return Err(Failure::Usage("--home is empty; name a directory".to_owned()));
         }
         // The daemon does not run in our working directory.
         let home = std::path::absolute(&home).map_err(Failure::io("find", &home))?;
-        Ok(Context { home, json })
+        Ok(Context { home, named, json })
     }
 
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
-        Ok(self.client().connect().await?)
+        Ok(self.client()?.connect().await?)
     }
 
-    pub(crate) fn client(&self) -> Client {
+    /// A client of the daemon that is meant, here or elsewhere.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        let named = self.named.then_some(self.home.as_path());
+        Ok(Client::of_environment(named, &self.home, |name| env::var(name).ok())?)
+    }
+
+    /// A client of the daemon of the home.
+    pub(crate) fn client_here(&self) -> Client {
         Client::new(&self.home)
     }
 

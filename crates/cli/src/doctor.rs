@@ -144,7 +144,7 @@ fn print(report: &Report) {
 }
 
 async fn daemon_status(context: &Context) -> Option<Status> {
-    let mut connection = context.client().with_deadline(DAEMON_LIMIT).connect().await.ok()?;
+    let mut connection = context.client_here().with_deadline(DAEMON_LIMIT).connect().await.ok()?;
     connection.status().await.ok()
 }
 

@@ -3,7 +3,11 @@
 use duramen_experiment::series::SeriesError;
 use duramen_reports::suite::SuiteError;
 use duramen_server::{
-    client::ClientError, daemon::ServeError, lock::LockError, mcp::McpError, process::DaemonError,
+    client::{ClientError, LoginError},
+    daemon::ServeError,
+    lock::LockError,
+    mcp::McpError,
+    process::DaemonError,
 };
 use std::{io, path::Path, process::ExitCode};
 
@@ -23,6 +27,9 @@ pub(crate) enum Failure {
     /// The daemon was not reached, or refused.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// It is not known which daemon is meant, or how it is entered.
+    #[error(transparent)]
+    Login(#[from] LoginError),
     /// The daemon did not run.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -71,7 +78,8 @@ impl Failure {
     /// A stable word for programs: that of the daemon, if it is what refused.
     pub(crate) fn code(&self) -> &str {
         match self {
-            Failure::Client(ClientError::Refused { body, .. }) => &body.code,
+            Failure::Client(ClientError::Refused { body, .. })
+            | Failure::Login(LoginError::Client(ClientError::Refused { body, .. })) => &body.code,
             Failure::Client(ClientError::NotRunning { .. })
             | Failure::Mcp(McpError::Client(ClientError::NotRunning { .. })) => "not_running",
             Failure::Client(ClientError::Timeout { .. }) => "timeout",
@@ -87,6 +95,7 @@ impl Failure {
             self,
             Failure::Usage(_)
                 | Failure::Client(ClientError::BadUrl { .. })
+                | Failure::Login(LoginError::NoToken | LoginError::Client(ClientError::BadUrl { .. }))
                 | Failure::Suite(SuiteError::Options(_))
                 | Failure::Series(SeriesError::Spec(_) | SeriesError::Claim { .. })
         )

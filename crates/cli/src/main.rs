@@ -13,6 +13,7 @@ mod functions;
 mod home;
 mod json_flag;
 mod lab;
+mod login;
 mod manual;
 mod mcp;
 mod openapi;
@@ -86,6 +87,12 @@ enum Command {
     /// Let others in: tokens for PostgreSQL and HTTP clients on any machine
     #[command(subcommand, after_help = token::EXAMPLES)]
     Token(token::TokenCommand),
+    /// Work with a daemon elsewhere, as the holder of a token
+    #[command(after_help = login::LOGIN_EXAMPLES)]
+    Login(login::Options),
+    /// Forget the daemon elsewhere, and its token
+    #[command(after_help = login::LOGOUT_EXAMPLES)]
+    Logout,
     /// Run commands that each have a branch of their own
     #[command(subcommand, after_help = agent::EXAMPLES)]
     Agent(agent::Agent),
@@ -154,6 +161,8 @@ fn run(cli: Cli, json: bool, matches: &ArgMatches) -> Result<ExitCode, Failure> 
         Command::Source(source) => context.wait(source::run(&context, source)),
         Command::Branch(branch) => context.wait(branch::run(&context, branch)),
         Command::Token(command) => context.wait(token::run(&context, command)),
+        Command::Login(options) => context.wait(login::login(&context, options)),
+        Command::Logout => login::logout(&context),
         Command::Agent(agent) => context.wait(agent::run(&context, agent)),
         Command::Mcp(options) => context.wait(mcp::run(&context, options)),
         Command::Store(store) => store::run(&context, store),

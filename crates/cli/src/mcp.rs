@@ -30,7 +30,7 @@ pub(crate) struct Mcp {
 
 pub(crate) async fn run(context: &Context, options: Mcp) -> Outcome {
     let client = match &options.url {
-        None => context.client(),
+        None => context.client()?,
         Some(url) => {
             let token = std::env::var(TOKEN).map_err(|_| {
                 Failure::Usage(format!(

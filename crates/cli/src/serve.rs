@@ -13,6 +13,7 @@ use duramen_postgres::ControlGroups;
 use duramen_server::{
     client::{ClientError, Connection},
     daemon::{self, ServeOptions},
+    doors::DoorsView,
     lock::HomeLock,
     router::{Identity, Listen, RouterOptions},
 };
@@ -237,7 +238,7 @@ async fn end_daemon(
     context: &Context,
     ask: impl AsyncFnOnce(Connection) -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
-    let connection = match context.client().connect().await {
+    let connection = match context.client_here().connect().await {
         Ok(connection) => connection,
         Err(ClientError::NotRunning { .. }) if HomeLock::holder(&context.home).is_none() => return Ok(false),
         // It holds the lock but has no socket any more: it is stopping already.
@@ -267,16 +268,35 @@ async fn wait_for_end(context: &Context) -> Result<bool, Failure> {
     progress::during("waiting for the daemon to stop its branches", ended).await
 }
 
+fn door_facts(doors: &DoorsView) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    match (&doors.postgres, &doors.problem) {
+        (Some(router), _) => {
+            facts.push(("PostgreSQL clients", format!("{}, {} connected", router.address, router.sessions)));
+            facts.push(("certificate", format!("SHA-256 {}", router.fingerprint)));
+        }
+        (None, Some(problem)) => facts.push(("PostgreSQL clients", problem.clone())),
+        (None, None) => facts.push(("PostgreSQL clients", "by sockets only".to_owned())),
+    }
+    if let Some(http) = &doors.http {
+        facts.push(("HTTP clients", http.address.to_string()));
+        if doors.postgres.is_none() {
+            facts.push(("certificate", format!("SHA-256 {}", http.fingerprint)));
+        }
+    }
+    facts
+}
+
 pub(crate) async fn status(context: &Context) -> Outcome {
     let mut connection = context.connect().await?;
-    let (status, doors) = (connection.status().await?, connection.doors().await?);
+    let status = connection.status().await?;
     if context.json {
         output::json(&status)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut facts = vec![
         ("daemon", format!("duramen {}, pid {}", status.version, status.pid)),
-        ("home", context.home.display().to_string()),
+        ("home", context.client()?.to_string()),
         ("volumes", format!("{}: {}", status.volumes, status.volumes_reason)),
         ("leases", status.leases.to_string()),
         ("cold", status.cold.to_string()),
@@ -293,19 +313,11 @@ pub(crate) async fn status(context: &Context) -> Outcome {
     if let Some(error) = &status.pool_error {
         facts.push(("pool error", error.clone()));
     }
-    match (&doors.postgres, &doors.problem) {
-        (Some(router), _) => {
-            facts.push(("PostgreSQL clients", format!("{}, {} connected", router.address, router.sessions)));
-            facts.push(("certificate", format!("SHA-256 {}", router.fingerprint)));
-        }
-        (None, Some(problem)) => facts.push(("PostgreSQL clients", problem.clone())),
-        (None, None) => facts.push(("PostgreSQL clients", "by sockets only".to_owned())),
-    }
-    if let Some(http) = &doors.http {
-        facts.push(("HTTP clients", http.address.to_string()));
-        if doors.postgres.is_none() {
-            facts.push(("certificate", format!("SHA-256 {}", http.fingerprint)));
-        }
+    match connection.doors().await {
+        Ok(doors) => facts.extend(door_facts(&doors)),
+        // It is for those who are on its machine.
+        Err(ClientError::Refused { status: 403, .. }) => {}
+        Err(error) => return Err(error.into()),
     }
     facts.extend(status.warnings.iter().map(|warning| ("warning", warning.clone())));
     output::print(output::pairs(facts));

@@ -15,6 +15,7 @@
 mod connection;
 mod encoded;
 mod error;
+mod login;
 mod remote;
 mod requests;
 mod wire;
@@ -23,6 +24,7 @@ pub use connection::Connection;
 pub(crate) use connection::{broken, parse, refused};
 pub use encoded::Encoded;
 pub use error::ClientError;
+pub use login::{Login, LoginError};
 
 use crate::socket_path;
 use remote::Remote;
@@ -73,6 +75,15 @@ impl Client {
     /// ```
     pub fn at(url: &str, token: &str, roots: Option<&Path>) -> Result<Client, ClientError> {
         Ok(Client { place: Place::Url(Arc::new(Remote::new(url, token, roots)?)), deadline: DEADLINE })
+    }
+
+    /// The URL of a branch as its PostgreSQL clients need it: with the secret of the token, which replies over TCP leave out.
+    #[must_use]
+    pub fn with_secret(&self, url: &str) -> String {
+        match &self.place {
+            Place::Home { .. } => url.to_owned(),
+            Place::Url(remote) => remote.with_secret(url),
+        }
     }
 
     /// The same client with another deadline for each request.

@@ -235,8 +235,8 @@ async fn in_branch(
     branch: &BranchView,
     signals: &mut Signals,
 ) -> Result<Ran, RunError> {
-    let environment =
-        environment::of(&branch.url).ok_or_else(|| RunError::Url { branch: branch.name.clone() })?;
+    let environment = environment::of(&client.with_secret(&branch.url))
+        .ok_or_else(|| RunError::Url { branch: branch.name.clone() })?;
     let before = tokio::select! {
         before = Tables::of(client, &branch.name) => before,
         signal = signals.next() => return Err(RunError::Ended(signal)),

@@ -24,6 +24,7 @@ mod lab_report;
 mod lab_restore;
 mod lab_runners;
 mod lab_store;
+mod logins;
 mod machine_is_short;
 mod masking_survives_kills;
 mod router;

@@ -1,6 +1,7 @@
 //! A daemon behind its HTTP door: its URL, the token that is shown there, and whose certificate is believed.
 
 use super::{wire::Wire, ClientError};
+use crate::segment;
 use hyper::{
     header::HeaderValue,
     http::uri::{Authority, Scheme},
@@ -28,6 +29,7 @@ pub(super) struct Remote {
     port: u16,
     tls: Option<TlsConnector>,
     authorization: HeaderValue,
+    secret: String,
 }
 
 impl std::fmt::Debug for Remote {
@@ -59,9 +61,8 @@ impl Remote {
             Some(scheme) if *scheme == Scheme::HTTP && is_here(&name) => None,
             _ => return Err(unfit("it begins with https://, or, for this machine alone, with http://")),
         };
-        if !token.split_once(':').is_some_and(|(name, secret)| !name.is_empty() && !secret.is_empty()) {
-            return Err(unfit("its token is not NAME:SECRET"));
-        }
+        let parts = token.split_once(':').filter(|(name, secret)| !name.is_empty() && !secret.is_empty());
+        let (_, secret) = parts.ok_or_else(|| unfit("its token is not NAME:SECRET"))?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))
             .map_err(|_| unfit("its token has characters that no token has"))?;
         authorization.set_sensitive(true);
@@ -72,7 +73,7 @@ impl Remote {
             .ok()
             .and_then(|host| HeaderValue::try_from(host.as_str()).ok())
             .ok_or_else(|| unfit("its host is no name"))?;
-        Ok(Remote { url: shown(url), host, name, port, tls, authorization })
+        Ok(Remote { url: shown(url), host, name, port, tls, authorization, secret: secret.to_owned() })
     }
 
     pub(super) fn host(&self) -> HeaderValue {
@@ -81,6 +82,18 @@ impl Remote {
 
     pub(super) fn authorization(&self) -> HeaderValue {
         self.authorization.clone()
+    }
+
+    /// The URL of a branch with the secret that its door asks for.
+    pub(super) fn with_secret(&self, url: &str) -> String {
+        let Some((user, rest)) = url.strip_prefix("postgresql://").and_then(|url| url.split_once('@')) else {
+            return url.to_owned();
+        };
+        let mut whole = format!("postgresql://{user}:");
+        segment::escape(&self.secret, &mut whole);
+        whole.push('@');
+        whole.push_str(rest);
+        whole
     }
 
     /// A connection over which nothing was said yet.
@@ -151,6 +164,8 @@ mod tests {
             assert!(!format!("{remote:?} {remote}").contains("secret"));
         }
         let without = Remote::new("https://db.example", "ci:secret", None).unwrap();
+        let entered = "postgresql://ci:secret@db.example:6432/try";
+        assert_eq!(without.with_secret("postgresql://ci@db.example:6432/try"), entered);
         assert_eq!((without.host().to_str().unwrap(), without.port), ("db.example:6433", 6433));
         for url in [
             "http://db.example:6433",

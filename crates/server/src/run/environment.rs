@@ -13,9 +13,29 @@ pub(super) const ELSEWHERE: [&str; 7] = [
     "PGREQUIREAUTH",
 ];
 
-/// The variables for a branch's URL, as the daemon gives it to who is on its machine: the parts of it are parameters. `None`: it is of
-/// another form.
+/// The variables for a branch's URL. As the daemon gives it to who is on its machine, the parts of it are parameters; as it gives it
+/// to others, it names the router. `None`: it is of another form.
 pub(super) fn of(url: &str) -> Option<Vec<(&'static str, String)>> {
+    through_the_router(url).or_else(|| here(url))
+}
+
+fn through_the_router(url: &str) -> Option<Vec<(&'static str, String)>> {
+    let (user, rest) = url.strip_prefix("postgresql://")?.split_once('@')?;
+    let (name, secret) = user.split_once(':')?;
+    let (place, branch) = rest.split_once('/')?;
+    let (host, port) = place.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    Some(vec![
+        ("DATABASE_URL", url.to_owned()),
+        ("PGHOST", host.to_owned()),
+        ("PGPORT", port.to_owned()),
+        ("PGUSER", segment::decode(name)?.into_owned()),
+        ("PGPASSWORD", segment::decode(secret)?.into_owned()),
+        ("PGDATABASE", segment::decode(branch)?.into_owned()),
+    ])
+}
+
+fn here(url: &str) -> Option<Vec<(&'static str, String)>> {
     let (database, parameters) = url.strip_prefix("postgresql:///")?.split_once('?')?;
     let parameter = |name: &str| {
         let mut pairs = parameters.split('&').filter_map(|pair| pair.split_once('='));
@@ -47,6 +67,17 @@ mod tests {
             ("PGUSER", "duramen_write"),
             ("PGPASSWORD", "abc"),
             ("PGDATABASE", "my app"),
+        ];
+        let found = of(url).unwrap();
+        assert_eq!(found.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>(), expected);
+        let url = "postgresql://ci:a%3Ab@[::1]:6432/my%20branch";
+        let expected = vec![
+            ("DATABASE_URL", url),
+            ("PGHOST", "::1"),
+            ("PGPORT", "6432"),
+            ("PGUSER", "ci"),
+            ("PGPASSWORD", "a:b"),
+            ("PGDATABASE", "my branch"),
         ];
         let found = of(url).unwrap();
         assert_eq!(found.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>(), expected);
