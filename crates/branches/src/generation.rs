@@ -57,10 +57,14 @@ impl Generation {
             .map_err(SourceError::NoServer)?;
         let snapshot = snapshot_path(store, source, number);
         let user = users::of_generation(home, source, manifest.user.as_ref(), &snapshot)?;
+        let mut server = Settings::new();
+        for (name, value) in &settings.server {
+            server.set(name, value);
+        }
         Ok(Generation {
             source: source.to_owned(),
             manifest,
-            server: settings.server.clone(),
+            server,
             durable: settings.durable,
             all_databases: settings.all_databases,
             audits_statements: settings.audit == Audited::Statements,

@@ -25,10 +25,8 @@ mod maintenance;
 mod marker;
 mod measuring;
 mod metrics;
-pub mod model;
 mod names;
 mod parallel;
-mod policy;
 mod query;
 mod recovery;
 mod registry;
@@ -43,6 +41,8 @@ mod trial;
 mod users;
 mod watch;
 
+use duramen_api::model;
+
 pub use audit::{Events, LoggedEvent, NotAPosition, Position};
 pub use doors::{Door, Holder, Running};
 pub use duramen_postgres::GROUP;
@@ -51,6 +51,7 @@ pub use error::{EngineError, Kind};
 pub use home::{exposed, remove_groups, sockets_outside};
 pub use names::check as check_name;
 pub use query::QueryAnswer;
+pub use registry::volume_kind;
 pub use shared::OpenOptions;
 pub use source::{fingerprint::compare, masking::scratch::destroy as destroy_scratch};
 pub use users::{remove_users, users_of};

@@ -10,7 +10,7 @@ use crate::{
     generation::Generation,
     model::{Policy, Refill, RefillReport, RefillSettings},
     parallel::parallel,
-    registry::{Deficit, Retired, Work},
+    registry::{counted, Deficit, Retired, Work},
     shared::Shared,
     watch::Watch,
 };
@@ -157,7 +157,7 @@ fn finish(
     mut report: RefillReport,
 ) {
     let (failed, first) = failures.take();
-    report.counted(count, failed);
+    counted(&mut report, count, failed);
     if let Some(error) = &first {
         tracing::error!(source = generation.source, failed, "the pool cannot be filled: {error}");
     }

@@ -11,13 +11,13 @@ mod sources;
 
 pub(crate) use leases::{Doorway, Ended, Given, Grant, Handover, Held, Session, Ticket, Wanted};
 pub(crate) use pool::{ColdClone, Deficit, PoolKey, Retired};
-pub(crate) use refill::Work;
+pub(crate) use refill::{counted, Work};
 
 use crate::{
     branch::Branch,
     error::EngineError,
     journal::{Journal, LeaseRecord},
-    model::{MachineLimits, PoolView, RefillReport, Status},
+    model::{MachineLimits, PoolView, RefillReport, Status, VolumeKind},
     source::manifest::SourceRecord,
 };
 use duramen_postgres::volume;
@@ -29,6 +29,16 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
     },
 };
+
+/// How volumes are cloned, as callers are told.
+#[must_use]
+pub fn volume_kind(kind: volume::Kind) -> VolumeKind {
+    match kind {
+        volume::Kind::Btrfs => VolumeKind::Btrfs,
+        volume::Kind::Reflink => VolumeKind::Reflink,
+        volume::Kind::Copy => VolumeKind::Copy,
+    }
+}
 
 /// What is held, with the journal of its leases.
 #[derive(Debug)]
@@ -114,7 +124,7 @@ impl Registry {
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            volumes: store.volumes.kind(),
+            volumes: volume_kind(store.volumes.kind()),
             volumes_reason: store.reason.clone(),
             degraded: store.volumes.kind() == volume::Kind::Copy,
             pools: state.pool_views(),

@@ -117,7 +117,7 @@ impl Engine {
     ) -> Result<SourceView, EngineError> {
         names::check("source", &request.name)?;
         check_pool(&request.settings.pool.hot, request.settings.pool.cold)?;
-        request.settings.server.iter().try_for_each(|(name, _)| check_setting(name))?;
+        request.settings.server.keys().try_for_each(|name| check_setting(name))?;
         limits::check(&request.settings.limits)?;
         limits::check_refill(&request.settings.refill)?;
         let engine = Arc::clone(self);
@@ -357,17 +357,11 @@ impl Engine {
             || change.all_databases.is_some_and(|on| on != settings.all_databases)
             || change.audit.is_some_and(|audit| audit != settings.audit)
             || change.masking.is_some();
-        let mut server = duramen_postgres::Settings::new();
-        for (key, value) in
-            settings.server.iter().filter(|(key, _)| change.server.get(*key).is_none_or(|v| !v.is_empty()))
-        {
-            server.set(key, value);
-        }
+        settings.server.retain(|key, _| change.server.get(key).is_none_or(|value| !value.is_empty()));
         for (key, value) in change.server.iter().filter(|(_, value)| !value.is_empty()) {
             check_setting(key)?;
-            server.set(key, value);
+            settings.server.insert(key.to_ascii_lowercase(), value.clone());
         }
-        settings.server = server;
         settings.durable = change.durable.unwrap_or(settings.durable);
         settings.all_databases = change.all_databases.unwrap_or(settings.all_databases);
         settings.audit = change.audit.unwrap_or(settings.audit);
@@ -515,7 +509,7 @@ async fn settings_work(
     settings: &SourceSettings,
 ) -> Result<(), EngineError> {
     settings.pool.hot.keys().try_for_each(|policy| generation.admits(*policy))?;
-    if settings.server.iter().next().is_none() {
+    if settings.server.is_empty() {
         return Ok(());
     }
     try_settings(environment, generation).await

@@ -8,7 +8,7 @@ use crate::{
     serve,
 };
 use clap::{Args, Subcommand};
-use duramen_server::run::{self, Change, Fate, RunError, RunOptions, RunReport, SourceState, TableChange};
+use duramen_client::run::{self, Change, Fate, RunError, RunOptions, RunReport, SourceState, TableChange};
 use std::{ffi::OsString, process::ExitCode};
 
 pub(crate) const EXAMPLES: &str = "\

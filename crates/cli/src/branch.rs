@@ -9,7 +9,7 @@ use crate::{
     query::{self, Query},
 };
 use clap::{Args, Subcommand};
-use duramen_branches::model::{
+use duramen_api::model::{
     BranchEvidence, BranchView, ContentHash, CreateBranch, Policy, ProtectBranch, RenewBranch, RoleName,
     WatchedTable,
 };

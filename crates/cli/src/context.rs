@@ -1,8 +1,8 @@
 //! What every command knows: the home, the form of its output, and how to wait.
 
 use crate::failure::Failure;
+use duramen_client::{Client, Connection};
 use duramen_postgres::Installation;
-use duramen_server::client::{Client, Connection};
 use std::{env, future::Future, path::PathBuf, process::ExitCode};
 use tokio::runtime::{Builder, Runtime};
 

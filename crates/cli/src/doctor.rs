@@ -6,14 +6,11 @@ use crate::{
     failure::FAILED,
     output, probe,
 };
-use duramen_branches::model::Status;
+use duramen_api::model::{Status, VolumeKind};
 use duramen_cage::Cage;
-use duramen_postgres::{
-    account,
-    volume::{self, Kind},
-    ControlGroups, Installation, ServerUser, SERVERS,
-};
-use duramen_server::{lock::HomeLock, socket_path};
+use duramen_client::socket_path;
+use duramen_postgres::{account, volume, ControlGroups, Installation, ServerUser, SERVERS};
+use duramen_server::lock::HomeLock;
 use rustix::process::{getrlimit, Resource};
 use serde::Serialize;
 use std::{fs, path::Path, path::PathBuf, process::ExitCode, time::Duration};
@@ -254,7 +251,7 @@ fn volumes(home: &Path, status: Option<&Status>) -> (Line, Line) {
     match found {
         Ok((kind, reason, found)) => {
             let fix = "run as root with btrfs-progs installed, or put --home on btrfs or XFS";
-            let volumes = if kind == Kind::Copy {
+            let volumes = if kind == VolumeKind::Copy {
                 Line::degraded(WHAT, format!("{kind}: {reason}"), fix)
             } else {
                 Line::ok(WHAT, format!("{kind}: {reason}"))

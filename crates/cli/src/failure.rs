@@ -1,14 +1,9 @@
 //! Why a command failed, and the exit status that says so.
 
+use duramen_client::{ClientError, LoginError};
 use duramen_experiment::series::SeriesError;
 use duramen_reports::suite::SuiteError;
-use duramen_server::{
-    client::{ClientError, LoginError},
-    daemon::ServeError,
-    lock::LockError,
-    mcp::McpError,
-    process::DaemonError,
-};
+use duramen_server::{daemon::ServeError, lock::LockError, mcp::McpError, process::DaemonError};
 use std::{io, path::Path, process::ExitCode};
 
 /// Exit status of a command that failed.

@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     output,
 };
-use duramen_server::client::Login;
+use duramen_client::Login;
 use serde_json::json;
 use std::{
     env,

@@ -4,7 +4,8 @@ use crate::{
     context::{Context, Outcome},
     failure::Failure,
 };
-use duramen_server::{client::Client, mcp};
+use duramen_client::Client;
+use duramen_server::mcp;
 use std::{path::PathBuf, process::ExitCode};
 
 pub(crate) const EXAMPLES: &str = "\

@@ -10,6 +10,6 @@ Examples:
 
 /// Prints the document, which needs no daemon.
 pub(crate) fn run() -> Outcome {
-    output::json(&duramen_server::openapi::document())?;
+    output::json(&duramen_api::openapi::document())?;
     Ok(ExitCode::SUCCESS)
 }

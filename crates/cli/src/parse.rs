@@ -1,7 +1,7 @@
 //! How values on the command line are written.
 
 use clap::ValueEnum;
-use duramen_branches::model::{Policy, Refill};
+use duramen_api::model::{Policy, Refill};
 use duramen_postgres::volume::Choice;
 use std::{path::PathBuf, str::FromStr, time::Duration};
 

@@ -1,6 +1,8 @@
 //! Trying which volumes a directory offers, without leaving anything there.
 
-use duramen_postgres::volume::{self, Choice, Kind};
+use duramen_api::model::VolumeKind;
+use duramen_branches::volume_kind;
+use duramen_postgres::volume::{self, Choice};
 use std::path::{Path, PathBuf};
 
 /// The loop-backed store that is made for the trial is sparse and this large, the least that it can be.
@@ -9,7 +11,7 @@ const TRIAL_SIZE: u64 = 512 << 20;
 /// What was found.
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub(crate) kind: Kind,
+    pub(crate) kind: VolumeKind,
     pub(crate) reason: String,
     /// Whether clones have quotas of disk, or why not.
     pub(crate) quotas: Result<(), String>,
@@ -32,7 +34,7 @@ pub(crate) fn try_volumes(home: &Path) -> Result<Found, String> {
         .map_err(|error| format!("cannot write to {}: {error}", dir.display()))?;
     let store = volume::open(trial.path(), Choice::Auto, TRIAL_SIZE).map_err(|error| error.to_string())?;
     let quotas = store.quotas().map(drop).map_err(str::to_owned);
-    let found = Found { kind: store.volumes.kind(), reason: store.reason.clone(), quotas };
+    let found = Found { kind: volume_kind(store.volumes.kind()), reason: store.reason.clone(), quotas };
     // Unmounted first: removing the directory would otherwise fail on the mount.
     store.close().map_err(|error| error.to_string())?;
     trial.close().map_err(|error| format!("cannot remove the trial in {}: {error}", dir.display()))?;
@@ -46,9 +48,9 @@ fn plain_reason(found: &Found, trial: &str) -> String {
         format!("a btrfs file system in a file could be made and mounted in {trial}")
     } else {
         match found.kind {
-            Kind::Btrfs => "the home lies on btrfs".to_owned(),
-            Kind::Reflink => "the home's file system shares extents between files".to_owned(),
-            Kind::Copy => match found.reason.split_once("is not possible: ") {
+            VolumeKind::Btrfs => "the home lies on btrfs".to_owned(),
+            VolumeKind::Reflink => "the home's file system shares extents between files".to_owned(),
+            VolumeKind::Copy => match found.reason.split_once("is not possible: ") {
                 Some((_, reason)) => format!("no snapshots, no reflinks, no loop-backed btrfs: {reason}"),
                 None => "no snapshots, no reflinks, no loop-backed btrfs".to_owned(),
             },

@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use comfy_table::{presets, Table};
-use duramen_branches::model::{QueryRequest, StatementReply};
+use duramen_api::model::{QueryRequest, StatementReply};
 use serde_json::{Map, Value};
 use std::{io::Read, process::ExitCode, time::Duration};
 

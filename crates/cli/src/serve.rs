@@ -7,13 +7,13 @@ use crate::{
     parse::{self, VolumesName},
     progress,
 };
+use duramen_api::doors::DoorsView;
 use duramen_base::clock;
 use duramen_branches::OpenOptions;
+use duramen_client::{ClientError, Connection};
 use duramen_postgres::ControlGroups;
 use duramen_server::{
-    client::{ClientError, Connection},
     daemon::{self, ServeOptions},
-    doors::DoorsView,
     lock::HomeLock,
     router::{Identity, Listen, RouterOptions},
 };

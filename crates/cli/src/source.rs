@@ -8,7 +8,7 @@ use crate::{
     progress::{self, Progress},
 };
 use clap::{Args, Subcommand, ValueEnum};
-use duramen_branches::model::{
+use duramen_api::model::{
     AddSource, Audited, ChangeSettings, Limits, Masking, Origin, Policy, PoolSize, Refill, RefillSettings,
     SourceSettings, SourceView,
 };
@@ -332,10 +332,8 @@ impl Add {
             pool.hot = hot_sizes(&self.hot, self.policy.into());
         }
         pool.cold = self.cold.unwrap_or(pool.cold);
-        let mut server = duramen_postgres::Settings::new();
-        for (name, value) in &self.settings {
-            server.set(name, value);
-        }
+        let server =
+            self.settings.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
         let (durable, all_databases) = (self.durable, self.all_databases);
         let (limits, refill) = (self.limits.into(), self.refill.into());
         let masking = self.masking.as_deref().map(read_masking).transpose()?;

@@ -5,12 +5,10 @@ use crate::{
     output, parse,
 };
 use clap::{Args, Subcommand, ValueEnum};
+use duramen_api::doors::DoorsView;
+use duramen_api::model::Policy;
+use duramen_api::token::{CreateToken, NewToken, Role, Token};
 use duramen_base::clock;
-use duramen_branches::model::Policy;
-use duramen_server::{
-    doors::DoorsView,
-    token::{CreateToken, NewToken, Role, Token},
-};
 use jiff::{SignedDuration, Timestamp};
 use std::process::ExitCode;
 

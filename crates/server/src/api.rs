@@ -8,13 +8,9 @@ use crate::{
     import::{self, Form},
     listener::BODY_MAX,
     metrics::{self, Metrics},
-    openapi,
     order::{Order, Orders},
     page,
     reply::{self, json, Refusal, Reply},
-    request::{MeasureCold, Removed, Stopping, Version},
-    route::{Endpoint, Op, ENDPOINTS},
-    segment,
 };
 use axum::{
     body::Body,
@@ -23,8 +19,15 @@ use axum::{
     Router,
 };
 use bytes::Bytes;
+use duramen_api::model;
+use duramen_api::{
+    openapi,
+    request::{MeasureCold, Removed, Stopping, Version},
+    route::{Endpoint, Op, ENDPOINTS},
+    segment,
+};
 use duramen_base::clock;
-use duramen_branches::{model, Engine};
+use duramen_branches::Engine;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{body::Body as _, http::request::Parts, Response, StatusCode};
 use serde::de::DeserializeOwned;

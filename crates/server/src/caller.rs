@@ -3,11 +3,8 @@
 //! The daemon's own user, and root, may do everything. Where the machine has a system group `duramen`, its members may
 //! hold branches; they may not import, which reads files as the daemon, change sources, or stop it.
 
-use crate::{
-    reply::Refusal,
-    route::Op,
-    token::{Role, Token},
-};
+use crate::reply::Refusal;
+use duramen_api::{access::OpenTo, route::Op, token::Token};
 use duramen_branches::GROUP;
 use hyper::StatusCode;
 use nix::unistd::{getgrouplist, Gid, Group, Uid, User};
@@ -40,99 +37,6 @@ pub(crate) struct Visitor {
     pub(crate) sees_unmasked: bool,
     /// The router, as it is reached from where the holder is.
     pub(crate) router: Option<String>,
-}
-
-/// To whom something is open over TCP. On the daemon's socket its owner may do everything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OpenTo {
-    /// To anybody who can connect.
-    Anybody,
-    /// To holders of tokens of a role, or a higher one.
-    Tokens(Least),
-    /// To the same, if their token is for all sources: it tells of the whole daemon.
-    AllSources(Least),
-    /// To nobody: it is for those who are on the machine.
-    Machine,
-}
-
-/// The lowest role that may do something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Least {
-    Viewer,
-    User,
-    Admin,
-}
-
-impl std::fmt::Display for OpenTo {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            OpenTo::Anybody => f.write_str("anybody"),
-            OpenTo::Tokens(least) => write!(f, "{least} tokens"),
-            OpenTo::AllSources(least) => write!(f, "{least} tokens that are for all sources"),
-            OpenTo::Machine => f.write_str("the machine: it is answered on the daemon's socket alone"),
-        }
-    }
-}
-
-impl std::fmt::Display for Least {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Least::Viewer => "viewer, user and admin",
-            Least::User => "user and admin",
-            Least::Admin => "admin",
-        })
-    }
-}
-
-impl Op {
-    /// To whom it is open over TCP (H3).
-    pub(crate) const fn open_to(self) -> OpenTo {
-        match self {
-            Op::Health | Op::Ready | Op::Version | Op::OpenApi => OpenTo::Anybody,
-            Op::Sources | Op::Source | Op::Branches | Op::Branch => OpenTo::Tokens(Least::Viewer),
-            Op::CreateBranch | Op::DestroyBranch | Op::Query | Op::ResetBranch | Op::RenewBranch => {
-                OpenTo::Tokens(Least::User)
-            }
-            // A protected branch outlives the longest lease. Evidence, verification and fingerprint read all of a source
-            // with the daemon's rights there.
-            Op::ProtectBranch | Op::Evidence | Op::VerifySource | Op::FingerprintSource => {
-                OpenTo::Tokens(Least::Admin)
-            }
-            // Figures name sources, and nothing else that is somebody's.
-            Op::Metrics => OpenTo::AllSources(Least::Viewer),
-            Op::Status | Op::VerifyAudit | Op::Events => OpenTo::AllSources(Least::Admin),
-            // Imports read files, and reach servers, as the daemon; settings name what its servers run.
-            Op::AddSource | Op::RemoveSource | Op::ChangeSettings | Op::RefreshSource => OpenTo::Machine,
-            // Who makes tokens, stops the daemon, or enters as an administrator, is on the machine.
-            Op::Doors | Op::Tokens | Op::CreateToken | Op::RotateToken | Op::RevokeToken => OpenTo::Machine,
-            Op::AdministratorUrl | Op::Shutdown | Op::HandOver | Op::MeasureCold | Op::IdlePss => {
-                OpenTo::Machine
-            }
-        }
-    }
-
-    /// Whether members of the group may do it on the daemon's socket.
-    const fn is_for_members(self) -> bool {
-        matches!(
-            self,
-            Op::Health
-                | Op::Ready
-                | Op::Version
-                | Op::OpenApi
-                | Op::Status
-                | Op::Metrics
-                | Op::Sources
-                | Op::Source
-                | Op::Branches
-                | Op::CreateBranch
-                | Op::Branch
-                | Op::DestroyBranch
-                | Op::Query
-                | Op::ResetBranch
-                | Op::RenewBranch
-                | Op::ProtectBranch
-        )
-    }
 }
 
 impl Caller {
@@ -196,16 +100,6 @@ impl Caller {
     }
 }
 
-impl Role {
-    const fn least(self) -> Least {
-        match self {
-            Role::Admin => Least::Admin,
-            Role::User => Least::User,
-            Role::Viewer => Least::Viewer,
-        }
-    }
-}
-
 fn group() -> Option<Gid> {
     Group::from_name(GROUP).ok().flatten().map(|group| group.gid)
 }
@@ -221,7 +115,7 @@ pub(crate) fn admit_members(socket: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{route::ENDPOINTS, token::CreateToken};
+    use duramen_api::{route::ENDPOINTS, token::CreateToken};
 
     fn visitor(role: Role, sources: &[&str]) -> Caller {
         let sources = sources.iter().map(|source| (*source).to_owned()).collect();

@@ -13,10 +13,10 @@ use crate::{
     order::{Order, Orders},
     replace,
     router::RouterOptions,
-    socket_path,
 };
 use axum::body::Body;
 use duramen_branches::{Engine, EngineError, OpenOptions};
+use duramen_client::socket_path;
 use hyper::{body::Incoming, Request, Response};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use std::{

@@ -2,34 +2,19 @@
 
 use crate::{
     door::Counts,
-    http_door::{HttpDoor, HttpError, HttpHandle, HttpOptions, HttpView},
+    http_door::{HttpDoor, HttpError, HttpHandle, HttpOptions},
     metrics::RouterMetrics,
-    router::{Router, RouterError, RouterHandle, RouterOptions, RouterView},
-    token::{CreateToken, NewToken, Token},
+    router::{Router, RouterError, RouterHandle, RouterOptions},
     tokens::{TokenError, Tokens},
 };
+use duramen_api::doors::DoorsView;
+use duramen_api::token::{CreateToken, NewToken, Token};
 use duramen_branches::{Engine, EngineError};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{net::SocketAddr, path::Path, sync::Arc};
-use utoipa::ToSchema;
 
 /// The directory of a home in which tokens and the certificate are kept.
 const DIR: &str = "doors";
-
-/// The reply to `GET /v1/doors`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct DoorsView {
-    /// The router, if it listens.
-    #[serde(default)]
-    pub postgres: Option<RouterView>,
-    /// The HTTP door, if it is open.
-    #[serde(default)]
-    pub http: Option<HttpView>,
-    /// What keeps doors closed that should be open.
-    #[serde(default)]
-    pub problem: Option<String>,
-}
 
 /// The doors of a home.
 #[derive(Debug)]

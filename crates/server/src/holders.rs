@@ -6,16 +6,16 @@ use crate::{
     caller::Visitor,
     page,
     reply::{self, json, Refusal},
-    route::Op,
-    segment,
-    token::{Forbidden, Token},
 };
 use axum::body::Body;
-use duramen_base::clock;
-use duramen_branches::{
-    model::{BranchView, CreateBranch, ProtectBranch, QueryRequest, RenewBranch},
-    EngineError, Kind,
+use duramen_api::model::{BranchView, CreateBranch, ProtectBranch, QueryRequest, RenewBranch};
+use duramen_api::{
+    route::Op,
+    segment,
+    token::{Forbidden, Role, Token},
 };
+use duramen_base::clock;
+use duramen_branches::{EngineError, Holder, Kind};
 use hyper::StatusCode;
 use jiff::Timestamp;
 
@@ -32,15 +32,15 @@ impl Api {
     /// Answers the holder of a token whose role may do this.
     pub(crate) async fn for_holder(&self, call: &Call<'_>, visitor: &Visitor, body: Body) -> Answer {
         let (engine, name, token) = (&self.engine, call.name, &*visitor.token);
-        let holder = token.holder();
+        let holder = holder(token);
         let shown = |view: BranchView| json(&visitor.shown(view));
         match call.endpoint.op {
             Op::Branches => {
-                let views = engine.branches_of(&token.onlooker());
+                let views = engine.branches_of(&onlooker(token));
                 let views = views.into_iter().map(|view| visitor.shown(view)).collect();
                 page::reply(call, views, |branch: &BranchView| &branch.name)
             }
-            Op::Branch => shown(engine.branch_for(&token.onlooker(), name)?),
+            Op::Branch => shown(engine.branch_for(&onlooker(token), name)?),
             Op::CreateBranch => {
                 let wanted = permitted(token, call.read(body).await?)?;
                 shown(engine.create_for(&holder, wanted).await?)
@@ -100,6 +100,20 @@ impl Visitor {
         });
         BranchView { url, ..view }
     }
+}
+
+/// Who the holder of a token is to the engine.
+pub(crate) fn holder(token: &Token) -> Holder {
+    as_holder(token, token.role == Role::Admin)
+}
+
+/// Who it is where it only looks: an onlooker sees the branches of everybody.
+fn onlooker(token: &Token) -> Holder {
+    as_holder(token, token.role != Role::User)
+}
+
+fn as_holder(token: &Token, all: bool) -> Holder {
+    Holder { id: token.id.clone(), branches_max: token.max_branches, all, sources: token.sources.clone() }
 }
 
 /// What a token's holder asks for, if it may have that.

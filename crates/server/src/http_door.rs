@@ -17,6 +17,7 @@ use crate::{
     tokens::Tokens,
 };
 use axum::Router;
+use duramen_api::doors::HttpView;
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -51,16 +52,6 @@ pub enum HttpError {
     /// There is no TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
-}
-
-/// What the HTTP door tells of itself.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
-pub struct HttpView {
-    /// Where it listens.
-    #[schema(value_type = String)]
-    pub address: SocketAddr,
-    /// SHA-256 of its certificate.
-    pub fingerprint: String,
 }
 
 /// An HTTP door that listens.

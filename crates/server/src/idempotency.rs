@@ -8,11 +8,11 @@ use crate::{
     api::Answer,
     caller::Caller,
     reply::{self, Refusal, Reply},
-    route::{Endpoint, Op},
 };
 use bytes::Bytes;
+use duramen_api::route::{Endpoint, KEY_MAX};
 use duramen_base::clock;
-use hyper::{header::HeaderMap, Method, Response, StatusCode};
+use hyper::{header::HeaderMap, Response, StatusCode};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -21,8 +21,6 @@ use std::{
 
 /// The header's name.
 pub(crate) const HEADER: &str = "idempotency-key";
-/// The longest key.
-pub(crate) const KEY_MAX: usize = 255;
 /// How long a reply is kept.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 /// How many keys one asker has, and how many there are; the oldest one goes.
@@ -73,25 +71,11 @@ pub(crate) struct Claim {
     key: Option<Key>,
 }
 
-/// Whether a request can have a key: it changes something, and its reply is short and no secret.
-pub(crate) fn is_for(endpoint: &Endpoint) -> bool {
-    endpoint.method != Method::GET
-        && !matches!(
-            endpoint.op,
-            Op::AddSource
-                | Op::RefreshSource
-                | Op::CreateToken
-                | Op::RotateToken
-                | Op::Shutdown
-                | Op::HandOver
-        )
-}
-
 /// The key that a request shows.
 pub(crate) fn shown<'a>(endpoint: &Endpoint, headers: &'a HeaderMap) -> Result<Option<&'a str>, Refusal> {
     let Some(value) = headers.get(HEADER) else { return Ok(None) };
     let bad = |what: &str| Err(Refusal::new(StatusCode::BAD_REQUEST, "bad_idempotency_key", what));
-    if !is_for(endpoint) {
+    if !endpoint.takes_key() {
         return bad("this request takes no Idempotency-Key; send it without");
     }
     if headers.get_all(HEADER).iter().nth(1).is_some() {

@@ -6,11 +6,10 @@ use crate::{
     reply::{self, Refusal, Reply},
 };
 use bytes::Bytes;
+use duramen_api::model::{Progress, SourceView};
+use duramen_api::EVENTS;
 use duramen_base::clock;
-use duramen_branches::{
-    model::{Progress, SourceView},
-    EngineError, Kind,
-};
+use duramen_branches::{EngineError, Kind};
 use hyper::{
     header::{HeaderMap, ACCEPT},
     Response,
@@ -53,9 +52,7 @@ impl Form {
             .iter()
             .filter_map(|accept| accept.to_str().ok())
             .flat_map(|accept| accept.split(','))
-            .any(|kind| {
-                kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(reply::EVENTS)
-            });
+            .any(|kind| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(EVENTS));
         if events {
             Form::Events
         } else {

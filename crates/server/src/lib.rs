@@ -1,4 +1,4 @@
-//! The daemon: one process that owns a home directory and serves it over HTTP on a unix socket; and the client.
+//! The daemon: one process that owns a home directory and serves it over HTTP on a unix socket, and to holders of tokens.
 //!
 //! | module | what it is for |
 //! | --- | --- |
@@ -6,17 +6,14 @@
 //! | [`http_door`] | the same interface over TCP, for holders of tokens |
 //! | [`listener`] | HTTP/1.1 over a unix socket: connections, limits, draining |
 //! | [`mcp`] | the door for agents: the interface as tools of the Model Context Protocol |
-//! | [`client`] | one keep-alive connection to the daemon, with one method a request |
 //! | [`process`] | the daemon as a child process |
 //! | [`lock`] | one daemon a home |
-//! | [`openapi`] | the interface as OpenAPI 3.1 |
 //! | [`doors`] | the doors of a home: its tokens, and what listens for their holders |
 //! | [`reply`] | what replies are made of |
-//! | [`run`](mod@run) | a command with a branch of its own |
 //! | [`router`] | one port over which PostgreSQL clients enter branches |
-//! | [`token`], [`tokens`] | who may enter by the doors, and what each of them may |
+//! | [`tokens`] | who may enter by the doors |
 //!
-//! The vocabulary of requests and replies is `duramen_branches::model`; the few bodies that only the interface
+//! The vocabulary of requests and replies is `duramen_api::model`; the few bodies that only the interface
 //! knows are in [`request`].
 //!
 //! | request | reply |
@@ -44,27 +41,22 @@
 //! | `POST /v1/tokens/{name}/rotate`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token` |
 //! | `POST /v1/shutdown`, `/v1/handover` | `{"stopping": true}` |
 //!
-//! [`openapi::document`] says the same in full. A refusal is a [`reply::Problem`] with a status of 400 or more. A client that
+//! [`duramen_api::openapi::document`] says the same in full. A refusal is a [`duramen_api::problem::Problem`] with a status of 400 or more. A client that
 //! closes its connection ends what its request was doing.
 #![deny(rustdoc::broken_intra_doc_links)]
 
-pub mod client;
 pub mod daemon;
 pub mod doors;
 pub mod http_door;
 pub mod listener;
 pub mod lock;
 pub mod mcp;
-pub mod openapi;
 pub mod process;
 pub mod reply;
-pub mod request;
 pub mod router;
-pub mod run;
 
 mod tls;
 
-pub mod token;
 pub mod tokens;
 
 mod api;
@@ -79,14 +71,3 @@ mod metrics;
 mod order;
 mod page;
 mod replace;
-mod route;
-mod segment;
-mod shape;
-
-use std::path::{Path, PathBuf};
-
-/// The daemon's socket in a home directory.
-#[must_use]
-pub fn socket_path(home: &Path) -> PathBuf {
-    home.join("daemon.sock")
-}

@@ -20,7 +20,7 @@ mod tools;
 
 pub(crate) use door::with_mcp;
 
-use crate::client::{Client, ClientError};
+use duramen_client::{Client, ClientError};
 use interface::Way;
 use rmcp::{transport::stdio, ServiceExt};
 use server::Server;
@@ -45,7 +45,8 @@ pub enum McpError {
 ///
 /// # Examples
 /// ```no_run
-/// use duramen_server::{client::Client, mcp};
+/// use duramen_client::Client;
+/// use duramen_server::mcp;
 ///
 /// # async fn example() -> Result<(), mcp::McpError> {
 /// mcp::serve_stdio(Client::new("/var/lib/duramen".as_ref())).await?;

@@ -1,6 +1,6 @@
 //! The daemon's figures for Prometheus, in the text format of OpenMetrics 1.0.
 
-use crate::route::Op;
+use duramen_api::route::Op;
 use duramen_branches::Engine;
 use hyper::StatusCode;
 use prometheus_client::{

@@ -3,9 +3,8 @@
 use crate::{
     api::{Answer, Call},
     reply::{json, Refusal},
-    route::PAGE_MAX,
-    segment,
 };
+use duramen_api::{route::PAGE_MAX, segment};
 use hyper::header::{HeaderValue, LINK};
 use serde::Serialize;
 

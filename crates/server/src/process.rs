@@ -1,8 +1,8 @@
 //! The daemon as a child process, for whoever needs one of its own: the demo, the lab, tests.
 
-use crate::client::{Client, ClientError};
+use duramen_api::model::Status;
 use duramen_base::clock;
-use duramen_branches::model::Status;
+use duramen_client::{Client, ClientError};
 use rustix::process::{kill_process, Pid, Signal};
 use std::{
     fs::File,

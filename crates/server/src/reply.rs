@@ -1,27 +1,27 @@
 //! What replies are made of: a body that is ready, or lines that come as the work goes on; and refusals.
 
 use bytes::Bytes;
-use duramen_branches::{model::ErrorBody, EngineError, Kind};
+use duramen_api::{
+    model::ErrorBody,
+    problem::{Problem, PROBLEM},
+    EVENTS,
+};
+use duramen_branches::{EngineError, Kind};
 use hyper::{
     body::{Body, Frame, SizeHint},
     header::{HeaderValue, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     Response, StatusCode,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::{
     convert::Infallible,
     pin::Pin,
     task::{Context, Poll},
 };
 use tokio::sync::mpsc;
-use utoipa::ToSchema;
 
 /// Plain text.
 pub(crate) const PLAIN: &str = "text/plain; charset=utf-8";
-/// Server-sent events.
-pub(crate) const EVENTS: &str = "text/event-stream";
-/// The media type of refusals.
-pub(crate) const PROBLEM: &str = "application/problem+json";
 /// When it may be worth asking again, in seconds: a pool makes branches all the time.
 const RETRY_AFTER_S: &str = "1";
 
@@ -33,31 +33,6 @@ pub struct Reply(Content);
 enum Content {
     Whole(Bytes),
     Lines { first: Option<Bytes>, rest: mpsc::Receiver<Bytes> },
-}
-
-/// The JSON of a refusal: problem details (RFC 9457), with a word for programs.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct Problem {
-    /// `about:blank`: what kind of problem it is, is said by `code`.
-    #[serde(rename = "type", default)]
-    pub kind: String,
-    /// What the status means.
-    #[serde(default)]
-    pub title: String,
-    /// The status of the reply.
-    #[serde(default)]
-    pub status: u16,
-    /// What happened, where, and what to do next.
-    #[serde(default)]
-    pub detail: String,
-    /// A stable word for programs: `not_found`, `name_clash`, `no_branch_ready`, `sql_error`, ...
-    #[serde(default)]
-    pub code: String,
-    /// The SQLSTATE of an `sql_error`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sqlstate: Option<String>,
-    /// The same as earlier versions said it.
-    pub error: ErrorBody,
 }
 
 impl Reply {

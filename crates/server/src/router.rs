@@ -18,6 +18,7 @@ use crate::{
     door::{self, Counts, Share, Strangers},
     tls,
 };
+use duramen_api::doors::RouterView;
 use duramen_branches::Engine;
 use ipnet::IpNet;
 use sessions::Sessions;
@@ -133,18 +134,6 @@ struct Shared {
     sessions: Sessions,
     splicers: Splicers,
     metrics: RouterMetrics,
-}
-
-/// What a router tells of itself.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
-pub struct RouterView {
-    /// Where it listens.
-    #[schema(value_type = String)]
-    pub address: SocketAddr,
-    /// SHA-256 of its certificate.
-    pub fingerprint: String,
-    /// How many sessions it has.
-    pub sessions: usize,
 }
 
 /// How a router is asked about itself.

@@ -1,6 +1,6 @@
 //! The tokens of a home: made, found, rotated and revoked.
 
-use crate::token::{CreateToken, NewToken, Token};
+use duramen_api::token::{CreateToken, NewToken, Token};
 use duramen_base::{clock, entropy, file, suggest};
 use duramen_branches::{check_name, EngineError, Kind};
 use duramen_postgres::{scram::Verifier, Secret};
@@ -168,7 +168,8 @@ impl Tokens {
     ///
     /// # Examples
     /// ```
-    /// use duramen_server::{token::CreateToken, tokens::Tokens};
+    /// use duramen_api::token::CreateToken;
+    /// use duramen_server::tokens::Tokens;
     /// let home = tempfile::tempdir()?;
     /// let tokens = Tokens::open(home.path())?;
     /// let made = tokens.create(CreateToken { name: "ci".to_owned(), ..CreateToken::default() })?;

@@ -140,10 +140,8 @@ impl Registry {
     }
 }
 
-impl RefillReport {
-    /// Of a batch in which so many could not be made.
-    pub(crate) fn counted(&mut self, wanted: usize, failed: usize) {
-        self.failed = count(failed);
-        self.branches = count(wanted.saturating_sub(failed));
-    }
+/// Writes down that so many of a batch could not be made.
+pub(crate) fn counted(report: &mut RefillReport, wanted: usize, failed: usize) {
+    report.failed = count(failed);
+    report.branches = count(wanted.saturating_sub(failed));
 }

@@ -2,13 +2,11 @@
 //! refused, or loses his own server for a moment; neighbours notice nothing.
 
 use crate::support::{lease, pool, query, rows, settle, until, Home};
-use duramen_branches::{
-    model::{
-        AddSource, BranchView, ChangeSettings, CreateBranch, Limits, Origin, Policy, RefillSettings,
-        SourceSettings,
-    },
-    Engine,
+use duramen_api::model::{
+    AddSource, BranchView, ChangeSettings, CreateBranch, Limits, Origin, Policy, RefillSettings,
+    SourceSettings,
 };
+use duramen_branches::Engine;
 use duramen_postgres::{Cluster, ControlGroups, Installation, ServerUser, Settings, StopMode};
 use serde_json::json;
 use std::{

@@ -2,10 +2,8 @@
 //! source, nor of its import. The users are there as long as they are needed, and no longer.
 
 use crate::support::{lease, pool, query, rows, settle, Home};
-use duramen_branches::{
-    model::{AddSource, Origin, Policy},
-    remove_users, users_of, Engine,
-};
+use duramen_api::model::{AddSource, Origin, Policy};
+use duramen_branches::{remove_users, users_of, Engine};
 use duramen_postgres::{account, processes_below, volume::Choice, ServerUser, SERVERS};
 use serde_json::json;
 use std::{
@@ -135,7 +133,7 @@ async fn add(home: &Home, engine: &Arc<Engine>, name: &str, sql: &str, hot: u32)
 }
 
 async fn lease_of(engine: &Arc<Engine>, source: &str, name: &str) -> (String, PathBuf) {
-    let request = duramen_branches::model::CreateBranch {
+    let request = duramen_api::model::CreateBranch {
         name: Some(name.to_owned()),
         source: Some(source.to_owned()),
         ..Default::default()

@@ -2,11 +2,9 @@
 //! who holds one can be rid of it.
 
 use crate::support::{lease, pool, query, rows, settle, Home};
+use duramen_api::model::{ChangeSettings, CreateBranch, Policy};
 use duramen_base::clock;
-use duramen_branches::{
-    model::{ChangeSettings, CreateBranch, Policy},
-    Engine,
-};
+use duramen_branches::Engine;
 use duramen_postgres::{is_stopped, processes_below, Postmaster};
 use rustix::process::{kill_process, test_kill_process, Pid, Signal};
 use serde_json::json;

@@ -5,11 +5,8 @@
 //! start. Who wrote it may not, so any file shows that it ran as somebody else.
 
 use crate::support::{lease, majors, majors_with, pool, query, rows, settle, Home};
-use duramen_branches::{
-    compare,
-    model::{AddSource, BranchView, Origin, Policy, SourceView},
-    Engine, EngineError,
-};
+use duramen_api::model::{AddSource, BranchView, Origin, Policy, SourceView};
+use duramen_branches::{compare, Engine, EngineError};
 use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings};
 use serde_json::{json, Value};
 use std::{
@@ -295,7 +292,7 @@ async fn import_and_branch(home: &Home, engine: &Arc<Engine>, major: u32) {
     settle(engine).await;
     for policy in Policy::ALL {
         let leased = format!("{policy}-{major}");
-        let request = duramen_branches::model::CreateBranch {
+        let request = duramen_api::model::CreateBranch {
             name: Some(leased.clone()),
             source: Some(name.clone()),
             policy: Some(policy),
@@ -530,7 +527,7 @@ async fn what_belongs_to_extensions_is_written_under_no_policy() {
 }
 
 async fn lease_of(engine: &Arc<Engine>, source: &str, name: &str, policy: Policy) -> BranchView {
-    let request = duramen_branches::model::CreateBranch {
+    let request = duramen_api::model::CreateBranch {
         name: Some(name.to_owned()),
         source: Some(source.to_owned()),
         policy: Some(policy),

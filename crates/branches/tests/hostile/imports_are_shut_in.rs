@@ -1,7 +1,7 @@
 //! Until a copy has been made harmless its code may do what its author could: what runs it is shut in.
 
 use crate::support::{lease, pool, rows, Home};
-use duramen_branches::model::Policy;
+use duramen_api::model::Policy;
 use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt};
 
 /// A script that uses the programs of the server's host, as a superuser's may, and those of psql's.

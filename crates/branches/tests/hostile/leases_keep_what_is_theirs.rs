@@ -2,10 +2,8 @@
 //! left that belongs to nobody.
 
 use crate::support::{lease, pool, query, rows, settle, until, Home};
-use duramen_branches::{
-    model::{CreateBranch, Policy, ProtectBranch},
-    Engine,
-};
+use duramen_api::model::{CreateBranch, Policy, ProtectBranch};
+use duramen_branches::Engine;
 use duramen_postgres::{processes_below, Cluster, Installation, ServerUser, Settings, StartError};
 use serde_json::json;
 use std::{

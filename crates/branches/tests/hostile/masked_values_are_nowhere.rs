@@ -2,10 +2,8 @@
 //! form a server keeps values; and what stands for them is as good as they were.
 
 use crate::support::{majors, pool, query, rows, settle, Home};
-use duramen_branches::{
-    model::{AddSource, CreateBranch, Masking, Origin, Policy, SourceSettings, SourceView},
-    Engine, EngineError,
-};
+use duramen_api::model::{AddSource, CreateBranch, Masking, Origin, Policy, SourceSettings, SourceView};
+use duramen_branches::{Engine, EngineError};
 use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings, StopMode};
 use serde_json::json;
 use std::{

@@ -4,10 +4,8 @@ use crate::{
     masked_values_are_nowhere::{add, rules, Secretive},
     support::{majors, pool, query, rows, settle, Home},
 };
-use duramen_branches::{
-    model::{AddSource, ChangeSettings, CreateBranch, Origin, Policy},
-    Engine, EngineError,
-};
+use duramen_api::model::{AddSource, ChangeSettings, CreateBranch, Origin, Policy};
+use duramen_branches::{Engine, EngineError};
 use serde_json::json;
 use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},

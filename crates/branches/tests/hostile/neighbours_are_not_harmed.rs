@@ -3,7 +3,7 @@
 
 use crate::small_disk::SmallDisk;
 use crate::support::{lease, pool, query, rows, settle, until, Home};
-use duramen_branches::model::Policy;
+use duramen_api::model::Policy;
 use serde_json::json;
 use std::{
     fs,

@@ -2,11 +2,8 @@
 //! and no answer tells where the source lies.
 
 use crate::support::{lease, pool, query, rows, settle, Home};
-use duramen_branches::{
-    compare,
-    model::{AddSource, BranchView, CreateBranch, Origin, Policy},
-    Engine,
-};
+use duramen_api::model::{AddSource, BranchView, CreateBranch, Origin, Policy};
+use duramen_branches::{compare, Engine};
 use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings};
 use std::{fmt::Write, str::FromStr, time::Duration};
 use tokio_postgres::{Client, Config, NoTls};

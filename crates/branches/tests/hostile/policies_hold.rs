@@ -4,10 +4,8 @@
 //! a second time after the session switched its own READ ONLY default off: then grants alone must hold.
 
 use crate::support::{lease, majors, pool, settle, Home};
-use duramen_branches::{
-    model::{BranchView, ChangeSettings, Policy, QueryRequest, QueryStatement},
-    Engine,
-};
+use duramen_api::model::{BranchView, ChangeSettings, Policy, QueryRequest, QueryStatement};
+use duramen_branches::Engine;
 use std::{collections::BTreeSet, str::FromStr, sync::Arc};
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 

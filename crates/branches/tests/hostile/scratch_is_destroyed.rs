@@ -6,10 +6,8 @@ use crate::{
     small_disk::SmallDisk,
     support::{majors, rows, settle, Home},
 };
-use duramen_branches::{
-    model::{CreateBranch, SourceView},
-    Engine, EngineError,
-};
+use duramen_api::model::{CreateBranch, SourceView};
+use duramen_branches::{Engine, EngineError};
 use serde_json::json;
 use std::{
     fs,

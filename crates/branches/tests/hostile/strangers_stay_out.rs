@@ -2,11 +2,8 @@
 //! lists; and a damaged journal gives away nobody's data either.
 
 use crate::support::{lease, pool, query, rows, settle, Home};
-use duramen_branches::{
-    exposed,
-    model::{CreateBranch, Origin, Policy, ProtectBranch},
-    Engine,
-};
+use duramen_api::model::{CreateBranch, Origin, Policy, ProtectBranch};
+use duramen_branches::{exposed, Engine};
 use duramen_postgres::{processes_below, volume::Choice};
 use serde_json::json;
 use std::{
@@ -339,7 +336,7 @@ async fn data_of(home: &Home, data: &Path) -> i32 {
 async fn the_samples_server_asks_for_a_secret() {
     let home = Home::new();
     let engine: Arc<Engine> = home.open().await;
-    let request = duramen_branches::model::AddSource {
+    let request = duramen_api::model::AddSource {
         name: "flights".to_owned(),
         origin: Origin::Flights { rows: Some(1000) },
         database: None,

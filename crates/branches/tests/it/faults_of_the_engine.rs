@@ -2,10 +2,8 @@
 //! nothing that is left behind.
 
 use crate::support::{lease, pool, query, rows, settle, until, Home};
-use duramen_branches::{
-    model::{ChangeSettings, CreateBranch, Policy, QueryRequest, QueryStatement, RenewBranch},
-    Engine, EngineError,
-};
+use duramen_api::model::{ChangeSettings, CreateBranch, Policy, QueryRequest, QueryStatement, RenewBranch};
+use duramen_branches::{Engine, EngineError};
 use duramen_postgres::processes_below;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -112,7 +110,7 @@ async fn queries_end_at_their_limits() {
     for (cap, truncated) in [(1, true), (10, true), (11, false), (100_000, false)] {
         let request = QueryRequest { max_rows: Some(cap), ..one("select generate_series(1, 11)") };
         let answer = ask(request).await.expect("rows");
-        let reply: duramen_branches::model::QueryReply = serde_json::from_slice(&answer.0).expect("a reply");
+        let reply: duramen_api::model::QueryReply = serde_json::from_slice(&answer.0).expect("a reply");
         let result = &reply.results[0];
         let all: Vec<[u32; 1]> = serde_json::from_str(result.rows.get()).expect("rows");
         assert_eq!(all, (1..=cap.min(11)).map(|n| [n]).collect::<Vec<_>>());
@@ -337,9 +335,9 @@ async fn dumps_are_imported_in_both_formats() {
         .output()
         .expect("pg_dump runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let request = duramen_branches::model::AddSource {
+    let request = duramen_api::model::AddSource {
         name: "restored".to_owned(),
-        origin: duramen_branches::model::Origin::Script { path: archive.display().to_string() },
+        origin: duramen_api::model::Origin::Script { path: archive.display().to_string() },
         database: None,
         settings: pool(&[(Policy::ReadWrite, 0)]),
     };

@@ -1,7 +1,8 @@
 //! Homes that servers cannot use: refused with the command that fixes it, or served from another place.
 
 use crate::support::{lease, pool, query, rows, Home};
-use duramen_branches::{model::Policy, Engine};
+use duramen_api::model::Policy;
+use duramen_branches::Engine;
 use duramen_postgres::{processes_below, volume::Choice};
 use serde_json::json;
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::PathBuf};

@@ -2,10 +2,8 @@
 //! with the next step, nothing left behind, and the source untouched.
 
 use crate::support::{lease, pool, query, rows, settle, until, Home};
-use duramen_branches::{
-    model::{AddSource, CreateBranch, Origin, Policy},
-    Engine, EngineError, OpenOptions,
-};
+use duramen_api::model::{AddSource, CreateBranch, Origin, Policy};
+use duramen_branches::{Engine, EngineError, OpenOptions};
 use duramen_postgres::{
     processes_below,
     volume::{self, Choice},

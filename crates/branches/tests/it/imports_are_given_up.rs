@@ -5,11 +5,9 @@ use crate::{
     slow_origin::{Pace, SlowOrigin},
     support::{majors, pool, Home},
 };
+use duramen_api::model::{AddSource, Origin, Policy, SourceSettings};
 use duramen_base::clock;
-use duramen_branches::{
-    model::{AddSource, Origin, Policy, SourceSettings},
-    users_of, Engine, EngineError,
-};
+use duramen_branches::{users_of, Engine, EngineError};
 use duramen_postgres::processes_below;
 use std::{
     fs,

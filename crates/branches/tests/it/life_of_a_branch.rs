@@ -1,7 +1,7 @@
 //! From import to destruction on real servers.
 
 use crate::support::{lease, pool, query, rows, settle, Home};
-use duramen_branches::model::{
+use duramen_api::model::{
     AddSource, CreateBranch, Origin, Policy, ProtectBranch, RenewBranch, SourceSettings,
 };
 use serde_json::json;
@@ -103,7 +103,7 @@ async fn leases_end_by_themselves_and_the_queue_is_fair() {
     engine
         .change_settings(
             "app",
-            duramen_branches::model::ChangeSettings {
+            duramen_api::model::ChangeSettings {
                 hot: [(Policy::ReadWrite, 0)].into(),
                 cold: Some(0),
                 ..Default::default()

@@ -4,7 +4,7 @@ use crate::{
     origin::{import, OtherServer},
     support::{lease, majors, rows, settle, Home},
 };
-use duramen_branches::model::Policy;
+use duramen_api::model::Policy;
 use serde_json::json;
 use std::fs;
 

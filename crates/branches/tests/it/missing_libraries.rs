@@ -4,7 +4,7 @@ use crate::{
     origin::{import, OtherServer},
     support::{lease, query, rows, settle, Home},
 };
-use duramen_branches::model::Policy;
+use duramen_api::model::Policy;
 use duramen_postgres::Installation;
 use serde_json::json;
 use std::{

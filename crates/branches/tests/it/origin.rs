@@ -1,10 +1,8 @@
 //! A server of others, which a test imports.
 
 use crate::support::Home;
-use duramen_branches::{
-    model::{AddSource, Origin, Policy, SourceView},
-    Engine, EngineError,
-};
+use duramen_api::model::{AddSource, Origin, Policy, SourceView};
+use duramen_branches::{Engine, EngineError};
 use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings, StopMode};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio_postgres::{Client, Config, NoTls};

@@ -1,10 +1,8 @@
 //! Every way in: data directories, scripts and servers, and what is refused at the door without leaving a trace.
 
 use crate::support::{lease, majors, pool, rows, settle, Home};
-use duramen_branches::{
-    model::{AddSource, Origin, Policy, SourceView},
-    Engine, EngineError, Kind,
-};
+use duramen_api::model::{AddSource, Origin, Policy, SourceView};
+use duramen_branches::{Engine, EngineError, Kind};
 use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings, StopMode};
 use serde_json::json;
 use std::{

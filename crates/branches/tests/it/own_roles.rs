@@ -4,10 +4,8 @@ use crate::{
     origin::{import, OtherServer},
     support::{majors, majors_with, query, rows, settle, Home},
 };
-use duramen_branches::{
-    model::{BranchView, ChangeSettings, CreateBranch, Policy, QueryRequest, QueryStatement},
-    Engine, EngineError,
-};
+use duramen_api::model::{BranchView, ChangeSettings, CreateBranch, Policy, QueryRequest, QueryStatement};
+use duramen_branches::{Engine, EngineError};
 use serde_json::json;
 use std::{str::FromStr, sync::Arc};
 use tokio_postgres::{Client, Config, NoTls};

@@ -6,11 +6,9 @@ use crate::{
     slow_origin::{Pace, SlowOrigin},
     support::{majors, settle, Home},
 };
+use duramen_api::model::{AddSource, Origin, SourceSettings};
 use duramen_base::clock;
-use duramen_branches::{
-    model::{AddSource, Origin, SourceSettings},
-    users_of, Engine,
-};
+use duramen_branches::{users_of, Engine};
 use duramen_postgres::processes_below;
 use std::{
     sync::{atomic::Ordering, Arc, Mutex, PoisonError},

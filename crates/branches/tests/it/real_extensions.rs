@@ -5,11 +5,9 @@ use crate::{
     origin::{import, OtherServer},
     support::{majors_with, query, rows, settle, Home},
 };
+use duramen_api::model::{ChangeSettings, CreateBranch, Origin, Policy, SourceView};
 use duramen_base::clock;
-use duramen_branches::{
-    model::{ChangeSettings, CreateBranch, Origin, Policy, SourceView},
-    Engine,
-};
+use duramen_branches::Engine;
 use duramen_postgres::{processes_below, Settings};
 use serde_json::{json, Value};
 use std::{

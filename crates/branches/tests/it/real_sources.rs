@@ -4,10 +4,8 @@ use crate::{
     origin::{import, OtherServer},
     support::{lease, majors, majors_with, query, rows, settle, Home},
 };
-use duramen_branches::{
-    model::{BranchView, Origin, Policy, SourceView},
-    Engine,
-};
+use duramen_api::model::{BranchView, Origin, Policy, SourceView};
+use duramen_branches::Engine;
 use duramen_postgres::Installation;
 use serde_json::json;
 use std::{
@@ -117,13 +115,10 @@ async fn import_awkward(home: &Home, engine: &Arc<Engine>, major: u32) {
             "analyze host_file",
             "insert into parted values (11, 'x')",
         ] {
-            let request = duramen_branches::model::QueryRequest {
+            let request = duramen_api::model::QueryRequest {
                 statements: sql
                     .split("; ")
-                    .map(|sql| duramen_branches::model::QueryStatement {
-                        sql: sql.to_owned(),
-                        params: vec![],
-                    })
+                    .map(|sql| duramen_api::model::QueryStatement { sql: sql.to_owned(), params: vec![] })
                     .collect(),
                 ..Default::default()
             };
@@ -146,7 +141,7 @@ async fn import_awkward(home: &Home, engine: &Arc<Engine>, major: u32) {
 }
 
 async fn lease_of(engine: &Arc<Engine>, source: &str, name: &str, policy: Policy) -> BranchView {
-    let request = duramen_branches::model::CreateBranch {
+    let request = duramen_api::model::CreateBranch {
         name: Some(name.to_owned()),
         source: Some(source.to_owned()),
         policy: Some(policy),

@@ -1,7 +1,7 @@
 //! A proxy before an origin that lets an answer through slowly, or stops in the middle of it.
 
 use crate::{origin::OtherServer, support::Home};
-use duramen_branches::model::Origin;
+use duramen_api::model::Origin;
 use std::{
     fs,
     os::unix::fs::PermissionsExt,

@@ -1,12 +1,9 @@
 //! A home directory of its own for one test, gone afterwards with everything that ran in it.
 
-use duramen_branches::{
-    model::{
-        AddSource, BranchView, CreateBranch, Origin, Policy, PoolSize, QueryReply, QueryRequest,
-        SourceSettings,
-    },
-    Engine, EngineError, OpenOptions,
+use duramen_api::model::{
+    AddSource, BranchView, CreateBranch, Origin, Policy, PoolSize, QueryReply, QueryRequest, SourceSettings,
 };
+use duramen_branches::{Engine, EngineError, OpenOptions};
 use duramen_postgres::{
     processes_below, volume::Choice, Cluster, Installation, ServerUser, Settings, StopMode,
 };

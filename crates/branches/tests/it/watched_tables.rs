@@ -4,7 +4,7 @@ use crate::{
     origin::{import, OtherServer},
     support::{lease, majors, query, settle, Home},
 };
-use duramen_branches::model::Policy;
+use duramen_api::model::Policy;
 use std::sync::Arc;
 
 /// B49: what evidence says of a table is what is in it, in the source and in the branch, whoever owns it.

@@ -8,14 +8,15 @@ use crate::{
     progress::{self, Progress},
     query,
 };
-use duramen_branches::model::{
+use duramen_api::model::{
     AddSource, CreateBranch, Origin, PoolSize, QueryRequest, Refill, SourceFingerprint, SourceSettings,
     SourceView,
 };
+use duramen_client::Connection;
 use duramen_lab::branches::{self, Options, Runner, Write};
 use duramen_measure::evidence::Evidence;
 use duramen_reports::suite::{write, Output};
-use duramen_server::{client::Connection, process::Daemon};
+use duramen_server::process::Daemon;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},

@@ -1,10 +1,8 @@
 //! B55: a daemon gives way to another, perhaps a newer one, and nobody who works in a branch notices.
 
 use crate::support::{self, connect, create, entries, query, settle, until, wire, Home, EXE};
-use duramen_server::{
-    client::{Client, ClientError},
-    process::Daemon,
-};
+use duramen_client::{Client, ClientError};
+use duramen_server::process::Daemon;
 use rustix::process::{kill_process, Pid, Signal};
 use std::{
     fs,

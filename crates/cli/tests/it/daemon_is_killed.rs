@@ -3,13 +3,11 @@
 
 use crate::support;
 use crate::support::{connect, create, entries, query, settle, shared_memory, until, wire, Home};
+use duramen_api::model::{SourceView, Status};
 use duramen_base::{clock, entropy};
-use duramen_branches::model::{SourceView, Status};
+use duramen_client::{Client, ClientError, Connection};
 use duramen_postgres::processes_below;
-use duramen_server::{
-    client::{Client, ClientError, Connection},
-    process::Daemon,
-};
+use duramen_server::process::Daemon;
 use rustix::process::{kill_process, Pid, Signal};
 use serde_json::json;
 use std::{

@@ -2,11 +2,12 @@
 //! its life; and there is nothing in it that nobody knows of.
 
 use crate::support::{connect, create, query, settle, until, Home};
-use duramen_branches::model::{
+use duramen_api::model::{
     AddSource, ChangeSettings, CreateBranch, Origin, Policy, PoolSize, ProtectBranch, SourceSettings,
 };
+use duramen_client::Connection;
 use duramen_postgres::{account, Cluster, Installation, ServerUser, Settings, StopMode};
-use duramen_server::{client::Connection, process::Daemon};
+use duramen_server::process::Daemon;
 use std::{
     collections::BTreeMap,
     fs,

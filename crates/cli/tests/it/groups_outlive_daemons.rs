@@ -1,9 +1,10 @@
 //! B34: what limits a branch outlives the daemon that set it, however that ended, and goes with the branch.
 
 use crate::support::{connect, create, query, settle, until, wire, Home, EXE};
-use duramen_branches::model::{AddSource, Limits, Origin, Policy, PoolSize, SourceSettings};
+use duramen_api::model::{AddSource, Limits, Origin, Policy, PoolSize, SourceSettings};
+use duramen_client::Connection;
 use duramen_postgres::{processes_below, ControlGroups, Postmaster};
-use duramen_server::{client::Connection, process::Daemon};
+use duramen_server::process::Daemon;
 use rustix::process::{geteuid, kill_process, Pid, Signal};
 use std::{
     collections::BTreeSet,

@@ -2,12 +2,9 @@
 //! statement may take.
 
 use crate::support::{self, connect, create, post, query, settle, until, wire, Home};
-use duramen_branches::model::{QueryRequest, StatementReply};
-use duramen_server::{
-    client::{ClientError, Connection},
-    process::Daemon,
-    socket_path,
-};
+use duramen_api::model::{QueryRequest, StatementReply};
+use duramen_client::{ClientError, Connection};
+use duramen_server::{process::Daemon, socket_path};
 use std::{fs, io::Write, os::unix::net::UnixStream};
 
 /// A function whose statement goes on when it is cancelled.

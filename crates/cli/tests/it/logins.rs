@@ -4,7 +4,7 @@ use crate::{
     http_door::Site,
     support::{text, EXE},
 };
-use duramen_server::token::Role;
+use duramen_api::token::Role;
 use serde_json::{json, Value};
 use std::{
     fs,

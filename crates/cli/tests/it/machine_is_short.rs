@@ -1,7 +1,8 @@
 //! B36: a machine that is short of memory gives no lease, says what to do, and gives leases again when it is not.
 
 use crate::support::{self, connect, create, query, settle, until, Home, EXE};
-use duramen_server::{client::ClientError, process::Daemon};
+use duramen_client::ClientError;
+use duramen_server::process::Daemon;
 use std::{fs, os::unix::fs::PermissionsExt};
 
 /// The machine's memory as the kernel tells it, with another figure for what is available.

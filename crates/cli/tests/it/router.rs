@@ -12,12 +12,9 @@ mod strangers;
 mod walls;
 
 use crate::support::{add_script, connect, settle, Home};
-use duramen_server::{
-    client::Connection,
-    process::Daemon,
-    router::RouterView,
-    token::{CreateToken, NewToken},
-};
+use duramen_api::token::{CreateToken, NewToken};
+use duramen_client::Connection;
+use duramen_server::{process::Daemon, router::RouterView};
 use std::process::{Command, Output};
 use tokio_postgres::{error::SqlState, Client, NoTls};
 

@@ -1,14 +1,12 @@
 //! A home with a daemon for one test, gone afterwards with everything that ran in it.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests fail the test by panicking")]
 
-use duramen_branches::model::{
+use duramen_api::model::{
     AddSource, BranchView, CreateBranch, Origin, Policy, PoolSize, QueryRequest, SourceSettings, Status,
 };
+use duramen_client::{ClientError, Connection};
 use duramen_postgres::processes_below;
-use duramen_server::{
-    client::{ClientError, Connection},
-    process::Daemon,
-};
+use duramen_server::process::Daemon;
 use serde_json::Value;
 use std::{
     collections::BTreeSet,

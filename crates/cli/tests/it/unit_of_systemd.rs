@@ -5,7 +5,7 @@ use crate::{
     groups_outlive_daemons::{groups_of, limited_source, limits_hold, postmaster},
     support::{create, settle, until, Home, EXE},
 };
-use duramen_server::client::{Client, Connection};
+use duramen_client::{Client, Connection};
 use rustix::fs::{chown, Uid};
 use std::{
     collections::BTreeSet,

@@ -1,7 +1,7 @@
 //! Rows that are printed must be read back as the same rows.
 
 use super::{objects, param, quoted, quoted_value, rows};
-use duramen_branches::model::StatementReply;
+use duramen_api::model::StatementReply;
 use serde_json::{json, Value};
 
 fn reply() -> StatementReply {

@@ -1,7 +1,7 @@
 //! A value that is read wrongly does something else than was asked for, so what is doubtful is refused.
 
 use super::{setting, size, span, ttl, HotSize};
-use duramen_branches::model::Policy;
+use duramen_api::model::Policy;
 use std::time::Duration;
 
 #[test]

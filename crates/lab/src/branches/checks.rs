@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use duramen_branches::model::{SourceFingerprint, Status};
+use duramen_api::model::{SourceFingerprint, Status};
 
 /// Whether the live source is the same, and what was seen in words: contents by hash, rows written by the
 /// server's statistics, and how far the write position moved.

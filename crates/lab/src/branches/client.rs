@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use duramen_base::clock;
-use duramen_server::client::{ClientError, Connection};
+use duramen_client::{ClientError, Connection};
 
 use super::clients::Way;
 use super::reply::{self, Answered, Created, Destroyed};

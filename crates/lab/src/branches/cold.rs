@@ -1,8 +1,8 @@
 //! Branches without the pool, and what an idle branch of the pool holds.
 
-use duramen_branches::model::{ColdBranch, Policy};
+use duramen_api::model::{ColdBranch, Policy};
+use duramen_api::request::MeasureCold;
 use duramen_measure::evidence::Evidence;
-use duramen_server::request::MeasureCold;
 
 use super::control::Control;
 use super::figures::note_values;

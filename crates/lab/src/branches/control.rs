@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use duramen_branches::model::{
+use duramen_api::model::{
     AddSource, AuditVerification, ChangeSettings, ColdBranch, Policy, PoolView, SourceFingerprint,
     SourceView, Status,
 };
-use duramen_server::client::{Client, ClientError, Connection};
-use duramen_server::request::MeasureCold;
-use duramen_server::token::{CreateToken, NewToken};
+use duramen_api::request::MeasureCold;
+use duramen_api::token::{CreateToken, NewToken};
+use duramen_client::{Client, ClientError, Connection};
 use serde::Deserialize;
 
 use super::client::STEP_DEADLINE;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 
-use duramen_server::client::{Client, ClientError};
+use duramen_client::{Client, ClientError};
 use duramen_server::process::Daemon;
 
 use super::control::Control;

@@ -1,6 +1,6 @@
 //! What a reader must know beside the figures.
 
-use duramen_branches::model::Status;
+use duramen_api::model::Status;
 use duramen_measure::evidence::{Evidence, Finding, Severity};
 use duramen_measure::target;
 use serde_json::Value;
@@ -108,7 +108,7 @@ pub(crate) fn note_daemon(options: &Options, status: &Status, evidence: &mut Evi
     let others: u32 =
         status.pools.iter().filter(|pool| pool.source != options.source).map(|pool| pool.target).sum();
     evidence.configure("other_pools", others);
-    let is_ours = |pool: &&duramen_branches::model::PoolView| {
+    let is_ours = |pool: &&duramen_api::model::PoolView| {
         pool.source == options.source && pool.policy == options.write.policy()
     };
     evidence.configure("pool_kept", status.pools.iter().find(is_ours).map(|pool| pool.target));

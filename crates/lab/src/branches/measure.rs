@@ -1,7 +1,7 @@
 //! The suite from the first request to the last.
 
+use duramen_api::model::Status;
 use duramen_base::{clock, entropy};
-use duramen_branches::model::Status;
 use duramen_measure::evidence::{Evidence, Severity};
 
 use super::clients::Clients;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use duramen_branches::model::{Policy, Refill, RefillSettings};
+use duramen_api::model::{Policy, Refill, RefillSettings};
 use duramen_measure::evidence::Evidence;
 use duramen_postgres::volume::Choice;
 use serde_json::json;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use duramen_api::model::{Policy, RefillReport, Status};
 use duramen_base::clock;
-use duramen_branches::model::{Policy, RefillReport, Status};
 
 use super::control::Control;
 use duramen_reports::suite::SuiteError;

@@ -6,7 +6,7 @@
 use std::fmt::Display;
 
 use duramen_base::entropy;
-use duramen_server::client::Connection;
+use duramen_client::Connection;
 use serde_json::Value;
 
 use super::client::Failure;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use duramen_api::model::RefillReport;
 use duramen_base::clock;
-use duramen_branches::model::RefillReport;
 use duramen_measure::load::closed_loop_with;
 
 use super::client::{Lived, Session};

@@ -8,10 +8,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use duramen_api::model::Policy;
+use duramen_api::token::{CreateToken, Role};
 use duramen_base::{clock, entropy};
-use duramen_branches::model::Policy;
 use duramen_postgres::{log_in, quote_literal, Secret};
-use duramen_server::token::{CreateToken, Role};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::{backend::Message, frontend};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use duramen_api::model::{CreateBranch, Origin, Policy};
 use duramen_base::{clock, entropy, file};
-use duramen_branches::model::{CreateBranch, Origin, Policy};
+use duramen_client::Connection;
 use duramen_measure::evidence::{Evidence, Measurement, Severity};
-use duramen_server::client::Connection;
 use serde_json::json;
 
 use super::cold;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use duramen_branches::model::{
+use duramen_api::model::{
     AddSource, ChangeSettings, Origin, Policy, PoolSize, RefillSettings, SourceSettings, SourceView,
 };
 
@@ -113,7 +113,7 @@ pub(crate) async fn restore(
     let Some(before) = &prepared.before else { return control.remove_source(&options.source).await };
     let hot = Policy::ALL.map(|policy| (policy, before.pool.hot.get(&policy).copied().unwrap_or(0)));
     // An empty value removes a setting that was not there.
-    let old = |name: &str| before.server.get(name).unwrap_or_default().to_owned();
+    let old = |name: &str| before.server.get(name).cloned().unwrap_or_default();
     let change = ChangeSettings {
         hot: hot.into(),
         cold: Some(before.pool.cold),

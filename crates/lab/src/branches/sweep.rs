@@ -3,8 +3,8 @@
 //! Every number is tried both ways, several times and in random order, so that other load on the machine affects all of them
 //! alike. The figure is the time of a whole refill, from the request for a pool until it is full.
 
+use duramen_api::model::{Refill, RefillSettings};
 use duramen_base::{clock, entropy};
-use duramen_branches::model::{Refill, RefillSettings};
 use duramen_measure::evidence::{Evidence, Severity};
 
 use super::control::Control;

@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use duramen_branches::model::{CreateBranch, QueryRequest, QueryStatement};
-use duramen_server::client::Encoded;
+use duramen_api::model::{CreateBranch, QueryRequest, QueryStatement};
+use duramen_client::Encoded;
 use serde_json::{json, Value};
 
 use super::options::{Options, Write};

@@ -5,7 +5,7 @@ mod daemon;
 use std::path::Path;
 
 use daemon::{FakeDaemon, Habit};
-use duramen_branches::model::{Policy, Refill};
+use duramen_api::model::{Policy, Refill};
 use duramen_lab::branches::{run, Options, Runner, Write};
 use duramen_measure::evidence::{Evidence, Verdict};
 use duramen_postgres::volume::Choice;

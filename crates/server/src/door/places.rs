@@ -1,6 +1,6 @@
 //! How many connections each token has, over all doors, and how many sessions each branch.
 
-use crate::token::Token;
+use duramen_api::token::Token;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -67,7 +67,7 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::token::CreateToken;
+    use duramen_api::token::CreateToken;
 
     /// H8, R13.
     #[test]

@@ -1,6 +1,6 @@
 //! What tools are given. The schemas that agents read are made from these types, and their texts are for models: short.
 
-use duramen_branches::model::Policy;
+use duramen_api::model::Policy;
 use rmcp::schemars::JsonSchema;
 use serde::{de::DeserializeOwned, Deserialize};
 use serde_json::{Map, Value};

@@ -1,16 +1,14 @@
 //! How tools reach the daemon's interface: through a client, or, in the daemon itself, through its router as the caller who asked.
 
-use crate::{
-    caller::Caller,
-    client::{self, Client, ClientError, Connection, Encoded},
-    route::{Op, Route},
-};
+use crate::caller::Caller;
 use axum::{body::Body, Router};
 use bytes::Bytes;
-use duramen_branches::model::{
+use duramen_api::model::{
     BranchEvidence, BranchView, CreateBranch, QueryReply, QueryRequest, QueryStatement, RenewBranch,
     SourceView,
 };
+use duramen_api::route::{Op, Route};
+use duramen_client::{self, Client, ClientError, Connection, Encoded};
 use http_body_util::BodyExt;
 use hyper::Request;
 use rmcp::{service::RequestContext, ErrorData, RoleServer};
@@ -116,12 +114,13 @@ impl Interface {
                     };
                     let status = response.status();
                     let collected = response.into_body().collect().await;
-                    let bytes =
-                        collected.map_err(|error| client::broken(route, &error.to_string()))?.to_bytes();
+                    let bytes = collected
+                        .map_err(|error| duramen_client::broken(route, &error.to_string()))?
+                        .to_bytes();
                     if status.is_success() {
                         Ok(bytes)
                     } else {
-                        Err(client::refused(status.as_u16(), &bytes))
+                        Err(duramen_client::refused(status.as_u16(), &bytes))
                     }
                 };
                 let late =
@@ -132,7 +131,7 @@ impl Interface {
     }
 
     async fn get<T: DeserializeOwned>(&self, route: Route<'_>, deadline: Duration) -> Result<T, ClientError> {
-        client::parse(route, &self.send(route, Bytes::new(), deadline).await?)
+        duramen_client::parse(route, &self.send(route, Bytes::new(), deadline).await?)
     }
 
     async fn post<B: Serialize, T: DeserializeOwned>(
@@ -142,7 +141,7 @@ impl Interface {
         deadline: Duration,
     ) -> Result<T, ClientError> {
         let body = Encoded::new(body)?.into_bytes();
-        client::parse(route, &self.send(route, body, deadline).await?)
+        duramen_client::parse(route, &self.send(route, body, deadline).await?)
     }
 
     pub(super) async fn sources(&self) -> Result<Vec<SourceView>, ClientError> {

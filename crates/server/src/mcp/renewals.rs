@@ -1,6 +1,6 @@
 //! Leases that agents hold: each ends soon after its last use, because agents forget their branches.
 
-use duramen_branches::model::BranchView;
+use duramen_api::model::BranchView;
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},

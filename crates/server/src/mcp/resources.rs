@@ -1,8 +1,8 @@
 //! Schema and evidence of branches, as resources.
 
 use super::{interface::Interface, schema, summary, tools};
-use crate::client::ClientError;
 use duramen_branches::check_name;
+use duramen_client::ClientError;
 use rmcp::model::{Resource, ResourceTemplate};
 
 /// Branches whose resources are listed.

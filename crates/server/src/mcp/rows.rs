@@ -1,6 +1,6 @@
 //! Rows as models read them: few, short, and with the types of their columns (M3).
 
-use duramen_branches::model::StatementReply;
+use duramen_api::model::StatementReply;
 use serde_json::{value::RawValue, Value};
 
 /// Bytes of rows in a reply; what does not fit is left out, and that is said.

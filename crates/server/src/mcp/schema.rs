@@ -1,8 +1,8 @@
 //! What tables there are, in as few words as a model needs to write a statement.
 
 use super::interface::Interface;
-use crate::client::ClientError;
-use duramen_branches::model::QueryReply;
+use duramen_api::model::QueryReply;
+use duramen_client::ClientError;
 use serde_json::Value;
 use std::{fmt::Write, time::Duration};
 

@@ -1,8 +1,8 @@
 //! Sources, branches and evidence in few words.
 
 use super::renewals::TTL_S;
+use duramen_api::model::{BranchEvidence, BranchView, ContentHash, SourceView};
 use duramen_base::clock;
-use duramen_branches::model::{BranchEvidence, BranchView, ContentHash, SourceView};
 use serde_json::{json, Value};
 
 /// Sources and branches in a list.

@@ -6,12 +6,10 @@ use super::{
     renewals::{Renewals, TTL_S},
     rows, schema, summary,
 };
-use crate::client::ClientError;
+use duramen_api::model::{CreateBranch, QueryRequest};
 use duramen_base::clock;
-use duramen_branches::{
-    check_name,
-    model::{CreateBranch, QueryRequest},
-};
+use duramen_branches::check_name;
+use duramen_client::ClientError;
 use rmcp::{
     handler::server::tool::schema_for_input,
     model::{JsonObject, Tool, ToolAnnotations},

@@ -10,13 +10,15 @@ use super::{
 };
 use crate::{
     door::{self, Place},
+    holders,
     tls::{Tls, ALPN},
-    token::{Forbidden, Role, Token},
     tokens::Grant,
 };
 use bytes::BytesMut;
+use duramen_api::model::CreateBranch;
+use duramen_api::token::{Forbidden, Role, Token};
 use duramen_base::clock;
-use duramen_branches::{model::CreateBranch, Door, EngineError, Holder, Kind, Running};
+use duramen_branches::{Door, EngineError, Holder, Kind, Running};
 use duramen_postgres::{
     scram::{Binding, Mechanism, ScramError, ServerExchange},
     Entry, EntryError,
@@ -451,7 +453,7 @@ impl Session<'_> {
         wishes: &Wishes,
     ) -> Result<(Door, String, Option<OwnBranch<'_>>), Stop> {
         let engine = &self.shared.engine;
-        let holder = self.token.holder();
+        let holder = holders::holder(&self.token);
         match Target::parse(database) {
             Target::Branch(name) => {
                 let mut first = None;

@@ -3,7 +3,7 @@
 //! Source: the PostgreSQL documentation, "Message Formats" (StartupMessage, CancelRequest, SSLRequest, GSSENCRequest) and
 //! "Message Flow", "Start-up".
 
-use duramen_branches::model::Policy;
+use duramen_api::model::Policy;
 use jiff::SignedDuration;
 
 /// The longest start-up packet, as in PostgreSQL.

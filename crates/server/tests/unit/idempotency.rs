@@ -1,8 +1,8 @@
 //! A request that comes again with its key is not done again; keys are bounded, and each belongs to who showed it.
 
 use super::*;
-use crate::{
-    caller::Visitor,
+use crate::caller::Visitor;
+use duramen_api::{
     route::ENDPOINTS,
     token::{CreateToken, Token},
 };

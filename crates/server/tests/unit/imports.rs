@@ -2,10 +2,8 @@
 
 use super::{run, Ending, Form, Reporter};
 use crate::order::{Order, Orders};
-use duramen_branches::{
-    model::{Progress, SourceView},
-    EngineError, Kind,
-};
+use duramen_api::model::{Progress, SourceView};
+use duramen_branches::{EngineError, Kind};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use std::{future::pending, future::Future, time::Duration};

@@ -1,6 +1,6 @@
 use super::*;
+use duramen_api::model::Policy;
 use duramen_base::clock;
-use duramen_branches::model::Policy;
 use jiff::Timestamp;
 
 fn branch(name: &str) -> BranchView {

@@ -1,8 +1,8 @@
 //! `duramen agent run`: a command finds its branch in its environment, and afterwards the branch is gone.
 
 use crate::support::{add_script, connect, settle, text, until, Home, SOON};
-use duramen_branches::model::BranchView;
-use duramen_server::client::Connection;
+use duramen_api::model::BranchView;
+use duramen_client::Connection;
 use rustix::process::{kill_process, Pid, Signal};
 use serde_json::{json, Value};
 use std::{

@@ -1,7 +1,7 @@
 //! Agents with the official SDKs of the protocol. Of a tier of its own, because it fetches them: `make test-clients`.
 
 use crate::support::{add_script, connect, settle, text, Home, EXE};
-use duramen_server::token::CreateToken;
+use duramen_api::token::CreateToken;
 use std::{
     path::{Path, PathBuf},
     process::Command,

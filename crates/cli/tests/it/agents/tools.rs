@@ -286,7 +286,7 @@ fn resources_and_prompts(agent: &mut Agent) {
 }
 
 /// M4: each use renews a lease whose first third is over; what is not used ends.
-async fn leases_are_renewed_by_use(agent: &mut Agent, connection: &mut duramen_server::client::Connection) {
+async fn leases_are_renewed_by_use(agent: &mut Agent, connection: &mut duramen_client::Connection) {
     for name in ["used", "forgotten"] {
         agent.value("branch_create", json!({ "name": name, "ttl_s": 4 }));
     }

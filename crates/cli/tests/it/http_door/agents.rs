@@ -6,7 +6,7 @@ use crate::{
     agents::conversation::{said, Agent},
     support::until,
 };
-use duramen_server::token::{CreateToken, Role};
+use duramen_api::token::{CreateToken, Role};
 use serde_json::{json, Value};
 use std::{fs, io::Write};
 

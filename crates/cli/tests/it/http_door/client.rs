@@ -1,12 +1,10 @@
 //! A daemon with an HTTP door, and requests as they go over the wire.
 
 use crate::support::{connect, Home, EXE};
-use duramen_branches::model::{AddSource, Origin, Policy, PoolSize, SourceSettings};
-use duramen_server::{
-    client::Connection,
-    process::Daemon,
-    token::{CreateToken, NewToken, Role},
-};
+use duramen_api::model::{AddSource, Origin, Policy, PoolSize, SourceSettings};
+use duramen_api::token::{CreateToken, NewToken, Role};
+use duramen_client::Connection;
+use duramen_server::process::Daemon;
 use serde_json::Value;
 use std::{
     fs,

@@ -1,8 +1,8 @@
 //! Requests that no client of good will sends.
 
 use super::client::{answer, ask, dial, request, Site};
+use duramen_api::token::Role;
 use duramen_base::clock;
-use duramen_server::token::Role;
 use std::{io::Write, time::Duration};
 
 /// H7, H8: what is wrong with the request itself. None of it is a failure of the daemon, and it serves on.
@@ -143,7 +143,7 @@ async fn a_thousand_half_open_connections_do_not_keep_others_out() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_has_no_more_connections_than_it_may() {
     let mut site = Site::open().await;
-    let wanted = duramen_server::token::CreateToken {
+    let wanted = duramen_api::token::CreateToken {
         name: "ci".to_owned(),
         max_connections: Some(2),
         ..Default::default()

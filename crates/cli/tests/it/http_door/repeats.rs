@@ -1,7 +1,7 @@
 //! A request whose reply was lost comes again: with its key it is done once (H10).
 
 use super::client::{answer, dial, request, Site};
-use duramen_server::token::Role;
+use duramen_api::token::Role;
 use serde_json::json;
 use std::io::Write;
 

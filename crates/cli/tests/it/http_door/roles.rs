@@ -1,8 +1,8 @@
 //! What holders of tokens reach: what is theirs, and no more than their role.
 
 use super::client::{Answer, Site, Who};
-use duramen_branches::model::Policy;
-use duramen_server::token::{CreateToken, Role};
+use duramen_api::model::Policy;
+use duramen_api::token::{CreateToken, Role};
 use serde_json::{json, Value};
 
 fn query(who: &Who, branch: &str, sql: &str) -> Answer {

@@ -3,7 +3,7 @@
 
 use super::client::Site;
 use crate::support::text;
-use duramen_server::token::Role;
+use duramen_api::token::Role;
 use std::{path::Path, process::Command};
 
 /// How long it tries.

@@ -5,7 +5,7 @@ use crate::{
     dashboards::{panels_have_places, Page},
     support::until,
 };
-use duramen_server::token::Role;
+use duramen_api::token::Role;
 use serde_json::{json, Value};
 use std::{
     io::{BufRead, BufReader, Write},

@@ -2,8 +2,8 @@
 
 use super::client::{ask, request, Answer, Site, Who};
 use crate::support::until;
+use duramen_api::token::{CreateToken, Role};
 use duramen_base::clock;
-use duramen_server::token::{CreateToken, Role};
 use jiff::SignedDuration;
 use serde_json::json;
 use std::{net::UdpSocket, process::Command, time::Duration};

@@ -2,8 +2,8 @@
 
 use super::{named, one, Site};
 use crate::support::{self, Home};
-use duramen_branches::model::{ChangeSettings, Limits, Policy};
-use duramen_server::token::{CreateToken, NewToken, Role};
+use duramen_api::model::{ChangeSettings, Limits, Policy};
+use duramen_api::token::{CreateToken, NewToken, Role};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holders_reach_what_is_theirs_and_learn_nothing_of_the_rest() {

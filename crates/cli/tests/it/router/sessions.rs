@@ -2,8 +2,8 @@
 
 use super::{named, one, psql, Site};
 use crate::support::{text, until, Home};
+use duramen_api::token::CreateToken;
 use duramen_postgres::Installation;
-use duramen_server::token::CreateToken;
 use futures_util::{SinkExt, StreamExt};
 use std::{pin::pin, process::Command, time::Duration};
 use tokio_postgres::{AsyncMessage, NoTls};

@@ -2,7 +2,7 @@
 
 use super::{one, Site};
 use crate::support::{until, Home};
-use duramen_branches::model::Policy;
+use duramen_api::model::Policy;
 use tokio_postgres::Client;
 
 /// Milliseconds from the start of the process to now.

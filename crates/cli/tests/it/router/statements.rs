@@ -2,7 +2,7 @@
 
 use super::{one, sessions::audit, Site};
 use crate::support::{query, settle, until, Home};
-use duramen_branches::model::{Audited, ChangeSettings};
+use duramen_api::model::{Audited, ChangeSettings};
 use serde_json::Value;
 use std::{fs, os::unix::fs::MetadataExt};
 

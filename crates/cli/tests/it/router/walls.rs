@@ -3,10 +3,10 @@
 
 use super::{named, one, Site};
 use crate::support::{until, wire, Home};
+use duramen_api::model::{ChangeSettings, Policy};
+use duramen_api::token::{CreateToken, NewToken, Role};
 use duramen_base::clock;
-use duramen_branches::model::{ChangeSettings, Policy};
 use duramen_postgres::{log_in, Secret};
-use duramen_server::token::{CreateToken, NewToken, Role};
 use std::time::Duration;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

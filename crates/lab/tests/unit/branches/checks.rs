@@ -2,7 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::branches::checks::{compare_fingerprints, left_in_home, mounted_below, Leftovers};
-use duramen_branches::model::{ContentHash, MachineLimits, SourceFingerprint, Status};
+use duramen_api::model::{ContentHash, MachineLimits, SourceFingerprint, Status};
 use duramen_postgres::volume;
 
 fn fingerprint(position: &str, rows_written: Option<u64>, tables: &[(&str, u64, &str)]) -> SourceFingerprint {

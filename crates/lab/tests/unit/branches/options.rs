@@ -1,5 +1,5 @@
 use crate::branches::{parse_count, Runner, Write};
-use duramen_branches::model::Policy;
+use duramen_api::model::Policy;
 
 #[test]
 fn counts_are_read_with_decimal_factors() {

@@ -1,6 +1,6 @@
 use crate::branches::pool::newer;
 use crate::branches::rounds::RoundFigures;
-use duramen_branches::model::RefillReport;
+use duramen_api::model::RefillReport;
 
 fn report(branches: u32, clone_ms: f64) -> RefillReport {
     RefillReport { branches, clone_ms, start_ms: 2.0, connect_ms: 3.0, ..RefillReport::default() }

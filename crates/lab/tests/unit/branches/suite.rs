@@ -10,7 +10,7 @@ mod workload;
 
 use super::client::Lived;
 use super::workload::{encode, one, plain_read, Change, Plan};
-use duramen_branches::model::CreateBranch;
+use duramen_api::model::CreateBranch;
 use duramen_measure::evidence::Evidence;
 use duramen_measure::host::Host;
 

@@ -1,7 +1,7 @@
 //! Whatever comes back, or does not, the caller is told what it was and what to do.
 
 use super::common::{body, echo, request, Site};
-use duramen_server::client::{Client, ClientError};
+use duramen_client::{Client, ClientError};
 
 #[tokio::test]
 async fn without_a_daemon_the_command_that_starts_one_is_named() {

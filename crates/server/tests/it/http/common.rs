@@ -1,9 +1,9 @@
 //! A listener with made-up answers to a few requests, in a home of its own.
 
 use bytes::Bytes;
-use duramen_branches::model::QueryRequest;
+use duramen_api::model::QueryRequest;
+use duramen_client::{ClientError, Connection, Encoded};
 use duramen_server::{
-    client::{ClientError, Connection, Encoded},
     listener,
     reply::{self, Refusal, Reply},
     socket_path,

@@ -1,7 +1,7 @@
 //! Without this, a client that leaves would keep its statement running in the branch.
 
 use super::common::{body, echo, query_text, Site, Work};
-use duramen_server::client::{Client, ClientError};
+use duramen_client::{Client, ClientError};
 use std::time::Duration;
 use tokio::{io::AsyncWriteExt, net::UnixStream, time::timeout};
 

@@ -1,8 +1,8 @@
 //! Which tables of a branch are not as they were. The server's own counters tell that of rows, the numbers of its files of the rest.
 
-use crate::client::{Client, ClientError};
+use crate::{Client, ClientError};
+use duramen_api::model::{BranchEvidence, QueryRequest};
 use duramen_base::clock;
-use duramen_branches::model::{BranchEvidence, QueryRequest};
 use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};

@@ -13,7 +13,7 @@ use tokio_rustls::client::TlsStream;
 
 /// A stream of bytes to a daemon and back.
 #[derive(Debug)]
-pub(super) enum Wire {
+pub(crate) enum Wire {
     Unix(UnixStream),
     Tcp(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),

@@ -44,7 +44,7 @@ impl RefillSettings {
     pub const MOST: u32 = 64;
 
     /// Takes over what `change` gives; zero restores a default.
-    pub(crate) fn change(&mut self, change: &RefillSettings) {
+    pub fn change(&mut self, change: &RefillSettings) {
         self.way = change.way.or(self.way);
         take(&mut self.clones, change.clones);
         take(&mut self.starts, change.starts);

@@ -7,7 +7,6 @@ pub use crate::policy::{Policy, RoleName};
 pub use masking::{Mask, Masking};
 pub use refill::{Refill, RefillReport, RefillSettings};
 
-use duramen_postgres::{volume, Column, Settings};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -74,8 +73,7 @@ pub struct SourceSettings {
     /// The prepared pool.
     pub pool: PoolSize,
     /// Server settings of its branches, on top of the minimal ones.
-    #[schema(value_type = BTreeMap<String, String>)]
-    pub server: Settings,
+    pub server: BTreeMap<String, String>,
     /// Whether branches flush what they commit.
     pub durable: bool,
     /// Whether branches admit their holders to every database of the copied server, and not only to the one they serve.
@@ -145,7 +143,7 @@ impl Limits {
     pub const CPU_WEIGHT: u32 = 100;
 
     /// Takes what is given in `change`; nothing, a zero, brings back what is usual.
-    pub(crate) fn change(&mut self, change: &Limits) {
+    pub fn change(&mut self, change: &Limits) {
         take(&mut self.disk, change.disk);
         take(&mut self.memory, change.memory);
         take(&mut self.processes, change.processes);
@@ -357,22 +355,21 @@ pub struct QueryRequest {
     pub timeout_ms: Option<u64>,
 }
 
-/// A column of a result, as it is described to callers.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "it describes the columns that a session gives")]
-struct ResultColumn {
+/// A column of a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ResultColumn {
     /// Its name.
-    name: String,
+    pub name: String,
     /// The name of its type.
-    r#type: String,
+    #[serde(rename = "type")]
+    pub type_name: String,
 }
 
 /// What one statement gave.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct StatementReply {
     /// The result's columns.
-    #[schema(value_type = Vec<ResultColumn>)]
-    pub columns: Vec<Column>,
+    pub columns: Vec<ResultColumn>,
     /// The rows, each an array of typed values.
     #[schema(value_type = Vec<Vec<serde_json::Value>>)]
     pub rows: Box<serde_json::value::RawValue>,
@@ -438,6 +435,28 @@ pub struct PoolView {
     pub waiting: u32,
 }
 
+/// How volumes are cloned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum VolumeKind {
+    /// btrfs subvolume snapshots: constant time.
+    Btrfs,
+    /// File by file, sharing extents: time grows with the number of files.
+    Reflink,
+    /// File by file, copying every byte: degraded.
+    Copy,
+}
+
+impl std::fmt::Display for VolumeKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            VolumeKind::Btrfs => "btrfs snapshots",
+            VolumeKind::Reflink => "reflink copies",
+            VolumeKind::Copy => "degraded: plain copies",
+        })
+    }
+}
+
 /// `GET /v1/status`
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Status {
@@ -446,8 +465,7 @@ pub struct Status {
     /// The daemon's process id.
     pub pid: u32,
     /// How volumes are cloned.
-    #[schema(value_type = String, pattern = "^(btrfs|reflink|copy)$")]
-    pub volumes: volume::Kind,
+    pub volumes: VolumeKind,
     /// Why so.
     pub volumes_reason: String,
     /// Whether clones are plain copies: measurements are then invalid.
@@ -537,7 +555,7 @@ pub struct SourceFingerprint {
 
 impl SourceFingerprint {
     /// What stands for a fingerprint that nobody can read.
-    pub(crate) fn unknown() -> SourceFingerprint {
+    pub fn unknown() -> SourceFingerprint {
         SourceFingerprint {
             taken_at: Timestamp::UNIX_EPOCH,
             method: String::new(),

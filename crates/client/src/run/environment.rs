@@ -1,6 +1,6 @@
 //! The environment in which PostgreSQL clients find a branch, and nothing else.
 
-use crate::segment;
+use duramen_api::segment;
 
 /// What would lead a client of libpq elsewhere, whatever `PGHOST` says, or what is another server's.
 pub(super) const ELSEWHERE: [&str; 7] = [

@@ -1,6 +1,6 @@
 //! Why a request has no answer, or not the wanted one.
 
-use duramen_branches::model::ErrorBody;
+use duramen_api::model::ErrorBody;
 use std::io;
 
 /// Why a request has no answer, or not the wanted one.

@@ -1,7 +1,7 @@
 //! A daemon behind its HTTP door: its URL, the token that is shown there, and whose certificate is believed.
 
-use super::{wire::Wire, ClientError};
-use crate::segment;
+use crate::{wire::Wire, ClientError};
+use duramen_api::segment;
 use hyper::{
     header::HeaderValue,
     http::uri::{Authority, Scheme},
@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 const PORT: u16 = 6433;
 
 /// A daemon that is reached by a URL, with a token.
-pub(super) struct Remote {
+pub(crate) struct Remote {
     /// As it was given, for messages; it holds no secret.
     url: String,
     /// What the header `Host` says.
@@ -46,7 +46,7 @@ impl std::fmt::Display for Remote {
 
 impl Remote {
     /// `token` is `NAME:SECRET`; `roots` a file of certificates (PEM) that are believed instead of the system's.
-    pub(super) fn new(url: &str, token: &str, roots: Option<&Path>) -> Result<Remote, ClientError> {
+    pub(crate) fn new(url: &str, token: &str, roots: Option<&Path>) -> Result<Remote, ClientError> {
         let unfit = |what: &str| ClientError::BadUrl { url: shown(url), what: what.to_owned() };
         let uri: Uri = url.trim_end_matches('/').parse().map_err(|_| unfit("it is no URL"))?;
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
@@ -76,16 +76,16 @@ impl Remote {
         Ok(Remote { url: shown(url), host, name, port, tls, authorization, secret: secret.to_owned() })
     }
 
-    pub(super) fn host(&self) -> HeaderValue {
+    pub(crate) fn host(&self) -> HeaderValue {
         self.host.clone()
     }
 
-    pub(super) fn authorization(&self) -> HeaderValue {
+    pub(crate) fn authorization(&self) -> HeaderValue {
         self.authorization.clone()
     }
 
     /// The URL of a branch with the secret that its door asks for.
-    pub(super) fn with_secret(&self, url: &str) -> String {
+    pub(crate) fn with_secret(&self, url: &str) -> String {
         let Some((user, rest)) = url.strip_prefix("postgresql://").and_then(|url| url.split_once('@')) else {
             return url.to_owned();
         };
@@ -97,7 +97,7 @@ impl Remote {
     }
 
     /// A connection over which nothing was said yet.
-    pub(super) async fn connect(&self) -> io::Result<Wire> {
+    pub(crate) async fn connect(&self) -> io::Result<Wire> {
         let stream = TcpStream::connect((self.name.as_str(), self.port)).await?;
         stream.set_nodelay(true)?;
         let Some(tls) = &self.tls else { return Ok(Wire::Tcp(stream)) };

@@ -1,6 +1,6 @@
 //! The few bodies that only the interface knows.
 
-use duramen_branches::model::Policy;
+use crate::model::Policy;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -1,11 +1,10 @@
 //! The interface as OpenAPI 3.1, made from the list of requests and the types that they carry.
 
 use crate::{
-    caller::OpenTo,
-    idempotency,
-    reply::{Problem, EVENTS, PROBLEM},
-    route::{Endpoint, ParameterKind, ENDPOINTS},
-    shape::{Shape, Shapes, LINES},
+    access::OpenTo,
+    problem::{Problem, PROBLEM},
+    route::{Endpoint, ParameterKind, ENDPOINTS, KEY_MAX},
+    shape::{Shape, Shapes, EVENTS, LINES},
 };
 use hyper::Method;
 use utoipa::{
@@ -26,7 +25,7 @@ const BASIC: &str = "basic";
 ///
 /// # Examples
 /// ```
-/// let document = duramen_server::openapi::document();
+/// let document = duramen_api::openapi::document();
 /// assert!(document.paths.paths.contains_key("/v1/branches/{name}/query"));
 /// ```
 #[must_use]
@@ -103,12 +102,12 @@ fn operation(endpoint: &Endpoint, shapes: &mut Shapes, problem: &Ref) -> Operati
                 .schema(Some(Schema::Object(schema.build()))),
         );
     }
-    if idempotency::is_for(endpoint) {
+    if endpoint.takes_key() {
         let key = ObjectBuilder::new()
             .schema_type(Type::String)
             .pattern(Some("^[!-~]+$"))
             .min_length(Some(1))
-            .max_length(Some(idempotency::KEY_MAX));
+            .max_length(Some(KEY_MAX));
         operation = operation.parameter(
             ParameterBuilder::new()
                 .name("Idempotency-Key")

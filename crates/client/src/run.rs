@@ -16,9 +16,9 @@ mod signals;
 
 pub use changes::{Change, TableChange};
 
-use crate::client::{Client, ClientError};
+use crate::{Client, ClientError};
 use changes::Tables;
-use duramen_branches::model::{BranchEvidence, BranchView, CreateBranch, Policy, RenewBranch};
+use duramen_api::model::{BranchEvidence, BranchView, CreateBranch, Policy, RenewBranch};
 use jiff::Timestamp;
 use serde::Serialize;
 use signals::Signals;
@@ -200,7 +200,7 @@ async fn lease(client: &Client, wanted: &RunOptions) -> Result<BranchView, Clien
     };
     let mut connection = client.connect().await?;
     // It waits for a branch as long as the daemon lets it.
-    connection.set_deadline(crate::client::DEADLINE);
+    connection.set_deadline(crate::DEADLINE);
     connection.create_branch(&request).await
 }
 

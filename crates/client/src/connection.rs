@@ -1,11 +1,11 @@
 //! One connection. It is driven by the task that waits for the answer, not by a task of its own: that saves two
 //! hand-overs a request, and dropping an unfinished request closes the connection, which ends the work.
 
-use super::{wire::Wire, Client, ClientError, Encoded, Place};
-use crate::{reply::Problem, route::Route};
+use crate::{wire::Wire, Client, ClientError, Encoded, Place};
 use bytes::{Bytes, BytesMut};
+use duramen_api::model::{ErrorBody, Progress, SourceView};
+use duramen_api::{problem::Problem, route::Route};
 use duramen_base::clock;
-use duramen_branches::model::{ErrorBody, Progress, SourceView};
 use http_body_util::{BodyExt, Full};
 use hyper::{
     body::Incoming,
@@ -46,7 +46,7 @@ struct Link {
 }
 
 impl Connection {
-    pub(super) async fn open(client: Client) -> Result<Connection, ClientError> {
+    pub(crate) async fn open(client: Client) -> Result<Connection, ClientError> {
         let link = Some(Link::open(&client).await?);
         Ok(Connection { client, link })
     }
@@ -67,7 +67,7 @@ impl Connection {
     }
 
     /// The same with a body that is not written yet.
-    pub(super) async fn post<B: Serialize, T: DeserializeOwned>(
+    pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(
         &mut self,
         route: Route<'_>,
         body: &B,
@@ -77,7 +77,10 @@ impl Connection {
     }
 
     /// Sends a request whose body is JSON text already (or empty) and returns the body of the reply.
-    pub(crate) async fn send(&mut self, route: Route<'_>, body: Bytes) -> Result<Bytes, ClientError> {
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when the daemon refuses, else what kept the reply from coming.
+    pub async fn send(&mut self, route: Route<'_>, body: Bytes) -> Result<Bytes, ClientError> {
         let deadline = self.client.deadline;
         match timeout(deadline, self.send_unlimited(route, body)).await {
             Ok(result) => result,
@@ -103,7 +106,7 @@ impl Connection {
 
     /// Sends a request whose reply is a stream of progress lines, reports each step, and returns the source at its
     /// end. The deadline holds for each line, not for the whole.
-    pub(super) async fn stream(
+    pub(crate) async fn stream(
         &mut self,
         route: Route<'_>,
         body: Bytes,
@@ -283,11 +286,15 @@ fn timed_out(route: Route<'_>, deadline: Duration) -> ClientError {
     ClientError::Timeout { request: route.to_string(), seconds: deadline.as_secs_f64() }
 }
 
-pub(crate) fn broken(route: Route<'_>, reason: &str) -> ClientError {
+/// What is told of a request whose connection broke.
+#[must_use]
+pub fn broken(route: Route<'_>, reason: &str) -> ClientError {
     ClientError::Broken { request: route.to_string(), reason: reason.to_owned() }
 }
 
-pub(crate) fn refused(status: u16, body: &[u8]) -> ClientError {
+/// What is told of a request that was refused, by the body of the reply.
+#[must_use]
+pub fn refused(status: u16, body: &[u8]) -> ClientError {
     let body = serde_json::from_slice(body).map_or_else(
         |_| ErrorBody {
             code: "unknown".to_owned(),
@@ -299,7 +306,11 @@ pub(crate) fn refused(status: u16, body: &[u8]) -> ClientError {
     ClientError::Refused { status, body }
 }
 
-pub(crate) fn parse<T: DeserializeOwned>(route: Route<'_>, body: &[u8]) -> Result<T, ClientError> {
+/// The value that the body of a reply stands for.
+///
+/// # Errors
+/// [`ClientError::BadReply`].
+pub fn parse<T: DeserializeOwned>(route: Route<'_>, body: &[u8]) -> Result<T, ClientError> {
     serde_json::from_slice(body)
         .map_err(|error| ClientError::BadReply { request: route.to_string(), reason: error.to_string() })
 }

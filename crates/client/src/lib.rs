@@ -1,10 +1,10 @@
 //! The client: one keep-alive HTTP/1.1 connection over the daemon's unix socket, or to its HTTP door with a token.
 //!
 //! ```no_run
-//! use duramen_branches::model::CreateBranch;
-//! use duramen_server::client::Client;
+//! use duramen_api::model::CreateBranch;
+//! use duramen_client::Client;
 //!
-//! # async fn example() -> Result<(), duramen_server::client::ClientError> {
+//! # async fn example() -> Result<(), duramen_client::ClientError> {
 //! let mut connection = Client::new("/var/lib/duramen".as_ref()).connect().await?;
 //! let branch = connection.create_branch(&CreateBranch::default()).await?;
 //! println!("{}", branch.url);
@@ -18,21 +18,27 @@ mod error;
 mod login;
 mod remote;
 mod requests;
+#[cfg(unix)]
+pub mod run;
 mod wire;
 
-pub use connection::Connection;
-pub(crate) use connection::{broken, parse, refused};
+pub use connection::{broken, parse, refused, Connection};
 pub use encoded::Encoded;
 pub use error::ClientError;
 pub use login::{Login, LoginError};
 
-use crate::socket_path;
 use remote::Remote;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
+
+/// The daemon's socket in a home directory.
+#[must_use]
+pub fn socket_path(home: &Path) -> PathBuf {
+    home.join("daemon.sock")
+}
 
 /// How long a request may take unless the caller says otherwise.
 pub const DEADLINE: Duration = Duration::from_secs(120);
@@ -68,7 +74,7 @@ impl Client {
     ///
     /// # Examples
     /// ```
-    /// use duramen_server::client::Client;
+    /// use duramen_client::Client;
     ///
     /// assert!(Client::at("https://db.example:6433", "ci:secret", None).is_ok());
     /// assert!(Client::at("http://db.example:6433", "ci:secret", None).is_err());

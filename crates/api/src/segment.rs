@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Appends a name as one segment of a path.
-pub(crate) fn escape(name: &str, path: &mut String) {
+pub fn escape(name: &str, path: &mut String) {
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
             path.push(char::from(byte));
@@ -15,7 +15,7 @@ pub(crate) fn escape(name: &str, path: &mut String) {
 }
 
 /// The text of one segment. `None`: its escapes are broken, or do not make UTF-8.
-pub(crate) fn decode(segment: &str) -> Option<Cow<'_, str>> {
+pub fn decode(segment: &str) -> Option<Cow<'_, str>> {
     if !segment.contains('%') {
         return Some(Cow::Borrowed(segment));
     }

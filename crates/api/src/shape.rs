@@ -1,6 +1,5 @@
 //! What bodies look like: the schemas of the types that the daemon reads and writes.
 
-use crate::reply::EVENTS;
 use std::{collections::BTreeMap, marker::PhantomData};
 use utoipa::{
     openapi::{schema::empty, Array, ArrayBuilder, Content, Ref, RefOr, Schema},
@@ -13,6 +12,8 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const LINES: &str = "application/x-ndjson";
 /// Text for people.
 pub(crate) const TEXT: &str = "text/plain";
+/// Server-sent events.
+pub const EVENTS: &str = "text/event-stream";
 /// Figures for Prometheus.
 pub(crate) const FIGURES: &str = "application/openmetrics-text";
 

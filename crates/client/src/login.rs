@@ -1,6 +1,6 @@
 //! Where the daemon is that is meant: a home of this machine, or a URL with a token that was given once and is kept.
 
-use super::{Client, ClientError};
+use crate::{Client, ClientError};
 use duramen_base::file;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -83,7 +83,7 @@ impl Login {
     ///
     /// # Examples
     /// ```
-    /// use duramen_server::client::Login;
+    /// use duramen_client::Login;
     ///
     /// let file = Login::file(|name| (name == "HOME").then(|| "/home/ann".to_owned())).unwrap();
     /// assert_eq!(file.to_str(), Some("/home/ann/.config/duramen/login.json"));
@@ -161,7 +161,7 @@ impl Client {
     ///
     /// # Examples
     /// ```
-    /// use duramen_server::client::Client;
+    /// use duramen_client::Client;
     ///
     /// let nothing = |_: &str| None;
     /// let client = Client::of_environment(None, "/var/lib/duramen".as_ref(), nothing).unwrap();
@@ -192,5 +192,5 @@ impl Client {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/logins.rs"]
+#[path = "../tests/unit/logins.rs"]
 mod tests;

@@ -25,7 +25,9 @@ impl<T: Serialize> Encoded<T> {
         Ok(Encoded { text: text.into(), of: PhantomData })
     }
 
-    pub(crate) fn into_bytes(self) -> Bytes {
+    /// The text.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
         self.text
     }
 }

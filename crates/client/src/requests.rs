@@ -2,18 +2,18 @@
 //!
 //! Dropping an unfinished future closes the connection, and so ends what the request was doing; imports alone go on.
 
-use super::{ClientError, Connection, Encoded};
-use crate::{
+use crate::{ClientError, Connection, Encoded};
+use bytes::Bytes;
+use duramen_api::model::{
+    AddSource, AdministratorUrl, AuditVerification, BranchEvidence, BranchView, ChangeSettings, ColdBranch,
+    CreateBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, SnapshotVerification,
+    SourceFingerprint, SourceView, Status,
+};
+use duramen_api::{
     doors::DoorsView,
     request::{MeasureCold, Removed, Stopping},
     route::{Op, Route},
     token::{CreateToken, NewToken, Token},
-};
-use bytes::Bytes;
-use duramen_branches::model::{
-    AddSource, AdministratorUrl, AuditVerification, BranchEvidence, BranchView, ChangeSettings, ColdBranch,
-    CreateBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, SnapshotVerification,
-    SourceFingerprint, SourceView, Status,
 };
 
 /// Every method fails with [`ClientError::Refused`] when the daemon refuses, else with what kept the reply from coming.

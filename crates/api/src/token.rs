@@ -1,6 +1,6 @@
 //! Tokens: who may enter by the doors, and what each of them may there.
 
-use duramen_branches::{model::Policy, Holder};
+use crate::model::Policy;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -133,7 +133,9 @@ fn words(policies: &[Policy]) -> String {
 }
 
 impl Token {
-    pub(crate) fn new(id: String, wanted: CreateToken, created_at: Timestamp) -> Token {
+    /// A token that is made now.
+    #[must_use]
+    pub fn new(id: String, wanted: CreateToken, created_at: Timestamp) -> Token {
         let policies = if wanted.policies.is_empty() { Policy::ALL.to_vec() } else { wanted.policies };
         Token {
             id,
@@ -149,22 +151,9 @@ impl Token {
         }
     }
 
-    /// Who its holder is to the engine.
-    pub(crate) fn holder(&self) -> Holder {
-        self.as_holder(self.role == Role::Admin)
-    }
-
-    /// Who its holder is where it only looks: an onlooker sees the branches of everybody.
-    pub(crate) fn onlooker(&self) -> Holder {
-        self.as_holder(self.role != Role::User)
-    }
-
-    fn as_holder(&self, all: bool) -> Holder {
-        Holder { id: self.id.clone(), branches_max: self.max_branches, all, sources: self.sources.clone() }
-    }
-
     /// Whether its time is over.
-    pub(crate) fn is_over(&self, now: Timestamp) -> bool {
+    #[must_use]
+    pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
@@ -172,7 +161,7 @@ impl Token {
     ///
     /// # Errors
     /// What it may not.
-    pub(crate) fn may_use(&self, source: &str, policy: Policy) -> Result<(), Forbidden> {
+    pub fn may_use(&self, source: &str, policy: Policy) -> Result<(), Forbidden> {
         if self.role == Role::Viewer {
             return Err(Forbidden::Role { token: self.name.clone() });
         }
@@ -197,7 +186,7 @@ impl Token {
     ///
     /// # Errors
     /// When more was asked for than it may.
-    pub(crate) fn ttl(&self, asked_s: Option<i64>, usual: i64) -> Result<i64, Forbidden> {
+    pub fn ttl(&self, asked_s: Option<i64>, usual: i64) -> Result<i64, Forbidden> {
         match (asked_s, self.max_ttl_s) {
             (Some(asked_s), Some(max_s)) if asked_s > max_s => {
                 Err(Forbidden::Ttl { token: self.name.clone(), asked_s, max_s })

@@ -2,36 +2,38 @@
 
 use crate::{
     doors::DoorsView,
+    model,
     request::{MeasureCold, Removed, Stopping, Version},
     segment,
     shape::{Document, Figures, Lines, List, Nothing, Numbers, One, Plain, Shape, Shapes, Stream},
     token::{CreateToken, NewToken, Token},
 };
-use duramen_branches::model;
 use hyper::Method;
 
 /// What can stand after the question mark of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Parameter {
+pub struct Parameter {
     /// Its name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What it says, for people.
-    pub(crate) meaning: &'static str,
+    pub meaning: &'static str,
     /// What it looks like.
-    pub(crate) kind: ParameterKind,
+    pub kind: ParameterKind,
 }
 
 /// What the value of a parameter looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ParameterKind {
+pub enum ParameterKind {
     /// Any text.
     Text,
     /// A number from the first to the second.
     Number(u32, u32),
 }
 
+/// The longest `Idempotency-Key`.
+pub const KEY_MAX: usize = 255;
 /// The longest page of a list.
-pub(crate) const PAGE_MAX: u32 = 1000;
+pub const PAGE_MAX: u32 = 1000;
 const LIMIT: Parameter = Parameter {
     name: "limit",
     meaning: "At most so many. Where the next ones are is in the reply's header `Link`.",
@@ -65,17 +67,17 @@ const SAMPLE: Parameter = Parameter {
 
 /// One kind of request.
 #[derive(Debug)]
-pub(crate) struct Endpoint {
+pub struct Endpoint {
     /// Which one.
-    pub(crate) op: Op,
+    pub op: Op,
     /// Its method.
-    pub(crate) method: Method,
+    pub method: Method,
     /// Its path, with `{name}` for a name.
-    pub(crate) path: &'static str,
+    pub path: &'static str,
     /// What it does, for people.
-    pub(crate) summary: &'static str,
+    pub summary: &'static str,
     /// What can stand after the question mark.
-    pub(crate) parameters: &'static [Parameter],
+    pub parameters: &'static [Parameter],
     /// Its body.
     pub(crate) body: fn(&mut Shapes) -> Option<Shape>,
     /// The body of its reply.
@@ -86,12 +88,12 @@ macro_rules! requests {
     ($($(#[doc = $summary:literal])+ $op:ident: $method:ident $path:literal $([$($parameter:ident),+])?, $body:ty => $reply:ty;)+) => {
         /// Which request.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub(crate) enum Op {
+        pub enum Op {
             $($(#[doc = $summary])+ $op,)+
         }
 
         /// All requests, in the order of [`Op`].
-        pub(crate) const ENDPOINTS: &[Endpoint] = &[
+        pub const ENDPOINTS: &[Endpoint] = &[
             $(Endpoint {
                 op: Op::$op,
                 method: Method::$method,
@@ -105,7 +107,7 @@ macro_rules! requests {
 
         impl Op {
             /// Its name in the OpenAPI document.
-            pub(crate) const fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self {
                     $(Op::$op => stringify!($op),)+
                 }
@@ -189,45 +191,62 @@ requests! {
     HandOver: POST "/v1/handover", Nothing => One<Stopping>;
 }
 
+impl Endpoint {
+    /// Whether a request can have an `Idempotency-Key`: it changes something, and its reply is short and no secret.
+    #[must_use]
+    pub fn takes_key(&self) -> bool {
+        self.method != Method::GET
+            && !matches!(
+                self.op,
+                Op::AddSource
+                    | Op::RefreshSource
+                    | Op::CreateToken
+                    | Op::RotateToken
+                    | Op::Shutdown
+                    | Op::HandOver
+            )
+    }
+}
+
 impl Op {
     /// What the list says of it.
-    pub(crate) const fn endpoint(self) -> &'static Endpoint {
+    pub const fn endpoint(self) -> &'static Endpoint {
         &ENDPOINTS[self as usize]
     }
 }
 
 /// One request as its client makes it; the name and the parameter are as callers know them, not escaped.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Route<'a> {
-    pub(crate) op: Op,
+pub struct Route<'a> {
+    op: Op,
     name: &'a str,
     parameter: Option<(Parameter, &'a str)>,
 }
 
 impl<'a> Route<'a> {
     /// A request without a name in its path.
-    pub(crate) fn to(op: Op) -> Route<'static> {
+    pub fn to(op: Op) -> Route<'static> {
         Route { op, name: "", parameter: None }
     }
 
     /// A request about what has a name.
-    pub(crate) fn of(op: Op, name: &'a str) -> Route<'a> {
+    pub fn of(op: Op, name: &'a str) -> Route<'a> {
         Route { op, name, parameter: None }
     }
 
     /// The same, with a value for its first parameter.
-    pub(crate) fn with(self, value: &'a str) -> Route<'a> {
+    pub fn with(self, value: &'a str) -> Route<'a> {
         let parameter = self.op.endpoint().parameters.first().map(|parameter| (*parameter, value));
         Route { parameter, ..self }
     }
 
     /// The HTTP method.
-    pub(crate) fn method(self) -> Method {
+    pub fn method(self) -> Method {
         self.op.endpoint().method.clone()
     }
 
     /// The path, with its names escaped, and the question mark with what follows if there is any.
-    pub(crate) fn path(self) -> String {
+    pub fn path(self) -> String {
         let mut path = String::with_capacity(64);
         match self.op.endpoint().path.split_once("{name}") {
             Some((before, after)) => {
