@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-router bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet test-s3
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-router bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet test-s3
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,10 @@ test-dist: ## install what `make dist` made in a fresh Debian, use it and remove
 
 test-clients: setup ## programs of others: psql, clients of Python and Node through sockets and the router, SDKs of agents (needs Node, npm, venv)
 	DURAMEN_TEST_CLIENTS=1 $(CARGO) test -p duramen-cli --test it -- lab_runners outside clients_of_others
+
+test-client: ## the client alone, in out/client: built for Linux and Windows, at most 10 MB, and checked for macOS (needs rustup, venv)
+	@mkdir -p $(OUT)
+	scripts/client $(OUT)/client
 
 test-python: setup ## the Python client and its pytest plugin, against a daemon (needs venv; fetches packages)
 	$(CARGO) build -p duramen-cli

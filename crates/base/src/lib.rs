@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`clock`] | the monotonic clock and the wall clock |
 //! | [`entropy`] | random bytes and names, and seeded generators |
+//! | [`home`] | where data of this machine lies unless somebody says otherwise |
 //! | [`mod@file`] | replacing a file durably |
 //! | [`lock`] | files that one process at a time may write |
 //! | [`varint`] | numbers in groups of seven bits |
@@ -15,7 +16,10 @@
 
 pub mod clock;
 pub mod entropy;
+#[cfg(unix)]
 pub mod file;
+pub mod home;
+#[cfg(unix)]
 pub mod lock;
 pub mod suggest;
 pub mod varint;

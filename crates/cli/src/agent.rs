@@ -3,9 +3,8 @@
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
-    output,
+    log, output,
     parse::{self, PolicyName},
-    serve,
 };
 use clap::{Args, Subcommand};
 use duramen_client::run::{self, Change, Fate, RunError, RunOptions, RunReport, SourceState, TableChange};
@@ -60,7 +59,7 @@ pub(crate) async fn run(context: &Context, agent: Agent) -> Outcome {
         program,
         arguments: command.collect(),
     };
-    serve::log_to_stderr()?;
+    log::to_stderr()?;
     match run::run(&context.client()?, options).await {
         Ok(report) => {
             tell(context, &report)?;

@@ -1,8 +1,8 @@
 //! What every command knows: the home, the form of its output, and how to wait.
 
 use crate::failure::Failure;
+use duramen_base::home;
 use duramen_client::{Client, Connection};
-use duramen_postgres::Installation;
 use std::{env, future::Future, path::PathBuf, process::ExitCode};
 use tokio::runtime::{Builder, Runtime};
 
@@ -20,7 +20,7 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(home: Option<PathBuf>, json: bool) -> Result<Context, Failure> {
         let named = home.is_some();
-        let home = home.unwrap_or_else(Installation::default_home);
+        let home = home.unwrap_or_else(home::usual);
         if home.as_os_str().is_empty() {
             return Err(Failure::Usage("--home is empty; name a directory".to_owned()));
         }
@@ -40,6 +40,7 @@ impl Context {
     }
 
     /// A client of the daemon of the home.
+    #[cfg(feature = "engines")]
     pub(crate) fn client_here(&self) -> Client {
         Client::new(&self.home)
     }
@@ -50,6 +51,7 @@ impl Context {
     }
 
     /// Runs a command that works.
+    #[cfg(feature = "engines")]
     pub(crate) fn wait_on_all_cores(&self, work: impl Future<Output = Outcome>) -> Outcome {
         block_on(Builder::new_multi_thread(), work)
     }

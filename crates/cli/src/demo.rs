@@ -8,10 +8,10 @@ use crate::{
     context::{Context, Outcome},
     failure::{Failure, FAILED, INVALID},
     lab, output,
-    parse::VolumesName,
+    volumes::VolumesName,
 };
 use clap::ValueEnum;
-use duramen_lab::branches::parse_count;
+use duramen_base::words::parse_count;
 use duramen_measure::evidence::{Evidence, Verdict};
 use duramen_reports::suite::find;
 use home::DemoHome;

@@ -1,8 +1,11 @@
 //! Why a command failed, and the exit status that says so.
 
 use duramen_client::{ClientError, LoginError};
+#[cfg(feature = "engines")]
 use duramen_experiment::series::SeriesError;
+#[cfg(feature = "engines")]
 use duramen_reports::suite::SuiteError;
+#[cfg(feature = "engines")]
 use duramen_server::{daemon::ServeError, lock::LockError, mcp::McpError, process::DaemonError};
 use std::{io, path::Path, process::ExitCode};
 
@@ -11,6 +14,7 @@ pub(crate) const FAILED: u8 = 1;
 /// Exit status of a command that was not understood. The argument parser uses the same.
 pub(crate) const USAGE: u8 = 2;
 /// Exit status of a measurement whose mechanism did not happen.
+#[cfg(feature = "engines")]
 pub(crate) const INVALID: u8 = 3;
 
 /// Why a command failed.
@@ -25,24 +29,31 @@ pub(crate) enum Failure {
     /// It is not known which daemon is meant, or how it is entered.
     #[error(transparent)]
     Login(#[from] LoginError),
+    #[cfg(feature = "engines")]
     /// The daemon did not run.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    #[cfg(feature = "engines")]
     /// The home is in use.
     #[error(transparent)]
     Lock(#[from] LockError),
+    #[cfg(feature = "engines")]
     /// A daemon of our own did not start or stop.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
+    #[cfg(feature = "engines")]
     /// An agent could not be served.
     #[error(transparent)]
     Mcp(#[from] McpError),
+    #[cfg(feature = "engines")]
     /// A suite could not be run, or what it changed not be put back.
     #[error(transparent)]
     Suite(#[from] SuiteError),
+    #[cfg(feature = "engines")]
     /// An experiment could not go on.
     #[error(transparent)]
     Series(#[from] SeriesError),
+    #[cfg(feature = "engines")]
     /// A pack cannot be read without the one that it is based on.
     #[error("{0}")]
     NeedsBase(String),
@@ -75,10 +86,13 @@ impl Failure {
         match self {
             Failure::Client(ClientError::Refused { body, .. })
             | Failure::Login(LoginError::Client(ClientError::Refused { body, .. })) => &body.code,
-            Failure::Client(ClientError::NotRunning { .. })
-            | Failure::Mcp(McpError::Client(ClientError::NotRunning { .. })) => "not_running",
+            Failure::Client(ClientError::NotRunning { .. }) => "not_running",
+            #[cfg(feature = "engines")]
+            Failure::Mcp(McpError::Client(ClientError::NotRunning { .. })) => "not_running",
             Failure::Client(ClientError::Timeout { .. }) => "timeout",
+            #[cfg(feature = "engines")]
             Failure::Lock(LockError::Held { .. }) => "held",
+            #[cfg(feature = "engines")]
             Failure::NeedsBase(_) => "needs_base",
             _ if self.is_usage() => "usage",
             _ => "failed",
@@ -86,14 +100,15 @@ impl Failure {
     }
 
     fn is_usage(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Failure::Usage(_)
-                | Failure::Client(ClientError::BadUrl { .. })
-                | Failure::Login(LoginError::NoToken | LoginError::Client(ClientError::BadUrl { .. }))
-                | Failure::Suite(SuiteError::Options(_))
-                | Failure::Series(SeriesError::Spec(_) | SeriesError::Claim { .. })
-        )
+            | Failure::Client(ClientError::BadUrl { .. })
+            | Failure::Login(LoginError::NoToken | LoginError::Client(ClientError::BadUrl { .. })) => true,
+            #[cfg(feature = "engines")]
+            Failure::Suite(SuiteError::Options(_))
+            | Failure::Series(SeriesError::Spec(_) | SeriesError::Claim { .. }) => true,
+            _ => false,
+        }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {

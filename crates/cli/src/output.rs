@@ -31,11 +31,13 @@ pub(crate) fn json_error(code: &str, error: &dyn Display) {
 }
 
 /// Prints what stands beside the standard output of a command.
+#[cfg(unix)]
 pub(crate) fn remark(text: &dyn Display) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Prints what does not keep a command from doing its work.
+#[cfg(feature = "engines")]
 pub(crate) fn warning(warning: &dyn Display) {
     let _ = writeln!(std::io::stderr().lock(), "warning: {warning}");
 }

@@ -2,7 +2,6 @@
 
 use clap::ValueEnum;
 use duramen_api::model::{Policy, Refill};
-use duramen_postgres::volume::Choice;
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
 /// What a branch's holder may do.
@@ -22,30 +21,6 @@ impl From<PolicyName> for Policy {
             PolicyName::ReadOnly => Policy::ReadOnly,
             PolicyName::ReadWrite => Policy::ReadWrite,
             PolicyName::Ddl => Policy::Ddl,
-        }
-    }
-}
-
-/// How volumes are cloned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum VolumesName {
-    /// The best that works here
-    Auto,
-    /// btrfs snapshots, in a loop-backed file where need be
-    Btrfs,
-    /// Reflink copies
-    Reflink,
-    /// Plain copies
-    Copy,
-}
-
-impl From<VolumesName> for Choice {
-    fn from(name: VolumesName) -> Choice {
-        match name {
-            VolumesName::Auto => Choice::Auto,
-            VolumesName::Btrfs => Choice::Btrfs,
-            VolumesName::Reflink => Choice::Reflink,
-            VolumesName::Copy => Choice::Copy,
         }
     }
 }

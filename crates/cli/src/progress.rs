@@ -1,12 +1,9 @@
 //! Progress of what takes longer than a second: on the standard error, and only when that is a terminal.
 
+#[cfg(feature = "engines")]
 use duramen_base::clock;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::{
-    future::Future,
-    pin::pin,
-    time::{Duration, Instant},
-};
+use std::{future::Future, pin::pin, time::Duration};
 use tokio::time::sleep;
 
 /// What is faster than this shows nothing.
@@ -46,13 +43,15 @@ impl Progress {
 }
 
 /// Progress of work that tells by itself how far it is.
+#[cfg(feature = "engines")]
 #[derive(Debug)]
 pub(crate) struct Steps {
     doing: String,
-    began: Instant,
+    began: std::time::Instant,
     progress: Option<Progress>,
 }
 
+#[cfg(feature = "engines")]
 impl Steps {
     /// Begins now; nothing is shown yet.
     pub(crate) fn new(doing: impl Into<String>) -> Steps {

@@ -1,13 +1,11 @@
-//! The daemon: `duramen serve`, `stop` and `status`.
+//! The daemon: `duramen serve` and `stop`.
 
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
-    output,
-    parse::{self, VolumesName},
-    progress,
+    log, output, parse, progress,
+    volumes::VolumesName,
 };
-use duramen_api::doors::DoorsView;
 use duramen_base::clock;
 use duramen_branches::OpenOptions;
 use duramen_client::{ClientError, Connection};
@@ -25,7 +23,6 @@ use std::{
     time::Duration,
 };
 use tokio::time::sleep;
-use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt, Layer};
 
 pub(crate) const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -39,10 +36,6 @@ pub(crate) const STOP_EXAMPLES: &str = "\
 Examples:
   duramen stop
   duramen --home /srv/duramen stop";
-pub(crate) const STATUS_EXAMPLES: &str = "\
-Examples:
-  duramen status
-  duramen status --json | jq .settled";
 
 /// How long `stop` waits for the daemon's end.
 const STOP_LIMIT: Duration = Duration::from_secs(130);
@@ -107,7 +100,7 @@ impl Serve {
 }
 
 pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
-    log_to_stderr()?;
+    log::to_stderr()?;
     if serve.handover {
         take_over(context).await?;
     }
@@ -197,20 +190,6 @@ async fn take_over(context: &Context) -> Result<(), Failure> {
     .map(drop)
 }
 
-/// Writes what the library says to the standard error, as much as DURAMEN_LOG asks for.
-pub(crate) fn log_to_stderr() -> Result<(), Failure> {
-    let wanted = std::env::var("DURAMEN_LOG").unwrap_or_default();
-    let wanted = if wanted.is_empty() { "info" } else { &wanted };
-    let filter: Targets = wanted.parse().map_err(|error| {
-        Failure::Usage(format!(
-            "DURAMEN_LOG={wanted:?} is not a log filter ({error}); write it like info or duramen_branches=debug"
-        ))
-    })?;
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
-    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
-    Ok(())
-}
-
 pub(crate) async fn stop(context: &Context) -> Outcome {
     let stopped = stop_daemon(context).await?;
     if context.json {
@@ -266,71 +245,4 @@ async fn wait_for_end(context: &Context) -> Result<bool, Failure> {
         }
     };
     progress::during("waiting for the daemon to stop its branches", ended).await
-}
-
-fn door_facts(doors: &DoorsView) -> Vec<(&'static str, String)> {
-    let mut facts = Vec::new();
-    match (&doors.postgres, &doors.problem) {
-        (Some(router), _) => {
-            facts.push(("PostgreSQL clients", format!("{}, {} connected", router.address, router.sessions)));
-            facts.push(("certificate", format!("SHA-256 {}", router.fingerprint)));
-        }
-        (None, Some(problem)) => facts.push(("PostgreSQL clients", problem.clone())),
-        (None, None) => facts.push(("PostgreSQL clients", "by sockets only".to_owned())),
-    }
-    if let Some(http) = &doors.http {
-        facts.push(("HTTP clients", http.address.to_string()));
-        if doors.postgres.is_none() {
-            facts.push(("certificate", format!("SHA-256 {}", http.fingerprint)));
-        }
-    }
-    facts
-}
-
-pub(crate) async fn status(context: &Context) -> Outcome {
-    let mut connection = context.connect().await?;
-    let status = connection.status().await?;
-    if context.json {
-        output::json(&status)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut facts = vec![
-        ("daemon", format!("duramen {}, pid {}", status.version, status.pid)),
-        ("home", context.client()?.to_string()),
-        ("volumes", format!("{}: {}", status.volumes, status.volumes_reason)),
-        ("leases", status.leases.to_string()),
-        ("cold", status.cold.to_string()),
-        ("to delete", status.to_delete.to_string()),
-        ("settled", output::yes(status.settled)),
-    ];
-    if let Some(last) = status.refills.last() {
-        let text = format!(
-            "{} branches in {:.0} ms (clone {:.0}, start {:.0}, connect {:.0}), {} failed",
-            last.branches, last.total_ms, last.clone_ms, last.start_ms, last.connect_ms, last.failed
-        );
-        facts.push(("last refill", text));
-    }
-    if let Some(error) = &status.pool_error {
-        facts.push(("pool error", error.clone()));
-    }
-    match connection.doors().await {
-        Ok(doors) => facts.extend(door_facts(&doors)),
-        // It is for those who are on its machine.
-        Err(ClientError::Refused { status: 403, .. }) => {}
-        Err(error) => return Err(error.into()),
-    }
-    facts.extend(status.warnings.iter().map(|warning| ("warning", warning.clone())));
-    output::print(output::pairs(facts));
-    if !status.pools.is_empty() {
-        let rows = status.pools.iter().map(|pool| {
-            [
-                pool.source.clone(),
-                pool.policy.to_string(),
-                format!("{} of {}", pool.hot, pool.target),
-                pool.waiting.to_string(),
-            ]
-        });
-        output::print(format_args!("\n{}", output::table(["SOURCE", "POLICY", "HOT", "WAITING"], rows)));
-    }
-    Ok(ExitCode::SUCCESS)
 }

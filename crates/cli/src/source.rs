@@ -115,7 +115,7 @@ pub(crate) struct Add {
     #[command(flatten)]
     origin: OriginArgs,
     /// How many flights the sample has [default: the real 336,776]
-    #[arg(long, value_name = "N", value_parser = duramen_lab::branches::parse_count)]
+    #[arg(long, value_name = "N", value_parser = duramen_base::words::parse_count)]
     rows: Option<u64>,
     /// The database that branches serve [default: the URL's, else the only or largest one]
     #[arg(long, value_name = "DB")]

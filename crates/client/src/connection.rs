@@ -1,11 +1,10 @@
 //! One connection. It is driven by the task that waits for the answer, not by a task of its own: that saves two
 //! hand-overs a request, and dropping an unfinished request closes the connection, which ends the work.
 
-use crate::{wire::Wire, Client, ClientError, Encoded, Place};
+use crate::{socket, wire::Wire, Client, ClientError, Encoded, Place};
 use bytes::{Bytes, BytesMut};
 use duramen_api::model::{ErrorBody, Progress, SourceView};
 use duramen_api::{problem::Problem, route::Route};
-use duramen_base::clock;
 use http_body_util::{BodyExt, Full};
 use hyper::{
     body::Incoming,
@@ -22,10 +21,8 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use tokio::{net::UnixStream, time::sleep, time::timeout};
+use tokio::time::timeout;
 
-/// The pause before another attempt when the daemon's queue of new connections is full.
-const QUEUE_PAUSE: Duration = Duration::from_millis(2);
 /// The longest line of a stream.
 const LINE_MAX: usize = 4 << 20;
 
@@ -228,21 +225,7 @@ async fn connect(client: &Client) -> Result<Wire, ClientError> {
             };
         }
     };
-    let begin = clock::now();
-    loop {
-        let source = match UnixStream::connect(socket).await {
-            Ok(stream) => return Ok(Wire::Unix(stream)),
-            Err(error) => error,
-        };
-        match source.kind() {
-            // A unix socket whose queue is full refuses at once instead of waiting.
-            io::ErrorKind::WouldBlock if begin.elapsed() < client.deadline => sleep(QUEUE_PAUSE).await,
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                return Err(ClientError::NotRunning { home: client.place.to_string() });
-            }
-            _ => return Err(ClientError::Connect { socket: socket.display().to_string(), source }),
-        }
-    }
+    socket::connect(client, socket).await
 }
 
 impl std::fmt::Display for Client {

@@ -8,7 +8,7 @@ use std::io;
 #[non_exhaustive]
 pub enum ClientError {
     /// Nobody listens on the home's socket.
-    #[error("no daemon serves {home}; start one with `duramen serve --home {home}`")]
+    #[error("no daemon serves {home}; start one with `duramen serve --home {home}`, or name one elsewhere with `duramen login`")]
     NotRunning {
         /// The home directory.
         home: String,

@@ -20,6 +20,7 @@ mod remote;
 mod requests;
 #[cfg(unix)]
 pub mod run;
+mod socket;
 mod wire;
 
 pub use connection::{broken, parse, refused, Connection};

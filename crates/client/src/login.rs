@@ -1,11 +1,9 @@
 //! Where the daemon is that is meant: a home of this machine, or a URL with a token that was given once and is kept.
 
 use crate::{Client, ClientError};
-use duramen_base::file;
 use serde::{Deserialize, Serialize};
 use std::{
     fs, io,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -14,8 +12,6 @@ const URL: &str = "DURAMEN_URL";
 const TOKEN: &str = "DURAMEN_TOKEN";
 const CA: &str = "DURAMEN_CA";
 const HOME: &str = "DURAMEN_HOME";
-/// It holds a secret.
-const MODE: u32 = 0o600;
 
 /// A daemon elsewhere, and the token by which it is entered.
 #[derive(Clone, Serialize, Deserialize)]
@@ -107,7 +103,7 @@ impl Login {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
-        if opened.metadata().map_err(failed)?.mode() & 0o077 != 0 {
+        if is_open(&opened).map_err(failed)? {
             return Err(LoginError::Open { file: file.to_owned() });
         }
         let text = io::read_to_string(opened).map_err(failed)?;
@@ -128,7 +124,7 @@ impl Login {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        file::replace(file, format!("{text}\n").as_bytes(), MODE).map_err(failed)
+        replace(file, format!("{text}\n").as_bytes()).map_err(failed)
     }
 
     /// Forgets the one that is kept in a file. Returns whether there was one.
@@ -189,6 +185,31 @@ impl Client {
         };
         login.map_or_else(|| Ok(Client::new(usual)), |login| Ok(login.client()?))
     }
+}
+
+/// Whether others than its owner may read or write a file.
+#[cfg(unix)]
+fn is_open(file: &fs::File) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(file.metadata()?.mode() & 0o077 != 0)
+}
+
+#[cfg(unix)]
+fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
+    duramen_base::file::replace(file, text, 0o600)
+}
+
+/// Elsewhere the folder of a user is closed to others.
+#[cfg(not(unix))]
+fn is_open(_: &fs::File) -> io::Result<bool> {
+    Ok(false)
+}
+
+#[cfg(not(unix))]
+fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
+    let beside = file.with_extension("new");
+    fs::write(&beside, text)?;
+    fs::rename(&beside, file)
 }
 
 #[cfg(test)]

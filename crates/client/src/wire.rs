@@ -5,15 +5,18 @@ use std::{
     pin::Pin,
     task::{Context, Poll},
 };
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpStream, UnixStream},
+    net::TcpStream,
 };
 use tokio_rustls::client::TlsStream;
 
 /// A stream of bytes to a daemon and back.
 #[derive(Debug)]
 pub(crate) enum Wire {
+    #[cfg(unix)]
     Unix(UnixStream),
     Tcp(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
@@ -22,6 +25,7 @@ pub(crate) enum Wire {
 macro_rules! each {
     ($wire:expr, $stream:ident => $work:expr) => {
         match $wire.get_mut() {
+            #[cfg(unix)]
             Wire::Unix($stream) => $work,
             Wire::Tcp($stream) => $work,
             Wire::Tls($stream) => $work,
@@ -54,6 +58,7 @@ impl AsyncWrite for Wire {
 
     fn is_write_vectored(&self) -> bool {
         match self {
+            #[cfg(unix)]
             Wire::Unix(stream) => stream.is_write_vectored(),
             Wire::Tcp(stream) => stream.is_write_vectored(),
             Wire::Tls(stream) => stream.is_write_vectored(),

@@ -46,7 +46,7 @@ use duramen_reports::page::{Report, Tile};
 use duramen_reports::suite::{self, Headline, Lead, Measured, Output, Plan, Say, Suite, SuiteError};
 use tokio::runtime::Builder;
 
-pub use options::{parse_count, Options, Runner, Write};
+pub use options::{Options, Runner, Write};
 pub use table::print_figures;
 
 /// The suite.

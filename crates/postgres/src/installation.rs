@@ -207,7 +207,7 @@ fn parse_version(text: &str) -> Option<Version> {
 pub fn find_packages(home: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut homes = vec![home.to_owned()];
     homes.extend(std::env::var_os("DURAMEN_HOME").filter(|home| !home.is_empty()).map(PathBuf::from));
-    homes.push(default_home());
+    homes.push(duramen_base::home::of_user());
     homes.dedup();
     let packages = homes.iter().flat_map(|home| subdirectories(&home.join(PACKAGES_DIR)));
     packages
@@ -236,28 +236,6 @@ fn subdirectories(dir: &Path) -> Vec<PathBuf> {
         .unwrap_or_default();
     found.sort();
     found
-}
-
-/// The home directory when none is named: `DURAMEN_HOME`, for root `/var/lib/duramen` (server processes of
-/// another user must be able to traverse it), else the user's data folder.
-fn default_home() -> PathBuf {
-    if nix::unistd::Uid::effective().is_root() {
-        return PathBuf::from("/var/lib/duramen");
-    }
-    let data = std::env::var_os("XDG_DATA_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share")));
-    data.unwrap_or_else(|| PathBuf::from("/tmp")).join("duramen")
-}
-
-impl Installation {
-    /// The home directory used when the caller names none: `DURAMEN_HOME`, else the default place.
-    #[must_use]
-    pub fn default_home() -> PathBuf {
-        std::env::var_os("DURAMEN_HOME")
-            .filter(|home| !home.is_empty())
-            .map_or_else(default_home, PathBuf::from)
-    }
 }
 
 #[cfg(test)]

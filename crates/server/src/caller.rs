@@ -115,7 +115,10 @@ pub(crate) fn admit_members(socket: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use duramen_api::{route::ENDPOINTS, token::CreateToken};
+    use duramen_api::{
+        route::ENDPOINTS,
+        token::{CreateToken, Role},
+    };
 
     fn visitor(role: Role, sources: &[&str]) -> Caller {
         let sources = sources.iter().map(|source| (*source).to_owned()).collect();

@@ -390,7 +390,7 @@ async fn a_branch_that_takes_all_its_processes_harms_itself() {
     let home = Home::new();
     let engine = home.open().await;
     let mut settings = limited(Limits { processes: Some(24), ..Limits::default() });
-    settings.server.set("max_connections", "200");
+    settings.server.insert("max_connections".to_owned(), "200".to_owned());
     home.add_script(&engine, "create table t (x text);", settings).await;
     if !has_groups(&engine) {
         return engine.close().await.expect("close");

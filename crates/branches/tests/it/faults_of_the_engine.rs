@@ -384,7 +384,7 @@ async fn a_source_with_settings_that_do_not_work_is_not_added() {
     let home = Home::new();
     let engine = home.open().await;
     let mut settings = pool(&[(Policy::ReadWrite, 1)]);
-    settings.server.set("no_such_guc", "1");
+    settings.server.insert("no_such_guc".to_owned(), "1".to_owned());
     let error = home.try_script(&engine, "create table t (x int);", settings).await.expect_err("refused");
     assert_says(&error, "bad_setting", &["no_such_guc"]);
     assert!(engine.sources().is_empty());

@@ -4,9 +4,9 @@ use super::{Demo, Story};
 use crate::{
     failure::Failure,
     lab, output,
-    parse::VolumesName,
     progress::{self, Progress},
     query,
+    volumes::VolumesName,
 };
 use duramen_api::model::{
     AddSource, CreateBranch, Origin, PoolSize, QueryRequest, Refill, SourceFingerprint, SourceSettings,

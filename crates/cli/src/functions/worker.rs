@@ -9,7 +9,7 @@ use super::{
 use crate::{
     context::Outcome,
     failure::{Failure, FAILED},
-    output, parse, serve,
+    log, output, parse,
 };
 use clap::Args;
 use duramen_functions::worker::{self, Options};
@@ -93,7 +93,7 @@ impl Stops {
 }
 
 pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
-    serve::log_to_stderr()?;
+    log::to_stderr()?;
     let mut stops = Stops::listen()?;
     let listener = match work.metrics {
         Some(address) => Some(metrics::listen(address).await?),

@@ -4,10 +4,11 @@ use super::Documents;
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
-    parse::{self, RefillName, VolumesName},
+    parse::{self, RefillName},
+    volumes::VolumesName,
 };
 use clap::{Args, ValueEnum};
-use duramen_lab::branches::{self, Options, Runner, Write};
+use duramen_lab::branches::{Options, Runner, Write};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -39,7 +40,7 @@ pub(crate) struct Branches {
     #[arg(long, value_name = "NAME", default_value = "flights")]
     source: String,
     /// How many flights the sample has [default: the real 336,776]
-    #[arg(long, value_name = "N", value_parser = branches::parse_count)]
+    #[arg(long, value_name = "N", value_parser = duramen_base::words::parse_count)]
     rows: Option<u64>,
     /// Size of the hot pool [default: as many as --concurrency]
     #[arg(long, value_name = "N")]
@@ -60,7 +61,7 @@ pub(crate) struct Branches {
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     volume_size: Option<u64>,
     /// Compare branches of two sources that have so many rows, the smaller first
-    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = branches::parse_count)]
+    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = duramen_base::words::parse_count)]
     scale: Vec<u64>,
     /// Compare refills of the pool, both ways, with so many branches made at a time
     #[arg(long, value_name = "N,...", value_delimiter = ',')]

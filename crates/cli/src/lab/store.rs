@@ -3,10 +3,8 @@
 use super::Documents;
 use crate::context::{Context, Outcome};
 use clap::Args;
-use duramen_lab::{
-    branches::parse_count,
-    store::{Options, Sabotage},
-};
+use duramen_base::words::parse_count;
+use duramen_lab::store::{Options, Sabotage};
 use duramen_store::Durability;
 use std::path::PathBuf;
 

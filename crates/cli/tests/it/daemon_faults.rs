@@ -3,7 +3,8 @@
 
 use crate::support;
 use crate::support::{connect, create, post, query, settle, text, until, wire, Home, EXE};
-use duramen_server::{process::Daemon, socket_path};
+use duramen_client::socket_path;
+use duramen_server::process::Daemon;
 use std::{
     fs,
     io::{Read, Write},

@@ -62,7 +62,7 @@ pub(crate) async fn limited_source(home: &Home, connection: &mut Connection) {
         limits,
         ..SourceSettings::default()
     };
-    settings.server.set("max_connections", "100");
+    settings.server.insert("max_connections".to_owned(), "100".to_owned());
     let request = AddSource {
         name: "app".to_owned(),
         origin: Origin::Script { path: path.display().to_string() },

@@ -3,8 +3,9 @@
 
 use crate::support::{self, connect, create, post, query, settle, until, wire, Home};
 use duramen_api::model::{QueryRequest, StatementReply};
+use duramen_client::socket_path;
 use duramen_client::{ClientError, Connection};
-use duramen_server::{process::Daemon, socket_path};
+use duramen_server::process::Daemon;
 use std::{fs, io::Write, os::unix::net::UnixStream};
 
 /// A function whose statement goes on when it is cancelled.

@@ -12,9 +12,10 @@ mod strangers;
 mod walls;
 
 use crate::support::{add_script, connect, settle, Home};
+use duramen_api::doors::RouterView;
 use duramen_api::token::{CreateToken, NewToken};
 use duramen_client::Connection;
-use duramen_server::{process::Daemon, router::RouterView};
+use duramen_server::process::Daemon;
 use std::process::{Command, Output};
 use tokio_postgres::{error::SqlState, Client, NoTls};
 

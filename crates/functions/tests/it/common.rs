@@ -56,7 +56,7 @@ impl Server {
         let version = String::from_utf8(version.stdout).expect("its version");
         let major = version.split_whitespace().nth(2).and_then(|version| version.split('.').next());
         let major = major.and_then(|major| major.parse().ok()).expect("a major version");
-        let home = Installation::default_home();
+        let home = duramen_base::home::usual();
         Server::start_on(Installation::choose(&home, Some(major)).expect("a server of its version"), &[])
     }
 
@@ -375,7 +375,7 @@ pub(crate) async fn refusal(client: &Client, sql: &str) -> String {
 }
 
 fn installation() -> Installation {
-    let home = Installation::default_home();
+    let home = duramen_base::home::usual();
     let wanted = std::env::var("DURAMEN_TEST_PG").ok().and_then(|major| major.parse().ok());
     Installation::choose(&home, wanted)
         .or_else(|_| Installation::choose(&home, None))

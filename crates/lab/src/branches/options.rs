@@ -182,30 +182,3 @@ pub(crate) fn choice_name(choice: Choice) -> &'static str {
         Choice::Copy => "copy",
     }
 }
-
-/// Reads a count such as `300k`, `20M` or `336776`; `k`, `M` and `G` are decimal.
-///
-/// ```
-/// use duramen_lab::branches::parse_count;
-/// assert_eq!(parse_count("300k"), Ok(300_000));
-/// assert!(parse_count("20 apples").is_err());
-/// ```
-///
-/// # Errors
-/// What is wrong with the text, in words.
-pub fn parse_count(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let (digits, factor) = match text.char_indices().next_back() {
-        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
-        Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
-        Some((at, 'g' | 'G')) => (&text[..at], 1_000_000_000),
-        _ => (text, 1),
-    };
-    let wrong = || format!("{text:?} is not a count; write it like 336776, 300k or 20M");
-    // `parse` takes a sign, which a count has not.
-    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(wrong());
-    }
-    let count: u64 = digits.parse().map_err(|_| wrong())?;
-    count.checked_mul(factor).ok_or_else(wrong)
-}

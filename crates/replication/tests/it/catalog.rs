@@ -151,7 +151,7 @@ fn every_other_scenario_says_what_must_be_seen_too() {
 
 /// The newest major version that is there, and the oldest.
 fn majors() -> BTreeSet<u32> {
-    let found = Installation::discover(&Installation::default_home()).expect("servers can be looked for");
+    let found = Installation::discover(&duramen_base::home::usual()).expect("servers can be looked for");
     let majors: Vec<u32> =
         found.iter().map(|installation| installation.version.major).filter(|major| *major >= 15).collect();
     assert!(!majors.is_empty(), "there is no server");

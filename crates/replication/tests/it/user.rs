@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The newest major version that is there, and the oldest.
 pub(crate) fn majors() -> Vec<u32> {
-    let mut majors: Vec<u32> = Installation::discover(&Installation::default_home())
+    let mut majors: Vec<u32> = Installation::discover(&duramen_base::home::usual())
         .expect("servers can be looked for")
         .iter()
         .map(|installation| installation.version.major)
@@ -165,7 +165,7 @@ impl User {
             Node::Primary => "primary",
             Node::Standby => "standby",
         };
-        let home = Installation::default_home();
+        let home = duramen_base::home::usual();
         let installation = Installation::choose(&home, Some(self.major())).unwrap();
         Cluster::new(installation, self.root.join(name), ServerUser::current().unwrap())
     }

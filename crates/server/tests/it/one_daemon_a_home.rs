@@ -1,10 +1,10 @@
 //! Two daemons on one home would give the same branch to two holders.
 
 use duramen_base::clock;
+use duramen_client::socket_path;
 use duramen_server::{
     listener::{bind_private, BindError},
     lock::{HomeLock, LockError},
-    socket_path,
 };
 use std::os::unix::{fs::PermissionsExt, net::UnixStream};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::caller::Visitor;
 use duramen_api::{
-    route::ENDPOINTS,
+    route::{Op, ENDPOINTS},
     token::{CreateToken, Token},
 };
 

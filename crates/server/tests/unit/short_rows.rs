@@ -1,9 +1,11 @@
 use super::*;
-use duramen_postgres::Column;
+use duramen_api::model::ResultColumn;
 
 fn result(columns: &[(&str, &str)], rows: &Value, truncated: bool) -> StatementReply {
-    let column =
-        |(name, kind): &(&str, &str)| Column { name: (*name).to_owned(), type_name: (*kind).to_owned() };
+    let column = |(name, kind): &(&str, &str)| ResultColumn {
+        name: (*name).to_owned(),
+        type_name: (*kind).to_owned(),
+    };
     StatementReply {
         columns: columns.iter().map(column).collect(),
         rows: RawValue::from_string(rows.to_string()).unwrap(),

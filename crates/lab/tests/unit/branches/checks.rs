@@ -2,8 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::branches::checks::{compare_fingerprints, left_in_home, mounted_below, Leftovers};
-use duramen_api::model::{ContentHash, MachineLimits, SourceFingerprint, Status};
-use duramen_postgres::volume;
+use duramen_api::model::{ContentHash, MachineLimits, SourceFingerprint, Status, VolumeKind};
 
 fn fingerprint(position: &str, rows_written: Option<u64>, tables: &[(&str, u64, &str)]) -> SourceFingerprint {
     let content = |&(name, count, hash): &(&str, u64, &str)| {
@@ -114,7 +113,7 @@ fn leases_of_others_are_not_left_behind_by_the_run() {
     let status = |leases, to_delete| Status {
         version: String::new(),
         pid: 1,
-        volumes: volume::Kind::Btrfs,
+        volumes: VolumeKind::Btrfs,
         volumes_reason: String::new(),
         degraded: false,
         pools: Vec::new(),

@@ -1,5 +1,6 @@
-use crate::branches::{parse_count, Runner, Write};
+use crate::branches::{Runner, Write};
 use duramen_api::model::Policy;
+use duramen_base::words::parse_count;
 
 #[test]
 fn counts_are_read_with_decimal_factors() {

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use duramen_api::model::QueryRequest;
+use duramen_client::socket_path;
 use duramen_client::{ClientError, Connection, Encoded};
 use duramen_server::{
     listener,
     reply::{self, Refusal, Reply},
-    socket_path,
 };
 use http_body_util::BodyExt;
 use hyper::{body::Incoming, Request, Response, StatusCode};
