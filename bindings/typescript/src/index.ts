@@ -13,8 +13,8 @@
 
 import { Client, type Branch, type CreateOptions } from "./client.js";
 
-export { Branch, Client } from "./client.js";
-export type { BranchEvidence, BranchView, ClientOptions, CreateOptions, QueryOptions, SourceView } from "./client.js";
+export { Client } from "./client.js";
+export type { Branch, BranchEvidence, BranchView, ClientOptions, CreateOptions, QueryOptions, SourceView } from "./client.js";
 export {
   Conflict,
   DuramenError,
