@@ -112,6 +112,7 @@ bench-scale: setup release ## branches of 200 million rows against branches of 2
 bench-router: setup release ## pgbench straight, through PgBouncer and through the router, and a hundred branches created by connecting (root, pgbouncer)
 	@mkdir -p $(OUT)
 	scripts/bench-router $(BIN)
+	scripts/bench-router-waits $(BIN)
 	$(BIN) lab run branches --rounds 5 --concurrency 100 --runner router --source flights \
 		--json $(OUT)/router.json --html $(OUT)/router.html
 
