@@ -1,6 +1,8 @@
 /** A branch a test: Vitest, run by itself on the tests in runs/. */
 
 import { execFile } from "node:child_process";
+import { existsSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { Client } from "duramen";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Daemon } from "./daemon.js";
@@ -18,12 +20,13 @@ interface Report {
 }
 
 function run(env: Record<string, string>): Promise<Report> {
-  const args = ["node_modules/vitest/vitest.mjs", "run", "--root", "tests/runs", "--reporter", "json"];
+  const file = join(daemon.folder, "report.json");
+  const args = ["node_modules/vitest/vitest.mjs", "run", "--root", "tests/runs", "--reporter", "json", "--outputFile", file];
   return new Promise((resolve, reject) => {
     execFile(process.execPath, args, { env: { ...process.env, ...env }, timeout: 50_000 }, (_, stdout, stderr) => {
-      const from = stdout.indexOf("{");
-      if (from < 0) reject(new Error(stdout + stderr));
-      else resolve(JSON.parse(stdout.slice(from)) as Report);
+      if (existsSync(file)) resolve(JSON.parse(readFileSync(file, "utf8")) as Report);
+      else reject(new Error(stdout + stderr));
+      rmSync(file, { force: true });
     });
   });
 }
