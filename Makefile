@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-router bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet test-s3
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet test-s3 test-typescript test-deploy
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,17 @@ test-python: setup ## the Python client and its pytest plugin, against a daemon 
 	@mkdir -p $(OUT)
 	test -x $(OUT)/python/bin/pytest || { python3 -m venv $(OUT)/python && $(OUT)/python/bin/pip install -q -e 'bindings/python[test]'; }
 	cd bindings/python && DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(abspath $(OUT))/python/bin/pytest -q
+
+test-typescript: setup ## the TypeScript client and its fixtures for Vitest, against a daemon (needs Node 20 and npm; fetches packages)
+	$(CARGO) build -p duramen-cli
+	cd bindings/typescript && { test -d node_modules || npm ci --ignore-scripts --no-audit --no-fund; } && \
+		DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen npm test
+
+test-deploy: setup ## what is in deploy/: schemas, options, routes, paths, and daemons that serve with it (needs venv, openssl; fetches packages)
+	$(CARGO) build -p duramen-cli
+	@mkdir -p $(OUT)
+	test -x $(OUT)/deploy/bin/python || { python3 -m venv $(OUT)/deploy && $(OUT)/deploy/bin/pip install -q compose-spec kubernetes-validate pyyaml; }
+	$(OUT)/deploy/bin/python scripts/check-deploy $(or $(CARGO_TARGET_DIR),target)/debug/duramen
 
 test: setup ## run the test suite: what did not pass yet in this state (TESTS=all: everything)
 	@# Most of what tests do is wait, for servers above all.
@@ -105,6 +116,7 @@ bench-scale: setup release ## branches of 200 million rows against branches of 2
 bench-router: setup release ## pgbench straight, through PgBouncer and through the router, and a hundred branches created by connecting (root, pgbouncer)
 	@mkdir -p $(OUT)
 	scripts/bench-router $(BIN)
+	scripts/bench-router-waits $(BIN)
 	$(BIN) lab run branches --rounds 5 --concurrency 100 --runner router --source flights \
 		--json $(OUT)/router.json --html $(OUT)/router.html
 

@@ -5,6 +5,7 @@ mod agents;
 mod certificates;
 mod client;
 mod hostile_requests;
+mod pull_requests;
 mod repeats;
 mod roles;
 mod schema;

@@ -17,7 +17,7 @@ use std::{
 
 /// An import takes a few seconds, and in an emulated machine on a busy one more than the two minutes that are usual.
 const DEADLINE: Duration = Duration::from_secs(600);
-const UNIT: &str = include_str!("../../../../packaging/duramen.service");
+const UNIT: &str = include_str!("../../../../deploy/systemd/duramen.service");
 
 /// The unit in the package, for another program and home. Gone with this value.
 struct Unit {

@@ -8,7 +8,7 @@ use duramen_base::clock;
 use rustix::process::Signal;
 use std::{os::unix::net::UnixDatagram, path::Path, time::Duration};
 
-const UNIT: &str = include_str!("../../../../../packaging/duramen-fn-worker@.service");
+const UNIT: &str = include_str!("../../../../../deploy/systemd/duramen-fn-worker@.service");
 
 /// The supervisor's end.
 struct Supervisor {

@@ -1,0 +1,498 @@
+/** Written by generate.js out of the OpenAPI document: do not edit. */
+
+export type paths = Record<string, never>;
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /**
+         * @description What of branches is in the audit log.
+         * @enum {string}
+         */
+        Audited: "sessions" | "statements";
+        /** @description `GET /v1/branches/{name}/evidence` */
+        BranchEvidence: {
+            /** @description The branch. */
+            branch: components["schemas"]["BranchView"];
+            /** @description The branch's events out of the audit log. */
+            events: unknown[];
+            /** @description The snapshot's digest when it was imported. */
+            snapshot_digest: string;
+            /** @description The snapshot's digest now. */
+            snapshot_digest_now: string;
+            /** @description The two compared. */
+            source: components["schemas"]["SourceComparison"];
+            /** @description The live source when it was imported. */
+            source_at_import: components["schemas"]["SourceFingerprint"];
+            /** @description The live source now. */
+            source_now: components["schemas"]["SourceFingerprint"];
+            table?: components["schemas"]["WatchedTable"] | null;
+        };
+        /** @description A leased branch. It never holds the source's address. */
+        BranchView: {
+            /**
+             * Format: date-time
+             * @description When it was leased.
+             */
+            created_at: string;
+            /** @description What data it holds: `full`, or `masked` if rules of its source were applied to it. */
+            data: string;
+            disk?: components["schemas"]["DiskUse"] | null;
+            /** @description Whether its commits are flushed (`fsync=on`). */
+            durable: boolean;
+            /** @description Whether this create found the branch there already. */
+            existing?: boolean;
+            /**
+             * Format: date-time
+             * @description When the lease ends.
+             */
+            expires_at: string;
+            /**
+             * Format: int32
+             * @description The generation of the source that it was cloned from.
+             */
+            generation: number;
+            /** @description The id of the token by which it was created; absent if it was created on the daemon's own socket. */
+            holder?: string | null;
+            /** @description Its unique id, which outlives the name in evidence and audit log. */
+            id: string;
+            /** @description The branch's name. */
+            name: string;
+            /** @description What its holder may do. */
+            policy: components["schemas"]["Policy"];
+            /** @description Why its server does not run, if that is so. */
+            problem?: string | null;
+            /** @description Whether it refuses to be destroyed, and does not expire. */
+            protected: boolean;
+            /** @description Its source. */
+            source: string;
+            /** @description `ready`; `asleep` when its server is stopped until somebody comes; or `failed` when it could not be brought back. */
+            state: string;
+            /** @description A connection URL for any PostgreSQL driver on this machine. */
+            url: string;
+        };
+        /** @description The content of one table or file. */
+        ContentHash: {
+            /**
+             * Format: int64
+             * @description Rows of a table, bytes of a file.
+             */
+            count: number;
+            /** @description Its hash, independent of the rows' order. */
+            hash: string;
+        };
+        /** @description `POST /v1/branches` */
+        CreateBranch: {
+            /**
+             * Format: date-time
+             * @description The moment at which the lease ends, instead of `ttl_s`.
+             * @default null
+             */
+            expires_at?: string | null;
+            /**
+             * @description The branch's name; a second create with the same name returns the same branch. `None`: one is made up.
+             * @default null
+             */
+            name?: string | null;
+            /** @default null */
+            policy?: components["schemas"]["Policy"] | null;
+            /**
+             * @description The source. May be left out when there is only one.
+             * @default null
+             */
+            source?: string | null;
+            /**
+             * Format: int64
+             * @description Seconds until the lease ends. `None`: an hour.
+             * @default null
+             */
+            ttl_s?: number | null;
+            /**
+             * Format: int64
+             * @description How long to wait in the queue for a branch. `None`: 30 seconds. 0: refuse at once when none is ready.
+             * @default null
+             */
+            wait_ms?: number | null;
+        };
+        /** @description What a branch has written. */
+        DiskUse: {
+            /**
+             * Format: int64
+             * @description Bytes that it may write.
+             */
+            quota: number;
+            /**
+             * Format: int64
+             * @description Bytes that it wrote and still holds. What it shares with its snapshot is not among them.
+             */
+            used: number;
+        };
+        /** @description What one branch may take of the machine, where that can be limited. What is absent is as usual. */
+        Limits: {
+            /**
+             * Format: int32
+             * @description Connections to it through the router. Usual: as many as its server takes.
+             * @default null
+             */
+            connections?: number | null;
+            /**
+             * Format: int32
+             * @description Its share of the processors when they are busy, beside those of other branches: 1 to 10,000.
+             * @default null
+             */
+            cpu_weight?: number | null;
+            /**
+             * Format: int64
+             * @description Bytes that it may write beyond what it shares with its snapshot. Usual: a quarter of the volume store.
+             * @default null
+             */
+            disk?: number | null;
+            /**
+             * Format: int64
+             * @description Bytes of memory of its server, cached files included.
+             * @default null
+             */
+            memory?: number | null;
+            /**
+             * Format: int32
+             * @description Processes of its server.
+             * @default null
+             */
+            processes?: number | null;
+        };
+        /** @description What becomes of the values of a column. */
+        Mask: "null" | "hash" | "keep" | {
+            /** @description All of them become this one, written as in SQL without its quotes. */
+            constant: string;
+        };
+        /** @description The masking rules of a source. An empty object (`{}`) leaves only the labels of PostgreSQL Anonymizer as rules. */
+        Masking: {
+            /**
+             * @description What becomes of columns, by `schema.table` (names as in SQL) and column. A rule for a partitioned table or a parent
+             *     is one for all that inherit from it.
+             * @default {}
+             */
+            columns?: {
+                [key: string]: {
+                    [key: string]: components["schemas"]["Mask"];
+                };
+            };
+            /**
+             * @description Conditions in SQL, by `schema.table`: rows that do not meet theirs are removed, and with them the rows whose
+             *     foreign keys refer to them.
+             * @default {}
+             */
+            rows?: {
+                [key: string]: string;
+            };
+        };
+        /** @description What a branch's holder may do in it: `read-only`, `read-write`, `ddl`, or `role:NAME`. */
+        Policy: string;
+        /** @description How many branches of a source are kept ready. */
+        PoolSize: {
+            /**
+             * Format: int32
+             * @description Clones that are not started yet, beyond those of the hot level.
+             */
+            cold: number;
+            /** @description Started, connected and warm branches, by policy. */
+            hot: {
+                [key: string]: number;
+            };
+        };
+        /** @description The answer to a query. */
+        QueryReply: {
+            /** @description The branch. */
+            branch: string;
+            /** @description What data the branch holds: `full` or `masked`. */
+            data: string;
+            /** @description Whether the write is flushed to disk. */
+            durable: boolean;
+            /** @description The policy that applied. */
+            policy: components["schemas"]["Policy"];
+            /** @description One result a statement. */
+            results: components["schemas"]["StatementReply"][];
+            /**
+             * Format: int64
+             * @description Time spent in the branch's server, round trip included, in microseconds.
+             */
+            server_us: number;
+        };
+        /** @description `POST /v1/branches/{name}/query`: one statement (`sql`, `params`), or several in one transaction. */
+        QueryRequest: {
+            /**
+             * Format: int32
+             * @description At most this many rows; 1,000 unless said otherwise, at most 100,000.
+             * @default null
+             */
+            max_rows?: number | null;
+            /**
+             * @description Its parameters.
+             * @default []
+             */
+            params?: unknown[];
+            /**
+             * @description One statement.
+             * @default null
+             */
+            sql?: string | null;
+            /**
+             * @description Several statements, all or none.
+             * @default []
+             */
+            statements?: components["schemas"]["QueryStatement"][];
+            /**
+             * Format: int64
+             * @description The statement timeout; 30 s unless said otherwise, at most 10 minutes.
+             * @default null
+             */
+            timeout_ms?: number | null;
+        };
+        /** @description One statement of a query. */
+        QueryStatement: {
+            /** @description Values for `$1`, `$2`, ...: strings, numbers, booleans, null; arrays and objects are passed as JSON text. */
+            params?: unknown[];
+            /** @description Exactly one SQL statement. */
+            sql: string;
+        };
+        /**
+         * @description Whether branches are made step by step or branch by branch.
+         * @enum {string}
+         */
+        Refill: "phased" | "pipelined";
+        /** @description How the pools of a source are refilled. Absent fields have their defaults. */
+        RefillSettings: {
+            /**
+             * Format: int32
+             * @description How many clones are made at a time.
+             * @default null
+             */
+            clones?: number | null;
+            /**
+             * Format: int32
+             * @description How many sessions connect and warm up at a time.
+             * @default null
+             */
+            connects?: number | null;
+            /**
+             * Format: int32
+             * @description How many servers start at a time; when pipelined, how many branches are made at a time.
+             * @default null
+             */
+            starts?: number | null;
+            /** @default null */
+            way?: components["schemas"]["Refill"] | null;
+        };
+        /** @description `POST /v1/branches/{name}/renew` */
+        RenewBranch: {
+            /**
+             * Format: date-time
+             * @description The moment at which the lease ends, instead of `ttl_s`.
+             * @default null
+             */
+            expires_at?: string | null;
+            /**
+             * Format: int64
+             * @description Seconds from now. `None`: an hour.
+             * @default null
+             */
+            ttl_s?: number | null;
+        };
+        /** @description A column of a result, as it is described to callers. */
+        ResultColumn: {
+            /** @description Its name. */
+            name: string;
+            /** @description The name of its type. */
+            type: string;
+        };
+        /** @description One thing that sanitising did to a snapshot, or left out of it. */
+        Sanitised: {
+            /** @description What was done: `dropped`, `disabled`, `removed`, ... */
+            action: string;
+            /** @description What kind of thing: `subscription`, `user mapping`, `setting`, `role`, `job`, `function`, ... */
+            kind: string;
+            /** @description Which one. */
+            object: string;
+        };
+        /** @description The comparison of two fingerprints of the same source. */
+        SourceComparison: {
+            /** @description Whether the two can be compared: they were taken in the same way, and the source was read both times. */
+            comparable: boolean;
+            /** @description What differs. */
+            differences: string[];
+            /** @description Whether not even the write position moved. */
+            nothing_written: boolean;
+            /** @description Whether contents and row statistics are the same. */
+            unchanged: boolean;
+        };
+        /** @description The state of a live source at one moment. */
+        SourceFingerprint: {
+            /** @description One hash over all of `contents`, and the names in `left_out`. */
+            content_hash: string;
+            /**
+             * @description Content by `database.schema.table` (or file), `database (kind)` of definitions, and `all databases (kind)`:
+             *     number of rows (or bytes) and a hash.
+             */
+            contents: {
+                [key: string]: components["schemas"]["ContentHash"];
+            };
+            /**
+             * @description What is not in `contents`, because reading it would run code of the source's users or is refused: databases,
+             *     `database.schema.table`, or `database.schema.table.column`, and why.
+             */
+            left_out?: {
+                [key: string]: string;
+            };
+            /**
+             * @description How: `server-binary`, or `files` for origins that do not run. `server` in manifests of 0.1, whose hashes are
+             *     others.
+             */
+            method: string;
+            /**
+             * Format: int64
+             * @description Rows inserted, updated and deleted in tables that are not temporary, since the server's statistics began; absent
+             *     for files and where the server does not count.
+             */
+            rows_written?: number | null;
+            /**
+             * Format: date-time
+             * @description When it was taken.
+             */
+            taken_at: string;
+            /** @description The write position (WAL insert location) before the contents were read; empty for files. */
+            write_position: string;
+        };
+        /** @description How branches of a source run. */
+        SourceSettings: {
+            /**
+             * @description Whether branches admit their holders to every database of the copied server, and not only to the one they serve.
+             * @default false
+             */
+            all_databases?: boolean;
+            /**
+             * @description What of its branches is in the audit log.
+             * @default sessions
+             */
+            audit?: components["schemas"]["Audited"];
+            /**
+             * @description Whether branches flush what they commit.
+             * @default false
+             */
+            durable?: boolean;
+            /**
+             * @description What each branch may take of the machine.
+             * @default {}
+             */
+            limits?: components["schemas"]["Limits"];
+            /** @default null */
+            masking?: components["schemas"]["Masking"] | null;
+            /**
+             * @description The prepared pool.
+             * @default {
+             *       "cold": 2,
+             *       "hot": {
+             *         "read-write": 10
+             *       }
+             *     }
+             */
+            pool?: components["schemas"]["PoolSize"];
+            /**
+             * @description How its pools are refilled.
+             * @default {}
+             */
+            refill?: components["schemas"]["RefillSettings"];
+            /**
+             * @description Server settings of its branches, on top of the minimal ones.
+             * @default {}
+             */
+            server?: {
+                [key: string]: string;
+            };
+            /**
+             * @description Statements that every session runs, and rolls back, before its branch is called hot. Empty: each table
+             *     is planned for once.
+             * @default []
+             */
+            warm?: string[];
+        };
+        /** @description A source, as told to callers. It never holds the origin's address. */
+        SourceView: {
+            /** @description Branches that exist of each generation, leased or ready. */
+            branches_by_generation: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Size of the snapshot's files.
+             */
+            bytes: number;
+            /** @description What data it holds: `full` or `masked`. */
+            data?: string;
+            /** @description The database that branches serve. */
+            database: string;
+            /** @description Digest over all files of the snapshot. */
+            digest: string;
+            /**
+             * Format: int32
+             * @description The current generation.
+             */
+            generation: number;
+            /**
+             * Format: date-time
+             * @description When that generation was imported.
+             */
+            imported_at: string;
+            /** @description Its name. */
+            name: string;
+            /** @description The kind of its origin. */
+            origin: string;
+            /** @description The login roles of the source that a branch can be entered as (`policy` `role:NAME`). */
+            roles?: string[];
+            /** @description What the import took out. */
+            sanitised: components["schemas"]["Sanitised"][];
+            /** @description The server version of its branches. */
+            server_version: string;
+            /** @description How its branches run. */
+            settings: components["schemas"]["SourceSettings"];
+        };
+        /** @description What one statement gave. */
+        StatementReply: {
+            /** @description The result's columns. */
+            columns: components["schemas"]["ResultColumn"][];
+            /** @description The server's command tag. */
+            command: string;
+            /**
+             * Format: int64
+             * @description How many rows there are.
+             */
+            row_count: number;
+            /** @description The rows, each an array of typed values. */
+            rows: unknown[][];
+            /** @description Whether rows were left out: more than the cap, or more than 16 MiB with those before them. */
+            truncated: boolean;
+        };
+        /**
+         * @description One table, in the source and in a branch. What is absent could not be read; `left_out` of the fingerprints, or
+         *     `not_read`, say why.
+         */
+        WatchedTable: {
+            /** @description Whether the branch has other rows than the source had. */
+            branch_differs?: boolean | null;
+            branch_now?: components["schemas"]["ContentHash"] | null;
+            /** @description Its name as in the contents of fingerprints, `database.schema.table`. */
+            name: string;
+            /** @description Why it was not read in the branch. */
+            not_read?: string | null;
+            source_at_import?: components["schemas"]["ContentHash"] | null;
+            source_now?: components["schemas"]["ContentHash"] | null;
+            /** @description Whether the source has the rows that it had; absent where one of the two is not known. */
+            source_unchanged?: boolean | null;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export type operations = Record<string, never>;
