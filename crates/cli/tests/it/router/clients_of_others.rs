@@ -7,7 +7,7 @@ mod language;
 use super::Site;
 use crate::support::{text, Home};
 use duramen_postgres::Installation;
-use language::Language::{self, Go, Node, Python, Shell};
+use language::Language::{self, Go, Java, Node, Python, Shell};
 use std::{env, fs, path::Path, time::Duration};
 
 /// How long a client may take for its work.
@@ -54,6 +54,9 @@ clients! {
     pgx "pgx" Go [];
     pgxpool "pgxpool" Go [];
     database_sql "database/sql" Go [];
+    pgjdbc "pgjdbc" Java [];
+    hikari "HikariCP" Java [];
+    flyway "Flyway" Java [];
 }
 
 /// Runs the program of a client, which fails if anything is not as it should be.

@@ -22,6 +22,7 @@ pub(super) enum Language {
     Python,
     Node,
     Go,
+    Java,
 }
 
 impl Client {
@@ -41,6 +42,7 @@ impl Client {
             Language::Python => self.python(&folder.join(self.test)).await,
             Language::Node => self.node(&folder.join(self.test)).await,
             Language::Go => go(&folder).await,
+            Language::Java => java(&folder).await,
         }
     }
 
@@ -74,6 +76,20 @@ async fn go(folder: &Path) -> Result<Command, String> {
     build.arg(&program).arg(".").current_dir(source("go"));
     run(build).await?;
     Ok(command(program, [""; 0]))
+}
+
+async fn java(folder: &Path) -> Result<Command, String> {
+    let classpath = folder.join("classpath");
+    let mut build = command("mvn", ["-q", "-B", "compile", "dependency:build-classpath"]);
+    build
+        .arg(format!("-Dout={}", folder.display()))
+        .arg(format!("-Dmdep.outputFile={}", classpath.display()));
+    build.current_dir(source("java"));
+    run(build).await?;
+    let packages =
+        fs::read_to_string(&classpath).map_err(|error| format!("{}: {error}", classpath.display()))?;
+    let all = format!("{}:{}", folder.join("classes").display(), packages.trim());
+    Ok(command("java", ["-cp", &all, "duramen.clients.Main"]))
 }
 
 fn repository() -> PathBuf {
