@@ -44,7 +44,9 @@ setup-clients: ## install what `make test-clients` needs and the machine lacks: 
 test-clients: setup ## programs of others: PostgreSQL clients of Python, Node, Go, Java and Rust, SDKs of agents, a fuzzer
 	@missing=$$(scripts/setup-clients --missing | paste -sd' '); \
 		[ -z "$$missing" ] || echo "test-clients: missing: $$missing; tests that need these fail (make setup-clients installs them)"
-	DURAMEN_TEST_CLIENTS=1 $(CARGO) test -p duramen-cli --test it -- lab_runners outside clients_of_others
+	@# What setup-clients has put there.
+	PATH="$$PATH:$(CURDIR)/out/clients/bin" DURAMEN_TEST_CLIENTS=1 \
+		$(CARGO) test -p duramen-cli --test it -- lab_runners outside clients_of_others
 
 test-python: setup ## the Python client and its pytest plugin, against a daemon (needs venv; fetches packages)
 	$(CARGO) build -p duramen-cli

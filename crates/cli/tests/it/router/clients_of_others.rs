@@ -7,7 +7,7 @@ mod language;
 use super::Site;
 use crate::support::{text, Home};
 use duramen_postgres::Installation;
-use language::Language::{self, Go, Java, Node, Python, Shell};
+use language::Language::{self, Go, Java, Node, Python, Rust, Shell};
 use std::{env, fs, path::Path, time::Duration};
 
 /// How long a client may take for its work.
@@ -57,6 +57,8 @@ clients! {
     pgjdbc "pgjdbc" Java [];
     hikari "HikariCP" Java [];
     flyway "Flyway" Java [];
+    tokio_postgres "tokio-postgres" Rust [];
+    sqlx "sqlx" Rust [];
 }
 
 /// Runs the program of a client, which fails if anything is not as it should be.

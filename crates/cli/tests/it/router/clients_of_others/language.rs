@@ -23,13 +23,14 @@ pub(super) enum Language {
     Node,
     Go,
     Java,
+    Rust,
 }
 
 impl Client {
     /// Its program, fetched and built, without its arguments; or what stands in the way.
     pub(super) async fn program(&self) -> Result<Command, String> {
         let language = format!("{:?}", self.language).to_lowercase();
-        let set_up = repository().join("scripts/setup-clients");
+        let set_up = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/setup-clients");
         let missing = run(command(set_up, ["--missing", &language])).await?;
         if !missing.is_empty() {
             let missing = missing.trim().replace('\n', ", ");
@@ -43,6 +44,7 @@ impl Client {
             Language::Node => self.node(&folder.join(self.test)).await,
             Language::Go => go(&folder).await,
             Language::Java => java(&folder).await,
+            Language::Rust => rust(&folder).await,
         }
     }
 
@@ -82,7 +84,7 @@ async fn java(folder: &Path) -> Result<Command, String> {
     let classpath = folder.join("classpath");
     let mut build = command("mvn", ["-q", "-B", "compile", "dependency:build-classpath"]);
     build
-        .arg(format!("-Dout={}", folder.display()))
+        .arg(format!("-Dfolder={}", folder.display()))
         .arg(format!("-Dmdep.outputFile={}", classpath.display()));
     build.current_dir(source("java"));
     run(build).await?;
@@ -92,21 +94,21 @@ async fn java(folder: &Path) -> Result<Command, String> {
     Ok(command("java", ["-cp", &all, "duramen.clients.Main"]))
 }
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+async fn rust(folder: &Path) -> Result<Command, String> {
+    let mut build = command(env!("CARGO"), ["build", "--quiet", "--locked", "--target-dir"]);
+    build.arg(folder).current_dir(source("rust"));
+    run(build).await?;
+    Ok(command(folder.join("debug/clients"), [""; 0]))
 }
 
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
 }
 
-/// A command that ends with its test, and finds what `make setup-clients` has put beside the repository.
+/// A command that ends with its test.
 fn command<A: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: impl IntoIterator<Item = A>) -> Command {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let more = repository().join("out/clients/bin");
     let mut command = Command::new(program);
-    command.args(arguments).env("PATH", format!("{path}:{}", more.display()));
-    command.stdin(Stdio::null()).kill_on_drop(true);
+    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     command
 }
 
