@@ -8,6 +8,8 @@ Every client creates a branch by connecting, changes it, rolls back, and finds w
 import asyncio
 import concurrent.futures
 import contextlib
+import io
+import ssl
 import sys
 import threading
 from urllib.parse import urlsplit
@@ -120,21 +122,46 @@ def asyncpg():
         connection = await asyncpg.connect(create)
         check("the source's data", await connection.fetchval(SUM), 5050)
         await connection.execute(INSERT)
-        async with asyncpg.create_pool(again, min_size=3, max_size=3) as pool:
+        async with connection.transaction():
+            await connection.executemany("insert into t values ($1, $2)", [(-2, "two"), (-3, None)])
+        with refused(asyncpg.UniqueViolationError, "23505"):
+            await connection.execute("insert into t values ($1, $2)", -1, "again")
+        try:
+            # It asks the server to cancel the statement, and the session goes on.
+            await asyncio.wait_for(connection.execute("select pg_sleep(50)"), 0.3)
+        except asyncio.TimeoutError:
+            check("rows after that", await connection.fetchval(COUNT), 103)
+        await connection.copy_records_to_table("t", records=[(-4, "four")])
+        out = io.BytesIO()
+        await connection.copy_from_query("select x from t where x < 0 order by x", output=out)
+        check("COPY", out.getvalue(), b"-4\n-3\n-2\n-1\n")
+
+        trusted = ssl.create_default_context(cafile=certificate)
+        try:
+            await asyncpg.connect(again, ssl=ssl.create_default_context())
+        except ssl.SSLCertVerificationError:
+            pass
+        else:
+            raise AssertionError("a certificate that nobody vouches for")
+        async with asyncpg.create_pool(again, min_size=3, max_size=3, ssl=trusted) as pool:
             found = await asyncio.gather(*(pool.fetchval(COUNT) for _ in range(9)))
-            check("rows in a pool", found, [101] * 9)
+            check("rows in a pool", found, [104] * 9)
+            # Sessions that end beneath the pool are replaced.
+            await connection.execute(
+                "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+                " where usename = current_user and pid <> pg_backend_pid()"
+            )
+            await asyncio.sleep(0.3)
+            check("rows after that", [await pool.fetchval(COUNT) for _ in range(6)], [104] * 6)
         await connection.close()
 
     asyncio.run(work())
 
 
 def pg8000():
-    import ssl
-
     import pg8000.dbapi
 
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context = ssl.create_default_context(cafile=certificate)
 
     def connect(_, database):
         return pg8000.dbapi.connect(
@@ -147,6 +174,19 @@ def pg8000():
         )
 
     dbapi(connect)
+    with contextlib.closing(connect(None, branch)) as connection:
+        cursor = connection.cursor()
+        cursor.execute("insert into t values (%s, %s)", (-2, "two"))
+        try:
+            cursor.execute("insert into t values (%s, %s)", (-2, "again"))
+        except pg8000.dbapi.DatabaseError as error:
+            check("SQLSTATE", error.args[0]["C"], "23505")
+        connection.rollback()
+        cursor.execute("copy t from stdin", stream=io.BytesIO(b"-3\tthree\n"))
+        connection.commit()
+        out = io.BytesIO()
+        cursor.execute("copy (select * from t where x < -1) to stdout", stream=out)
+        check("COPY", out.getvalue(), b"-3\tthree\n")
 
 
 def sqlalchemy():
