@@ -3,6 +3,7 @@
 use super::Client;
 use crate::support::text;
 use std::{
+    env,
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
@@ -30,7 +31,7 @@ impl Client {
     /// Its program, fetched and built, without its arguments; or what stands in the way.
     pub(super) async fn program(&self) -> Result<Command, String> {
         let language = format!("{:?}", self.language).to_lowercase();
-        let set_up = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/setup-clients");
+        let set_up = repository().join("scripts/setup-clients");
         let missing = run(command(set_up, ["--missing", &language])).await?;
         if !missing.is_empty() {
             let missing = missing.trim().replace('\n', ", ");
@@ -101,20 +102,29 @@ async fn rust(folder: &Path) -> Result<Command, String> {
     Ok(command(folder.join("debug/clients"), [""; 0]))
 }
 
-fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A command that ends with its test.
+fn source(name: &str) -> PathBuf {
+    repository().join("crates/cli/tests/clients").join(name)
+}
+
+/// A command that ends with its test, and finds what `make setup-clients` has put beside the sources.
 fn command<A: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: impl IntoIterator<Item = A>) -> Command {
+    let mut path = env::var_os("PATH").unwrap_or_default();
+    path.push(":");
+    path.push(repository().join("out/clients/bin"));
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    command.args(arguments).env("PATH", path).stdin(Stdio::null()).kill_on_drop(true);
     command
 }
 
 /// What it prints.
 async fn run(mut command: Command) -> Result<String, String> {
-    let what = format!("{:?}", command.as_std());
+    let (program, arguments) = (command.as_std().get_program(), command.as_std().get_args());
+    let what = Path::new(program).file_name().unwrap_or(program).display().to_string();
+    let what = arguments.fold(what, |what, argument| format!("{what} {}", argument.display()));
     let output = tokio::time::timeout(SET_UP, command.output()).await;
     let output = output.map_err(|_| format!("{what}: not done after {SET_UP:?}"))?;
     let output = output.map_err(|error| format!("{what}: {error}"))?;
