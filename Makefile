@@ -51,7 +51,9 @@ test-clients: setup ## programs of others: PostgreSQL clients of Python, Node, G
 test-python: setup ## the Python client and its pytest plugin, against a daemon (needs venv; fetches packages)
 	$(CARGO) build -p duramen-cli
 	@mkdir -p $(OUT)
-	test -x $(OUT)/python/bin/pytest || { python3 -m venv $(OUT)/python && $(OUT)/python/bin/pip install -q -e 'bindings/python[test]'; }
+	@# Again when it needs other packages than before.
+	test $(OUT)/python/installed -nt bindings/python/pyproject.toml || { python3 -m venv $(OUT)/python && \
+		$(OUT)/python/bin/pip install -q -e 'bindings/python[test]' && touch $(OUT)/python/installed; }
 	cd bindings/python && DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(abspath $(OUT))/python/bin/pytest -q
 
 test: setup ## run the test suite: what did not pass yet in this state (TESTS=all: everything)
