@@ -96,7 +96,8 @@ async fn java(folder: &Path) -> Result<Command, String> {
 }
 
 async fn rust(folder: &Path) -> Result<Command, String> {
-    let mut build = command(env!("CARGO"), ["build", "--quiet", "--locked", "--target-dir"]);
+    // The one on the PATH, which may be rustup's: packages that are built here name toolchains of their own, which it overrules.
+    let mut build = command("cargo", ["build", "--quiet", "--locked", "--target-dir"]);
     build.arg(folder).current_dir(source("rust"));
     run(build).await?;
     Ok(command(folder.join("debug/clients"), [""; 0]))
