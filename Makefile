@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet test-s3 test-typescript test-deploy
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet test-s3 test-typescript test-deploy setup-clients
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,8 +38,15 @@ dist-arm: ## the same for 64-bit ARM, in dist-arm/: program, tarball, Debian pac
 test-dist: ## install what `make dist` made in a fresh Debian, use it and remove it (root, mmdebstrap)
 	@scripts/test-dist
 
-test-clients: setup ## programs of others: psql, clients of Python and Node through sockets and the router, SDKs of agents (needs Node, npm, venv)
-	DURAMEN_TEST_CLIENTS=1 $(CARGO) test -p duramen-cli --test it -- lab_runners outside clients_of_others
+setup-clients: ## install what `make test-clients` needs and the machine lacks: psql, pgbench, venv, JDK, Maven, Go, Node
+	@scripts/setup-clients
+
+test-clients: setup ## programs of others: PostgreSQL clients of Python, Node, Go, Java and Rust, SDKs of agents, a fuzzer
+	@missing=$$(scripts/setup-clients --missing | paste -sd' '); \
+		[ -z "$$missing" ] || echo "test-clients: missing: $$missing; tests that need these fail (make setup-clients installs them)"
+	@# What setup-clients has put there.
+	PATH="$$PATH:$(CURDIR)/out/clients/bin" DURAMEN_TEST_CLIENTS=1 \
+		$(CARGO) test -p duramen-cli --test it -- lab_runners outside clients_of_others
 
 test-client: ## the client alone, in out/client: built for Linux and Windows, at most 10 MB, and checked for macOS (needs rustup, venv)
 	@mkdir -p $(OUT)
@@ -48,7 +55,9 @@ test-client: ## the client alone, in out/client: built for Linux and Windows, at
 test-python: setup ## the Python client and its pytest plugin, against a daemon (needs venv; fetches packages)
 	$(CARGO) build -p duramen-cli
 	@mkdir -p $(OUT)
-	test -x $(OUT)/python/bin/pytest || { python3 -m venv $(OUT)/python && $(OUT)/python/bin/pip install -q -e 'bindings/python[test]'; }
+	@# Again when it needs other packages than before.
+	test $(OUT)/python/installed -nt bindings/python/pyproject.toml || { python3 -m venv $(OUT)/python && \
+		$(OUT)/python/bin/pip install -q -e 'bindings/python[test]' && touch $(OUT)/python/installed; }
 	cd bindings/python && DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(abspath $(OUT))/python/bin/pytest -q
 
 test-typescript: setup ## the TypeScript client and its fixtures for Vitest, against a daemon (needs Node 20 and npm; fetches packages)

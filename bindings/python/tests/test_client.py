@@ -121,6 +121,31 @@ def test_with_a_token_and_its_end(daemon: Daemon) -> None:
         duramen.Client(daemon.url, "ci:wrong").sources()
 
 
+def test_over_tls_by_the_certificate_to_trust(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DURAMEN_URL", daemon.url.replace("http://127.0.0.1", "https://localhost"))
+    monkeypatch.setenv("DURAMEN_TOKEN", daemon.token("tls"))
+    monkeypatch.setenv("DURAMEN_CA", str(daemon.home / "doors/certificate.pem"))
+
+    async def wait() -> None:
+        async with duramen.branch("app") as branch:
+            assert (await branch.query("select count(*) from t")).scalar() == 2
+
+    with duramen.branch("app") as branch:
+        assert branch.query("select $1::int + 1", [1]).scalar() == 2
+        with psycopg.connect(branch.url) as connection:
+            assert connection.execute("select count(*) from t").fetchone() == (2,)
+    asyncio.run(wait())
+    monkeypatch.delenv("DURAMEN_CA")
+    with duramen.Client() as client, pytest.raises(duramen.Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+        client.sources()
+    nothing = tmp_path / "nothing.pem"
+    for text in (None, "not a certificate"):
+        if text:
+            nothing.write_text(text)
+        with pytest.raises(duramen.DuramenError, match="DURAMEN_CA.*nothing.pem"):
+            duramen.Client(ca=str(nothing))
+
+
 def test_secrets_are_told_to_nobody(daemon: Daemon, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     token = daemon.token("quiet")

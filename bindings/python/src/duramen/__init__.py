@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import Optional, Type
 
 from ._place import Result, Seconds
+from ._tasks import AsyncTask, Task, TaskFunction, task
 from .aio import AsyncBranch, AsyncClient
+from .aio_worker import run_async_worker
 from .client import Branch, Client
 from .errors import (
     Conflict,
@@ -25,10 +27,12 @@ from .errors import (
     StatementFailed,
     Unreachable,
 )
+from .worker import run_worker
 
 __all__ = [
     "AsyncBranch",
     "AsyncClient",
+    "AsyncTask",
     "Branch",
     "Client",
     "Conflict",
@@ -40,8 +44,13 @@ __all__ = [
     "Refused",
     "Result",
     "StatementFailed",
+    "Task",
+    "TaskFunction",
     "Unreachable",
     "branch",
+    "run_async_worker",
+    "run_worker",
+    "task",
 ]
 
 

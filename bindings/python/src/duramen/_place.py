@@ -61,7 +61,13 @@ class Place:
 
     def verify(self) -> Union[bool, ssl.SSLContext]:
         """Whose certificates are trusted."""
-        return ssl.create_default_context(cafile=self.ca) if self.ca else True
+        if not self.ca:
+            return True
+        try:
+            return ssl.create_default_context(cafile=self.ca)
+        except OSError as error:
+            # ssl.SSLError is one: a file without a certificate.
+            raise DuramenError(f"the certificate to trust, ca= or DURAMEN_CA, {self.ca}: {error}") from None
 
     def entry(self, url: str) -> str:
         """The URL by which a PostgreSQL client enters a branch, with the secret that it needs."""

@@ -1,6 +1,6 @@
 //! Clients that have nothing but a URL with a token: what they can do, and what others cannot.
 
-mod clients;
+mod clients_of_others;
 mod descriptors;
 mod holders;
 mod reach;

@@ -1,0 +1,2 @@
+create table half (x int);
+select 1 / 0;

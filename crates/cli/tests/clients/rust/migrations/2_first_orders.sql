@@ -1,0 +1,1 @@
+insert into orders (note) select y from t where x <= 10;
