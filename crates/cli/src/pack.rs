@@ -8,6 +8,7 @@ mod effective;
 mod export;
 pub(crate) mod file;
 mod graph;
+mod import;
 mod info;
 mod rows;
 mod source;
@@ -79,6 +80,10 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   duramen pack export sync.c1z --parquet tables
   duckdb -c \"SELECT principal, count(*) FROM 'tables/effective_grants.parquet' GROUP BY 1 ORDER BY 2 DESC LIMIT 10\"";
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  duramen pack import --parquet tables access.dpack      what `duramen pack export --parquet tables` wrote, or DuckDB or pandas
+  duramen pack import --parquet tables sync.c1z          for tools of the ecosystem";
 const ENTITLEMENTS_EXAMPLES: &str = "\
 Examples:
   duramen pack entitlements access.dpack --resource app:github";
@@ -127,6 +132,9 @@ pub(crate) enum Pack {
     /// Write all tables as Parquet files, with what follows from grants, for DuckDB and others; also of a .c1z file
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(export::Export),
+    /// Make an access graph of the tables in Parquet files that `export` or another tool wrote
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(import::Import),
     /// Print entitlements; also of a .c1z file
     #[command(after_help = ENTITLEMENTS_EXAMPLES)]
     Entitlements(rows::Entitlements),
@@ -148,6 +156,7 @@ pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
         Pack::Principals(principals) => rows::principals(context, principals),
         Pack::Resources(resources) => rows::resources(context, resources),
         Pack::Export(export) => export::run(context, &export),
+        Pack::Import(import) => import::run(context, &import),
         Pack::Entitlements(entitlements) => rows::entitlements(context, entitlements),
     }
 }

@@ -20,3 +20,5 @@ mod remote;
 mod rows;
 #[cfg(feature = "parquet")]
 mod tables;
+#[cfg(feature = "parquet")]
+mod tables_import;
