@@ -1,5 +1,6 @@
 //! The rows of a sync as lines for other programs: CSV, or a JSON object a line; all of them, or those that a filter means.
 //!
+//! With the feature `arrow`, rows come as batches of Apache Arrow, for Python and others.
 //! With the feature `parquet`, tables are also written as Parquet files, and read from them.
 //!
 //! Of a pack, a filter is answered by its indexes; of a `.c1z` file all rows of the kind are read.
@@ -29,6 +30,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "arrow")]
+mod batches;
 mod cells;
 #[cfg(feature = "parquet")]
 mod import;
@@ -37,6 +40,8 @@ mod parquet;
 mod table;
 mod write;
 
+#[cfg(feature = "arrow")]
+pub use self::batches::{BatchOptions, Batches, BATCH_BYTES_MAX};
 pub use self::cells::{Cell, Kind};
 #[cfg(feature = "parquet")]
 pub use self::import::{import_parquet, ImportError, Imported, TableError};

@@ -1,6 +1,8 @@
 //! The integration tests of this crate, in one program: linking is most of what a test program costs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
+#[cfg(feature = "arrow")]
+mod batches;
 mod c1z_ecosystem;
 mod c1z_equivalence;
 mod c1z_faults;

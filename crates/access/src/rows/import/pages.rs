@@ -147,9 +147,11 @@ impl Pages {
             Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_) | Compression::LZ4_RAW => {
                 false
             }
-            other => return Err(refused(format!(
+            other => {
+                return Err(refused(format!(
                 "it is compressed by {other}, which is not read: write it with snappy, zstd, gzip or lz4_raw"
-            ))),
+            )))
+            }
         };
         // The number of rows is asked for only with an index of pages.
         let inner = SerializedPageReader::new(Arc::clone(&file), chunk, 0, None)?;
