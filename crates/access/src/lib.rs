@@ -8,6 +8,7 @@
 //! | [`graph`] | graphs in packs: writing, querying, comparing them; the rows and traits that all formats share |
 //! | [`c1z`] | `.c1z` files, versions 1 and 3: reading and writing them |
 //! | [`expand`] | who effectively has what, and why |
+//! | [`expansion`] | the same, written into the file |
 //! | [`file`](mod@file) | a graph in a file of any format |
 //! | [`check`] | whether the rows of a sync fit together |
 //! | [`rows`] | rows as CSV or JSON, all or those that a filter means |
@@ -42,6 +43,7 @@ pub mod check;
 pub mod compact;
 pub mod convert;
 pub mod expand;
+pub mod expansion;
 pub mod file;
 pub mod graph;
 #[doc(hidden)]

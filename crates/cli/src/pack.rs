@@ -5,6 +5,7 @@ mod compact;
 mod convert;
 mod diff;
 mod effective;
+mod expand;
 mod export;
 pub(crate) mod file;
 mod graph;
@@ -54,6 +55,11 @@ Examples:
 const COMPACT_EXAMPLES: &str = "\
 Examples:
   duramen pack compact full.c1z monday.c1z tuesday.c1z all.c1z    newer rows win; nothing is deleted";
+
+const EXPAND_EXAMPLES: &str = "\
+Examples:
+  duramen pack expand all.c1z              what follows from its grants becomes rows of the file
+  duramen pack expand all.c1z --marked --changed group:staff:member      only what changed since the last time";
 
 const WHO_EXAMPLES: &str = "\
 Examples:
@@ -111,6 +117,9 @@ pub(crate) enum Pack {
     /// Make one sync of a full one and the partial ones after it, by the rules of the ecosystem's compactor
     #[command(after_help = COMPACT_EXAMPLES)]
     Compact(compact::Compact),
+    /// Write what follows from grants into their file, a row each, by the rules of the ecosystem's expander
+    #[command(after_help = EXPAND_EXAMPLES)]
+    Expand(expand::Expand),
     /// Show who has an entitlement, by a grant or through groups and roles; also of a .c1z file
     #[command(after_help = WHO_EXAMPLES)]
     Who(effective::Who),
@@ -149,6 +158,7 @@ pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
         Pack::Diff(diff) => diff::run(context, &diff),
         Pack::Convert(convert) => convert::run(context, convert),
         Pack::Compact(compact) => compact::run(context, compact),
+        Pack::Expand(expand) => expand::run(context, expand),
         Pack::Who(who) => effective::who(context, &who),
         Pack::What(what) => effective::what(context, &what),
         Pack::Why(why) => effective::why(context, &why),

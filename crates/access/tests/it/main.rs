@@ -15,6 +15,7 @@ mod c1z_writers;
 mod compact;
 mod conversions;
 mod expand;
+mod expansion;
 mod graph;
 mod hostile_bytes;
 #[cfg(feature = "remote")]
