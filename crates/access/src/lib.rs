@@ -13,6 +13,7 @@
 //! | [`check`] | whether the rows of a sync fit together |
 //! | [`rows`] | rows as CSV or JSON, all or those that a filter means |
 //! | [`convert`] | from one format into another, and what did not fit |
+//! | [`prune`] | old syncs taken out of a file |
 //! | [`compact`] | partial syncs and the full one before them, made into one |
 //!
 //! The formats and their invariants are in `docs/design/access-graph.md` and `docs/design/c1z.md`.
@@ -48,4 +49,5 @@ pub mod file;
 pub mod graph;
 #[doc(hidden)]
 pub mod hostile;
+pub mod prune;
 pub mod rows;

@@ -11,6 +11,7 @@ pub(crate) mod file;
 mod graph;
 mod import;
 mod info;
+mod prune;
 mod rows;
 mod source;
 mod verify;
@@ -55,6 +56,11 @@ Examples:
 const COMPACT_EXAMPLES: &str = "\
 Examples:
   duramen pack compact full.c1z monday.c1z tuesday.c1z all.c1z    newer rows win; nothing is deleted";
+
+const PRUNE_EXAMPLES: &str = "\
+Examples:
+  duramen pack prune access.dpack                          the last two full syncs stay, and what came after the first of them
+  duramen pack prune access.dpack --keep 5 --older-than 30d";
 
 const EXPAND_EXAMPLES: &str = "\
 Examples:
@@ -117,6 +123,9 @@ pub(crate) enum Pack {
     /// Make one sync of a full one and the partial ones after it, by the rules of the ecosystem's compactor
     #[command(after_help = COMPACT_EXAMPLES)]
     Compact(compact::Compact),
+    /// Take old syncs out of a file; the last complete one always stays
+    #[command(after_help = PRUNE_EXAMPLES)]
+    Prune(prune::Prune),
     /// Write what follows from grants into their file, a row each, by the rules of the ecosystem's expander
     #[command(after_help = EXPAND_EXAMPLES)]
     Expand(expand::Expand),
@@ -158,6 +167,7 @@ pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
         Pack::Diff(diff) => diff::run(context, &diff),
         Pack::Convert(convert) => convert::run(context, convert),
         Pack::Compact(compact) => compact::run(context, compact),
+        Pack::Prune(prune) => prune::run(context, prune),
         Pack::Expand(expand) => expand::run(context, expand),
         Pack::Who(who) => effective::who(context, &who),
         Pack::What(what) => effective::what(context, &what),

@@ -18,6 +18,7 @@ mod expand;
 mod expansion;
 mod graph;
 mod hostile_bytes;
+mod prune;
 #[cfg(feature = "remote")]
 mod remote;
 mod rows;
