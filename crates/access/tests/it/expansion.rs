@@ -66,8 +66,8 @@ fn recorded(graph: &Graph) -> BTreeMap<Key, Vec<(String, bool)>> {
 /// A grant that a graph has not got yet: of a user, or of a group that expands. Names the entitlement of the former.
 fn change(graph: &mut Graph, random: &mut fastrand::Rng, number: usize) -> Option<String> {
     let of = &graph.entitlements[random.usize(..graph.entitlements.len())];
-    let mut row = Grant::default();
-    row.entitlement = EntitlementRef { resource: of.resource.clone(), id: of.id.clone() };
+    let entitlement = EntitlementRef { resource: of.resource.clone(), id: of.id.clone() };
+    let mut row = Grant { id: format!("new {number}"), entitlement, ..Grant::default() };
     let plain = random.bool();
     if plain {
         row.principal.id = ResourceId::new("user", format!("u{}", random.u8(..9)));
@@ -82,7 +82,6 @@ fn change(graph: &mut Graph, random: &mut fastrand::Rng, number: usize) -> Optio
         });
         row.needs_expansion = true;
     }
-    row.id = format!("new {number}");
     let same_edge =
         |known: &&Grant| (&known.entitlement, &known.principal.id) == (&row.entitlement, &row.principal.id);
     let is_free = !graph.grants.iter().any(|known| same_edge(&known));

@@ -28,8 +28,8 @@ fn a_sync_goes_exactly_if_a_rule_says_so() {
                 }
             })
             .collect();
-        for at in 0..count {
-            syncs[at].linked = random.bool().then(|| format!("s{}", random.usize(..count)));
+        for sync in &mut syncs {
+            sync.linked = random.bool().then(|| format!("s{}", random.usize(..count)));
         }
         let (keep, since) = (random.usize(..4), random.bool().then(|| random.i64(0..60)));
         let goes = outdated(&syncs, keep, since);
