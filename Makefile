@@ -87,10 +87,10 @@ test-extensions: setup ## import sources that use PostGIS, pgvector, pg_cron, or
 test-cgroups: setup ## the tests of control groups under version 2 and systemd, in emulated machines with Debian 12 and 13 (root, a quarter of an hour)
 	@CARGO=$(CARGO) scripts/test-cgroups
 
-test-parquet: ## tables as Parquet files, read by DuckDB (needs venv; fetches duckdb)
+test-parquet: ## tables as Parquet files, read and written by DuckDB (needs venv; fetches duckdb)
 	@mkdir -p $(OUT)
 	test -x $(OUT)/duckdb/bin/python || { python3 -m venv $(OUT)/duckdb && $(OUT)/duckdb/bin/pip install -q duckdb; }
-	DURAMEN_DUCKDB_PYTHON=$(abspath $(OUT))/duckdb/bin/python $(CARGO) test -p duramen-access --features parquet --test it -- tables::
+	DURAMEN_DUCKDB_PYTHON=$(abspath $(OUT))/duckdb/bin/python $(CARGO) test -p duramen-access --features parquet --test it -- tables:: tables_import::
 
 test-s3: ## packs in object storage, read by ranges from an S3 server (needs Go and curl; fetches versitygw; MEGABYTES=1000)
 	@mkdir -p $(OUT)/s3

@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 pub use self::copy::{copy, Copied, CopyError};
 pub use self::error::ConvertError;
 
+use duramen_base::file;
 use jiff::tz::TimeZone;
 
 use crate::c1z::{C1z1, C1z1Writer, C1z3Writer, ReadOptions, WriteOptions};
@@ -209,6 +210,44 @@ pub(crate) fn write_file(
             Ok(filled)
         }
     }
+}
+
+/// Keeps others from writing to a pack until what is returned is closed. No sync of it goes on.
+pub(crate) fn lock_pack(pack: &Path) -> Result<GraphStore, ConvertError> {
+    let store = GraphStore::open(pack)?;
+    match store.current_sync() {
+        Some(sync) => Err(ConvertError::GoesOn { file: pack.to_owned(), sync: sync.id.clone() }),
+        None => Ok(store),
+    }
+}
+
+/// As [`write_file`], in the place of a file that is there, which may be what the source reads. Of a pack, the caller has the
+/// [lock](lock_pack).
+pub(crate) fn replace_file(
+    source: &impl GraphSource<Error = FileError>,
+    path: &Path,
+    format: Format,
+    zone: Option<&TimeZone>,
+    syncs: &[Sync],
+) -> Result<(Copied, Vec<Loss>), ConvertError> {
+    if format != Format::Pack {
+        return write_file(source, path, format, zone, syncs);
+    }
+    // A pack is never written over another one. Only who has the lock writes beside it.
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".replacing");
+    let beside = path.with_file_name(name);
+    match std::fs::remove_file(&beside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(ConvertError::io("remove", &beside)(error));
+        }
+        _ => {}
+    }
+    let written = write_file(source, &beside, format, zone, syncs)?;
+    let renamed = std::fs::rename(&beside, path).and_then(|()| file::sync_folder_of(path));
+    renamed.map_err(ConvertError::io("replace", path))?;
+    Ok(written)
 }
 
 fn write_pack(

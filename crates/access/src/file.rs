@@ -22,6 +22,10 @@ pub enum FileError {
     /// With a `.c1z` file.
     #[error(transparent)]
     C1z(#[from] C1zError),
+    /// With a table in a Parquet file.
+    #[cfg(feature = "parquet")]
+    #[error(transparent)]
+    Table(#[from] crate::rows::TableError),
     /// The sync that was asked for is not in the file.
     #[error("{} has no sync {sync:?}; {}", file.display(), holds(known))]
     NoSuchSync {

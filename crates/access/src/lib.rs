@@ -8,10 +8,12 @@
 //! | [`graph`] | graphs in packs: writing, querying, comparing them; the rows and traits that all formats share |
 //! | [`c1z`] | `.c1z` files, versions 1 and 3: reading and writing them |
 //! | [`expand`] | who effectively has what, and why |
+//! | [`expansion`] | the same, written into the file |
 //! | [`file`](mod@file) | a graph in a file of any format |
 //! | [`check`] | whether the rows of a sync fit together |
 //! | [`rows`] | rows as CSV or JSON, all or those that a filter means |
 //! | [`convert`] | from one format into another, and what did not fit |
+//! | [`prune`] | old syncs taken out of a file |
 //! | [`compact`] | partial syncs and the full one before them, made into one |
 //!
 //! The formats and their invariants are in `docs/design/access-graph.md` and `docs/design/c1z.md`.
@@ -42,8 +44,10 @@ pub mod check;
 pub mod compact;
 pub mod convert;
 pub mod expand;
+pub mod expansion;
 pub mod file;
 pub mod graph;
 #[doc(hidden)]
 pub mod hostile;
+pub mod prune;
 pub mod rows;

@@ -1,6 +1,7 @@
 //! The rows of a sync as lines for other programs: CSV, or a JSON object a line; all of them, or those that a filter means.
 //!
-//! With the feature `parquet`, tables are also written as Parquet files.
+//! With the feature `arrow`, rows come as batches of Apache Arrow, for Python and others.
+//! With the feature `parquet`, tables are also written as Parquet files, and read from them.
 //!
 //! Of a pack, a filter is answered by its indexes; of a `.c1z` file all rows of the kind are read.
 //!
@@ -29,13 +30,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "arrow")]
+mod batches;
 mod cells;
+#[cfg(feature = "parquet")]
+mod import;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod table;
 mod write;
 
+#[cfg(feature = "arrow")]
+pub use self::batches::{BatchOptions, Batches, BATCH_BYTES_MAX};
 pub use self::cells::{Cell, Kind};
+#[cfg(feature = "parquet")]
+pub use self::import::{import_parquet, ImportError, Imported, TableError};
 #[cfg(feature = "parquet")]
 pub use self::parquet::{export_parquet, write_parquet, ExportError, Exported};
 pub use self::table::{for_each_row, Filter, RowsError, Table};

@@ -5,10 +5,13 @@ mod compact;
 mod convert;
 mod diff;
 mod effective;
+mod expand;
 mod export;
 pub(crate) mod file;
 mod graph;
+mod import;
 mod info;
+mod prune;
 mod rows;
 mod source;
 mod verify;
@@ -54,6 +57,16 @@ const COMPACT_EXAMPLES: &str = "\
 Examples:
   duramen pack compact full.c1z monday.c1z tuesday.c1z all.c1z    newer rows win; nothing is deleted";
 
+const PRUNE_EXAMPLES: &str = "\
+Examples:
+  duramen pack prune access.dpack                          the last two full syncs stay, and what came after the first of them
+  duramen pack prune access.dpack --keep 5 --older-than 30d";
+
+const EXPAND_EXAMPLES: &str = "\
+Examples:
+  duramen pack expand all.c1z              what follows from its grants becomes rows of the file
+  duramen pack expand all.c1z --marked --changed group:staff:member      only what changed since the last time";
+
 const WHO_EXAMPLES: &str = "\
 Examples:
   duramen pack who access.dpack app:github:admin
@@ -79,6 +92,10 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   duramen pack export sync.c1z --parquet tables
   duckdb -c \"SELECT principal, count(*) FROM 'tables/effective_grants.parquet' GROUP BY 1 ORDER BY 2 DESC LIMIT 10\"";
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  duramen pack import --parquet tables access.dpack      what `duramen pack export --parquet tables` wrote, or DuckDB or pandas
+  duramen pack import --parquet tables sync.c1z          for tools of the ecosystem";
 const ENTITLEMENTS_EXAMPLES: &str = "\
 Examples:
   duramen pack entitlements access.dpack --resource app:github";
@@ -106,6 +123,12 @@ pub(crate) enum Pack {
     /// Make one sync of a full one and the partial ones after it, by the rules of the ecosystem's compactor
     #[command(after_help = COMPACT_EXAMPLES)]
     Compact(compact::Compact),
+    /// Take old syncs out of a file; the last complete one always stays
+    #[command(after_help = PRUNE_EXAMPLES)]
+    Prune(prune::Prune),
+    /// Write what follows from grants into their file, a row each, by the rules of the ecosystem's expander
+    #[command(after_help = EXPAND_EXAMPLES)]
+    Expand(expand::Expand),
     /// Show who has an entitlement, by a grant or through groups and roles; also of a .c1z file
     #[command(after_help = WHO_EXAMPLES)]
     Who(effective::Who),
@@ -127,6 +150,9 @@ pub(crate) enum Pack {
     /// Write all tables as Parquet files, with what follows from grants, for DuckDB and others; also of a .c1z file
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(export::Export),
+    /// Make an access graph of the tables in Parquet files that `export` or another tool wrote
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(import::Import),
     /// Print entitlements; also of a .c1z file
     #[command(after_help = ENTITLEMENTS_EXAMPLES)]
     Entitlements(rows::Entitlements),
@@ -141,6 +167,8 @@ pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
         Pack::Diff(diff) => diff::run(context, &diff),
         Pack::Convert(convert) => convert::run(context, convert),
         Pack::Compact(compact) => compact::run(context, compact),
+        Pack::Prune(prune) => prune::run(context, prune),
+        Pack::Expand(expand) => expand::run(context, expand),
         Pack::Who(who) => effective::who(context, &who),
         Pack::What(what) => effective::what(context, &what),
         Pack::Why(why) => effective::why(context, &why),
@@ -148,6 +176,7 @@ pub(crate) fn run(context: &Context, pack: Pack) -> Outcome {
         Pack::Principals(principals) => rows::principals(context, principals),
         Pack::Resources(resources) => rows::resources(context, resources),
         Pack::Export(export) => export::run(context, &export),
+        Pack::Import(import) => import::run(context, &import),
         Pack::Entitlements(entitlements) => rows::entitlements(context, entitlements),
     }
 }

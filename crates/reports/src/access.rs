@@ -230,7 +230,9 @@ fn chart(title: &str, counts: &Counts) -> Chart {
         if label.len() < name.len() {
             label.push_str("...");
         }
-        (label, vec![("gained", balance.gained as f64), ("lost", balance.lost as f64)])
+        let bars =
+            [("gained", balance.gained), ("lost", balance.lost)].into_iter().filter(|(_, count)| *count > 0);
+        (label, bars.map(|(name, count)| (name, count as f64)).collect())
     });
-    Chart::bars(title, "changes", groups)
+    Chart::bars_of(title, "changes", ["gained", "lost"], groups)
 }

@@ -161,7 +161,8 @@ impl Report {
         ))
     }
 
-    /// Adds figures in large. They come first on the page, wherever they are added, and the first chart with them.
+    /// Adds figures in large. They come first on the page, wherever they are added, and the first chart with them; only names
+    /// with their values that were added before stay before them.
     #[must_use]
     pub fn tiles(self, tiles: impl IntoIterator<Item = Tile>) -> Self {
         let tiles: Vec<Tile> = tiles.into_iter().collect();

@@ -20,6 +20,14 @@ pub enum ConvertError {
         /// The pack, or its journal.
         file: PathBuf,
     },
+    /// A sync of a pack that would be replaced goes on.
+    #[error("{} has the sync {sync}, which goes on: end it first", file.display())]
+    GoesOn {
+        /// The pack.
+        file: PathBuf,
+        /// The sync.
+        sync: String,
+    },
     /// One of the files cannot be opened, or the new one not finished.
     #[error(transparent)]
     File(FileError),

@@ -39,3 +39,9 @@ pub(super) fn time(time: Timestamp) -> String {
         Err(_) => time.seconds.to_string(),
     }
 }
+
+/// Microseconds since 1970, if they can be counted.
+#[cfg(any(feature = "arrow", feature = "parquet"))]
+pub(super) fn micros(time: Timestamp) -> Option<i64> {
+    time.seconds.checked_mul(1_000_000)?.checked_add(i64::from(time.nanos / 1000))
+}

@@ -15,10 +15,10 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use super::cells::{Cell, Kind};
+use super::cells::{micros, Cell, Kind};
 use super::table::{for_each_row, Filter, RowsError, Table};
 use crate::file::GraphFile;
-use crate::graph::{Sync, Timestamp};
+use crate::graph::Sync;
 
 /// Rows of one group: what is in memory at a time.
 const GROUP_ROWS: usize = 128 << 10;
@@ -204,11 +204,6 @@ impl Column {
             _ => debug_assert!(false, "a cell of another kind than its column"),
         }
     }
-}
-
-/// Microseconds since 1970, if they can be counted.
-fn micros(time: Timestamp) -> Option<i64> {
-    time.seconds.checked_mul(1_000_000)?.checked_add(i64::from(time.nanos / 1000))
 }
 
 fn write_group<W: std::io::Write + Send>(

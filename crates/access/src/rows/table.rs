@@ -57,7 +57,7 @@ const ENTITLEMENTS: [(&str, Kind); 9] = [
     ("grantable_to", Kind::Texts),
     ("discovered_at", Kind::Time),
 ];
-const GRANTS: [(&str, Kind); 10] = [
+const GRANTS: [(&str, Kind); 13] = [
     ("id", Kind::Text),
     ("entitlement", Kind::Text),
     ("resource_type", Kind::Text),
@@ -65,8 +65,11 @@ const GRANTS: [(&str, Kind); 10] = [
     ("principal_type", Kind::Text),
     ("principal", Kind::Text),
     ("sources", Kind::Texts),
+    ("direct_sources", Kind::Texts),
     ("expands", Kind::Texts),
+    ("expands_types", Kind::Texts),
     ("shallow", Kind::Flag),
+    ("needs_expansion", Kind::Flag),
     ("discovered_at", Kind::Time),
 ];
 const EFFECTIVE_GRANTS: [(&str, Kind); 9] = [
@@ -313,6 +316,7 @@ fn grant(row: &GrantRef<'_>, visit: VisitRow<'_>) -> ControlFlow<()> {
     let sources = row.rest.map_or(&[][..], |rest| &rest.sources);
     let expansion = row.rest.and_then(|rest| rest.expansion.as_ref());
     let expands = expansion.map_or(&[][..], |expansion| &expansion.entitlement_ids);
+    let types = expansion.map_or(&[][..], |expansion| &expansion.resource_type_ids);
     visit(&[
         Cell::Text(row.id),
         Cell::Text(row.entitlement),
@@ -321,8 +325,11 @@ fn grant(row: &GrantRef<'_>, visit: VisitRow<'_>) -> ControlFlow<()> {
         Cell::Text(row.principal_type),
         Cell::Text(row.principal),
         Cell::Texts(sources.iter().map(|(id, _)| id.as_str()).collect()),
+        Cell::Texts(sources.iter().filter(|(_, is_direct)| *is_direct).map(|(id, _)| id.as_str()).collect()),
         Cell::Texts(expands.iter().map(String::as_str).collect()),
+        Cell::Texts(types.iter().map(String::as_str).collect()),
         Cell::Flag(expansion.is_some_and(|expansion| expansion.shallow)),
+        Cell::Flag(row.rest.is_some_and(|rest| rest.needs_expansion)),
         Cell::Time(row.discovered_at),
     ])
 }

@@ -14,9 +14,9 @@ use serde_json::Value;
 
 /// A sync in memory, without anything that does not matter here.
 #[derive(Default)]
-struct Memory {
-    entitlements: Vec<Entitlement>,
-    grants: Vec<Grant>,
+pub(crate) struct Memory {
+    pub(crate) entitlements: Vec<Entitlement>,
+    pub(crate) grants: Vec<Grant>,
 }
 
 impl GraphSource for Memory {
@@ -60,10 +60,10 @@ fn sources(value: &Value) -> Vec<(String, bool)> {
 }
 
 /// A grant: entitlement, principal's type and name, id, sources.
-type Held = (String, String, String, String, Vec<(String, bool)>);
+pub(crate) type Held = (String, String, String, String, Vec<(String, bool)>);
 
 /// A graph of a line, and what the SDK's expander made of it.
-fn parsed(line: &str) -> (Memory, Vec<Held>) {
+pub(crate) fn parsed(line: &str) -> (Memory, Vec<Held>) {
     let line: Value = serde_json::from_str(line).unwrap();
     let rows = |name: &str| line[name].as_array().cloned().unwrap_or_default();
     let mut graph = Memory::default();
@@ -103,7 +103,7 @@ fn parsed(line: &str) -> (Memory, Vec<Held>) {
 }
 
 /// The lines of graphs: those of the file that is named, or those that are always there.
-fn lines() -> Vec<String> {
+pub(crate) fn lines() -> Vec<String> {
     let path = std::env::var_os("DURAMEN_EXPANSIONS")
         .map_or_else(|| fixture("sdk/expansions.jsonl.zst"), Into::into);
     let mut bytes = Vec::new();

@@ -13,7 +13,10 @@ use duramen_access::{
 };
 use jiff::tz::TimeZone;
 use serde_json::json;
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
@@ -63,16 +66,21 @@ impl From<ConvertError> for Failure {
 
 pub(crate) fn run(context: &Context, convert: Convert) -> Outcome {
     let Convert { from, to, format, sync, read } = convert;
-    let format = format.map(Format::from).or_else(|| Format::of_name(&to)).ok_or_else(|| {
-        Failure::Usage(format!(
-            "{} names no format: end it with .dpack or .c1z, or say --to dpack, c1z1 or c1z3",
-            to.display()
-        ))
-    })?;
+    let format = self::format(format, &to)?;
     let read = read.options();
     let conversion = Conversion { from, to, format, sync, read };
     let converted = conversion.run()?;
     print(context, &conversion, &converted)
+}
+
+/// The format to write: the one that is named, or that the name of the file asks for.
+pub(super) fn format(named: Option<Target>, to: &Path) -> Result<Format, Failure> {
+    named.map(Format::from).or_else(|| Format::of_name(to)).ok_or_else(|| {
+        Failure::Usage(format!(
+            "{} names no format: end it with .dpack or .c1z, or say --to dpack, c1z1 or c1z3",
+            to.display()
+        ))
+    })
 }
 
 fn print(context: &Context, conversion: &Conversion, converted: &Converted) -> Outcome {

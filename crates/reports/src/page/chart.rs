@@ -84,7 +84,18 @@ impl Chart {
         unit: impl Into<String>,
         groups: impl IntoIterator<Item = (L, Vec<(N, f64)>)>,
     ) -> Self {
-        let mut series: Vec<String> = Vec::new();
+        Self::bars_of(title, unit, [], groups)
+    }
+
+    /// As [`bars`](Self::bars), with the order of the series, so that each has the same colour in every chart that names them
+    /// alike, whether all of them have bars or not.
+    pub fn bars_of<L: Into<String>, N: Into<String>>(
+        title: impl Into<String>,
+        unit: impl Into<String>,
+        series: impl IntoIterator<Item = &'static str>,
+        groups: impl IntoIterator<Item = (L, Vec<(N, f64)>)>,
+    ) -> Self {
+        let mut series: Vec<String> = series.into_iter().map(str::to_owned).collect();
         let mut index_of = |name: String| {
             series.iter().position(|known| *known == name).unwrap_or_else(|| {
                 series.push(name);
@@ -215,11 +226,24 @@ impl Chart {
             }
             _ => String::new(),
         };
-        format!(
-            "{}: {kind} of {}.{bands} The figures follow in a table.",
-            self.title,
-            self.names().join(", ")
-        )
+        let names: Vec<&str> = self
+            .names()
+            .into_iter()
+            .enumerate()
+            .filter(|(index, _)| self.has(*index))
+            .map(|(_, name)| name)
+            .collect();
+        format!("{}: {kind} of {}.{bands} The figures follow in a table.", self.title, names.join(", "))
+    }
+
+    /// Whether a series is drawn.
+    fn has(&self, series: usize) -> bool {
+        match &self.plot {
+            Plot::Bars { groups, .. } => {
+                groups.iter().any(|group| group.bars.iter().any(|(index, _)| *index == series))
+            }
+            _ => true,
+        }
     }
 
     fn names(&self) -> Vec<&str> {
@@ -246,7 +270,8 @@ impl Chart {
 
     fn legend(&self) -> String {
         let mut html = String::from("<ul class=\"legend\">");
-        for (index, (name, marks)) in self.names().into_iter().zip(self.marks()).enumerate() {
+        let all = self.names().into_iter().zip(self.marks()).enumerate();
+        for (index, (name, marks)) in all.filter(|(index, _)| self.has(*index)) {
             let color = draw::css_color(index);
             let mark = if matches!(self.plot, Plot::Bars { .. }) {
                 format!("<rect width=\"14\" height=\"14\" x=\"7\" fill=\"{color}\"/>")

@@ -341,6 +341,11 @@ fn row_heights(size: Size) -> (f64, f64, f64) {
     (font * 1.6, font * 1.5, font * 0.6)
 }
 
+/// How many labels an axis of counts has at most: no more than it has whole numbers, so that none is between two of them.
+fn whole_ticks(low: f64, high: f64, size: Size) -> usize {
+    size.ticks.min((high.floor() - low.ceil()) as usize + 1)
+}
+
 fn bars<'a>(
     area: &Area<'a>,
     size: Size,
@@ -382,7 +387,11 @@ fn bars<'a>(
         .axis_style(AXIS)
         .label_style(style(size))
         .x_desc(fit(unit, plot_width as u32, size))
-        .x_labels(size.ticks)
+        .x_labels(if values().all(|value| value.fract() == 0.0) {
+            whole_ticks(low, high, size)
+        } else {
+            size.ticks
+        })
         .x_label_formatter(&|x| number(*x))
         .draw()?;
     let mut texts = Vec::new();

@@ -130,16 +130,21 @@ fn id(index: usize) -> String {
     format!("part-{}", index + 1)
 }
 
-/// What is seen first: the tiles, and the first chart beside them if there are tiles.
+/// What is seen first: the tiles, after names that were added before them, and the first chart beside them.
 pub(super) fn render_lead(sections: &[Section]) -> String {
     lead(sections).into_iter().flatten().map(|index| render(&sections[index])).collect()
 }
 
-/// The places of the tiles and of the chart that leads.
-fn lead(sections: &[Section]) -> [Option<usize>; 2] {
+/// The places of the names, the tiles and the chart that lead.
+fn lead(sections: &[Section]) -> [Option<usize>; 3] {
     let tiles = sections.iter().position(|section| matches!(section, Section::Tiles(_)));
+    let pairs = sections.iter().position(|section| matches!(section, Section::Pairs(_)));
     let chart = sections.iter().position(|section| matches!(section, Section::Chart(_)));
-    [tiles, chart.filter(|_| tiles.is_some())]
+    [
+        pairs.filter(|pairs| tiles.is_some_and(|tiles| *pairs < tiles)),
+        tiles,
+        chart.filter(|_| tiles.is_some()),
+    ]
 }
 
 /// All sections one after the other.

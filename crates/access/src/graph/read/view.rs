@@ -319,7 +319,7 @@ impl SyncView {
         self.record_page(Table::Assets, None, page)
     }
 
-    fn record<R: Record>(&self, table: Table, key: &[u8]) -> Result<Option<R>, GraphError> {
+    pub(crate) fn record<R: Record>(&self, table: Table, key: &[u8]) -> Result<Option<R>, GraphError> {
         if let Some(changed) = self.overlay.as_ref().and_then(|overlay| overlay.table(table).get(key)) {
             return changed.as_ref().map(|value| R::from_stored(key, value)).transpose();
         }

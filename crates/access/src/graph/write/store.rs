@@ -7,6 +7,7 @@
 
 mod cleanup;
 mod deletions;
+mod newer;
 mod puts;
 mod rewrite;
 mod runs;

@@ -32,4 +32,10 @@ impl GraphStore {
         }
         Ok(dropped)
     }
+
+    /// Drops syncs that are in the file.
+    pub(crate) fn drop_syncs(&mut self, syncs: &[Sync]) -> Result<(), GraphError> {
+        self.usable()?;
+        self.rewrite(None, |sync| syncs.iter().all(|dropped| dropped.id != sync.id))
+    }
 }

@@ -88,7 +88,7 @@ impl GraphStore {
         self.put_records(Table::Assets, rows)
     }
 
-    fn put_records<'a, R: Record + 'a>(
+    pub(super) fn put_records<'a, R: Record + 'a>(
         &mut self,
         table: Table,
         rows: impl IntoIterator<Item = &'a R>,
