@@ -12,6 +12,7 @@
 //! | [`check`] | whether the rows of a sync fit together |
 //! | [`rows`] | rows as CSV or JSON, all or those that a filter means |
 //! | [`convert`] | from one format into another, and what did not fit |
+//! | [`messages`] | rows as messages of connectors, for programs that speak the ecosystem's SDK |
 //! | [`compact`] | partial syncs and the full one before them, made into one |
 //!
 //! The formats and their invariants are in `docs/design/access-graph.md` and `docs/design/c1z.md`.
@@ -46,4 +47,5 @@ pub mod file;
 pub mod graph;
 #[doc(hidden)]
 pub mod hostile;
+pub mod messages;
 pub mod rows;
