@@ -13,7 +13,7 @@
 //! assert_eq!(messages::resource(&message)?, ada);
 //!
 //! let error = messages::resource(&message[..3]).unwrap_err();
-//! assert_eq!(error.at, 0);
+//! assert_eq!(error.at, 1);
 //! # Ok::<(), messages::MessageError>(())
 //! ```
 
