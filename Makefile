@@ -13,8 +13,10 @@ CARGO ?= cargo
 BIN := $(or $(CARGO_TARGET_DIR),target)/release/duramen
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/duramen
 OUT ?= out
+# For workspaces of their own, which share it.
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet test-s3 test-typescript test-deploy setup-clients
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet test-s3 test-typescript test-deploy setup-clients test-go
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -86,6 +88,13 @@ test-extensions: setup ## import sources that use PostGIS, pgvector, pg_cron, or
 
 test-cgroups: setup ## the tests of control groups under version 2 and systemd, in emulated machines with Debian 12 and 13 (root, a quarter of an hour)
 	@CARGO=$(CARGO) scripts/test-cgroups
+
+test-go: ## the engine for the ecosystem's Go SDK, and its processor time beside Pebble's (needs Go before 1.27 and gcc; GRANTS=1000000)
+	$(CARGO) clippy --manifest-path bindings/c/Cargo.toml --target-dir $(TARGET) --release --all-targets -- -D warnings
+	$(CARGO) test --manifest-path bindings/c/Cargo.toml --target-dir $(TARGET) --release
+	$(CARGO) build --manifest-path bindings/c/Cargo.toml --target-dir $(TARGET) --release
+	cd bindings/go && export CGO_ENABLED=1 CGO_LDFLAGS=-L$(TARGET)/release && go vet ./... && go test ./... && go test -race ./... && \
+		GOEXPERIMENT=cgocheck2 go test ./... && go run ./bench -grants $(or $(GRANTS),1000000)
 
 test-parquet: ## tables as Parquet files, read and written by DuckDB (needs venv; fetches duckdb)
 	@mkdir -p $(OUT)

@@ -124,6 +124,14 @@ impl GraphFile {
         }
     }
 
+    /// The file as a version 3 file.
+    pub fn c1z3(&self) -> Option<&C1z3> {
+        match &self.kind {
+            Kind::C1z3(file) => Some(file),
+            _ => None,
+        }
+    }
+
     /// What the file holds that is not a row of a graph.
     pub fn left_out(&self) -> &[Loss] {
         match &self.kind {

@@ -13,6 +13,7 @@
 //! | [`check`] | whether the rows of a sync fit together |
 //! | [`rows`] | rows as CSV or JSON, all or those that a filter means |
 //! | [`convert`] | from one format into another, and what did not fit |
+//! | [`messages`] | rows as messages of connectors, for programs that speak the ecosystem's SDK |
 //! | [`prune`] | old syncs taken out of a file |
 //! | [`compact`] | partial syncs and the full one before them, made into one |
 //!
@@ -49,5 +50,6 @@ pub mod file;
 pub mod graph;
 #[doc(hidden)]
 pub mod hostile;
+pub mod messages;
 pub mod prune;
 pub mod rows;

@@ -286,17 +286,28 @@ pub(crate) fn put_grant(out: &mut Vec<u8>, row: &GrantRef<'_>) {
     wire::put_bytes(out, 3, row.id.as_bytes());
     let Some(rest) = rest else { return };
     put_annotations(out, 4, &rest.annotations);
-    if !rest.sources.is_empty() {
-        wire::put_message(out, 5, |out| {
-            for (id, is_direct) in &rest.sources {
-                wire::put_message(out, 1, |out| {
-                    wire::put_bytes(out, 1, id.as_bytes());
-                    wire::put_message(out, 2, |out| wire::put_flag(out, 1, *is_direct));
-                });
-            }
-        });
-    }
+    put_sources(out, &rest.sources);
     out.extend_from_slice(&rest.extra.connector);
+}
+
+/// Writes the principal of a grant, of which only the parent is said.
+pub(crate) fn put_parent_of_principal(out: &mut Vec<u8>, parent: &ResourceId) {
+    wire::put_message(out, 2, |out| put_resource_id(out, 2, &parent.resource_type, &parent.resource));
+}
+
+/// Writes the sources of a grant; nothing when there are none.
+pub(crate) fn put_sources(out: &mut Vec<u8>, sources: &[(String, bool)]) {
+    if sources.is_empty() {
+        return;
+    }
+    wire::put_message(out, 5, |out| {
+        for (id, is_direct) in sources {
+            wire::put_message(out, 1, |out| {
+                wire::put_bytes(out, 1, id.as_bytes());
+                wire::put_message(out, 2, |out| wire::put_flag(out, 1, *is_direct));
+            });
+        }
+    });
 }
 
 /// The expansion that an annotation says; none when it says something else.

@@ -219,3 +219,68 @@ fn parts_found_by_the_indexes_of_a_file_are_those_of_a_walk() {
     }
     assert!(asked > 300, "{asked} questions");
 }
+
+/// The grants of a part behind one of them.
+fn list(
+    file: &C1z3,
+    sync: &str,
+    scope: GrantScope<'_>,
+    after: Option<(&EntitlementRef, &ResourceId)>,
+) -> Result<Vec<Grant>, C1zError> {
+    let mut found = Vec::new();
+    file.for_each_grant_after(sync, scope, after, &mut |row| {
+        found.push(row.to_grant());
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+/// Who reads a part page by page reads what a walk over all of it gives, in the same order.
+#[test]
+fn a_part_goes_on_behind_any_of_its_grants() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().join("own.c1z");
+    write_v3(&Graph::random(3, 40), &own);
+    let (mut went_on, mut unsorted) = (0, 0);
+    for (name, path) in files().into_iter().chain([("own".to_owned(), own)]) {
+        let file = C1z3::open(&path, &ReadOptions::default()).unwrap();
+        let graph = Graph::read(&file).unwrap();
+        let sync = graph.sync.id.as_str();
+        if !file.is_sorted() {
+            assert!(
+                list(&file, sync, GrantScope::All, None).unwrap_err().to_string().contains("no order"),
+                "{name}"
+            );
+            unsorted += 1;
+            continue;
+        }
+        let of = graph.grants.iter().take(4).map(|row| [row.entitlement.clone()]).collect::<Vec<_>>();
+        let mut scopes = vec![GrantScope::All];
+        for (row, of) in graph.grants.iter().zip(&of) {
+            scopes.push(GrantScope::Entitlements(of));
+            scopes.push(GrantScope::Resource(&row.entitlement.resource));
+            scopes.push(GrantScope::ResourceType(&row.entitlement.resource.resource_type));
+            scopes.push(GrantScope::Principal(&row.principal.id));
+        }
+        for scope in scopes {
+            let mut all: Vec<Grant> = Vec::new();
+            file.for_each_grant_of(sync, scope, &mut |row| {
+                all.push(row.to_grant());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+            assert_eq!(list(&file, sync, scope, None).unwrap(), all, "{name}: {scope:?}");
+            for at in (0..all.len()).step_by(1 + all.len() / 8) {
+                let behind = (&all[at].entitlement, &all[at].principal.id);
+                assert_eq!(
+                    list(&file, sync, scope, Some(behind)).unwrap(),
+                    all[at + 1..],
+                    "{name}: {scope:?} behind {at}"
+                );
+                went_on += 1;
+            }
+        }
+        assert!(list(&file, sync, GrantScope::Entitlement("none"), None).is_err());
+    }
+    assert!(went_on > 300 && unsorted > 0, "{went_on} times, {unsorted} without order");
+}

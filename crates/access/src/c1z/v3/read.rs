@@ -1,6 +1,7 @@
 //! Reads version 3 files: the rows that logs and tables make up together.
 
 mod indexes;
+mod pages;
 mod scopes;
 
 use std::ops::ControlFlow;

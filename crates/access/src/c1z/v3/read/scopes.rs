@@ -14,16 +14,18 @@ use crate::c1z::stored_grant::GrantReader;
 use crate::c1z::v3::key::{self, family, GrantKey};
 use crate::c1z::v3::lsm::{self, Fault, Step};
 use crate::graph::{
-    Entitlement, EntitlementScope, GrantRef, GrantScope, Resource, ResourceId, ResourceScope, Visit,
+    Entitlement, EntitlementRef, EntitlementScope, GrantRef, GrantScope, Resource, ResourceId, ResourceScope,
+    Visit,
 };
 
 /// So many rows one after another that are not meant are stepped over; then the next ones are looked for.
 const STEPS_MAX: usize = 32;
 
-/// So many rows are looked up at once.
+/// So many rows are looked up at once: few at first, because who reads a page needs no more.
+const LOOKED_UP_MIN: usize = 1024;
 const LOOKED_UP_MAX: usize = 65_536;
 
-type VisitGrant<'a> = &'a mut dyn FnMut(GrantRef<'_>) -> ControlFlow<()>;
+pub(super) type VisitGrant<'a> = &'a mut dyn FnMut(GrantRef<'_>) -> ControlFlow<()>;
 
 impl C1z3 {
     /// Visits the grants of a part of the sync, in the order of their entitlements and then of their principals.
@@ -47,7 +49,7 @@ impl C1z3 {
             GrantScope::Resource(id) => vec![under(&[&id.resource_type, &id.resource])],
             GrantScope::Entitlements(all) => all.iter().map(key::grants_of).collect(),
             GrantScope::Entitlement(id) => return self.located(self.grants_of_entitlement(id, visit)),
-            GrantScope::Principal(id) => return self.located(self.grants_of_principal(id, visit)),
+            GrantScope::Principal(id) => return self.located(self.grants_of_principal(id, None, visit)),
         };
         let mut rows = GrantRows { reader: GrantReader::default(), visit };
         for prefix in prefixes {
@@ -127,7 +129,7 @@ impl C1z3 {
         }))
     }
 
-    fn located<T>(&self, result: Result<T, Fault>) -> Result<T, C1zError> {
+    pub(super) fn located<T>(&self, result: Result<T, Fault>) -> Result<T, C1zError> {
         result.map_err(|fault| fault.located(&self.path))
     }
 
@@ -152,18 +154,32 @@ impl C1z3 {
         })
     }
 
-    fn grants_of_principal(&self, id: &ResourceId, visit: VisitGrant<'_>) -> Result<(), Fault> {
+    /// Grants of a principal, of entitlements behind `after`.
+    pub(super) fn grants_of_principal(
+        &self,
+        id: &ResourceId,
+        after: Option<&EntitlementRef>,
+        visit: VisitGrant<'_>,
+    ) -> Result<(), Fault> {
         let prefix = key::prefix(&key::BY_PRINCIPAL, &[&id.resource_type, &id.resource]);
+        // The part of an entitlement begins with a separator, with which the prefix ends.
+        let after = after.map(key::grants_of).map(|of| of[key::GRANTS.len() + 1..of.len() - 1].to_vec());
+        let from =
+            after.as_ref().map_or_else(|| prefix.clone(), |of| key::next(&[&prefix, of.as_slice()].concat()));
         // With a separator before it, as it stands behind the entitlement in the key of a grant.
         let principal = &prefix[key::BY_PRINCIPAL.len()..prefix.len() - 1];
         let mut rows = GrantRows { reader: GrantReader::default(), visit };
         let key_of = |rest: &[u8]| [&key::GRANTS, [0].as_slice(), rest, principal].concat();
-        if self
-            .indexed(&key::BY_PRINCIPAL, &prefix, &key_of, "grant", &mut |key, value| rows.take(key, value))?
-        {
+        if self.indexed(&key::BY_PRINCIPAL, &prefix, from, &key_of, "grant", &mut |key, value| {
+            rows.take(key, value)
+        })? {
             return Ok(());
         }
-        self.tree.each(&key::GRANTS, Some(&[key::VERSION, family::GRANT + 1]), &mut |key, value| {
+        let from = after.map_or_else(
+            || key::GRANTS.to_vec(),
+            |of| key::next(&[&key::GRANTS, [0].as_slice(), &of, principal].concat()),
+        );
+        self.tree.each(&from, Some(&[key::VERSION, family::GRANT + 1]), &mut |key, value| {
             if key.ends_with(principal) {
                 rows.take(key, value)
             } else {
@@ -176,14 +192,21 @@ impl C1z3 {
         let prefix = key::prefix(&key::BY_PARENT, &[&parent.resource_type, &parent.resource]);
         let start = [key::VERSION, family::RESOURCE];
         let key_of = |rest: &[u8]| [&start, [0].as_slice(), rest].concat();
-        let known = self.indexed(&key::BY_PARENT, &prefix, &key_of, "resource", &mut |key, value| {
-            let row = resource(key, value)?;
-            if row.parent.as_ref() != Some(parent) {
-                let reason = "an index lists it under another parent than its own";
-                return Err(of_row("resource", key, Bad::new(0, reason)));
-            }
-            Ok(visit(row))
-        })?;
+        let known = self.indexed(
+            &key::BY_PARENT,
+            &prefix,
+            prefix.clone(),
+            &key_of,
+            "resource",
+            &mut |key, value| {
+                let row = resource(key, value)?;
+                if row.parent.as_ref() != Some(parent) {
+                    let reason = "an index lists it under another parent than its own";
+                    return Err(of_row("resource", key, Bad::new(0, reason)));
+                }
+                Ok(visit(row))
+            },
+        )?;
         if known {
             return Ok(());
         }
@@ -194,13 +217,14 @@ impl C1z3 {
         })
     }
 
-    /// Visits the rows that an index lists under `prefix`, in the order in which it does. `key_of` makes the key of a row of
+    /// Visits the rows that an index lists under `prefix` from `from` on, in the order in which it does. `key_of` makes the key of a row of
     /// what stands behind. False if nothing was visited because the file has no such index that is whole: something is owed
     /// to it, or rows of it may lie in logs, or it has no row at all.
     fn indexed(
         &self,
         index: &[u8; 3],
         prefix: &[u8],
+        mut from: Vec<u8>,
         key_of: &dyn Fn(&[u8]) -> Vec<u8>,
         what: &str,
         visit: lsm::Visit<'_>,
@@ -208,12 +232,12 @@ impl C1z3 {
         if self.owed.by_principal || self.tree.has_logs {
             return Ok(false);
         }
-        let (mut from, mut is_first) = (prefix.to_vec(), true);
+        let (mut is_first, mut most) = (true, LOOKED_UP_MIN);
         loop {
             let (mut keys, mut last) = (Vec::new(), None);
             self.tree.each(&from, Some(&key::behind(prefix)), &mut |key, _| {
                 keys.push(key_of(&key[prefix.len()..]));
-                if keys.len() < LOOKED_UP_MAX {
+                if keys.len() < most {
                     return Ok(ControlFlow::Continue(()));
                 }
                 last = Some(key::next(key));
@@ -224,6 +248,7 @@ impl C1z3 {
                 return self.tree.has_any(index, &[version, family, number + 1]);
             }
             is_first = false;
+            most = LOOKED_UP_MAX.min(most * 8);
             for (key, value) in keys.iter().zip(self.tree.get(&keys)?) {
                 let Some(value) = value else {
                     let reason = "an index lists it, and it is not there";
