@@ -2,7 +2,7 @@
 
 use super::client::{Site, Who};
 use crate::support::{text, wire};
-use duramen_server::token::{CreateToken, Role};
+use duramen_api::token::{CreateToken, Role};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
