@@ -1,5 +1,6 @@
 /** A daemon and its branches. */
 
+import { randomUUID } from "node:crypto";
 import { inspect } from "node:util";
 import { NotFound } from "./errors.js";
 import { Place, type PlaceOptions } from "./place.js";
@@ -106,8 +107,8 @@ export class Client {
     if (policy !== undefined) body.policy = policy;
     if (waitMs !== undefined) body.wait_ms = Math.ceil(waitMs);
     const timeoutMs = waitMs === undefined ? undefined : waitMs + TIMEOUT_MS;
-    // Once more without a name would be one more branch.
-    return this.#branch({ method: "POST", path: "/v1/branches", body, timeoutMs, repeatable: name !== undefined });
+    // Once more without a key would be one more branch, if it has no name.
+    return this.#branch({ method: "POST", path: "/v1/branches", body, timeoutMs, key: randomUUID() });
   }
 
   /** A branch that is there. */

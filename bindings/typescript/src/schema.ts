@@ -297,7 +297,7 @@ export interface components {
              */
             ttl_s?: number | null;
         };
-        /** @description A column of a result, as it is described to callers. */
+        /** @description A column of a result. */
         ResultColumn: {
             /** @description Its name. */
             name: string;

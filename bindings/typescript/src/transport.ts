@@ -23,6 +23,8 @@ export interface Request {
   timeoutMs?: number | undefined;
   /** Whether doing it twice is the same as doing it once. */
   repeatable?: boolean;
+  /** A new word for a request that the daemon shall do once, though it may be sent again. */
+  key?: string | undefined;
 }
 
 /** What the daemon said. */
@@ -53,7 +55,7 @@ export class Transport {
 
   /**
    * The reply, or the error for a refusal. A request is sent again if it did not reach the daemon, or if it is `repeatable`
-   * and the connection broke; never after the daemon has answered.
+   * or has a `key` and the connection broke; never after the daemon has answered.
    */
   async ask(request: Request): Promise<Reply> {
     const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
@@ -64,7 +66,7 @@ export class Transport {
       } catch (error) {
         if (!(error instanceof Broken)) throw error;
         const pause = PAUSES_MS[tries];
-        const again = (!error.sent || request.repeatable === true) && error.again;
+        const again = (!error.sent || request.repeatable === true || request.key !== undefined) && error.again;
         const passed = deadline.aborted || (again && pause !== undefined && (await isOver(pause, deadline)));
         if (passed) throw this.#unreachable(`no answer in ${timeoutMs} ms`, error);
         if (!again || pause === undefined) throw this.#unreachable(error.message, error);
@@ -84,6 +86,7 @@ export class Transport {
       headers["content-type"] = "application/json";
       headers["content-length"] = Buffer.byteLength(body);
     }
+    if (request.key !== undefined) headers["idempotency-key"] = request.key;
     const where = url
       ? { protocol: url.protocol, hostname: url.hostname.replace(/^\[|\]$/g, ""), port: url.port }
       : { socketPath: socket };

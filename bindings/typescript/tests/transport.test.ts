@@ -11,21 +11,24 @@ afterEach(() => {
   for (const each of open.splice(0)) each.close();
 });
 
-/** A server that does something with each request, and the first lines of those that it has had. */
-async function server(answer: (socket: Socket, number: number) => void): Promise<{ url: string; had: string[] }> {
+/** A server that does something with each request, and the first lines and the keys of those that it has had. */
+async function server(answer: (socket: Socket, number: number) => void): Promise<{ url: string; had: string[]; keys: string[] }> {
   const had: string[] = [];
+  const keys: string[] = [];
   const sockets = new Set<Socket>();
   const listening = createServer((socket) => {
     sockets.add(socket);
     socket.on("error", () => undefined);
     socket.on("data", (data) => {
       const line = /^(GET|POST|DELETE) \S+ HTTP/.exec(data.toString())?.[0];
+      const key = /^idempotency-key: (\S+)/im.exec(data.toString())?.[1];
+      if (key !== undefined) keys.push(key);
       if (line) answer(socket, had.push(line));
     });
   }).listen(0, "127.0.0.1");
   await once(listening, "listening");
   open.push({ close: () => (listening.close(), sockets.forEach((socket) => socket.destroy())) });
-  return { url: `http://127.0.0.1:${(listening.address() as AddressInfo).port}`, had };
+  return { url: `http://127.0.0.1:${(listening.address() as AddressInfo).port}`, had, keys };
 }
 
 const token = "t:s";
@@ -34,19 +37,23 @@ function reply(status: string, body: string): string {
   return `HTTP/1.1 ${status}\r\nretry-after: 1\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }
 
-test("what reads, and a create with a name, is sent again when the connection breaks", async () => {
-  const { url, had } = await server((socket, number) => (number % 3 === 0 ? socket.end(reply("200 OK", "[]")) : socket.destroy()));
+test("what reads, and a create with its key, is sent again when the connection breaks", async () => {
+  const { url, had, keys } = await server((socket, number) => (number % 3 === 0 ? socket.end(reply("200 OK", "[]")) : socket.destroy()));
   const client = new Client({ url, token });
   expect(await client.branches()).toEqual([]);
+  await client.create("app");
   await client.create("app", { name: "a" });
-  expect(had).toHaveLength(6);
+  expect(had).toHaveLength(9);
+  expect(keys).toHaveLength(6);
+  expect(new Set(keys.slice(0, 3)).size).toBe(1);
+  expect(new Set(keys).size).toBe(2);
 });
 
 test("what changes something is not", async () => {
   const { url, had } = await server((socket, number) => (number === 1 ? socket.end(reply("200 OK", '{"name": "a"}')) : socket.destroy()));
   const client = new Client({ url, token });
   const branch = await client.branch("a");
-  const changes = [branch.destroy(), branch.reset(), branch.renew(), branch.query("select 1"), client.create("app")];
+  const changes = [branch.destroy(), branch.reset(), branch.renew(), branch.query("select 1")];
   for (const each of await Promise.allSettled(changes)) expect(each).toMatchObject({ reason: expect.any(Unreachable) as unknown });
   expect(had).toHaveLength(1 + changes.length);
 });
