@@ -453,7 +453,7 @@ impl Session<'_> {
         wishes: &Wishes,
     ) -> Result<(Door, String, Option<OwnBranch<'_>>), Stop> {
         let engine = &self.shared.engine;
-        let holder = holders::holder(&self.token);
+        let holder = holders::holder(self.token);
         match Target::parse(database) {
             Target::Branch(name) => {
                 let mut first = None;
