@@ -81,8 +81,8 @@ impl Login {
     /// ```
     /// use duramen_client::Login;
     ///
-    /// let file = Login::file(|name| (name == "HOME").then(|| "/home/ann".to_owned())).unwrap();
-    /// assert_eq!(file.to_str(), Some("/home/ann/.config/duramen/login.json"));
+    /// let file = Login::file(|name| (name == "HOME").then(|| "/srv/ann".to_owned())).unwrap();
+    /// assert_eq!(file.to_str(), Some("/srv/ann/.config/duramen/login.json"));
     /// ```
     pub fn file(variable: impl Fn(&str) -> Option<String>) -> Result<PathBuf, LoginError> {
         let folder = variable("XDG_CONFIG_HOME")
