@@ -1,10 +1,15 @@
 //! Which syncs go is what the rules say of each; those that stay keep all their rows.
 
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
 use crate::c1z_support::*;
 use duramen_access::c1z::{C1z1Writer, ReadOptions, WriteOptions};
 use duramen_access::file::GraphFile;
 use duramen_access::graph::*;
 use duramen_access::prune::*;
+use duramen_base::entropy;
 
 fn time(seconds: i64) -> Timestamp {
     Timestamp { seconds, nanos: 0 }
@@ -125,6 +130,92 @@ fn what_stays_keeps_its_rows_and_a_file_from_which_nothing_goes_is_not_written()
         assert_eq!(ids(&done.kept), [new_id(1), new_id(3)]);
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+/// Names a file to a child, and makes it one.
+const FILE_VARIABLE: &str = "DURAMEN_TEST_PRUNE";
+
+fn pruning(file: &Path) -> Pruning {
+    Pruning { file: file.to_owned(), keep: 1, older_than_s: None, read: ReadOptions::default() }
+}
+
+/// The child's part: puts the whole file back and prunes it, until it is killed. It does nothing when the test is run by itself.
+#[test]
+fn child_that_is_killed() {
+    let Some(file) = std::env::var_os(FILE_VARIABLE).map(PathBuf::from) else { return };
+    for _ in 0..100_000 {
+        let again = file.with_extension("again");
+        std::fs::copy(file.with_extension("whole"), &again).unwrap();
+        std::fs::rename(&again, &file).unwrap();
+        pruning(&file).run().unwrap();
+    }
+}
+
+/// What is replaced in its place (here and by expansion) is the old file or the new one, and can be replaced again.
+#[test]
+fn a_file_whose_pruning_is_killed_is_the_old_one_or_the_new_one() {
+    let seed = entropy::seed();
+    println!("DURAMEN_SEED={seed}");
+    let mut random = entropy::rng(seed);
+    let dir = tempfile::tempdir().unwrap();
+    let graphs: Vec<Graph> = (0..2)
+        .map(|number| {
+            let mut graph = Graph::random(90 + number, 400);
+            (graph.sync.id, graph.sync.kind) = (new_id(number), SyncKind::Full);
+            graph.sync.started_at = time(1_700_000_000 + number as i64 * 100);
+            graph.sync.ended_at = Some(time(1_700_000_050 + number as i64 * 100));
+            (graph.sync.parent, graph.sync.linked) = (None, None);
+            graph
+        })
+        .collect();
+    let (pack, old) = (dir.path().join("a.dpack"), dir.path().join("1.c1z"));
+    let mut store = GraphStore::open(&pack).unwrap();
+    graphs.iter().for_each(|graph| graph.put(&mut store).unwrap());
+    store.close().unwrap();
+    let mut writer = C1z1Writer::create(&old, &WriteOptions::default()).unwrap();
+    graphs.iter().for_each(|graph| graph.put(&mut writer).unwrap());
+    writer.finish().unwrap();
+    for file in [pack, old] {
+        std::fs::copy(&file, file.with_extension("whole")).unwrap();
+        let begun = duramen_base::clock::now();
+        pruning(&file).run().unwrap();
+        let once = begun.elapsed().as_micros() as u64;
+        let (mut whole, mut pruned) = (0, 0);
+        for round in 0..12 {
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "prune::child_that_is_killed", "--nocapture"])
+                .env(FILE_VARIABLE, &file)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(Duration::from_micros(random.u64(once / 4..3 * once + 20_000)));
+            child.kill().unwrap();
+            assert_eq!(child.wait().unwrap().code(), None, "round {round}: to be killed, not to fail");
+            let opened = GraphFile::open(&file, &ReadOptions::default()).unwrap();
+            let ids: Vec<String> = opened.syncs().unwrap().into_iter().map(|sync| sync.id).collect();
+            for id in &ids {
+                let mut rows = 0;
+                opened
+                    .for_each_grant(id, &mut |_| {
+                        rows += 1;
+                        std::ops::ControlFlow::Continue(())
+                    })
+                    .unwrap();
+                let graph = graphs.iter().find(|graph| graph.sync.id == *id).expect("one of the two");
+                assert_eq!(rows, graph.grants.len(), "seed {seed}, round {round}");
+            }
+            match ids.as_slice() {
+                [_, _] => whole += 1,
+                [only] if *only == new_id(1) => pruned += 1,
+                other => panic!("seed {seed}, round {round}: {other:?}"),
+            }
+        }
+        println!("{}: {whole} whole, {pruned} pruned", file.display());
+        pruning(&file).run().unwrap();
+        let opened = GraphFile::open(&file, &ReadOptions::default()).unwrap();
+        assert_eq!(opened.syncs().unwrap().len(), 1, "what was left behind keeps nobody from going on");
+    }
 }
 
 fn new_id(number: u64) -> String {
