@@ -27,7 +27,7 @@ const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 const KEYS_OF_ONE: usize = 256;
 const KEYS_MAX: usize = 4096;
 /// The longest reply that is kept.
-const REPLY_MAX: usize = 64 << 10;
+const REPLY_MAX: usize = 16 << 10;
 
 /// The keys that were shown, and what was replied.
 #[derive(Debug, Clone, Default)]

@@ -315,7 +315,7 @@ fn named<T>(
     let number = || name.parse().ok().map(numbered);
     known
         .or_else(number)
-        .ok_or_else(|| column.wrong(row, format!("says {name:?}, which is no name and no number")))
+        .ok_or_else(|| column.wrong(row, format!("has {name:?}, which is neither a known name nor a number")))
 }
 
 fn owned(texts: Vec<&str>) -> Vec<String> {
