@@ -52,10 +52,18 @@ impl Op {
     pub const fn open_to(self) -> OpenTo {
         match self {
             Op::Health | Op::Ready | Op::Version | Op::OpenApi => OpenTo::Anybody,
-            Op::Sources | Op::Source | Op::Branches | Op::Branch => OpenTo::Tokens(Least::Viewer),
-            Op::CreateBranch | Op::DestroyBranch | Op::Query | Op::ResetBranch | Op::RenewBranch => {
-                OpenTo::Tokens(Least::User)
+            Op::Sources | Op::Source | Op::Branches | Op::Branch | Op::BranchTree | Op::Snapshots => {
+                OpenTo::Tokens(Least::Viewer)
             }
+            Op::CreateBranch
+            | Op::DestroyBranch
+            | Op::Query
+            | Op::ResetBranch
+            | Op::RenewBranch
+            | Op::TakeSnapshot
+            | Op::RemoveSnapshot
+            | Op::RestoreBranch
+            | Op::UndoBranch => OpenTo::Tokens(Least::User),
             // A protected branch outlives the longest lease. Evidence, verification and fingerprint read all of a source
             // with the daemon's rights there.
             Op::ProtectBranch | Op::Evidence | Op::VerifySource | Op::FingerprintSource => {
@@ -94,6 +102,12 @@ impl Op {
                 | Op::ResetBranch
                 | Op::RenewBranch
                 | Op::ProtectBranch
+                | Op::BranchTree
+                | Op::Snapshots
+                | Op::TakeSnapshot
+                | Op::RemoveSnapshot
+                | Op::RestoreBranch
+                | Op::UndoBranch
         )
     }
 }

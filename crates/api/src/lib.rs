@@ -24,7 +24,9 @@
 //! | `GET`, `POST /v1/branches` | `[BranchView]`, `BranchView` |
 //! | `GET`, `DELETE /v1/branches/{name}` | `BranchView` |
 //! | `POST /v1/branches/{name}/query` | `QueryReply` |
-//! | `POST /v1/branches/{name}/reset`, `renew`, `protect` | `BranchView` |
+//! | `POST /v1/branches/{name}/reset`, `restore`, `undo`, `renew`, `protect` | `BranchView` |
+//! | `GET`, `POST`, `DELETE /v1/branches/{name}/snapshots` | `SnapshotView` |
+//! | `GET /v1/branch-tree` | `TreeNode`, one a branch |
 //! | `GET /v1/branches/{name}/evidence?table=` | `BranchEvidence` |
 //! | `GET /v1/branches/{name}/administrator-url` | `AdministratorUrl` |
 //! | `GET /v1/events?after=&events=` | server-sent events, out of the audit log |

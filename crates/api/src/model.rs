@@ -1,9 +1,13 @@
 //! What callers ask for and are told: the vocabulary of the HTTP API, shared by daemon and clients.
 
+mod lineage;
 mod masking;
 mod refill;
 
 pub use crate::policy::{Policy, RoleName};
+pub use lineage::{
+    Parent, RestoreBranch, SnapshotKind, SnapshotSettings, SnapshotView, TakeSnapshot, TreeNode,
+};
 pub use masking::{Mask, Masking};
 pub use refill::{Refill, RefillReport, RefillSettings};
 
@@ -88,6 +92,9 @@ pub struct SourceSettings {
     /// What of its branches is in the audit log.
     #[serde(skip_serializing_if = "Audited::is_usual")]
     pub audit: Audited,
+    /// Which snapshots of its branches are taken without being asked for.
+    #[serde(skip_serializing_if = "SnapshotSettings::is_usual")]
+    pub snapshots: SnapshotSettings,
     /// The rules by which data is masked before any branch exists. Once a source has rules, it only serves snapshots made
     /// under its current ones. Rules can be replaced, but not removed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,6 +203,9 @@ pub struct ChangeSettings {
     pub refill: RefillSettings,
     /// What of its branches is in the audit log; of branches that are made from now on.
     pub audit: Option<Audited>,
+    /// Which snapshots of its branches are taken without being asked for. Fields that are left out stay; 0 for `every_s` ends
+    /// snapshots at an interval.
+    pub snapshots: SnapshotSettings,
     /// New rules for masking. The source then serves nothing until it is refreshed.
     pub masking: Option<Masking>,
 }
@@ -264,6 +274,13 @@ pub struct CreateBranch {
     pub expires_at: Option<Timestamp>,
     /// How long to wait in the queue for a branch. `None`: 30 seconds. 0: refuse at once when none is ready.
     pub wait_ms: Option<u64>,
+    /// Another branch of which this one is made, as it is now, or `BRANCH@SNAPSHOT`: as it was then. Source and policy are then
+    /// those of that branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Whether the server of `from` is stopped for it and started again: its sessions end, and unlogged tables keep their rows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quiesce: bool,
 }
 
 /// How an administrator of the machine enters a branch.
@@ -309,6 +326,9 @@ pub struct BranchView {
     /// What it has written, where that is counted; only in the reply for one branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
+    /// What it was made of, if that is another branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
     /// Whether this create found the branch there already.
     #[serde(default)]
     pub existing: bool,

@@ -49,6 +49,8 @@ const TABLE: Parameter = Parameter {
     meaning: "A table, `schema.table`, whose rows are compared in the source and in the branch.",
     kind: ParameterKind::Text,
 };
+const SNAPSHOT: Parameter =
+    Parameter { name: "snapshot", meaning: "The name or the id of the snapshot.", kind: ParameterKind::Text };
 const AFTER: Parameter = Parameter {
     name: "after",
     meaning: "The position after which to begin, as an event's id says it; now, if there is none.",
@@ -160,6 +162,18 @@ requests! {
     Query: POST "/v1/branches/{name}/query", One<model::QueryRequest> => One<model::QueryReply>;
     /// Puts a branch back to its snapshot.
     ResetBranch: POST "/v1/branches/{name}/reset", Nothing => One<model::BranchView>;
+    /// Which branch was made of which, and what each of them holds.
+    BranchTree: GET "/v1/branch-tree" [LIMIT, CURSOR], Nothing => List<model::TreeNode>;
+    /// The snapshots of a branch, the earliest first.
+    Snapshots: GET "/v1/branches/{name}/snapshots", Nothing => List<model::SnapshotView>;
+    /// Takes a snapshot of a branch, to which it can go back, and of which others can be made.
+    TakeSnapshot: POST "/v1/branches/{name}/snapshots", One<model::TakeSnapshot> => One<model::SnapshotView>;
+    /// Removes a snapshot of a branch. Branches that were made of it go on.
+    RemoveSnapshot: DELETE "/v1/branches/{name}/snapshots" [SNAPSHOT], Nothing => One<model::SnapshotView>;
+    /// Puts a branch back to one of its snapshots. What it held becomes a snapshot itself.
+    RestoreBranch: POST "/v1/branches/{name}/restore", One<model::RestoreBranch> => One<model::BranchView>;
+    /// Puts a branch back to what it was before it was last reset or restored.
+    UndoBranch: POST "/v1/branches/{name}/undo", Nothing => One<model::BranchView>;
     /// Moves the end of a lease.
     RenewBranch: POST "/v1/branches/{name}/renew", One<model::RenewBranch> => One<model::BranchView>;
     /// Protects a branch from destruction and expiry, or ends that.

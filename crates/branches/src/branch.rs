@@ -19,8 +19,8 @@ use crate::{
 use duramen_base::{clock, entropy};
 use duramen_postgres::{
     end_processes, processes_below, quote_identifier, quote_literal, volume, Canceller, Cluster,
-    ControlGroup, ControlGroups, Entry, EntryError, Guard, Outcome, Postmaster, Secret, ServerUser, Session,
-    SessionError, Settings, Statement, StopMode,
+    ControlGroup, ControlGroups, Entry, EntryError, Guard, Hold, Outcome, Postmaster, Secret, ServerUser,
+    Session, SessionError, Settings, Statement, StopMode,
 };
 use std::{
     fs,
@@ -104,10 +104,23 @@ impl Environment {
         generation: &Generation,
         account: volume::Account,
     ) -> Result<String, EngineError> {
+        self.clone_volume(&generation.snapshot, volume::Quota { bytes: generation.limits().disk, account })
+    }
+
+    /// A clone of a snapshot of a branch, to which `bytes` can be written.
+    pub(crate) fn clone_branch(
+        &self,
+        snapshot: &str,
+        bytes: u64,
+        account: volume::Account,
+    ) -> Result<String, EngineError> {
+        self.clone_volume(&self.volume(snapshot), volume::Quota { bytes, account })
+    }
+
+    fn clone_volume(&self, snapshot: &Path, quota: volume::Quota) -> Result<String, EngineError> {
         let name = format!("v-{}", entropy::token(16));
-        let quota = volume::Quota { bytes: generation.limits().disk, account };
         let path = self.volume(&name);
-        self.store.volumes.clone_volume(&generation.snapshot, &path, Some(quota)).map_err(|error| {
+        self.store.volumes.clone_volume(snapshot, &path, Some(quota)).map_err(|error| {
             let code = match error {
                 volume::VolumeError::DiskFull { .. } => "disk_full",
                 volume::VolumeError::Missing { .. } => "snapshot_missing",
@@ -146,6 +159,8 @@ struct Secrets {
     admin: Secret,
     /// The same until then, as in the snapshot.
     first_admin: Secret,
+    /// What was that of the volume of which its own is a copy.
+    inherited: Option<Secret>,
 }
 
 /// A branch with its server and session.
@@ -205,6 +220,7 @@ impl Branch {
                 holder: environment.home.branch_secret(&volume),
                 admin: environment.home.branch_admin_secret(&volume),
                 first_admin: environment.home.admin_secret(&generation.source),
+                inherited: None,
             },
             losses: environment.losses.load(Ordering::Acquire),
             group: environment.group(&volume),
@@ -223,6 +239,12 @@ impl Branch {
             retired: AtomicBool::new(false),
             generation,
         }
+    }
+
+    /// The same, of a volume that is a copy of another branch's, `volume`, or of an earlier one of its own.
+    pub(crate) fn inheriting(mut self, environment: &Environment, volume: Option<&str>) -> Branch {
+        self.secrets.inherited = volume.map(|volume| environment.home.branch_admin_secret(volume));
+        self
     }
 
     /// Starts the server unless it runs: the second step. Blocks.
@@ -371,10 +393,32 @@ impl Branch {
 
     /// A session as the branch's superuser.
     async fn administer(&self) -> Result<Session, SessionError> {
-        match self.log_in(ADMIN, &self.secrets.first_admin).await {
-            Err(error) if error.secret_is_wrong() => self.log_in(ADMIN, &self.secrets.admin).await,
-            session => session,
+        let mut opened = self.log_in(ADMIN, &self.secrets.first_admin).await;
+        if opened.as_ref().is_err_and(SessionError::secret_is_wrong) {
+            opened = self.log_in(ADMIN, &self.secrets.admin).await;
         }
+        match (opened, &self.secrets.inherited) {
+            (Err(error), Some(inherited)) if error.secret_is_wrong() => {
+                // L3: an administrator of the other branch is not one of this.
+                let mut session = self.log_in(ADMIN, inherited).await?;
+                let verifier = self.secrets.admin.verifier(HOLDER_ITERATIONS);
+                let own = format!("begin read write; alter role {ADMIN} password '{verifier}'; commit");
+                session.simple(&own).await?;
+                Ok(session)
+            }
+            (opened, _) => opened,
+        }
+    }
+
+    /// Has the server write a checkpoint.
+    pub(crate) async fn checkpoint(&self) -> Result<(), EngineError> {
+        let done = async { self.administer().await?.simple("checkpoint").await };
+        done.await.map_err(|error| session_failed(&error))
+    }
+
+    /// Makes the secrets in a copy of another branch its own.
+    pub(crate) async fn adopt_secrets(&self) -> Result<(), EngineError> {
+        self.administer().await.map(drop).map_err(|error| session_failed(&error))
     }
 
     /// A session of the branch's superuser in which nothing runs that the branch's holder, or the source, wrote.
@@ -690,6 +734,22 @@ impl Branch {
             self.end_orphans();
         }
         true
+    }
+
+    /// Does something while the files of the branch do not change: its server's processes are held for so long, or, if it does not
+    /// run, it does not start. `None`: the branch has ended. Blocks.
+    pub(crate) fn while_still<T>(&self, act: impl FnOnce(Option<&Hold>) -> T) -> Option<std::io::Result<T>> {
+        let mut slot = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.retired.load(Ordering::Acquire) {
+            return None;
+        }
+        let running = slot.as_mut().and_then(|server| server.is_running().then(|| server.pid()));
+        let hold = running.map(|pid| Hold::of(self.cluster.data_dir(), pid)).transpose();
+        let hold = match hold {
+            Ok(hold) => hold,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(Ok(act(hold.as_ref())))
     }
 
     /// Ends the server and deletes everything the branch had, except a socket directory that is still in use.

@@ -4,7 +4,10 @@ use crate::{
     branch::{is_alive, Branch, CancelOnDrop},
     engine::Engine,
     error::EngineError,
-    model::{BranchEvidence, BranchView, CreateBranch, Policy, ProtectBranch, QueryRequest, RenewBranch},
+    model::{
+        BranchEvidence, BranchView, CreateBranch, Policy, ProtectBranch, QueryRequest, RenewBranch,
+        RestoreBranch, SnapshotView, TakeSnapshot, TreeNode,
+    },
     query::QueryAnswer,
     registry::{Doorway, Session},
     shared::Shared,
@@ -176,6 +179,67 @@ impl Engine {
     /// As for [`Engine::reset`], and when the holder has none of that name.
     pub async fn reset_for(self: &Arc<Self>, holder: &Holder, name: &str) -> Result<BranchView, EngineError> {
         self.reset_by(Some(holder), name).await
+    }
+
+    /// [`Engine::restore`] for somebody who came through a door.
+    ///
+    /// # Errors
+    /// As for [`Engine::restore`], and when the holder has none of that name.
+    pub async fn restore_for(
+        self: &Arc<Self>,
+        holder: &Holder,
+        name: &str,
+        request: RestoreBranch,
+    ) -> Result<BranchView, EngineError> {
+        self.restore_by(Some(holder), name, request).await
+    }
+
+    /// [`Engine::undo`] for somebody who came through a door.
+    ///
+    /// # Errors
+    /// As for [`Engine::undo`], and when the holder has none of that name.
+    pub async fn undo_for(self: &Arc<Self>, holder: &Holder, name: &str) -> Result<BranchView, EngineError> {
+        self.undo_by(Some(holder), name).await
+    }
+
+    /// [`Engine::take_snapshot`] for somebody who came through a door.
+    ///
+    /// # Errors
+    /// As for [`Engine::take_snapshot`], and when the holder has none of that name.
+    pub async fn take_snapshot_for(
+        self: &Arc<Self>,
+        holder: &Holder,
+        name: &str,
+        request: TakeSnapshot,
+    ) -> Result<SnapshotView, EngineError> {
+        self.take_snapshot_by(Some(holder), name, request).await
+    }
+
+    /// [`Engine::snapshots`] for somebody who came through a door.
+    ///
+    /// # Errors
+    /// When the holder has none of that name.
+    pub fn snapshots_for(&self, holder: &Holder, name: &str) -> Result<Vec<SnapshotView>, EngineError> {
+        self.shared.registry.snapshots(name, Some(holder))
+    }
+
+    /// [`Engine::remove_snapshot`] for somebody who came through a door.
+    ///
+    /// # Errors
+    /// As for [`Engine::remove_snapshot`], and when the holder has none of that name.
+    pub fn remove_snapshot_for(
+        &self,
+        holder: &Holder,
+        name: &str,
+        snapshot: &str,
+    ) -> Result<SnapshotView, EngineError> {
+        self.remove_snapshot_by(Some(holder), name, snapshot)
+    }
+
+    /// [`Engine::tree`] for somebody who came through a door.
+    #[must_use]
+    pub fn tree_for(&self, holder: &Holder) -> Vec<TreeNode> {
+        self.tree_by(Some(holder))
     }
 
     /// [`Engine::renew`] for somebody who came through a door.

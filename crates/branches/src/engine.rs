@@ -147,9 +147,9 @@ fn close(shared: &Shared, how: Leased) -> Result<(), EngineError> {
     while shared.registry.is_resetting() && begin.elapsed() < RESET_LIMIT {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let Drained { retired, clones, leased, sources } = shared.registry.drain();
-    for clone in clones {
-        shared.environment.delete_volume(&clone.volume);
+    let Drained { retired, clones, volumes, leased, sources } = shared.registry.drain();
+    for volume in clones.into_iter().map(|clone| clone.volume).chain(volumes) {
+        shared.environment.delete_volume(&volume);
     }
     parallel(4, retired, |retired| shared.delete(&retired));
     let running = if how == Leased::Running { leased.len() } else { 0 };
@@ -162,6 +162,12 @@ fn close(shared: &Shared, how: Leased) -> Result<(), EngineError> {
             tracing::error!(%error, branch = name, "the stopped branch may be taken for lost");
         }
     });
+    if how == Leased::Stopped {
+        // The volume store is flushed when it is unmounted, and nothing writes to a snapshot after.
+        if let Err(error) = shared.registry.note_snapshots_flushed(CLEAN) {
+            tracing::error!(%error, "snapshots of branches may be taken for lost");
+        }
+    }
     shared.note_statements();
     for source in sources {
         if let Some(sample) = shared.sample_server(&source) {

@@ -3,12 +3,14 @@
 mod audit;
 mod home;
 mod lease;
+mod lineage;
 mod query;
 mod source;
 
 pub(crate) use audit::AuditError;
 pub(crate) use home::HomeError;
 pub(crate) use lease::{LeaseError, DAYS_MAX};
+pub(crate) use lineage::LineageError;
 pub(crate) use query::{query_failed, QueryError};
 pub(crate) use source::{SourceError, POOL_MAX};
 

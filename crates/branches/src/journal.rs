@@ -8,7 +8,7 @@
 use crate::{
     error::EngineError,
     files::{self, io_error, private},
-    model::Policy,
+    model::{Policy, SnapshotKind},
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,53 @@ pub(crate) struct LeaseRecord {
     /// The id of the token by which it was created, if it was by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) holder: Option<String>,
+    /// What it was made of, if that is another branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) base: Option<Base>,
+    /// The volume whose administrator's secret may be in force in its own, if it is a copy of another branch's, or of an earlier
+    /// one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) inherited: Option<String>,
+}
+
+/// What a child was made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Base {
+    /// The id of the snapshot.
+    pub(crate) snapshot: String,
+    /// The id of the parent, and the name that it had then.
+    pub(crate) branch: String,
+    pub(crate) name: String,
+    /// When the snapshot was taken.
+    pub(crate) taken_at: Timestamp,
+    /// Whether its server ran then.
+    pub(crate) running: bool,
+}
+
+/// A snapshot of a branch as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SnapshotRecord {
+    /// The name of its volume, too, below `volumes/branches`.
+    pub(crate) id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    pub(crate) kind: SnapshotKind,
+    /// The id of the lease that it is of.
+    pub(crate) lease: String,
+    pub(crate) source: String,
+    pub(crate) generation: u32,
+    pub(crate) policy: Policy,
+    /// The volume that it was taken of.
+    pub(crate) volume: String,
+    pub(crate) taken_at: Timestamp,
+    /// Whether its server ran, so that it has to be recovered.
+    pub(crate) running: bool,
+    pub(crate) durable: bool,
+    /// The boot of the machine that it was taken in: what was not flushed does not outlive it.
+    pub(crate) boot: String,
+    /// Why it may not be what it should be, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) problem: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,6 +114,9 @@ pub(crate) struct LeaseRecord {
 enum Line {
     Lease(Box<LeaseRecord>),
     End(String),
+    Snapshot(Box<SnapshotRecord>),
+    #[serde(rename = "snapshot_end")]
+    SnapshotEnd(String),
 }
 
 /// The open journal.
@@ -84,6 +134,8 @@ pub(crate) struct Opened {
     pub(crate) journal: Journal,
     /// The leases that have not ended, as far as they can be read.
     pub(crate) leases: Vec<LeaseRecord>,
+    /// The snapshots of branches that have not ended either.
+    pub(crate) snapshots: Vec<SnapshotRecord>,
     /// Where the journal was kept as it was found, if a line in it is damaged: what that line said is unknown, so any
     /// volume that seems to be nobody's may be somebody's.
     pub(crate) damaged: Option<PathBuf>,
@@ -94,6 +146,7 @@ impl Journal {
     pub(crate) fn open(path: &Path) -> Result<Opened, EngineError> {
         let fail = |error: std::io::Error| io_error("open the lease journal", path, &error);
         let mut leases: BTreeMap<String, LeaseRecord> = BTreeMap::new();
+        let mut snapshots: BTreeMap<String, SnapshotRecord> = BTreeMap::new();
         // Which lease has a name. A name is given to a second one only after the first has ended.
         let mut holders: HashMap<String, String> = HashMap::new();
         let bytes = match fs::read(path) {
@@ -118,6 +171,10 @@ impl Journal {
                     leases.insert(lease.id.clone(), *lease);
                 }
                 Ok(Line::End(id)) => drop(leases.remove(&id)),
+                Ok(Line::Snapshot(snapshot)) => {
+                    snapshots.insert(snapshot.id.clone(), *snapshot);
+                }
+                Ok(Line::SnapshotEnd(id)) => drop(snapshots.remove(&id)),
                 // A write that was cut short: it was not acknowledged.
                 Err(_) if !line.ends_with(b"\n") => {
                     tracing::warn!("the torn last line of the lease journal is left out");
@@ -130,6 +187,7 @@ impl Journal {
         }
         let damaged = is_damaged.then(|| keep_damaged(path, &bytes)).transpose().map_err(fail)?;
         let mut leases: Vec<LeaseRecord> = leases.into_values().collect();
+        let snapshots: Vec<SnapshotRecord> = snapshots.into_values().collect();
         let mut file = private(fs::OpenOptions::new().append(true)).open(path).map_err(fail)?;
         if !bytes.is_empty() && !bytes.ends_with(b"\n") {
             file.write_all(b"\n").map_err(fail)?;
@@ -139,17 +197,24 @@ impl Journal {
             // The damaged line may have protected any of them, or moved its end.
             leases.iter_mut().for_each(|lease| lease.protected = true);
         } else {
-            journal.rewrite(&leases)?;
+            journal.rewrite(&leases, &snapshots)?;
         }
-        Ok(Opened { journal, leases, damaged })
+        Ok(Opened { journal, leases, snapshots, damaged })
     }
 
-    /// Replaces the file by one that holds these leases and nothing else.
-    pub(crate) fn rewrite(&self, leases: &[LeaseRecord]) -> Result<(), EngineError> {
+    /// Replaces the file by one that holds these leases and snapshots and nothing else.
+    pub(crate) fn rewrite(
+        &self,
+        leases: &[LeaseRecord],
+        snapshots: &[SnapshotRecord],
+    ) -> Result<(), EngineError> {
         let fail = |error: std::io::Error| io_error("rewrite the lease journal", &self.path, &error);
         let mut rewritten = Vec::new();
         for lease in leases {
             rewritten.extend_from_slice(to_line(&Line::Lease(Box::new(lease.clone()))).as_bytes());
+        }
+        for snapshot in snapshots {
+            rewritten.extend_from_slice(to_line(&Line::Snapshot(Box::new(snapshot.clone()))).as_bytes());
         }
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         files::replace(&self.path, &rewritten).map_err(fail)?;
@@ -163,6 +228,14 @@ impl Journal {
 
     pub(crate) fn end(&self, id: &str) -> Result<(), EngineError> {
         self.append(&to_line(&Line::End(id.to_owned())))
+    }
+
+    pub(crate) fn put_snapshot(&self, snapshot: &SnapshotRecord) -> Result<(), EngineError> {
+        self.append(&to_line(&Line::Snapshot(Box::new(snapshot.clone()))))
+    }
+
+    pub(crate) fn end_snapshot(&self, id: &str) -> Result<(), EngineError> {
+        self.append(&to_line(&Line::SnapshotEnd(id.to_owned())))
     }
 
     fn append(&self, line: &str) -> Result<(), EngineError> {

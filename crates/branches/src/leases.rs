@@ -7,19 +7,16 @@ use crate::{
     engine::Engine,
     error::{EngineError, LeaseError, DAYS_MAX},
     journal::LeaseRecord,
+    lineage::From,
     model::{AdministratorUrl, BranchView, CreateBranch, DiskUse, ProtectBranch, RenewBranch},
     names,
     registry::{Ended, Given, Grant, Handover, Ticket, Wanted},
     shared::Shared,
 };
 use duramen_base::clock;
-use duramen_postgres::volume;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use std::{
-    sync::{atomic::Ordering, Arc},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 /// How long a lease lasts, and how long a create waits, unless the caller says otherwise.
 const TTL_DEFAULT_S: i64 = 3600;
@@ -56,6 +53,7 @@ impl Engine {
     ) -> Result<BranchView, EngineError> {
         let shared = &self.shared;
         let _active = shared.activity.enter();
+        let from = request.from.as_deref().map(From::read).transpose()?;
         let created_at = clock::utc_now();
         let wanted = Wanted {
             created_at,
@@ -78,7 +76,14 @@ impl Engine {
             }
         }
         let wanted = Wanted { capacity: shared.capacity(), ..wanted };
-        self.lease(&wanted).await
+        match from {
+            Some(from) => {
+                // A child has the policy of its parent, unless another one was asked for, which is refused.
+                let policy = request.policy.map_or_else(|| self.policy_of(&from, holder), Ok)?;
+                self.fork(from, Wanted { policy, ..wanted }, request.quiesce).await
+            }
+            None => self.lease(&wanted).await,
+        }
     }
 
     /// Leases the next branch whose server can answer. One that is held by a signal, or whose session has ended, is given up, and another one takes its place,
@@ -125,7 +130,7 @@ impl Engine {
     }
 
     /// Logs a new lease before its holder hears of it.
-    fn announce(&self, record: LeaseRecord) -> Result<BranchView, EngineError> {
+    pub(crate) fn announce(&self, record: LeaseRecord) -> Result<BranchView, EngineError> {
         let shared = &self.shared;
         if record.audits_statements {
             shared.statements.follow(&record.volume, &record.id, &record.name);
@@ -135,7 +140,7 @@ impl Engine {
             "leased",
             json!({ "branch": record.id, "name": record.name, "source": record.source,
                     "generation": record.generation, "policy": record.policy, "expires_at": record.expires_at,
-                    "holder": record.holder, "token": record.holder }),
+                    "holder": record.holder, "token": record.holder, "parent": record.base.as_ref().map(|base| &base.branch) }),
         );
         if let Err(error) = logged {
             // What is not logged is not handed out.
@@ -250,99 +255,6 @@ impl Engine {
         self.shared.end(&ended, "destroyed", by)?;
         Ok(view)
     }
-
-    /// Puts a branch back to its snapshot, under the same URL.
-    ///
-    /// # Errors
-    /// When there is no such branch, its generation's snapshot is gone, or the new server does not start; the lease
-    /// then stays, in state `failed`, and can be reset again.
-    pub async fn reset(self: &Arc<Self>, name: &str) -> Result<BranchView, EngineError> {
-        self.reset_by(None, name).await
-    }
-
-    pub(crate) async fn reset_by(
-        self: &Arc<Self>,
-        by: Option<&Holder>,
-        name: &str,
-    ) -> Result<BranchView, EngineError> {
-        // By the caller, so that it is the lease that has the name now, whatever happens before the task runs.
-        let (id, old) = self.shared.registry.begin_reset(name, by)?;
-        let (engine, name, by) = (Arc::clone(self), name.to_owned(), by.cloned());
-        // In a task of its own: a caller who goes away must not leave the branch between two volumes.
-        tokio::spawn(async move {
-            let begin = clock::now();
-            let result = engine.finish_reset(&name, id, old, by.as_ref()).await;
-            engine.shared.metrics.reset(begin, &result);
-            result
-        })
-        .await
-        .map_err(LeaseError::ResetCrashed)?
-    }
-
-    async fn finish_reset(
-        self: &Arc<Self>,
-        name: &str,
-        id: String,
-        old: Arc<Branch>,
-        by: Option<&Holder>,
-    ) -> Result<BranchView, EngineError> {
-        let replaced = tokio::task::spawn_blocking({
-            let (shared, name, id) = (Arc::clone(&self.shared), name.to_owned(), id.clone());
-            let old = Arc::clone(&old);
-            move || replace(&shared, &name, &id, &old)
-        })
-        .await
-        .map_err(|error| LeaseError::ResetCrashed(error).into())
-        .and_then(|result| result);
-        let failure = match replaced {
-            Ok(branch) => {
-                let failure = branch.connect(true).await.err();
-                self.shared.environment.limit_volume(&branch.volume, branch.generation.limits().disk);
-                failure
-            }
-            Err(error) => Some(error),
-        };
-        let view = self.shared.registry.finish_reset(name, &id, &old, failure.as_ref())?;
-        let details = json!({ "branch": id, "name": name, "failed": failure.is_some() });
-        self.shared.audit("reset", named(details, by))?;
-        failure.map_or(Ok(view), Err)
-    }
-}
-
-/// Gives the lease `id` a fresh clone of its own generation, and ends the old branch. Blocks.
-fn replace(
-    shared: &Arc<Shared>,
-    name: &str,
-    id: &str,
-    old: &Arc<Branch>,
-) -> Result<Arc<Branch>, EngineError> {
-    let environment = &shared.environment;
-    old.generation.check(&environment.store)?;
-    // The lease may belong to an earlier generation, which was opened with the rules of its time.
-    let settings = shared.registry.settings(&old.generation.source);
-    old.generation.check_rules(settings.masking.as_ref())?;
-    // On a full volume store its first writes come out of the reserve.
-    let volume = environment.clone_within(&old.generation, volume::Account::Reserve)?;
-    let branch = Arc::new(Branch::new(
-        environment,
-        Arc::clone(&old.generation),
-        old.policy,
-        volume,
-        Some(old.socket.clone()),
-    ));
-    let is_closing = shared.closing.load(Ordering::Acquire);
-    shared
-        .registry
-        .replace_branch(name, id, &branch, is_closing)
-        .inspect_err(|_| environment.delete_volume(&branch.volume))?;
-    if old.generation.audits_statements {
-        shared.statements.follow(&branch.volume, id, name);
-    }
-    old.kill();
-    shared.wake.wake();
-    branch.start()?;
-    branch.place_relation_cache();
-    Ok(branch)
 }
 
 /// The details of an entry of the audit log, with the token by which somebody asked for what it tells of (H4).
@@ -354,7 +266,7 @@ pub(crate) fn named(mut details: serde_json::Value, by: Option<&Holder>) -> serd
 }
 
 impl Shared {
-    fn retire(&self, ended: &Ended) {
+    pub(crate) fn retire(&self, ended: &Ended) {
         ended.branch.retire();
         self.wake.wake();
     }

@@ -21,6 +21,7 @@ mod journal;
 mod key;
 mod leases;
 mod limits;
+mod lineage;
 mod maintenance;
 mod marker;
 mod measuring;

@@ -210,10 +210,10 @@ fn connect(
 
 /// Deletes up to `slice` retired branches, two at a time.
 fn reap(shared: &Arc<Shared>, slice: usize) {
-    let (branches, clones, last) = shared.registry.take_retired(slice);
+    let (branches, volumes, last) = shared.registry.take_retired(slice);
     parallel(2, branches, |retired| shared.delete(&retired));
-    for clone in clones {
-        shared.environment.delete_volume(&clone.volume);
+    for volume in volumes {
+        shared.environment.delete_volume(&volume);
     }
     shared.remove_unused_generations();
     if last {

@@ -9,7 +9,7 @@ use crate::{
     error::EngineError,
     files::{self, io_error, Passage},
     generation::Generation,
-    journal::{self, Journal, LeaseRecord, Opened, CLEAN},
+    journal::{self, Journal, LeaseRecord, Opened, SnapshotRecord, CLEAN},
     marker::Marker,
     parallel::parallel,
     registry::{Lease, Registry},
@@ -43,13 +43,18 @@ pub(crate) fn open(options: &OpenOptions, runtime: tokio::runtime::Handle) -> Re
     for name in ["branches", "snapshots", "imports"] {
         files::make_dir(&environment.store.root.join(name), Passage::Servers, &environment.user)?;
     }
-    let Opened { journal, leases: mut records, damaged } = Journal::open(&environment.home.journal())?;
+    let Opened { journal, leases: mut records, mut snapshots, damaged } =
+        Journal::open(&environment.home.journal())?;
     let (marker, lost) = Marker::open(&environment.home.marker())?;
     if let Some(lost) = lost.or_else(|| environment.store.lost_writes()) {
         tracing::error!("{lost}");
         for record in &mut records {
             record.problem.get_or_insert_with(|| lost.clone());
             journal.put(record)?;
+        }
+        for snapshot in &mut snapshots {
+            snapshot.problem.get_or_insert_with(|| lost.clone());
+            journal.put_snapshot(snapshot)?;
         }
         environment.store.acknowledge_losses();
         marker.clear()?;
@@ -71,13 +76,18 @@ pub(crate) fn open(options: &OpenOptions, runtime: tokio::runtime::Handle) -> Re
         audit.append("lease_lost", json!({ "branch": record.id, "name": record.name }))?;
         journal.end(&record.id)?;
     }
+    // L7.
+    snapshots.retain(|record| {
+        environment.volume(&record.id).join("PG_VERSION").exists()
+            && (record.boot == boot || record.boot == CLEAN || record.durable)
+    });
     if let Some(copy) = &damaged {
-        let moved = quarantine(&environment, &kept)?;
-        journal.rewrite(&kept)?;
+        let moved = quarantine(&environment, &kept, &snapshots)?;
+        journal.rewrite(&kept, &snapshots)?;
         tracing::error!(volumes = moved, journal = %copy.display(), "the lease journal is damaged");
         audit.append("journal_damaged", json!({ "kept_as": copy, "quarantined": moved }))?;
     }
-    sweep(&environment, &kept)?;
+    sweep(&environment, &kept, &snapshots)?;
     let registry = Registry::new(journal);
     for record in sources {
         open_source(&environment, record, &registry);
@@ -95,6 +105,7 @@ pub(crate) fn open(options: &OpenOptions, runtime: tokio::runtime::Handle) -> Re
         registry.adopt(lease)?;
         audit.append("lease_adopted", json!({ "branch": id, "name": name, "problem": problem }))?;
     }
+    registry.adopt_snapshots(snapshots)?;
     let shared = Shared::new(environment, runtime, registry, marker, audit, boot);
     shared.remove_unused_users();
     users::remove_orphans();
@@ -140,13 +151,14 @@ fn adopt(
     generation.durable = record.durable;
     generation.all_databases = record.all_databases;
     generation.audits_statements = record.audits_statements;
-    let branch = Arc::new(Branch::new(
+    let branch = Branch::new(
         environment,
         Arc::new(generation),
         record.policy,
         record.volume.clone(),
         Some(record.socket.clone()),
-    ));
+    );
+    let branch = Arc::new(branch.inheriting(environment, record.inherited.as_deref()));
     if let Err(error) = branch.generation.usable() {
         // Of this branch alone: once what is missing was put back, the next daemon takes it up again.
         tracing::error!(branch = record.name, %error, "the branch cannot be started");
@@ -199,12 +211,17 @@ fn start_patiently(branch: &Branch) -> Result<(), EngineError> {
 
 /// Moves every volume that no lease names to the quarantine, because a damaged line of the journal may have named it.
 /// Its server is stopped with a checkpoint, so that its files are whole. Returns how many there were.
-fn quarantine(environment: &Environment, kept: &[LeaseRecord]) -> Result<usize, EngineError> {
+fn quarantine(
+    environment: &Environment,
+    kept: &[LeaseRecord],
+    snapshots: &[SnapshotRecord],
+) -> Result<usize, EngineError> {
     let dir = environment.quarantine();
     files::make_dir(&dir, Passage::Servers, &environment.user)?;
     let mut moved = 0;
     for name in entries(&environment.branches())? {
-        if kept.iter().any(|record| record.volume == name) {
+        if kept.iter().any(|record| record.volume == name) || snapshots.iter().any(|record| record.id == name)
+        {
             continue;
         }
         let volume = environment.volume(&name);
@@ -237,8 +254,14 @@ fn quarantine_warning(environment: &Environment) -> Result<Option<String>, Engin
 }
 
 /// Ends and deletes everything that belongs to no lease and no source.
-fn sweep(environment: &Environment, kept: &[LeaseRecord]) -> Result<(), EngineError> {
-    let volumes: HashSet<&str> = kept.iter().map(|record| record.volume.as_str()).collect();
+fn sweep(
+    environment: &Environment,
+    kept: &[LeaseRecord],
+    snapshots: &[SnapshotRecord],
+) -> Result<(), EngineError> {
+    let branch_volumes = kept.iter().map(|record| record.volume.as_str());
+    let volumes: HashSet<&str> =
+        branch_volumes.chain(snapshots.iter().map(|record| record.id.as_str())).collect();
     // By the files that are there: a source whose record cannot be read keeps what it has until somebody fixes it.
     let generations: BTreeMap<String, Vec<u32>> = entries(&environment.home.sources())?
         .into_iter()

@@ -7,16 +7,18 @@
 mod leases;
 mod pool;
 mod refill;
+mod snapshots;
 mod sources;
 
-pub(crate) use leases::{Doorway, Ended, Given, Grant, Handover, Held, Session, Ticket, Wanted};
+pub(crate) use leases::{Doorway, Ended, Given, Grant, Handover, Held, Resetting, Session, Ticket, Wanted};
 pub(crate) use pool::{ColdClone, Deficit, PoolKey, Retired};
 pub(crate) use refill::{counted, Work};
+pub(crate) use snapshots::{ParentOf, Placed, Watched};
 
 use crate::{
     branch::Branch,
     error::EngineError,
-    journal::{Journal, LeaseRecord},
+    journal::{Journal, LeaseRecord, SnapshotRecord},
     model::{MachineLimits, PoolView, RefillReport, Status, VolumeKind},
     source::manifest::SourceRecord,
 };
@@ -53,6 +55,10 @@ struct State {
     pools: Pools,
     sources: BTreeMap<String, SourceRecord>,
     reports: VecDeque<RefillReport>,
+    /// Snapshots of branches, by id.
+    snapshots: HashMap<String, SnapshotRecord>,
+    /// The ids of those of which a branch is being made.
+    making: Vec<String>,
     next_ticket: u64,
     /// What the operator has to look at.
     warnings: Vec<String>,
@@ -88,6 +94,8 @@ impl Lease {
 pub(crate) struct Drained {
     pub(crate) retired: Vec<Retired>,
     pub(crate) clones: Vec<ColdClone>,
+    /// Volumes of snapshots that have ended.
+    pub(crate) volumes: Vec<String>,
     /// They stay leased.
     pub(crate) leased: Vec<(LeaseRecord, Arc<Branch>)>,
     pub(crate) sources: Vec<String>,
@@ -131,7 +139,10 @@ impl Registry {
             cold: count(state.pools.cold.values().map(Vec::len).sum()),
             leases: count(state.leases.len()),
             to_delete: count(
-                state.pools.retired.len() + state.pools.reaping + state.pools.retired_clones.len(),
+                state.pools.retired.len()
+                    + state.pools.reaping
+                    + state.pools.retired_clones.len()
+                    + state.pools.retired_volumes.len(),
             ),
             settled: state.pools.settled(),
             refills: state.reports.iter().cloned().collect(),
@@ -154,6 +165,7 @@ impl Registry {
             leased: leased.map(|lease| (lease.record.clone(), Arc::clone(&lease.branch))).collect(),
             retired: state.pools.retired.drain(..).collect(),
             clones: state.pools.retired_clones.drain(..).collect(),
+            volumes: state.pools.retired_volumes.drain(..).collect(),
             sources,
         }
     }
@@ -162,7 +174,7 @@ impl Registry {
     /// handed over, right now is refused when it arrives.
     pub(crate) fn fail_all(&self, problem: &str, losses: &AtomicU64) -> Failed {
         let mut state = self.state();
-        let State { leases, pools, .. } = &mut *state;
+        let State { leases, pools, snapshots, .. } = &mut *state;
         pools.losses = losses.fetch_add(1, Ordering::AcqRel) + 1;
         let (mut leased, mut written) = (Vec::new(), Ok(()));
         for lease in leases.values_mut().filter(|lease| lease.record.problem.is_none()) {
@@ -170,6 +182,11 @@ impl Registry {
             lease.problem = Some(problem.to_owned());
             written = written.and_then(|()| self.journal.put(&lease.record));
             leased.push(Arc::clone(&lease.branch));
+        }
+        // L8.
+        for snapshot in snapshots.values_mut().filter(|snapshot| snapshot.problem.is_none()) {
+            snapshot.problem = Some(problem.to_owned());
+            written = written.and_then(|()| self.journal.put_snapshot(snapshot));
         }
         let sources: Vec<String> = pools.generations.keys().cloned().collect();
         let drained = sources.iter().any(|source| !pools.broken.contains_key(source));

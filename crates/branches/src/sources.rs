@@ -9,6 +9,7 @@ use crate::{
     generation::Generation,
     interrupt::Interrupt,
     limits::{self, Applied},
+    lineage,
     model::{
         AddSource, AuditVerification, ChangeSettings, Origin, SnapshotVerification, SourceFingerprint,
         SourceSettings, SourceView,
@@ -120,6 +121,7 @@ impl Engine {
         request.settings.server.keys().try_for_each(|name| check_setting(name))?;
         limits::check(&request.settings.limits)?;
         limits::check_refill(&request.settings.refill)?;
+        lineage::check(&request.settings.snapshots)?;
         let engine = Arc::clone(self);
         let progress: Report = Arc::new(progress);
         self.importing(|interrupt| async move {
@@ -365,6 +367,8 @@ impl Engine {
         settings.durable = change.durable.unwrap_or(settings.durable);
         settings.all_databases = change.all_databases.unwrap_or(settings.all_databases);
         settings.audit = change.audit.unwrap_or(settings.audit);
+        settings.snapshots = settings.snapshots.changed(change.snapshots);
+        lineage::check(&settings.snapshots)?;
         settings.limits.change(&change.limits);
         limits::check(&settings.limits)?;
         settings.refill.change(&change.refill);

@@ -4,6 +4,7 @@
 use crate::{
     balance::Balance,
     error::{EngineError, Kind},
+    lineage::interval::Interval,
     parallel::parallel,
     registry::Failed,
     revival::Revival,
@@ -44,6 +45,7 @@ pub(crate) struct Watch {
     flushing: Option<JoinHandle<io::Result<()>>>,
     revival: Revival,
     bedtime: Bedtime,
+    interval: Interval,
     balance: Balance,
 }
 
@@ -55,6 +57,7 @@ impl Watch {
             flushing: None,
             revival: Revival::default(),
             bedtime: Bedtime::default(),
+            interval: Interval::default(),
             balance: Balance::default(),
         }
     }
@@ -74,6 +77,7 @@ impl Watch {
         shared.registry.retire_unfit();
         self.revival.look(shared);
         self.bedtime.look(shared);
+        self.interval.look(shared);
         shared.note_statements();
         let home = &shared.environment.home;
         for dir in [home.logs(), home.origins()] {
@@ -97,6 +101,7 @@ impl Watch {
         self.heed(shared);
         self.revival.end();
         self.bedtime.end();
+        self.interval.end();
         self.balance.end(shared);
     }
 

@@ -1,5 +1,7 @@
 //! Branches: `duramen branch ...`.
 
+mod lineage;
+
 use crate::{
     context::{Context, Outcome},
     failure::FAILED,
@@ -28,7 +30,9 @@ Examples:
   duramen branch create try --source app --policy ddl --ttl 30m
   duramen branch create try                              again: the same branch
   duramen branch create as-app --role app                as the application's own login role
-  duramen branch create now --wait 0                     refuse at once when none is ready";
+  duramen branch create now --wait 0                     refuse at once when none is ready
+  duramen branch create child --from try                 a copy of a branch as it is now, while it is used
+  duramen branch create child --from try@before          the same of one of its snapshots";
 const LIST_EXAMPLES: &str = "\
 Examples:
   duramen branch list
@@ -93,6 +97,21 @@ pub(crate) enum Branch {
     /// Restore the source's data in a branch; its URL gets a new secret
     #[command(after_help = RESET_EXAMPLES)]
     Reset(Name),
+    /// Keep a branch as it is now, to go back to
+    #[command(after_help = lineage::SNAPSHOT_EXAMPLES)]
+    Snapshot(lineage::Snapshot),
+    /// List what a branch can go back to
+    #[command(after_help = lineage::SNAPSHOTS_EXAMPLES)]
+    Snapshots(Name),
+    /// Put a branch back to one of its snapshots; its URL gets a new secret
+    #[command(after_help = lineage::RESTORE_EXAMPLES)]
+    Restore(lineage::Restore),
+    /// Put a branch back to what it was before it was last reset or restored
+    #[command(after_help = lineage::UNDO_EXAMPLES)]
+    Undo(Name),
+    /// Show which branch was made of which
+    #[command(after_help = lineage::TREE_EXAMPLES)]
+    Tree,
     /// Extend or shorten a lease
     #[command(after_help = RENEW_EXAMPLES)]
     Renew(Renew),
@@ -124,7 +143,7 @@ pub(crate) enum Branch {
 #[derive(Debug, Args)]
 pub(crate) struct Name {
     /// The branch's name
-    name: String,
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]
@@ -167,6 +186,12 @@ pub(crate) struct Create {
     /// How long to wait for a branch; 0 refuses at once when none is ready [default: 30s]
     #[arg(long, value_name = "SPAN", value_parser = parse::span)]
     wait: Option<Duration>,
+    /// Make it of this branch, or of a snapshot of it (BRANCH@SNAPSHOT), rather than of its source
+    #[arg(long, value_name = "BRANCH", conflicts_with_all = ["policy", "role"])]
+    from: Option<String>,
+    /// Stop the server of --from for it: its sessions end, and unlogged tables keep their rows
+    #[arg(long, requires = "from")]
+    quiesce: bool,
 }
 
 #[derive(Debug, Args)]
@@ -209,6 +234,11 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
             let branch = progress::during("resetting the branch", work).await?;
             show(context, &branch)
         }
+        Branch::Snapshot(snapshot) => lineage::snapshot(context, snapshot).await,
+        Branch::Snapshots(Name { name }) => lineage::snapshots(context, &name).await,
+        Branch::Restore(restore) => lineage::restore(context, restore).await,
+        Branch::Undo(Name { name }) => lineage::undo(context, &name).await,
+        Branch::Tree => lineage::tree(context).await,
         Branch::Renew(renew) => {
             let request = RenewBranch { ttl_s: renew.ttl, expires_at: renew.expires_at };
             let mut connection = context.connect().await?;
@@ -233,6 +263,8 @@ async fn create(context: &Context, create: Create) -> Outcome {
         ttl_s: create.ttl,
         expires_at: create.expires_at,
         wait_ms: create.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        from: create.from,
+        quiesce: create.quiesce,
     };
     let mut connection = context.connect().await?;
     connection.set_deadline(wait.saturating_add(GRACE));
@@ -273,7 +305,7 @@ fn expiry(branch: &BranchView) -> String {
     }
 }
 
-fn show(context: &Context, branch: &BranchView) -> Outcome {
+pub(crate) fn show(context: &Context, branch: &BranchView) -> Outcome {
     if context.json {
         output::json(branch)?;
         return Ok(ExitCode::SUCCESS);
@@ -290,6 +322,11 @@ fn show(context: &Context, branch: &BranchView) -> Outcome {
         ("state", branch.state.clone()),
         ("url", branch.url.clone()),
     ];
+    if let Some(parent) = &branch.parent {
+        let unlogged = if parent.unlogged == "empty" { "; unlogged tables are empty" } else { "" };
+        let taken = output::time(parent.taken_at);
+        facts.insert(1, ("made of", format!("{}, as it was {taken}{unlogged}", parent.name)));
+    }
     if let Some(disk) = branch.disk {
         facts.push(("written", format!("{} of {}", output::bytes(disk.used), output::bytes(disk.quota))));
     }

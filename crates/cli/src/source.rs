@@ -10,7 +10,7 @@ use crate::{
 use clap::{Args, Subcommand, ValueEnum};
 use duramen_api::model::{
     AddSource, Audited, ChangeSettings, Limits, Masking, Origin, Policy, PoolSize, Refill, RefillSettings,
-    SourceSettings, SourceView,
+    SnapshotSettings, SourceSettings, SourceView,
 };
 use std::{
     collections::BTreeMap,
@@ -151,6 +151,8 @@ pub(crate) struct Add {
     limits: LimitArgs,
     #[command(flatten)]
     refill: RefillArgs,
+    #[command(flatten)]
+    snapshots: SnapshotArgs,
 }
 
 /// What each branch may take of the machine. 0 brings back what is usual.
@@ -231,6 +233,31 @@ enum Sample {
     Flights,
 }
 
+/// Which snapshots of branches are taken without being asked for.
+#[derive(Debug, Args)]
+struct SnapshotArgs {
+    /// Take a snapshot of each branch as often as this; 0: only before resets and restores
+    #[arg(long, value_name = "SPAN", value_parser = parse::span)]
+    snapshot_every: Option<Duration>,
+    /// How many snapshots that nobody asked for are kept of a branch [default: 3]
+    #[arg(long, value_name = "N")]
+    snapshot_keep: Option<u32>,
+    /// For how long they are kept [default: 1h]
+    #[arg(long, value_name = "SPAN", value_parser = parse::span)]
+    snapshot_for: Option<Duration>,
+}
+
+impl From<SnapshotArgs> for SnapshotSettings {
+    fn from(args: SnapshotArgs) -> SnapshotSettings {
+        let seconds = |span: Duration| u32::try_from(span.as_secs()).unwrap_or(u32::MAX);
+        SnapshotSettings {
+            every_s: args.snapshot_every.map(seconds),
+            keep: args.snapshot_keep,
+            keep_s: args.snapshot_for.map(seconds),
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
     /// The source's name
@@ -257,6 +284,8 @@ pub(crate) struct Settings {
     limits: LimitArgs,
     #[command(flatten)]
     refill: RefillArgs,
+    #[command(flatten)]
+    snapshots: SnapshotArgs,
     /// What of branches that are made from now on is in the audit log
     #[arg(long, value_name = "WHAT", value_parser = audited)]
     audit: Option<Audited>,
@@ -346,6 +375,7 @@ impl Add {
             limits,
             refill,
             audit: self.audit.unwrap_or_default(),
+            snapshots: self.snapshots.into(),
             masking,
         };
         Ok(AddSource { name: self.name, origin, database: self.database, settings })
@@ -445,8 +475,19 @@ fn settings_facts(settings: &SourceSettings) -> Vec<(&'static str, String)> {
         ),
         ("refill", refill_in_words(&settings.refill)),
         ("audit", if settings.audit.is_usual() { "sessions" } else { "statements" }.to_owned()),
+        ("snapshots", snapshots_in_words(&settings.snapshots)),
         ("masking", settings.masking.as_ref().map_or_else(|| "none".to_owned(), rules_in_words)),
     ]
+}
+
+fn snapshots_in_words(snapshots: &SnapshotSettings) -> String {
+    let keep = snapshots.keep.unwrap_or(SnapshotSettings::KEEP);
+    let keep_s = snapshots.keep_s.unwrap_or(SnapshotSettings::KEEP_S);
+    let when = match snapshots.every_s {
+        Some(seconds) => format!("every {seconds} s, and before resets and restores"),
+        None => "before resets and restores".to_owned(),
+    };
+    format!("{when}; {keep} of a branch are kept, for {keep_s} s")
 }
 
 fn refill_in_words(refill: &RefillSettings) -> String {
@@ -535,6 +576,7 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         limits: wanted.limits.into(),
         refill: wanted.refill.into(),
         audit: wanted.audit,
+        snapshots: wanted.snapshots.into(),
         masking: wanted.masking.as_deref().map(read_masking).transpose()?,
     };
     let nothing = change.hot.is_empty()
@@ -544,6 +586,7 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         && (change.cold, change.durable, change.all_databases, change.warm.as_ref())
             == (None, None, None, None)
         && change.audit.is_none()
+        && change.snapshots.is_usual()
         && change.masking.is_none();
     let mut connection = context.connect().await?;
     let source = if nothing {

@@ -6,8 +6,8 @@ use crate::{ClientError, Connection, Encoded};
 use bytes::Bytes;
 use duramen_api::model::{
     AddSource, AdministratorUrl, AuditVerification, BranchEvidence, BranchView, ChangeSettings, ColdBranch,
-    CreateBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, SnapshotVerification,
-    SourceFingerprint, SourceView, Status,
+    CreateBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, RestoreBranch, SnapshotVerification,
+    SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot, TreeNode,
 };
 use duramen_api::{
     doors::DoorsView,
@@ -122,6 +122,44 @@ impl Connection {
     /// Puts a branch back to its snapshot.
     pub async fn reset_branch(&mut self, name: &str) -> Result<BranchView, ClientError> {
         self.exchange(Route::of(Op::ResetBranch, name), Bytes::new()).await
+    }
+
+    /// Which branch was made of which, and what each of them holds.
+    pub async fn branch_tree(&mut self) -> Result<Vec<TreeNode>, ClientError> {
+        self.exchange(Route::to(Op::BranchTree), Bytes::new()).await
+    }
+
+    /// The snapshots of a branch, the earliest first.
+    pub async fn snapshots(&mut self, name: &str) -> Result<Vec<SnapshotView>, ClientError> {
+        self.exchange(Route::of(Op::Snapshots, name), Bytes::new()).await
+    }
+
+    /// Takes a snapshot of a branch.
+    pub async fn take_snapshot(
+        &mut self,
+        name: &str,
+        request: &TakeSnapshot,
+    ) -> Result<SnapshotView, ClientError> {
+        self.post(Route::of(Op::TakeSnapshot, name), request).await
+    }
+
+    /// Removes a snapshot of a branch, by its name or its id.
+    pub async fn remove_snapshot(&mut self, name: &str, snapshot: &str) -> Result<SnapshotView, ClientError> {
+        self.exchange(Route::of(Op::RemoveSnapshot, name).with(snapshot), Bytes::new()).await
+    }
+
+    /// Puts a branch back to one of its snapshots.
+    pub async fn restore_branch(
+        &mut self,
+        name: &str,
+        request: &RestoreBranch,
+    ) -> Result<BranchView, ClientError> {
+        self.post(Route::of(Op::RestoreBranch, name), request).await
+    }
+
+    /// Puts a branch back to what it was before it was last reset or restored.
+    pub async fn undo_branch(&mut self, name: &str) -> Result<BranchView, ClientError> {
+        self.exchange(Route::of(Op::UndoBranch, name), Bytes::new()).await
     }
 
     /// Moves the end of a lease.

@@ -68,6 +68,18 @@ impl Guardian {
         Ok(Self { process, wait: None })
     }
 
+    /// Tells it something on its standard input.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub(crate) fn tell(
+        &mut self,
+        say: impl FnOnce(&mut std::process::ChildStdin) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let input = self.process.stdin.as_mut();
+        say(input.ok_or_else(|| io::Error::other("it has been let go"))?)
+    }
+
     /// Waits for its work for so long at the most when this is dropped; the guardian then goes on alone.
     #[must_use]
     pub fn wait_at_most(mut self, limit: Duration) -> Self {

@@ -29,6 +29,7 @@ mod control_group;
 mod entry;
 mod frames;
 mod guardian;
+mod hold;
 mod installation;
 mod json;
 mod page;
@@ -48,6 +49,7 @@ pub use cluster::{Cluster, ClusterError};
 pub use control_group::{memory_available, memory_total, ControlGroup, ControlGroups, GroupLimits};
 pub use entry::{log_in, Entry, EntryError};
 pub use guardian::Guardian;
+pub use hold::Hold;
 pub use installation::{find_packages, Features, Installation, InstallationError, Version, PACKAGES_DIR};
 pub use page::StoredText;
 pub use postmaster::{

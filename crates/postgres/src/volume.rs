@@ -126,6 +126,13 @@ pub trait Volumes: Send + Sync + std::fmt::Debug {
     /// [`VolumeError`]; nothing is left behind.
     fn clone_volume(&self, snapshot: &Path, target: &Path, quota: Option<Quota>) -> Result<(), VolumeError>;
 
+    /// Makes `target` a clone of a volume, whether that is frozen or not, that is frozen itself. What is written to `source`
+    /// meanwhile is in it or not, file by file.
+    ///
+    /// # Errors
+    /// [`VolumeError`]; nothing is left behind.
+    fn snapshot(&self, source: &Path, target: &Path) -> Result<(), VolumeError>;
+
     /// Makes a volume read-only.
     ///
     /// # Errors

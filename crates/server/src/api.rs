@@ -144,6 +144,14 @@ impl Api {
             Op::ResetBranch => json(&engine.reset(name).await?),
             Op::RenewBranch => json(&engine.renew(name, call.read(body).await?)?),
             Op::ProtectBranch => json(&engine.protect(name, call.read(body).await?)?),
+            Op::BranchTree => {
+                page::reply(call, tokio::task::block_in_place(|| engine.tree()), |node| &node.name)
+            }
+            Op::Snapshots => json(&engine.snapshots(name)?),
+            Op::TakeSnapshot => json(&engine.take_snapshot(name, call.read(body).await?).await?),
+            Op::RemoveSnapshot => json(&engine.remove_snapshot(name, &call.needed("snapshot")?)?),
+            Op::RestoreBranch => json(&engine.restore(name, call.read(body).await?).await?),
+            Op::UndoBranch => json(&engine.undo(name).await?),
             Op::AdministratorUrl => json(&engine.administrator_url(name).await?),
             Op::Evidence => {
                 let table = call.parameter("table")?;
@@ -266,6 +274,12 @@ impl Call<'_> {
             Some(value) => Ok(Some(value)),
             None => Err(self.bad(format_args!("the value of {name} holds an escape that is not UTF-8 text"))),
         }
+    }
+
+    /// The value of a parameter that has to be there.
+    pub(crate) fn needed(&self, name: &str) -> Result<Cow<'_, str>, Refusal> {
+        let missing = || self.bad(format_args!("the parameter {name} is missing; give ?{name}=..."));
+        self.parameter(name)?.ok_or_else(missing)
     }
 
     /// The request's body; no body at all stands for `{}`.

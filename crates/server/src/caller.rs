@@ -132,8 +132,18 @@ mod tests {
     }
 
     const OPEN: [Op; 4] = [Op::Health, Op::Ready, Op::Version, Op::OpenApi];
-    const LISTS: [Op; 4] = [Op::Sources, Op::Source, Op::Branches, Op::Branch];
-    const USE: [Op; 5] = [Op::CreateBranch, Op::DestroyBranch, Op::Query, Op::ResetBranch, Op::RenewBranch];
+    const LISTS: [Op; 6] = [Op::Sources, Op::Source, Op::Branches, Op::Branch, Op::BranchTree, Op::Snapshots];
+    const USE: [Op; 9] = [
+        Op::CreateBranch,
+        Op::DestroyBranch,
+        Op::Query,
+        Op::ResetBranch,
+        Op::RenewBranch,
+        Op::TakeSnapshot,
+        Op::RemoveSnapshot,
+        Op::RestoreBranch,
+        Op::UndoBranch,
+    ];
 
     fn sorted(ops: &[&[Op]]) -> Vec<Op> {
         let all = ops.concat();

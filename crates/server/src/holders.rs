@@ -42,7 +42,18 @@ impl Api {
             }
             Op::Branch => shown(engine.branch_for(&onlooker(token), name)?),
             Op::CreateBranch => {
-                let wanted = permitted(token, call.read(body).await?)?;
+                let wanted: CreateBranch = call.read(body).await?;
+                let wanted = match wanted.from.as_deref() {
+                    Some(from) => {
+                        // The holder has to have it, and may by now have another policy or source no more.
+                        let parent = from.split_once('@').map_or(from, |(parent, _)| parent);
+                        let parent = engine.branch_for(&holder, parent)?;
+                        token.may_use(&parent.source, parent.policy)?;
+                        let (ttl_s, expires_at) = lease(token, wanted.ttl_s, wanted.expires_at)?;
+                        CreateBranch { ttl_s, expires_at, ..wanted }
+                    }
+                    None => permitted(token, wanted)?,
+                };
                 shown(engine.create_for(&holder, wanted).await?)
             }
             Op::Query => {
@@ -56,6 +67,17 @@ impl Api {
                 Ok(reply::text(StatusCode::OK, answer.0))
             }
             Op::ResetBranch => shown(engine.reset_for(&holder, name).await?),
+            Op::BranchTree => {
+                let nodes = tokio::task::block_in_place(|| engine.tree_for(&onlooker(token)));
+                page::reply(call, nodes, |node| &node.name)
+            }
+            Op::Snapshots => json(&engine.snapshots_for(&onlooker(token), name)?),
+            Op::TakeSnapshot => json(&engine.take_snapshot_for(&holder, name, call.read(body).await?).await?),
+            Op::RemoveSnapshot => {
+                json(&engine.remove_snapshot_for(&holder, name, &call.needed("snapshot")?)?)
+            }
+            Op::RestoreBranch => shown(engine.restore_for(&holder, name, call.read(body).await?).await?),
+            Op::UndoBranch => shown(engine.undo_for(&holder, name).await?),
             Op::RenewBranch => {
                 let RenewBranch { ttl_s, expires_at } = call.read(body).await?;
                 let (ttl_s, expires_at) = lease(token, ttl_s, expires_at)?;

@@ -94,6 +94,6 @@ impl Coded for LeaseError {
 }
 
 /// The name that was probably meant, as the end of half a sentence.
-pub(super) fn hint(closest: Option<&str>) -> String {
+pub(in crate::error) fn hint(closest: Option<&str>) -> String {
     closest.map(|known| format!("; did you mean {known}?")).unwrap_or_default()
 }

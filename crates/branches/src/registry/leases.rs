@@ -6,8 +6,8 @@ use crate::{
     capacity::Capacity,
     doors::Holder,
     error::{EngineError, LeaseError},
-    journal::LeaseRecord,
-    model::{BranchView, Policy},
+    journal::{LeaseRecord, SnapshotRecord},
+    model::{BranchView, Parent, Policy},
     spare::{Packets, Parameters},
 };
 use duramen_base::{entropy, suggest};
@@ -102,6 +102,15 @@ pub(crate) struct Doorway {
     pub(crate) connections_max: Option<u32>,
 }
 
+/// A lease that gets another volume.
+#[derive(Debug)]
+pub(crate) struct Resetting {
+    pub(crate) record: LeaseRecord,
+    pub(crate) old: Arc<Branch>,
+    /// What it was made of, if that is a snapshot of another branch and is still there.
+    pub(crate) base: Option<SnapshotRecord>,
+}
+
 /// What a query needs to know of a lease.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -190,33 +199,13 @@ impl Registry {
             // Who gets its URL may enter it beside the doors.
             branch.spare.spoil();
         }
-        let id = format!("b-{}", entropy::token(16));
-        let name = wanted.name.clone().unwrap_or_else(|| id.clone());
-        let record = LeaseRecord {
-            id,
-            name: name.clone(),
-            source: branch.generation.source.clone(),
-            generation: branch.generation.manifest.generation,
-            policy: branch.policy,
-            volume: branch.volume.clone(),
-            socket: branch.socket.clone(),
-            durable: branch.generation.durable,
-            all_databases: branch.generation.all_databases,
-            audits_statements: branch.generation.audits_statements,
-            created_at: wanted.created_at,
-            expires_at: wanted.expires_at,
-            protected: false,
-            boot: wanted.boot.clone(),
-            problem: None,
-            unentered: false,
-            holder: wanted.holder.as_ref().map(|holder| holder.id.clone()),
-        };
+        let record = LeaseRecord::of(&branch, wanted, format!("b-{}", entropy::token(16)));
         // A promise that cannot be written down is not made.
         if let Err(error) = self.journal.put(&record) {
             state.pools.retired.push_back(Retired::whole(branch));
             return Err(error);
         }
-        state.leases.insert(name, Lease::new(record.clone(), branch, None));
+        state.leases.insert(record.name.clone(), Lease::new(record.clone(), branch, None));
         Ok(record)
     }
 
@@ -369,6 +358,21 @@ impl Registry {
         }
     }
 
+    /// The same, of who asks for it.
+    pub(crate) fn working_session_of(&self, name: &str, by: Option<&Holder>) -> Result<Session, EngineError> {
+        let mut state = self.state();
+        let lease = state.find(name, by)?;
+        if lease.resetting {
+            return Err(LeaseError::Resetting { name: name.to_owned() }.into());
+        }
+        match &lease.problem {
+            None => Ok(lease.session()),
+            Some(problem) => {
+                Err(LeaseError::Failed { name: name.to_owned(), problem: problem.clone() }.into())
+            }
+        }
+    }
+
     /// Changes a lease, written down first.
     pub(crate) fn change(
         &self,
@@ -428,26 +432,29 @@ impl Registry {
         self.journal.end(&state.find(name, None)?.record.id)?;
         let Some(lease) = state.leases.remove(name) else { return Err(destroyed_meanwhile(name)) };
         state.pools.retired.push_back(Retired::whole(Arc::clone(&lease.branch)));
+        if let Err(error) = self.end_unneeded(state) {
+            // The lease has ended all the same. The next opening ends what nobody needs.
+            tracing::error!(%error, branch = name, "the end of a snapshot could not be written down");
+        }
         Ok(Ended { id: lease.record.id, name: lease.record.name, branch: lease.branch })
     }
 
     /// Begins a reset; gives the lease's id and its branch.
-    pub(crate) fn begin_reset(
-        &self,
-        name: &str,
-        by: Option<&Holder>,
-    ) -> Result<(String, Arc<Branch>), EngineError> {
+    pub(crate) fn begin_reset(&self, name: &str, by: Option<&Holder>) -> Result<Resetting, EngineError> {
         let mut state = self.state();
         let lease = state.find(name, by)?;
         if lease.resetting {
             return Err(LeaseError::Resetting { name: name.to_owned() }.into());
         }
         lease.resetting = true;
-        Ok((lease.record.id.clone(), Arc::clone(&lease.branch)))
+        let (record, old) = (lease.record.clone(), Arc::clone(&lease.branch));
+        let base = record.base.as_ref().and_then(|base| state.snapshots.get(&base.snapshot)).cloned();
+        Ok(Resetting { record, old, base })
     }
 
-    /// Gives the lease `id` another branch, written down first, so that a restarted daemon serves that; the old one is
-    /// retired, but for its socket's directory, which goes on to the new one.
+    /// Gives the lease `id` another branch, written down first, so that a restarted daemon serves that. The old one is the
+    /// caller's, but for its socket's directory, which goes on to the new one. `inherited` is the volume of which the branch's is a
+    /// copy, if that is a branch's.
     ///
     /// # Errors
     /// When the lease has ended, or `is_closing`, or writes were lost since the branch was made.
@@ -456,6 +463,7 @@ impl Registry {
         name: &str,
         id: &str,
         branch: &Arc<Branch>,
+        inherited: Option<&str>,
         is_closing: bool,
     ) -> Result<(), EngineError> {
         let mut state = self.state();
@@ -468,11 +476,16 @@ impl Registry {
         branch.volume.clone_into(&mut record.volume);
         record.problem = None;
         record.unentered = true;
+        record.inherited = inherited.map(str::to_owned);
         self.journal.put(&record)?;
         lease.record = record;
-        let old = std::mem::replace(&mut lease.branch, Arc::clone(branch));
-        state.pools.retired.push_back(Retired { branch: old, socket: SocketDir::Keep });
+        lease.branch = Arc::clone(branch);
         Ok(())
+    }
+
+    /// Has a branch deleted whose place another one took.
+    pub(crate) fn discard_replaced(&self, branch: Arc<Branch>) {
+        self.state().pools.retired.push_back(Retired { branch, socket: SocketDir::Keep });
     }
 
     /// Ends a reset that began with the branch `old`.
@@ -504,9 +517,36 @@ impl Registry {
     }
 }
 
+impl LeaseRecord {
+    /// The lease of a branch to who asks for it.
+    pub(super) fn of(branch: &Branch, wanted: &Wanted, id: String) -> LeaseRecord {
+        LeaseRecord {
+            name: wanted.name.clone().unwrap_or_else(|| id.clone()),
+            id,
+            source: branch.generation.source.clone(),
+            generation: branch.generation.manifest.generation,
+            policy: branch.policy,
+            volume: branch.volume.clone(),
+            socket: branch.socket.clone(),
+            durable: branch.generation.durable,
+            all_databases: branch.generation.all_databases,
+            audits_statements: branch.generation.audits_statements,
+            created_at: wanted.created_at,
+            expires_at: wanted.expires_at,
+            protected: false,
+            boot: wanted.boot.clone(),
+            problem: None,
+            unentered: false,
+            holder: wanted.holder.as_ref().map(|holder| holder.id.clone()),
+            base: None,
+            inherited: None,
+        }
+    }
+}
+
 impl Lease {
     /// Whether it is there for who asks: everything is, for those on the daemon's own socket.
-    fn is_for(&self, by: Option<&Holder>) -> bool {
+    pub(super) fn is_for(&self, by: Option<&Holder>) -> bool {
         by.is_none_or(|holder| holder.owns(self.record.holder.as_deref(), &self.record.source))
     }
 
@@ -532,7 +572,7 @@ impl Lease {
 impl State {
     /// The lease that has the name now, if it is there for who asks. Whether somebody else has one of that name is not
     /// told (H2).
-    fn find(&mut self, name: &str, by: Option<&Holder>) -> Result<&mut Lease, EngineError> {
+    pub(super) fn find(&mut self, name: &str, by: Option<&Holder>) -> Result<&mut Lease, EngineError> {
         if !self.leases.get(name).is_some_and(|lease| lease.is_for(by)) {
             let closest = suggest::closest(name, self.names_of(by)).map(str::to_owned);
             return Err(LeaseError::NotFound { name: name.to_owned(), closest }.into());
@@ -541,7 +581,7 @@ impl State {
     }
 
     /// The lease `id`, which was `name` when the operation began: by now the name may stand for another one.
-    fn held(&mut self, name: &str, id: &str) -> Result<&mut Lease, EngineError> {
+    pub(super) fn held(&mut self, name: &str, id: &str) -> Result<&mut Lease, EngineError> {
         let lease = self.leases.get_mut(name).filter(|lease| lease.record.id == id);
         lease.ok_or_else(|| destroyed_meanwhile(name))
     }
@@ -564,7 +604,7 @@ impl State {
     }
 
     /// The branch that a create with this name gets without making one.
-    fn existing(&self, wanted: &Wanted, source: &str) -> Result<Option<BranchView>, EngineError> {
+    pub(super) fn existing(&self, wanted: &Wanted, source: &str) -> Result<Option<BranchView>, EngineError> {
         let name = wanted.name.as_deref();
         let Some(lease) = name.and_then(|name| self.leases.get(name)) else { return Ok(None) };
         let record = &lease.record;
@@ -588,7 +628,7 @@ impl State {
     }
 
     /// Refuses a lease more than the machine bears, or its holder may have.
-    fn has_place(&self, wanted: &Wanted) -> Result<(), EngineError> {
+    pub(super) fn has_place(&self, wanted: &Wanted) -> Result<(), EngineError> {
         let limit = wanted.capacity.leases;
         if self.leases.len() >= limit {
             return Err(LeaseError::TooMany { limit }.into());
@@ -616,7 +656,7 @@ impl State {
     }
 }
 
-fn view(lease: &Lease) -> BranchView {
+pub(super) fn view(lease: &Lease) -> BranchView {
     let record = &lease.record;
     BranchView {
         name: record.name.clone(),
@@ -639,6 +679,13 @@ fn view(lease: &Lease) -> BranchView {
         problem: lease.problem.clone(),
         holder: record.holder.clone(),
         disk: None,
+        parent: record.base.as_ref().map(|base| Parent {
+            name: base.name.clone(),
+            id: base.branch.clone(),
+            snapshot: base.snapshot.clone(),
+            taken_at: base.taken_at,
+            unlogged: if base.running { "empty" } else { "kept" }.to_owned(),
+        }),
         existing: false,
     }
 }

@@ -72,7 +72,7 @@ pub(crate) struct Retired {
 
 impl Retired {
     /// A branch of which nothing stays.
-    pub(super) fn whole(branch: Arc<Branch>) -> Retired {
+    pub(crate) fn whole(branch: Arc<Branch>) -> Retired {
         Retired { branch, socket: SocketDir::Remove }
     }
 }
@@ -90,6 +90,8 @@ pub(super) struct Pools {
     pub(super) reaping: usize,
     /// Clones that nobody will start.
     pub(super) retired_clones: VecDeque<ColdClone>,
+    /// Volumes of snapshots that have ended.
+    pub(super) retired_volumes: VecDeque<String>,
     /// Sources whose pool could not be filled, with the reason; cleared by success or a change of the source.
     pub(super) broken: HashMap<String, String>,
     /// The same of pools of one role each: what keeps it out keeps nobody else from the source.
@@ -346,6 +348,7 @@ impl Pools {
         self.retired.is_empty()
             && self.reaping == 0
             && self.retired_clones.is_empty()
+            && self.retired_volumes.is_empty()
             && self.deficits().is_empty()
             && self.cold_deficit().is_empty()
     }

@@ -30,7 +30,7 @@ impl Registry {
         Work {
             deficits: pools.deficits(),
             cold: pools.cold_deficit(),
-            retired: pools.retired.len() + pools.retired_clones.len(),
+            retired: pools.retired.len() + pools.retired_clones.len() + pools.retired_volumes.len(),
         }
     }
 
@@ -116,15 +116,17 @@ impl Registry {
         pools.broken_roles.clear();
     }
 
-    /// At most `limit` retired branches, and all retired clones, to be deleted; and whether no branch is left. They
-    /// count as there until [`Registry::reaped`].
-    pub(crate) fn take_retired(&self, limit: usize) -> (Vec<Retired>, Vec<ColdClone>, bool) {
+    /// At most `limit` retired branches, and the volumes of all retired clones and snapshots, to be deleted; and whether no branch
+    /// is left. They count as there until [`Registry::reaped`].
+    pub(crate) fn take_retired(&self, limit: usize) -> (Vec<Retired>, Vec<String>, bool) {
         let mut state = self.state();
         let number = state.pools.retired.len().min(limit);
         let branches: Vec<Retired> = state.pools.retired.drain(..number).collect();
         let clones: Vec<ColdClone> = state.pools.retired_clones.drain(..).collect();
+        let volumes = clones.into_iter().map(|clone| clone.volume);
+        let volumes = volumes.chain(state.pools.retired_volumes.drain(..)).collect();
         state.pools.reaping = branches.len().max(1);
-        (branches, clones, state.pools.retired.is_empty())
+        (branches, volumes, state.pools.retired.is_empty())
     }
 
     /// What was taken by [`Registry::take_retired`] is gone.

@@ -24,6 +24,8 @@ fn lease(id: &str, protected: bool) -> LeaseRecord {
         problem: None,
         unentered: false,
         holder: None,
+        base: None,
+        inherited: None,
     }
 }
 
@@ -66,13 +68,13 @@ fn a_damaged_line_keeps_the_journal_as_it_was() {
     let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 5;
     bytes[second] = 0xff;
     fs::write(&path, &bytes).unwrap();
-    let Opened { journal, leases, damaged } = Journal::open(&path).unwrap();
+    let Opened { journal, leases, damaged, .. } = Journal::open(&path).unwrap();
     assert_eq!(leases.iter().map(|lease| lease.id.as_str()).collect::<Vec<_>>(), ["a", "c"]);
     assert_eq!(fs::read(damaged.expect("a copy")).unwrap(), bytes);
     // Until what it may have named is safe, it stays as it is: the daemon may be killed before.
     let again = Journal::open(&path).unwrap();
     assert_eq!((again.leases, again.damaged), (leases.clone(), Some(path.with_extension("damaged-1.jsonl"))));
-    journal.rewrite(&leases).unwrap();
+    journal.rewrite(&leases, &[]).unwrap();
     let Opened { leases, damaged, .. } = Journal::open(&path).unwrap();
     assert_eq!((leases.len(), damaged), (2, None), "told once");
 }

@@ -175,12 +175,12 @@ fn destroy(path: &Path) -> io::Result<()> {
 }
 
 #[allow(unsafe_code, reason = "ioctl: the argument types are laid out as in linux/btrfs.h")]
-fn snapshot(source: &Path, target: &Path, inherit: Option<&Inherit>) -> io::Result<()> {
+fn snapshot(source: &Path, target: &Path, inherit: Option<&Inherit>, flags: u64) -> io::Result<()> {
     let from = open_dir(source)?;
     let args = SnapshotArgs {
         fd: i64::from(from.as_raw_fd()),
         transid: 0,
-        flags: inherit.map_or(0, |_| INHERIT),
+        flags: flags | inherit.map_or(0, |_| INHERIT),
         inherit_len: inherit.map_or(0, Inherit::len),
         inherit: inherit.map_or(0, |it| std::ptr::from_ref(it).expose_provenance() as u64),
         unused: [0; 2],
@@ -281,7 +281,7 @@ pub(super) fn probe(dir: &Path) -> io::Result<()> {
     let name = format!(".probe-{}", std::process::id());
     let (one, two) = (dir.join(&name), dir.join(name + "-2"));
     create(&one)?;
-    let result = snapshot(&one, &two, None).and_then(|()| destroy(&two));
+    let result = snapshot(&one, &two, None, 0).and_then(|()| destroy(&two));
     destroy(&one)?;
     result
 }
@@ -300,8 +300,13 @@ impl Volumes for Btrfs {
             return Err(VolumeError::Missing { path: source.display().to_string() });
         }
         let inherit = quota.filter(|_| self.quotas).map(|quota| Inherit::of(quota, self.accounts));
-        snapshot(source, target, inherit.as_ref())
+        snapshot(source, target, inherit.as_ref(), 0)
             .map_err(|error| VolumeError::io("cloning to", target, error))
+    }
+
+    fn snapshot(&self, source: &Path, target: &Path) -> Result<(), VolumeError> {
+        snapshot(source, target, None, SUBVOLUME_READ_ONLY)
+            .map_err(|error| VolumeError::io("taking a snapshot to", target, error))
     }
 
     fn freeze(&self, path: &Path) -> Result<(), VolumeError> {

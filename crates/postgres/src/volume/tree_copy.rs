@@ -89,6 +89,10 @@ impl Volumes for TreeCopy {
         })
     }
 
+    fn snapshot(&self, source: &Path, target: &Path) -> Result<(), VolumeError> {
+        self.clone_volume(source, target, None)
+    }
+
     fn freeze(&self, _path: &Path) -> Result<(), VolumeError> {
         // File permissions would be cloned along and stop the branch from starting. The tree is owned by the
         // server user and its path is known to nobody else; `verify` finds any change by its digest.

@@ -20,6 +20,7 @@ fn branch(name: &str) -> BranchView {
         problem: None,
         holder: None,
         disk: None,
+        parent: None,
         existing: false,
     }
 }
