@@ -6,6 +6,7 @@ mod diagnose;
 mod experiment;
 mod functions;
 mod history;
+mod lineage;
 mod list;
 mod packs;
 mod replication;
@@ -87,15 +88,18 @@ pub(crate) enum Suite {
     /// Access graphs written, read and changed, against SQLite on the same rows
     #[command(after_help = packs::EXAMPLES)]
     Packs(packs::Packs),
+    /// Branches of branches: of a busy one, a spine, a bushy tree, many of one
+    #[command(after_help = lineage::EXAMPLES)]
+    Lineage(lineage::Lineage),
     /// Synchronous replication: what each commit level costs, when commits stop, and why
     #[command(after_help = replication::EXAMPLES)]
     Replication(Box<replication::Replication>),
 }
 
 /// All suites.
-pub(crate) const SUITES: [&dyn MeasuringSuite; 5] = {
-    let [branches, store, functions, packs] = duramen_lab::SUITES;
-    [branches, store, functions, packs, &duramen_replication::Replication]
+pub(crate) const SUITES: [&dyn MeasuringSuite; 6] = {
+    let [branches, store, functions, packs, lineage] = duramen_lab::SUITES;
+    [branches, store, functions, packs, lineage, &duramen_replication::Replication]
 };
 
 /// The program that runs now, to start daemons with.
@@ -115,6 +119,7 @@ pub(crate) async fn run(context: &Context, lab: Lab) -> Outcome {
         Lab::Run(Suite::Store(suite)) => store::run(context, suite),
         Lab::Run(Suite::Functions(suite)) => functions::run(context, suite),
         Lab::Run(Suite::Packs(suite)) => packs::run(context, suite),
+        Lab::Run(Suite::Lineage(suite)) => lineage::run(context, suite),
         Lab::Run(Suite::Replication(suite)) => replication::run(context, *suite),
         Lab::Diagnose(diagnose) => diagnose::run(context, &diagnose),
         Lab::Compare(options) => compare::run(context, options),

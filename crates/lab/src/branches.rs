@@ -11,18 +11,18 @@
 //! the wire (`wire`), branches without the pool (`cold`), sources of two sizes (`scale`), fingerprint again and check
 //! (`checks`), hold the figures against the targets (`targets`), and tell (`report`, `table`).
 
-mod checks;
+pub(crate) mod checks;
 mod client;
 mod clients;
 mod cold;
-mod control;
-mod daemon;
-mod figures;
+pub(crate) mod control;
+pub(crate) mod daemon;
+pub(crate) mod figures;
 mod findings;
 mod measure;
 mod node;
 mod options;
-mod pool;
+pub(crate) mod pool;
 mod probe;
 mod program;
 mod psql;
@@ -30,8 +30,8 @@ mod reply;
 mod report;
 mod rounds;
 mod router;
-mod scale;
-mod source;
+pub(crate) mod scale;
+pub(crate) mod source;
 mod statement;
 mod sweep;
 mod table;
@@ -138,7 +138,13 @@ impl Plan for Options {
 pub async fn run(options: &Options, say: Say<'_>) -> Result<Measured, SuiteError> {
     options.check()?;
     wire::raise_file_limit(options);
-    let mut daemon = daemon::reach(options, say).await?;
+    let place = daemon::Place {
+        home: &options.home,
+        exe: &options.exe,
+        volumes: options.volumes,
+        volume_size: options.volume_size,
+    };
+    let mut daemon = daemon::reach(&place, say).await?;
     let measured = measure::measure(options, &mut daemon, say).await;
     let owned = daemon.is_owned();
     let stopped = daemon.stop(say).await;
