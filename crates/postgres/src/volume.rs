@@ -11,8 +11,10 @@ mod loopback;
 mod quota;
 mod tree_copy;
 mod tree_search;
+mod write_back;
 
 pub use quota::{Account, Quota, Quotas};
+pub use write_back::write_back;
 
 use std::{
     io,

@@ -12,7 +12,7 @@ use duramen_base::{
     clock::{self, ms},
     entropy,
 };
-use duramen_postgres::Hold;
+use duramen_postgres::{volume, Hold};
 use std::{sync::Arc, time::Duration};
 
 /// How long a checkpoint may take.
@@ -57,7 +57,11 @@ impl Shared {
         let name = subject.name.clone();
         if !wanted.quiesce && branch.is_running() == Some(true) {
             let begin = clock::now();
+            let dir = branch.data_dir().to_owned();
+            // What is written back now has not to be while the server is held. Best effort: the snapshot writes the rest.
+            let writing = tokio::task::spawn_blocking(move || volume::write_back(&dir));
             let checkpoint = tokio::time::timeout(CHECKPOINT_LIMIT, branch.checkpoint()).await;
+            let _ = writing.await;
             match checkpoint {
                 Err(_) => {
                     let reason = format!("its server did not write a checkpoint within {CHECKPOINT_LIMIT:?}");
@@ -106,6 +110,10 @@ fn copy(
     }
     let id = new_id();
     let (from, to) = (environment.volume(&branch.volume), environment.volume(&id));
+    let begin = clock::now();
+    // What the checkpoint wrote.
+    let _ = volume::write_back(&from);
+    tracing::debug!(branch = name, ms = ms(begin.elapsed()), "written back");
     let copied = branch.while_still(|hold: Option<&Hold>| {
         let begin = clock::now();
         let taken = environment.store.volumes.snapshot(&from, &to);
