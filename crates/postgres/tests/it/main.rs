@@ -4,6 +4,7 @@
 mod data_directories;
 mod divided_space;
 mod guardians;
+mod held_servers;
 mod quotas;
 mod store_home;
 mod stored_texts;

@@ -78,6 +78,23 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
     assert_eq!(one.delete("/v1/branches/c").status, 200);
     assert_eq!(one.get("/v1/sources/other").status, 404);
 
+    // L3: a child of its own branch is its own, under the same limits; a branch that is not its own has none.
+    let child = create(&one, json!({ "name": "child", "from": "b", "ttl_s": 600 }));
+    assert_eq!(child.status, 200, "{child:?}");
+    let child = child.json();
+    assert_eq!((&child["holder"], &child["parent"]["name"]), (&json!(one.id), &json!("b")));
+    assert_eq!(child["url"], json!(format!("postgresql://one@{router}/child")), "without a secret");
+    assert_eq!(create(&one, json!({ "from": "b", "ttl_s": 601 })).code(), "not_allowed");
+    assert_eq!(create(&one, json!({ "name": "d", "from": "b" })).code(), "quota_exceeded");
+    assert_eq!(one.post("/v1/branches/child/snapshots", r#"{"name": "before"}"#).status, 200);
+    assert_eq!(one.post("/v1/branches/child/restore", r#"{"to": "before"}"#).status, 200);
+    assert_eq!(one.post("/v1/branches/child/undo", "").status, 200);
+    assert_eq!(names(&one.get("/v1/branch-tree")), ["b", "child"]);
+    assert_eq!(viewer.get("/v1/branches/child/snapshots").json()[0]["name"], json!("before"));
+    assert_eq!(one.delete("/v1/branches/child/snapshots").code(), "bad_request", "which one?");
+    assert_eq!(one.delete("/v1/branches/child/snapshots?snapshot=before").status, 200);
+    assert_eq!(one.delete("/v1/branches/child").status, 200);
+
     // H2: for others there is no such branch, whatever they want with it.
     for who in [&two, &elsewhere] {
         for refused in [
@@ -85,6 +102,10 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
             query(who, "b", "select 1"),
             who.post("/v1/branches/b/reset", ""),
             who.post("/v1/branches/b/renew", ""),
+            who.get("/v1/branches/b/snapshots"),
+            who.post("/v1/branches/b/snapshots", ""),
+            who.post("/v1/branches/b/undo", ""),
+            create(who, json!({ "from": "b" })),
             who.delete("/v1/branches/b"),
         ] {
             let there_is_none = who.get("/v1/branches/zzz").code();
