@@ -7,11 +7,13 @@
 
 mod btrfs;
 mod chunks;
+mod extents;
 mod loopback;
 mod quota;
 mod tree_copy;
 mod tree_search;
 
+pub use extents::{extents, shares_extents, Extent, Place, EXTENTS_MAX};
 pub use quota::{Account, Quota, Quotas};
 
 use std::{
