@@ -58,11 +58,7 @@ impl Op {
             }
             // A protected branch outlives the longest lease. Evidence, verification and fingerprint read all of a source
             // with the daemon's rights there, and comparisons all of a branch, whatever the role of its holder may read.
-            Op::ProtectBranch
-            | Op::Evidence
-            | Op::DataDiff
-            | Op::VerifySource
-            | Op::FingerprintSource => {
+            Op::ProtectBranch | Op::Evidence | Op::DataDiff | Op::VerifySource | Op::FingerprintSource => {
                 OpenTo::Tokens(Least::Admin)
             }
             // Figures name sources, and nothing else that is somebody's.

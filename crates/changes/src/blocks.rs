@@ -52,7 +52,12 @@ impl ChangedBlocks {
 ///
 /// # Errors
 /// The operating system's answer.
-pub fn changed_blocks(branch: &Path, snapshot: &Path, file: &str, layout: Layout) -> io::Result<ChangedBlocks> {
+pub fn changed_blocks(
+    branch: &Path,
+    snapshot: &Path,
+    file: &str,
+    layout: Layout,
+) -> io::Result<ChangedBlocks> {
     let mut changed = ChangedBlocks::default();
     for number in 0.. {
         let name = if number == 0 { file.to_owned() } else { format!("{file}.{number}") };

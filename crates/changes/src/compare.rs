@@ -315,7 +315,8 @@ async fn table(
 fn text(values: Values) -> Vec<Option<String>> {
     // What is no UTF-8 comes from a database that does not say what its texts are written in.
     let text = |value: Vec<u8>| {
-        String::from_utf8(value).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+        String::from_utf8(value)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     };
     values.into_iter().map(|value| value.map(text)).collect()
 }
@@ -338,8 +339,9 @@ async fn read(
         open(SNAPSHOT, request.baseline.client, Only::Branch),
         open(BRANCH, request.branch.client, Only::Snapshot)
     )?;
-    let too_much = |error: crate::diff::TooMany| {
-        ChangesError::TooMuch { table: shown_name(&plan.schema, &plan.name), bytes_max: error.bytes_max }
+    let too_much = |error: crate::diff::TooMany| ChangesError::TooMuch {
+        table: shown_name(&plan.schema, &plan.name),
+        bytes_max: error.bytes_max,
     };
     while old.is_some() || new.is_some() {
         if let Some(lines) = &mut old {

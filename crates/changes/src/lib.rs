@@ -26,7 +26,9 @@ mod sequences;
 #[cfg(feature = "finding")]
 mod types;
 
-pub use change::{shown_name, Column, Compared, Ending, LeftOut, Only, Part, Row, Sequence, SequenceState, Summary, Table};
+pub use change::{
+    shown_name, Column, Compared, Ending, LeftOut, Only, Part, Row, Sequence, SequenceState, Summary, Table,
+};
 
 #[cfg(feature = "finding")]
 pub use {

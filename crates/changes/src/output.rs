@@ -95,7 +95,9 @@ impl Printer {
                 let left_out: Vec<Value> = table
                     .left_out
                     .iter()
-                    .map(|column| json!({ "name": column.name, "only_in": column.only_in, "why": column.why }))
+                    .map(
+                        |column| json!({ "name": column.name, "only_in": column.only_in, "why": column.why }),
+                    )
                     .collect();
                 let names = |places: &[usize]| -> Vec<&str> {
                     places.iter().filter_map(|place| Some(table.columns.get(*place)?.name.as_str())).collect()
@@ -111,11 +113,14 @@ impl Printer {
             }
             Format::Csv => {}
             Format::Sql => {
-                comment(text, &match table.only_in {
-                    None => name,
-                    Some(Only::Branch) => format!("{name}, which has to be created first"),
-                    Some(Only::Snapshot) => format!("{name}, which the branch has no more: drop it"),
-                });
+                comment(
+                    text,
+                    &match table.only_in {
+                        None => name,
+                        Some(Only::Branch) => format!("{name}, which has to be created first"),
+                        Some(Only::Snapshot) => format!("{name}, which the branch has no more: drop it"),
+                    },
+                );
                 for column in &table.left_out {
                     comment(text, &format!("not compared: {}: {}", column.name, column.why));
                 }
@@ -207,7 +212,10 @@ impl Printer {
             }
             Format::Table => {
                 let counts = counts(rows);
-                line(text, &format!("{counts} in {differing} of {tables} tables; {sequences} sequences differ"));
+                line(
+                    text,
+                    &format!("{counts} in {differing} of {tables} tables; {sequences} sequences differ"),
+                );
             }
             Format::JsonLines => {
                 let told = json!({ "kind": "summary", "tables": tables, "differing": differing,
@@ -247,7 +255,8 @@ fn told<'a>(
     table: &'a Table,
     row: &'a Row,
 ) -> impl Iterator<Item = (usize, &'a str, Option<&'a str>, Option<&'a str>)> {
-    let value = |values: &'a Option<Vec<Option<String>>>, place: usize| values.as_ref()?.get(place)?.as_deref();
+    let value =
+        |values: &'a Option<Vec<Option<String>>>, place: usize| values.as_ref()?.get(place)?.as_deref();
     table.columns.iter().enumerate().filter_map(move |(place, column)| {
         let (old, new) = (value(&row.old, place), value(&row.new, place));
         let is_told = row.old.is_none() || row.new.is_none() || old != new;
@@ -292,7 +301,13 @@ fn shown_row(table: &Table, row: &Row, text: &mut String) {
             false => format!("{name} {}", shown(old.or(new))),
         })
         .collect();
-    let mark = if is_changed { '~' } else if row.new.is_some() { '+' } else { '-' };
+    let mark = if is_changed {
+        '~'
+    } else if row.new.is_some() {
+        '+'
+    } else {
+        '-'
+    };
     let separator = if key.is_empty() || values.is_empty() { "" } else { ": " };
     line(text, &format!("  {mark} {}{separator}{}", key.join(", "), values.join(", ")));
 }
@@ -301,7 +316,8 @@ fn json_row(table: &Table, row: &Row, text: &mut String) {
     let object = |values: Vec<(&str, Option<&str>)>| -> Map<String, Value> {
         values.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect()
     };
-    let mut line = json!({ "kind": "row", "table": shown_name(&table.schema, &table.name), "change": change(row) });
+    let mut line =
+        json!({ "kind": "row", "table": shown_name(&table.schema, &table.name), "change": change(row) });
     if !table.key.is_empty() {
         line["key"] = object(identity(table, row)).into();
     }
@@ -325,7 +341,8 @@ fn csv_row(table: &Table, row: &Row, text: &mut String) {
 }
 
 fn csv(text: &mut String, values: [Option<&str>; 6]) {
-    let quoted = values.map(|value| value.map_or_else(String::new, |it| format!("\"{}\"", it.replace('"', "\"\""))));
+    let quoted =
+        values.map(|value| value.map_or_else(String::new, |it| format!("\"{}\"", it.replace('"', "\"\""))));
     text.push_str(&quoted.join(","));
     text.push('\n');
 }

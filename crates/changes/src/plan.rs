@@ -189,8 +189,7 @@ fn key(old: &[Vec<i16>], new: &[Vec<i16>], numbers: &[(i16, i16)]) -> Vec<usize>
         places.sort_unstable();
         places
     };
-    let there: Vec<Vec<usize>> =
-        new.iter().filter_map(|key| places(key, |it| it.1)).map(sorted).collect();
+    let there: Vec<Vec<usize>> = new.iter().filter_map(|key| places(key, |it| it.1)).map(sorted).collect();
     let here = old.iter().filter_map(|key| places(key, |it| it.0));
     here.into_iter().find(|places| there.contains(&sorted(places.clone()))).unwrap_or_default()
 }

@@ -20,7 +20,8 @@ pub(crate) async fn read(
     client: &Client,
     wanted: &[String],
 ) -> Result<Sequences, ChangesError> {
-    let fail = |source| ChangesError::Server { side, doing: "did not tell where its sequences stand", source };
+    let fail =
+        |source| ChangesError::Server { side, doing: "did not tell where its sequences stand", source };
     let found = client
         .query(
             "select n.nspname::text, c.relname::text from pg_class c join pg_namespace n on n.oid = c.relnamespace \
@@ -46,7 +47,8 @@ pub(crate) async fn read(
             })
             .collect();
         for row in client.query(&each.join(" union all "), &[]).await.map_err(fail)? {
-            let Some(name) = usize::try_from(row.get::<_, i32>(0)).ok().and_then(|place| names.get(place)) else {
+            let Some(name) = usize::try_from(row.get::<_, i32>(0)).ok().and_then(|place| names.get(place))
+            else {
                 continue;
             };
             let state = SequenceState { last_value: row.get(1), is_called: row.get(2) };

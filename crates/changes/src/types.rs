@@ -61,10 +61,11 @@ pub(crate) type Types = HashMap<u32, Type>;
 
 pub(crate) async fn read(side: &'static str, client: &Client) -> Result<Types, ChangesError> {
     let sql = MADE_OF.replace("USER_TABLES", USER_TABLES);
-    let rows = client
-        .query(&sql, &[])
-        .await
-        .map_err(|source| ChangesError::Server { side, doing: "did not tell what its types are", source })?;
+    let rows = client.query(&sql, &[]).await.map_err(|source| ChangesError::Server {
+        side,
+        doing: "did not tell what its types are",
+        source,
+    })?;
     let mut types = Types::new();
     for row in rows {
         let of_root = types.entry(row.get(0)).or_default();

@@ -48,7 +48,11 @@ pub(crate) async fn run(api: &Api, call: &Call<'_>, by: Option<Holder>) -> Answe
     drop(told);
     let finished = async move {
         work.await.unwrap_or_else(|error| {
-            Err(EngineError::new(Kind::Failed, "internal", format!("the comparison ended without a word: {error}")))
+            Err(EngineError::new(
+                Kind::Failed,
+                "internal",
+                format!("the comparison ended without a word: {error}"),
+            ))
         })
     };
     let Some(first) = parts.recv().await else {

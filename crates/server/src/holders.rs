@@ -4,8 +4,7 @@
 use crate::{
     api::{Answer, Api, Call},
     caller::Visitor,
-    data_diff,
-    page,
+    data_diff, page,
     reply::{self, json, Refusal},
 };
 use axum::body::Body;

@@ -121,7 +121,8 @@ async fn names(client: &Client) -> Everything {
         .unwrap();
     for row in sequences {
         let name: String = row.get(0);
-        let state = client.query_one(&format!("select last_value, is_called from public.{name}"), &[]).await.unwrap();
+        let state =
+            client.query_one(&format!("select last_value, is_called from public.{name}"), &[]).await.unwrap();
         all.sequences.insert(name, (state.get(0), state.get(1)));
     }
     all
@@ -157,7 +158,8 @@ fn differing(old: Rows, new: Rows, key: &[usize]) -> Vec<Row> {
     let (gone, mut come) = (without(&old, &new), without(&new, &old));
     let mut found = Vec::new();
     for old in gone {
-        let same_key = |new: &Vec<Option<String>>| !key.is_empty() && key.iter().all(|at| old[*at] == new[*at]);
+        let same_key =
+            |new: &Vec<Option<String>>| !key.is_empty() && key.iter().all(|at| old[*at] == new[*at]);
         let new = come.iter().position(same_key).map(|at| come.remove(at));
         found.push(Row { old: Some(old), new });
     }
@@ -172,7 +174,8 @@ fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
 
 /// Compares in both ways; how many tables were compared by blocks, and how many in full.
 async fn check(world: &World, context: &str) -> (usize, usize) {
-    let (parts, summary) = world.compare(&[], 1_000_000).await.unwrap_or_else(|error| panic!("{context}: {error}"));
+    let (parts, summary) =
+        world.compare(&[], 1_000_000).await.unwrap_or_else(|error| panic!("{context}: {error}"));
     let (new, old) = (world.branch.client().await, world.baseline.client().await);
     for client in [&new, &old] {
         client.batch_execute("set timezone = 'UTC'; set extra_float_digits = 1").await.unwrap();
@@ -185,12 +188,16 @@ async fn check(world: &World, context: &str) -> (usize, usize) {
         match part {
             Part::Table(table) => {
                 last.clone_from(&table.name);
-                assert!(tables.insert(last.clone(), (table, Vec::new())).is_none(), "{context}: {last} twice");
+                assert!(
+                    tables.insert(last.clone(), (table, Vec::new())).is_none(),
+                    "{context}: {last} twice"
+                );
             }
             Part::Row(row) => tables.get_mut(&last).unwrap().1.push(row),
             Part::Ending(ending) => assert_eq!(ending.total(), tables[&last].1.len() as u64, "{context}"),
             Part::Sequence(Sequence { name, old, new, .. }) => {
-                let state = |at: Option<duramen_changes::SequenceState>| at.map(|it| (it.last_value, it.is_called));
+                let state =
+                    |at: Option<duramen_changes::SequenceState>| at.map(|it| (it.last_value, it.is_called));
                 assert_eq!(state(old), then.sequences.get(&name).copied(), "{context}: {name}");
                 assert_eq!(state(new), now.sequences.get(&name).copied(), "{context}: {name}");
                 sequences.insert(name);
@@ -212,7 +219,12 @@ async fn check(world: &World, context: &str) -> (usize, usize) {
         let key = told.map_or(Vec::new(), |(table, _)| table.key.clone());
         let expected = sorted(differing(before, after, &key));
         let found = sorted(told.map_or(Vec::new(), |(_, rows)| rows.clone()));
-        assert!(expected == found, "{context}: {name}: {} rows expected, {} found", expected.len(), found.len());
+        assert!(
+            expected == found,
+            "{context}: {name}: {} rows expected, {} found",
+            expected.len(),
+            found.len()
+        );
         let only = match (here, there) {
             (Some(_), None) => Some(Only::Branch),
             (None, Some(_)) => Some(Only::Snapshot),
@@ -308,7 +320,10 @@ async fn one_changed_row_is_two_blocks_at_most() {
 async fn rows_beyond_the_limit_are_counted() {
     let world = World::new(Choice::Btrfs, SETUP).await;
     let client = world.branch.client().await;
-    client.batch_execute("update public.keyed set a = -5 where id <= 50; delete from public.coded where v < 11").await.unwrap();
+    client
+        .batch_execute("update public.keyed set a = -5 where id <= 50; delete from public.coded where v < 11")
+        .await
+        .unwrap();
     let (parts, summary) = world.compare(&[], 7).await.unwrap();
     let rows = parts.iter().filter(|part| matches!(part, Part::Row(_))).count();
     assert_eq!((rows, summary.rows.listed, summary.rows.total(), summary.rows.is_cut()), (7, 7, 60, true));

@@ -47,14 +47,21 @@ async fn expressions_of_indexes_and_statistics_are_not_evaluated() {
     ] {
         let world = World::new(Choice::Btrfs, SETUP).await;
         let client = world.branch.client().await;
-        let make = format!("set role holder; {TRAP}; {trap}; update public.goods set v = 'x' where id = 5; reset role");
+        let make = format!(
+            "set role holder; {TRAP}; {trap}; update public.goods set v = 'x' where id = 5; reset role"
+        );
         client.batch_execute(&make).await.unwrap();
         // With the trap laid, a plain `SELECT` of a superuser's falls into it: else this would prove nothing.
         assert!(matches!(compared(&world).await, Compared::Full { .. }), "{trap}");
         holder_is_ordinary(&world).await;
-        let fell = client.batch_execute("set row_security = off; explain select id from public.goods where id = 3").await;
+        let fell = client
+            .batch_execute("set row_security = off; explain select id from public.goods where id = 3")
+            .await;
         let fell = fell.is_err() || {
-            let row = client.query_one("select rolsuper from pg_roles where rolname = 'holder'", &[]).await.unwrap();
+            let row = client
+                .query_one("select rolsuper from pg_roles where rolname = 'holder'", &[])
+                .await
+                .unwrap();
             row.get(0)
         };
         assert!(fell, "{trap}: this trap does not work");

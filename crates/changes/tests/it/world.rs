@@ -96,7 +96,11 @@ impl World {
     }
 
     /// What differs.
-    pub(crate) async fn compare(&self, only: &[&str], rows: u64) -> Result<(Vec<Part>, Summary), ChangesError> {
+    pub(crate) async fn compare(
+        &self,
+        only: &[&str],
+        rows: u64,
+    ) -> Result<(Vec<Part>, Summary), ChangesError> {
         let (new, holding, old) =
             (self.branch.client().await, self.branch.client().await, self.baseline.client().await);
         let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();

@@ -8,8 +8,7 @@ fn at(start: u64, length: u64, address: u64) -> Extent {
 fn the_same_address_is_the_same_bytes_however_extents_are_cut() {
     let old = [at(0, 64, 1000)];
     let new = [at(0, 16, 1000), at(16, 8, 5000), at(24, 40, 1024)];
-    let expected =
-        vec![(0..16, State::Same), (16..24, State::Differs), (24..64, State::Same)];
+    let expected = vec![(0..16, State::Same), (16..24, State::Differs), (24..64, State::Same)];
     assert_eq!(stretches(&new, &old, 64), expected);
     assert_eq!(stretches(&old, &new, 64), expected);
 }

@@ -9,7 +9,8 @@ fn differences(old: &[&str], new: &[&str], key: &[usize]) -> Vec<(Option<String>
         unmatched.new_line(line.as_bytes()).unwrap();
     }
     let line = |values: Option<super::Values>| {
-        let texts = values?.into_iter().map(|value| value.map_or("NULL".into(), |it| String::from_utf8(it).unwrap()));
+        let texts =
+            values?.into_iter().map(|value| value.map_or("NULL".into(), |it| String::from_utf8(it).unwrap()));
         Some(texts.collect::<Vec<String>>().join("|"))
     };
     unmatched.pair(key).into_iter().map(|Difference { old, new }| (line(old), line(new))).collect()
@@ -22,8 +23,7 @@ fn some(text: &str) -> Option<String> {
 #[test]
 fn rows_are_paired_by_their_key_in_its_order() {
     let found = differences(&["2\ta", "10\tb", "3\tc"], &["3\tc", "10\tB", "4\td"], &[0]);
-    let expected =
-        vec![(some("2|a"), None), (None, some("4|d")), (some("10|b"), some("10|B"))];
+    let expected = vec![(some("2|a"), None), (None, some("4|d")), (some("10|b"), some("10|B"))];
     assert_eq!(found, expected);
 }
 
@@ -42,12 +42,10 @@ fn a_key_that_is_null_identifies_nothing() {
 
 #[test]
 fn null_is_not_the_text_that_stands_for_it() {
-    assert_eq!(values(b"\\N\t\\\\N\t\ta\\tb\\n\\\\"), vec![
-        None,
-        Some(b"\\N".to_vec()),
-        Some(Vec::new()),
-        Some(b"a\tb\n\\".to_vec())
-    ]);
+    assert_eq!(
+        values(b"\\N\t\\\\N\t\ta\\tb\\n\\\\"),
+        vec![None, Some(b"\\N".to_vec()), Some(Vec::new()), Some(b"a\tb\n\\".to_vec())]
+    );
     assert_eq!(differences(&["1\t\\N"], &["1\t"], &[0]), vec![(some("1|NULL"), some("1|"))]);
 }
 

@@ -19,8 +19,9 @@ fn table(key: &[usize]) -> Table {
 }
 
 fn row(old: Option<[Option<&str>; 2]>, new: Option<[Option<&str>; 2]>) -> Part {
-    let values =
-        |values: Option<[Option<&str>; 2]>| values.map(|it| it.iter().map(|it| it.map(str::to_owned)).collect());
+    let values = |values: Option<[Option<&str>; 2]>| {
+        values.map(|it| it.iter().map(|it| it.map(str::to_owned)).collect())
+    };
     Part::Row(Row { old: values(old), new: values(new) })
 }
 
@@ -108,7 +109,8 @@ fn null_and_the_empty_text_are_different_in_csv() {
 #[test]
 fn each_line_of_json_stands_for_itself() {
     let text = written(Format::JsonLines, &[0]);
-    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let kinds: Vec<&str> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["table", "row", "row", "row", "table_end", "sequence", "summary"]);
     assert_eq!(lines[2]["key"]["id"], "1");

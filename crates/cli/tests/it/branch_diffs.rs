@@ -67,14 +67,22 @@ async fn what_was_changed_is_told_and_its_script_makes_it_so_elsewhere() {
     assert_eq!((&summary["differing"], &summary["added"]), (&3.into(), &3.into()), "{summary}");
     assert_eq!((&summary["removed"], &summary["changed"]), (&3.into(), &21.into()), "{summary}");
 
-    let csv = stdout(&home, &["branch", "diff", "one", "--data", "--table", "public.orders", "--format", "csv"]);
-    assert!(csv.contains("\"public.orders\",\"changed\",\"{\"\"id\"\":\"\"7\"\"}\",\"state\",\"new\",\"paid\"\n"), "{csv}");
+    let csv =
+        stdout(&home, &["branch", "diff", "one", "--data", "--table", "public.orders", "--format", "csv"]);
+    assert!(
+        csv.contains("\"public.orders\",\"changed\",\"{\"\"id\"\":\"\"7\"\"}\",\"state\",\"new\",\"paid\"\n"),
+        "{csv}"
+    );
     assert!(!csv.contains("notes"), "{csv}");
 
     // What one branch was told of makes another one the same.
     let script = stdout(&home, &["branch", "diff", "one", "--data", "--format", "sql"]);
     let other = create(&mut connection, "other").await.unwrap();
-    wire(&other.url).await.batch_execute(&script).await.unwrap_or_else(|error| panic!("{error:?}:\n{script}"));
+    wire(&other.url)
+        .await
+        .batch_execute(&script)
+        .await
+        .unwrap_or_else(|error| panic!("{error:?}:\n{script}"));
     assert_eq!(told(&home, "other"), lines);
 
     // A part of it does nothing.
@@ -99,7 +107,8 @@ async fn a_branch_is_compared_with_its_own_snapshot_and_nothing_of_that_stays() 
     create(&mut connection, "old").await.unwrap();
     query(&mut connection, "old", "update untouched set v = 'y' where id = 3").await.unwrap();
     // The next generation holds other rows.
-    std::fs::write(home.beside("app.sql"), format!("{SETUP}; delete from untouched; delete from orders;")).unwrap();
+    std::fs::write(home.beside("app.sql"), format!("{SETUP}; delete from untouched; delete from orders;"))
+        .unwrap();
     connection.refresh_source("app", |_, _| {}).await.unwrap();
     settle(&mut connection).await;
     let of_old = |lines: Vec<Value>| {

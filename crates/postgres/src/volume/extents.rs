@@ -116,14 +116,8 @@ impl FoundExtent {
 
 #[allow(unsafe_code, reason = "ioctl: the argument types are laid out as in linux/fiemap.h")]
 fn look(file: &File, start: u64) -> io::Result<Box<Map>> {
-    let nothing = FoundExtent {
-        logical: 0,
-        physical: 0,
-        length: 0,
-        reserved: [0; 2],
-        flags: 0,
-        reserved_too: [0; 3],
-    };
+    let nothing =
+        FoundExtent { logical: 0, physical: 0, length: 0, reserved: [0; 2], flags: 0, reserved_too: [0; 3] };
     let head = Head {
         start,
         length: u64::MAX - start,
