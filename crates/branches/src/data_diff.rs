@@ -26,6 +26,8 @@ use tokio::{
 
 /// Comparisons that run at a time: each may hold what differs in memory.
 static PLACES: Semaphore = Semaphore::const_new(2);
+/// How long one may take, whoever is told being slow included.
+const COMPARISON_LIMIT: Duration = Duration::from_secs(3600);
 /// How long a comparison waits for its place.
 const PLACE_LIMIT: Duration = Duration::from_secs(30);
 
@@ -91,7 +93,13 @@ impl Engine {
             only: &wanted.only,
             rows: wanted.rows,
         };
-        let summary = compare(request, told).await?;
+        let compared = timeout(COMPARISON_LIMIT, compare(request, told)).await.map_err(|_| {
+            let seconds = COMPARISON_LIMIT.as_secs();
+            let message =
+                format!("the comparison took longer than {seconds} s; compare single tables by their names");
+            EngineError::new(Kind::Timeout, "comparison_timeout", message)
+        });
+        let summary = compared??;
         let details = json!({ "branch": view.id, "name": name, "tables": wanted.only, "summary": summary });
         self.shared.audit("data_compared", named(details, by))
     }

@@ -7,7 +7,7 @@ use crate::{
     blocks::{changed_blocks, read_ahead, ChangedBlocks, Layout},
     catalogue::{self, Catalogue},
     change::{shown_name, Compared, Ending, LeftOut, Only, Part, Row, Summary, Table},
-    diff::{Difference, Unmatched, Values},
+    diff::{values, Difference, Unmatched, Values},
     error::ChangesError,
     plan::{self, Full, Half, Plan},
     rows::{Lines, Source, RANGES_A_STATEMENT, SETTINGS},
@@ -297,15 +297,16 @@ async fn table(
     let (columns, key, left_out) = (columns.clone(), key.clone(), left_out.clone());
     let (schema, name, only_in) = (schema.clone(), name.clone(), *only_in);
     tell(told, Part::Table(Table { schema, name, columns, key, left_out, only_in, compared })).await?;
-    for Difference { old, new } in differences {
+    for Difference { old, new, times } in differences {
         match (&old, &new) {
-            (Some(_), Some(_)) => ending.changed += 1,
-            (Some(_), None) => ending.removed += 1,
-            _ => ending.added += 1,
+            (Some(_), Some(_)) => ending.changed += times,
+            (Some(_), None) => ending.removed += times,
+            _ => ending.added += times,
         }
-        if ending.listed < rows {
+        for _ in 0..times.min(rows - ending.listed) {
             ending.listed += 1;
-            tell(told, Part::Row(Row { old: old.map(text), new: new.map(text) })).await?;
+            let [old, new] = [&old, &new].map(|line| line.as_ref().map(|line| text(values(line))));
+            tell(told, Part::Row(Row { old, new })).await?;
         }
     }
     tell(told, Part::Ending(ending)).await?;

@@ -4,10 +4,7 @@
 //! that came from both sides cancel each other out as they come, so what is held is what differs, and what the other side has not
 //! sent yet.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, HashMap},
-};
+use std::collections::HashMap;
 
 /// What one entry of a map takes besides its line, roughly.
 const ENTRY: usize = 64;
@@ -23,13 +20,15 @@ pub struct TooMany {
 /// A row's values as text; `None` is NULL.
 pub type Values = Vec<Option<Vec<u8>>>;
 
-/// One row that differs.
+/// One row that differs, as its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// Before; `None` for one that was added.
-    pub old: Option<Values>,
+    pub old: Option<Box<[u8]>>,
     /// After; `None` for one that was removed.
-    pub new: Option<Values>,
+    pub new: Option<Box<[u8]>>,
+    /// How often: rows that are the same are told at once.
+    pub times: u64,
 }
 
 /// The lines that one side has more often than the other.
@@ -86,66 +85,64 @@ impl Unmatched {
     /// it is NULL, a row is its own identity: it was added or removed.
     #[must_use]
     pub fn pair(self, key: &[usize]) -> Vec<Difference> {
-        let mut keyed: BTreeMap<Key, (Vec<Values>, Vec<Values>)> = BTreeMap::new();
-        let mut whole: BTreeMap<Key, (Vec<Values>, Vec<Values>)> = BTreeMap::new();
-        for (line, count) in self.lines {
-            let values = values(&line);
-            let of_key: Option<Vec<Vec<u8>>> =
-                key.iter().map(|place| values.get(*place).cloned().flatten()).collect();
-            let (olds, news) = match of_key {
-                Some(of_key) if !key.is_empty() => keyed.entry(Key(of_key)).or_default(),
-                _ => {
-                    let all = values.iter().map(|value| value.clone().unwrap_or_default()).collect();
-                    whole.entry(Key(all)).or_default()
-                }
+        let with_keys = self.lines.into_iter().map(|(line, count)| (Key::of(&line, key), count, line));
+        let mut lines: Vec<(Key, i64, Box<[u8]>)> = with_keys.collect();
+        // What the snapshot has comes before what the branch has of the same key.
+        lines.sort_unstable_by(|a, b| match (&a.0, &b.0) {
+            (Key::Whole, Key::Whole) => a.2.cmp(&b.2),
+            _ => a.cmp(b),
+        });
+        let mut differences = Vec::with_capacity(lines.len());
+        let mut lines = lines.into_iter().peekable();
+        while let Some((key, count, line)) = lines.next() {
+            let is_pair = |next: &(Key, i64, Box<[u8]>)| {
+                key != Key::Whole && next.0 == key && (count, next.1) == (-1, 1)
             };
-            let side = if count < 0 { olds } else { news };
-            side.extend((0..count.unsigned_abs()).map(|_| values.clone()));
-        }
-        let mut differences = Vec::new();
-        for (olds, news) in keyed.into_values() {
-            let (mut olds, mut news) = (olds.into_iter(), news.into_iter());
-            loop {
-                match (olds.next(), news.next()) {
-                    (None, None) => break,
-                    (old, new) => differences.push(Difference { old, new }),
-                }
-            }
-        }
-        for (olds, news) in whole.into_values() {
-            differences.extend(olds.into_iter().map(|old| Difference { old: Some(old), new: None }));
-            differences.extend(news.into_iter().map(|new| Difference { old: None, new: Some(new) }));
+            let (old, new) = match lines.next_if(is_pair) {
+                Some((_, _, new)) => (Some(line), Some(new)),
+                None if count < 0 => (Some(line), None),
+                None => (None, Some(line)),
+            };
+            differences.push(Difference { old, new, times: count.unsigned_abs() });
         }
         differences
     }
 }
 
-/// Values in an order that people expect: numbers by their size.
-#[derive(Debug, PartialEq, Eq)]
-struct Key(Vec<Vec<u8>>);
+/// What identifies a row.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Values(Vec<KeyValue>),
+    /// The row itself.
+    Whole,
+}
 
-impl Ord for Key {
-    fn cmp(&self, other: &Key) -> Ordering {
-        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<i128>().ok();
-        for (one, two) in self.0.iter().zip(&other.0) {
-            let order = match (number(one), number(two)) {
-                (Some(a), Some(b)) => a.cmp(&b).then_with(|| one.cmp(two)),
-                // All numbers before all else, so that it is an order.
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (None, None) => one.cmp(two),
-            };
-            if order != Ordering::Equal {
-                return order;
-            }
+impl Key {
+    fn of(line: &[u8], places: &[usize]) -> Key {
+        if places.is_empty() {
+            return Key::Whole;
         }
-        self.0.len().cmp(&other.0.len())
+        let values = values(line);
+        let of_key: Option<Vec<KeyValue>> =
+            places.iter().map(|place| values.get(*place)?.clone().map(KeyValue::of)).collect();
+        of_key.map_or(Key::Whole, Key::Values)
     }
 }
 
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
-        Some(self.cmp(other))
+/// A value in the order that people expect: numbers by their size, and before all else.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum KeyValue {
+    /// With its text: 7 and 07 are two keys.
+    Number(i128, Vec<u8>),
+    Text(Vec<u8>),
+}
+
+impl KeyValue {
+    fn of(text: Vec<u8>) -> KeyValue {
+        match std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok()) {
+            Some(number) => KeyValue::Number(number, text),
+            None => KeyValue::Text(text),
+        }
     }
 }
 

@@ -8,12 +8,15 @@ fn differences(old: &[&str], new: &[&str], key: &[usize]) -> Vec<(Option<String>
     for line in new {
         unmatched.new_line(line.as_bytes()).unwrap();
     }
-    let line = |values: Option<super::Values>| {
-        let texts =
-            values?.into_iter().map(|value| value.map_or("NULL".into(), |it| String::from_utf8(it).unwrap()));
-        Some(texts.collect::<Vec<String>>().join("|"))
+    let text = |line: Option<Box<[u8]>>| {
+        let text = |value: Option<Vec<u8>>| value.map_or("NULL".into(), |it| String::from_utf8(it).unwrap());
+        Some(values(&line?).into_iter().map(text).collect::<Vec<String>>().join("|"))
     };
-    unmatched.pair(key).into_iter().map(|Difference { old, new }| (line(old), line(new))).collect()
+    let each = |Difference { old, new, times }: Difference| {
+        let row = (text(old), text(new));
+        vec![row; usize::try_from(times).unwrap()]
+    };
+    unmatched.pair(key).into_iter().flat_map(each).collect()
 }
 
 fn some(text: &str) -> Option<String> {
