@@ -76,6 +76,7 @@ impl Engine {
             return Err(EngineError::new(Kind::Unavailable, "comparisons_busy", message));
         };
         let _visit = branch.visit();
+        let _active = self.shared.activity.enter();
         let prepare = async {
             let baseline = Baseline::ready(&self.shared, &branch.generation)?;
             let client = baseline.branch.administrator_client().await?;

@@ -114,7 +114,7 @@ pub(crate) fn read_ahead(dir: &Path, file: &str, layout: Layout, ranges: &[Range
     Ok(())
 }
 
-fn open(dir: &Path, file: &str) -> io::Result<Option<File>> {
+pub(crate) fn open(dir: &Path, file: &str) -> io::Result<Option<File>> {
     match open_file(dir, file) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -229,7 +229,7 @@ fn same_page(new: &File, old: &File, start: u64, length: usize) -> io::Result<bo
 }
 
 /// `false` if the file has become shorter.
-fn read(file: &File, buffer: &mut [u8], at: u64) -> io::Result<bool> {
+pub(crate) fn read(file: &File, buffer: &mut [u8], at: u64) -> io::Result<bool> {
     match file.read_exact_at(buffer, at) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

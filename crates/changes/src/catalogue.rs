@@ -83,18 +83,23 @@ pub(crate) async fn read(
     client: &Client,
     wanted: &[String],
 ) -> Result<Catalogue, ChangesError> {
-    let tables = tables(side, client, |schema, name| is_wanted(wanted, schema, name)).await?;
-    let row = client
-        .query_one(
+    let settings = async {
+        let row = client.query_one(
             "select current_setting('block_size')::int4, (select s.setting::int4 from pg_settings s \
                where s.name = 'segment_size'), exists (select from pg_prepared_xacts)",
             &[],
-        )
-        .await
-        .map_err(not_told(side))?;
+        );
+        row.await.map_err(not_told(side))
+    };
+    // One after the other in the server, and no waiting in between.
+    let (tables, types, row) = tokio::try_join!(
+        tables(side, client, |schema, name| is_wanted(wanted, schema, name)),
+        types::read(side, client),
+        settings
+    )?;
     let number = |place: usize| u32::try_from(row.get::<_, i32>(place)).unwrap_or(1).max(1);
     let layout = Layout { block: number(0), segment: number(1) };
-    Ok(Catalogue { tables, types: types::read(side, client).await?, layout, has_prepared: row.get(2) })
+    Ok(Catalogue { tables, types, layout, has_prepared: row.get(2) })
 }
 
 /// The tables that are wanted.

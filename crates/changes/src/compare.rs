@@ -10,9 +10,11 @@ use crate::{
     diff::{values, Difference, Unmatched, Values},
     error::ChangesError,
     plan::{self, Full, Half, Plan},
-    rows::{Lines, Source, RANGES_A_STATEMENT, SETTINGS},
+    rows::{Lines, Source, PLACES_A_STATEMENT, RANGES_A_STATEMENT, SETTINGS},
     sequences,
+    tuples::{self, Places},
 };
+use duramen_base::clock::{self, ms};
 use duramen_postgres::quote_identifier;
 use std::{
     collections::{BTreeSet, HashSet},
@@ -20,7 +22,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::mpsc;
-use tokio_postgres::{error::SqlState, Client};
+use tokio_postgres::{error::SqlState, types::PgLsn, Client};
 
 /// Rows that are told at most, whoever asks.
 pub const ROWS_MAX: u64 = 1_000_000;
@@ -80,18 +82,21 @@ pub struct Request<'a> {
 /// [`ChangesError`]. What was told until then holds.
 pub async fn compare(request: Request<'_>, told: &mpsc::Sender<Part>) -> Result<Summary, ChangesError> {
     let Request { branch, baseline, holding, only, .. } = request;
+    let begin = clock::now();
     tokio::try_join!(
         prepare(BRANCH, branch.client),
         prepare(SNAPSHOT, baseline.client),
         set(BRANCH, holding, "set row_security = off")
     )?;
-    let (new, old) = tokio::try_join!(
+    let lsn = log_position(branch.client).await?;
+    // Whatever the snapshot of the branch's session sees is in the files after that.
+    let checkpoint = set(BRANCH, holding, "checkpoint");
+    let (new, old, new_sequences, old_sequences, ()) = tokio::try_join!(
         catalogue::read(BRANCH, branch.client, only),
-        catalogue::read(SNAPSHOT, baseline.client, only)
-    )?;
-    let (new_sequences, old_sequences) = tokio::try_join!(
+        catalogue::read(SNAPSHOT, baseline.client, only),
         sequences::read(BRANCH, branch.client, only),
-        sequences::read(SNAPSHOT, baseline.client, only)
+        sequences::read(SNAPSHOT, baseline.client, only),
+        checkpoint
     )?;
     for name in only {
         let named = std::slice::from_ref(name);
@@ -101,17 +106,18 @@ pub async fn compare(request: Request<'_>, told: &mpsc::Sender<Part>) -> Result<
             return Err(ChangesError::UnknownTable(name.clone()));
         }
     }
+    let catalogues_ms = ms(begin.elapsed());
     // Whatever the snapshot of this session sees is in the files after that.
-    set(BRANCH, branch.client, "checkpoint").await?;
     let plans = plans(&old, &new, request.written);
     let mut summary = Summary { tables: plans.len() as u64, ..Summary::default() };
     let looked = look(plans, branch.files, request.snapshot, new.layout).await?;
+    let blocks_ms = ms(begin.elapsed()) - catalogues_ms;
     let differing: Vec<Looked> = looked.into_iter().filter(Looked::may_differ).collect();
     let mut left = request.rows.min(ROWS_MAX);
     for some in differing.chunks(LOCKED_MAX) {
         hold(holding, some, &new).await?;
         for looked in some {
-            let ending = table(request, looked, new.layout, left, told).await?;
+            let ending = table(request, looked, new.layout, lsn, left, told).await?;
             if ending.total() > 0 {
                 left -= ending.listed;
                 summary.differing += 1;
@@ -127,12 +133,24 @@ pub async fn compare(request: Request<'_>, told: &mpsc::Sender<Part>) -> Result<
         summary.sequences += 1;
         tell(told, Part::Sequence(sequence)).await?;
     }
+    let all_ms = ms(begin.elapsed());
+    tracing::debug!(catalogues_ms, blocks_ms, all_ms, "compared");
     tell(told, Part::Summary(summary)).await?;
     Ok(summary)
 }
 
 async fn prepare(side: &'static str, client: &Client) -> Result<(), ChangesError> {
-    set(side, client, &format!("{SETTINGS}; begin isolation level repeatable read, read only")).await
+    // The first query takes the snapshot.
+    let begin = format!("{SETTINGS}; begin isolation level repeatable read, read only; select 1");
+    set(side, client, &begin).await
+}
+
+/// Where the branch's log ends.
+async fn log_position(client: &Client) -> Result<u64, ChangesError> {
+    let row = client.query_one("select pg_current_wal_insert_lsn()", &[]).await;
+    let doing = "did not tell where its log ends";
+    let row = row.map_err(|source| ChangesError::Server { side: BRANCH, doing, source })?;
+    Ok(row.get::<_, PgLsn>(0).into())
 }
 
 async fn set(side: &'static str, client: &Client, sql: &str) -> Result<(), ChangesError> {
@@ -259,6 +277,7 @@ async fn table(
     request: Request<'_>,
     looked: &Looked,
     layout: Layout,
+    lsn: u64,
     rows: u64,
     told: &mpsc::Sender<Part>,
 ) -> Result<Ending, ChangesError> {
@@ -268,23 +287,27 @@ async fn table(
     let compared = match looked.read_by_blocks() {
         _ if columns.is_empty() => Compared::Blocks { changed: 0, of: 0 },
         Ok(blocks) => {
-            // Where pages are cold, one by one would take several times as long.
-            if let Ok(file) = &looked.plan.file {
-                let dirs = [request.baseline.files, request.branch.files].map(PathBuf::from);
-                let (file, ranges) = (file.clone(), blocks.ranges.clone());
-                tokio::task::spawn_blocking(move || {
-                    // It is only for speed.
-                    dirs.map(|dir| read_ahead(&dir, &file, layout, &ranges).ok())
-                });
+            let places = places(request, looked, blocks, layout, lsn).await?;
+            let mut old = places.old.chunks(PLACES_A_STATEMENT);
+            let mut new = places.new.chunks(PLACES_A_STATEMENT);
+            loop {
+                let (old, new) = (old.next(), new.next());
+                if old.is_none() && new.is_none() {
+                    break;
+                }
+                let [old, new] = [old, new].map(|places| source.places(places.unwrap_or_default()));
+                read(request, [old, new], &mut unmatched, &looked.plan).await?;
             }
-            for ranges in blocks.ranges.chunks(RANGES_A_STATEMENT) {
-                let sql = source.blocks(ranges);
-                read(request, *only_in, &sql, &mut unmatched, &looked.plan).await?;
+            for ranges in places.whole.chunks(RANGES_A_STATEMENT) {
+                let sql = Some(source.blocks(ranges));
+                read(request, [sql.clone(), sql], &mut unmatched, &looked.plan).await?;
             }
             Compared::Blocks { changed: blocks.count(), of: u64::from(blocks.of) }
         }
         Err(full) => {
-            read(request, *only_in, &source.whole(), &mut unmatched, &looked.plan).await?;
+            let sql = |without| (*only_in != Some(without)).then(|| source.whole());
+            let both = [sql(Only::Branch), sql(Only::Snapshot)];
+            read(request, both, &mut unmatched, &looked.plan).await?;
             Compared::Full { why: full.to_string() }
         }
     };
@@ -322,23 +345,48 @@ fn text(values: Values) -> Vec<Option<String>> {
     values.into_iter().map(|value| value.map(text)).collect()
 }
 
-/// Reads the same rows on both sides, or on the one that has them, at the same pace.
+/// Finds what in its changed blocks may differ.
+async fn places(
+    request: Request<'_>,
+    looked: &Looked,
+    blocks: &ChangedBlocks,
+    layout: Layout,
+    lsn: u64,
+) -> Result<Places, ChangesError> {
+    let Ok(file) = looked.plan.file.clone() else { return Ok(Places::default()) };
+    let [branch, snapshot, baseline] =
+        [request.branch.files, request.snapshot, request.baseline.files].map(PathBuf::from);
+    let ranges = blocks.ranges.clone();
+    let find = move || {
+        // Where pages are cold, one by one would take several times as long. It is only for speed.
+        for dir in [&snapshot, &baseline, &branch] {
+            let _ = read_ahead(dir, &file, layout, &ranges);
+        }
+        tuples::places(&branch, &snapshot, &file, layout, &ranges, lsn)
+    };
+    let found = tokio::task::spawn_blocking(find).await;
+    let table = shown_name(&looked.plan.schema, &looked.plan.name);
+    found
+        .map_err(|error| ChangesError::Crashed(error.to_string()))?
+        .map_err(|source| ChangesError::Files { table, source })
+}
+
+/// Reads rows of the snapshot and of the branch, at the same pace.
 async fn read(
     request: Request<'_>,
-    only_in: Option<Only>,
-    sql: &str,
+    [old, new]: [Option<String>; 2],
     unmatched: &mut Unmatched,
     plan: &Plan,
 ) -> Result<(), ChangesError> {
-    let open = |side: &'static str, client, without: Only| async move {
-        match only_in {
-            Some(only) if only == without => Ok(None),
-            _ => Lines::open(side, client, sql).await.map(Some),
+    let open = |side: &'static str, client, sql: Option<String>| async move {
+        match sql {
+            Some(sql) => Lines::open(side, client, &sql).await.map(Some),
+            None => Ok(None),
         }
     };
     let (mut old, mut new) = tokio::try_join!(
-        open(SNAPSHOT, request.baseline.client, Only::Branch),
-        open(BRANCH, request.branch.client, Only::Snapshot)
+        open(SNAPSHOT, request.baseline.client, old),
+        open(BRANCH, request.branch.client, new)
     )?;
     let too_much = |error: crate::diff::TooMany| ChangesError::TooMuch {
         table: shown_name(&plan.schema, &plan.name),

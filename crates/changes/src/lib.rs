@@ -1,7 +1,7 @@
 //! Which rows of a PostgreSQL branch differ from those of the snapshot that it was cloned from.
 //!
 //! A branch shares with its snapshot all that it has not written, so what it wrote can be seen without reading the rest:
-//! `blocks` finds the blocks that differ, `rows` reads the rows in them on both sides, [`diff`] matches them, and
+//! `blocks` finds the blocks that differ, `tuples` what in them, `rows` reads the rows in them on both sides, [`diff`] matches them, and
 //! [`output`] writes down what is left. `compare` is all of it. How that is exact, and why nothing runs that somebody else
 //! wrote, is in `docs/design/changes.md`.
 
@@ -23,6 +23,8 @@ mod plan;
 mod rows;
 #[cfg(feature = "finding")]
 mod sequences;
+#[cfg(feature = "finding")]
+mod tuples;
 #[cfg(feature = "finding")]
 mod types;
 

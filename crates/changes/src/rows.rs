@@ -4,7 +4,7 @@
 //! whether planning it is harmless has been looked at by then ([`crate::catalogue`]), and a lock keeps it so. What is left
 //! are the functions that write values as text, which have been looked at, too ([`crate::types`]).
 
-use crate::{change::Column, error::ChangesError};
+use crate::{change::Column, error::ChangesError, tuples::Place};
 use bytes::Bytes;
 use duramen_postgres::quote_identifier;
 use futures_util::{stream::BoxStream, StreamExt};
@@ -20,6 +20,8 @@ pub(crate) const SETTINGS: &str = "\
     set enable_indexonlyscan = off; set enable_bitmapscan = off; set enable_tidscan = on; set enable_material = off; \
     set row_security = off; set synchronize_seqscans = off";
 
+/// Rows that one statement looks up by their places.
+pub(crate) const PLACES_A_STATEMENT: usize = 8192;
 /// Ranges of blocks that one statement reads.
 pub(crate) const RANGES_A_STATEMENT: usize = 4096;
 
@@ -44,6 +46,20 @@ impl Source<'_> {
     /// The statement that reads all rows.
     pub(crate) fn whole(&self) -> String {
         format!("copy {} ({}) to stdout", self.table(), self.list())
+    }
+
+    /// The statement that reads the rows at some places; `None` for none.
+    pub(crate) fn places(&self, places: &[Place]) -> Option<String> {
+        let places: Vec<String> =
+            places.iter().map(|(block, number)| format!("\"({block},{number})\"")).collect();
+        (!places.is_empty()).then(|| {
+            format!(
+                "copy (select {} from only {} where ctid = any('{{{}}}'::tid[])) to stdout",
+                self.list(),
+                self.table(),
+                places.join(",")
+            )
+        })
     }
 
     /// The statement that reads the rows in some blocks.
