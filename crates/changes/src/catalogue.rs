@@ -6,23 +6,24 @@ use crate::{
     error::ChangesError,
     types::{self, Types},
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tokio_postgres::{Client, Row};
 
 /// Tables with rows of their own, of others than the system. Partitions are such tables, partitioned ones are not.
-pub(crate) const USER_TABLES: &str = "c.relkind = 'r' and c.relpersistence <> 't' \
+const USER_TABLES: &str = "c.relkind = 'r' and c.relpersistence <> 't' \
     and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'";
 
-/// Indexes and statistics whose expressions name something that is not the system's, besides the table: planning a `SELECT`
-/// evaluates their constant parts. What an expression names stands among its dependencies, unless it is the system's.
-const CODE: &str = "exists (
-    select from pg_index i join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = i.indexrelid
-    where i.indrelid = c.oid and (i.indexprs is not null or i.indpred is not null)
-      and d.refclassid <> 'pg_class'::regclass and d.refclassid <> 'pg_constraint'::regclass and d.refobjid >= 16384)
-  or exists (
-    select from pg_statistic_ext s join pg_depend d on d.classid = 'pg_statistic_ext'::regclass and d.objid = s.oid
-    where s.stxrelid = c.oid and d.refobjid >= 16384
-      and d.refclassid <> 'pg_class'::regclass and d.refclassid <> 'pg_namespace'::regclass)";
+/// Tables with indexes and statistics whose expressions name something that is not the system's, besides the table: planning
+/// a `SELECT` evaluates their constant parts. What an expression names stands among its dependencies, unless it is the
+/// system's.
+const CODE: &str = "
+select i.indrelid from pg_index i where (i.indexprs is not null or i.indpred is not null) and exists (
+  select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = i.indexrelid and d.refobjid >= 16384
+    and d.refclassid <> 'pg_class'::regclass and d.refclassid <> 'pg_constraint'::regclass)
+union all
+select s.stxrelid from pg_statistic_ext s where exists (
+  select from pg_depend d where d.classid = 'pg_statistic_ext'::regclass and d.objid = s.oid and d.refobjid >= 16384
+    and d.refclassid <> 'pg_class'::regclass and d.refclassid <> 'pg_namespace'::regclass)";
 
 /// The id of the access method `heap`.
 const HEAP: u32 = 2;
@@ -91,12 +92,14 @@ pub(crate) async fn read(
         );
         row.await.map_err(not_told(side))
     };
+    let tables = async {
+        let tables = tables(side, client, |schema, name| is_wanted(wanted, schema, name)).await?;
+        let columns = tables.values().flat_map(|table| &table.columns);
+        let types = types::read(side, client, columns.map(|column| column.type_id)).await?;
+        Ok((tables, types))
+    };
     // One after the other in the server, and no waiting in between.
-    let (tables, types, row) = tokio::try_join!(
-        tables(side, client, |schema, name| is_wanted(wanted, schema, name)),
-        types::read(side, client),
-        settings
-    )?;
+    let ((tables, types), row) = tokio::try_join!(tables, settings)?;
     let number = |place: usize| u32::try_from(row.get::<_, i32>(place)).unwrap_or(1).max(1);
     let layout = Layout { block: number(0), segment: number(1) };
     Ok(Catalogue { tables, types, layout, has_prepared: row.get(2) })
@@ -110,15 +113,15 @@ pub(crate) async fn tables(
 ) -> Result<Tables, ChangesError> {
     let sql = format!(
         "select c.oid, n.nspname::text, c.relname::text, pg_relation_filepath(c.oid::regclass), c.relpersistence = 'u', \
-           c.relam = {HEAP}, {CODE}, c.relfilenode \
+           c.relam = {HEAP}, c.relfilenode \
          from pg_class c join pg_namespace n on n.oid = c.relnamespace where {USER_TABLES}"
     );
-    let mut relations: HashMap<u32, Relation> = client
-        .query(&sql, &[])
-        .await
-        .map_err(not_told(side))?
+    let (found, code) =
+        tokio::try_join!(client.query(&sql, &[]), client.query(CODE, &[])).map_err(not_told(side))?;
+    let code: HashSet<u32> = code.iter().map(|row| row.get(0)).collect();
+    let mut relations: HashMap<u32, Relation> = found
         .iter()
-        .map(relation)
+        .map(|row| Relation { runs_code: code.contains(&row.get(0)), ..relation(row) })
         .filter(|relation| wanted(&relation.schema, &relation.name))
         .map(|relation| (relation.id, relation))
         .collect();
@@ -176,8 +179,8 @@ fn relation(row: &Row) -> Relation {
         file: row.get(3),
         is_unlogged: row.get(4),
         is_heap: row.get(5),
-        runs_code: row.get(6),
-        node: row.get(7),
+        runs_code: true,
+        node: row.get(6),
         columns: Vec::new(),
         keys: Vec::new(),
     }

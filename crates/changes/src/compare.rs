@@ -10,7 +10,7 @@ use crate::{
     diff::{values, Difference, Unmatched, Values},
     error::ChangesError,
     plan::{self, Full, Half, Plan},
-    rows::{Lines, Source, PLACES_A_STATEMENT, RANGES_A_STATEMENT, SETTINGS},
+    rows::{Lines, Source, LOOK_UP, PLACES_A_STATEMENT, RANGES_A_STATEMENT, SETTINGS},
     sequences,
     tuples::{self, Places},
 };
@@ -113,6 +113,9 @@ pub async fn compare(request: Request<'_>, told: &mpsc::Sender<Part>) -> Result<
     let looked = look(plans, branch.files, request.snapshot, new.layout).await?;
     let blocks_ms = ms(begin.elapsed()) - catalogues_ms;
     let differing: Vec<Looked> = looked.into_iter().filter(Looked::may_differ).collect();
+    if !differing.is_empty() {
+        tokio::try_join!(set(BRANCH, branch.client, LOOK_UP), set(SNAPSHOT, baseline.client, LOOK_UP))?;
+    }
     let mut left = request.rows.min(ROWS_MAX);
     for some in differing.chunks(LOCKED_MAX) {
         hold(holding, some, &new).await?;

@@ -11,14 +11,16 @@ use futures_util::{stream::BoxStream, StreamExt};
 use std::ops::Range;
 use tokio_postgres::Client;
 
-/// For sessions that read: values are written in one way, plans fold nothing that need not be folded, and ranges of `ctid`
-/// are looked up instead of all rows being read. The settings of roles and databases are overridden.
+/// For sessions that read: values are written in one way, whatever the settings of roles and databases are.
 pub(crate) const SETTINGS: &str = "\
     set datestyle = 'ISO, YMD'; set intervalstyle = 'postgres'; set timezone = 'UTC'; set extra_float_digits = 1; \
     set bytea_output = 'hex'; set lc_monetary = 'C'; set xmloption = 'content'; set constraint_exclusion = off; \
-    set jit = off; set max_parallel_workers_per_gather = 0; set enable_seqscan = off; set enable_indexscan = off; \
-    set enable_indexonlyscan = off; set enable_bitmapscan = off; set enable_tidscan = on; set enable_material = off; \
-    set row_security = off; set synchronize_seqscans = off";
+    set jit = off; set max_parallel_workers_per_gather = 0; set row_security = off; set synchronize_seqscans = off";
+
+/// From when on tables are read: places are looked up instead of all rows being read. The catalogue is read faster without.
+pub(crate) const LOOK_UP: &str = "\
+    set enable_seqscan = off; set enable_indexscan = off; set enable_indexonlyscan = off; set enable_bitmapscan = off; \
+    set enable_tidscan = on; set enable_material = off";
 
 /// Rows that one statement looks up by their places.
 pub(crate) const PLACES_A_STATEMENT: usize = 8192;

@@ -1,7 +1,7 @@
 //! What the types of columns are made of: whose code writes their values as text, and what that text depends on.
 
-use crate::{catalogue::USER_TABLES, error::ChangesError};
-use std::collections::{BTreeMap, HashMap};
+use crate::error::ChangesError;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio_postgres::Client;
 
 /// Each type of a column with all types that its values are made of: elements, bases of domains, bounds of ranges, columns
@@ -10,9 +10,7 @@ use tokio_postgres::Client;
 /// those of their parts.
 const MADE_OF: &str = "
 with recursive made_of (root, part) as (
-  select distinct a.atttypid, a.atttypid from pg_attribute a join pg_class c on c.oid = a.attrelid
-    join pg_namespace n on n.oid = c.relnamespace
-    where a.attnum > 0 and not a.attisdropped and USER_TABLES
+  select t.oid, t.oid from unnest($1::oid[]) t (oid)
   union
   select m.root, p.part from made_of m join pg_type t on t.oid = m.part cross join lateral (
     select t.typelem union all select t.typbasetype
@@ -22,7 +20,7 @@ with recursive made_of (root, part) as (
   ) p (part) where p.part <> 0
 )
 select m.root, m.part, f.oid is not null and (f.oid < 16384 or coalesce(o.rolsuper, false)),
-  coalesce(t.oid < 16384 and t.typname ~ '^(reg|aclitem$)', false),
+  coalesce(t.oid < 16384 and t.typname ~ '^_?(reg|aclitem$)', false),
   array(select e.oid from pg_enum e where e.enumtypid = m.part order by e.oid),
   array(select e.enumlabel::text from pg_enum e where e.enumtypid = m.part order by e.oid),
   array(select a.atttypid from pg_attribute a where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
@@ -31,6 +29,14 @@ from made_of m
 left join pg_type t on t.oid = m.part
 left join pg_proc f on f.oid = t.typoutput
 left join pg_roles o on o.oid = f.proowner";
+
+/// Types of the system whose values are written as names out of the catalogue, or may be: rows of its tables.
+const NAMES: &str = "
+select t.oid from pg_type t left join pg_type e on e.oid = t.typelem
+where t.oid = any($1::oid[]) and (t.typname ~ '^_?(reg|aclitem$)' or t.typtype = 'c' or e.typtype = 'c')";
+
+/// The first id that is not the system's.
+const FIRST_OF_USERS: u32 = 16384;
 
 /// What the text of a part's values depends on besides the values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,15 +65,25 @@ impl Type {
 /// All types of columns, by their ids.
 pub(crate) type Types = HashMap<u32, Type>;
 
-pub(crate) async fn read(side: &'static str, client: &Client) -> Result<Types, ChangesError> {
-    let sql = MADE_OF.replace("USER_TABLES", USER_TABLES);
-    let rows = client.query(&sql, &[]).await.map_err(|source| ChangesError::Server {
-        side,
-        doing: "did not tell what its types are",
-        source,
-    })?;
-    let mut types = Types::new();
-    for row in rows {
+/// Reads those that are asked for.
+pub(crate) async fn read(
+    side: &'static str,
+    client: &Client,
+    wanted: impl Iterator<Item = u32>,
+) -> Result<Types, ChangesError> {
+    let fail = |source| ChangesError::Server { side, doing: "did not tell what its types are", source };
+    let wanted: BTreeSet<u32> = wanted.collect();
+    let (of_users, of_system): (Vec<u32>, Vec<u32>) =
+        wanted.into_iter().partition(|id| *id >= FIRST_OF_USERS);
+    let mut types: Types = of_system.iter().map(|id| (*id, Type::default())).collect();
+    for row in client.query(NAMES, &[&of_system]).await.map_err(fail)? {
+        types.entry(row.get(0)).or_default().names_objects = true;
+    }
+    // Most databases have none, and this is the dearest query of all.
+    if of_users.is_empty() {
+        return Ok(types);
+    }
+    for row in client.query(MADE_OF, &[&of_users]).await.map_err(fail)? {
         let of_root = types.entry(row.get(0)).or_default();
         of_root.runs_code |= !row.get::<_, bool>(2);
         of_root.names_objects |= row.get::<_, bool>(3);

@@ -332,3 +332,27 @@ async fn rows_beyond_the_limit_are_counted() {
     let unknown = world.compare(&["public.keye"], 7).await.unwrap_err();
     assert!(unknown.to_string().contains("public.keye"), "{unknown}");
 }
+
+/// What is stored stays as it is, block for block, and stands for something else.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_blocks_do_not_tell_is_read_in_full() {
+    let world = World::new(Choice::Btrfs, SETUP).await;
+    let client = world.branch.client().await;
+    client.batch_execute("set search_path = public").await.unwrap();
+    for (work, table, rows, says) in [
+        ("alter table coded drop column extra, add column extra text default 'x'", "coded", 2000, "made anew"),
+        ("alter type mood rename value 'ok' to 'fine'", "keyed", 20_000, "depends on the catalogue"),
+        ("alter table swap_a rename to c; alter table swap_b rename to swap_a; alter table c rename to swap_b", "swap_a", 100, "rewritten"),
+        ("update loose set v = -1 where id = 5", "loose", 1, "unlogged"),
+        ("vacuum full plain; update plain set t = 'one' where ctid = '(0,1)'", "plain", 2, "rewritten"),
+    ] {
+        for statement in work.split("; ") {
+            client.batch_execute(statement).await.unwrap();
+        }
+        let (parts, _) = world.compare(&[&format!("public.{table}")], 1_000_000).await.unwrap();
+        let Part::Table(found) = &parts[0] else { panic!("{work}: {parts:?}") };
+        assert!(matches!(&found.compared, Compared::Full { why } if why.contains(says)), "{work}: {found:?}");
+        assert_eq!(parts.iter().filter(|part| matches!(part, Part::Row(_))).count(), rows, "{work}");
+    }
+    check(&world, "all of these").await;
+}
