@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale test-parquet test-s3 test-typescript test-deploy setup-clients test-go
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes test-parquet test-s3 test-typescript test-deploy setup-clients test-go
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -132,6 +132,9 @@ bench: setup release ## the branches suite: 5 rounds of 100 concurrent branches
 
 bench-scale: setup release ## branches of 200 million rows against branches of 20 million (root; 30 GB of disk, 15 minutes; SMALL=2M LARGE=20M)
 	@scripts/bench-scale $(BIN) $(OUT) $(or $(SMALL),20M) $(or $(LARGE),200M)
+
+bench-changes: setup release ## comparisons of branches by their changed blocks, tables of 300,000 and 20 million rows (root, 12 GB of disk, 10 minutes)
+	@scripts/bench-changes $(BIN)
 
 bench-router: setup release ## pgbench straight, through PgBouncer and through the router, and a hundred branches created by connecting (root, pgbouncer)
 	@mkdir -p $(OUT)

@@ -65,8 +65,8 @@ impl Op {
             | Op::RestoreBranch
             | Op::UndoBranch => OpenTo::Tokens(Least::User),
             // A protected branch outlives the longest lease. Evidence, verification and fingerprint read all of a source
-            // with the daemon's rights there.
-            Op::ProtectBranch | Op::Evidence | Op::VerifySource | Op::FingerprintSource => {
+            // with the daemon's rights there, and comparisons all of a branch, whatever the role of its holder may read.
+            Op::ProtectBranch | Op::Evidence | Op::DataDiff | Op::VerifySource | Op::FingerprintSource => {
                 OpenTo::Tokens(Least::Admin)
             }
             // Figures name sources, and nothing else that is somebody's.

@@ -4,6 +4,7 @@
 //! | module | what it is for |
 //! | --- | --- |
 //! | [`model`] | what callers ask for and are told |
+//! | [`data_diff`] | which rows of a branch differ |
 //! | [`token`], [`doors`] | who may enter from elsewhere, and where |
 //! | [`route`] | all requests, in one list |
 //! | [`access`] | to whom each of them is open |
@@ -28,6 +29,7 @@
 //! | `GET`, `POST`, `DELETE /v1/branches/{name}/snapshots` | `SnapshotView` |
 //! | `GET /v1/branch-tree` | `TreeNode`, one a branch |
 //! | `GET /v1/branches/{name}/evidence?table=` | `BranchEvidence` |
+//! | `GET /v1/branches/{name}/data-diff?tables=&limit=` | a stream of `DataDiff` lines |
 //! | `GET /v1/branches/{name}/administrator-url` | `AdministratorUrl` |
 //! | `GET /v1/events?after=&events=` | server-sent events, out of the audit log |
 //! | `POST /v1/audit/verify` | `AuditVerification` |
@@ -41,6 +43,7 @@
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod access;
+pub mod data_diff;
 pub mod doors;
 pub mod model;
 pub mod openapi;

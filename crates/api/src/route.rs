@@ -1,6 +1,7 @@
 //! The requests of the interface, in one list: the daemon's router, its client and the OpenAPI document are made from it.
 
 use crate::{
+    data_diff::{DataDiff, DIFF_ROWS_MAX},
     doors::DoorsView,
     model,
     request::{MeasureCold, Removed, Stopping, Version},
@@ -51,6 +52,16 @@ const TABLE: Parameter = Parameter {
 };
 const SNAPSHOT: Parameter =
     Parameter { name: "snapshot", meaning: "The name or the id of the snapshot.", kind: ParameterKind::Text };
+const TABLES: Parameter = Parameter {
+    name: "tables",
+    meaning: "Only these tables and sequences, `schema.name`, separated by commas.",
+    kind: ParameterKind::Text,
+};
+const ROWS: Parameter = Parameter {
+    name: "limit",
+    meaning: "At most so many rows are told: 1,000 unless said otherwise. All are counted.",
+    kind: ParameterKind::Number(0, DIFF_ROWS_MAX),
+};
 const AFTER: Parameter = Parameter {
     name: "after",
     meaning: "The position after which to begin, as an event's id says it; now, if there is none.",
@@ -180,6 +191,8 @@ requests! {
     ProtectBranch: POST "/v1/branches/{name}/protect", One<model::ProtectBranch> => One<model::BranchView>;
     /// What is known of a branch and its source, for keeping.
     Evidence: GET "/v1/branches/{name}/evidence" [TABLE], Nothing => One<model::BranchEvidence>;
+    /// Which rows of a branch differ from those of its snapshot: a stream of lines.
+    DataDiff: GET "/v1/branches/{name}/data-diff" [TABLES, ROWS], Nothing => Lines<DataDiff>;
     /// The URL by which an administrator of the machine enters a branch.
     AdministratorUrl: GET "/v1/branches/{name}/administrator-url", Nothing => One<model::AdministratorUrl>;
     /// What happens from now on, or from a position on, out of the audit log: server-sent events whose names are those of its
@@ -234,24 +247,32 @@ impl Op {
 pub struct Route<'a> {
     op: Op,
     name: &'a str,
-    parameter: Option<(Parameter, &'a str)>,
+    /// Values of its parameters, in their order.
+    values: [Option<&'a str>; VALUES_MAX],
 }
+
+/// Parameters of a request at most.
+const VALUES_MAX: usize = 2;
 
 impl<'a> Route<'a> {
     /// A request without a name in its path.
     pub fn to(op: Op) -> Route<'static> {
-        Route { op, name: "", parameter: None }
+        Route { op, name: "", values: [None; VALUES_MAX] }
     }
 
     /// A request about what has a name.
     pub fn of(op: Op, name: &'a str) -> Route<'a> {
-        Route { op, name, parameter: None }
+        Route { op, name, values: [None; VALUES_MAX] }
     }
 
     /// The same, with a value for its first parameter.
     pub fn with(self, value: &'a str) -> Route<'a> {
-        let parameter = self.op.endpoint().parameters.first().map(|parameter| (*parameter, value));
-        Route { parameter, ..self }
+        Route { values: [Some(value), self.values[1]], ..self }
+    }
+
+    /// The same, with a value for its second parameter.
+    pub fn and(self, value: &'a str) -> Route<'a> {
+        Route { values: [self.values[0], Some(value)], ..self }
     }
 
     /// The HTTP method.
@@ -270,8 +291,11 @@ impl<'a> Route<'a> {
             }
             None => path.push_str(self.op.endpoint().path),
         }
-        if let Some((parameter, value)) = self.parameter {
-            path.push('?');
+        let mut mark = '?';
+        for (parameter, value) in self.op.endpoint().parameters.iter().zip(self.values) {
+            let Some(value) = value else { continue };
+            path.push(mark);
+            mark = '&';
             path.push_str(parameter.name);
             path.push('=');
             segment::escape(value, &mut path);

@@ -416,7 +416,12 @@ impl Branch {
         done.await.map_err(|error| session_failed(&error))
     }
 
-    /// Makes the secrets in a copy of another branch its own.
+    /// Makes the holder's secret known in a copy of another branch.
+    pub(crate) async fn admit(&self) -> Result<(), EngineError> {
+        self.let_in().await.map_err(|error| session_failed(&error))
+    }
+
+    /// Makes the administrator's secret in a copy of another branch its own.
     pub(crate) async fn adopt_secrets(&self) -> Result<(), EngineError> {
         self.administer().await.map(drop).map_err(|error| session_failed(&error))
     }

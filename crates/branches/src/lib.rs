@@ -9,6 +9,7 @@ mod balance;
 mod branch;
 mod burst;
 mod capacity;
+mod data_diff;
 mod doors;
 mod engine;
 mod error;
@@ -45,7 +46,9 @@ mod watch;
 use duramen_api::model;
 
 pub use audit::{Events, LoggedEvent, NotAPosition, Position};
+pub use data_diff::WantedDiff;
 pub use doors::{Door, Holder, Running};
+pub use duramen_changes::Part as DiffPart;
 pub use duramen_postgres::GROUP;
 pub use engine::Engine;
 pub use error::{EngineError, Kind};

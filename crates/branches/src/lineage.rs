@@ -7,6 +7,8 @@ mod restore;
 mod snapshots;
 mod tree;
 
+pub(crate) use fork::start_copy;
+
 use crate::{
     error::{EngineError, LineageError},
     model::{SnapshotSettings, SnapshotView},

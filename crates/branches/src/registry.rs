@@ -4,6 +4,7 @@
 //! and none runs a program. The lease journal is written under it, so that its lines are in the order of what happened;
 //! its own lock is the only one that is ever taken under this one.
 
+mod baseline;
 mod leases;
 mod pool;
 mod refill;

@@ -1,5 +1,6 @@
 //! Branches: `duramen branch ...`.
 
+mod diff;
 mod lineage;
 
 use crate::{
@@ -131,6 +132,9 @@ pub(crate) enum Branch {
     /// Show what was done in a branch, and that the source did not change
     #[command(after_help = EVIDENCE_EXAMPLES)]
     Evidence(Evidence),
+    /// Show which rows of a branch differ from the snapshot that it was cloned from
+    #[command(after_help = diff::EXAMPLES)]
+    Diff(diff::Diff),
     /// Check the audit log
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit {
@@ -249,6 +253,7 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
         Branch::Unprotect(Name { name }) => protect(context, &name, false).await,
         Branch::Destroy { names } => destroy(context, &names).await,
         Branch::Evidence(Evidence { name, table }) => evidence(context, &name, table.as_deref()).await,
+        Branch::Diff(diff) => diff::run(context, diff).await,
         // The flag is required, so that a later `audit --export` cannot be taken for this.
         Branch::Audit { verify: _ } => audit(context).await,
     }

@@ -4,7 +4,7 @@
 use crate::{socket, wire::Wire, Client, ClientError, Encoded, Place};
 use bytes::{Bytes, BytesMut};
 use duramen_api::model::{ErrorBody, Progress, SourceView};
-use duramen_api::{problem::Problem, route::Route};
+use duramen_api::{data_diff::DataDiff, problem::Problem, route::Route};
 use http_body_util::{BodyExt, Full};
 use hyper::{
     body::Incoming,
@@ -102,13 +102,49 @@ impl Connection {
     }
 
     /// Sends a request whose reply is a stream of progress lines, reports each step, and returns the source at its
-    /// end. The deadline holds for each line, not for the whole.
+    /// end.
     pub(crate) async fn stream(
         &mut self,
         route: Route<'_>,
         body: Bytes,
         mut on_progress: impl FnMut(&str, Option<f64>),
     ) -> Result<SourceView, ClientError> {
+        self.lines(route, body, |line| match line {
+            Progress::Step { doing, fraction } => {
+                on_progress(&doing, fraction);
+                None
+            }
+            Progress::Done(source) => Some(Ok(*source)),
+            Progress::Failed(body) => Some(Err(ClientError::Refused { status: 500, body })),
+        })
+        .await
+    }
+
+    /// The same with the lines of a comparison, up to its summary.
+    pub(crate) async fn differences(
+        &mut self,
+        route: Route<'_>,
+        mut on_line: impl FnMut(DataDiff),
+    ) -> Result<(), ClientError> {
+        self.lines(route, Bytes::new(), |line| match line {
+            DataDiff::Failed(body) => Some(Err(ClientError::Refused { status: 500, body })),
+            line => {
+                let is_last = matches!(line, DataDiff::Summary(_));
+                on_line(line);
+                is_last.then_some(Ok(()))
+            }
+        })
+        .await
+    }
+
+    /// Sends a request whose reply is a stream of lines, until `take` has a result. The deadline holds for each line, not for
+    /// the whole.
+    async fn lines<L: DeserializeOwned, T>(
+        &mut self,
+        route: Route<'_>,
+        body: Bytes,
+        mut take: impl FnMut(L) -> Option<Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
         let deadline = self.client.deadline;
         let begun = timeout(deadline, self.begin(route, body)).await;
         let (response, mut link) = begun.map_err(|_| timed_out(route, deadline))??;
@@ -129,10 +165,8 @@ impl Connection {
                 unread.iter().position(|&byte| byte == b'\n').filter(|_| status.is_success())
             {
                 let line = unread.split_to(end + 1);
-                match parse(route, &line)? {
-                    Progress::Step { doing, fraction } => on_progress(&doing, fraction),
-                    Progress::Done(source) => return Ok(*source),
-                    Progress::Failed(body) => return Err(ClientError::Refused { status: 500, body }),
+                if let Some(result) = take(parse(route, &line)?) {
+                    return result;
                 }
             }
             if unread.len() > LINE_MAX {

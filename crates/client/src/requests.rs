@@ -10,6 +10,7 @@ use duramen_api::model::{
     SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot, TreeNode,
 };
 use duramen_api::{
+    data_diff::DataDiff,
     doors::DoorsView,
     request::{MeasureCold, Removed, Stopping},
     route::{Op, Route},
@@ -189,6 +190,20 @@ impl Connection {
     pub async fn evidence(&mut self, name: &str, table: Option<&str>) -> Result<BranchEvidence, ClientError> {
         let route = Route::of(Op::Evidence, name);
         self.exchange(table.map_or(route, |table| route.with(table)), Bytes::new()).await
+    }
+
+    /// Which rows of a branch differ from those of its snapshot: `on_line` is given each line as it comes. `tables` are names
+    /// separated by commas, and `rows` how many are told at most. The deadline holds for each line.
+    pub async fn data_diff(
+        &mut self,
+        name: &str,
+        tables: Option<&str>,
+        rows: u32,
+        on_line: impl FnMut(DataDiff),
+    ) -> Result<(), ClientError> {
+        let rows = rows.to_string();
+        let route = Route::of(Op::DataDiff, name).and(&rows);
+        self.differences(tables.map_or(route, |tables| route.with(tables)), on_line).await
     }
 
     /// All sources, by name.

@@ -51,7 +51,7 @@ pub use entry::{log_in, Entry, EntryError};
 pub use guardian::Guardian;
 pub use hold::Hold;
 pub use installation::{find_packages, Features, Installation, InstallationError, Version, PACKAGES_DIR};
-pub use page::StoredText;
+pub use page::{open_file, StoredText};
 pub use postmaster::{
     can_run, end_processes, is_stopped, processes_below, LogFile, Postmaster, StartError, StopError, StopMode,
 };

@@ -100,6 +100,15 @@ impl StoredText {
     }
 }
 
+/// Opens a file of a data directory for reading, such as `base/5/16384`. A data directory belongs to the servers' user, who
+/// may have put links there: none is followed.
+///
+/// # Errors
+/// The operating system's answer.
+pub fn open_file(data_dir: &Path, file: &str) -> io::Result<File> {
+    open(data_dir, file, OFlags::RDONLY)
+}
+
 /// A data directory belongs to the servers' user, who may have put links there.
 fn open(data_dir: &Path, file: &str, flags: OFlags) -> io::Result<File> {
     let dir = openat(CWD, data_dir, OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::PATH, Mode::empty())?;

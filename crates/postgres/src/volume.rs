@@ -7,12 +7,14 @@
 
 mod btrfs;
 mod chunks;
+mod extents;
 mod loopback;
 mod quota;
 mod tree_copy;
 mod tree_search;
 mod write_back;
 
+pub use extents::{extents, shares_extents, Extent, Place, EXTENTS_MAX};
 pub use quota::{Account, Quota, Quotas};
 pub use write_back::write_back;
 

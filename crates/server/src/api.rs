@@ -2,6 +2,7 @@
 
 use crate::{
     caller::Caller,
+    data_diff,
     doors::Doors,
     events::{self, Followers},
     idempotency::{self, Keys, Turn},
@@ -157,6 +158,7 @@ impl Api {
                 let table = call.parameter("table")?;
                 json(&engine.evidence_with(name, table.as_deref()).await?)
             }
+            Op::DataDiff => data_diff::run(self, call, None).await,
             Op::MeasureCold => {
                 let wanted: MeasureCold = call.read(body).await?;
                 json(&engine.measure_cold(&wanted.source, wanted.policy).await?)

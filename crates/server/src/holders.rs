@@ -4,7 +4,7 @@
 use crate::{
     api::{Answer, Api, Call},
     caller::Visitor,
-    page,
+    data_diff, page,
     reply::{self, json, Refusal},
 };
 use axum::body::Body;
@@ -93,6 +93,14 @@ impl Api {
                 let mut evidence = engine.evidence_for(&holder, name, table.as_deref()).await?;
                 evidence.branch = visitor.shown(evidence.branch);
                 json(&evidence)
+            }
+            Op::DataDiff => {
+                // It tells what rows hold, as a query does.
+                let door = engine.door(&holder, name)?;
+                if !door.masked && !visitor.sees_unmasked {
+                    return Err(unmasked(&door.source));
+                }
+                data_diff::run(self, call, Some(holder)).await
             }
             Op::Sources => {
                 let mut sources = engine.sources();

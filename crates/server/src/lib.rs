@@ -17,6 +17,7 @@
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod daemon;
+mod data_diff;
 pub mod doors;
 pub mod http_door;
 pub mod listener;

@@ -38,6 +38,11 @@ fn names_are_escaped_and_so_are_parameters() {
         "/v1/branches/b/evidence?table=public.a%26b"
     );
     assert_eq!(Route::of(Op::IdlePss, "\u{e9}").with("12").path(), "/v1/sources/%C3%A9/idle-pss?sample=12");
+    assert_eq!(
+        Route::of(Op::DataDiff, "b").with("s.a,s.b").and("5").path(),
+        "/v1/branches/b/data-diff?tables=s.a%2Cs.b&limit=5"
+    );
+    assert_eq!(Route::of(Op::DataDiff, "b").and("5").path(), "/v1/branches/b/data-diff?limit=5");
     assert_eq!(Route::to(Op::VerifyAudit).to_string(), "POST /v1/audit/verify");
 }
 

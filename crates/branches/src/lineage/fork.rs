@@ -108,7 +108,8 @@ impl Engine {
         };
         let begin = clock::now();
         let entered = async {
-            branch.adopt_secrets().await?;
+            // Not by finding out that its secret is wrong: that takes a session.
+            branch.admit().await?;
             branch.connect(false).await
         };
         if let Err(error) = entered.await {
@@ -141,7 +142,7 @@ impl Engine {
 }
 
 /// Clones a snapshot and starts a server on the clone. Blocks; on failure nothing of it is left.
-fn start_copy(
+pub(crate) fn start_copy(
     shared: &Arc<Shared>,
     generation: Arc<Generation>,
     snapshot: &SnapshotRecord,

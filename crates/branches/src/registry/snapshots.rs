@@ -142,6 +142,19 @@ impl Registry {
         refused
     }
 
+    /// What the lease `id` was made of, if that is a snapshot of another branch.
+    ///
+    /// # Errors
+    /// When the lease has ended, or the snapshot is gone, or not used any more.
+    pub(crate) fn base_of(&self, name: &str, id: &str) -> Result<Option<SnapshotRecord>, EngineError> {
+        let mut state = self.state();
+        let Some(base) = state.held(name, id)?.record.base.clone() else { return Ok(None) };
+        let record = state.snapshots.get(&base.snapshot);
+        let record = record.ok_or_else(|| no_snapshot(&base.name, &base.snapshot, None))?;
+        usable(&base.name, record)?;
+        Ok(Some(record.clone()))
+    }
+
     /// Keeps a snapshot, written down first.
     ///
     /// # Errors

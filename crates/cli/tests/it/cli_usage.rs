@@ -77,7 +77,7 @@ fn every_help_page_ends_with_examples_that_name_the_command() {
 #[test]
 fn bad_usage_exits_with_2() {
     let home = tempfile::tempdir().unwrap();
-    let bad: [&[&str]; 16] = [
+    let bad: [&[&str]; 17] = [
         &[],
         &["nonsense"],
         &["source"],
@@ -92,6 +92,7 @@ fn bad_usage_exits_with_2() {
         &["branch", "create", "--ttl", "1h", "--expires-at", "2030-01-01T00:00:00Z"],
         &["branch", "destroy"],
         &["branch", "audit"],
+        &["branch", "diff", "x"],
         &["lab", "run", "branches", "--write", "everything"],
         &["purge"],
     ];
@@ -106,7 +107,7 @@ fn bad_usage_exits_with_2() {
 #[test]
 fn without_a_daemon_every_command_names_the_one_that_starts_it() {
     let home = tempfile::tempdir().unwrap();
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 11] = [
         &["status"],
         &["source", "list"],
         &["source", "show", "x", "--json"],
@@ -116,6 +117,7 @@ fn without_a_daemon_every_command_names_the_one_that_starts_it() {
         &["branch", "query", "x", "SELECT 1"],
         &["branch", "destroy", "x"],
         &["branch", "evidence", "x"],
+        &["branch", "diff", "x", "--data"],
         &["--json", "branch", "audit", "--verify"],
     ];
     for arguments in commands {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
 mod agents;
+mod branch_diffs;
 mod cli_usage;
 #[path = "../../../functions/tests/it/common.rs"]
 mod common;
