@@ -5,7 +5,8 @@ use duramen_api::model::{
     BranchView, CreateBranch, Policy, RestoreBranch, SnapshotKind, SnapshotSettings, SourceSettings,
     TakeSnapshot,
 };
-use duramen_branches::{Engine, EngineError};
+use duramen_branches::{Engine, EngineError, WantedDiff};
+use duramen_changes::Part;
 use serde_json::json;
 use std::{
     fs,
@@ -137,6 +138,59 @@ async fn a_child_of_a_busy_parent_is_whole() {
     writer.await.expect("the parent went on");
     let n = done.load(Ordering::Acquire);
     assert_eq!(rows(&engine, "parent", "select n from b").await, json!([[n]]), "it lost nothing");
+    engine.close().await.expect("close");
+}
+
+/// Rows that differ from what a branch was made of: added, removed, changed.
+async fn differences(engine: &Arc<Engine>, name: &str) -> (u64, u64, u64) {
+    let (told, mut hear) = tokio::sync::mpsc::channel(1000);
+    let wanted = WantedDiff { only: Vec::new(), rows: 100 };
+    let heard = async {
+        let mut counts = (0, 0, 0);
+        while let Some(part) = hear.recv().await {
+            if let Part::Ending(ending) = part {
+                counts = (counts.0 + ending.added, counts.1 + ending.removed, counts.2 + ending.changed);
+            }
+        }
+        counts
+    };
+    let compare = async {
+        let compared = engine.data_diff(None, name, wanted, &told).await;
+        drop(told);
+        compared.expect("a comparison");
+    };
+    tokio::join!(compare, heard).1
+}
+
+/// L4: a child is compared with what it was made of, also when that was written to meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_differs_from_its_parent_as_it_was() {
+    let home = Home::new();
+    let engine = home.open().await;
+    home.add_script(&engine, SCRIPT, pool(&[(Policy::ReadWrite, 2)])).await;
+    let parent = lease(&engine, "parent", Policy::ReadWrite).await;
+    engine.administrator_url("parent").await.expect("its administrator has a secret of its own by now");
+    query(&engine, "parent", "insert into t select i, 'x' from generate_series(10, 5000) i")
+        .await
+        .expect("rows");
+    // What is under way then ends without a commit in the child, and with one in the parent.
+    let client = connected(&parent.url).await.expect("a connection");
+    client
+        .batch_execute("begin; insert into t values (9001, 'open'); delete from t where id = 11")
+        .await
+        .expect("open");
+    fork(&engine, "parent", "child").await.expect("a child");
+    client.batch_execute("commit").await.expect("a commit");
+    assert_eq!(differences(&engine, "child").await, (0, 0, 0));
+    query(&engine, "child", "update t set x = 'y' where id in (20, 3000)").await.expect("two");
+    query(&engine, "child", "delete from t where id = 1").await.expect("one");
+    query(&engine, "child", "insert into t values (9002, 'new')").await.expect("one");
+    assert_eq!(differences(&engine, "child").await, (1, 1, 2));
+    engine.destroy("parent").expect("destroy");
+    assert_eq!(differences(&engine, "child").await, (1, 1, 2));
+    engine.undo("child").await.expect_err("it never went back");
+    engine.reset("child").await.expect("a reset");
+    assert_eq!(differences(&engine, "child").await, (0, 0, 0));
     engine.close().await.expect("close");
 }
 
