@@ -57,6 +57,7 @@ export interface components {
             id: string;
             /** @description The branch's name. */
             name: string;
+            parent?: components["schemas"]["Parent"] | null;
             /** @description What its holder may do. */
             policy: components["schemas"]["Policy"];
             /** @description Why its server does not run, if that is so. */
@@ -89,12 +90,23 @@ export interface components {
              */
             expires_at?: string | null;
             /**
+             * @description Another branch of which this one is made, as it is now, or `BRANCH@SNAPSHOT`: as it was then. Source and policy are then
+             *     those of that branch.
+             * @default null
+             */
+            from?: string | null;
+            /**
              * @description The branch's name; a second create with the same name returns the same branch. `None`: one is made up.
              * @default null
              */
             name?: string | null;
             /** @default null */
             policy?: components["schemas"]["Policy"] | null;
+            /**
+             * @description Whether the server of `from` is stopped for it and started again: its sessions end, and unlogged tables keep their rows.
+             * @default false
+             */
+            quiesce?: boolean;
             /**
              * @description The source. May be left out when there is only one.
              * @default null
@@ -184,6 +196,22 @@ export interface components {
             rows?: {
                 [key: string]: string;
             };
+        };
+        /** @description What a branch was made of. */
+        Parent: {
+            /** @description Its id. */
+            id: string;
+            /** @description The name that the other branch had then. */
+            name: string;
+            /** @description The snapshot of it, to which a reset goes back. */
+            snapshot: string;
+            /**
+             * Format: date-time
+             * @description When that was taken.
+             */
+            taken_at: string;
+            /** @description What unlogged tables hold: `kept`, or `empty` if the other branch's server was running, as after a crash. */
+            unlogged: string;
         };
         /** @description What a branch's holder may do in it: `read-only`, `read-write`, `ddl`, or `role:NAME`. */
         Policy: string;
@@ -313,6 +341,27 @@ export interface components {
             /** @description Which one. */
             object: string;
         };
+        /** @description Which snapshots of branches are taken without being asked for, and how long they are kept. */
+        SnapshotSettings: {
+            /**
+             * Format: int32
+             * @description Seconds between two of them. `None`: only before resets and restores.
+             * @default null
+             */
+            every_s?: number | null;
+            /**
+             * Format: int32
+             * @description How many are kept of each branch. `None`: [`SnapshotSettings::KEEP`].
+             * @default null
+             */
+            keep?: number | null;
+            /**
+             * Format: int32
+             * @description For how many seconds. `None`: [`SnapshotSettings::KEEP_S`].
+             * @default null
+             */
+            keep_s?: number | null;
+        };
         /** @description The comparison of two fingerprints of the same source. */
         SourceComparison: {
             /** @description Whether the two can be compared: they were taken in the same way, and the source was read both times. */
@@ -407,6 +456,11 @@ export interface components {
             server?: {
                 [key: string]: string;
             };
+            /**
+             * @description Which snapshots of its branches are taken without being asked for.
+             * @default {}
+             */
+            snapshots?: components["schemas"]["SnapshotSettings"];
             /**
              * @description Statements that every session runs, and rolls back, before its branch is called hot. Empty: each table
              *     is planned for once.

@@ -1,9 +1,10 @@
 //! A branch at run time: a cloned volume, its server, and the session that stays connected to it.
 
 use crate::{
+    environment::Environment,
     error::{query_failed, EngineError, Kind, QueryError},
     generation::Generation,
-    home::{Home, ADMIN_DIR, TOKEN_LEN},
+    home::{ADMIN_DIR, TOKEN_LEN},
     model::Policy,
     revival::Attempts,
     sleep::Sleep,
@@ -19,15 +20,15 @@ use crate::{
 use duramen_base::{clock, entropy};
 use duramen_postgres::{
     end_processes, processes_below, quote_identifier, quote_literal, volume, Canceller, Cluster,
-    ControlGroup, ControlGroups, Entry, EntryError, Guard, Hold, Outcome, Postmaster, Secret, ServerUser,
-    Session, SessionError, Settings, Statement, StopMode,
+    ControlGroup, Entry, EntryError, Guard, Hold, Outcome, Postmaster, Secret, Session, SessionError,
+    Settings, Statement, StopMode,
 };
 use std::{
     fs,
     num::NonZeroU32,
     path::{Path, PathBuf},
     sync::{
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
         Arc, Mutex, PoisonError,
     },
     time::Duration,
@@ -57,89 +58,6 @@ pub(crate) const SESSION_QUEUE: usize = 32;
 /// of the catalogue than the second.
 const WARM_DDL: &str = "create schema duramen_warm create table t (id bigint, name text, payload jsonb) \
                         create index on t (id) create index on t (name)";
-
-/// The places that a branch needs.
-#[derive(Debug, Clone)]
-pub(crate) struct Environment {
-    /// How often writes were found to be lost: what was made before the last time is not given out after it.
-    pub(crate) losses: Arc<AtomicU64>,
-    pub(crate) home: Home,
-    pub(crate) store: Arc<volume::Store>,
-    /// How long the reading of an origin may stand still.
-    pub(crate) stall: Duration,
-    /// After how long a branch in which nobody is is stopped.
-    pub(crate) sleep_after: Option<Duration>,
-    /// Of servers that belong to no source; all servers pass through directories as its group.
-    pub(crate) user: ServerUser,
-    /// The groups that limit what servers take, or why there are none.
-    pub(crate) groups: Arc<Result<ControlGroups, String>>,
-}
-
-impl Environment {
-    pub(crate) fn branches(&self) -> PathBuf {
-        self.store.root.join("branches")
-    }
-
-    pub(crate) fn volume(&self, name: &str) -> PathBuf {
-        self.branches().join(name)
-    }
-
-    /// Where volumes are kept that a damaged journal may have named.
-    pub(crate) fn quarantine(&self) -> PathBuf {
-        self.store.root.join("quarantine")
-    }
-
-    pub(crate) fn log(&self, volume: &str) -> PathBuf {
-        self.home.logs().join(format!("{volume}.log"))
-    }
-
-    /// A clone of a generation's snapshot, not started: the first of the three steps to a hot branch.
-    pub(crate) fn clone_snapshot(&self, generation: &Generation) -> Result<String, EngineError> {
-        self.clone_within(generation, volume::Account::Common)
-    }
-
-    /// As [`Environment::clone_snapshot`]; `account` is the one that its bytes count in.
-    pub(crate) fn clone_within(
-        &self,
-        generation: &Generation,
-        account: volume::Account,
-    ) -> Result<String, EngineError> {
-        self.clone_volume(&generation.snapshot, volume::Quota { bytes: generation.limits().disk, account })
-    }
-
-    /// A clone of a snapshot of a branch, to which `bytes` can be written.
-    pub(crate) fn clone_branch(
-        &self,
-        snapshot: &str,
-        bytes: u64,
-        account: volume::Account,
-    ) -> Result<String, EngineError> {
-        self.clone_volume(&self.volume(snapshot), volume::Quota { bytes, account })
-    }
-
-    fn clone_volume(&self, snapshot: &Path, quota: volume::Quota) -> Result<String, EngineError> {
-        let name = format!("v-{}", entropy::token(16));
-        let path = self.volume(&name);
-        self.store.volumes.clone_volume(snapshot, &path, Some(quota)).map_err(|error| {
-            let code = match error {
-                volume::VolumeError::DiskFull { .. } => "disk_full",
-                volume::VolumeError::Missing { .. } => "snapshot_missing",
-                _ => "clone_failed",
-            };
-            EngineError::new(Kind::Failed, code, error.to_string())
-        })?;
-        Ok(name)
-    }
-
-    /// Deletes what a volume's name stands for. Its server must be gone.
-    pub(crate) fn delete_volume(&self, name: &str) {
-        if let Err(error) = self.store.volumes.delete(&self.volume(name)) {
-            tracing::warn!(%error, volume = name, "a deleted branch's volume is left to the next start's sweep");
-        }
-        let _ = fs::remove_file(self.log(name));
-        let _ = fs::remove_file(self.read_mark(name));
-    }
-}
 
 /// What becomes of a branch's socket directory when the branch is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! How many leases the machine can bear.
 
-use crate::{branch::Environment, shared::Shared};
+use crate::{environment::Environment, shared::Shared};
 use duramen_postgres::{memory_available, memory_total, volume};
 use std::sync::PoisonError;
 

@@ -12,6 +12,7 @@ mod capacity;
 mod data_diff;
 mod doors;
 mod engine;
+mod environment;
 mod error;
 mod evidence;
 mod files;

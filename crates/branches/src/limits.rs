@@ -1,7 +1,8 @@
 //! What one branch may take of the machine: its quota of disk, and the group that its server runs in.
 
 use crate::{
-    branch::{Branch, Environment},
+    branch::Branch,
+    environment::Environment,
     error::{EngineError, SourceError},
     model::{Limits, MachineLimits, RefillSettings, Wall},
 };

@@ -5,7 +5,8 @@
 //! runs beside a burst of queries slows both.
 
 use crate::{
-    branch::{Branch, Environment, SocketDir},
+    branch::{Branch, SocketDir},
+    environment::Environment,
     error::EngineError,
     generation::Generation,
     model::{Policy, Refill, RefillReport, RefillSettings},

@@ -5,7 +5,8 @@
 
 use crate::{
     audit::Audit,
-    branch::{Branch, Environment},
+    branch::Branch,
+    environment::Environment,
     error::EngineError,
     files::{self, io_error, Passage},
     generation::Generation,

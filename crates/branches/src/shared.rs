@@ -3,9 +3,9 @@
 use crate::{
     activity::{Activity, Wake},
     audit::Audit,
-    branch::Environment,
     burst::Burst,
     capacity::Capacity,
+    environment::Environment,
     error::{EngineError, HomeError},
     files::{self, Passage},
     home::Home,

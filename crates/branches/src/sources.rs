@@ -2,8 +2,8 @@
 
 use crate::{
     audit::{Events, Position},
-    branch::Environment,
     engine::Engine,
+    environment::Environment,
     error::{EngineError, Kind, SourceError, POOL_MAX},
     files::io_error,
     generation::Generation,

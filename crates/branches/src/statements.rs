@@ -1,7 +1,7 @@
 //! The statements of branches whose source's settings say `audit = statements`: their servers log them, and the audit log has
 //! their hashes. How, and what holds under a flood, is in `docs/design/doors.md`, "Statements"; the invariants S1 to S4 are there.
 
-use crate::{branch::Environment, files, registry::Held, shared::Shared};
+use crate::{environment::Environment, files, registry::Held, shared::Shared};
 use duramen_postgres::Settings;
 use rustix::fs::{fallocate, FallocateFlags};
 use serde::Serialize;

@@ -1,7 +1,8 @@
 //! Settings are tried on a server before they are kept: one that does not start would take the whole pool down.
 
 use crate::{
-    branch::{Branch, Environment, SocketDir},
+    branch::{Branch, SocketDir},
+    environment::Environment,
     error::{EngineError, SourceError},
     generation::Generation,
     model::Policy,
