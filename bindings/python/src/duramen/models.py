@@ -13,11 +13,13 @@ __all__ = [
     "Limits",
     "Mask",
     "Masking",
+    "Parent",
     "Policy",
     "PoolSize",
     "Refill",
     "RefillSettings",
     "Sanitised",
+    "SnapshotSettings",
     "SourceComparison",
     "SourceFingerprint",
     "SourceSettings",
@@ -84,6 +86,7 @@ class BranchView(_BranchView, total=False):
     """Whether this create found the branch there already."""
     holder: Optional[str]
     """The id of the token by which it was created; absent if it was created on the daemon's own socket."""
+    parent: Optional[Parent]
     problem: Optional[str]
     """Why its server does not run, if that is so."""
 
@@ -139,6 +142,24 @@ foreign keys refer to them."""
 
 
 
+class _Parent(TypedDict):
+    id: str
+    """Its id."""
+    name: str
+    """The name that the other branch had then."""
+    snapshot: str
+    """The snapshot of it, to which a reset goes back."""
+    taken_at: str
+    """When that was taken."""
+    unlogged: str
+    """What unlogged tables hold: `kept`, or `empty` if the other branch's server was running, as after a crash."""
+
+
+class Parent(_Parent, total=False):
+    """What a branch was made of."""
+
+
+
 class _PoolSize(TypedDict):
     cold: int
     """Clones that are not started yet, beyond those of the hot level."""
@@ -174,6 +195,17 @@ class _Sanitised(TypedDict):
 
 class Sanitised(_Sanitised, total=False):
     """One thing that sanitising did to a snapshot, or left out of it."""
+
+
+
+class SnapshotSettings(TypedDict, total=False):
+    """Which snapshots of branches are taken without being asked for, and how long they are kept."""
+    every_s: Optional[int]
+    """Seconds between two of them. `None`: only before resets and restores."""
+    keep: Optional[int]
+    """How many are kept of each branch. `None`: [`SnapshotSettings::KEEP`]."""
+    keep_s: Optional[int]
+    """For how many seconds. `None`: [`SnapshotSettings::KEEP_S`]."""
 
 
 
@@ -236,6 +268,8 @@ class SourceSettings(TypedDict, total=False):
     """How its pools are refilled."""
     server: Dict[str, str]
     """Server settings of its branches, on top of the minimal ones."""
+    snapshots: SnapshotSettings
+    """Which snapshots of its branches are taken without being asked for."""
     warm: List[str]
     """Statements that every session runs, and rolls back, before its branch is called hot. Empty: each table
 is planned for once."""
