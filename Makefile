@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes test-parquet test-s3 test-typescript test-deploy setup-clients test-go
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -142,6 +142,11 @@ bench-router: setup release ## pgbench straight, through PgBouncer and through t
 	scripts/bench-router-waits $(BIN)
 	$(BIN) lab run branches --rounds 5 --concurrency 100 --runner router --source flights \
 		--json $(OUT)/router.json --html $(OUT)/router.html
+
+bench-pytest: build ## what a branch of its own adds to a test of pytest, from a pool of 100 (needs venv; fetches packages)
+	@mkdir -p $(OUT)
+	test -x $(OUT)/python/bin/pytest || { python3 -m venv $(OUT)/python && $(OUT)/python/bin/pip install -q -e 'bindings/python[test]'; }
+	$(OUT)/python/bin/python scripts/bench-pytest $(DEMO)
 
 bench-store: setup release ## the store suite: every operation at every level of durability, a million keys
 	@mkdir -p $(OUT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -57,6 +58,18 @@ def test_a_branch_is_there_for_a_while(here: Daemon) -> None:
         client.branch(branch.name)
 
 
+def request(client: socket.socket) -> bytes:
+    """One with its body, which comes by itself."""
+    read = b""
+    while b"\r\n\r\n" not in read:
+        read += client.recv(65536)
+    head, _, body = read.partition(b"\r\n\r\n")
+    length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    while len(body) < length:
+        body += client.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
 def test_a_branch_whose_reply_was_lost_is_leased_once(daemon: Daemon) -> None:
     token = daemon.token("unlucky", "--max-branches", "2")
     door = int(daemon.url.rpartition(":")[2])
@@ -66,7 +79,7 @@ def test_a_branch_whose_reply_was_lost_is_leased_once(daemon: Daemon) -> None:
         def forward() -> None:
             for number in range(2):
                 with listener.accept()[0] as client, socket.create_connection(("127.0.0.1", door), 20) as server:
-                    server.sendall(client.recv(65536))
+                    server.sendall(request(client))
                     reply = server.recv(65536)
                     if number == 1:
                         client.sendall(reply)
@@ -175,3 +188,21 @@ def test_a_daemon_that_restarts_is_found_again(here: Daemon) -> None:
         here.start()
         assert branch.query("select count(*) from t").scalar() == 3
         branch.destroy()
+
+
+def test_certificates_are_read_for_https_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading those of the system takes 60 ms, in each worker of pytest-xdist."""
+    read: "list[object]" = []
+    usual = ssl.SSLContext.load_verify_locations
+
+    def counted(context: ssl.SSLContext, *args: object, **more: object) -> None:
+        read.append(args)
+        usual(context, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", counted)
+    duramen.Client(home="/nowhere").close()
+    duramen.Client("http://127.0.0.1:6433", "ci:secret").close()
+    duramen.AsyncClient(home="/nowhere")
+    assert not read
+    duramen.Client("https://127.0.0.1:6433", "ci:secret").close()
+    assert read

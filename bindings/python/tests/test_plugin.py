@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
+import socket
 import subprocess
 import sys
-import time
+import tempfile
+import threading
 from pathlib import Path
+from typing import Optional
 
 import duramen
 import pytest
@@ -41,6 +43,38 @@ def test_ends_its_branch(duramen_branch):
 """
 
 
+class Between:
+    """A socket before the daemon's, in a home of its own: it counts connections, and may keep what is replied to the first one."""
+
+    def __init__(self, folder: Path, daemon: Daemon, keeps: bool = False) -> None:
+        self.home = folder
+        self.behind = str(daemon.home / "daemon.sock")
+        self.count = 0
+        self.keeps = keeps
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(str(folder / "daemon.sock"))
+        self.socket.listen()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self) -> None:
+        while True:
+            client = self.socket.accept()[0]
+            self.count += 1
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self.behind)
+            kept = self.keeps and self.count == 1
+            for ends in ((client, server), (server, None if kept else client)):
+                threading.Thread(target=self.pass_on, args=ends, daemon=True).start()
+
+    @staticmethod
+    def pass_on(reader: socket.socket, writer: Optional[socket.socket]) -> None:
+        while data := reader.recv(65536):
+            if writer:
+                writer.sendall(data)
+        if writer:
+            writer.shutdown(socket.SHUT_WR)
+
+
 def left() -> "list[str]":
     with duramen.Client() as client:
         return [each["name"] for each in client.branches()]
@@ -70,30 +104,37 @@ def test_a_token_is_not_shown_where_it_is_passed_on(pytester: pytest.Pytester) -
     result.stdout.no_fnmatch_line("*ci:SECRET*")
 
 
-def test_an_interrupt_leaves_no_branch(here: Daemon, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_interrupt_leaves_no_branch(here: Daemon, tmp_path: Path, is_told: bool) -> None:
+    """Also when it comes after the lease, and before the reply that tells of it."""
     before = left()
     path = tmp_path / "test_long.py"
-    path.write_text("import time\ndef test(duramen_branch):\n    time.sleep(60)\n")
-    run = subprocess.Popen([sys.executable, "-m", "pytest", "-q", str(path)], stdout=subprocess.DEVNULL)
-    until("the test has its branch", lambda: len(left()) > len(before))
-    run.send_signal(signal.SIGINT)
-    run.wait(30)
+    path.write_text("import time\ndef test(duramen_branch):\n    open('began', 'w')\n    time.sleep(60)\n")
+    with tempfile.TemporaryDirectory(prefix="dm-") as folder:
+        Between(Path(folder), here, keeps=not is_told)
+        command = [sys.executable, "-m", "pytest", "-q", str(path)]
+        run = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, cwd=tmp_path, env={**os.environ, "DURAMEN_HOME": folder}
+        )
+        until("the branch is there", lambda: len(left()) > len(before))
+        if is_told:
+            until("the test began", (tmp_path / "began").exists)
+        run.send_signal(signal.SIGINT)
+        run.wait(30)
     until("the branch is gone", lambda: left() == before)
+    assert is_told == (tmp_path / "began").exists()
 
 
-def test_what_a_branch_adds_to_a_test_is_told(here: Daemon, tmp_path: Path) -> None:
-    """No bar in a test: the figure is printed, for the documentation."""
-
-    def seconds(argument: str) -> float:
-        path = tmp_path / f"test_{argument or 'nothing'}.py"
-        path.write_text(f"import pytest\n@pytest.mark.parametrize('n', range(200))\ndef test(n, {argument}): pass\n")
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
-        begin = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), cwd=tmp_path)
-        took = time.monotonic() - begin
-        assert re.search("200 passed", done.stdout), done.stdout
-        return took
-
-    without, with_branch = seconds(""), seconds("duramen_branch")
-    print(f"200 tests: {without:.2f} s, with a branch each {with_branch:.2f} s")
-    print(f"a branch adds {(with_branch - without) * 5:.1f} ms to a test")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_process_has_one_connection(
+    here: Daemon, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="dm-") as folder:
+        between = Between(Path(folder), here)
+        monkeypatch.setenv("DURAMEN_HOME", folder)
+        pytester.makepyfile(
+            "import pytest\n@pytest.mark.parametrize('n', range(12))\ndef test(duramen_branch, n): pass\n"
+        )
+        result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", str(workers))
+        result.assert_outcomes(passed=12)
+        assert between.count == max(1, workers)

@@ -38,11 +38,12 @@ class Client:
         # pytest shows the arguments of the functions that an error went through, and one of these is a secret.
         __tracebackhide__ = True
         self._place = Place.find(url, token, home, ca)
-        transport = httpx.HTTPTransport(uds=self._place.socket) if self._place.socket else None
+        verify = self._place.verify()
+        transport = httpx.HTTPTransport(uds=self._place.socket, verify=verify) if self._place.socket else None
         self._http = httpx.Client(
             base_url=self._place.base,
             headers=self._place.headers(),
-            verify=self._place.verify(),
+            verify=verify,
             transport=transport,
             timeout=timeout,
             trust_env=False,

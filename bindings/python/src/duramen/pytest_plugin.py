@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import uuid
+from contextlib import suppress
 from typing import Iterator
 
 import pytest
 
 from .client import Branch, Client
-from .errors import NotFound
+from .errors import DuramenError, NotFound
 
 #: A branch that a run which was killed has left ends by itself after so many seconds.
 TTL_S = 900
@@ -43,19 +45,25 @@ def duramen_branch(request: pytest.FixtureRequest, duramen_client: Client) -> It
     unknown = set(wanted) - {"source", "policy", "ttl"}
     if unknown or (marker and marker.args):
         raise pytest.UsageError("the marker duramen takes source=, policy= and ttl=")
-    branch = duramen_client.create(
-        wanted.get("source") or request.config.getini("duramen_source") or None,
-        policy=wanted.get("policy") or request.config.getini("duramen_policy") or None,
-        ttl=wanted.get("ttl", TTL_S),
-    )
+    # Named here, so that it is found when the run is interrupted between the lease and the reply.
+    name = f"pytest-{uuid.uuid4().hex[:16]}"
+    try:
+        branch = duramen_client.create(
+            wanted.get("source") or request.config.getini("duramen_source") or None,
+            name=name,
+            policy=wanted.get("policy") or request.config.getini("duramen_policy") or None,
+            ttl=wanted.get("ttl", TTL_S),
+        )
+    except KeyboardInterrupt:
+        with suppress(DuramenError):
+            duramen_client.branch(name).destroy()
+        raise
     try:
         yield branch
     finally:
-        try:
+        # The test may have destroyed it, or its time was over.
+        with suppress(NotFound):
             branch.destroy()
-        except NotFound:
-            # The test has destroyed it, or its time was over.
-            pass
 
 
 @pytest.fixture
