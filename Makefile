@@ -79,9 +79,11 @@ test: setup ## run the test suite: what did not pass yet in this state (TESTS=al
 	export CARGO_TARGET_$${host}_RUNNER=$(CURDIR)/scripts/test-runner; \
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast
 
-test-otlp: setup ## the traces of durable functions, which only packages are built with: lints and tests, against a collector
-	$(CARGO) clippy -p duramen-functions -p duramen-cli --all-targets --features duramen-cli/otlp -- -D warnings
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test -p duramen-functions --features otlp --lib --test it -- traces traceparent
+test-otlp: setup ## the traces of daemons and of durable functions, which only packages are built with: lints and tests, against a collector
+	$(CARGO) clippy -p duramen-traces -p duramen-functions -p duramen-server -p duramen-cli --all-targets --features duramen-cli/otlp -- -D warnings
+	$(CARGO) test -p duramen-traces --features otlp
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test -p duramen-functions -p duramen-server -p duramen-cli --features duramen-cli/otlp \
+		--lib --test it -- traces traceparent
 
 test-extensions: setup ## import sources that use PostGIS, pgvector, pg_cron, orafce and others (root, Debian 12; installs them)
 	@CARGO=$(CARGO) scripts/test-extensions

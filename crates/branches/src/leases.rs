@@ -12,6 +12,7 @@ use crate::{
     names,
     registry::{Ended, Given, Grant, Handover, Ticket, Wanted},
     shared::Shared,
+    steps,
 };
 use duramen_base::clock;
 use jiff::{SignedDuration, Timestamp};
@@ -93,14 +94,19 @@ impl Engine {
         let begin = clock::now();
         let mut silent = 0;
         loop {
+            let at = steps::begin();
             let (source, branch) = match shared.registry.take_or_queue(wanted)? {
                 Grant::Existing(view) => return Ok(*view),
-                Grant::Ready(branch) => (branch.generation.source.clone(), Some(branch)),
+                Grant::Ready(branch) => {
+                    steps::note("take", at);
+                    (branch.generation.source.clone(), Some(branch))
+                }
                 Grant::Queued(ticket, handover) => {
                     let mut waiting = Waiting { shared, ticket, handover };
                     shared.wake.wake();
                     let left = wanted.limit.saturating_sub(begin.elapsed());
                     let handed = tokio::time::timeout(left, &mut waiting.handover).await;
+                    steps::note("queue", at);
                     (waiting.ticket.source.clone(), handed.ok().and_then(Result::ok))
                 }
             };
@@ -111,7 +117,10 @@ impl Engine {
                 None => return Err(shared.registry.nothing_ready(&source, wanted)),
                 Some(branch) if branch.is_fit() != Some(false) => {
                     let Some(branch) = taken.branch.take() else { continue };
-                    return match shared.registry.lease(branch, wanted)? {
+                    let at = steps::begin();
+                    let given = shared.registry.lease(branch, wanted)?;
+                    steps::note("journal", at);
+                    return match given {
                         Given::Leased(record) => self.announce(record),
                         Given::Existing(view) => Ok(view),
                     };
@@ -135,6 +144,7 @@ impl Engine {
         if record.audits_statements {
             shared.statements.follow(&record.volume, &record.id, &record.name);
         }
+        let at = steps::begin();
         // Who has it is who asked for it.
         let logged = shared.audit(
             "leased",
@@ -149,6 +159,8 @@ impl Engine {
             }
             return Err(error);
         }
+        steps::note("announce", at);
+        steps::leased(&record.id);
         shared.registry.held_branch(&record.name, &record.id)
     }
 

@@ -40,6 +40,7 @@ mod source;
 mod sources;
 mod spare;
 mod statements;
+pub mod steps;
 mod trial;
 mod users;
 mod watch;

@@ -45,6 +45,8 @@ mod status;
 mod store;
 mod token;
 #[cfg(feature = "engines")]
+mod traces;
+#[cfg(feature = "engines")]
 mod volumes;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -104,6 +104,8 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
     if serve.handover {
         take_over(context).await?;
     }
+    #[cfg(not(feature = "otlp"))]
+    crate::traces::warn();
     let options = ServeOptions {
         engine: OpenOptions {
             home: context.home.clone(),
@@ -125,6 +127,8 @@ pub(crate) async fn serve(context: &Context, serve: Serve) -> Outcome {
         },
         http_listen: serve.http_listen,
         until_stdin_ends: serve.until_stdin_ends,
+        #[cfg(feature = "otlp")]
+        traces: crate::traces::settings()?,
     };
     daemon::serve(options).await?;
     Ok(ExitCode::SUCCESS)

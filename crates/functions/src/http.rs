@@ -18,8 +18,6 @@ mod resolve;
 mod tests;
 
 pub use call::{HttpCall, Part};
-#[cfg(feature = "otlp")]
-pub(crate) use perform::tls;
 pub use perform::{perform, MAX_RESPONSE_BYTES};
 pub use policy::{HttpPolicy, PolicyError};
 pub use request::{MAX_HEADERS, MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_TIMEOUT_S, MAX_URL_BYTES};

@@ -37,13 +37,13 @@ use tokio_postgres::types::Type;
 use crate::schema::{self, SchemaError};
 use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
+#[cfg(feature = "otlp")]
+pub use duramen_traces::{SamplerError, TraceSettings, TraceSettingsError, ENDPOINT as TRACE_ENDPOINT};
 pub use health::Unhealthy;
 pub use histogram::Histogram;
 pub use instance::id;
 pub use metrics::{Metrics, Times};
 pub use monitor::Monitor;
-#[cfg(feature = "otlp")]
-pub use traces::{SamplerError, TraceSettings, TraceSettingsError, ENDPOINT as TRACE_ENDPOINT};
 
 use lanes::Cursors;
 use memory::Memory;

@@ -12,6 +12,7 @@ use crate::{
     order::{Order, Orders},
     page,
     reply::{self, json, Refusal, Reply},
+    traces::Tracer,
 };
 use axum::{
     body::Body,
@@ -51,6 +52,8 @@ pub(crate) struct Api {
     pub(crate) keys: Keys,
     /// How it tells the daemon to end.
     pub(crate) orders: Orders,
+    /// What traces requests, if something does.
+    pub(crate) tracer: Option<Arc<Tracer>>,
 }
 
 pub(crate) type Answer = Result<Response<Reply>, Refusal>;
@@ -62,7 +65,11 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
             MethodFilter::try_from(endpoint.method.clone()).expect("the methods of the list are usual");
         let answer = move |State(api): State<Arc<Api>>, request: Request| async move {
             let begin = clock::now();
-            let response = sent(api.answer(endpoint, request).await);
+            let answer = async |request| sent(api.answer(endpoint, request).await);
+            let response = match &api.tracer {
+                Some(tracer) => tracer.request(endpoint, request, answer).await,
+                None => answer(request).await,
+            };
             api.metrics.answered(endpoint.op, response.status(), begin.elapsed());
             response
         };

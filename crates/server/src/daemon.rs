@@ -13,6 +13,7 @@ use crate::{
     order::{Order, Orders},
     replace,
     router::RouterOptions,
+    traces::Tracer,
 };
 use axum::body::Body;
 use duramen_branches::{Engine, EngineError, OpenOptions};
@@ -45,6 +46,9 @@ pub struct ServeOptions {
     pub http_listen: Option<SocketAddr>,
     /// Stop when the standard input ends, which it does when the process that started this one dies.
     pub until_stdin_ends: bool,
+    /// Where requests, leases and first sessions are traced to, if anywhere.
+    #[cfg(feature = "otlp")]
+    pub traces: Option<duramen_traces::TraceSettings>,
 }
 
 /// Why the daemon did not run, or did not end well.
@@ -143,8 +147,9 @@ async fn run(
     mut hang_ups: Signal,
 ) -> Result<Order, ServeError> {
     let home = options.engine.home.clone();
+    let (tracer, sending) = Tracer::of(&options);
     let engine = Engine::open(options.engine).await?;
-    let opened = Doors::open(&engine, &home, options.router, options.http_listen);
+    let opened = Doors::open((&engine, tracer.clone()), &home, options.router, options.http_listen);
     let (doors, Open { router, http }) = match opened {
         Ok(doors) => doors,
         Err(error) => {
@@ -166,6 +171,7 @@ async fn run(
         metrics,
         followers: Followers::default(),
         orders,
+        tracer,
     });
     let found = api::router(Arc::clone(&api));
     let handler = {
@@ -214,7 +220,8 @@ async fn run(
             Order::Serve | Order::Stop => engine.close().await,
         }
     };
-    match timeout(CLOSE_LIMIT, closed).await {
+    let (closed, ()) = tokio::join!(timeout(CLOSE_LIMIT, closed), sending.flush());
+    match closed {
         Ok(result) => Ok(result.map(|()| order)?),
         Err(_) => Err(ServeError::CloseTimeout { seconds: CLOSE_LIMIT.as_secs() }),
     }

@@ -6,6 +6,7 @@ use crate::{
     metrics::RouterMetrics,
     router::{Router, RouterError, RouterHandle, RouterOptions},
     tokens::{TokenError, Tokens},
+    traces::Tracer,
 };
 use duramen_api::doors::DoorsView;
 use duramen_api::token::{CreateToken, NewToken, Token};
@@ -48,7 +49,7 @@ impl Doors {
     /// Opens the doors of a home, and gives what is to serve there. Without its tokens nobody is let in, but the daemon
     /// serves who comes by its socket.
     pub(crate) fn open(
-        engine: &Arc<Engine>,
+        (engine, tracer): (&Arc<Engine>, Option<Arc<Tracer>>),
         home: &Path,
         options: RouterOptions,
         http_listen: Option<SocketAddr>,
@@ -70,7 +71,7 @@ impl Doors {
         });
         let counts = Arc::<Counts>::default();
         let parts = (Arc::clone(engine), Arc::clone(&tokens), Arc::clone(&counts));
-        let router = Router::bind(parts, &dir, options)?;
+        let router = Router::bind(parts, tracer, &dir, options)?;
         let handle = router.as_ref().and_then(|router| router.handle().ok());
         if let Some(handle) = &handle {
             tracing::info!(address = %handle.view().address, "PostgreSQL clients can connect");

@@ -43,3 +43,4 @@ mod metrics;
 mod order;
 mod page;
 mod replace;
+mod traces;

@@ -17,6 +17,7 @@ use crate::{
     certificate::Certificate,
     door::{self, Counts, Share, Strangers},
     tls,
+    traces::Tracer,
 };
 use duramen_api::doors::RouterView;
 use duramen_branches::Engine;
@@ -134,6 +135,8 @@ struct Shared {
     sessions: Sessions,
     splicers: Splicers,
     metrics: RouterMetrics,
+    /// What traces first clients of branches, if something does.
+    tracer: Option<Arc<Tracer>>,
 }
 
 /// How a router is asked about itself.
@@ -175,6 +178,7 @@ impl Router {
     /// [`RouterError`]
     pub(crate) fn bind(
         (engine, tokens, counts): (Arc<Engine>, Arc<Tokens>, Arc<Counts>),
+        tracer: Option<Arc<Tracer>>,
         doors: &Path,
         options: RouterOptions,
     ) -> Result<Option<Router>, RouterError> {
@@ -205,6 +209,7 @@ impl Router {
             sessions: Sessions::default(),
             splicers,
             metrics: RouterMetrics::default(),
+            tracer,
         };
         let shared = Arc::new(shared);
         Ok(Some(Router { listener, shared }))

@@ -4,9 +4,6 @@ use crate::failure::Failure;
 use clap::Args;
 use duramen_functions::worker::{Options, Worker};
 
-/// The variable without which nothing is traced.
-const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-
 #[derive(Debug, Args)]
 pub(crate) struct Tracing {
     /// Send the SQL of steps and the messages of failures with their traces; both may hold data
@@ -15,21 +12,11 @@ pub(crate) struct Tracing {
     trace_texts: bool,
 }
 
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
 /// Starts a worker.
 #[cfg(feature = "otlp")]
 pub(crate) async fn start(options: Options, tracing: &Tracing) -> Result<Worker, Failure> {
-    use duramen_functions::worker::TraceSettings;
-    let settings =
-        TraceSettings::from_variables(variable).map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(match settings {
-        Some(settings) => {
-            tracing::info!("traces are sent to what {ENDPOINT} says");
-            Worker::start_traced(options, settings.with_texts(tracing.trace_texts)).await?
-        }
+    Ok(match crate::traces::settings()? {
+        Some(settings) => Worker::start_traced(options, settings.with_texts(tracing.trace_texts)).await?,
         None => Worker::start(options).await?,
     })
 }
@@ -37,10 +24,6 @@ pub(crate) async fn start(options: Options, tracing: &Tracing) -> Result<Worker,
 /// Starts a worker.
 #[cfg(not(feature = "otlp"))]
 pub(crate) async fn start(options: Options, _: &Tracing) -> Result<Worker, Failure> {
-    if variable(ENDPOINT).is_some_and(|endpoint| !endpoint.trim().is_empty()) {
-        tracing::warn!(
-            "{ENDPOINT} is set, and this program was built without traces: build it with --features otlp, or take a package"
-        );
-    }
+    crate::traces::warn();
     Ok(Worker::start(options).await?)
 }

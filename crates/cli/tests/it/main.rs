@@ -31,6 +31,8 @@ mod masking_survives_kills;
 mod router;
 mod store_cli;
 mod support;
+#[cfg(feature = "otlp")]
+mod traces;
 mod unit_of_systemd;
 #[path = "../../../replication/tests/it/user.rs"]
 mod user;

@@ -233,7 +233,7 @@ fn new_client(reach: Reach) -> Result<Client, String> {
 }
 
 /// TLS with the certificate authorities of the worker's host (or of `SSL_CERT_FILE`), which its operator maintains.
-pub(crate) fn tls() -> Result<ClientConfig, String> {
+fn tls() -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     // A host without authorities can still call http; its https calls fail with the reason.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -10,28 +10,17 @@ mod export;
 #[cfg(not(feature = "otlp"))]
 mod off;
 #[cfg(feature = "otlp")]
-mod queue;
-#[cfg(feature = "otlp")]
-mod sampler;
-#[cfg(feature = "otlp")]
-mod settings;
-#[cfg(feature = "otlp")]
 mod spans;
 
 #[cfg(feature = "otlp")]
 pub(crate) use {context::Trace, export::export, spans::Tracer};
-#[cfg(feature = "otlp")]
-pub use {
-    sampler::SamplerError,
-    settings::{TraceSettings, TraceSettingsError, ENDPOINT},
-};
 
 #[cfg(not(feature = "otlp"))]
 pub(crate) use off::{export, Trace, Tracer};
 
 /// A span, as it is handed over.
 #[cfg(feature = "otlp")]
-pub(crate) type Span = opentelemetry_proto::tonic::trace::v1::Span;
+pub(crate) type Span = duramen_traces::Span;
 #[cfg(not(feature = "otlp"))]
 pub(crate) type Span = std::convert::Infallible;
 

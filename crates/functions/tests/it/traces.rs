@@ -5,7 +5,7 @@ mod delivery;
 
 use std::collections::BTreeMap;
 
-use opentelemetry_proto::tonic::trace::v1::{span::SpanKind, status::StatusCode, Span};
+use duramen_traces::{Span, SpanKind, StatusCode};
 
 use crate::common;
 use crate::worker::{ended, execute, start, start_step, submitter, TestWorker, SOON};

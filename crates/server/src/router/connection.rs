@@ -18,7 +18,7 @@ use bytes::BytesMut;
 use duramen_api::model::CreateBranch;
 use duramen_api::token::{Forbidden, Role, Token};
 use duramen_base::clock;
-use duramen_branches::{Door, EngineError, Holder, Kind, Running};
+use duramen_branches::{steps, Door, EngineError, Holder, Kind, Running};
 use duramen_postgres::{
     scram::{Binding, Mechanism, ScramError, ServerExchange},
     Entry, EntryError,
@@ -103,6 +103,13 @@ impl From<Fatal> for Stop {
 
 /// Serves one client.
 pub(super) async fn serve(shared: &Shared, stream: TcpStream, peer: SocketAddr) {
+    match shared.tracer {
+        Some(_) => steps::watch(converse(shared, stream, peer)).await,
+        None => converse(shared, stream, peer).await,
+    }
+}
+
+async fn converse(shared: &Shared, stream: TcpStream, peer: SocketAddr) {
     door::prepare(&stream);
     let began = clock::now();
     let mut peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
@@ -149,6 +156,7 @@ async fn hello(
     client: &mut Client,
     peer: &mut SocketAddr,
 ) -> Result<(Startup, Grant), Stop> {
+    let at = steps::begin();
     let tls = shared.certificate.tls();
     if let Client::Plain(stream) = client {
         if proxied::is_proxy(&shared.options.proxies, peer.ip()) {
@@ -197,11 +205,15 @@ async fn hello(
     if let (Client::Tls(stream), None) = (&*client, &startup.database) {
         startup.database = stream.get_ref().1.server_name().and_then(|name| tls.first_label(name));
     }
+    steps::note("connect", at);
     let mut out = BytesMut::new();
     if startup.version > NEWEST || !startup.protocol_options.is_empty() {
         message::negotiate(&mut out, startup.version, &startup.protocol_options);
     }
-    match prove(shared, &tls, client, &startup.user, out).await? {
+    let at = steps::begin();
+    let proved = prove(shared, &tls, client, &startup.user, out).await?;
+    steps::note("authentication", at);
+    match proved {
         Some(grant) => Ok((startup, grant)),
         None => {
             sleep(FAILURE_PAUSE).await;
@@ -367,7 +379,9 @@ impl Session<'_> {
         let (door, database, own) = self.find(&database, &wishes).await?;
         self.may_leave(&door)?;
         let place = self.place_in(&door)?;
+        let at = steps::begin();
         let entered = door.enter(&database, parameters).await;
+        steps::note("entry", at);
         let (entry, running) = entered.map_err(|error| refused(&door, error))?;
         Ok(Ready { entry, running, _place: place, own, door })
     }
@@ -395,8 +409,13 @@ impl Session<'_> {
         out.extend_from_slice(&greeting);
         message::key(&mut out, self.key.number, &self.key.key);
         message::ready(&mut out);
+        let at = steps::begin();
         client.write_all(&out).await?;
         client.flush().await?;
+        if let Some(tracer) = &self.shared.tracer {
+            steps::note("greeting", at);
+            tracer.first_byte(&door, self.token, self.began);
+        }
         let idle = self.shared.options.idle;
         let passing = async {
             match std::mem::replace(client, Client::Gone) {

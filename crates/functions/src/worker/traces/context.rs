@@ -5,59 +5,8 @@
 
 use jiff::Timestamp;
 
-use super::sampler::Sampler;
 use crate::interpret::Cell;
-
-/// The length of a `traceparent` of version 00.
-const LENGTH: usize = 55;
-
-pub(super) type TraceId = [u8; 16];
-pub(super) type SpanId = [u8; 8];
-
-/// A `traceparent` of W3C Trace Context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Traceparent {
-    pub(super) trace: TraceId,
-    pub(super) span: SpanId,
-    pub(super) sampled: bool,
-}
-
-impl Traceparent {
-    /// Reads version 00, which is what `df.set_traceparent` makes of later ones. Submitters can write the column that this comes
-    /// from: whatever has another form is none.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        // Lengths of untrusted text are looked at before anything else is.
-        let bytes = text.as_bytes();
-        if bytes.len() != LENGTH || !bytes.starts_with(b"00-") || bytes[35] != b'-' || bytes[52] != b'-' {
-            return None;
-        }
-        let trace: TraceId = hex(&bytes[3..35])?;
-        let span: SpanId = hex(&bytes[36..52])?;
-        let [flags] = hex(&bytes[53..])?;
-        (trace != [0; 16] && span != [0; 8]).then_some(Self { trace, span, sampled: flags & 1 == 1 })
-    }
-}
-
-impl std::fmt::Display for Traceparent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (trace, span) = (u128::from_be_bytes(self.trace), u64::from_be_bytes(self.span));
-        write!(f, "00-{trace:032x}-{span:016x}-{:02x}", u8::from(self.sampled))
-    }
-}
-
-/// So many bytes from lower-case hexadecimal digits.
-fn hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(bytes)
-}
+use duramen_traces::{Sampler, SpanId, TraceId, Traceparent};
 
 /// The trace of an instance, as far as its spans need to know it.
 #[derive(Clone, Debug)]

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
+use duramen_traces::attribute::{
+    cut, event, long_text, nanoseconds, number, text, truth, FLAGS_LOCAL, FLAGS_REMOTE, NAME_BYTES,
+    TEXT_BYTES,
+};
+use duramen_traces::{Event, KeyValue, Outbox, SpanKind, Status, StatusCode, TraceSettings};
 use jiff::Timestamp;
-use opentelemetry_proto::tonic::common::v1::{any_value::Value, AnyValue, KeyValue};
-use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
-use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
-use opentelemetry_proto::tonic::trace::v1::Status;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::context::Trace;
-use super::queue::Queue;
-use super::settings::TraceSettings;
 use super::Span;
 use crate::graph::Kind;
 use crate::interpret::{EndedStep, Failure, Outcome, StepEnd};
@@ -20,36 +18,27 @@ use crate::worker::instance::Instance;
 use crate::worker::metrics::{add, Metrics};
 use crate::worker::session::Place;
 
-/// How many bytes of a text that a submitter chose a span has.
-const NAME_BYTES: usize = 200;
-/// How many bytes of a SQL text, or of a message.
-const TEXT_BYTES: usize = 2_000;
-/// Sampled; and whether it is known where the parent is, and that it is elsewhere.
-const FLAGS_LOCAL: u32 = 0x101;
-const FLAGS_REMOTE: u32 = 0x301;
 /// What `error.type` is when there is no code.
 const OTHER: &str = "_OTHER";
 
 /// What a worker traces with.
 pub(crate) struct Tracer {
-    pub(super) settings: TraceSettings,
+    /// By role, so that nobody drowns the others' spans.
+    pub(super) outbox: Outbox<u32>,
     /// The database that the instances are of: ids are computed from it.
     identity: String,
     /// The host of the database.
     address: String,
-    pub(super) queue: Queue,
-    /// Set: what is there is sent now, and no more comes.
-    pub(super) closing: watch::Sender<bool>,
 }
 
 impl Tracer {
     pub(crate) fn new(settings: TraceSettings, identity: String, address: String) -> Self {
-        Self { settings, identity, address, queue: Queue::default(), closing: watch::Sender::new(false) }
+        Self { outbox: Outbox::new(settings), identity, address }
     }
 
     /// The trace of an instance.
     pub(crate) fn trace(&self, seq: i64, created_at: Timestamp, traceparent: Option<&str>) -> Trace {
-        Trace::new(&self.identity, &self.settings.sampler, (seq, created_at), traceparent)
+        Trace::new(&self.identity, self.outbox.settings().sampler(), (seq, created_at), traceparent)
     }
 
     /// Writes down what a turn has ended of an instance: steps, and perhaps itself.
@@ -63,27 +52,20 @@ impl Tracer {
             spans.push(self.of_step(trace, instance, step, database));
         }
         if let Some(outcome) = &instance.outcome {
-            spans.push(of_instance(trace, instance, outcome, place, self.settings.texts, now));
+            spans.push(of_instance(trace, instance, outcome, place, self.outbox.settings().has_texts(), now));
         }
     }
 
     /// Takes over the spans of a turn that has committed. It waits for nothing.
     pub(crate) fn record(&self, role: u32, spans: Vec<Span>, metrics: &Metrics) {
         if !spans.is_empty() {
-            add(&metrics.dropped_spans_total, self.queue.put(role, spans));
+            add(&metrics.dropped_spans_total, self.outbox.put(&role, spans));
         }
     }
 
     /// Sends what is there, for at most this time.
-    pub(crate) async fn flush(&self, mut exporter: JoinHandle<()>, limit: Duration, metrics: &Metrics) {
-        self.closing.send_replace(true);
-        if tokio::time::timeout(limit, &mut exporter).await.is_ok() {
-            return;
-        }
-        exporter.abort();
-        let left = self.queue.len();
-        add(&metrics.dropped_spans_total, left);
-        tracing::warn!(spans = left, "the collector of traces takes too long, and the last spans are lost");
+    pub(crate) async fn flush(&self, exporter: JoinHandle<()>, limit: Duration, metrics: &Metrics) {
+        add(&metrics.dropped_spans_total, self.outbox.flush(exporter, limit).await);
     }
 
     fn of_step(&self, trace: &Trace, instance: &Instance, step: EndedStep, database: &str) -> Span {
@@ -110,7 +92,7 @@ impl Tracer {
                     text("db.operation.name", what),
                     text("server.address", &self.address),
                 ]);
-                if self.settings.texts {
+                if self.outbox.settings().has_texts() {
                     // As it was written, with names in the place of what was inserted.
                     attributes.push(long_text("db.query.text", sql));
                 }
@@ -154,7 +136,13 @@ impl Tracer {
                 if let Some(code) = failure.sqlstate.as_deref().filter(|_| is_sql) {
                     attributes.push(text("db.response.status_code", code));
                 }
-                status = failed(failure, self.settings.texts, step.ended_at, &mut attributes, &mut events);
+                status = failed(
+                    failure,
+                    self.outbox.settings().has_texts(),
+                    step.ended_at,
+                    &mut attributes,
+                    &mut events,
+                );
             }
         }
         let name = match node.and_then(|node| node.name.as_deref()) {
@@ -248,44 +236,6 @@ fn verb(sql: &str) -> &'static str {
     let start = &sql[crate::substitute::lex::blank(sql)..];
     let word = &start[..start.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(start.len())];
     VERBS.into_iter().find(|verb| verb.eq_ignore_ascii_case(word)).unwrap_or("SQL")
-}
-
-/// The beginning of a text, in so many bytes.
-fn cut(text: &str, bytes: usize) -> &str {
-    if text.len() <= bytes {
-        return text;
-    }
-    let end = (0..=bytes).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
-}
-
-fn attribute(key: &str, value: Value) -> KeyValue {
-    KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
-}
-
-pub(super) fn text(key: &str, value: &str) -> KeyValue {
-    attribute(key, Value::StringValue(cut(value, NAME_BYTES).to_owned()))
-}
-
-fn long_text(key: &str, value: &str) -> KeyValue {
-    attribute(key, Value::StringValue(cut(value, TEXT_BYTES).to_owned()))
-}
-
-fn number(key: &str, value: i64) -> KeyValue {
-    attribute(key, Value::IntValue(value))
-}
-
-fn truth(key: &str) -> KeyValue {
-    attribute(key, Value::BoolValue(true))
-}
-
-fn event(name: &str, at: Timestamp, attributes: Vec<KeyValue>) -> Event {
-    Event { time_unix_nano: nanoseconds(at), name: name.to_owned(), attributes, dropped_attributes_count: 0 }
-}
-
-/// A time as OTLP has it, which begins in 1970 and ends in 2554.
-fn nanoseconds(at: Timestamp) -> u64 {
-    u64::try_from(at.as_nanosecond().max(0)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use duramen_base::clock;
-use duramen_functions::worker::TraceSettings;
+use duramen_traces::prost::Message as _;
+use duramen_traces::proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use duramen_traces::proto::tonic::common::v1::any_value::Value;
+use duramen_traces::{KeyValue, Span, TraceSettings};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
-use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
-};
-use opentelemetry_proto::tonic::common::v1::{any_value::Value, KeyValue};
-use opentelemetry_proto::tonic::trace::v1::Span;
-use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-use crate::worker::SOON;
+/// How long spans that were sent may take to be here.
+const SOON: Duration = Duration::from_secs(30);
 
 /// What a collector does with the next batch.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-use super::{cut, nanoseconds, verb};
+use super::verb;
 
 #[test]
 fn operations_are_words_of_a_short_list() {
@@ -7,17 +7,4 @@ fn operations_are_words_of_a_short_list() {
     assert_eq!(verb("(SELECT 1)"), "SQL");
     assert_eq!(verb("secret_function_of_mine()"), "SQL");
     assert_eq!(verb(""), "SQL");
-}
-
-#[test]
-fn texts_are_cut_between_characters() {
-    assert_eq!(cut("\u{e9}\u{e9}\u{e9}", 3), "\u{e9}");
-    assert_eq!(cut("short", 200), "short");
-}
-
-#[test]
-fn times_that_a_collector_cannot_hold_are_the_nearest_that_it_can() {
-    assert_eq!(nanoseconds(jiff::Timestamp::MIN), 0);
-    assert_eq!(nanoseconds(jiff::Timestamp::MAX), u64::MAX);
-    assert_eq!(nanoseconds(jiff::Timestamp::from_second(1).unwrap()), 1_000_000_000);
 }

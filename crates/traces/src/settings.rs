@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::Url;
 
-use super::sampler::{Sampler, SamplerError};
+use crate::sampler::{Sampler, SamplerError};
 
 /// The variable without which nothing is traced.
 pub const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -19,12 +19,12 @@ const SERVICE_DEFAULT: &str = "duramen";
 /// Where spans go, and which.
 #[derive(Clone, Debug)]
 pub struct TraceSettings {
-    pub(super) url: Url,
+    pub(crate) url: Url,
     /// Whose values are not shown.
-    pub(super) headers: HeaderMap,
-    pub(super) service: String,
-    pub(super) sampler: Sampler,
-    pub(super) texts: bool,
+    pub(crate) headers: HeaderMap,
+    pub(crate) service: String,
+    pub(crate) sampler: Sampler,
+    pub(crate) texts: bool,
 }
 
 /// Which setting is not understood.
@@ -35,7 +35,7 @@ pub enum TraceSettingsError {
     #[error("{ENDPOINT} is not the URL of a collector ({0}): write it like http://localhost:4318")]
     Endpoint(String),
     /// Spans go over HTTP only.
-    #[error("{PROTOCOL} is {0:?}, and a worker speaks http/protobuf only: unset it, and name the port for HTTP, which is usually 4318")]
+    #[error("{PROTOCOL} is {0:?}, and spans go over http/protobuf only: unset it, and name the port for HTTP, which is usually 4318")]
     Protocol(String),
     /// What stands there may be a secret, and is not told.
     #[error("{HEADERS}: entry {0} is not a header; write name=value,name=value with %2C for a comma inside of a value")]
@@ -50,14 +50,14 @@ impl TraceSettings {
     /// `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`. `None`: there is no endpoint, and nothing is traced.
     ///
     /// ```
-    /// use duramen_functions::worker::TraceSettings;
+    /// use duramen_traces::TraceSettings;
     /// let of = |endpoint: &'static str| {
     ///     TraceSettings::from_variables(move |name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| endpoint.to_owned()))
     /// };
     /// assert!(of("http://localhost:4318")?.is_some());
     /// assert!(of("")?.is_none());
     /// assert!(of("localhost").is_err());
-    /// # Ok::<(), duramen_functions::worker::TraceSettingsError>(())
+    /// # Ok::<(), duramen_traces::TraceSettingsError>(())
     /// ```
     ///
     /// # Errors
@@ -83,6 +83,20 @@ impl TraceSettings {
     #[must_use]
     pub fn with_texts(self, texts: bool) -> Self {
         Self { texts, ..self }
+    }
+}
+
+impl TraceSettings {
+    /// Which traces are sent.
+    #[must_use]
+    pub fn sampler(&self) -> &Sampler {
+        &self.sampler
+    }
+
+    /// Whether spans have texts that may hold data.
+    #[must_use]
+    pub fn has_texts(&self) -> bool {
+        self.texts
     }
 }
 

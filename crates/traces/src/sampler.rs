@@ -4,8 +4,10 @@ use super::context::TraceId;
 
 /// Decides by the trace alone, so that all turns and workers decide alike.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Sampler {
+pub enum Sampler {
+    /// All.
     AlwaysOn,
+    /// None.
     AlwaysOff,
     /// Traces whose id is below this, as the other implementations reckon.
     Ratio(u64),
@@ -27,7 +29,10 @@ pub enum SamplerError {
 
 impl Sampler {
     /// The sampler of this name. Without a name, the standard's: as the starter did, else always.
-    pub(super) fn parse(name: Option<&str>, argument: Option<&str>) -> Result<Self, SamplerError> {
+    ///
+    /// # Errors
+    /// [`SamplerError`]
+    pub fn parse(name: Option<&str>, argument: Option<&str>) -> Result<Self, SamplerError> {
         let name = name.unwrap_or("parentbased_always_on");
         let (parent_based, root) = match name.strip_prefix("parentbased_") {
             Some(root) => (true, root),
@@ -51,7 +56,8 @@ impl Sampler {
     }
 
     /// Whether the spans of a trace are sent. `parent`: whether the starter's were.
-    pub(super) fn samples(&self, id: &TraceId, parent: Option<bool>) -> bool {
+    #[must_use]
+    pub fn samples(&self, id: &TraceId, parent: Option<bool>) -> bool {
         match (self, parent) {
             (Self::AlwaysOn, _) => true,
             (Self::AlwaysOff, _) => false,
