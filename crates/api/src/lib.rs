@@ -46,6 +46,7 @@ pub mod access;
 pub mod data_diff;
 pub mod doors;
 pub mod model;
+pub mod names;
 pub mod openapi;
 pub mod policy;
 pub mod problem;

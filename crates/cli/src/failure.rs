@@ -3,10 +3,11 @@
 use duramen_client::{ClientError, LoginError};
 #[cfg(feature = "engines")]
 use duramen_experiment::series::SeriesError;
+use duramen_mcp::McpError;
 #[cfg(feature = "engines")]
 use duramen_reports::suite::SuiteError;
 #[cfg(feature = "engines")]
-use duramen_server::{daemon::ServeError, lock::LockError, mcp::McpError, process::DaemonError};
+use duramen_server::{daemon::ServeError, lock::LockError, process::DaemonError};
 use std::{io, path::Path, process::ExitCode};
 
 /// Exit status of a command that failed.
@@ -41,7 +42,6 @@ pub(crate) enum Failure {
     /// A daemon of our own did not start or stop.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    #[cfg(feature = "engines")]
     /// An agent could not be served.
     #[error(transparent)]
     Mcp(#[from] McpError),

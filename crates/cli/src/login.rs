@@ -9,14 +9,14 @@ use duramen_client::Login;
 use serde_json::json;
 use std::{
     env,
-    io::{self, BufRead, IsTerminal, Write},
+    io::{self, BufRead, IsTerminal},
     path::PathBuf,
     process::ExitCode,
 };
 
 pub(crate) const LOGIN_EXAMPLES: &str = "\
 Examples:
-  duramen login https://db.example:6433 --ca certificate.pem      asks for the token, NAME:SECRET
+  duramen login https://db.example:6433 --ca certificate.pem      asks for the token, NAME:SECRET, and does not show it
   duramen login https://db.example:6433 < token                   reads it from a file
   psql \"$(duramen branch url \"$(duramen branch create --json | jq -r .name)\")\"
 From then on `duramen branch`, `source list`, `agent run` and `mcp` work with that daemon. What is named goes before it: --home,
@@ -63,16 +63,17 @@ pub(crate) fn logout(context: &Context) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The token, from the standard input: arguments are seen by every user of the machine.
+/// The token, from the standard input: arguments are seen by every user of the machine, and what is echoed by whoever looks.
 fn token() -> Result<String, Failure> {
+    let unread = |error| Failure::Other(format!("cannot read the token from the standard input: {error}"));
     let input = io::stdin().lock();
-    if input.is_terminal() {
-        // Nobody else's: the prompt is no result.
-        let _ = write!(io::stderr(), "token (NAME:SECRET): ");
-    }
-    let mut line = String::new();
-    let read = io::Read::take(input, LINE_MAX).read_line(&mut line);
-    read.map_err(|error| Failure::Other(format!("cannot read the token from the standard input: {error}")))?;
+    let line = if input.is_terminal() {
+        rpassword::prompt_password("token (NAME:SECRET, not shown): ").map_err(unread)?
+    } else {
+        let mut line = String::new();
+        io::Read::take(input, LINE_MAX).read_line(&mut line).map_err(unread)?;
+        line
+    };
     match line.trim() {
         "" => Err(Failure::Usage(
             "the token, NAME:SECRET, is read from the standard input, and there was none; `duramen token create` on the daemon's \

@@ -24,7 +24,6 @@ mod lab;
 mod log;
 mod login;
 mod manual;
-#[cfg(feature = "engines")]
 mod mcp;
 mod openapi;
 mod output;
@@ -133,7 +132,6 @@ enum Command {
     /// Run commands that each have a branch of their own
     #[command(subcommand, after_help = agent::EXAMPLES)]
     Agent(agent::Agent),
-    #[cfg(feature = "engines")]
     /// Serve an agent: branches as tools of the Model Context Protocol, on the standard streams
     #[command(after_help = mcp::EXAMPLES)]
     Mcp(mcp::Mcp),

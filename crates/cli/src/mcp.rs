@@ -5,7 +5,6 @@ use crate::{
     failure::Failure,
 };
 use duramen_client::Client;
-use duramen_server::mcp;
 use std::{path::PathBuf, process::ExitCode};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -41,6 +40,6 @@ pub(crate) async fn run(context: &Context, options: Mcp) -> Outcome {
             Client::at(url, &token, options.ca.as_deref())?
         }
     };
-    mcp::serve_stdio(client).await?;
+    duramen_mcp::serve_stdio(client).await?;
     Ok(ExitCode::SUCCESS)
 }

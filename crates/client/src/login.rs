@@ -46,6 +46,17 @@ pub enum LoginError {
         /// The file.
         file: PathBuf,
     },
+    /// Somebody else wrote it, and may have chosen where a token goes.
+    #[error(
+        "{} belongs to another user (uid {owner}), and is not used; remove it and run `duramen login` again, or run this as that user",
+        file.display()
+    )]
+    Foreign {
+        /// The file.
+        file: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
     /// It is not what this version writes.
     #[error("{} cannot be understood: {what}; run `duramen login` again", file.display())]
     Damaged {
@@ -95,7 +106,8 @@ impl Login {
     /// The one that is kept in a file, if there is one.
     ///
     /// # Errors
-    /// [`LoginError::Open`] when others can read the file, [`LoginError::Damaged`] and [`LoginError::Io`].
+    /// [`LoginError::Open`] when others can read the file, [`LoginError::Foreign`] when it is somebody else's,
+    /// [`LoginError::Damaged`] and [`LoginError::Io`].
     pub fn read(file: &Path) -> Result<Option<Login>, LoginError> {
         let failed = |source| LoginError::Io { doing: "read", file: file.to_owned(), source };
         let opened = match fs::File::open(file) {
@@ -103,7 +115,11 @@ impl Login {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
-        if is_open(&opened).map_err(failed)? {
+        let kept = Kept::of(&opened).map_err(failed)?;
+        if let Some(owner) = kept.foreign {
+            return Err(LoginError::Foreign { file: file.to_owned(), owner });
+        }
+        if kept.open {
             return Err(LoginError::Open { file: file.to_owned() });
         }
         let text = io::read_to_string(opened).map_err(failed)?;
@@ -187,22 +203,33 @@ impl Client {
     }
 }
 
-/// Whether others than its owner may read or write a file.
-#[cfg(unix)]
-fn is_open(file: &fs::File) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-    Ok(file.metadata()?.mode() & 0o077 != 0)
+/// Who can get at the file of a login.
+struct Kept {
+    /// The user whose it is, if that is another one than who runs this.
+    foreign: Option<u32>,
+    /// Whether others than its owner may read or write it.
+    open: bool,
+}
+
+impl Kept {
+    #[cfg(unix)]
+    fn of(file: &fs::File) -> io::Result<Kept> {
+        use std::os::unix::fs::MetadataExt;
+        let found = file.metadata()?;
+        let own = rustix::process::geteuid().as_raw();
+        Ok(Kept { foreign: Some(found.uid()).filter(|owner| *owner != own), open: found.mode() & 0o077 != 0 })
+    }
+
+    /// Elsewhere the folder of a user is closed to others.
+    #[cfg(not(unix))]
+    fn of(_: &fs::File) -> io::Result<Kept> {
+        Ok(Kept { foreign: None, open: false })
+    }
 }
 
 #[cfg(unix)]
 fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
     duramen_base::file::replace(file, text, 0o600)
-}
-
-/// Elsewhere the folder of a user is closed to others.
-#[cfg(not(unix))]
-fn is_open(_: &fs::File) -> io::Result<bool> {
-    Ok(false)
 }
 
 #[cfg(not(unix))]

@@ -8,7 +8,7 @@ use crate::{
     idempotency::Keys,
     listener::{self, BindError},
     lock::{HomeLock, LockError},
-    mcp,
+    mcp_door,
     metrics::Metrics,
     order::{Order, Orders},
     replace,
@@ -192,7 +192,7 @@ async fn run(
     };
     let visiting = async {
         if let Some(http) = http {
-            http.serve(mcp::with_mcp(found), async {
+            http.serve(mcp_door::with_mcp(found), async {
                 let _ = visiting.wait().await;
             })
             .await;

@@ -8,7 +8,7 @@ use duramen_api::token::Role;
 use serde_json::{json, Value};
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -125,4 +125,33 @@ async fn a_token_is_given_once() {
     assert!(user.run(&["logout"]).status.success() && !user.file().exists());
     let after = user.run(&["branch", "list"]);
     assert!(text(&after.stderr).contains("no daemon serves"), "{after:?}");
+}
+
+/// At a terminal, which `script` is here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_is_not_shown_while_it_is_typed() {
+    let mut site = Site::open().await;
+    let who = site.token("ann", Role::User, &[]).await;
+    let ca = site.home.path().join("doors/certificate.pem");
+    let user = Elsewhere::new();
+    let command = format!("{EXE} login https://localhost:{} --ca {}", site.door.port(), ca.display());
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--flush", "--command", &command, "/dev/null"]);
+    script.env("HOME", user.folder.path()).env("XDG_CONFIG_HOME", user.folder.path().join("config"));
+    script.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = script.spawn().expect("script of util-linux is there");
+    let (mut typed, mut screen) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+    let mut seen = Vec::new();
+    let mut some = [0; 256];
+    while !text(&seen).contains("NAME:SECRET") {
+        let count = screen.read(&mut some).expect("a screen");
+        assert_ne!(count, 0, "it asks: {}", text(&seen));
+        seen.extend_from_slice(&some[..count]);
+    }
+    // Written as late as a person would: the prompt stands, and the terminal is as it is meant to be.
+    writeln!(typed, "ann:{}", who.secret).expect("a key");
+    screen.read_to_end(&mut seen).expect("a screen");
+    assert!(child.wait().expect("it ends").success(), "{}", text(&seen));
+    assert!(text(&seen).contains("is entered as ann"), "{}", text(&seen));
+    assert!(!text(&seen).contains(&who.secret), "{}", text(&seen));
 }

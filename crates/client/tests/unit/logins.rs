@@ -56,6 +56,23 @@ fn a_secret_that_others_can_read_is_refused() {
     assert!(!format!("{:?}", login()).contains("secret"));
 }
 
+/// As root, who alone can give files away; others read their own only.
+#[test]
+fn a_login_of_another_user_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("duramen/login.json");
+    write(&file, &login(), 0o600);
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    std::os::unix::fs::chown(&file, Some(12_345), None).unwrap();
+    let error = Login::read(&file).unwrap_err();
+    assert!(matches!(error, LoginError::Foreign { owner: 12_345, .. }), "{error}");
+    assert!(error.to_string().contains("remove it and run `duramen login` again"), "{error}");
+    std::os::unix::fs::chown(&file, Some(0), None).unwrap();
+    assert!(Login::read(&file).unwrap().is_some());
+}
+
 #[tokio::test]
 async fn what_nobody_confirmed_is_not_kept() {
     let folder = tempfile::tempdir().unwrap();

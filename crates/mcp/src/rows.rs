@@ -87,5 +87,5 @@ fn push_cell(json: &str, cell_max: usize, line: &mut String) -> bool {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/short_rows.rs"]
+#[path = "../tests/unit/short_rows.rs"]
 mod tests;

@@ -54,5 +54,5 @@ impl Renewals {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/renewals.rs"]
+#[path = "../tests/unit/renewals.rs"]
 mod tests;

@@ -1,7 +1,7 @@
 //! The protocol's side: what is asked for, and what it is answered with.
 
 use super::{
-    interface::{Interface, Way},
+    interface::{Here, Interface, Way},
     prompts,
     renewals::Renewals,
     resources,
@@ -27,7 +27,7 @@ for a while ends by itself.";
 
 /// Serves agents, all by the same way.
 #[derive(Debug, Clone)]
-pub(super) struct Server {
+pub struct Server {
     way: Way,
     renewals: Arc<Renewals>,
 }
@@ -35,6 +35,12 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn new(way: Way) -> Server {
         Server { way, renewals: Arc::default() }
+    }
+
+    /// One in the daemon itself.
+    #[must_use]
+    pub fn here(here: Arc<dyn Here>) -> Server {
+        Server::new(Way::Here(here))
     }
 }
 

@@ -1,7 +1,5 @@
-//! How tools reach the daemon's interface: through a client, or, in the daemon itself, through its router as the caller who asked.
+//! How tools reach the daemon's interface: through a client, or, in the daemon itself, as the caller who asked.
 
-use crate::caller::Caller;
-use axum::{body::Body, Router};
 use bytes::Bytes;
 use duramen_api::model::{
     BranchEvidence, BranchView, CreateBranch, QueryReply, QueryRequest, QueryStatement, RenewBranch,
@@ -9,16 +7,16 @@ use duramen_api::model::{
 };
 use duramen_api::route::{Op, Route};
 use duramen_client::{self, Client, ClientError, Connection, Encoded};
-use http_body_util::BodyExt;
-use hyper::Request;
+use hyper::http::request::Parts;
 use rmcp::{service::RequestContext, ErrorData, RoleServer};
 use serde::{de::DeserializeOwned, Serialize};
 use std::{
+    fmt::Debug,
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::time::timeout;
-use tower_service::Service;
 
 /// Connections that wait for the next request.
 const IDLE_MAX: usize = 4;
@@ -29,13 +27,28 @@ pub(super) const GRACE: Duration = Duration::from_secs(15);
 /// Evidence reads all of the source.
 const LONG: Duration = Duration::from_secs(3600);
 
+/// The status and the body of a reply, or why it broke off.
+pub type Answered = Pin<Box<dyn Future<Output = Result<(u16, Bytes), String>> + Send>>;
+
+/// The interface in the daemon's own process.
+pub trait Here: Debug + Send + Sync {
+    /// Whoever sent a request of an agent, by its head; nobody, if that is not known.
+    fn asker(&self, head: &Parts) -> Option<Arc<dyn Asker>>;
+}
+
+/// Somebody in whose name requests are made in the daemon.
+pub trait Asker: Debug + Send + Sync {
+    /// Has a request answered as his own.
+    fn ask(&self, route: Route<'_>, body: Bytes) -> Answered;
+}
+
 /// The way to the interface.
 #[derive(Debug, Clone)]
 pub(super) enum Way {
     /// By a client: as whoever the daemon takes it for.
     Client(Arc<Connections>),
     /// In the daemon: as the caller of each request.
-    Here(Router),
+    Here(Arc<dyn Here>),
 }
 
 /// Connections of a client, each of which has one request at a time.
@@ -49,7 +62,7 @@ pub(super) struct Connections {
 #[derive(Debug)]
 pub(super) enum Interface {
     Client(Arc<Connections>),
-    Here(Router, Caller),
+    Here(Arc<dyn Asker>),
 }
 
 impl Way {
@@ -65,11 +78,10 @@ impl Way {
     pub(super) fn for_request(&self, context: &RequestContext<RoleServer>) -> Result<Interface, ErrorData> {
         match self {
             Way::Client(connections) => Ok(Interface::Client(Arc::clone(connections))),
-            Way::Here(found) => {
-                let head = context.extensions.get::<hyper::http::request::Parts>();
-                let caller = head.and_then(|head| head.extensions.get::<Caller>()).cloned();
-                let caller = caller.ok_or_else(|| ErrorData::internal_error("nobody asks", None))?;
-                Ok(Interface::Here(found.clone(), caller))
+            Way::Here(here) => {
+                let asker = context.extensions.get::<Parts>().and_then(|head| here.asker(head));
+                let asker = asker.ok_or_else(|| ErrorData::internal_error("nobody asks", None))?;
+                Ok(Interface::Here(asker))
             }
         }
     }
@@ -98,34 +110,14 @@ impl Interface {
     async fn send(&self, route: Route<'_>, body: Bytes, deadline: Duration) -> Result<Bytes, ClientError> {
         match self {
             Interface::Client(connections) => connections.send(route, body, deadline).await,
-            Interface::Here(found, caller) => {
-                let mut request = Request::new(Body::from(body));
-                *request.method_mut() = route.method();
-                *request.uri_mut() = route.path().parse().map_err(|error| ClientError::BadRequest {
-                    request: route.to_string(),
-                    reason: format!("{error}"),
-                })?;
-                request.extensions_mut().insert::<Caller>(caller.clone());
-                let mut found = found.clone();
-                let answered = async {
-                    let response = match found.call(request).await {
-                        Ok(response) => response,
-                        Err(never) => match never {},
-                    };
-                    let status = response.status();
-                    let collected = response.into_body().collect().await;
-                    let bytes = collected
-                        .map_err(|error| duramen_client::broken(route, &error.to_string()))?
-                        .to_bytes();
-                    if status.is_success() {
-                        Ok(bytes)
-                    } else {
-                        Err(duramen_client::refused(status.as_u16(), &bytes))
-                    }
-                };
+            Interface::Here(asker) => {
                 let late =
                     |_| ClientError::Timeout { request: route.to_string(), seconds: deadline.as_secs_f64() };
-                timeout(deadline, answered).await.map_err(late)?
+                let answered = timeout(deadline, asker.ask(route, body)).await.map_err(late)?;
+                match answered.map_err(|error| duramen_client::broken(route, &error))? {
+                    (200..300, bytes) => Ok(bytes),
+                    (status, bytes) => Err(duramen_client::refused(status, &bytes)),
+                }
             }
         }
     }

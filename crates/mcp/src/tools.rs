@@ -7,8 +7,8 @@ use super::{
     rows, schema, summary,
 };
 use duramen_api::model::{CreateBranch, QueryRequest};
+use duramen_api::names;
 use duramen_base::clock;
-use duramen_branches::check_name;
 use duramen_client::ClientError;
 use rmcp::{
     handler::server::tool::schema_for_input,
@@ -150,9 +150,7 @@ fn read<T: serde::de::DeserializeOwned>(arguments: Option<JsonObject>) -> Result
 
 /// A name that can be one of a branch: no other gets into a request (M2).
 pub(super) fn named(name: &str) -> Result<&str, Failure> {
-    check_name("branch", name)
-        .map(|()| name)
-        .map_err(|error| Failure::Said(format!("{}: {}", error.code, error.message)))
+    names::check("branch", name).map(|()| name).map_err(|error| Failure::Said(format!("bad_name: {error}")))
 }
 
 /// Renews the lease of a branch that was used, if it is time for that (M4). A renewal that is refused is no failure of the use.

@@ -1,5 +1,5 @@
 //! The door for agents: the daemon's interface as tools of the Model Context Protocol, over the standard streams of a program that
-//! an agent starts ([`serve_stdio`]), or at `/mcp` of the HTTP door.
+//! an agent starts ([`serve_stdio`]), or at `/mcp` of the HTTP door, which is in the daemon ([`Here`]).
 //!
 //! Each tool is one or two requests of the interface, made as any other client makes them; so nothing is allowed here that is not
 //! allowed there. The invariants M1 to M6 that comments and tests name are in `docs/design/doors.md`.
@@ -7,7 +7,6 @@
 //! Source: the specification of the protocol, revisions up to 2026-07-28, <https://modelcontextprotocol.io/specification>.
 
 mod arguments;
-mod door;
 mod interface;
 mod prompts;
 mod renewals;
@@ -18,12 +17,12 @@ mod server;
 mod summary;
 mod tools;
 
-pub(crate) use door::with_mcp;
-
 use duramen_client::{Client, ClientError};
 use interface::Way;
 use rmcp::{transport::stdio, ServiceExt};
-use server::Server;
+
+pub use interface::{Answered, Asker, Here};
+pub use server::Server;
 
 /// Why agents were not served, or not to the end.
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +45,9 @@ pub enum McpError {
 /// # Examples
 /// ```no_run
 /// use duramen_client::Client;
-/// use duramen_server::mcp;
-///
-/// # async fn example() -> Result<(), mcp::McpError> {
-/// mcp::serve_stdio(Client::new("/var/lib/duramen".as_ref())).await?;
+/// ///
+/// # async fn example() -> Result<(), duramen_mcp::McpError> {
+/// duramen_mcp::serve_stdio(Client::new("/var/lib/duramen".as_ref())).await?;
 /// # Ok(())
 /// # }
 /// ```

@@ -1,7 +1,7 @@
 //! Schema and evidence of branches, as resources.
 
 use super::{interface::Interface, schema, summary, tools};
-use duramen_branches::check_name;
+use duramen_api::names;
 use duramen_client::ClientError;
 use rmcp::model::{Resource, ResourceTemplate};
 
@@ -41,7 +41,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 /// The branch and the kind that an address names. Names of branches need no escapes, and an address with any names nothing (M2).
 fn parse(uri: &str) -> Option<(&str, &'static str, &'static str)> {
     let (name, kind) = uri.strip_prefix(SCHEME)?.split_once('/')?;
-    check_name("branch", name).ok()?;
+    names::check("branch", name).ok()?;
     KINDS.iter().find(|(known, ..)| *known == kind).map(|(kind, _, media)| (name, *kind, *media))
 }
 
