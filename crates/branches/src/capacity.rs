@@ -14,6 +14,8 @@ const MEMORY_KEPT_MIN: u64 = 256 << 20;
 const MEMORY_KEPT_MAX: u64 = 1 << 30;
 /// No lease is given when branches can write less than this: a segment of the log.
 const LEASE_DISK: u64 = 16 << 20;
+/// Snapshots that nobody asked for are kept while branches may write at least this part of the volume store.
+const SPARE_PART: u64 = 8;
 
 /// What the machine has for leases at a moment.
 #[derive(Debug, Clone, Default)]
@@ -49,12 +51,17 @@ pub(crate) enum Shortage {
     Disk { room: u64 },
 }
 
+/// Bytes that branches may still write to the volume store.
+fn room(environment: &Environment) -> Option<u64> {
+    let store = &environment.store;
+    store.quotas().ok().and_then(volume::Quotas::room).or_else(|| store.free_bytes().ok())
+}
+
 fn shortage(environment: &Environment, kept: u64) -> Option<Shortage> {
     if let Some(available) = memory_available().filter(|available| *available < kept) {
         return Some(Shortage::Memory { available, kept });
     }
-    let store = &environment.store;
-    let room = store.quotas().ok().and_then(volume::Quotas::room).or_else(|| store.free_bytes().ok())?;
+    let room = room(environment)?;
     (room < LEASE_DISK).then_some(Shortage::Disk { room })
 }
 
@@ -63,6 +70,12 @@ impl Shared {
     pub(crate) fn measure_capacity(&self) {
         let found = shortage(&self.environment, self.capacity().memory_kept);
         self.capacity.lock().unwrap_or_else(PoisonError::into_inner).shortage = found;
+    }
+
+    /// Whether the volume store has so little room that nothing is kept in it which nobody asked for (L10).
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        let least = self.environment.store.total_bytes() / SPARE_PART;
+        room(&self.environment).is_none_or(|room| room < least)
     }
 
     pub(crate) fn capacity(&self) -> Capacity {

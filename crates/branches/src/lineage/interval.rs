@@ -24,15 +24,16 @@ impl Interval {
             return;
         }
         let shared = Arc::clone(shared);
+        let is_short = shared.is_short_of_room();
         let work = move || {
             for Watched { subject, every_s, last } in watched {
                 if shared.closing.load(Ordering::Acquire) {
                     return;
                 }
                 let now = clock::utc_now();
-                let is_due = every_s.is_some_and(|every_s| is_due(every_s, last, now));
+                let is_due = !is_short && every_s.is_some_and(|every_s| is_due(every_s, last, now));
                 let done = if is_due { take(&shared, &subject) } else { Ok(()) };
-                let done = done.and_then(|()| shared.registry.end_old_snapshots(&subject.id, now));
+                let done = done.and_then(|()| shared.registry.end_old_snapshots(&subject.id, now, is_short));
                 if let Err(error) = done {
                     tracing::warn!(%error, branch = subject.name, "no snapshot was taken at its time");
                 }

@@ -217,7 +217,8 @@ fn replace(shared: &Arc<Shared>, resetting: &Resetting, aim: &Aim) -> Result<Arc
 
 /// Makes the volume of a branch that is ended a snapshot (L5).
 fn keep(shared: &Shared, lease: &LeaseRecord, old: &Branch, kind: SnapshotKind) -> Result<(), EngineError> {
-    if lease.problem.is_some() || !shared.registry.keeps_snapshots(&lease.source) {
+    if lease.problem.is_some() || !shared.registry.keeps_snapshots(&lease.source) || shared.is_short_of_room()
+    {
         return Ok(());
     }
     let environment = &shared.environment;
@@ -242,5 +243,5 @@ fn keep(shared: &Shared, lease: &LeaseRecord, old: &Branch, kind: SnapshotKind) 
         .registry
         .keep_snapshot(&lease.name, &record)
         .inspect_err(|_| environment.delete_volume(&record.id))?;
-    shared.registry.end_old_snapshots(&lease.id, record.taken_at)
+    shared.registry.end_old_snapshots(&lease.id, record.taken_at, false)
 }

@@ -237,8 +237,13 @@ impl Registry {
         Ok(view)
     }
 
-    /// Ends those of the automatic snapshots of a branch that are too old, or too many.
-    pub(crate) fn end_old_snapshots(&self, lease: &str, now: Timestamp) -> Result<(), EngineError> {
+    /// Ends those of the automatic snapshots of a branch that are too old, or too many; all, if there is no room for them.
+    pub(crate) fn end_old_snapshots(
+        &self,
+        lease: &str,
+        now: Timestamp,
+        is_short: bool,
+    ) -> Result<(), EngineError> {
         let mut state = self.state();
         let automatic = |it: &&SnapshotRecord| {
             it.lease == lease && !matches!(it.kind, SnapshotKind::Named | SnapshotKind::Base)
@@ -246,6 +251,7 @@ impl Registry {
         let mut own: Vec<_> = state.snapshots.values().filter(automatic).collect();
         let Some(source) = own.first().map(|it| it.source.clone()) else { return Ok(()) };
         let (keep, keep_s) = state.kept_snapshots(&source);
+        let keep = if is_short { 0 } else { keep };
         own.sort_by_key(|it| std::cmp::Reverse(it.taken_at));
         let oldest = now.checked_sub(SignedDuration::from_secs(keep_s.into())).unwrap_or(Timestamp::MIN);
         let over = own.iter().enumerate().filter(|(index, it)| *index >= keep || it.taken_at < oldest);

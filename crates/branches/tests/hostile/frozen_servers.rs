@@ -26,7 +26,9 @@ enum Held {
 
 fn volumes(home: &Home) -> Vec<PathBuf> {
     let entries = fs::read_dir(home.path().join("volumes/branches")).expect("volumes").flatten();
-    entries.map(|entry| entry.path()).collect()
+    // Not the snapshots that are kept of branches that were reset.
+    let clones = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("v-"));
+    clones.map(|entry| entry.path()).collect()
 }
 
 /// Holds processes of every server of a home; gives those of its servers.

@@ -374,6 +374,31 @@ async fn what_a_child_shares_is_not_its_own() {
     engine.close().await.expect("close");
 }
 
+/// L10.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_nearly_full_keeps_nothing_that_nobody_asked_for() {
+    let home = Home::new();
+    let engine = home.open().await;
+    home.add_script(&engine, SCRIPT, pool(&[(Policy::ReadWrite, 1)])).await;
+    lease(&engine, "try", Policy::ReadWrite).await;
+    keep(&engine, "try", "wanted").await.expect("a snapshot");
+    engine.reset("try").await.expect("a reset");
+    assert_eq!(engine.snapshots("try").expect("snapshots").len(), 2);
+    let file = fs::File::create(home.path().join("volumes/filling")).expect("a file");
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1250 << 20)
+        .expect("most of the store");
+    until("what nobody asked for ends", async || {
+        engine.snapshots("try").expect("snapshots").iter().all(|it| it.kind == SnapshotKind::Named)
+    })
+    .await;
+    engine.reset("try").await.expect("a reset");
+    assert_eq!(engine.snapshots("try").expect("snapshots").len(), 1, "the one that was asked for");
+    assert_eq!(engine.undo("try").await.expect_err("nothing is kept").code, "nothing_to_undo");
+    drop(file);
+    fs::remove_file(home.path().join("volumes/filling")).expect("the file");
+    engine.close().await.expect("close");
+}
+
 /// Snapshots that are taken without being asked for, and ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn snapshots_are_taken_at_an_interval_and_only_so_many_kept() {

@@ -271,7 +271,9 @@ async fn check_litter(home: &Home, connection: &mut Connection) {
 fn litter(home: &Home, status: &Status) -> Option<String> {
     let running = usize::try_from(status.leases + HOT).unwrap();
     let volumes = home.path().join("volumes");
-    let branches = entries(&volumes.join("branches"));
+    // Beside the snapshots that are kept of branches that were reset.
+    let mut branches = entries(&volumes.join("branches"));
+    branches.retain(|name| name.starts_with("v-"));
     let imports = entries(&volumes.join("imports"));
     let sockets = entries(&home.path().join("run"));
     let at_work: BTreeSet<String> = processes_below(&home.path())
