@@ -58,6 +58,7 @@ impl Op {
             Op::CreateBranch
             | Op::DestroyBranch
             | Op::Query
+            | Op::SchemaDiff
             | Op::ResetBranch
             | Op::RenewBranch
             | Op::TakeSnapshot

@@ -3,6 +3,7 @@
 mod lineage;
 mod masking;
 mod refill;
+mod schema;
 
 pub use crate::policy::{Policy, RoleName};
 pub use lineage::{
@@ -10,6 +11,7 @@ pub use lineage::{
 };
 pub use masking::{Mask, Masking};
 pub use refill::{Refill, RefillReport, RefillSettings};
+pub use schema::{SchemaChange, SchemaDiff, SchemaDifference, SchemaStatement, SchemaWarning};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -50,6 +50,11 @@ const TABLE: Parameter = Parameter {
     meaning: "A table, `schema.table`, whose rows are compared in the source and in the branch.",
     kind: ParameterKind::Text,
 };
+const AGAINST: Parameter = Parameter {
+    name: "against",
+    meaning: "Another branch, instead of what the branch was made of.",
+    kind: ParameterKind::Text,
+};
 const SNAPSHOT: Parameter =
     Parameter { name: "snapshot", meaning: "The name or the id of the snapshot.", kind: ParameterKind::Text };
 const TABLES: Parameter = Parameter {
@@ -191,6 +196,9 @@ requests! {
     ProtectBranch: POST "/v1/branches/{name}/protect", One<model::ProtectBranch> => One<model::BranchView>;
     /// What is known of a branch and its source, for keeping.
     Evidence: GET "/v1/branches/{name}/evidence" [TABLE], Nothing => One<model::BranchEvidence>;
+    /// What a branch defines, compared with what it was made of or with another branch: the changes, and the DDL from the
+    /// other side to the branch.
+    SchemaDiff: GET "/v1/branches/{name}/schema-diff" [AGAINST], Nothing => One<model::SchemaDiff>;
     /// Which rows of a branch differ from those of its snapshot: a stream of lines.
     DataDiff: GET "/v1/branches/{name}/data-diff" [TABLES, ROWS], Nothing => Lines<DataDiff>;
     /// The URL by which an administrator of the machine enters a branch.

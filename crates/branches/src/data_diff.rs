@@ -4,34 +4,19 @@
 //! snapshot, out of the pool or made for it, which nobody else ever has.
 
 use crate::{
-    branch::{Branch, SocketDir},
+    baseline::{self, Baseline},
     doors::Holder,
     engine::Engine,
     error::{Coded, EngineError, Kind},
-    generation::Generation,
-    journal::SnapshotRecord,
     leases::named,
-    lineage::start_copy,
-    model::Policy,
-    shared::Shared,
 };
 use duramen_changes::{compare, ChangesError, Part, Request, Side, Written};
 use serde_json::json;
-use std::{
-    sync::{atomic::Ordering, Arc},
-    time::Duration,
-};
-use tokio::{
-    sync::{mpsc, Semaphore},
-    time::timeout,
-};
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::mpsc, time::timeout};
 
-/// Comparisons that run at a time: each may hold what differs in memory.
-static PLACES: Semaphore = Semaphore::const_new(2);
 /// How long one may take, whoever is told being slow included.
 const COMPARISON_LIMIT: Duration = Duration::from_secs(3600);
-/// How long a comparison waits for its place.
-const PLACE_LIMIT: Duration = Duration::from_secs(30);
 
 /// What is to be compared.
 #[derive(Debug, Clone, Default)]
@@ -73,10 +58,7 @@ impl Engine {
         let view = self.branch_by(by, name)?;
         let session = self.shared.registry.held_session(name, &view.id)?;
         let branch = &session.branch;
-        let Ok(_place) = timeout(PLACE_LIMIT, PLACES.acquire()).await else {
-            let message = "other comparisons run, and this one has waited for long; compare again later";
-            return Err(EngineError::new(Kind::Unavailable, "comparisons_busy", message));
-        };
+        let _place = baseline::place().await?;
         let _visit = branch.visit();
         let _active = self.shared.activity.enter();
         let base = self.shared.registry.base_of(name, &view.id)?;
@@ -85,10 +67,7 @@ impl Engine {
             None => branch.generation.snapshot.clone(),
         };
         let prepare = async {
-            let baseline = match &base {
-                Some(base) => Baseline::of_branch(&self.shared, &branch.generation, base).await?,
-                None => Baseline::ready(&self.shared, &branch.generation)?,
-            };
+            let baseline = Baseline::of(&self.shared, &branch.generation, base.as_ref()).await?;
             let client = baseline.branch.administrator_client().await?;
             Ok::<_, EngineError>((baseline, client))
         };
@@ -114,70 +93,6 @@ impl Engine {
         let summary = compared??;
         let details = json!({ "branch": view.id, "name": name, "tables": wanted.only, "summary": summary });
         self.shared.audit("data_compared", named(details, by))
-    }
-}
-
-/// A branch that nobody holds, to compare with. It is deleted when this is dropped.
-struct Baseline {
-    shared: Arc<Shared>,
-    branch: Arc<Branch>,
-    /// The snapshot of another branch that is kept for it meanwhile.
-    kept: Option<String>,
-}
-
-impl Baseline {
-    /// Out of the pool if that has one to spare, else made for this. Blocks.
-    fn ready(shared: &Arc<Shared>, generation: &Arc<Generation>) -> Result<Baseline, EngineError> {
-        let of = |branch| Baseline { shared: Arc::clone(shared), branch, kept: None };
-        if let Some(branch) = shared.registry.take_baseline(generation) {
-            shared.wake.wake();
-            return Ok(of(branch));
-        }
-        let environment = &shared.environment;
-        generation.check(&environment.store)?;
-        tokio::task::block_in_place(|| {
-            let volume = environment.clone_snapshot(generation)?;
-            let branch = Branch::new(environment, Arc::clone(generation), Policy::ReadOnly, volume, None);
-            let baseline = of(Arc::new(branch));
-            baseline.branch.start()?;
-            baseline.branch.place_relation_cache();
-            Ok(baseline)
-        })
-    }
-
-    /// Of the snapshot of another branch.
-    async fn of_branch(
-        shared: &Arc<Shared>,
-        generation: &Arc<Generation>,
-        base: &SnapshotRecord,
-    ) -> Result<Baseline, EngineError> {
-        shared.registry.begin_child(&base.id);
-        let made = tokio::task::block_in_place(|| start_copy(shared, Arc::clone(generation), base));
-        let branch = match made {
-            Ok(branch) => branch,
-            Err(error) => {
-                shared.registry.end_child(&base.id)?;
-                return Err(error);
-            }
-        };
-        let baseline = Baseline { shared: Arc::clone(shared), branch, kept: Some(base.id.clone()) };
-        baseline.branch.adopt_secrets().await?;
-        Ok(baseline)
-    }
-}
-
-impl Drop for Baseline {
-    fn drop(&mut self) {
-        if let Some(Err(error)) = self.kept.as_ref().map(|id| self.shared.registry.end_child(id)) {
-            tracing::error!(%error, "the end of a snapshot could not be written down");
-        }
-        if self.shared.closing.load(Ordering::Acquire) {
-            // What is retired from now on, nobody deletes.
-            self.branch.delete(&self.shared.environment, SocketDir::Remove);
-        } else {
-            self.shared.registry.discard(Arc::clone(&self.branch));
-            self.shared.wake.wake();
-        }
     }
 }
 

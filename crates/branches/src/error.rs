@@ -5,6 +5,7 @@ mod home;
 mod lease;
 mod lineage;
 mod query;
+mod schema;
 mod source;
 
 pub(crate) use audit::AuditError;
@@ -12,6 +13,7 @@ pub(crate) use home::HomeError;
 pub(crate) use lease::{LeaseError, DAYS_MAX};
 pub(crate) use lineage::LineageError;
 pub(crate) use query::{query_failed, QueryError};
+pub(crate) use schema::SchemaError;
 pub(crate) use source::{SourceError, POOL_MAX};
 
 use crate::model::ErrorBody;

@@ -6,6 +6,7 @@
 mod activity;
 mod audit;
 mod balance;
+mod baseline;
 mod branch;
 mod burst;
 mod capacity;
@@ -34,6 +35,7 @@ mod query;
 mod recovery;
 mod registry;
 mod revival;
+mod schema;
 mod shared;
 mod sleep;
 mod source;

@@ -2,6 +2,7 @@
 
 mod diff;
 mod lineage;
+mod schema_diff;
 
 use crate::{
     context::{Context, Outcome},
@@ -132,7 +133,7 @@ pub(crate) enum Branch {
     /// Show what was done in a branch, and that the source did not change
     #[command(after_help = EVIDENCE_EXAMPLES)]
     Evidence(Evidence),
-    /// Show which rows of a branch differ from the snapshot that it was cloned from
+    /// Show what differs between a branch and what it was made of: rows, or what it defines
     #[command(after_help = diff::EXAMPLES)]
     Diff(diff::Diff),
     /// Check the audit log

@@ -6,8 +6,8 @@ use crate::{ClientError, Connection, Encoded};
 use bytes::Bytes;
 use duramen_api::model::{
     AddSource, AdministratorUrl, AuditVerification, BranchEvidence, BranchView, ChangeSettings, ColdBranch,
-    CreateBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, RestoreBranch, SnapshotVerification,
-    SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot, TreeNode,
+    CreateBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, RestoreBranch, SchemaDiff,
+    SnapshotVerification, SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot, TreeNode,
 };
 use duramen_api::{
     data_diff::DataDiff,
@@ -190,6 +190,16 @@ impl Connection {
     pub async fn evidence(&mut self, name: &str, table: Option<&str>) -> Result<BranchEvidence, ClientError> {
         let route = Route::of(Op::Evidence, name);
         self.exchange(table.map_or(route, |table| route.with(table)), Bytes::new()).await
+    }
+
+    /// What a branch defines, compared with what it was made of or with another branch.
+    pub async fn schema_diff(
+        &mut self,
+        name: &str,
+        against: Option<&str>,
+    ) -> Result<SchemaDiff, ClientError> {
+        let route = Route::of(Op::SchemaDiff, name);
+        self.exchange(against.map_or(route, |other| route.with(other)), Bytes::new()).await
     }
 
     /// Which rows of a branch differ from those of its snapshot: `on_line` is given each line as it comes. `tables` are names

@@ -165,6 +165,10 @@ impl Api {
                 let table = call.parameter("table")?;
                 json(&engine.evidence_with(name, table.as_deref()).await?)
             }
+            Op::SchemaDiff => {
+                let against = call.parameter("against")?;
+                json(&engine.schema_diff(name, against.as_deref()).await?)
+            }
             Op::DataDiff => data_diff::run(self, call, None).await,
             Op::MeasureCold => {
                 let wanted: MeasureCold = call.read(body).await?;

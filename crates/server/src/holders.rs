@@ -66,6 +66,18 @@ impl Api {
                 let answer = engine.query_through(&holder, &door, request).await?;
                 Ok(reply::text(StatusCode::OK, answer.0))
             }
+            Op::SchemaDiff => {
+                let against = call.parameter("against")?;
+                for name in std::iter::once(name).chain(against.as_deref()) {
+                    let door = engine.door(&holder, name)?;
+                    token.may_use(&door.source, door.policy)?;
+                    // Definitions hold values, as queries do.
+                    if !door.masked && !visitor.sees_unmasked {
+                        return Err(unmasked(&door.source));
+                    }
+                }
+                json(&engine.schema_diff_for(&holder, name, against.as_deref()).await?)
+            }
             Op::ResetBranch => shown(engine.reset_for(&holder, name).await?),
             Op::BranchTree => {
                 let nodes = tokio::task::block_in_place(|| engine.tree_for(&onlooker(token)));

@@ -1,11 +1,12 @@
-//! What differs between a branch and the snapshot that it was cloned from: `duramen branch diff`.
+//! What differs between a branch and what it was made of, or another branch: `duramen branch diff`.
 
+use super::schema_diff;
 use crate::{
     context::{Context, Outcome},
     failure::{Failure, FAILED},
     output,
 };
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use duramen_api::data_diff::{DataDiff, DIFF_ROWS, DIFF_ROWS_MAX};
 use duramen_changes::{
     output::{Format, Printer},
@@ -18,58 +19,101 @@ Examples:
   duramen branch diff try --data                                    which rows differ from the source's snapshot
   duramen branch diff try --data --table public.orders --format jsonl
   duramen branch diff try --data --format sql > changes.sql         statements that make it so elsewhere
-  duramen branch diff try --data --format csv --limit 100";
+  duramen branch diff try --data --format csv --limit 100
+  duramen branch diff try --schema                                  what it defines, and what to know before
+  duramen branch diff try --schema --format ddl                     statements that make it so elsewhere
+  duramen branch diff try --schema --against other --format json    from the other branch to this one";
 
 /// How long the next line may take: a table that was rewritten is read as a whole.
 const LINE_LIMIT: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").args(["data", "schema"]).required(true))]
 pub(crate) struct Diff {
     /// The branch's name
     name: String,
     /// Compare rows, and where sequences stand
-    #[arg(long, required = true)]
+    #[arg(long)]
     data: bool,
+    /// Compare what they define: tables, views, functions and the like
+    #[arg(long)]
+    schema: bool,
+    /// Compare with this branch [default: what the branch was made of]
+    #[arg(long, value_name = "BRANCH", conflicts_with = "data")]
+    against: Option<String>,
     /// Only this table or sequence; may be given more than once
-    #[arg(long, value_name = "SCHEMA.TABLE")]
+    #[arg(long, value_name = "SCHEMA.TABLE", conflicts_with = "schema")]
     table: Vec<String>,
-    /// How it is written [default: table; jsonl with --json]
+    /// How it is written [default: table for rows, text for what they define; jsonl or json with --json]
     #[arg(long, value_enum)]
     format: Option<FormatName>,
     /// At most so many rows; all are counted [default: 1000 for table, else 1000000]
-    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(0..=i64::from(DIFF_ROWS_MAX)))]
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(0..=i64::from(DIFF_ROWS_MAX)), conflicts_with = "schema")]
     limit: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatName {
-    /// For people
+    /// Rows for people
     Table,
-    /// An object a line
+    /// Rows: an object a line
     Jsonl,
-    /// A line for each value that differs
+    /// Rows: a line for each value that differs
     Csv,
-    /// Statements in one transaction
+    /// Rows: statements in one transaction
     Sql,
+    /// Definitions for people
+    Text,
+    /// Definitions: all that is known of them
+    Json,
+    /// Definitions: a script for psql
+    Ddl,
 }
 
-impl From<FormatName> for Format {
-    fn from(name: FormatName) -> Format {
-        match name {
-            FormatName::Table => Format::Table,
-            FormatName::Jsonl => Format::JsonLines,
-            FormatName::Csv => Format::Csv,
-            FormatName::Sql => Format::Sql,
+impl FormatName {
+    /// The format of rows.
+    fn of_rows(self) -> Option<Format> {
+        match self {
+            FormatName::Table => Some(Format::Table),
+            FormatName::Jsonl => Some(Format::JsonLines),
+            FormatName::Csv => Some(Format::Csv),
+            FormatName::Sql => Some(Format::Sql),
+            FormatName::Text | FormatName::Json | FormatName::Ddl => None,
+        }
+    }
+
+    /// The format of definitions.
+    fn of_schemas(self) -> Option<schema_diff::Format> {
+        match self {
+            FormatName::Text => Some(schema_diff::Format::Text),
+            FormatName::Json => Some(schema_diff::Format::Json),
+            FormatName::Ddl => Some(schema_diff::Format::Ddl),
+            FormatName::Table | FormatName::Jsonl | FormatName::Csv | FormatName::Sql => None,
         }
     }
 }
 
+fn no_format(what: &str, formats: &str) -> Failure {
+    Failure::Other(format!("{what} has the formats {formats}"))
+}
+
 pub(super) async fn run(context: &Context, diff: Diff) -> Outcome {
+    if diff.schema {
+        let otherwise = if context.json { FormatName::Json } else { FormatName::Text };
+        let format = diff.format.unwrap_or(otherwise).of_schemas();
+        let format = format.ok_or_else(|| no_format("--schema", "text, json and ddl"))?;
+        return schema_diff::run(context, &diff.name, diff.against.as_deref(), format).await;
+    }
+    data(context, diff).await
+}
+
+async fn data(context: &Context, diff: Diff) -> Outcome {
     let otherwise = if context.json { FormatName::Jsonl } else { FormatName::Table };
     let format = diff.format.unwrap_or(otherwise);
     let rows = diff.limit.unwrap_or(if format == FormatName::Table { DIFF_ROWS } else { DIFF_ROWS_MAX });
     let tables = (!diff.table.is_empty()).then(|| diff.table.join(","));
-    let mut printer = Printer::new(format.into());
+    let written = format.of_rows().ok_or_else(|| no_format("--data", "table, jsonl, csv and sql"))?;
+    let mut printer = Printer::new(written);
     let mut read = Ok(());
     let mut is_cut = false;
     let mut connection = context.connect().await?;

@@ -29,6 +29,7 @@ mod logins;
 mod machine_is_short;
 mod masking_survives_kills;
 mod router;
+mod schema_diff;
 mod store_cli;
 mod support;
 #[cfg(feature = "otlp")]

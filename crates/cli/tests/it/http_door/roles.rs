@@ -52,6 +52,8 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
     assert_eq!(one.post("/v1/branches/b/renew", r#"{"ttl_s": 500}"#).status, 200);
     assert_eq!(one.post("/v1/branches/b/reset", "").status, 200);
     assert_eq!(query(&one, "b", "select count(*) from t").json()["results"][0]["rows"], json!([[2]]));
+    let compared = one.get("/v1/branches/b/schema-diff");
+    assert_eq!((compared.status, &compared.json()["changes"]), (200, &json!([])), "{compared:?}");
     assert_eq!(names(&one.get("/v1/branches")), ["b"]);
     assert_eq!(names(&one.get("/v1/sources")), ["app"]);
     assert_eq!(site.connection.branch("b").await.unwrap().holder.as_deref(), Some(one.id.as_str()));
@@ -107,6 +109,7 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
             who.post("/v1/branches/b/undo", ""),
             create(who, json!({ "from": "b" })),
             who.delete("/v1/branches/b"),
+            who.get("/v1/branches/b/schema-diff"),
         ] {
             let there_is_none = who.get("/v1/branches/zzz").code();
             assert_eq!((refused.status, refused.code()), (404, there_is_none), "{refused:?}");
@@ -118,9 +121,12 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
     // A viewer looks, an administrator does everything in its sources.
     assert_eq!(names(&viewer.get("/v1/branches")), ["b"]);
     assert!(!viewer.get("/v1/branches/b").body.contains("password"));
-    for refused in
-        [query(&viewer, "b", "select 1"), create(&viewer, json!({})), viewer.delete("/v1/branches/b")]
-    {
+    for refused in [
+        query(&viewer, "b", "select 1"),
+        create(&viewer, json!({})),
+        viewer.delete("/v1/branches/b"),
+        viewer.get("/v1/branches/b/schema-diff"),
+    ] {
         assert_eq!((refused.status, refused.code().as_str()), (403, "not_allowed"));
     }
     assert_eq!(query(&admin, "b", "select 1").status, 200);

@@ -1,0 +1,49 @@
+//! What two branches define, compared.
+
+use crate::{
+    context::{Context, Outcome},
+    output, progress,
+};
+use std::{process::ExitCode, time::Duration};
+
+/// The daemon gives each side two minutes, and its place among the comparisons half a minute.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Changes and warnings, for people.
+    Text,
+    /// All of it.
+    Json,
+    /// A script for psql.
+    Ddl,
+}
+
+pub(super) async fn run(context: &Context, name: &str, against: Option<&str>, format: Format) -> Outcome {
+    let mut connection = context.connect().await?;
+    connection.set_deadline(DEADLINE);
+    let work = connection.schema_diff(name, against);
+    let found = progress::during("comparing the schemas", work).await?;
+    match format {
+        Format::Json => output::json(&found)?,
+        Format::Ddl => output::print(&found.script),
+        Format::Text if found.changes.is_empty() => {
+            output::line(format_args!("{} defines what {} does", found.to, found.from));
+        }
+        Format::Text => {
+            output::line(format_args!("from {} to {}", found.from, found.to));
+            output::print(printable(&found.text));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Names and definitions may hold what a terminal would obey.
+fn printable(text: &str) -> String {
+    let shown = |letter: char| match letter {
+        '\n' | '\t' => letter.to_string(),
+        letter if letter.is_control() => letter.escape_default().to_string(),
+        letter => letter.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
