@@ -27,9 +27,9 @@ fn programs_get_the_same_as_json() {
     let suites: Value = serde_json::from_slice(&list(&["--json"]).stdout).unwrap();
     let names: Vec<&str> =
         suites.as_array().unwrap().iter().filter_map(|suite| suite["name"].as_str()).collect();
-    assert_eq!(names, ["branches", "store", "functions", "packs", "replication"]);
+    assert_eq!(names, ["branches", "store", "functions", "packs", "lineage", "replication"]);
     assert_eq!(suites[0]["scenarios"], serde_json::json!([]));
-    let scenarios = suites[4]["scenarios"].as_array().unwrap();
+    let scenarios = suites[5]["scenarios"].as_array().unwrap();
     for scenario in scenarios {
         assert!(scenario["id"].as_str().unwrap().starts_with('S'), "{scenario}");
         assert!(

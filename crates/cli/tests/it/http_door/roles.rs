@@ -155,13 +155,16 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
 
     // H4: each entry of what came by a token names it.
     for (event, tokens) in [
-        ("leased", vec![&one.id, &one.id]),
+        ("leased", vec![&one.id, &one.id, &one.id]),
         ("statement", vec![&one.id, &one.id, &one.id, &admin.id]),
         ("renewed", vec![&one.id]),
         ("reset", vec![&one.id]),
         ("protected", vec![&admin.id, &admin.id]),
         ("table_compared", vec![&admin.id]),
-        ("destroyed", vec![&one.id, &admin.id]),
+        ("snapshot_taken", vec![&one.id]),
+        ("restored", vec![&one.id, &one.id]),
+        ("snapshot_removed", vec![&one.id]),
+        ("destroyed", vec![&one.id, &one.id, &admin.id]),
     ] {
         let entries = site.audited(event);
         let named: Vec<&Value> = entries.iter().map(|entry| &entry["token"]).collect();
