@@ -5,7 +5,6 @@
 //! | [`daemon`] | locking the home, opening the engine, serving until told to stop |
 //! | [`http_door`] | the same interface over TCP, for holders of tokens |
 //! | [`listener`] | HTTP/1.1 over a unix socket: connections, limits, draining |
-//! | [`mcp`] | the door for agents: the interface as tools of the Model Context Protocol |
 //! | [`process`] | the daemon as a child process |
 //! | [`lock`] | one daemon a home |
 //! | [`doors`] | the doors of a home: its tokens, and what listens for their holders |
