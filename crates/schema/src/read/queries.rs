@@ -60,8 +60,8 @@ const QUERIES: &[(&str, &str)] = &[
              'access method', case when c.relkind in ('r', 'm') and am.amname <> 'heap' then quote_ident(am.amname::text) end, \
              'partition key', case when c.relkind = 'p' then pg_get_partkeydef(c.oid) end, \
              'bound', pg_get_expr(c.relpartbound, c.oid), \
-             'parents', (select string_agg(quote_ident(pn.nspname::text) || '.' || quote_ident(p.relname::text), ', ' order by h.inhseqno) \
-               from pg_inherits h join pg_class p on p.oid = h.inhparent join pg_namespace pn on pn.oid = p.relnamespace where h.inhrelid = c.oid), \
+             'parents', (select string_agg(quote_ident(k.nspname::text) || '.' || quote_ident(p.relname::text), ', ' order by h.inhseqno) \
+               from pg_inherits h join pg_class p on p.oid = h.inhparent join pg_namespace k on k.oid = p.relnamespace where h.inhrelid = c.oid), \
              'of type', case when c.reloftype <> 0::oid then format_type(c.reloftype, null::int4) end, \
              'definition', case when c.relkind in ('v', 'm') then rtrim(pg_get_viewdef(c.oid), ';') end, \
              'empty', case when c.relkind = 'm' and not c.relispopulated then 'yes' end, \
