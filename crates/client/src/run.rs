@@ -11,13 +11,12 @@
 //! The lease is short and renewed while the command runs, so that the branch ends soon if this process is killed.
 
 mod changes;
-mod environment;
+pub mod environment;
 mod signals;
 
-pub use changes::{Change, TableChange};
+pub use changes::{Change, TableChange, Tables};
 
 use crate::{Client, ClientError};
-use changes::Tables;
 use duramen_api::model::{BranchEvidence, BranchView, CreateBranch, Policy, RenewBranch};
 use jiff::Timestamp;
 use serde::Serialize;

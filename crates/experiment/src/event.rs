@@ -196,6 +196,21 @@ pub struct Sample {
     /// Why it counts for nothing although the command succeeded: a figure had two values, or what was built was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
+    /// The branch that it ran on, where the spec asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Data>,
+}
+
+/// What a run had of a database, and did there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Data {
+    /// The digest of the source's data as the branch began with it.
+    pub digest: String,
+    /// How long it took to get the branch, in seconds. It is no part of the run's time.
+    pub lease_s: f64,
+    /// Rows inserted, updated and deleted by the server's own count, a table that was changed each; those that were rolled
+    /// back are among them.
+    pub rows: BTreeMap<String, [u64; 3]>,
 }
 
 impl Sample {

@@ -21,6 +21,7 @@
 //! | [`state`] | what a series has come to, from its events |
 //! | [`verdict`] | what the samples say of a try |
 
+mod database;
 pub mod disturbance;
 pub mod event;
 pub mod figures;
@@ -38,3 +39,5 @@ pub mod series;
 pub mod spec;
 pub mod state;
 pub mod verdict;
+
+pub use database::DatabaseError;

@@ -58,6 +58,8 @@ pub struct Job {
     pub dir: PathBuf,
     /// Added to our own environment.
     pub env: Vec<(String, String)>,
+    /// Taken out of it.
+    pub unset: &'static [&'static str],
     /// What its standard input holds; nothing is `/dev/null`.
     pub input: Option<Vec<u8>>,
     /// After this it is killed.
@@ -75,6 +77,7 @@ impl Job {
             command: command.into(),
             dir: dir.into(),
             env: Vec::new(),
+            unset: &[],
             input: None,
             timeout,
             pin: false,
@@ -163,7 +166,7 @@ fn attempt(job: &Job, cancelled: &dyn Fn() -> bool, ran: &mut Ran) -> io::Result
     let mut guardian = Guardian::start()?;
     let mut command = Command::new("sh");
     command.arg("-c").arg(&job.command).current_dir(&job.dir);
-    for name in GIT_VARIABLES {
+    for name in GIT_VARIABLES.iter().chain(job.unset) {
         command.env_remove(name);
     }
     command.envs(job.env.iter().map(|(name, value)| (name, value)));

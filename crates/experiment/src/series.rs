@@ -27,6 +27,7 @@ pub use note::NewIdea;
 pub use outcome::{Ablated, Baseline, Branch, Ended, Replayed, Stopped};
 
 use crate::{
+    database::Databases,
     event::Event,
     git::Repository,
     log::{self, Cut, Log},
@@ -34,6 +35,7 @@ use crate::{
     state::State,
     verdict::Noise,
 };
+use duramen_client::Client;
 use error::fail;
 use std::{
     cell::RefCell,
@@ -83,6 +85,8 @@ pub struct Series<'a> {
     cut: Option<Cut>,
     /// The worktrees with a build that this process knows.
     watched: RefCell<BTreeMap<PathBuf, guard::Watched>>,
+    /// Where branches come from, if the spec asks for them.
+    databases: Option<Databases>,
 }
 
 /// The segment that is under way, with its spec read.
@@ -155,7 +159,17 @@ impl<'a> Series<'a> {
             state,
             cut,
             watched: RefCell::default(),
+            databases: None,
         })
+    }
+
+    /// Has the daemon of this client make branches for runs, where a spec asks for them (`measure.database`).
+    ///
+    /// # Errors
+    /// When the system refuses what that needs.
+    pub fn have_branches_of(&mut self, client: Client) -> Result<(), SeriesError> {
+        self.databases = Some(Databases::new(client)?);
+        Ok(())
     }
 
     /// What the series has come to.

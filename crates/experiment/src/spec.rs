@@ -11,6 +11,7 @@ pub use error::SpecError;
 pub use guarded::OFF_LIMITS;
 pub use read::BYTES_MAX;
 
+use duramen_api::model::Policy;
 use serde::{Deserialize, Serialize};
 
 /// The name of a spec's file within the folder of its series.
@@ -93,6 +94,14 @@ pub struct Measure {
     /// Read the figures from this file of the worktree, and not from what is printed.
     #[serde(default)]
     pub file: Option<String>,
+    /// `source:NAME`: each run has a fresh branch of that source, of one and the same data in all of a segment, and finds it
+    /// in its environment (`DATABASE_URL`, `PGHOST`, ...). How many rows of which table it changes must agree between the
+    /// sides.
+    #[serde(default)]
+    pub database: Option<String>,
+    /// What a run may do in its branch; `read-write` where nothing is said.
+    #[serde(default)]
+    pub policy: Option<Policy>,
     /// Globs of files of the worktree that runs may change, such as a database that the build makes and every run writes
     /// to. Runs may add files anywhere; what was there after the build may change only here.
     #[serde(default)]

@@ -376,6 +376,13 @@ impl Segment {
         }
     }
 
+    /// The digest of the data that its runs had, where the spec gives them branches of a source.
+    pub fn digest(&self) -> Option<&str> {
+        let of_noise = self.noise.iter().flat_map(|noise| &noise.samples);
+        let mut samples = of_noise.chain(self.unfinished.values().flatten());
+        samples.find_map(|sample| sample.data.as_ref()).map(|data| data.digest.as_str())
+    }
+
     /// The noise floor that holds.
     pub fn current_noise(&self) -> Option<&Noise> {
         self.noise.last()

@@ -8,6 +8,7 @@
 
 mod blocks;
 mod effects;
+mod rows;
 mod words;
 
 use crate::disturbance;
@@ -227,7 +228,10 @@ fn bad_samples(spec: &Spec, samples: &[Sample], scales: &[Scale]) -> Option<(Ver
     if let Some(why) = insane(Side::Candidate) {
         return Some((Verdict::Invalid, why.to_string()));
     }
-    insane(Side::Base).map(|why| (Verdict::Invalid, format!("of the base's figures: {why}")))
+    if let Some(why) = insane(Side::Base) {
+        return Some((Verdict::Invalid, format!("of the base's figures: {why}")));
+    }
+    rows::differ(samples, scales).map(|why| (Verdict::Invalid, why))
 }
 
 /// Sentinels, secondaries and scales against their limits.

@@ -1,5 +1,6 @@
 //! `duramen lab experiment`, as people and agents call it: real git, a benchmark in sh, real signals.
 
+mod on_data;
 mod project;
 
 use project::{script, text, Project};

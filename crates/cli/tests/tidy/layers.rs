@@ -42,7 +42,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("replication", &["base", "measure", "postgres", "reports"]),
-    ("experiment", &["base", "measure", "reports"]),
+    ("experiment", &["base", "measure", "api", "client", "reports"]),
     (
         "cli",
         &[

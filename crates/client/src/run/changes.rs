@@ -68,7 +68,7 @@ pub struct TableChange {
 
 /// The tables of a branch at one moment.
 #[derive(Debug, Clone)]
-pub(super) struct Tables {
+pub struct Tables {
     all: BTreeMap<i64, Table>,
     sessions: i64,
 }
@@ -83,7 +83,10 @@ struct Table {
 
 impl Tables {
     /// Those of a branch now.
-    pub(super) async fn of(client: &Client, branch: &str) -> Result<Tables, ClientError> {
+    ///
+    /// # Errors
+    /// When the daemon is not there, or refuses to ask the branch.
+    pub async fn of(client: &Client, branch: &str) -> Result<Tables, ClientError> {
         let sessions = first(&rows(client, branch, SESSIONS, COUNT_LIMIT).await?);
         let read = |row: &Vec<Value>| {
             let number = |at: usize| row.get(at).and_then(Value::as_i64).unwrap_or_default();
@@ -100,19 +103,27 @@ impl Tables {
         Ok(Tables { all, sessions })
     }
 
-    /// What is not as it was at that moment, by name.
-    pub(super) async fn changes(
-        &self,
-        client: &Client,
-        branch: &str,
-    ) -> Result<Vec<TableChange>, ClientError> {
+    /// What is not as it was at that moment, by name. Rows are not counted.
+    ///
+    /// # Errors
+    /// When the daemon is not there, or refuses to ask the branch.
+    pub async fn written(&self, client: &Client, branch: &str) -> Result<Vec<TableChange>, ClientError> {
         let begin = clock::now();
         while first(&rows(client, branch, SESSIONS, COUNT_LIMIT).await?) > self.sessions
             && begin.elapsed() < SESSIONS_LIMIT
         {
             sleep(POLL).await;
         }
-        let mut changes = self.compared(&Tables::of(client, branch).await?);
+        Ok(self.compared(&Tables::of(client, branch).await?))
+    }
+
+    /// The same, with the rows that the first of them have now.
+    pub(super) async fn changes(
+        &self,
+        client: &Client,
+        branch: &str,
+    ) -> Result<Vec<TableChange>, ClientError> {
+        let mut changes = self.written(client, branch).await?;
         let there = changes.iter_mut().filter(|table| table.change != Change::Dropped);
         for table in there.take(COUNTED_MAX) {
             let sql = format!("SELECT pg_catalog.count(*) FROM {}", table.name);

@@ -3,7 +3,7 @@
 use duramen_api::segment;
 
 /// What would lead a client of libpq elsewhere, whatever `PGHOST` says, or what is another server's.
-pub(super) const ELSEWHERE: [&str; 7] = [
+pub const ELSEWHERE: [&str; 7] = [
     "PGHOSTADDR",
     "PGSERVICE",
     "PGSERVICEFILE",
@@ -15,7 +15,8 @@ pub(super) const ELSEWHERE: [&str; 7] = [
 
 /// The variables for a branch's URL. As the daemon gives it to who is on its machine, the parts of it are parameters; as it gives it
 /// to others, it names the router. `None`: it is of another form.
-pub(super) fn of(url: &str) -> Option<Vec<(&'static str, String)>> {
+#[must_use]
+pub fn of(url: &str) -> Option<Vec<(&'static str, String)>> {
     through_the_router(url).or_else(|| here(url))
 }
 

@@ -1,6 +1,6 @@
 //! What can keep a series from going on.
 
-use crate::{git::GitError, import::ImportError, log::LogError, spec::SpecError};
+use crate::{database::DatabaseError, git::GitError, import::ImportError, log::LogError, spec::SpecError};
 use duramen_measure::host::HostError;
 use std::{io, path::PathBuf};
 
@@ -24,6 +24,9 @@ pub enum SeriesError {
     /// The machine cannot be described.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// A run has no branch.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
     /// Another tool's log cannot be taken in.
     #[error(transparent)]
     Import(#[from] ImportError),

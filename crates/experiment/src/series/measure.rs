@@ -5,13 +5,16 @@ use super::{
     Current, Series, SeriesError,
 };
 use crate::{
+    database::{self, DatabaseError, Databases, Leased},
     disturbance,
-    event::{Event, Metrics, Purpose, Sample, Side, RUNS_PER_BLOCK},
+    event::{Data, Event, Metrics, Purpose, Sample, Side, RUNS_PER_BLOCK},
     figures::{self, ReadError},
     run::{self, Ended, Job},
     schedule::{self, Run},
     spec::{Scale, Spec},
+    state::Segment,
 };
+use duramen_client::run::environment;
 use std::{fs, io::Read, path::Path};
 
 /// The variable that holds the value of the scale.
@@ -35,6 +38,7 @@ struct Once {
     failure: Option<String>,
     /// Why its figures count for nothing.
     invalid: Option<String>,
+    data: Option<Data>,
 }
 
 impl Series<'_> {
@@ -88,7 +92,7 @@ impl Series<'_> {
         for (done, run) in (1..).zip(runs) {
             self.is_cancelled()?;
             let dir = if run.side == Side::Base { &sides.base } else { &sides.candidate };
-            let once = self.once(spec, dir, &run.value)?;
+            let once = self.once(spec, dir, &run.value, self.digest())?;
             let sample = Sample {
                 purpose,
                 scale: run.scale.clone(),
@@ -101,6 +105,7 @@ impl Series<'_> {
                 pinned: once.pinned,
                 failure: once.failure,
                 invalid: once.invalid,
+                data: once.data,
             };
             let figure = sample.metrics.get(&spec.primary.metric).copied();
             let found = bad(spec, scales, &sample);
@@ -137,7 +142,7 @@ impl Series<'_> {
         for scale in scales {
             self.is_cancelled()?;
             self.say(&format!("first run at scale {}", scale.name));
-            let once = self.once(spec, dir, &scale.value)?;
+            let once = self.once(spec, dir, &scale.value, None)?;
             let why = once.failure.or(once.invalid).or_else(|| insane(spec, &scale.value, &once.metrics));
             if let Some(why) = why {
                 return Ok(Some(Bad { side: Side::Base, scale: scale.name.clone(), why }));
@@ -165,7 +170,7 @@ impl Series<'_> {
             for (side, dir) in [(Side::Base, &sides.base), (Side::Candidate, &sides.candidate)] {
                 for _ in 0..spec.measure.warmups {
                     self.is_cancelled()?;
-                    let once = self.once(spec, dir, &scale.value)?;
+                    let once = self.once(spec, dir, &scale.value, self.digest())?;
                     if let Some(why) = once.invalid {
                         return Ok(Some(Bad { side, scale: scale.name.clone(), why }));
                     }
@@ -179,7 +184,8 @@ impl Series<'_> {
         Ok(None)
     }
 
-    fn once(&self, spec: &Spec, dir: &Path, scale: &str) -> Result<Once, SeriesError> {
+    /// One run. What its branch holds must have this digest, if one is given.
+    fn once(&self, spec: &Spec, dir: &Path, scale: &str, digest: Option<&str>) -> Result<Once, SeriesError> {
         let file = spec.measure.file.as_ref().map(|file| dir.join(file));
         if let Some(file) = &file {
             // What an earlier run wrote is not this one's figure.
@@ -190,16 +196,21 @@ impl Series<'_> {
                 _ => {}
             }
         }
+        let leased = self.leased(spec, digest)?;
+        let mut env = vec![(SCALE_VARIABLE.to_owned(), scale.to_owned())];
+        env.extend(leased.iter().flat_map(|(_, leased)| leased.env.clone()));
         let job = Job {
             command: spec.measure.command.replace("{scale}", scale),
             dir: dir.to_owned(),
-            env: vec![(SCALE_VARIABLE.to_owned(), scale.to_owned())],
+            env,
+            unset: if leased.is_some() { &environment::ELSEWHERE } else { &[] },
             input: None,
             timeout: deadline(spec.measure.timeout_s),
             pin: spec.measure.pin,
             output_limit: run::OUTPUT_LIMIT,
         };
         let ran = run::run(&job, self.options.cancelled);
+        let data = leased.map(|(databases, leased)| databases.give_back(&leased)).transpose()?;
         let changed = self.guard(Some(dir))?;
         if matches!(ran.ended, Ended::Cancelled) {
             return Err(SeriesError::Cancelled);
@@ -211,7 +222,13 @@ impl Series<'_> {
             pinned: ran.pinned.clone(),
             failure: failure(&ran, spec.measure.timeout_s),
             invalid: changed,
+            data: None,
         };
+        match data {
+            Some(Ok(data)) => once.data = Some(data),
+            Some(Err(why)) => once.invalid = once.invalid.or(Some(why)),
+            None => {}
+        }
         if once.failure.is_some() || once.invalid.is_some() {
             return Ok(once);
         }
@@ -254,6 +271,22 @@ impl Series<'_> {
             figure.is_finite()
         });
         Ok(once)
+    }
+
+    /// A branch for a run, if the spec asks for one, of the data of this digest, if one is given.
+    fn leased(&self, spec: &Spec, digest: Option<&str>) -> Result<Option<(&Databases, Leased)>, SeriesError> {
+        let Some(source) = spec.measure.database.as_deref().and_then(database::source_of) else {
+            return Ok(None);
+        };
+        let databases =
+            self.databases.as_ref().ok_or_else(|| DatabaseError::NoDaemon { name: source.to_owned() })?;
+        let leased = databases.lease(source, spec.measure.policy, spec.measure.timeout_s, digest)?;
+        Ok(Some((databases, leased)))
+    }
+
+    /// The digest of the data that the segment began with.
+    fn digest(&self) -> Option<&str> {
+        self.state.current().and_then(Segment::digest)
     }
 
     fn taken(&self, purpose: Purpose) -> Vec<Sample> {

@@ -176,6 +176,7 @@ impl Series<'_> {
             command: command.to_owned(),
             dir: dir.to_owned(),
             env,
+            unset: &[],
             input,
             timeout: deadline(timeout_s),
             pin: false,

@@ -4,6 +4,7 @@
 
 use super::read::{Source, Step};
 use super::{Spec, SpecError};
+use crate::database;
 use crate::glob::{self, Use};
 use crate::invariant::Condition;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,6 +88,14 @@ fn measure(check: &Checker<'_>, spec: &Spec) -> Result<(), SpecError> {
                            and without `.` and `..`";
             return Err(check.wrong(&at("file"), message));
         }
+    }
+    if let Some(database) = &measure.database {
+        check.expect(database::source_of(database).is_some(), &at("database"), || {
+            format!("give `{}` and the name of a source, such as `{}app`", database::SOURCE, database::SOURCE)
+        })?;
+    } else if measure.policy.is_some() {
+        let message = "there is no `database` that a policy could be for: add `database = \"source:NAME\"`";
+        return Err(check.wrong(&at("policy"), message));
     }
     check.count(&at("quads"), measure.quads, BLOCKS_MIN, BLOCKS_MAX)?;
     check.count(&at("warmups"), measure.warmups, 0, WARMUPS_MAX)?;

@@ -38,6 +38,11 @@ command = {command}
 reader = "{reader}"
 # Read the figures from this file of the worktree, and not from what is printed.
 #file = "figures.json"
+# Each run on a fresh branch of this source, which it finds in its environment (DATABASE_URL, PGHOST, ...): all runs of a
+# segment begin with the same data, and the sides must change as many rows of the same tables.
+#database = "source:app"
+# What it may do there: read-only, read-write or ddl.
+#policy = "read-write"
 # Globs of files of the worktree that a run may change: else a run that changes what was there after the build is
 # invalid. Runs may add files; in the folder of the other side they may do nothing.
 scratch = []

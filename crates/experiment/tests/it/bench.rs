@@ -43,6 +43,7 @@ pub(crate) fn sample(purpose: Purpose, run: &Run, metrics: Metrics) -> Sample {
         pinned: None,
         failure: None,
         invalid: None,
+        data: None,
     }
 }
 

@@ -58,6 +58,7 @@ pub(crate) fn sample(purpose: Purpose, block: u32, place: u32, value: f64) -> Ev
         pinned: Some(vec![1]),
         failure: None,
         invalid: None,
+        data: None,
     })
 }
 

@@ -73,6 +73,10 @@ impl Handle<'_> {
         let cancelled = || is_ended.load(Ordering::Relaxed);
         let options = Options { progress: &said, cancelled: &cancelled };
         let mut series = Series::open(&self.folder, &folder, options)?;
+        // Only a spec that asks for branches needs a daemon, and says so where there is none.
+        if let Ok(client) = self.context.client() {
+            series.have_branches_of(client)?;
+        }
         let cut = series.cut().map(ToString::to_string);
         let outcome = work(&mut series);
         drop(series);

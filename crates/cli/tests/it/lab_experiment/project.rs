@@ -57,12 +57,15 @@ rebaseline_keeps = 20
 
 pub(crate) struct Project {
     dir: TempDir,
+    home: PathBuf,
 }
 
 impl Project {
     /// A repository with the program.
     pub(crate) fn new() -> Project {
-        let project = Project { dir: tempfile::Builder::new().prefix("dm-x-").tempdir().unwrap() };
+        let dir = tempfile::Builder::new().prefix("dm-x-").tempdir().unwrap();
+        let home = dir.path().join("home");
+        let project = Project { dir, home };
         fs::create_dir_all(project.root().join("program")).unwrap();
         project.write("bench.sh", BENCH);
         project.write("program/time", "100\n");
@@ -71,6 +74,11 @@ impl Project {
         project.git(&["init", "-q", "-b", "main"]);
         project.commit("a program");
         project
+    }
+
+    /// The same with the home of a daemon.
+    pub(crate) fn at(home: &Path) -> Project {
+        Project { home: home.to_owned(), ..Project::new() }
     }
 
     /// The same with a series in it, and its baseline.
@@ -126,7 +134,7 @@ impl Project {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_duramen"));
         command.current_dir(self.root()).env("GIT_CONFIG_GLOBAL", "/dev/null");
-        command.env_remove("DURAMEN_HOME").arg("--home").arg(self.dir.path().join("home"));
+        command.env_remove("DURAMEN_HOME").arg("--home").arg(&self.home);
         command.args(["lab", "experiment"]).args(arguments);
         command
     }
