@@ -1,11 +1,13 @@
 //! What callers ask for and are told: the vocabulary of the HTTP API, shared by daemon and clients.
 
+mod following;
 mod lineage;
 mod masking;
 mod refill;
 mod schema;
 
 pub use crate::policy::{Policy, RoleName};
+pub use following::{FollowSettings, FollowView};
 pub use lineage::{
     Parent, RestoreBranch, SnapshotKind, SnapshotSettings, SnapshotView, TakeSnapshot, TreeNode,
 };
@@ -97,6 +99,9 @@ pub struct SourceSettings {
     /// Which snapshots of its branches are taken without being asked for.
     #[serde(skip_serializing_if = "SnapshotSettings::is_usual")]
     pub snapshots: SnapshotSettings,
+    /// Whether and how it follows its origin.
+    #[serde(skip_serializing_if = "FollowSettings::is_usual")]
+    pub follow: FollowSettings,
     /// The rules by which data is masked before any branch exists. Once a source has rules, it only serves snapshots made
     /// under its current ones. Rules can be replaced, but not removed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,6 +213,8 @@ pub struct ChangeSettings {
     /// Which snapshots of its branches are taken without being asked for. Fields that are left out stay; 0 for `every_s` ends
     /// snapshots at an interval.
     pub snapshots: SnapshotSettings,
+    /// Whether and how it follows its origin from now on.
+    pub follow: Option<FollowSettings>,
     /// New rules for masking. The source then serves nothing until it is refreshed.
     pub masking: Option<Masking>,
 }
@@ -254,6 +261,9 @@ pub struct SourceView {
     // In JSON, numbers that are keys are texts.
     #[schema(value_type = BTreeMap<String, u32>)]
     pub branches_by_generation: BTreeMap<u32, u32>,
+    /// How it follows its origin, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow: Option<FollowView>,
     /// How its branches run.
     pub settings: SourceSettings,
 }

@@ -18,6 +18,7 @@ use crate::{
     source::{
         manifest::{self, SourceRecord},
         masking::scratch,
+        standby::{self, standbys},
     },
     users,
 };
@@ -89,6 +90,7 @@ pub(crate) fn open(options: &OpenOptions, runtime: tokio::runtime::Handle) -> Re
         audit.append("journal_damaged", json!({ "kept_as": copy, "quarantined": moved }))?;
     }
     sweep(&environment, &kept, &snapshots)?;
+    sweep_standbys(&environment, &sources)?;
     let registry = Registry::new(journal);
     for record in sources {
         open_source(&environment, record, &registry);
@@ -237,6 +239,25 @@ fn quarantine(
         moved += 1;
     }
     Ok(moved)
+}
+
+/// Ends the standbys that an earlier process left, which are started again when they are looked after, and removes those that
+/// nobody follows an origin by any more.
+fn sweep_standbys(environment: &Environment, sources: &[SourceRecord]) -> Result<(), EngineError> {
+    let dir = standbys(&environment.store);
+    if !dir.exists() {
+        return Ok(());
+    }
+    end_processes(&processes_below(&dir), &dir);
+    for name in entries(&dir)? {
+        // A source whose record cannot be read keeps what it has until somebody fixes it.
+        let is_known = manifest::dir(&environment.home, &name).join("source.json").exists();
+        let follows = |record: &SourceRecord| record.name == name && record.settings.follow.enabled;
+        if !is_known || (sources.iter().any(|it| it.name == name) && !sources.iter().any(follows)) {
+            standby::remove(&environment.store, &environment.home, &name)?;
+        }
+    }
+    Ok(())
 }
 
 /// What `status` and `doctor` say as long as there is something in quarantine.

@@ -8,6 +8,7 @@ use crate::{
     environment::Environment,
     error::{EngineError, HomeError},
     files::{self, Passage},
+    following::Followers,
     home::Home,
     marker::Marker,
     metrics::Metrics,
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) marker: Marker,
     pub(crate) users: Users,
+    pub(crate) followers: Followers,
     pub(crate) opened: Instant,
     /// When creates last looked for lost writes, in milliseconds after `opened`.
     pub(crate) looked_ms: AtomicU64,
@@ -88,6 +90,7 @@ impl Shared {
             registry,
             marker,
             users: Users::default(),
+            followers: Followers::default(),
             opened: clock::now(),
             looked_ms: AtomicU64::new(0),
             audit,

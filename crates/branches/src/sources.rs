@@ -6,6 +6,7 @@ use crate::{
     environment::Environment,
     error::{EngineError, Kind, SourceError, POOL_MAX},
     files::io_error,
+    following,
     generation::Generation,
     interrupt::Interrupt,
     limits::{self, Applied},
@@ -135,6 +136,7 @@ impl Engine {
                 settings: request.settings,
                 generation: 1,
             };
+            following::check(&record)?;
             let name = record.name.clone();
             let added = engine.import(record, request.database.as_deref(), progress, &interrupt).await;
             if added.is_err() {
@@ -252,6 +254,7 @@ impl Engine {
             cage,
             interrupt,
             stall: environment.stall,
+            followers: &shared.followers,
         };
         let sample = shared.new_sample_server(&record.name)?;
         let importing = importer.import(&record, database, &sample);
@@ -329,6 +332,7 @@ impl Engine {
             sanitised: manifest.sanitised,
             roles: manifest.own_roles.iter().flat_map(|own| own.usable()).map(str::to_owned).collect(),
             branches_by_generation,
+            follow: self.shared.follow_view(name, &record.settings.follow),
             settings: record.settings,
         })
     }
@@ -377,6 +381,9 @@ impl Engine {
             settings.warm = warm;
         }
         settings.masking = change.masking.or(settings.masking.take());
+        let was_followed = settings.follow.enabled;
+        settings.follow = change.follow.unwrap_or(settings.follow);
+        following::check(&record)?;
         let home = &self.shared.environment.home;
         let store = &self.shared.environment.store;
         // It runs a program, and so is made before the lock is taken.
@@ -386,6 +393,9 @@ impl Engine {
             try_settings(&self.shared.environment, &generation).await?;
         }
         record.save(home)?;
+        if was_followed && !record.settings.follow.enabled {
+            tokio::task::block_in_place(|| self.shared.unfollow(name))?;
+        }
         let size = generation.fit(store, &record.settings.pool);
         let limits = generation.limits();
         if server_changed {
@@ -465,6 +475,9 @@ impl Engine {
             let dir = manifest::dir(home, name);
             fs::remove_file(dir.join("source.json")).map_err(|error| io_error("remove", &dir, &error))
         })?;
+        if let Err(error) = tokio::task::block_in_place(|| self.shared.unfollow(name)) {
+            tracing::warn!(%error, "a removed source's standby is left to the next start's sweep");
+        }
         let store = &self.shared.environment.store;
         for number in manifest::generations(home, name) {
             if let Err(error) = store.volumes.delete(&snapshot_path(store, name, number)) {

@@ -14,6 +14,7 @@ pub struct Walls {
     writable: Vec<PathBuf>,
     user: Option<(u32, u32)>,
     work_dir: Option<PathBuf>,
+    network: bool,
 }
 
 impl Walls {
@@ -21,6 +22,13 @@ impl Walls {
     #[must_use]
     pub fn new() -> Walls {
         Walls::default()
+    }
+
+    /// Leaves the machine's network open.
+    #[must_use]
+    pub fn with_network(mut self) -> Walls {
+        self.network = true;
+        self
     }
 
     /// Puts an empty directory where `dir` is.
@@ -63,7 +71,10 @@ impl Walls {
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut arguments = Arguments(Vec::new());
         // As the first process of its namespace, so that the kernel ends all others of it when the program ends.
-        arguments.words(&["--unshare-net", "--unshare-pid", "--as-pid-1", "--new-session"]);
+        arguments.words(&["--unshare-pid", "--as-pid-1", "--new-session"]);
+        if !self.network {
+            arguments.words(&["--unshare-net"]);
+        }
         arguments.words(&["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
         // What listens on a socket of `/run` would do outside what is refused inside.
         for shared in ["/dev/shm", "/tmp", "/run"] {

@@ -9,9 +9,10 @@ use crate::{
 };
 use clap::{Args, Subcommand, ValueEnum};
 use duramen_api::model::{
-    AddSource, Audited, ChangeSettings, Limits, Masking, Origin, Policy, PoolSize, Refill, RefillSettings,
-    SnapshotSettings, SourceSettings, SourceView,
+    AddSource, Audited, ChangeSettings, FollowSettings, FollowView, Limits, Masking, Origin, Policy,
+    PoolSize, Refill, RefillSettings, SnapshotSettings, SourceSettings, SourceView,
 };
+use duramen_client::Connection;
 use std::{
     collections::BTreeMap,
     fs,
@@ -44,6 +45,17 @@ Examples:
 const REFRESH_EXAMPLES: &str = "\
 Examples:
   duramen source refresh app       import the next generation; existing branches go on working";
+const FOLLOW_EXAMPLES: &str = "\
+Examples:
+  duramen source follow app               from now on a refresh copies nothing
+  duramen source follow app --every 1h    and the next generation is made each hour
+  duramen source follow app --keep-wal 4G
+
+A standby of ours replays what the origin writes. It has a temporary replication slot, if the origin has one to spare, which is
+gone when the standby is: the origin keeps nothing for a daemon that does not run.";
+const UNFOLLOW_EXAMPLES: &str = "\
+Examples:
+  duramen source unfollow app             its generations stay; the next refresh copies the origin again";
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   duramen source verify app        hash the snapshot again; exit status 1 if it is damaged";
@@ -82,6 +94,24 @@ pub(crate) enum Source {
     /// Import the next generation from the same origin
     #[command(after_help = REFRESH_EXAMPLES)]
     Refresh {
+        /// The source's name
+        name: String,
+    },
+    /// Follow the origin, and import the next generation from what was received
+    #[command(after_help = FOLLOW_EXAMPLES)]
+    Follow {
+        /// The source's name
+        name: String,
+        /// Import the next generation as often as this [default: only by `refresh`]
+        #[arg(long, value_name = "SPAN", value_parser = parse::span)]
+        every: Option<Duration>,
+        /// How much the standby may lack before it is given up [default: 1G]
+        #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+        keep_wal: Option<u64>,
+    },
+    /// Do not follow the origin any more
+    #[command(after_help = UNFOLLOW_EXAMPLES)]
+    Unfollow {
         /// The source's name
         name: String,
     },
@@ -310,11 +340,20 @@ pub(crate) async fn run(context: &Context, source: Source) -> Outcome {
             let source = context.connect().await?.source(&name).await?;
             show(context, &source)
         }
-        Source::Refresh { name } => {
+        Source::Refresh { name } => refresh(context, &mut context.connect().await?, &name).await,
+        Source::Follow { name, every, keep_wal } => {
+            let every_s = every.map(|every| u32::try_from(every.as_secs()).unwrap_or(u32::MAX));
+            let follow = Some(FollowSettings { enabled: true, every_s, keep_wal });
             let mut connection = context.connect().await?;
-            let bar = Progress::new(&format!("refreshing {name}"));
-            let source = connection.refresh_source(&name, |step, fraction| bar.step(step, fraction)).await?;
-            drop(bar);
+            connection
+                .change_settings(&name, &ChangeSettings { follow, ..ChangeSettings::default() })
+                .await?;
+            refresh(context, &mut connection, &name).await
+        }
+        Source::Unfollow { name } => {
+            let follow = Some(FollowSettings::default());
+            let change = ChangeSettings { follow, ..ChangeSettings::default() };
+            let source = context.connect().await?.change_settings(&name, &change).await?;
             show(context, &source)
         }
         Source::Verify { name } => verify(context, &name).await,
@@ -331,6 +370,20 @@ pub(crate) async fn run(context: &Context, source: Source) -> Outcome {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+async fn refresh(context: &Context, connection: &mut Connection, name: &str) -> Outcome {
+    let bar = Progress::new(&format!("refreshing {name}"));
+    let source = connection.refresh_source(name, |step, fraction| bar.step(step, fraction)).await?;
+    drop(bar);
+    show(context, &source)
+}
+
+fn follow_in_words(follow: &FollowView) -> String {
+    let lag = follow.lag_bytes.map(|lag| format!("{} behind", output::bytes(lag)));
+    let every = follow.every_s.map(|every_s| format!("a generation every {every_s} s"));
+    let parts = [Some(follow.state.clone()), lag, every, follow.problem.clone()];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 impl Add {
@@ -376,6 +429,7 @@ impl Add {
             refill,
             audit: self.audit.unwrap_or_default(),
             snapshots: self.snapshots.into(),
+            follow: FollowSettings::default(),
             masking,
         };
         Ok(AddSource { name: self.name, origin, database: self.database, settings })
@@ -438,6 +492,7 @@ fn show(context: &Context, source: &SourceView) -> Outcome {
         ("login roles", if source.roles.is_empty() { "none".to_owned() } else { source.roles.join(", ") }),
         ("branches", if branches.is_empty() { "none".to_owned() } else { branches.join(", ") }),
     ];
+    facts.extend(source.follow.iter().map(|follow| ("follows its origin", follow_in_words(follow))));
     facts.extend(settings_facts(&source.settings));
     output::print(output::pairs(facts));
     if !source.sanitised.is_empty() {
@@ -577,6 +632,7 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         refill: wanted.refill.into(),
         audit: wanted.audit,
         snapshots: wanted.snapshots.into(),
+        follow: None,
         masking: wanted.masking.as_deref().map(read_masking).transpose()?,
     };
     let nothing = change.hot.is_empty()

@@ -330,7 +330,23 @@ impl Cluster {
         observe: &mut dyn FnMut(u32),
     ) -> Result<Postmaster, StartError> {
         let mut postmaster = self.spawn(socket_dir, settings)?;
-        postmaster.wait_ready(&self.log(), timeout, observe)?;
+        postmaster.wait_for(&["ready"], &self.log(), timeout, observe)?;
+        Ok(postmaster)
+    }
+
+    /// Starts a server that only replays what another one sends (`standby.signal`, and `hot_standby=off` in `settings`), and
+    /// waits until it has begun to.
+    ///
+    /// # Errors
+    /// As for [`Cluster::start`].
+    pub fn start_replaying(
+        &self,
+        socket_dir: &Path,
+        settings: &Settings,
+        timeout: Duration,
+    ) -> Result<Postmaster, StartError> {
+        let mut postmaster = self.spawn(socket_dir, settings)?;
+        postmaster.wait_for(&["standby", "ready"], &self.log(), timeout, &mut |_| {})?;
         Ok(postmaster)
     }
 

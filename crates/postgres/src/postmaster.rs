@@ -208,9 +208,10 @@ impl Postmaster {
         }
     }
 
-    /// Waits until the pid file says `ready`.
-    pub(crate) fn wait_ready(
+    /// Waits until the pid file says one of these words: `ready`, or `standby` for a server that replays and admits nobody.
+    pub(crate) fn wait_for(
         &mut self,
+        words: &[&str],
         log: &LogFile,
         timeout: Duration,
         observe: &mut dyn FnMut(u32),
@@ -218,7 +219,8 @@ impl Postmaster {
         let started = clock::now();
         let data_dir = self.data_dir.display().to_string();
         loop {
-            if let Some((pid, true)) = read_pid_file(&self.data_dir) {
+            let status = read_status(&self.data_dir);
+            if let Some((pid, _)) = status.filter(|(_, status)| words.contains(&status.as_str())) {
                 if self.launched {
                     if let Some(pid) = outer_pid(pid, &self.data_dir) {
                         self.pid = pid;
@@ -382,11 +384,16 @@ fn pid_of(pid: u32) -> Option<Pid> {
 
 /// Process id and readiness out of `postmaster.pid` (line 1 the process id, line 8 the status).
 fn read_pid_file(data_dir: &Path) -> Option<(u32, bool)> {
+    let (pid, status) = read_status(data_dir)?;
+    Some((pid, status == "ready"))
+}
+
+/// The process id and the state that the pid file names.
+fn read_status(data_dir: &Path) -> Option<(u32, String)> {
     let text = fs::read_to_string(data_dir.join("postmaster.pid")).ok()?;
     let mut lines = text.lines();
     let pid = lines.next()?.trim().parse().ok()?;
-    let ready = lines.nth(6).is_some_and(|status| status.trim() == "ready");
-    Some((pid, ready))
+    Some((pid, lines.nth(6).unwrap_or_default().trim().to_owned()))
 }
 
 /// Makes sure that no process works in a data directory before a server starts there.

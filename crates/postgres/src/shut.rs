@@ -17,13 +17,22 @@ pub struct Shut {
     cage: Cage,
     hidden: Vec<PathBuf>,
     socket_dir: PathBuf,
+    /// What it sees besides of the machine, if it reaches the network.
+    network: Option<Vec<PathBuf>>,
 }
 
 impl Shut {
     /// Programs in `cage` that see nothing of `hidden` and make their sockets in `socket_dir`.
     #[must_use]
     pub fn new(cage: Cage, hidden: Vec<PathBuf>, socket_dir: PathBuf) -> Shut {
-        Shut { cage, hidden, socket_dir }
+        Shut { cage, hidden, socket_dir, network: None }
+    }
+
+    /// Lets the programs reach the network, and see these files and directories: other servers' sockets, certificates.
+    #[must_use]
+    pub fn with_network(mut self, readable: Vec<PathBuf>) -> Shut {
+        self.network = Some(readable);
+        self
     }
 
     /// A command that will run `program` as `user`.
@@ -38,6 +47,9 @@ impl Shut {
         let clusters = Path::new(MACHINES_CLUSTERS);
         for dir in self.hidden.iter().map(PathBuf::as_path).chain(Some(clusters).filter(|dir| dir.is_dir())) {
             walls = walls.hide(dir);
+        }
+        if let Some(readable) = &self.network {
+            walls = readable.iter().filter(|path| path.exists()).fold(walls.with_network(), Walls::readable);
         }
         let bin_dir = &installation.bin_dir;
         if let Some(programs) = self.hidden.iter().find_map(|dir| entry_towards(dir, bin_dir)) {

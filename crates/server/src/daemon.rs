@@ -16,7 +16,7 @@ use crate::{
     traces::Tracer,
 };
 use axum::body::Body;
-use duramen_branches::{Engine, EngineError, OpenOptions};
+use duramen_branches::{Engine, EngineError, OpenOptions, LOOK_AT_FOLLOWED_EVERY};
 use duramen_client::socket_path;
 use hyper::{body::Incoming, Request, Response};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
@@ -207,11 +207,21 @@ async fn run(
         }
         std::future::pending().await
     };
+    let looking = tokio::spawn({
+        let engine = Arc::clone(&engine);
+        async move {
+            loop {
+                tokio::time::sleep(LOOK_AT_FOLLOWED_EVERY).await;
+                engine.look_after_followed().await;
+            }
+        }
+    });
     tokio::select! {
         _ = async { tokio::join!(serving, routing, visiting) } => {}
         () = reading => {}
     }
 
+    looking.abort();
     let order = ending.wait().await;
     tracing::info!(?order, "stopping");
     let closed = async {

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     error::{EngineError, Kind},
     files::{self, io_error},
+    following::Followers,
     home::Home,
     interrupt::Interrupt,
     model::{Origin, Policy, Sanitised, SourceFingerprint},
@@ -57,6 +58,7 @@ pub(crate) struct Importer<'a> {
     pub(crate) interrupt: &'a Interrupt,
     /// How long the reading of the origin may stand still.
     pub(crate) stall: Duration,
+    pub(crate) followers: &'a Followers,
 }
 
 impl Importer<'_> {
@@ -100,6 +102,9 @@ impl Importer<'_> {
 
         let draft = Draft::begin(self.home, self.store, self.user, record)?;
         let (installation, database) = match &record.origin {
+            Origin::Server { url } if record.settings.follow.enabled => {
+                self.followed(record, &Address::parse(url)?, database, &draft).await?
+            }
             Origin::Server { url } if known => {
                 let origin = Address::parse(url)?;
                 let client = connection::enter_origin(&origin).await?.map(|(client, _)| client);
@@ -441,7 +446,11 @@ impl Importer<'_> {
     }
 
     /// Takes out the files of the origin by which a server would connect elsewhere or follow another one.
-    fn disarm_files(&self, cluster: &Cluster, sanitised: &mut Vec<Sanitised>) -> Result<(), EngineError> {
+    pub(super) fn disarm_files(
+        &self,
+        cluster: &Cluster,
+        sanitised: &mut Vec<Sanitised>,
+    ) -> Result<(), EngineError> {
         let dir = cluster.data_dir();
         let mut report = |kind: &str, object: &str, action: &str| {
             sanitised.push(Sanitised {

@@ -21,7 +21,7 @@ use std::{
 use tokio::task::JoinHandle;
 
 /// How soon it ends.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(30);
 /// What a copy begins with, in progress.
 const COPIES: [&str; 3] = ["base backup", "copying the data directory", "running the script"];
 

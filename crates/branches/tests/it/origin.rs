@@ -4,7 +4,11 @@ use crate::support::Home;
 use duramen_api::model::{AddSource, Origin, Policy, SourceView};
 use duramen_branches::{Engine, EngineError};
 use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings, StopMode};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio_postgres::{Client, Config, NoTls};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -61,6 +65,25 @@ impl OtherServer {
         if let Some(mut server) = self.server.take() {
             server.stop(StopMode::Fast, LIMIT).expect("the origin stops");
         }
+    }
+
+    /// A server with a copy of these data, which does not run, elsewhere.
+    pub(crate) fn moved_to(&self, data: &Path, socket: &Path) -> OtherServer {
+        let status =
+            std::process::Command::new("cp").arg("-a").arg(self.cluster.data_dir()).arg(data).status();
+        assert!(status.expect("cp").success());
+        let user = ServerUser::current().expect("a server user");
+        let cluster = Cluster::new(self.cluster.installation().clone(), data, user);
+        OtherServer { cluster, major: self.major, socket: socket.to_owned(), server: None }
+    }
+
+    /// Runs the server as a standby, and makes it one that is written to.
+    pub(crate) async fn promote(&mut self) {
+        self.cluster.write_file("standby.signal", "").expect("it is a standby");
+        self.run_server();
+        let client = self.client("boss", "shop").await;
+        let row = client.query_one("select pg_promote()", &[]).await.expect("an answer");
+        assert!(row.get::<_, bool>(0), "it was promoted");
     }
 
     pub(crate) async fn client(&self, user: &str, database: &str) -> Client {

@@ -1,0 +1,184 @@
+//! How a generation of a followed source comes about: its standby has what the origin had written when it was asked for, is
+//! stopped for a moment, and its volume is cloned. F1 to F7 are in `docs/design/following.md`.
+
+use super::{
+    address::Address,
+    connection,
+    draft::Draft,
+    import::Importer,
+    manifest::SourceRecord,
+    origin_server::import_failed,
+    origin_wal::{Nature, OriginLog, Seen},
+    standby::{self, standby_path, Place, Standby},
+};
+use crate::{
+    error::{EngineError, Kind},
+    files::{self, io_error, Passage},
+    following::Followers,
+};
+use duramen_base::clock;
+use duramen_postgres::Installation;
+use std::{fs, time::Duration};
+
+/// How often it is looked how far a standby is.
+const POLL: Duration = Duration::from_millis(50);
+/// How long a standby may be without a connection to its origin before it is taken for lost.
+const CONNECT_LIMIT: Duration = Duration::from_secs(20);
+/// The code of what makes another copy of the origin necessary.
+const LOST: &str = "standby_lost";
+
+impl Importer<'_> {
+    fn place(&self) -> Place<'_> {
+        Place { home: self.home, store: self.store, user: self.user, cage: self.cage.clone() }
+    }
+
+    /// The data of a followed source, as they were at its origin when this was called, or later (F2).
+    pub(super) async fn followed(
+        &self,
+        record: &SourceRecord,
+        origin: &Address,
+        database: Option<&str>,
+        draft: &Draft<'_>,
+    ) -> Result<(Installation, String), EngineError> {
+        let database = database.unwrap_or_else(|| connection::database(&origin.config)).to_owned();
+        match self.caught_up(record, origin).await {
+            Err(error) if error.code == LOST => {
+                tracing::warn!(source = record.name, "the origin is copied anew: {}", error.message);
+                self.say("the standby is lost: copying the origin anew");
+                tokio::task::block_in_place(|| end(&self.place(), self.followers, &record.name))?;
+                self.caught_up(record, origin).await?;
+            }
+            other => other?,
+        }
+        self.say("cloning the standby");
+        let nature = OriginLog::open(origin).await?.nature().await?;
+        let installation = tokio::task::block_in_place(|| self.cut(record, origin, &nature, draft))?;
+        Ok((installation, database))
+    }
+
+    /// Waits until the standby has what the origin has written by now. Makes and starts it if need be.
+    async fn caught_up(&self, record: &SourceRecord, origin: &Address) -> Result<(), EngineError> {
+        let log = OriginLog::open(origin).await?;
+        let nature = log.nature().await?;
+        if !standby_path(self.store, &record.name).join("PG_VERSION").exists() {
+            self.copy_for_standby(record, origin).await?;
+        }
+        let name = tokio::task::block_in_place(|| {
+            running(&self.place(), self.followers, &record.name, origin, &nature)
+        })?;
+        let wanted = log.look(&name).await?.written;
+        self.say("waiting for what the origin has written");
+        let (mut last, mut moved) = (None, clock::now());
+        loop {
+            self.interrupt.check()?;
+            let Seen { flushed, .. } = log.look(&name).await?;
+            if flushed.is_some_and(|flushed| flushed >= wanted) {
+                return Ok(());
+            }
+            if flushed != last {
+                (last, moved) = (flushed, clock::now());
+            }
+            let limit = if flushed.is_some() { self.stall } else { CONNECT_LIMIT };
+            if moved.elapsed() > limit {
+                let said = standby::log(self.home, &record.name).tail();
+                return Err(lost(&format!(
+                    "the standby gets nothing from the origin; its log ends with\n{}",
+                    origin.hidden_in(said.trim_end())
+                )));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// A copy of the origin that becomes the standby's data directory.
+    async fn copy_for_standby(&self, record: &SourceRecord, origin: &Address) -> Result<(), EngineError> {
+        tokio::task::block_in_place(|| end(&self.place(), self.followers, &record.name))?;
+        let mut draft = Draft::begin(self.home, self.store, self.user, record)?;
+        let client = connection::enter_origin(origin).await?.map(|(client, _)| client);
+        let (installation, _) = self.base_backup(origin, client, None, &draft).await?;
+        standby::check_tls(&installation, origin)?;
+        files::close_tree(&draft.path)?;
+        // F6.
+        self.disarm_files(&self.open_cluster(&draft, &installation), &mut Vec::new())?;
+        files::make_dir(&standby::standbys(self.store), Passage::Servers, self.user)?;
+        // F5: what was copied without flushing is flushed before it is taken for a standby.
+        self.store.flush().map_err(|error| io_error("flush", &self.store.root, &error))?;
+        let path = standby_path(self.store, &record.name);
+        fs::rename(&draft.path, &path).map_err(|error| io_error("move", &draft.path, &error))?;
+        draft.kept = true;
+        Ok(())
+    }
+
+    /// Clones the standby's volume while it is stopped. Blocks.
+    fn cut(
+        &self,
+        record: &SourceRecord,
+        origin: &Address,
+        nature: &Nature,
+        draft: &Draft<'_>,
+    ) -> Result<Installation, EngineError> {
+        let place = self.place();
+        let installation = place.installation(&record.name)?;
+        if let Some(standby) = self.followers.take(&record.name) {
+            standby.stop()?;
+        }
+        let cloned =
+            self.store.volumes.clone_volume(&standby_path(self.store, &record.name), &draft.path, None);
+        // Whether there is a generation or not, the standby goes on; if it does not, it is tried again later.
+        if let Err(error) = running(&place, self.followers, &record.name, origin, nature) {
+            tracing::warn!(source = record.name, %error, "the standby does not go on yet");
+        }
+        cloned.map_err(|error| import_failed(&error))?;
+        Ok(installation)
+    }
+}
+
+/// The name of a source's standby, which runs afterwards. Its data directory must be there. Blocks.
+///
+/// # Errors
+/// F3: `standby_lost` when the origin is another server than the one that it was copied from.
+fn running(
+    place: &Place<'_>,
+    followers: &Followers,
+    source: &str,
+    origin: &Address,
+    nature: &Nature,
+) -> Result<String, EngineError> {
+    let installation = place.installation(source)?;
+    if place.system(source, &installation)? != nature.system {
+        return Err(lost("the origin is another server than the one that was followed"));
+    }
+    if let Some(mut standby) = followers.take(source) {
+        if standby.is_running() {
+            return Ok(followers.put(source, standby));
+        }
+    }
+    let standby = Standby::start(place, source, origin, &installation, nature.has_slot)?;
+    Ok(followers.put(source, standby))
+}
+
+/// Starts the standby of a source if it does not run, and asks the origin how far it is. Nothing if the source has none yet.
+pub(crate) async fn look(
+    place: &Place<'_>,
+    followers: &Followers,
+    source: &str,
+    origin: &Address,
+) -> Result<Option<Seen>, EngineError> {
+    if !standby_path(place.store, source).join("PG_VERSION").exists() {
+        return Ok(None);
+    }
+    let log = OriginLog::open(origin).await?;
+    let nature = log.nature().await?;
+    let name = tokio::task::block_in_place(|| running(place, followers, source, origin, &nature))?;
+    log.look(&name).await.map(Some)
+}
+
+/// Ends the standby of a source, and removes its data. Blocks.
+pub(crate) fn end(place: &Place<'_>, followers: &Followers, source: &str) -> Result<(), EngineError> {
+    drop(followers.take(source));
+    standby::remove(place.store, place.home, source)
+}
+
+fn lost(why: &str) -> EngineError {
+    EngineError::new(Kind::Failed, LOST, format!("{why}; the next refresh copies the origin anew"))
+}
