@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -134,6 +134,9 @@ bench: setup release ## the branches suite: 5 rounds of 100 concurrent branches
 
 bench-scale: setup release ## branches of 200 million rows against branches of 20 million (root; 30 GB of disk, 15 minutes; SMALL=2M LARGE=20M)
 	@scripts/bench-scale $(BIN) $(OUT) $(or $(SMALL),20M) $(or $(LARGE),200M)
+
+bench-follow: setup release ## generations of a source that follows its origin, beside copies of it (root; GIGABYTES=2, four times that of disk)
+	@scripts/bench-follow $(BIN) $(or $(GIGABYTES),2)
 
 bench-changes: setup release ## comparisons of branches by their changed blocks, tables of 300,000 and 20 million rows (root, 12 GB of disk, 10 minutes)
 	@scripts/bench-changes $(BIN)

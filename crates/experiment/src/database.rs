@@ -9,7 +9,7 @@ use duramen_client::{
     Client, ClientError,
 };
 use std::{collections::BTreeMap, future::Future, io, thread, time::Duration};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 
 /// How `measure.database` begins.
 pub(crate) const SOURCE: &str = "source:";
@@ -62,8 +62,6 @@ pub enum DatabaseError {
 /// Where fresh branches come from.
 pub(crate) struct Databases {
     client: Client,
-    /// What asks the daemon. Callers may be within another one, so that it is entered from threads of its own.
-    runtime: Runtime,
 }
 
 /// A branch that a run has.
@@ -77,9 +75,8 @@ pub(crate) struct Leased {
 }
 
 impl Databases {
-    pub(crate) fn new(client: Client) -> Result<Databases, DatabaseError> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(Databases { client: client.with_deadline(REQUEST_LIMIT), runtime })
+    pub(crate) fn new(client: Client) -> Databases {
+        Databases { client: client.with_deadline(REQUEST_LIMIT) }
     }
 
     /// A fresh branch of a source, which must hold the data of this digest if one is given.
@@ -170,12 +167,14 @@ impl Databases {
         }
     }
 
+    /// Waits for an answer, in a thread of its own: callers may be within a runtime, which must not be blocked in another one.
     fn ask<T: Send>(
         &self,
         work: impl Future<Output = Result<T, DatabaseError>> + Send,
     ) -> Result<T, DatabaseError> {
         thread::scope(|scope| {
-            let asking = thread::Builder::new().spawn_scoped(scope, || self.runtime.block_on(work))?;
+            let wait = || Builder::new_current_thread().enable_all().build()?.block_on(work);
+            let asking = thread::Builder::new().spawn_scoped(scope, wait)?;
             asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }

@@ -52,7 +52,7 @@ async fn runs_begin_with_the_same_data_and_the_sides_must_change_as_much() {
     let mut connection = connect(&daemon).await;
     add_script(&home, &mut connection, SETUP, 2, 0).await;
     settle(&mut connection).await;
-    let project = Project::at(home.path());
+    let project = Project::at(&home.path());
     project.write("bench.sh", BENCH);
     project.write("program/rows", "200\n");
     project.expect(0, &["init", "paying", "--command", "sh bench.sh", "--metric", "time_ms"]);
