@@ -136,26 +136,32 @@ async fn each_kind_of_change_is_made_in_both_directions() {
 
 async fn try_case(server: &Server, (name, both, first, second): &Case) -> Result<(), String> {
     let [a, b] = databases(server, [&format!("{both};{first}"), &format!("{both};{second}")]).await?;
-    for (from, to) in [(&a, &b), (&b, &a)] {
-        let copy = server.copy(from).await;
-        let client = server.connect(&copy).await;
-        let other = server.connect(to).await;
-        let before = Catalogue::read(&client).await.map_err(|error| error.to_string())?;
-        let wanted = Catalogue::read(&other).await.map_err(|error| error.to_string())?;
-        let diff = Diff::between(&before, &wanted);
+    let clients = [server.connect(&a).await, server.connect(&b).await];
+    let mut before = Vec::new();
+    for (client, database) in clients.iter().zip([&a, &b]) {
+        let catalogue = Catalogue::read(client).await.map_err(|error| error.to_string())?;
+        before.push((catalogue, server.dump(database)));
+    }
+    // Each becomes what the other was.
+    for (from, to, database) in [(0, 1, &a), (1, 0, &b)] {
+        let (wanted, wanted_dump) = &before[to];
+        let diff = Diff::between(&before[from].0, wanted);
         if diff.changes().is_empty() {
             return Err("no difference is seen".to_owned());
         }
         let script = diff.script();
-        if let Err(error) = client.batch_execute(&script).await {
+        if let Err(error) = clients[from].batch_execute(&script).await {
             return Err(format!("{}\n{script}", crate::support::text(&error)));
         }
-        let after = Catalogue::read(&client).await.map_err(|error| error.to_string())?;
-        let left = Diff::between(&after, &wanted);
+        let after = Catalogue::read(&clients[from]).await.map_err(|error| error.to_string())?;
+        let left = Diff::between(&after, wanted);
         if !left.changes().is_empty() {
             return Err(format!("left over:\n{left}after\n{script}"));
         }
-        let difference = if *name == LOCAL { None } else { dump_differs(server, &copy, to) };
+        let difference = match (server.dump(database), wanted_dump) {
+            (Some(dump), Some(wanted)) if *name != LOCAL => dump_differs(&dump, wanted),
+            _ => None,
+        };
         if let Some(difference) = difference {
             return Err(format!("pg_dump sees\n{difference}after\n{script}"));
         }

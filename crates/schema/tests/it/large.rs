@@ -88,7 +88,9 @@ async fn try_style(style: &Style, seed: u64) {
         let after = Catalogue::read(&client).await.unwrap();
         let left = Diff::between(&after, &wanted);
         assert!(left.changes().is_empty(), "seed {seed}: left over:\n{left}");
-        if let Some(difference) = dump_differs(&server, &copy, to) {
+        if let Some(difference) =
+            server.dump(&copy).zip(server.dump(to)).and_then(|(copy, wanted)| dump_differs(&copy, &wanted))
+        {
             panic!("seed {seed}: pg_dump sees\n{difference}");
         }
         println!(

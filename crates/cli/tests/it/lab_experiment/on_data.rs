@@ -91,7 +91,8 @@ async fn runs_begin_with_the_same_data_and_the_sides_must_change_as_much() {
     project.expect(0, &["baseline"]);
 
     daemon.stop().await.unwrap();
-    let refused = project.expect(1, &["replay"]);
+    project.write("program/time", "30\n");
+    let refused = project.attempt(1, "a quarter less");
     assert!(refused.contains("no daemon serves"), "{refused}");
     assert_eq!(home.left_overs(), Vec::<String>::new());
 }
