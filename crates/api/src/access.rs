@@ -100,6 +100,7 @@ impl Op {
                 | Op::Branch
                 | Op::DestroyBranch
                 | Op::Query
+                | Op::SchemaDiff
                 | Op::ResetBranch
                 | Op::RenewBranch
                 | Op::ProtectBranch

@@ -59,7 +59,7 @@ const NAMES: &str = "
   create schema evil;
   create function evil.run() returns boolean language plpgsql as $$ begin raise exception 'it ran'; end $$;
   create table evil.t (a int);
-  comment on table evil.t is E'x\'; select evil.run(); --\n; select evil.run();';
+  comment on table evil.t is E'x\\'; select evil.run(); --\n; select evil.run();';
   create table evil.\"t; select evil.run(); --\" (\"c\nselect evil.run()\" int default 1,
     constraint \"k\"\"; select evil.run(); --\" check (true));
   create type evil.e as enum ('a''; select evil.run(); --', E'b\n; select evil.run(); --');
