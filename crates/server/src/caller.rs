@@ -132,8 +132,7 @@ mod tests {
     }
 
     const OPEN: [Op; 4] = [Op::Health, Op::Ready, Op::Version, Op::OpenApi];
-    const LISTS: [Op; 7] =
-        [Op::Sources, Op::Source, Op::ScanSource, Op::Branches, Op::Branch, Op::BranchTree, Op::Snapshots];
+    const LISTS: [Op; 6] = [Op::Sources, Op::Source, Op::Branches, Op::Branch, Op::BranchTree, Op::Snapshots];
     const USE: [Op; 10] = [
         Op::CreateBranch,
         Op::DestroyBranch,
