@@ -38,6 +38,8 @@ pub(crate) struct CatalogueColumn {
     pub(crate) is_generated: bool,
     pub(crate) is_identity_always: bool,
     pub(crate) is_not_null: bool,
+    /// Whether rows that do not have a value for it may have one all the same, or got one when it was added.
+    pub(crate) is_filled: bool,
 }
 
 /// A table.
@@ -129,7 +131,8 @@ pub(crate) async fn tables(
     let columns = client
         .query(
             "select a.attrelid, a.attnum, a.attname::text, a.atttypid, format_type(a.atttypid, a.atttypmod), \
-               a.attgenerated <> '', a.attidentity = 'a', a.attnotnull \
+               a.attgenerated <> '', a.attidentity = 'a', a.attnotnull, \
+               a.atthasdef or a.atthasmissing or a.attidentity <> '' \
              from pg_attribute a where a.attrelid = any($1) and a.attnum > 0 and not a.attisdropped \
              order by a.attrelid, a.attnum",
             &[&ids],
@@ -146,6 +149,7 @@ pub(crate) async fn tables(
             is_generated: row.get(5),
             is_identity_always: row.get(6),
             is_not_null: row.get(7),
+            is_filled: row.get(8),
         });
     }
     let indexes = client

@@ -40,7 +40,16 @@ pub struct LeftOut {
     pub why: String,
 }
 
+/// Why a column is not compared whose values follow from those of others.
+pub(crate) const GENERATED: &str = "it is generated from other columns";
+
 impl LeftOut {
+    /// Whether its values follow from those of other columns.
+    #[must_use]
+    pub fn is_generated(&self) -> bool {
+        self.why == GENERATED
+    }
+
     /// Whether one side alone has a column of these: then the tables differ, whatever their rows hold.
     #[must_use]
     pub fn any_one_sided(columns: &[LeftOut]) -> bool {
@@ -93,6 +102,15 @@ pub struct Table {
     pub only_in: Option<Only>,
     /// What was read.
     pub compared: Compared,
+}
+
+impl Table {
+    /// Whether a column is one that the branch alone has. If its values are told all the same, rows of the snapshot have
+    /// `None` in its place.
+    #[must_use]
+    pub fn is_new(&self, column: &str) -> bool {
+        self.left_out.iter().any(|it| it.only_in == Some(Only::Branch) && it.name == column)
+    }
 }
 
 /// A row that differs. Values are as the server writes them as text; `None` is NULL.

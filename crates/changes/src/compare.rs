@@ -72,6 +72,9 @@ pub struct Request<'a> {
     pub written: &'a Written,
     /// Only these tables and sequences, `schema.name`; all if there are none.
     pub only: &'a [String],
+    /// Whether columns that the branch alone has are told too, where that can be done: as if they had been NULL before. Rows
+    /// whose values in such a column may be others than those that adding it gives them are all told.
+    pub whole: bool,
     /// At most so many rows are told, and never more than [`ROWS_MAX`]. All are counted.
     pub rows: u64,
 }
@@ -108,7 +111,7 @@ pub async fn compare(request: Request<'_>, told: &mpsc::Sender<Part>) -> Result<
     }
     let catalogues_ms = ms(begin.elapsed());
     // Whatever the snapshot of this session sees is in the files after that.
-    let plans = plans(&old, &new, request.written);
+    let plans = plans(&old, &new, request.written, request.whole);
     let mut summary = Summary { tables: plans.len() as u64, ..Summary::default() };
     let looked = look(plans, branch.files, request.snapshot, new.layout).await?;
     let blocks_ms = ms(begin.elapsed()) - catalogues_ms;
@@ -166,7 +169,7 @@ async fn tell(told: &mpsc::Sender<Part>, part: Part) -> Result<(), ChangesError>
 }
 
 /// How each table is compared.
-fn plans(old: &Catalogue, new: &Catalogue, written: &Written) -> Vec<Plan> {
+fn plans(old: &Catalogue, new: &Catalogue, written: &Written, whole: bool) -> Vec<Plan> {
     let names: BTreeSet<_> = old.tables.keys().chain(new.tables.keys()).collect();
     let in_old = |relation| Half { relation, types: &old.types };
     let in_new = |relation| Half { relation, types: &new.types };
@@ -178,7 +181,7 @@ fn plans(old: &Catalogue, new: &Catalogue, written: &Written) -> Vec<Plan> {
     names
         .into_iter()
         .filter_map(|name| match (old.tables.get(name), new.tables.get(name)) {
-            (Some(old), Some(new)) => Some(plan::both(in_old(old), in_new(new), is_written(old.id))),
+            (Some(old), Some(new)) => Some(plan::both(in_old(old), in_new(new), is_written(old.id), whole)),
             (Some(old), None) => Some(plan::one(in_old(old), Only::Snapshot)),
             (None, Some(new)) => Some(plan::one(in_new(new), Only::Branch)),
             (None, None) => None,
@@ -284,11 +287,13 @@ async fn table(
     rows: u64,
     told: &mpsc::Sender<Part>,
 ) -> Result<Ending, ChangesError> {
-    let Plan { schema, name, columns, key, left_out, only_in, .. } = &looked.plan;
+    let Plan { schema, name, columns, new_columns, key, left_out, only_in, .. } = &looked.plan;
     let mut unmatched = Unmatched::new(HELD_MAX);
     let source = Source { schema, name, columns };
+    let common = &columns[..columns.len() - new_columns.count];
+    let old_source = Source { columns: common, ..source };
     let compared = match looked.read_by_blocks() {
-        _ if columns.is_empty() => Compared::Blocks { changed: 0, of: 0 },
+        _ if common.is_empty() => Compared::Blocks { changed: 0, of: 0 },
         Ok(blocks) => {
             let places = places(request, looked, blocks, layout, lsn).await?;
             let mut old = places.old.chunks(PLACES_A_STATEMENT);
@@ -298,18 +303,19 @@ async fn table(
                 if old.is_none() && new.is_none() {
                     break;
                 }
-                let [old, new] = [old, new].map(|places| source.places(places.unwrap_or_default()));
+                let old = old_source.places(old.unwrap_or_default());
+                let new = source.places(new.unwrap_or_default());
                 read(request, [old, new], &mut unmatched, &looked.plan).await?;
             }
             for ranges in places.whole.chunks(RANGES_A_STATEMENT) {
-                let sql = Some(source.blocks(ranges));
-                read(request, [sql.clone(), sql], &mut unmatched, &looked.plan).await?;
+                let both = [Some(old_source.blocks(ranges)), Some(source.blocks(ranges))];
+                read(request, both, &mut unmatched, &looked.plan).await?;
             }
             Compared::Blocks { changed: blocks.count(), of: u64::from(blocks.of) }
         }
         Err(full) => {
-            let sql = |without| (*only_in != Some(without)).then(|| source.whole());
-            let both = [sql(Only::Branch), sql(Only::Snapshot)];
+            let sql = |side: Source<'_>, without| (*only_in != Some(without)).then(|| side.whole());
+            let both = [sql(old_source, Only::Branch), sql(source, Only::Snapshot)];
             read(request, both, &mut unmatched, &looked.plan).await?;
             Compared::Full { why: full.to_string() }
         }
@@ -331,7 +337,11 @@ async fn table(
         }
         for _ in 0..times.min(rows - ending.listed) {
             ending.listed += 1;
-            let [old, new] = [&old, &new].map(|line| line.as_ref().map(|line| text(values(line))));
+            let [mut old, new] = [&old, &new].map(|line| line.as_ref().map(|line| text(values(line))));
+            if let Some(old) = &mut old {
+                let common = old.len() - new_columns.count.min(old.len());
+                old[common..].fill(None);
+            }
             tell(told, Part::Row(Row { old, new })).await?;
         }
     }
@@ -391,6 +401,10 @@ async fn read(
         open(SNAPSHOT, request.baseline.client, old),
         open(BRANCH, request.branch.client, new)
     )?;
+    // What the snapshot does not have was NULL, or something that no value is.
+    let absent = if plan.new_columns.are_filled { &b"\t\0"[..] } else { b"\t\\N" };
+    let behind = absent.repeat(plan.new_columns.count);
+    let mut longer = Vec::new();
     let too_much = |error: crate::diff::TooMany| ChangesError::TooMuch {
         table: shown_name(&plan.schema, &plan.name),
         bytes_max: error.bytes_max,
@@ -398,7 +412,13 @@ async fn read(
     while old.is_some() || new.is_some() {
         if let Some(lines) = &mut old {
             match lines.next().await? {
-                Some(line) => unmatched.old(&line).map_err(too_much)?,
+                Some(line) if behind.is_empty() => unmatched.old(&line).map_err(too_much)?,
+                Some(line) => {
+                    longer.clear();
+                    longer.extend_from_slice(&line);
+                    longer.extend_from_slice(&behind);
+                    unmatched.old(&longer).map_err(too_much)?;
+                }
                 None => old = None,
             }
         }

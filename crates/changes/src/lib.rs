@@ -7,6 +7,8 @@
 
 mod change;
 pub mod diff;
+#[cfg(feature = "digest")]
+mod digest;
 pub mod output;
 
 #[cfg(feature = "finding")]
@@ -31,6 +33,9 @@ mod types;
 pub use change::{
     shown_name, Column, Compared, Ending, LeftOut, Only, Part, Row, Sequence, SequenceState, Summary, Table,
 };
+
+#[cfg(feature = "digest")]
+pub use digest::DiffDigest;
 
 #[cfg(feature = "finding")]
 pub use {

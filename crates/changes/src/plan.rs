@@ -2,7 +2,7 @@
 
 use crate::{
     catalogue::{CatalogueColumn, Relation},
-    change::{Column, LeftOut, Only},
+    change::{Column, LeftOut, Only, GENERATED},
     types::{Type, Types},
 };
 
@@ -48,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) schema: String,
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,
+    /// The last so many of `columns` are the branch's alone.
+    pub(crate) new_columns: NewColumns,
     pub(crate) key: Vec<usize>,
     pub(crate) left_out: Vec<LeftOut>,
     pub(crate) only_in: Option<Only>,
@@ -55,6 +57,16 @@ pub(crate) struct Plan {
     pub(crate) file: Result<String, Full>,
     /// Whether a side may be read only by what plans nothing.
     pub(crate) runs_code: bool,
+}
+
+/// Columns that the branch alone has, and whose values are told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct NewColumns {
+    /// How many.
+    pub(crate) count: usize,
+    /// Whether a column that is added with the same definition may have another value than NULL in the rows that are there:
+    /// then all rows of the branch are told.
+    pub(crate) are_filled: bool,
 }
 
 /// One side of a table.
@@ -72,7 +84,7 @@ impl Half<'_> {
     /// Why a column is not compared.
     fn refuses(&self, column: &CatalogueColumn) -> Option<&'static str> {
         if column.is_generated {
-            Some("it is generated from other columns")
+            Some(GENERATED)
         } else if self.type_of(column).runs_code {
             Some("its type is not written as text by functions of the system or of a superuser")
         } else {
@@ -82,15 +94,25 @@ impl Half<'_> {
 }
 
 /// Plans the comparison of a table that both sides have. `written` is whether its blocks cannot be trusted for what was
-/// going on when the snapshot was taken.
-pub(crate) fn both(old: Half<'_>, new: Half<'_>, written: bool) -> Plan {
+/// going on when the snapshot was taken, `whole` whether columns that the branch alone has are told too.
+pub(crate) fn both(old: Half<'_>, new: Half<'_>, written: bool, whole: bool) -> Plan {
     let mut plan = empty(new.relation, None);
     plan.runs_code = old.relation.runs_code || new.relation.runs_code;
-    let mut numbers = Vec::new();
+    let (mut numbers, mut added) = (Vec::new(), Vec::new());
     let (mut same_columns, mut same_types) = (true, true);
     for column in &new.relation.columns {
         let Some(before) = old.relation.columns.iter().find(|it| it.name == column.name) else {
-            plan.left_out.push(one_sided(column, Only::Branch));
+            match new.refuses(column).filter(|_| whole) {
+                Some(why) => plan.left_out.push(refused(column, why)),
+                None => {
+                    plan.left_out.push(one_sided(column, Only::Branch));
+                    if whole {
+                        plan.new_columns.count += 1;
+                        plan.new_columns.are_filled |= column.is_filled;
+                        added.push(shown(column));
+                    }
+                }
+            }
             continue;
         };
         if let Some(why) = new.refuses(column).or_else(|| old.refuses(before)) {
@@ -109,13 +131,19 @@ pub(crate) fn both(old: Half<'_>, new: Half<'_>, written: bool) -> Plan {
         }
     }
     plan.key = key(&old.relation.keys, &new.relation.keys, &numbers);
+    if plan.columns.is_empty() {
+        // Without a column of both there are no rows to tell more of.
+        plan.new_columns = NewColumns::default();
+    } else {
+        plan.columns.append(&mut added);
+    }
     plan.file = match (&old.relation.file, &new.relation.file) {
         _ if !(old.relation.is_heap && new.relation.is_heap) => Err(Full::NotHeap),
         _ if old.relation.is_unlogged || new.relation.is_unlogged => Err(Full::Unlogged),
         (Some(old), Some(new)) if old == new => {
             if written {
                 Err(Full::Written)
-            } else if !same_columns {
+            } else if !same_columns || plan.new_columns.are_filled {
                 Err(Full::Columns)
             } else if !same_types {
                 Err(Full::Types)
@@ -151,6 +179,7 @@ fn empty(relation: &Relation, only_in: Option<Only>) -> Plan {
         schema: relation.schema.clone(),
         name: relation.name.clone(),
         columns: Vec::new(),
+        new_columns: NewColumns::default(),
         key: Vec::new(),
         left_out: Vec::new(),
         only_in,

@@ -49,24 +49,36 @@ pub(crate) struct Run {
 
 pub(crate) async fn run(context: &Context, agent: Agent) -> Outcome {
     let Agent::Run(wanted) = agent;
-    let mut command = wanted.command.into_iter();
-    let program = command.next().ok_or_else(|| Failure::Usage("there is no command after --".to_owned()))?;
-    let options = RunOptions {
-        source: wanted.source,
-        policy: wanted.policy.map(Into::into),
-        ttl_s: wanted.ttl.unwrap_or(run::TTL_S),
-        keep: wanted.keep,
-        program,
-        arguments: command.collect(),
-    };
+    let options = options(wanted.source, wanted.policy, wanted.ttl, wanted.keep, wanted.command)?;
     log::to_stderr()?;
     match run::run(&context.client()?, options).await {
         Ok(report) => {
             tell(context, &report)?;
             Ok(ExitCode::from(report.exit_code))
         }
-        Err(RunError::Client(error)) => Err(error.into()),
-        Err(error) => {
+        Err(error) => not_run(error),
+    }
+}
+
+/// What is run, out of what was given.
+pub(crate) fn options(
+    source: Option<String>,
+    policy: Option<PolicyName>,
+    ttl: Option<i64>,
+    keep: bool,
+    command: Vec<OsString>,
+) -> Result<RunOptions, Failure> {
+    let mut command = command.into_iter();
+    let program = command.next().ok_or_else(|| Failure::Usage("there is no command after --".to_owned()))?;
+    let (policy, ttl_s) = (policy.map(Into::into), ttl.unwrap_or(run::TTL_S));
+    Ok(RunOptions { source, policy, ttl_s, keep, program, arguments: command.collect() })
+}
+
+/// What a command that was not run ends with.
+pub(crate) fn not_run(error: RunError) -> Outcome {
+    match error {
+        RunError::Client(error) => Err(error.into()),
+        error => {
             output::error(&error);
             Ok(ExitCode::from(error.exit_code()))
         }
@@ -74,7 +86,7 @@ pub(crate) async fn run(context: &Context, agent: Agent) -> Outcome {
 }
 
 /// On the standard error: the standard output is the command's.
-fn tell(context: &Context, report: &RunReport) -> Result<(), Failure> {
+pub(crate) fn tell(context: &Context, report: &RunReport) -> Result<(), Failure> {
     if context.json {
         let text = serde_json::to_string(report)
             .map_err(|error| Failure::Other(format!("the report has no JSON form: {error}")))?;

@@ -10,7 +10,7 @@ mod export;
 pub(crate) mod file;
 mod graph;
 mod import;
-mod info;
+pub(crate) mod info;
 mod prune;
 mod rows;
 mod source;

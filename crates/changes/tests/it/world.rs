@@ -111,6 +111,7 @@ impl World {
             snapshot: &self.snapshot,
             written: &Written::Nothing,
             only: &only,
+            whole: false,
             rows,
         };
         let (told, mut heard) = tokio::sync::mpsc::channel(16);

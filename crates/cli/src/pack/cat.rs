@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     context::{Context, Outcome},
+    failure::Failure,
     store::listing::Lines,
 };
 use clap::Args;
@@ -52,6 +53,10 @@ pub(crate) fn run(context: &Context, cat: &Cat) -> Outcome {
             graph::refuse(&given, &cat.file, "an access graph")?;
             graph::cat(context, &cat.file, &cat.rows, cat.limit)
         }
+        Kind::Changes => Err(Failure::Usage(format!(
+            "{} is a change set; `duramen change show {0}` shows it",
+            cat.file.display()
+        ))),
     }
 }
 

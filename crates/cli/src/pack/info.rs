@@ -21,9 +21,9 @@ pub(crate) struct Info {
 }
 
 /// What a kind of pack adds: rows to read, and a field of the JSON.
-pub(super) struct Content {
-    pub(super) rows: Vec<(&'static str, String)>,
-    pub(super) json: (&'static str, Value),
+pub(crate) struct Content {
+    pub(crate) rows: Vec<(&'static str, String)>,
+    pub(crate) json: (&'static str, Value),
 }
 
 pub(crate) fn run(context: &Context, info: &Info) -> Outcome {
@@ -31,6 +31,7 @@ pub(crate) fn run(context: &Context, info: &Info) -> Outcome {
     let content = match pack.kind() {
         Kind::Branch => branch(&BranchPack::info_of(&pack)?)?,
         Kind::Graph => super::graph::info(&info.file)?,
+        Kind::Changes => crate::change::info(&pack)?,
     };
     if context.json {
         let sections = pack.sections().iter().map(|section| {

@@ -14,6 +14,7 @@ use duramen_access::{
     file::{FileError, GraphFile},
     graph::{GraphError, GraphPack, GraphSource as _, Loss},
 };
+use duramen_carry::{ChangeSet, SetError};
 use duramen_pack::{
     branch::{BranchPack, BranchPackError},
     container::{hex, Kind, Pack, Verified},
@@ -109,6 +110,13 @@ impl From<GraphError> for Box<Unsound> {
     }
 }
 
+fn not_a_set(error: SetError) -> Box<Unsound> {
+    match error {
+        SetError::Pack(error) => error.into(),
+        other => Box::new(Unsound { range: None, failure: other.into() }),
+    }
+}
+
 /// What was checked.
 struct Checked {
     pack: Option<(Pack, Verified)>,
@@ -123,9 +131,10 @@ fn check(file: &Path) -> Result<Checked, Box<Unsound>> {
     let verified = match pack.kind() {
         Kind::Branch => BranchPack::verify_alone(&pack, &mut progress)?,
         Kind::Graph => GraphPack::from_pack(pack.clone())?.verify(&mut progress)?,
+        Kind::Changes => ChangeSet::of_pack(pack.clone(), &mut progress).map_err(not_a_set)?.verified(),
     };
     let findings = match pack.kind() {
-        Kind::Branch => Vec::new(),
+        Kind::Branch | Kind::Changes => Vec::new(),
         Kind::Graph => findings(&GraphFile::open(file, &ReadOptions::default())?)?,
     };
     Ok(Checked { pack: Some((pack, verified)), findings })

@@ -30,17 +30,20 @@ pub enum Kind {
     Branch = 1,
     /// An access graph.
     Graph = 2,
+    /// A change set: what differs between a branch of PostgreSQL and what it was made of.
+    Changes = 3,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Branch, Self::Graph];
+    pub const ALL: [Self; 3] = [Self::Branch, Self::Graph, Self::Changes];
 
     /// Its name in messages and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Branch => "branch",
             Self::Graph => "graph",
+            Self::Changes => "changes",
         }
     }
 }

@@ -1,0 +1,111 @@
+//! Which change sets were applied to a database: a table in it, which is written in the transaction that applies one.
+
+use super::{run::Run, Applied, Counts};
+use crate::{
+    error::ApplyError,
+    set::{Head, REGISTRY_SCHEMA, REGISTRY_TABLE},
+};
+use jiff::Timestamp;
+
+/// The lock under which change sets are applied to a database, one at a time. A transaction holds it for as long as it lives, also
+/// when its client has gone.
+const LOCK: i64 = 0x6475_7261_6d65_6e01;
+
+/// What is written down.
+pub(crate) struct Entry<'a> {
+    pub(crate) digest: &'a str,
+    pub(crate) head: &'a Head,
+    pub(crate) counts: &'a Counts,
+}
+
+/// Waits until no other change set is being applied, makes the table if it is not there, and looks whether this one was applied.
+pub(crate) async fn enter(run: &Run<'_>, digest: &str) -> Result<Option<Applied>, ApplyError> {
+    let lock = "SELECT pg_catalog.pg_advisory_xact_lock($1)";
+    run.rows("waiting for other change sets", lock, &[&LOCK]).await?;
+    if !is_there(run).await? {
+        return Ok(None);
+    }
+    let sql = format!(
+        "SELECT applied_at, applied_by FROM ONLY {REGISTRY_SCHEMA}.{REGISTRY_TABLE} \
+         WHERE digest OPERATOR(pg_catalog.=) $1"
+    );
+    let found = run.rows("looking whether it was applied", &sql, &[&digest]).await?;
+    Ok(found.first().map(|row| Applied { at: row.get::<_, Timestamp>(0), by: row.get(1) }))
+}
+
+/// Whether the table is there, and somebody's who may change this database anyway: else its triggers would run with our rights. A
+/// superuser is a member of every role, which says nothing about these.
+async fn is_there(run: &Run<'_>) -> Result<bool, ApplyError> {
+    let sql = "
+        SELECT c.relkind = 'r',
+          bool_and(o.rolsuper OR o.oid = d.datdba OR o.rolname = current_user
+            OR (NOT me.rolsuper AND pg_has_role(me.oid, o.oid, 'USAGE'))),
+          min(o.rolname::text)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+          JOIN pg_database d ON d.datname = current_database()
+          JOIN pg_roles o ON o.oid IN (c.relowner, n.nspowner)
+          JOIN pg_roles me ON me.rolname = current_user
+        WHERE n.nspname = $1 AND c.relname = $2 GROUP BY c.relkind";
+    let doing = "looking for the table of applied change sets";
+    let found = run.rows(doing, sql, &[&REGISTRY_SCHEMA, &REGISTRY_TABLE]).await?;
+    let Some(row) = found.into_iter().next() else { return Ok(false) };
+    let (is_table, is_trusted): (bool, bool) = (row.get(0), row.get(1));
+    if is_table && is_trusted {
+        return Ok(true);
+    }
+    Err(ApplyError::Registry(format!(
+        "{REGISTRY_SCHEMA}.{REGISTRY_TABLE} is not a table of this role, of a superuser or of the database's owner ({}); \
+         look at who made it, and remove or transfer it",
+        row.get::<_, String>(2)
+    )))
+}
+
+/// Writes down that a change set is applied.
+pub(crate) async fn write(run: &Run<'_>, entry: &Entry<'_>) -> Result<(), ApplyError> {
+    run.pinned().await?;
+    let (schema, table) = (REGISTRY_SCHEMA, REGISTRY_TABLE);
+    if !is_there(run).await? {
+        let make = format!(
+            "CREATE SCHEMA IF NOT EXISTS {schema}; \
+             CREATE TABLE {schema}.{table} (digest pg_catalog.text PRIMARY KEY, \
+               applied_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now(), \
+               applied_by pg_catalog.text NOT NULL DEFAULT current_user, source pg_catalog.text NOT NULL, \
+               generation pg_catalog.int8 NOT NULL, branch pg_catalog.text NOT NULL, \
+               branch_id pg_catalog.text NOT NULL, made_at pg_catalog.timestamptz NOT NULL, \
+               inserted pg_catalog.int8 NOT NULL, updated pg_catalog.int8 NOT NULL, deleted pg_catalog.int8 NOT NULL, \
+               statements pg_catalog.int8 NOT NULL); \
+             COMMENT ON TABLE {schema}.{table} IS 'Change sets that `duramen change apply` brought here. A digest that stands here is not applied again.'"
+        );
+        run.batch(
+            "making the table of applied change sets (a role that may create schemas can make it once)",
+            &make,
+        )
+        .await?;
+        // Nobody else's, if the schema was there.
+        is_there(run).await?;
+    }
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let Entry { digest, head, counts } = entry;
+    let sql = format!(
+        "INSERT INTO {schema}.{table} (digest, source, generation, branch, branch_id, made_at, inserted, updated, deleted, statements) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+    );
+    run.rows(
+        "writing down that it is applied",
+        &sql,
+        &[
+            digest,
+            &head.origin.source,
+            &i64::from(head.origin.generation),
+            &head.origin.branch,
+            &head.origin.branch_id,
+            &head.made_at,
+            &number(counts.inserted),
+            &number(counts.updated),
+            &number(counts.deleted),
+            &number(counts.statements),
+        ],
+    )
+    .await?;
+    Ok(())
+}
