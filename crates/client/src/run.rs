@@ -12,27 +12,25 @@
 
 mod changes;
 pub mod environment;
+mod lease;
 mod signals;
 
 pub use changes::{Change, TableChange, Tables};
+pub use lease::Leased;
+pub use signals::Signals;
 
 use crate::{Client, ClientError};
-use duramen_api::model::{BranchEvidence, BranchView, CreateBranch, Policy, RenewBranch};
+use duramen_api::model::{BranchEvidence, BranchView, CreateBranch, Policy};
 use jiff::Timestamp;
 use serde::Serialize;
-use signals::Signals;
-use std::{
-    ffi::OsString, future::pending, io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration,
-};
+use std::{ffi::OsString, io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 use tokio::{
     process::{Child, Command},
-    time::{sleep, timeout},
+    time::timeout,
 };
 
 /// How long a branch outlives this process unless the caller says otherwise, in seconds.
 pub const TTL_S: i64 = 120;
-/// How long a branch that is kept lasts at least, in seconds.
-const KEPT_S: i64 = 3600;
 /// How long the source is looked at afterwards: that reads all of it.
 const EVIDENCE_LIMIT: Duration = Duration::from_secs(30);
 /// How long one request beside the command may take.
@@ -161,90 +159,72 @@ pub enum Fate {
 /// # Errors
 /// [`RunError`] when the command was not started; the branch is given back.
 pub async fn run(client: &Client, wanted: RunOptions) -> Result<RunReport, RunError> {
+    run_with(client, wanted, async |_: &BranchView, _| ()).await.map(|(report, _)| report)
+}
+
+/// As [`run`], and has the branch looked at once more before it is given back: `look` gets it with the exit status of the
+/// command. What it returns is returned; `None` if a signal came before it had an end.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with<T>(
+    client: &Client,
+    wanted: RunOptions,
+    look: impl AsyncFnOnce(&BranchView, u8) -> T,
+) -> Result<(RunReport, Option<T>), RunError> {
     let client = client.clone().with_deadline(REQUEST_LIMIT);
     // From here on a signal is passed on, or ends this in order.
     let mut signals =
         Signals::listen().map_err(|source| RunError::Io { doing: "listen for signals", source })?;
+    let request =
+        CreateBranch { source: wanted.source.clone(), policy: wanted.policy, ..CreateBranch::default() };
     let branch = tokio::select! {
-        branch = lease(&client, &wanted) => branch?,
+        branch = Leased::take(&client, request, wanted.ttl_s) => branch?,
         signal = signals.next() => return Err(RunError::Ended(signal)),
     };
-    let renewing = tokio::spawn(renew(client.clone(), branch.name.clone(), wanted.ttl_s));
-    let ran = in_branch(&client, &wanted, &branch, &mut signals).await;
-    renewing.abort();
-    let fate = part(&client, &wanted, &branch, ran.is_ok()).await;
-    let (status, tables, source_state) = ran?;
-    let exit_code = match (status.code(), status.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(1),
-        (None, signal) => code_of(signal.unwrap_or_default()),
-    };
+    let (name, source) = (branch.view().name.clone(), branch.view().source.clone());
+    let ran = in_branch(&client, &wanted, &branch, &mut signals, look).await;
+    let fate = branch.give_back(wanted.keep && ran.is_ok()).await;
+    let (status, tables, source_state, looked) = ran?;
+    let exit_code = status_code(status);
     let (tables, tables_unknown) = match tables {
         Ok(tables) => (tables, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    let (branch, source) = (branch.name, branch.source);
-    Ok(RunReport { branch, source, exit_code, tables, tables_unknown, source_state, fate })
+    Ok((RunReport { branch: name, source, exit_code, tables, tables_unknown, source_state, fate }, looked))
+}
+
+fn status_code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(1),
+        (None, signal) => code_of(signal.unwrap_or_default()),
+    }
 }
 
 fn code_of(signal: i32) -> u8 {
     u8::try_from(signal).map_or(128, |signal| signal.saturating_add(128))
 }
 
-async fn lease(client: &Client, wanted: &RunOptions) -> Result<BranchView, ClientError> {
-    let request = CreateBranch {
-        source: wanted.source.clone(),
-        policy: wanted.policy,
-        ttl_s: Some(wanted.ttl_s),
-        ..CreateBranch::default()
-    };
-    let mut connection = client.connect().await?;
-    // It waits for a branch as long as the daemon lets it.
-    connection.set_deadline(crate::DEADLINE);
-    connection.create_branch(&request).await
-}
-
-/// Makes a lease last, as long as it is not dropped.
-async fn renew(client: Client, name: String, ttl_s: i64) {
-    let third = Duration::from_secs(ttl_s.unsigned_abs()) / 3;
-    let mut pause = third;
-    loop {
-        sleep(pause).await;
-        let request = RenewBranch { ttl_s: Some(ttl_s), expires_at: None };
-        let renewed = async { client.connect().await?.renew_branch(&name, &request).await };
-        pause = match renewed.await {
-            Ok(_) => third,
-            Err(ClientError::Refused { status: 404, .. }) => {
-                tracing::warn!("the branch {name} has ended; the command goes on without it");
-                pending().await
-            }
-            Err(error) => {
-                tracing::warn!("the branch {name} was not renewed: {error}");
-                third / 4
-            }
-        };
-    }
-}
-
-type Ran = (ExitStatus, Result<Vec<TableChange>, String>, SourceState);
+type Ran<T> = (ExitStatus, Result<Vec<TableChange>, String>, SourceState, Option<T>);
 
 /// Runs the command, and looks at what it did.
-async fn in_branch(
+async fn in_branch<T>(
     client: &Client,
     wanted: &RunOptions,
-    branch: &BranchView,
+    branch: &Leased,
     signals: &mut Signals,
-) -> Result<Ran, RunError> {
-    let environment = environment::of(&client.with_secret(&branch.url))
-        .ok_or_else(|| RunError::Url { branch: branch.name.clone() })?;
+    look: impl AsyncFnOnce(&BranchView, u8) -> T,
+) -> Result<Ran<T>, RunError> {
+    let name = &branch.view().name;
+    let mut command = Command::new(&wanted.program);
+    command.args(&wanted.arguments);
+    if !branch.enter(&mut command) {
+        return Err(RunError::Url { branch: name.clone() });
+    }
     let before = tokio::select! {
-        before = Tables::of(client, &branch.name) => before,
+        before = Tables::of(client, name) => before,
         signal = signals.next() => return Err(RunError::Ended(signal)),
     };
-    let mut command = Command::new(&wanted.program);
-    command.args(&wanted.arguments).envs(environment);
-    for name in environment::ELSEWHERE {
-        command.env_remove(name);
-    }
     let spawned = command.spawn();
     let mut child = spawned.map_err(|source| RunError::Spawn {
         program: wanted.program.to_string_lossy().into_owned(),
@@ -254,17 +234,17 @@ async fn in_branch(
     // Who is in a hurry now gets no evidence, but the branch is given back.
     let looked = async {
         let tables = match &before {
-            Ok(before) => before.changes(client, &branch.name).await.map_err(|error| error.to_string()),
+            Ok(before) => before.changes(client, name).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
-        let evidence = timeout(EVIDENCE_LIMIT, evidence(client, &branch.name)).await;
-        (tables, evidence)
+        let evidence = timeout(EVIDENCE_LIMIT, evidence(client, name)).await;
+        (tables, evidence, look(branch.view(), status_code(status)).await)
     };
-    let (mut tables, evidence) = tokio::select! {
+    let (mut tables, evidence, seen) = tokio::select! {
         looked = looked => looked,
         _ = signals.next() => {
             let why = "a signal came before it was looked at".to_owned();
-            return Ok((status, Err(why.clone()), SourceState::Unknown(why)));
+            return Ok((status, Err(why.clone()), SourceState::Unknown(why), None));
         }
     };
     let source_state = match evidence {
@@ -280,7 +260,7 @@ async fn in_branch(
             EVIDENCE_LIMIT.as_secs()
         )),
     };
-    Ok((status, tables, source_state))
+    Ok((status, tables, source_state, Some(seen)))
 }
 
 async fn to_its_end(child: &mut Child, signals: &mut Signals) -> Result<ExitStatus, RunError> {
@@ -310,27 +290,5 @@ fn state(found: &BranchEvidence) -> SourceState {
         SourceState::Unchanged
     } else {
         SourceState::LiveSourceChanged(found.source.differences.clone())
-    }
-}
-
-/// Gives the branch back, or has it last.
-async fn part(client: &Client, wanted: &RunOptions, branch: &BranchView, ran: bool) -> Fate {
-    let parted = async {
-        let mut connection = client.connect().await?;
-        // The name may be somebody else's, if this one ended before its time.
-        if connection.branch(&branch.name).await?.id != branch.id {
-            return Ok(Fate::Missing);
-        }
-        if wanted.keep && ran {
-            let request = RenewBranch { ttl_s: Some(wanted.ttl_s.max(KEPT_S)), expires_at: None };
-            Ok(Fate::Kept(connection.renew_branch(&branch.name, &request).await?.expires_at))
-        } else {
-            connection.destroy_branch(&branch.name).await.map(|_| Fate::Destroyed)
-        }
-    };
-    match parted.await {
-        Ok(fate) => fate,
-        Err(ClientError::Refused { status: 404, .. }) => Fate::Missing,
-        Err(error) => Fate::Left(error.to_string()),
     }
 }

@@ -6,7 +6,7 @@
 mod benchmarks;
 mod comparison;
 mod evidence;
-mod write;
+pub mod write;
 
 pub use benchmarks::benchmarks;
 pub use comparison::{comparison, Changed, Comparison};

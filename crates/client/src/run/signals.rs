@@ -6,7 +6,7 @@ use tokio::signal::unix::{signal, Signal as Stream, SignalKind};
 
 /// The signals that would end this process, while it does not want to be ended.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub struct Signals {
     interrupt: Stream,
     terminate: Stream,
     hang_up: Stream,
@@ -14,7 +14,11 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    pub(super) fn listen() -> io::Result<Signals> {
+    /// Listens from now on. They end this process no more.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn listen() -> io::Result<Signals> {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -24,7 +28,7 @@ impl Signals {
     }
 
     /// The number of the next one.
-    pub(super) async fn next(&mut self) -> i32 {
+    pub async fn next(&mut self) -> i32 {
         let kind = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
             _ = self.terminate.recv() => SignalKind::terminate(),

@@ -8,7 +8,8 @@ use super::LONGEST;
 const MARKUP: &str = "\\`*[]|~$";
 
 /// Any text as text in a line: no markup, no mention, no link.
-pub(super) fn text(plain: &str) -> String {
+#[must_use]
+pub fn text(plain: &str) -> String {
     let mut safe = String::with_capacity(plain.len());
     let plain = one_line(plain);
     let mut rest = plain.chars().peekable();
@@ -38,7 +39,8 @@ pub(super) fn text(plain: &str) -> String {
 }
 
 /// Any text as code in a line, which is shown as it is.
-pub(super) fn code(plain: &str) -> String {
+#[must_use]
+pub fn code(plain: &str) -> String {
     let plain = one_line(plain);
     if plain.trim().is_empty() {
         return "(empty)".to_owned();
@@ -51,7 +53,8 @@ pub(super) fn code(plain: &str) -> String {
 }
 
 /// A block of lines that are shown as they are.
-pub(super) fn block(lines: &[String]) -> String {
+#[must_use]
+pub fn block(lines: &[String]) -> String {
     let longest = lines.iter().flat_map(|line| line.split(|c| c != '`')).map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let lines: Vec<String> = lines.iter().map(|line| one_line(line)).collect();
@@ -63,7 +66,8 @@ fn one_line(text: &str) -> String {
 }
 
 /// A table. The cells are Markdown already.
-pub(super) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
+#[must_use]
+pub fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     let mut markdown = format!("| {} |\n|{}\n", headers.join(" | "), " --- |".repeat(headers.len()));
     for row in rows {
         writeln!(markdown, "| {} |", row.join(" | ")).ok();
@@ -72,12 +76,14 @@ pub(super) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// Something folded away. What is inside is Markdown already.
-pub(super) fn folded(summary: &str, inside: &str) -> String {
+#[must_use]
+pub fn folded(summary: &str, inside: &str) -> String {
     format!("<details><summary>{}</summary>\n\n{}\n\n</details>\n", text(summary), inside.trim_end())
 }
 
 /// Joins parts while they fit, and says how many did not. The first part always stays.
-pub(super) fn join(parts: &[String]) -> String {
+#[must_use]
+pub fn join(parts: &[String]) -> String {
     let mut markdown = String::new();
     let mut left_out = 0;
     for part in parts.iter().filter(|part| !part.trim().is_empty()) {

@@ -1,0 +1,126 @@
+//! What is rehearsed, and with what.
+
+use crate::{
+    error::RehearseError,
+    load::{Plan, CLIENTS_MAX, RATE_MAX},
+    plans::QUERIES_MAX,
+    script::{self, Script, Wrong},
+};
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Files of a load.
+const SCRIPTS_MAX: usize = 16;
+/// The text of a file, in bytes.
+const TEXT_MAX: u64 = 1 << 20;
+
+/// A script of the load, and how often it is chosen beside the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Its weight, from 1.
+    pub weight: u32,
+}
+
+/// What is rehearsed, and with what.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The source; may be left out when there is only one.
+    pub source: Option<String>,
+    /// The migration: a command for a shell.
+    pub command: String,
+    /// Scripts of the load. Empty: there is none.
+    pub load: Vec<LoadFile>,
+    /// Sessions of the load.
+    pub load_clients: usize,
+    /// Transactions a second, of all of them together.
+    pub load_rate: f64,
+    /// The seed of the load's random numbers.
+    pub seed: u64,
+    /// How long the load runs before the migration.
+    pub before: Duration,
+    /// How long it runs after it.
+    pub after: Duration,
+    /// A file of queries whose plans are compared.
+    pub queries: Option<PathBuf>,
+    /// How long each of them may run.
+    pub query_limit: Duration,
+    /// How long the migration may run.
+    pub deadline: Duration,
+    /// The longest wait for a lock that is let pass.
+    pub max_lock_wait: Option<Duration>,
+    /// Whether the branch stays.
+    pub keep: bool,
+    /// How long the branch outlives this process if that is killed, in seconds.
+    pub ttl_s: i64,
+}
+
+/// Options whose files have been read.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) scripts: Vec<Script>,
+    pub(crate) queries: Vec<String>,
+}
+
+impl Options {
+    /// Reads the files, and checks everything that can be checked before there is a branch.
+    pub(crate) fn prepare(&self) -> Result<Prepared, RehearseError> {
+        let wrong = |what: String| Err(RehearseError::Options(what));
+        if self.command.trim().is_empty() {
+            return wrong("the migration is empty; name a command".to_owned());
+        }
+        if self.load.len() > SCRIPTS_MAX {
+            return wrong(format!("a load has at most {SCRIPTS_MAX} scripts"));
+        }
+        if !(1..=CLIENTS_MAX).contains(&self.load_clients) {
+            return wrong(format!(
+                "a load has 1 to {CLIENTS_MAX} clients, because a branch takes 20 connections"
+            ));
+        }
+        if !(self.load_rate > 0.0 && self.load_rate <= RATE_MAX) {
+            return wrong(format!(
+                "the rate of a load is more than 0, and at most {RATE_MAX} transactions a second"
+            ));
+        }
+        let mut scripts = Vec::new();
+        for file in &self.load {
+            let name =
+                file.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let text = read(&file.path)?;
+            scripts.push(Script::parse(&name, file.weight.max(1), &text).map_err(at(&file.path))?);
+        }
+        let queries = match &self.queries {
+            Some(path) => script::statements(&read(path)?).map_err(at(path))?,
+            None => Vec::new(),
+        };
+        if queries.len() > QUERIES_MAX {
+            return wrong(format!("the plans of at most {QUERIES_MAX} queries are compared"));
+        }
+        Ok(Prepared { scripts, queries })
+    }
+
+    pub(crate) fn plan(&self, scripts: Vec<Script>) -> Plan {
+        Plan { scripts, clients: self.load_clients, rate: self.load_rate, seed: self.seed }
+    }
+}
+
+fn at(path: &Path) -> impl FnOnce(Wrong) -> RehearseError {
+    let path = path.to_owned();
+    move |Wrong { line, what }| RehearseError::Script { path, line, what }
+}
+
+fn read(path: &Path) -> Result<String, RehearseError> {
+    let failed = |source| RehearseError::File { path: path.to_owned(), source };
+    let mut text = String::new();
+    let file = fs::File::open(path).map_err(failed)?;
+    file.take(TEXT_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > TEXT_MAX {
+        return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 MiB")));
+    }
+    Ok(text)
+}
