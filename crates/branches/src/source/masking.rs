@@ -9,16 +9,25 @@
 //! that may do as much as the holder of a branch, because constraints are the source's. The key never enters the server.
 
 mod catalogue;
+mod class;
 mod columns;
+mod fakes;
+mod guess;
+mod json;
 mod labels;
 mod live;
+mod masker;
+mod numbers;
 mod pseudonym;
 mod quiet;
 mod rewrite;
 mod rows;
 mod rules;
+mod scan;
 pub(crate) mod scratch;
+mod shape;
 mod stream;
+mod subset;
 
 pub(crate) use live::LiveFiles;
 pub(crate) use scratch::Scratch;
@@ -32,19 +41,22 @@ use super::{
 use crate::{
     error::{EngineError, Kind},
     home::Home,
-    model::{Masking, Sanitised},
+    model::{Finding, Masking, Sanitised},
 };
 use catalogue::Catalogue;
+use duramen_base::clock;
 use duramen_postgres::Secret;
 use pseudonym::Pseudonyms;
 use rules::Rules;
-use std::{num::NonZeroU32, path::Path};
+use std::{num::NonZeroU32, path::Path, thread};
 use tokio_postgres::{Client, Config};
 
 /// As whom conditions for rows are evaluated.
 pub(crate) const READER: &str = "duramen_read";
 /// Where the statements of this module keep what they need; dropped at the end.
 const SCHEMA: &str = "duramen_masking";
+/// How many sessions write a large table at most.
+const WRITERS: usize = 4;
 /// How many labelled columns an error names.
 const NAMED: usize = 10;
 
@@ -63,7 +75,11 @@ pub(crate) async fn apply(
     };
     let database = connection::database(admin);
     let pass = Pass { masking, admin, socket_dir, database, major };
-    Ok(pass.run(&Pseudonyms::new(&home.masking_secret(&record.name))).await?)
+    let begin = clock::now();
+    let report = pass.run(&Pseudonyms::new(&home.masking_secret(&record.name))).await?;
+    let masking_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(source = %record.name, masking_ms, "rules for masking were applied");
+    Ok(report)
 }
 
 /// Why the rules of a source do not fit what the origin's database that branches will serve holds now, by its catalogue, if
@@ -94,6 +110,23 @@ pub(crate) async fn live_files(
         Some(_) => LiveFiles::read(admin, major).await.map(Some),
         None => Ok(None),
     }
+}
+
+/// What looks personal in the copy and is not masked. `reader` leads to the database that branches serve, as [`READER`].
+pub(crate) async fn look(
+    record: &SourceRecord,
+    admin: &Config,
+    reader: &Config,
+    major: u32,
+) -> Result<Vec<Finding>, EngineError> {
+    let admin = connection::own(admin, major).await?;
+    let reader = connection::plain(reader, true).await?;
+    Ok(scan::look(&admin, &reader, record.settings.masking.as_ref()).await?)
+}
+
+/// The rules of a source with one for each finding.
+pub(crate) fn proposed(rules: Option<&Masking>, found: &[Finding]) -> Masking {
+    scan::with_findings(rules, found)
 }
 
 /// What is reported of a scratch that does not overwrite everything.
@@ -177,13 +210,14 @@ impl Pass<'_> {
             read: connection::own(self.admin, self.major).await?,
             write: connection::own(self.admin, self.major).await?,
             reader: connection::plain(&self.local(READER, &secret), true).await?,
-            holder: connection::plain(&self.local(HOLDER, &secret), false).await?,
+            holders: self.holders(&secret).await?,
         };
         // Where nothing changes definitions any more.
         let catalogue = Catalogue::read(&admin).await?;
-        report.extend(rows::remove(&sessions, &catalogue, &rules).await?);
+        report.extend(rows::remove(&sessions, &catalogue, &rules, pseudonyms).await?);
+        report.extend(subset::keep(&sessions, &catalogue, &rules, pseudonyms).await?);
         report.extend(columns::mask(&sessions, &catalogue, &rules, pseudonyms).await?);
-        quiet::end(&admin).await?;
+        quiet::end(&admin, &sessions.reader, &catalogue, &rules).await?;
         rows::check_keys(&sessions, &catalogue, &rules).await?;
         drop(sessions);
 
@@ -193,12 +227,22 @@ impl Pass<'_> {
             .await
             .map_err(failed("turning event triggers on"))?;
         report.extend(rewrite::databases(&admin, self.admin, self.database, self.major).await?);
-        rewrite::everything(&admin).await?;
+        let written: Vec<u32> = rules.columns.keys().copied().collect();
+        rewrite::everything(&admin, &written).await?;
         Ok(report)
     }
 
     fn local(&self, role: &str, secret: &Secret) -> Config {
         local(self.socket_dir, role, secret, self.database)
+    }
+
+    /// As many sessions that write as there are processors.
+    async fn holders(&self, secret: &Secret) -> Result<Vec<Client>, Failure> {
+        let mut holders = Vec::new();
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from).min(WRITERS) {
+            holders.push(connection::plain(&self.local(HOLDER, secret), false).await?);
+        }
+        Ok(holders)
     }
 
     /// Gives the roles that act here a secret, which later ones replace.
@@ -219,8 +263,8 @@ struct Sessions {
     write: Client,
     /// As the role that may only read.
     reader: Client,
-    /// As the role that may do as much as the holder of a branch.
-    holder: Client,
+    /// As the role that may do as much as the holder of a branch; there is one at least.
+    holders: Vec<Client>,
 }
 
 /// Refuses a source that has labels of PostgreSQL Anonymizer and no rules: somebody wanted these columns masked.

@@ -57,7 +57,14 @@ async fn a_rule_that_cannot_be_applied_leaves_no_source() {
         (column(r#""public.users": {"email": "null"}"#), "masking_refused", "may not be null"),
         (column(r#""public.users": {"amount": "hash"}"#), "masking_refused", "works for text, varchar"),
         (column(r#""public.users": {"email_again": "hash"}"#), "masking_refused", "is generated"),
-        (column(r#""public.users": {"id": "hash"}"#), "masking_refused", "add hash for public.letters.user_id"),
+        // Given to user_id too, which it fits, and to wide, which it does not.
+        (column(r#""public.users": {"id": "hash"}"#), "masking_refused", "different hashes"),
+        (
+            column(r#""public.users": {"id": "hash"}, "public.letters": {"user_id": {"constant": "1"}}"#),
+            "masking_refused",
+            "have different rules",
+        ),
+        (column(r#""public.users": {"id": {"noise": {"by": 3}}}"#), "masking_refused", "is unique"),
         (
             column(r#""public.users": {"id": "hash"}, "public.letters": {"user_id": "hash", "wide": "hash"}"#),
             "masking_refused",

@@ -1,8 +1,8 @@
 //! What rules are about: the tables of a database with their columns, families and foreign keys.
 
-use super::{failed, labels, Failure};
+use super::{class::Class, failed, labels, Failure};
 use std::collections::{BTreeMap, HashMap};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Row};
 
 /// A table, or a part of one.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(super) struct Table {
     /// Those that inherit from it, and its partitions.
     pub(super) children: Vec<u32>,
     pub(super) columns: Vec<Column>,
+    /// The numbers of the columns of its primary key.
+    pub(super) primary: Vec<i16>,
 }
 
 /// A column.
@@ -24,10 +26,21 @@ pub(super) struct Column {
     pub(super) name: String,
     /// That of the type below all domains, and its modifier.
     pub(super) base: (u32, i32),
+    /// The type below all domains as in statements, with its modifier.
+    pub(super) base_name: String,
     pub(super) type_name: String,
     pub(super) not_null: bool,
+    /// Whether it is part of a unique index, and whether one has it alone.
+    pub(super) unique: bool,
+    pub(super) unique_alone: bool,
     pub(super) generated: bool,
     pub(super) partition_key: bool,
+}
+
+impl Column {
+    pub(super) fn class(&self) -> Option<Class> {
+        Class::of(self.base.0, self.base.1)
+    }
 }
 
 /// A foreign key: columns of a table refer to those of another.
@@ -42,6 +55,8 @@ pub(super) struct ForeignKey {
     pub(super) operators: Vec<String>,
     /// Whether it is the copy that a partition has of the key of its table.
     pub(super) inherited: bool,
+    /// Whether it is known to hold for all rows.
+    pub(super) validated: bool,
 }
 
 /// A label of PostgreSQL Anonymizer.
@@ -91,15 +106,22 @@ const COLUMNS: &str = "select a.attrelid, a.attnum, a.attname::text, a.atttypid,
      from pg_catalog.pg_attribute a where a.attnum > 0::int2 and not a.attisdropped and a.attrelid >= 16384::oid \
      order by a.attrelid, a.attnum";
 
-const DOMAINS: &str =
-    "select t.oid, t.typbasetype, t.typtypmod from pg_catalog.pg_type t where t.typtype = 'd'";
+const DOMAINS: &str = "select t.oid, t.typbasetype, t.typtypmod, \
+     pg_catalog.format_type(t.typbasetype, t.typtypmod) from pg_catalog.pg_type t where t.typtype = 'd'";
+
+const UNIQUE: &str =
+    "select i.indrelid, i.indkey::pg_catalog.int2[], i.indnkeyatts from pg_catalog.pg_index i \
+     where i.indisunique and i.indrelid >= 16384::oid";
+
+const PRIMARY: &str = "select i.indrelid, i.indkey::pg_catalog.int2[] from pg_catalog.pg_index i \
+     where i.indisprimary and i.indrelid >= 16384::oid";
 
 const PARTITION_KEYS: &str = "select p.partrelid, k.number from pg_catalog.pg_partitioned_table p, \
      pg_catalog.unnest(p.partattrs) k (number)";
 
 const INHERITANCE: &str = "select i.inhparent, i.inhrelid from pg_catalog.pg_inherits i";
 
-const KEYS: &str = "select f.conname::text, f.conrelid, f.conkey, f.confrelid, f.confkey, f.conparentid <> 0::oid, \
+const KEYS: &str = "select f.conname::text, f.conrelid, f.conkey, f.confrelid, f.confkey, f.conparentid <> 0::oid, f.convalidated, \
      (select pg_catalog.array_agg(pg_catalog.quote_ident(n.nspname::text) || '.' || o.oprname::text order by e.place) \
       from pg_catalog.unnest(f.conpfeqop) with ordinality e (id, place) \
       join pg_catalog.pg_operator o on o.oid = e.id join pg_catalog.pg_namespace n on n.oid = o.oprnamespace) \
@@ -133,29 +155,49 @@ impl Catalogue {
         for row in query(TABLES).await? {
             let kind = char::from(u8::try_from(row.get::<_, i8>(3)).unwrap_or(b'?'));
             let (schema, name) = (row.get(1), row.get(2));
-            let table =
-                Table { id: row.get(0), schema, name, kind, children: Vec::new(), columns: Vec::new() };
+            let id = row.get(0);
+            let (children, columns, primary) = (Vec::new(), Vec::new(), Vec::new());
+            let table = Table { id, schema, name, kind, children, columns, primary };
             tables.insert(table.id, table);
         }
-        let domains: HashMap<u32, (u32, i32)> =
-            query(DOMAINS).await?.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect();
+        let domain = |row: &Row| (row.get(0), ((row.get(1), row.get(2)), row.get(3)));
+        let domains: HashMap<u32, ((u32, i32), String)> = query(DOMAINS).await?.iter().map(domain).collect();
         for row in query(COLUMNS).await? {
             let Some(table) = tables.get_mut(&row.get::<_, u32>(0)) else { continue };
             let mut base: (u32, i32) = (row.get(3), row.get(4));
+            let mut base_name: String = row.get(5);
             // A domain over a domain has the modifier that is nearest to the type.
             for _ in 0..domains.len() {
-                let Some((below, modifier)) = domains.get(&base.0) else { break };
-                base = (*below, *modifier);
+                let Some((below, name)) = domains.get(&base.0) else { break };
+                base = *below;
+                base_name.clone_from(name);
             }
             table.columns.push(Column {
                 number: row.get(1),
                 name: row.get(2),
                 base,
+                base_name,
                 type_name: row.get(5),
                 not_null: row.get(6),
+                unique: false,
+                unique_alone: false,
                 generated: row.get(7),
                 partition_key: false,
             });
+        }
+        for row in query(UNIQUE).await? {
+            let (numbers, keys): (Vec<i16>, i16) = (row.get(1), row.get(2));
+            let numbers = &numbers[..usize::try_from(keys).unwrap_or_default().min(numbers.len())];
+            let columns = tables.get_mut(&row.get::<_, u32>(0)).map(|table| &mut table.columns);
+            for column in columns.into_iter().flatten().filter(|column| numbers.contains(&column.number)) {
+                column.unique = true;
+                column.unique_alone |= numbers.len() == 1;
+            }
+        }
+        for row in query(PRIMARY).await? {
+            if let Some(table) = tables.get_mut(&row.get::<_, u32>(0)) {
+                table.primary = row.get(1);
+            }
         }
         for row in query(PARTITION_KEYS).await? {
             let number: i16 = row.get(1);
@@ -177,11 +219,12 @@ impl Catalogue {
             target: row.get(3),
             target_columns: row.get(4),
             inherited: row.get(5),
-            operators: row.get::<_, Vec<String>>(6).iter().map(|name| format!("operator({name})")).collect(),
+            validated: row.get(6),
+            operators: row.get::<_, Vec<String>>(7).iter().map(|name| format!("operator({name})")).collect(),
         });
         let keys = keys.collect();
         let labels = client.query(LABELS, &[&labels::PROVIDER]).await.map_err(failed(doing))?;
-        let label = |row: &tokio_postgres::Row| Label {
+        let label = |row: &Row| Label {
             table: row.get(0),
             column: i16::try_from(row.get::<_, i32>(1)).unwrap_or_default(),
             text: row.get(2),

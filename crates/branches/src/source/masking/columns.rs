@@ -1,25 +1,31 @@
 //! The values of columns are replaced.
 //!
-//! Hashes are computed here, from a stream of the values, and come back as a table with the place of each row. The
-//! statement that writes them (and constants, and nulls) is one of the role that may do as much as a branch's holder:
-//! constraints, domains and generated columns are code of the source.
+//! What is made here is made from a stream of the values, and comes back as a table with the place of each row. One
+//! statement a table writes all its columns; it is one of the role that may do as much as a branch's holder, because
+//! constraints, domains and generated columns are code of the source. Expressions are evaluated by the role that may only read.
 
 use super::{
     catalogue::{Catalogue, Column, Table},
+    class::{Class, PADDED},
     failed, masked,
-    pseudonym::{Class, Pseudonyms},
+    masker::Masker,
+    pseudonym::Pseudonyms,
     rules::Rules,
-    stream::{self, Raw},
+    stream::{self, Plan, Planned, Sum, Tally},
     Failure, Sessions, HOLDER, READER, SCHEMA,
 };
 use crate::model::{Mask, Sanitised};
 use duramen_postgres::{quote_identifier, quote_literal};
+use futures_util::future::try_join_all;
+use std::sync::Arc;
+
+/// Tables with so many rows are written by several sessions.
+const PARTED_FROM: u64 = 50_000;
 
 /// A column with what becomes of it.
 struct Masked<'a> {
     column: &'a Column,
     mask: &'a Mask,
-    class: Option<Class>,
 }
 
 impl Masked<'_> {
@@ -27,14 +33,53 @@ impl Masked<'_> {
         quote_identifier(&self.column.name)
     }
 
-    /// Its column in the table of hashes.
+    /// Its column in the table of what was made.
     fn kept(&self) -> String {
         format!("k{}", self.column.number)
     }
 
-    fn class(&self) -> Option<Class> {
-        self.class.filter(|_| *self.mask == Mask::Hash)
+    /// The type of that.
+    fn kept_type(&self) -> String {
+        self.column
+            .class()
+            .map_or_else(|| self.column.base_name.clone(), |class| class.type_name().to_owned())
     }
+
+    /// How it is read, in a query that calls its table `alias`.
+    fn reading(&self, alias: &str) -> String {
+        let name = format!("{alias}.{}", self.quoted());
+        match (self.mask, self.column.class()) {
+            // On lines of its own, so that a comment at its end takes nothing else with it. A length is not cast to: that
+            // would cut a value off.
+            (Mask::Sql(text), Some(Class::Text(_))) => format!("(\n{text}\n)::pg_catalog.text"),
+            (Mask::Sql(text), _) => format!("(\n{text}\n)::{}", self.column.base_name),
+            (Mask::Hash, Some(class)) => class.raw(&name),
+            (_, Some(class)) => class.plain(&name),
+            (_, None) => format!("{name}::{}", self.column.base_name),
+        }
+    }
+
+    /// How what it holds in the end is read, to be compared with what was made.
+    fn checking(&self) -> String {
+        let name = format!("t.{}", self.quoted());
+        self.column
+            .class()
+            .map_or_else(|| format!("{name}::{}", self.column.base_name), |class| class.plain(&name))
+    }
+
+    fn is_made(&self) -> bool {
+        !matches!(self.mask, Mask::Null | Mask::Keep | Mask::Constant(_) | Mask::Shuffle)
+    }
+}
+
+/// One table, and what becomes of its columns.
+struct Work<'a> {
+    sessions: &'a Sessions,
+    table: &'a Table,
+    columns: Vec<Masked<'a>>,
+    /// In errors.
+    doing: String,
+    drawn: &'a Pseudonyms,
 }
 
 /// Applies the rules for columns, and makes sure that they were.
@@ -49,111 +94,300 @@ pub(super) async fn mask(
         let Some(table) = catalogue.tables.get(id).filter(|table| table.kind == 'r') else { continue };
         let columns: Vec<Masked<'_>> = wanted
             .iter()
-            .filter_map(|(number, mask)| {
-                let column = table.column(*number)?;
-                Some(Masked { column, mask, class: Class::of(column.base.0, column.base.1) })
-            })
+            .filter_map(|(number, mask)| Some(Masked { column: table.column(*number)?, mask }))
             .collect();
         if columns.len() != wanted.len() {
             return Err(Failure::Wrong(format!("a column of {} is not there any more", table.plain_name())));
         }
         let doing = format!("masking {}", table.plain_name());
-        let count = format!("select count(*) from only {}", table.quoted());
-        let count = sessions.reader.query_one(&count, &[]).await.map_err(failed(&doing))?;
-        let count = u64::try_from(count.get::<_, i64>(0)).unwrap_or_default();
-        hashes(sessions, table, &columns, pseudonyms).await?;
-        let written = sessions.holder.execute(&update(table, &columns), &[]).await.map_err(failed(&doing))?;
-        if written != count {
-            return Err(Failure::Wrong(format!("{doing}: {written} of {count} rows were written")));
-        }
-        for column in &columns {
-            let left = sessions.reader.query_one(&left(table, column), &[]).await.map_err(failed(&doing))?;
-            if left.get(0) {
-                let name = &column.column.name;
-                return Err(Failure::Wrong(format!("{doing}: values of {name} are not what the rule makes")));
-            }
+        let work = Work { sessions, table, columns, doing, drawn: pseudonyms };
+        work.apply().await?;
+        for column in &work.columns {
             let name = format!("{}.{}", table.plain_name(), column.column.name);
-            report.push(masked("column", &name, format!("masked ({})", column.mask)));
+            let implied = rules.implied.contains(&(*id, column.column.number));
+            let why = if implied { ", as the other side of its foreign key" } else { "" };
+            report.push(masked("column", &name, format!("masked ({}{why})", column.mask)));
         }
     }
     Ok(report)
 }
 
-/// Makes the table with the hashes of a table's values, if any of its columns has them.
-async fn hashes(
-    sessions: &Sessions,
-    table: &Table,
-    columns: &[Masked<'_>],
-    pseudonyms: &Pseudonyms,
-) -> Result<(), Failure> {
-    let hashed: Vec<(String, Class, String)> =
-        columns.iter().filter_map(|column| Some((column.quoted(), column.class()?, column.kept()))).collect();
-    if hashed.is_empty() {
-        return Ok(());
+impl Work<'_> {
+    async fn apply(&self) -> Result<(), Failure> {
+        let doing = &*self.doing;
+        let reader = &self.sessions.reader;
+        let count = format!("select count(*) from only {}", self.table.quoted());
+        let count = reader.query_one(&count, &[]).await.map_err(failed(doing))?;
+        let count = u64::try_from(count.get::<_, i64>(0)).unwrap_or_default();
+        let made = self.make().await?;
+        if made.as_ref().is_some_and(|made| made.rows != count) {
+            return Err(Failure::Wrong(format!("{doing}: not every row was read")));
+        }
+        let shuffled = self.shuffle().await?;
+        let before = self.dealt_out().await?;
+        let written = self.write(count, made.is_some() && !shuffled).await?;
+        if written != count {
+            return Err(Failure::Wrong(format!("{doing}: {written} of {count} rows were written")));
+        }
+        if let Some(made) = made {
+            self.check_made(&made).await?;
+        }
+        if self.dealt_out().await? != before {
+            return Err(Failure::Wrong(format!(
+                "{doing}: values were lost when they were dealt out to other rows"
+            )));
+        }
+        self.check_plain().await?;
+        let drop = format!("drop table if exists {SCHEMA}.of_{}", self.table.id);
+        let quiet = format!("set client_min_messages = warning; {drop}");
+        self.sessions.write.batch_execute(&quiet).await.map_err(failed(doing))
     }
-    let mut reading = vec!["t.ctid".to_owned()];
-    let mut kept = vec!["place tid".to_owned()];
-    for (column, class, name) in &hashed {
-        reading.push(class.reading(&format!("t.{column}")));
-        kept.push(format!("{name} {}", class.type_name()));
+
+    /// Writes all columns; how many rows were written. If it goes by places, each session writes those of a part of the pages.
+    async fn write(&self, count: u64, by_places: bool) -> Result<u64, Failure> {
+        let doing = format!("{} ({})", self.doing, self.named());
+        let holders = &self.sessions.holders;
+        let parts = if by_places && count >= PARTED_FROM { holders.len() } else { 1 };
+        let size = "select pg_catalog.pg_relation_size($1::oid::pg_catalog.regclass) / \
+                    pg_catalog.current_setting('block_size'::pg_catalog.text)::pg_catalog.int8";
+        let pages = self.sessions.read.query_one(size, &[&self.table.id]).await.map_err(failed(&doing))?;
+        let pages = usize::try_from(pages.get::<_, i64>(0)).unwrap_or_default();
+        // The table of what was made is in the order of the rows, so each row is gone to in its turn: no plan that sorts or
+        // hashes ten million places is as fast. Where values are dealt out, places are in no order.
+        let way = if by_places { "off" } else { "on" };
+        let way = format!("set enable_hashjoin = {way}; set enable_mergejoin = {way}");
+        let each = holders.iter().take(parts).enumerate().map(|(index, holder)| {
+            let bound = |part: usize| format!("'({},0)'::tid", pages * part / parts);
+            let mut more = String::new();
+            if index > 0 {
+                more += &format!(" and m.place operator(pg_catalog.>=) {}", bound(index));
+            }
+            if index + 1 < parts {
+                more += &format!(" and m.place operator(pg_catalog.<) {}", bound(index + 1));
+            }
+            let (way, update) = (&way, self.update(&more));
+            async move {
+                holder.batch_execute(way).await?;
+                holder.execute(&update, &[]).await
+            }
+        });
+        let written: Vec<u64> = try_join_all(each).await.map_err(failed(&doing))?;
+        Ok(written.iter().sum())
     }
-    let query = format!("select {} from only {} t", reading.join(", "), table.quoted());
-    let doing = format!("reading {}", table.plain_name());
-    let name = format!("of_{}", table.id);
-    let each = |values: &mut [Option<Raw>]| {
-        for ((column, class, _), value) in hashed.iter().zip(&mut values[1..]) {
-            if let Some(raw) = value {
-                raw.0 = pseudonyms.of(*class, &raw.0).ok_or_else(|| {
-                    Failure::Wrong(format!("{doing}: a value of {column} is none of its type"))
-                })?;
+
+    /// The rules of the table, for errors that a server does not tell the column of.
+    fn named(&self) -> String {
+        let rules = self.columns.iter().map(|it| format!("{} of {}", it.mask, it.column.name));
+        rules.collect::<Vec<_>>().join(", ")
+    }
+
+    fn made(&self) -> impl Iterator<Item = &Masked<'_>> {
+        self.columns.iter().filter(|column| column.is_made())
+    }
+
+    /// Makes the table with what stands for a table's values, if any of its columns has that.
+    async fn make(&self) -> Result<Option<Tally>, Failure> {
+        let table = self.table;
+        let mut planned = Vec::new();
+        let mut owners: Vec<String> = Vec::new();
+        let alias = quote_identifier(&table.name);
+        let mut reading = vec![format!("{alias}.ctid")];
+        let mut kept = vec!["place tid".to_owned()];
+        let mut evaluates = false;
+        for column in self.made() {
+            let Some(masker) = Masker::of(column.mask, table, column.column) else {
+                return Err(Failure::Wrong(format!("{}: no rule for {}", self.doing, column.column.name)));
+            };
+            let owner = if let Mask::Shift(shift) = column.mask {
+                let person = table.column_named(&shift.person).and_then(|it| Some((it, it.class()?)));
+                let person =
+                    person.map(|(it, class)| class.raw(&format!("{alias}.{}", quote_identifier(&it.name))));
+                person.map(|read| {
+                    owners.iter().position(|other| *other == read).unwrap_or_else(|| {
+                        owners.push(read);
+                        owners.len() - 1
+                    })
+                })
+            } else {
+                None
+            };
+            evaluates |= matches!(column.mask, Mask::Sql(_));
+            reading.push(column.reading(&alias));
+            kept.push(format!("{} {}", column.kept(), column.kept_type()));
+            planned.push(Planned {
+                masker,
+                limit: if let Some(Class::Text(limit)) = column.column.class() { limit } else { None },
+                padded: column.column.base.0 == PADDED,
+                not_null: column.column.not_null,
+                owner,
+            });
+        }
+        if planned.is_empty() {
+            return Ok(None);
+        }
+        let plan = Arc::new(Plan { drawn: self.drawn.clone(), columns: planned, owners: owners.len() });
+        reading.append(&mut owners);
+        let query = format!("select {} from only {} {alias}", reading.join(", "), table.quoted());
+        let doing = format!("reading {}", table.plain_name());
+        let name = format!("of_{}", table.id);
+        // Expressions are the operator's, and name what is the source's.
+        let from = if evaluates { &self.sessions.reader } else { &self.sessions.read };
+        let doing = if evaluates { format!("{doing} ({})", self.named()) } else { doing };
+        let to = &self.sessions.write;
+        let tally = stream::into_table((from, &query, &doing), to, (&name, &kept), &plan).await?;
+        self.refuse_unfit(&tally)?;
+        let ready = format!("grant select on {SCHEMA}.{name} to {HOLDER}, {READER}");
+        to.batch_execute(&ready).await.map_err(failed(&doing))?;
+        Ok(Some(tally))
+    }
+
+    /// Refuses what was made if any of it cannot be in its column.
+    fn refuse_unfit(&self, tally: &Tally) -> Result<(), Failure> {
+        let mut problems = Vec::new();
+        for (column, unfit) in self.made().zip(&tally.unfit) {
+            let of =
+                format!("the rule {} of {}.{}", column.mask, self.table.plain_name(), column.column.name);
+            for (count, why) in [
+                (unfit.unmade, "it makes nothing of"),
+                (unfit.too_long, "what it makes is too long for the column for"),
+                (unfit.null, "it makes null, which the column may not be, of"),
+            ] {
+                if count > 0 {
+                    problems.push(format!("{of}: {why} {count} of {} values", tally.rows));
+                }
+            }
+        }
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::Wrong(problems.join("; ")))
+    }
+
+    /// Makes a table for each column whose values are dealt out. The administrator does, who runs nothing of the source by it:
+    /// rows are sorted by what is drawn for their places, and values are only carried. Whether there is any.
+    async fn shuffle(&self) -> Result<bool, Failure> {
+        let mut any = false;
+        for column in self.columns.iter().filter(|column| *column.mask == Mask::Shuffle) {
+            any = true;
+            let (table, name) = (self.table.quoted(), column.quoted());
+            let parts = [self.table.plain_name(), column.column.name.clone()];
+            let salt = self.drawn.number("shuffle", &[parts[0].as_bytes(), parts[1].as_bytes()]);
+            let list = format!("{SCHEMA}.dealt_{}_{}", self.table.id, column.column.number);
+            let sql = format!(
+                "create table {list} as select a.place, b.value from \
+                 (select t.ctid as place, pg_catalog.row_number() over () as n from only {table} t) a join \
+                 (select t.{name} as value, pg_catalog.row_number() over (order by \
+                   pg_catalog.hashtidextended(t.ctid, {salt}::pg_catalog.int8), t.ctid) as n from only {table} t) b \
+                 on a.n operator(pg_catalog.=) b.n; \
+                 grant select on {list} to {HOLDER}; analyze {list} (place)",
+                salt = (salt as u64).cast_signed(),
+            );
+            self.sessions.write.batch_execute(&sql).await.map_err(failed(&self.doing))?;
+        }
+        if any && self.made().next().is_some() {
+            let sql = format!("analyze {SCHEMA}.of_{} (place)", self.table.id);
+            self.sessions.write.batch_execute(&sql).await.map_err(failed(&self.doing))?;
+        }
+        Ok(any)
+    }
+
+    /// Of each column whose values are dealt out: how many there are, and the sum of their hashes.
+    async fn dealt_out(&self) -> Result<Vec<(i64, String)>, Failure> {
+        let mut found = Vec::new();
+        for column in self.columns.iter().filter(|column| *column.mask == Mask::Shuffle) {
+            let name = column.quoted();
+            let sql = format!(
+                "select count(t.{name}::text), coalesce(sum(hashtextextended(t.{name}::text collate \"C\", 0)::numeric), 0)::text \
+                 from only {} t",
+                self.table.quoted()
+            );
+            let row = self.sessions.reader.query_one(&sql, &[]).await.map_err(failed(&self.doing))?;
+            found.push((row.get(0), row.get(1)));
+        }
+        Ok(found)
+    }
+
+    /// The statement that writes all columns, of rows that meet a further condition.
+    fn update(&self, more: &str) -> String {
+        let id = self.table.id;
+        let mut tables = Vec::new();
+        let mut joined = Vec::new();
+        if self.made().next().is_some() {
+            tables.push(format!("{SCHEMA}.of_{id} m"));
+            joined.push("t.ctid operator(pg_catalog.=) m.place".to_owned());
+        }
+        let mut values = Vec::new();
+        for column in &self.columns {
+            let number = column.column.number;
+            let value = match column.mask {
+                Mask::Constant(text) => quote_literal(text),
+                Mask::Null | Mask::Keep => "null".to_owned(),
+                Mask::Shuffle => {
+                    tables.push(format!("{SCHEMA}.dealt_{id}_{number} d{number}"));
+                    joined.push(format!("t.ctid operator(pg_catalog.=) d{number}.place"));
+                    format!("d{number}.value")
+                }
+                _ => format!("m.{}", column.kept()),
+            };
+            values.push(format!("{} = {value}", column.quoted()));
+        }
+        let joined = if tables.is_empty() {
+            String::new()
+        } else {
+            format!(" from {} where {}{more}", tables.join(", "), joined.join(" and "))
+        };
+        format!("update only {} t set {}{joined}", self.table.quoted(), values.join(", "))
+    }
+
+    /// Checks that columns hold exactly the values that were made for them.
+    async fn check_made(&self, made: &Tally) -> Result<(), Failure> {
+        let names: Vec<String> = self.made().map(Masked::checking).collect();
+        let query = format!("select t.ctid, {} from only {} t", names.join(", "), self.table.quoted());
+        let reader = &self.sessions.reader;
+        let found = stream::sums((reader, &query, &self.doing), self.drawn, names.len()).await?;
+        let pairs = self.made().zip(made.sums.iter().zip(&found.sums));
+        let wrong = |(column, (made, found)): (&Masked<'_>, (&Sum, &Sum))| {
+            (made != found).then(|| column.column.name.clone())
+        };
+        let wrong: Vec<String> = pairs.filter_map(wrong).collect();
+        if wrong.is_empty() && found.rows == made.rows {
+            return Ok(());
+        }
+        let doing = &self.doing;
+        Err(Failure::Wrong(format!("{doing}: values of {} are not what the rule makes", wrong.join(", "))))
+    }
+
+    /// Checks that columns of one value hold no other.
+    async fn check_plain(&self) -> Result<(), Failure> {
+        let wrong = self.columns.iter().filter_map(|column| {
+            let name = format!("t.{}", column.quoted());
+            let wrong = match column.mask {
+                Mask::Constant(text) => format!(
+                    "{name}::pg_catalog.text is distinct from ({}::{})::pg_catalog.text",
+                    quote_literal(text),
+                    column.column.type_name
+                ),
+                // Composite values are `not null` only if all their fields are.
+                Mask::Null => format!("{name} is distinct from null"),
+                _ => return None,
+            };
+            Some((column, format!("count(*) filter (where {wrong})")))
+        });
+        let (columns, counts): (Vec<_>, Vec<String>) = wrong.unzip();
+        if columns.is_empty() {
+            return Ok(());
+        }
+        let sql = format!("select {} from only {} t", counts.join(", "), self.table.quoted());
+        let row = self.sessions.reader.query_one(&sql, &[]).await.map_err(failed(&self.doing))?;
+        for (index, column) in columns.iter().enumerate() {
+            let left: i64 = row.get(index);
+            if left > 0 {
+                let (doing, name) = (&self.doing, &column.column.name);
+                return Err(Failure::Wrong(format!(
+                    "{doing}: {left} values of {name} are not what the rule makes"
+                )));
             }
         }
         Ok(())
-    };
-    stream::into_table((&sessions.read, &query, &doing), &sessions.write, (&name, &kept), each).await?;
-    let ready = format!("grant select on {SCHEMA}.{name} to {HOLDER}, {READER}; analyze {SCHEMA}.{name}");
-    sessions.write.batch_execute(&ready).await.map_err(failed(&doing))
-}
-
-fn update(table: &Table, columns: &[Masked<'_>]) -> String {
-    let values = columns.iter().map(|column| {
-        let value = match column.mask {
-            Mask::Hash => format!("m.{}", column.kept()),
-            Mask::Constant(text) => quote_literal(text),
-            Mask::Null | Mask::Keep => "null".to_owned(),
-        };
-        format!("{} = {value}", column.quoted())
-    });
-    let values = values.collect::<Vec<_>>().join(", ");
-    let joined = if columns.iter().any(|column| column.class().is_some()) {
-        format!(" from {SCHEMA}.of_{} m where t.ctid operator(pg_catalog.=) m.place", table.id)
-    } else {
-        String::new()
-    };
-    format!("update only {} t set {values}{joined}", table.quoted())
-}
-
-/// Whether a column holds anything that its rule does not make.
-fn left(table: &Table, column: &Masked<'_>) -> String {
-    let name = format!("t.{}", column.quoted());
-    let wrong = match (column.mask, column.class()) {
-        (Mask::Constant(text), _) => format!(
-            "{name}::pg_catalog.text is distinct from ({}::{})::pg_catalog.text",
-            quote_literal(text),
-            column.column.type_name
-        ),
-        (Mask::Hash, Some(class)) => {
-            let collate = if matches!(class, Class::Text(_)) { " collate \"C\"" } else { "" };
-            format!(
-                "{name} is not null and not exists (select from {SCHEMA}.of_{} m where m.{}{collate} \
-                 operator(pg_catalog.=) {name}::{}{collate})",
-                table.id,
-                column.kept(),
-                class.type_name()
-            )
-        }
-        _ => format!("{name} is distinct from null"),
-    };
-    // Counted and not asked for by `exists`: for the first row that there never is, nested loops are planned.
-    format!("select count(*) > 0 from only {} t where {wrong}", table.quoted())
+    }
 }

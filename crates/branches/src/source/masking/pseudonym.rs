@@ -4,6 +4,7 @@
 //! network over 16, 32 or 64 bits whose round function is that HMAC, walked until it is back among the integers of the
 //! same sign. A sign stays, because keys are positive and constraints say so.
 
+use super::class::Class;
 use duramen_postgres::Secret;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -13,72 +14,44 @@ const ROUNDS: u8 = 10;
 /// Hexadecimal digits of a text: 128 bits, where the column is wide enough.
 const TEXT_DIGITS: usize = 32;
 
-/// What a hash makes of a type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
-    /// Text of at most so many characters.
-    Text(Option<u32>),
-    Int2,
-    Int4,
-    Int8,
-    Uuid,
-    Bytes,
-}
-
-/// The types that can be hashed, in words.
-pub(super) const HASHABLE: &str =
-    "text, varchar, char, smallint, integer, bigint, uuid, bytea, and domains over them";
-
-impl Class {
-    /// That of a built-in type, by its id and modifier.
-    pub(super) fn of(type_id: u32, modifier: i32) -> Option<Class> {
-        Some(match type_id {
-            // Modifiers of character types count four bytes more than characters.
-            25 | 1042 | 1043 => Class::Text(u32::try_from(modifier - 4).ok()),
-            21 => Class::Int2,
-            23 => Class::Int4,
-            20 => Class::Int8,
-            2950 => Class::Uuid,
-            17 => Class::Bytes,
-            _ => return None,
-        })
-    }
-
-    /// The built-in type in which hashed values are kept until they are in their column.
-    pub(super) fn type_name(self) -> &'static str {
-        match self {
-            Class::Text(_) => "pg_catalog.text",
-            Class::Int2 => "pg_catalog.int2",
-            Class::Int4 => "pg_catalog.int4",
-            Class::Int8 => "pg_catalog.int8",
-            Class::Uuid => "pg_catalog.uuid",
-            Class::Bytes => "pg_catalog.bytea",
-        }
-    }
-
-    /// What is read of a column of the class: text as the bytes that it has in its database, whatever they are.
-    pub(super) fn reading(self, column: &str) -> String {
-        match self {
-            Class::Text(_) => {
-                format!("pg_catalog.convert_to({column}::pg_catalog.text, pg_catalog.getdatabaseencoding())")
-            }
-            _ => format!("{column}::{}", self.type_name()),
-        }
-    }
-}
-
-/// The hash of one source.
+/// What is drawn for values of one source, by its key.
 #[derive(Clone)]
-pub(super) struct Pseudonyms(Hmac<Sha256>);
+pub(super) struct Pseudonyms {
+    hash: Hmac<Sha256>,
+    /// For all that is not a hash: faster, and as long as is asked for.
+    draw: [u8; 32],
+}
 
 impl Pseudonyms {
     pub(super) fn new(key: &Secret) -> Pseudonyms {
         let keyed = Hmac::new_from_slice(key.expose().as_bytes());
-        Pseudonyms(keyed.expect("HMAC takes a key of any length"))
+        Pseudonyms {
+            hash: keyed.expect("HMAC takes a key of any length"),
+            draw: blake3::derive_key("duramen 2026 what masked values are drawn by", key.expose().as_bytes()),
+        }
+    }
+
+    /// Fills `out` with what follows from the key and the parts, and tells nothing about either. `domain` keeps what is drawn
+    /// for one purpose apart from what is drawn for another.
+    pub(super) fn fill(&self, domain: &str, parts: &[&[u8]], out: &mut [u8]) {
+        let mut hasher = blake3::Hasher::new_keyed(&self.draw);
+        for part in std::iter::once(domain.as_bytes()).chain(parts.iter().copied()) {
+            // With its length, so that no two lists of parts are one text.
+            hasher.update(&(part.len() as u64).to_le_bytes()[..4]);
+            hasher.update(part);
+        }
+        hasher.finalize_xof().fill(out);
+    }
+
+    /// A number that follows from the key and the parts.
+    pub(super) fn number(&self, domain: &str, parts: &[&[u8]]) -> u128 {
+        let mut out = [0; 16];
+        self.fill(domain, parts, &mut out);
+        u128::from_le_bytes(out)
     }
 
     fn tag(&self, parts: &[&[u8]]) -> [u8; 32] {
-        let mut mac = self.0.clone();
+        let mut mac = self.hash.clone();
         parts.iter().for_each(|part| mac.update(part));
         mac.finalize().into_bytes().into()
     }
@@ -89,9 +62,7 @@ impl Pseudonyms {
         Some(match class {
             Class::Text(limit) => {
                 let digits = limit.map_or(TEXT_DIGITS, |limit| TEXT_DIGITS.min(limit as usize));
-                let hex: String =
-                    self.tag(&[b"text:", value]).iter().map(|byte| format!("{byte:02x}")).collect();
-                hex.as_bytes()[..digits].to_vec()
+                hexadecimal(&self.tag(&[b"text:", value]), digits)
             }
             Class::Bytes => self.tag(&[b"bytea:", value]).to_vec(),
             Class::Uuid => {
@@ -115,6 +86,7 @@ impl Pseudonyms {
                 let value = i64::from_be_bytes(value.try_into().ok()?);
                 self.signed(64, value).to_be_bytes().to_vec()
             }
+            _ => return None,
         })
     }
 
@@ -145,6 +117,13 @@ impl Pseudonyms {
         }
         left << half | right
     }
+}
+
+/// The first so many hexadecimal digits of bytes.
+fn hexadecimal(bytes: &[u8], digits: usize) -> Vec<u8> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let both = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    bytes.iter().flat_map(both).take(digits).collect()
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 //! In the catalogue and not by commands: those would take the state that they leave from the table, and each trigger has
 //! one of its own. Sessions that began earlier may not notice.
 
-use super::{failed, rules::Rules, Failure, HOLDER, READER, SCHEMA};
+use super::{catalogue::Catalogue, failed, rewrite, rules::Rules, Failure, HOLDER, READER, SCHEMA};
 use duramen_postgres::quote_identifier;
-use tokio_postgres::Client;
+use tokio_postgres::{error::SqlState, Client};
 
 const BEGIN: &str = "
     create table {schema}.triggers as select t.oid, t.tgenabled from pg_catalog.pg_trigger t
@@ -42,12 +42,26 @@ pub(super) async fn begin(admin: &Client, rules: &Rules) -> Result<(), Failure> 
     admin.batch_execute(&sql).await.map_err(failed(doing))
 }
 
-/// Turns all of it on again, with every index made anew: what should be unique is checked on the way.
-pub(super) async fn end(admin: &Client) -> Result<(), Failure> {
+/// Turns all of it on again. Masked tables are written anew without their old values, and then every index of theirs is
+/// made: what should be unique is checked on the way.
+pub(super) async fn end(
+    admin: &Client,
+    reader: &Client,
+    catalogue: &Catalogue,
+    rules: &Rules,
+) -> Result<(), Failure> {
     let doing = "turning triggers and rules on";
     admin.batch_execute(&END.replace("{schema}", SCHEMA)).await.map_err(failed(doing))?;
+    // While an index is not live, writing its table anew does not make it, nor forgive it what is not unique.
+    let still = format!(
+        "update pg_catalog.pg_index i set indislive = false from {SCHEMA}.indexes s where s.indexrelid = i.indexrelid"
+    );
+    admin.batch_execute(&still).await.map_err(failed(doing))?;
+    for table in rules.columns.keys().filter_map(|id| catalogue.tables.get(id)).filter(|it| it.kind == 'r') {
+        rewrite::table(admin, &table.schema, &table.name).await?;
+    }
     let indexes = format!(
-        "select n.nspname::text, c.relname::text, c.relkind = 'I' from {SCHEMA}.indexes s \
+        "select n.nspname::text, c.relname::text, c.relkind = 'I', s.indexrelid from {SCHEMA}.indexes s \
          join pg_catalog.pg_class c on c.oid = s.indexrelid \
          join pg_catalog.pg_namespace n on n.oid = c.relnamespace order by c.oid"
     );
@@ -57,26 +71,71 @@ pub(super) async fn end(admin: &Client) -> Result<(), Failure> {
             continue;
         }
         let sql = format!("reindex index {}.{}", quote_identifier(schema), quote_identifier(name));
-        admin
-            .batch_execute(&sql)
-            .await
-            .map_err(failed(&format!("making the index {schema}.{name} of masked values")))?;
+        if let Err(error) = admin.batch_execute(&sql).await {
+            let repeated = error.code() == Some(&SqlState::UNIQUE_VIOLATION);
+            let failure = failed(&format!("making the index {schema}.{name} of masked values"))(error);
+            return Err(if repeated {
+                told_of_repeats(admin, reader, catalogue, rules, row.get(3), failure).await
+            } else {
+                failure
+            });
+        }
     }
     let parts = format!(
-        "update pg_catalog.pg_index i set indisready = true, indisvalid = true \
+        "update pg_catalog.pg_index i set indisready = true, indisvalid = true, indislive = true \
          from {SCHEMA}.indexes s, pg_catalog.pg_class c \
          where s.indexrelid = i.indexrelid and c.oid = i.indexrelid and c.relkind = 'I'"
     );
     admin.batch_execute(&parts).await.map_err(failed(doing))?;
     let invalid = format!(
         "select count(*) from {SCHEMA}.indexes s join pg_catalog.pg_index i on i.indexrelid = s.indexrelid \
-         where not (i.indisvalid and i.indisready)"
+         where not (i.indisvalid and i.indisready and i.indislive)"
     );
     let row = admin.query_one(&invalid, &[]).await.map_err(failed(doing))?;
     if row.get::<_, i64>(0) > 0 {
         return Err(Failure::Wrong("an index of masked values is not valid".to_owned()));
     }
     Ok(())
+}
+
+/// What a server does not say of values that should be unique and are not: how many, and which rules made them.
+async fn told_of_repeats(
+    admin: &Client,
+    reader: &Client,
+    catalogue: &Catalogue,
+    rules: &Rules,
+    index: u32,
+    failure: Failure,
+) -> Failure {
+    let keys = "select i.indrelid, (select pg_catalog.array_agg(pg_catalog.pg_get_indexdef(i.indexrelid, n, false) order by n) \
+                from pg_catalog.generate_series(1, i.indnkeyatts::pg_catalog.int4) n), \
+                pg_catalog.pg_get_expr(i.indpred, i.indrelid), i.indkey::pg_catalog.int2[], c.relname::text \
+                from pg_catalog.pg_index i join pg_catalog.pg_class c on c.oid = i.indexrelid where i.indexrelid = $1::oid";
+    let Ok(row) = admin.query_one(keys, &[&index]).await else { return failure };
+    let Some(table) = catalogue.tables.get(&row.get::<_, u32>(0)) else { return failure };
+    let (keys, predicate): (Vec<String>, Option<String>) = (row.get(1), row.get(2));
+    let numbers: Vec<i16> = row.get(3);
+    // What a source wrote into its indexes runs as the role that may only read.
+    let count = format!(
+        "select coalesce(sum(n), 0)::int8 from (select count(*) n from only {} where ({}) is not null and ({}) \
+         group by {} having count(*) > 1) r",
+        table.quoted(),
+        keys.join(", "),
+        predicate.unwrap_or_else(|| "true".to_owned()),
+        keys.join(", ")
+    );
+    let Ok(count) = reader.query_one(&count, &[]).await.map(|row| row.get::<_, i64>(0)) else {
+        return failure;
+    };
+    let masks = rules.columns.get(&table.id).into_iter().flatten();
+    let masks = masks.filter(|(number, _)| numbers.contains(number)).filter_map(|(number, mask)| {
+        Some(format!("{mask} of {}.{}", table.plain_name(), table.column(*number)?.name))
+    });
+    Failure::Wrong(format!(
+        "the rules ({}) make {count} values equal to others, and the unique index {} does not allow that: use hash or shape there",
+        masks.collect::<Vec<_>>().join(", "),
+        row.get::<_, &str>(4)
+    ))
 }
 
 /// Drops what this and its neighbours kept for themselves.

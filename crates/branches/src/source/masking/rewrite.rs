@@ -108,7 +108,7 @@ async fn rewrite_template(admin: &Client, server: &Config, name: &str, major: u3
             "the source's database {name} holds tables or large objects, which no rule reaches: drop them there"
         )]));
     }
-    everything(&client).await?;
+    everything(&client, &[]).await?;
     drop(client);
     close_database(admin, name).await
 }
@@ -139,18 +139,23 @@ pub(super) async fn close_database(admin: &Client, name: &str) -> Result<(), Fai
 
 /// Writes every relation of the served database anew, those of the catalogue and those that databases share included:
 /// without dead rows, dropped columns, and what their pages held before. The catalogue comes last, because it holds the
-/// values of columns that were added with a default, until their table is written.
-pub(super) async fn everything(admin: &Client) -> Result<(), Failure> {
+/// values of columns that were added with a default, until their table is written. Tables that were `written` are left out.
+pub(super) async fn everything(admin: &Client, written: &[u32]) -> Result<(), Failure> {
     let doing = "writing all tables anew";
-    let tables = "select n.nspname::text, c.relname::text from pg_catalog.pg_class c \
+    let tables = "select n.nspname::text, c.relname::text, c.oid from pg_catalog.pg_class c \
                   join pg_catalog.pg_namespace n on n.oid = c.relnamespace \
                   where c.relkind in ('r', 'm') and c.relpersistence <> 't' \
                   order by c.oid < 16384::oid, c.oid";
     for row in admin.query(tables, &[]).await.map_err(failed(doing))? {
-        let (schema, name): (&str, &str) = (row.get(0), row.get(1));
-        let table = format!("{}.{}", quote_identifier(schema), quote_identifier(name));
-        let vacuum = format!("vacuum (full) {table}");
-        admin.batch_execute(&vacuum).await.map_err(failed(&format!("writing {schema}.{name} anew")))?;
+        if !written.contains(&row.get(2)) {
+            table(admin, row.get(0), row.get(1)).await?;
+        }
     }
     Ok(())
+}
+
+/// Writes a table anew.
+pub(super) async fn table(admin: &Client, schema: &str, name: &str) -> Result<(), Failure> {
+    let vacuum = format!("vacuum (full) {}.{}", quote_identifier(schema), quote_identifier(name));
+    admin.batch_execute(&vacuum).await.map_err(failed(&format!("writing {schema}.{name} anew")))
 }

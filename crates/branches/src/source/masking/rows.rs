@@ -1,23 +1,30 @@
 //! Rows that do not meet the condition of their table, and those that refer to them.
 
 use super::{
-    catalogue::{Catalogue, Table},
+    catalogue::{Catalogue, ForeignKey, Table},
     failed, masked,
+    pseudonym::Pseudonyms,
     rules::Rules,
-    stream, Failure, Sessions, SCHEMA,
+    stream::{self, Plan},
+    Failure, Sessions, SCHEMA,
 };
 use crate::model::Sanitised;
 use duramen_postgres::quote_identifier;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Removes them, and says how many there were of each table.
 pub(super) async fn remove(
     sessions: &Sessions,
     catalogue: &Catalogue,
     rules: &Rules,
+    drawn: &Pseudonyms,
 ) -> Result<Vec<Sanitised>, Failure> {
     let mut report = Vec::new();
-    let mut gone = Gone { sessions, catalogue, tables: 0, changed: BTreeSet::new() };
+    let places = Plan::of_places(drawn);
+    let mut gone = Gone { sessions, catalogue, places, tables: 0, changed: BTreeSet::new() };
     for (id, (name, condition)) in &rules.rows {
         let Some(table) = catalogue.tables.get(id) else { continue };
         // On lines of its own, so that a comment at its end takes nothing else with it.
@@ -59,6 +66,7 @@ pub(super) async fn remove(
 struct Gone<'a> {
     sessions: &'a Sessions,
     catalogue: &'a Catalogue,
+    places: Arc<Plan>,
     /// How many lists of rows there were.
     tables: u32,
     /// Tables that lost rows which others may refer to.
@@ -75,7 +83,8 @@ impl Gone<'_> {
         let (reader, admin) = (&self.sessions.reader, &self.sessions.write);
         let columns = ["place tid".to_owned()];
         let found =
-            stream::into_table((reader, query, reading), admin, (&list, &columns), |_| Ok(())).await?;
+            stream::into_table((reader, query, reading), admin, (&list, &columns), &self.places).await?;
+        let found = found.rows;
         if found == 0 {
             return Ok(0);
         }
@@ -99,7 +108,9 @@ pub(super) async fn check_keys(
     catalogue: &Catalogue,
     rules: &Rules,
 ) -> Result<(), Failure> {
-    for key in catalogue.keys.iter().filter(|key| !key.inherited && rules.touches(key)) {
+    // One that nobody checked at the source need not hold here, unless a rule is to keep it.
+    let concerned = |key: &&ForeignKey| rules.touches(key) || rules.subset.is_some() && key.validated;
+    for key in catalogue.keys.iter().filter(|key| !key.inherited).filter(concerned) {
         for part in catalogue.storing(key.table) {
             let Some(query) = catalogue.orphans(key, part) else { continue };
             let doing = format!("checking the foreign key {} of {}", key.name, part.plain_name());

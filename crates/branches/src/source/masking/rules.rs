@@ -2,12 +2,10 @@
 
 use super::{
     catalogue::{Catalogue, Column, ForeignKey, Table},
-    labels,
-    pseudonym::{Class, HASHABLE},
-    Failure,
+    labels, masker, Failure,
 };
-use crate::model::{Mask, Masking};
-use std::collections::BTreeMap;
+use crate::model::{Mask, Masking, Subset};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is done with which column of which table.
 #[derive(Debug)]
@@ -16,6 +14,30 @@ pub(super) struct Rules {
     pub(super) columns: BTreeMap<u32, BTreeMap<i16, Mask>>,
     /// By the ids of tables that store rows: the name by which a condition may call its table, and the condition.
     pub(super) rows: BTreeMap<u32, (String, String)>,
+    /// Columns whose rule nobody wrote: foreign keys demand it.
+    pub(super) implied: BTreeSet<(u32, i16)>,
+    pub(super) subset: Option<Part>,
+    /// Columns that somebody wants kept as they are.
+    pub(super) kept: BTreeSet<(u32, i16)>,
+}
+
+/// The part of the rows that is kept.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The table to begin with.
+    pub(super) table: u32,
+    pub(super) which: Which,
+    /// Tables of which all rows are kept.
+    pub(super) whole: Vec<u32>,
+}
+
+/// Which rows of a table are kept.
+#[derive(Debug)]
+pub(super) enum Which {
+    /// So many of a million.
+    Share(u32),
+    /// Those that meet this condition.
+    Condition(String),
 }
 
 impl Rules {
@@ -23,7 +45,17 @@ impl Rules {
     /// All that does not fit, at once.
     pub(super) fn resolve(masking: &Masking, catalogue: &Catalogue) -> Result<Rules, Failure> {
         let mut problems = Vec::new();
-        let mut rules = Rules { columns: BTreeMap::new(), rows: BTreeMap::new() };
+        let mut rules = Rules {
+            columns: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            implied: BTreeSet::new(),
+            subset: None,
+            kept: BTreeSet::new(),
+        };
+        match masking.subset.as_ref().map(|subset| part(catalogue, subset)).transpose() {
+            Ok(subset) => rules.subset = subset,
+            Err(mut found) => problems.append(&mut found),
+        }
         // Labels first: what is asked for here goes before them.
         let mut given: BTreeMap<(u32, i16), Mask> = BTreeMap::new();
         let mut refused: BTreeMap<(u32, i16), &str> = BTreeMap::new();
@@ -66,7 +98,7 @@ impl Rules {
             let Some(table) = catalogue.tables.get(&table) else { continue };
             problems.push(match table.column(column) {
                 Some(column) => format!(
-                    "{}.{} has the label {label:?}, which calls functions or says more than this reads: give the column a rule of its own (null, constant, hash, or keep)",
+                    "{}.{} has the label {label:?}, which calls functions or says more than this reads: give the column a rule of its own, or keep",
                     table.plain_name(),
                     column.name
                 ),
@@ -81,12 +113,19 @@ impl Rules {
             let Some(column) = table.column(number) else { continue };
             rules.add(catalogue, table, column, &mask, &mut problems);
         }
+        rules.follow_keys(catalogue, &mut problems);
+        let kept = rules.columns.iter().flat_map(|(table, columns)| {
+            let kept = columns.iter().filter(|(_, mask)| **mask == Mask::Keep);
+            kept.map(|(column, _)| (*table, *column))
+        });
+        rules.kept = kept.collect();
         rules.columns.values_mut().for_each(|columns| columns.retain(|_, mask| *mask != Mask::Keep));
         rules.columns.retain(|_, columns| !columns.is_empty());
         for key in &catalogue.keys {
             problems.extend(rules.check_key(catalogue, key));
         }
-        if problems.is_empty() && rules.columns.is_empty() && rules.rows.is_empty() {
+        if problems.is_empty() && rules.columns.is_empty() && rules.rows.is_empty() && rules.subset.is_none()
+        {
             problems
                 .push("there is no rule, and the source has no label of PostgreSQL Anonymizer".to_owned());
         }
@@ -128,11 +167,7 @@ impl Rules {
                     Some(format!("{named} decides in which partition a row lies, and cannot be masked"))
                 }
                 Mask::Null if own.not_null => Some(format!("{named} may not be null: use constant or hash")),
-                Mask::Hash if Class::of(own.base.0, own.base.1).is_none() => Some(format!(
-                    "{named} is of the type {}, which has no hash: use null or constant (hash works for {HASHABLE})",
-                    own.type_name
-                )),
-                _ => None,
+                _ => masker::misfit(mask, part, own),
             };
             problems.extend(problem);
         }
@@ -146,6 +181,45 @@ impl Rules {
                     column.name
                 )),
                 _ => drop(columns.insert(number, mask.clone())),
+            }
+        }
+    }
+
+    /// Gives the other side of a foreign key the rule that one side has, if that makes of equal values equal ones, and nobody
+    /// said what becomes of the other.
+    fn follow_keys(&mut self, catalogue: &Catalogue, problems: &mut Vec<String>) {
+        loop {
+            let mut found: Vec<(u32, i16, Mask)> = Vec::new();
+            for key in catalogue.keys.iter().filter(|key| !key.inherited) {
+                for (column, other) in key.columns.iter().zip(&key.target_columns) {
+                    let sides = [(key.table, *column), (key.target, *other)];
+                    let rules = sides.map(|(table, column)| self.mask(table, column));
+                    for (from, to) in [(0, 1), (1, 0)] {
+                        let rule = rules[from].filter(|rule| masker::keeps_keys(rule) && rules[to].is_none());
+                        found.extend(rule.map(|rule| (sides[to].0, sides[to].1, rule.clone())));
+                    }
+                }
+            }
+            found.retain(|(table, column, _)| self.mask(*table, *column).is_none());
+            if found.is_empty() {
+                return;
+            }
+            for (table, number, mask) in found {
+                let Some(table) = catalogue.tables.get(&table) else { continue };
+                let Some(column) = table.column(number) else { continue };
+                let before = problems.len();
+                // Two keys may demand two rules of one column: the second is then told as a difference of that key.
+                if self.mask(table.id, number).is_none() {
+                    self.add(catalogue, table, column, &mask, problems);
+                    let parts = catalogue.family(table.id);
+                    let own = parts
+                        .iter()
+                        .filter_map(|part| Some((part.id, part.column_named(&column.name)?.number)));
+                    self.implied.extend(own);
+                }
+                for problem in &mut problems[before..] {
+                    *problem += &format!(" (a foreign key of it has {mask} on its other side)");
+                }
             }
         }
     }
@@ -164,10 +238,16 @@ impl Rules {
         let problem = |(column, other): (&i16, &i16)| {
             let (refers, referred) = (self.mask(own.id, *column), self.mask(target.id, *other));
             let (column, other) = (own.column(*column)?, target.column(*other)?);
-            let classes = [column, other].map(|it| Class::of(it.base.0, it.base.1));
-            // A reference that is null refers to nothing.
+            let classes = [column, other].map(Column::class);
+            let alike = match refers {
+                Some(Mask::Hash) => classes[0] == classes[1],
+                Some(mask) => masker::keeps_keys(mask) || matches!(mask, Mask::Constant(_)),
+                None => true,
+            };
+            // A reference that is null refers to nothing, and one that another row had refers to something.
             if refers == Some(&Mask::Null)
-                || refers == referred && (refers != Some(&Mask::Hash) || classes[0] == classes[1])
+                || refers == Some(&Mask::Shuffle) && referred.is_none() && key.columns.len() == 1
+                || refers == referred && alike
             {
                 return None;
             }
@@ -175,6 +255,13 @@ impl Rules {
                 format!("{}.{}", own.plain_name(), column.name),
                 format!("{}.{}", target.plain_name(), other.name),
             );
+            if refers == referred && refers != Some(&Mask::Hash) {
+                let rule = refers.map_or_else(String::new, Mask::to_string);
+                return Some(format!(
+                    "the foreign key {} compares {column} and {other}, and {rule} does not keep what they have in common: use hash or shape",
+                    key.name
+                ));
+            }
             if refers == referred {
                 return Some(format!(
                     "the foreign key {} compares {column} and {other}, whose types have different hashes: use null for {column}",
@@ -199,10 +286,41 @@ impl Rules {
         pairs.filter_map(problem).collect()
     }
 
+    /// Whether a rule is about a column.
+    pub(super) fn masks(&self, table: u32, column: i16) -> bool {
+        self.mask(table, column).is_some()
+    }
+
     /// Whether a rule touches a side of a foreign key.
     pub(super) fn touches(&self, key: &ForeignKey) -> bool {
         key.columns.iter().any(|column| self.mask(key.table, *column).is_some())
             || key.target_columns.iter().any(|column| self.mask(key.target, *column).is_some())
+    }
+}
+
+/// The part of the rows that is kept, or all that is wrong about it.
+fn part(catalogue: &Catalogue, subset: &Subset) -> Result<Part, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut one = |written: &str| {
+        let found = find(catalogue, written).and_then(|table| match table.kind {
+            'r' | 'p' => Ok(table.id),
+            _ => Err(format!("{written} is not a table, and no subset begins with it or keeps it")),
+        });
+        found.map_err(|problem| problems.push(problem)).ok()
+    };
+    let table = one(&subset.table);
+    let whole: Vec<u32> = subset.keep.iter().filter_map(|written| one(written)).collect();
+    let which = match (subset.percent, &subset.condition) {
+        (Some(share), None) => Some(Which::Share(share.millionths())),
+        (None, Some(condition)) => Some(Which::Condition(condition.clone())),
+        _ => {
+            problems.push("a subset takes either percent or where".to_owned());
+            None
+        }
+    };
+    match (table, which) {
+        (Some(table), Some(which)) if problems.is_empty() => Ok(Part { table, which, whole }),
+        _ => Err(problems),
     }
 }
 
