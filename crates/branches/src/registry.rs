@@ -5,6 +5,7 @@
 //! its own lock is the only one that is ever taken under this one.
 
 mod baseline;
+mod generations;
 mod leases;
 mod pool;
 mod refill;

@@ -586,7 +586,7 @@ impl State {
         lease.ok_or_else(|| destroyed_meanwhile(name))
     }
 
-    fn pick_source(&self, wanted: Option<&str>) -> Result<String, EngineError> {
+    pub(super) fn pick_source(&self, wanted: Option<&str>) -> Result<String, EngineError> {
         let generations = &self.pools.generations;
         match wanted {
             Some(name) if generations.contains_key(name) => Ok(name.to_owned()),

@@ -220,6 +220,96 @@ async fn print(engine: &Arc<Engine>, source: &str) -> Value {
     serde_json::to_value(fingerprint).expect("JSON")
 }
 
+/// What somebody who was an administrator of a branch for a moment can leave in it.
+const BY_AN_ADMINISTRATOR: &str = r"
+create role evil superuser login password 'x';;
+grant pg_execute_server_program, pg_write_server_files to duramen_read;;
+alter role duramen_ddl superuser;;
+alter system set archive_mode = on;;
+alter system set archive_command = 'touch MARKS/archived';;
+alter system set session_preload_libraries = 'auto_explain';;
+alter role evil set role = duramen_admin;;
+create function public.on_planted() returns event_trigger language plpgsql as
+  $$ begin perform public.mark('planted-event-trigger'); end $$;;
+create event trigger planted on ddl_command_end execute function public.on_planted();;
+alter event trigger planted enable always;;
+alter event trigger planted owner to duramen_ddl;;
+create function pg_catalog.pg_get_userbyid(bigint) returns name language plpgsql as
+  $$ begin perform public.mark('planted-function'); return 'x'; end $$;;
+create function public.planted_definer() returns int language plpgsql security definer as
+  $$ begin return public.touch('planted-definer'); end $$;;
+create server planted foreign data wrapper planted;;
+";
+
+/// Promotes a branch into which a holder and an administrator have put what they could (G5).
+async fn promote(origin: &Hostile, engine: &Arc<Engine>, source: &str, branch: &str) {
+    let major = origin.major;
+    let by_the_holder = [
+        "create function public.planted_row(bigint) returns bigint immutable language plpgsql as \
+         $$ begin perform public.mark('planted-index'); return $1; end $$",
+        "create table public.planted (id bigint, t text)",
+        "create index on public.planted (public.planted_row(id))",
+        "insert into public.planted select n, 'x' from generate_series(1, 50) n",
+        "grant all on public.planted to duramen_read, public",
+        "alter role duramen_ddl set search_path = duramen_admin, public",
+    ];
+    for sql in by_the_holder {
+        query(engine, branch, sql).await.unwrap_or_else(|error| panic!("{major}: {sql}: {error}"));
+    }
+    let url = engine.administrator_url(branch).await.expect("the administrator's URL").url;
+    let mut config: Config = url.parse().expect("a URL");
+    if major >= 17 {
+        config.options("-c event_triggers=off");
+    }
+    let (admin, connection) = config.connect(NoTls).await.expect("the administrator");
+    tokio::spawn(connection);
+    let planted = BY_AN_ADMINISTRATOR.replace("MARKS", &origin.marks.display().to_string());
+    for statement in planted.split(";;").map(str::trim).filter(|statement| !statement.is_empty()) {
+        // Before 17 each command of a superuser's fires what is there; `create server` wants a wrapper first.
+        let statement =
+            statement.replace("create server", "create foreign data wrapper planted; create server");
+        admin
+            .batch_execute(&statement)
+            .await
+            .unwrap_or_else(|error| panic!("{major}: {statement}: {error:?}"));
+    }
+    drop(admin);
+    origin.marks();
+
+    let promoted = engine.promote(branch, duramen_api::model::PromoteBranch::default(), |_, _| {}).await;
+    let promoted = promoted.unwrap_or_else(|error| panic!("{major}: {error}"));
+    assert_eq!(origin.marks(), Vec::<String>::new(), "{major}: the promotion ran this");
+    let reported = |kind: &str, object: &str, action: &str| {
+        let is_it = |it: &&duramen_api::model::Sanitised| it.kind == kind && it.object == object;
+        promoted.sanitised.iter().filter(is_it).any(|it| it.action.contains(action))
+    };
+    assert!(reported("role", "evil", "superuser right removed"), "{:?}", promoted.sanitised);
+    for name in ["archive_command", "session_preload_libraries"] {
+        assert!(reported("setting", name, "removed"), "{name}: {:?}", promoted.sanitised);
+    }
+    settle(engine).await;
+    for policy in Policy::ALL {
+        let leased = format!("{policy}-next-{major}");
+        let request = duramen_api::model::CreateBranch {
+            name: Some(leased.clone()),
+            source: Some(source.to_owned()),
+            policy: Some(policy),
+            ..Default::default()
+        };
+        assert_eq!(engine.create(request).await.expect("a lease").generation, promoted.generation);
+        let holders = "select pg_catalog.count(*) from pg_catalog.pg_roles where rolsuper and rolname <> 'duramen_admin' and oid <> 10";
+        assert_eq!(rows(engine, &leased, holders).await, json!([[0]]), "{major}");
+        let archiving = "select pg_catalog.current_setting('archive_mode')";
+        assert_eq!(rows(engine, &leased, archiving).await, json!([["off"]]), "{major}");
+        let writes = query(engine, &leased, "insert into public.planted values (99, 'x')").await;
+        assert_eq!(writes.is_ok(), policy != Policy::ReadOnly, "{major}: {writes:?}");
+        let _ = query(engine, &leased, "select public.planted_definer()").await;
+        engine.destroy(&leased).expect("destroy");
+    }
+    assert_eq!(origin.marks(), Vec::<String>::new(), "{major}: in a branch of it this ran");
+    engine.destroy(branch).expect("destroy");
+}
+
 async fn import_and_branch(home: &Home, engine: &Arc<Engine>, major: u32) {
     let origin = Hostile::start(home, major).await;
     origin.run("app", BY_THE_OWNER).await;
@@ -315,10 +405,13 @@ async fn import_and_branch(home: &Home, engine: &Arc<Engine>, major: u32) {
             tokio::spawn(connection);
             admin.batch_execute("create table public.made_by_the_administrator (x int)").await.expect("DDL");
         }
-        engine.destroy(&leased).expect("destroy");
+        if policy != Policy::Ddl {
+            engine.destroy(&leased).expect("destroy");
+        }
     }
     let ran = origin.marks();
     assert_eq!(ran, Vec::<String>::new(), "{major}: in a branch this ran");
+    promote(&origin, engine, &name, &format!("ddl-{major}")).await;
     engine.remove_source(&name).await.expect("the source is forgotten");
 }
 

@@ -1,0 +1,155 @@
+//! The generations of a source: `duramen source generations|label|timeline|diff`.
+
+use crate::{
+    branch::schema_diff::{self, Format},
+    context::{Context, Outcome},
+    output, progress,
+};
+use clap::{Args, ValueEnum};
+use duramen_api::model::{GenerationView, LabelGeneration, Moment, MomentKind};
+use std::process::ExitCode;
+
+pub(super) const LIST_EXAMPLES: &str = "\
+Examples:
+  duramen source generations app             which there are, and what keeps them
+  duramen source settings app --keep '7 daily, 4 weekly'";
+pub(super) const LABEL_EXAMPLES: &str = "\
+Examples:
+  duramen source label app 3 before-move     generation 3 is kept, whatever the source's rule says
+  duramen source label app 3 before-move --remove
+  duramen branch create old --source app --generation before-move";
+pub(super) const TIMELINE_EXAMPLES: &str = "\
+Examples:
+  duramen source timeline app                what branches of it can be made of, and how";
+pub(super) const DIFF_EXAMPLES: &str = "\
+Examples:
+  duramen source diff app 3 4                what generation 4 defines otherwise than 3
+  duramen source diff app before-move 4 --format ddl > move.sql";
+
+#[derive(Debug, Args)]
+pub(crate) struct Label {
+    /// The source's name
+    name: String,
+    /// The generation's number, or a label that it has
+    generation: String,
+    /// The label: a name with a letter in it
+    label: String,
+    /// Take it away instead
+    #[arg(long)]
+    remove: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// The source's name
+    name: String,
+    /// A generation, by its number or a label
+    from: String,
+    /// Another one, to which the changes lead
+    to: String,
+    /// How it is written [default: text; json with --json]
+    #[arg(long, value_enum)]
+    format: Option<FormatName>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum FormatName {
+    /// For people
+    Text,
+    /// All that is known
+    Json,
+    /// A script for psql
+    Ddl,
+}
+
+pub(super) async fn list(context: &Context, name: &str) -> Outcome {
+    let found = context.connect().await?.generations(name).await?;
+    show(context, &found)
+}
+
+pub(super) async fn label(context: &Context, wanted: Label) -> Outcome {
+    let Label { name, generation, label, remove } = wanted;
+    let mut connection = context.connect().await?;
+    let request = LabelGeneration { generation, label, remove };
+    let work = connection.label_generation(&name, &request);
+    let found = progress::during("waiting for the source", work).await?;
+    show(context, &found)
+}
+
+fn show(context: &Context, found: &[GenerationView]) -> Outcome {
+    if context.json {
+        output::json(found)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = found.iter().map(|view| {
+        let of =
+            view.promoted.as_ref().map_or_else(|| "origin".to_owned(), |of| format!("branch {}", of.name));
+        [
+            view.generation.to_string(),
+            output::time(view.imported_at),
+            of,
+            output::bytes(view.bytes),
+            if view.labels.is_empty() { "-".to_owned() } else { view.labels.join(", ") },
+            view.branches.to_string(),
+            needed_by(view),
+        ]
+    });
+    output::print(output::table(["GENERATION", "MADE", "OF", "SIZE", "LABELS", "BRANCHES", "KEPT BY"], rows));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn needed_by(view: &GenerationView) -> String {
+    let mut by: Vec<&str> = Vec::new();
+    by.extend(view.current.then_some("current"));
+    by.extend((!view.labels.is_empty()).then_some("label"));
+    by.extend((view.branches > 0).then_some("branches"));
+    by.extend(view.kept_by.iter().map(String::as_str));
+    if by.is_empty() {
+        // It goes with the next look.
+        "nothing".to_owned()
+    } else {
+        by.join(", ")
+    }
+}
+
+pub(super) async fn timeline(context: &Context, name: &str) -> Outcome {
+    let found = context.connect().await?.timeline(name).await?;
+    if context.json {
+        output::json(&found)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = found.iter().map(|moment| [moment.at.to_string(), what(moment), how(name, moment)]);
+    output::print(output::table(["AT", "WHAT", "BRANCH IT WITH"], rows));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn what(moment: &Moment) -> String {
+    match (moment.kind, &moment.branch) {
+        (MomentKind::Snapshot, Some(branch)) => {
+            format!("branch {branch}, of generation {}", moment.generation)
+        }
+        _ if moment.labels.is_empty() => format!("generation {}", moment.generation),
+        _ => format!("generation {} ({})", moment.generation, moment.labels.join(", ")),
+    }
+}
+
+fn how(source: &str, moment: &Moment) -> String {
+    match (&moment.branch, &moment.snapshot) {
+        (Some(branch), Some(snapshot)) => format!("branch create --from {branch}@{snapshot}"),
+        _ => format!("branch create --source {source} --generation {}", moment.generation),
+    }
+}
+
+pub(super) async fn diff(context: &Context, wanted: Diff) -> Outcome {
+    let otherwise = if context.json { FormatName::Json } else { FormatName::Text };
+    let format = match wanted.format.unwrap_or(otherwise) {
+        FormatName::Text => Format::Text,
+        FormatName::Json => Format::Json,
+        FormatName::Ddl => Format::Ddl,
+    };
+    let mut connection = context.connect().await?;
+    connection.set_deadline(schema_diff::DEADLINE);
+    let work = connection.generation_diff(&wanted.name, &wanted.from, &wanted.to);
+    let found = progress::during("comparing the schemas", work).await?;
+    schema_diff::show(&found, format)
+}
