@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -140,6 +140,9 @@ bench-follow: setup release ## generations of a source that follows its origin, 
 
 bench-changes: setup release ## comparisons of branches by their changed blocks, tables of 300,000 and 20 million rows (root, 12 GB of disk, 10 minutes)
 	@scripts/bench-changes $(BIN)
+
+bench-masking: setup release ## six masked columns against a COPY of the table out and in, ten million rows (root, 25 GB of disk, half an hour; ROWS=1M)
+	@scripts/bench-masking $(BIN) $(or $(ROWS),10M)
 
 bench-router: setup release ## pgbench straight, through PgBouncer and through the router, and a hundred branches created by connecting (root, pgbouncer)
 	@mkdir -p $(OUT)

@@ -13,6 +13,7 @@ export interface components {
         BranchEvidence: {
             /** @description The branch. */
             branch: components["schemas"]["BranchView"];
+            diff?: components["schemas"]["DiffEvidence"] | null;
             /** @description The branch's events out of the audit log. */
             events: unknown[];
             /** @description The snapshot's digest when it was imported. */
@@ -96,6 +97,12 @@ export interface components {
              */
             from?: string | null;
             /**
+             * @description The generation of the source of which it is made, by its number or a label, instead of the current one. If no branch of it
+             *     is ready, one is started for this.
+             * @default null
+             */
+            generation?: string | null;
+            /**
              * @description The branch's name; a second create with the same name returns the same branch. `None`: one is made up.
              * @default null
              */
@@ -107,6 +114,12 @@ export interface components {
              * @default false
              */
             quiesce?: boolean;
+            /**
+             * @description Whether it is refused unless the source is as it was imported: its snapshot by its files' digest, and the live source by its
+             *     contents. All of both is read for it. Only on the daemon's own socket.
+             * @default false
+             */
+            require_clean_source?: boolean;
             /**
              * @description The source. May be left out when there is only one.
              * @default null
@@ -125,6 +138,46 @@ export interface components {
              */
             wait_ms?: number | null;
         };
+        /** @description How many rows differ. */
+        DiffCounts: {
+            /**
+             * Format: int64
+             * @description Rows that the branch alone has.
+             */
+            added: number;
+            /**
+             * Format: int64
+             * @description Rows with the same key and other values.
+             */
+            changed: number;
+            /**
+             * Format: int64
+             * @description Those of all these that were told.
+             */
+            listed: number;
+            /**
+             * Format: int64
+             * @description Rows that the snapshot alone has.
+             */
+            removed: number;
+        };
+        /** @description What a branch changed: the statements that make what it was made of define what it defines, and its rows and sequences, in one digest. */
+        DiffEvidence: {
+            /** @description The digest. A change set of the same changes names the same one. */
+            digest: string;
+            /** @description Rows; the digest covers those that are listed. */
+            rows: components["schemas"]["DiffCounts"];
+            /**
+             * Format: int64
+             * @description Sequences.
+             */
+            sequences: number;
+            /**
+             * Format: int64
+             * @description Statements.
+             */
+            statements: number;
+        };
         /** @description What a branch has written. */
         DiskUse: {
             /**
@@ -138,6 +191,76 @@ export interface components {
              */
             used: number;
         };
+        /**
+         * @description What is made up.
+         * @enum {string}
+         */
+        Fake: "name" | "first_name" | "last_name" | "company" | "address" | "street" | "city" | "zip" | "country";
+        /** @description Whether and how a source follows its origin. */
+        FollowSettings: {
+            /**
+             * @description Whether a standby of ours replays what the origin writes, so that the next generation needs no copy of it.
+             * @default false
+             */
+            enabled?: boolean;
+            /**
+             * Format: int32
+             * @description Seconds after which the next generation is made without being asked for. `None`: only by a refresh.
+             * @default null
+             */
+            every_s?: number | null;
+            /**
+             * Format: int64
+             * @description How many bytes the standby may lack before it is given up, so that the origin does not keep them for it. `None`:
+             *     [`FollowSettings::KEEP_WAL`].
+             * @default null
+             */
+            keep_wal?: number | null;
+        };
+        /** @description How a source follows its origin. */
+        FollowView: {
+            /**
+             * Format: int32
+             * @description Seconds after which the next generation is made without being asked for.
+             */
+            every_s?: number | null;
+            /**
+             * Format: int64
+             * @description Bytes that the origin has written and the standby lacks.
+             */
+            lag_bytes?: number | null;
+            /**
+             * Format: date-time
+             * @description When that was seen.
+             */
+            looked_at?: string | null;
+            /** @description What is wrong, if something is. */
+            problem?: string | null;
+            /**
+             * @description `streaming`; `waiting` when the standby is not connected to the origin; `starting` before anybody has looked; `lost` when
+             *     the next refresh has to copy the origin anew.
+             */
+            state: string;
+        };
+        /** @description How values get coarser. */
+        Generalise: {
+            /**
+             * Format: int32
+             * @description Numbers: down to a multiple of this one.
+             */
+            bucket: number;
+        } | {
+            /** @description Dates and times: the beginning of the unit that they lie in. */
+            to: components["schemas"]["Unit"];
+        } | {
+            /**
+             * Format: int32
+             * @description Texts: their first so many characters.
+             */
+            prefix: number;
+        };
+        /** @description Which generations are kept: numbers and words, separated by commas, as in `7 daily, 4 weekly`. Words are last, hourly, daily, weekly, monthly and yearly; a number is 1 to 1,000. Empty: none. */
+        Keep: string;
         /** @description What one branch may take of the machine, where that can be limited. What is absent is as usual. */
         Limits: {
             /**
@@ -171,10 +294,34 @@ export interface components {
              */
             processes?: number | null;
         };
-        /** @description What becomes of the values of a column. */
+        /** @description What becomes of the values of a column. Null stays null under all of them but `constant` and `sql`. */
         Mask: "null" | "hash" | "keep" | {
             /** @description All of them become this one, written as in SQL without its quotes. */
             constant: string;
+        } | "shape" | "email" | "phone" | "card" | "iban" | {
+            /** @description Texts: something made up, the same for the same value. Different values may become equal, except in unique columns. */
+            fake: components["schemas"]["Fake"];
+        } | "shuffle" | {
+            /** @description Numbers: a little more or less, the same for the same value. The sign stays. */
+            noise: components["schemas"]["Noise"];
+        } | {
+            /** @description Dates and times: all of one person are moved by the same number of days. */
+            shift: components["schemas"]["Shift"];
+        } | {
+            /** @description Numbers, dates, times and texts: coarser. */
+            generalise: components["schemas"]["Generalise"];
+        } | {
+            /**
+             * @description JSON: what becomes of the values at these paths (`$.email`, `$.phones[*].number`, `$."odd key"`). `json`, `jsonb` or
+             *     texts that hold JSON. The values themselves take `null`, `hash`, `constant`, `shape`, `email`, `phone`, `card`, `iban` and
+             *     `fake`, and become texts.
+             */
+            json: {
+                [key: string]: Record<string, never>;
+            };
+        } | {
+            /** @description An expression in SQL over the columns of the row, evaluated with read access only. */
+            sql: string;
         };
         /** @description The masking rules of a source. An empty object (`{}`) leaves only the labels of PostgreSQL Anonymizer as rules. */
         Masking: {
@@ -196,6 +343,22 @@ export interface components {
             rows?: {
                 [key: string]: string;
             };
+            /** @default null */
+            subset?: components["schemas"]["Subset"] | null;
+        };
+        /** @description How far a number is moved. */
+        Noise: {
+            /**
+             * Format: int32
+             * @description By at most so many hundredths of it, and by one unit of its last place at least where that is less.
+             */
+            percent: number;
+        } | {
+            /**
+             * Format: int32
+             * @description By at most so much.
+             */
+            by: number;
         };
         /** @description What a branch was made of. */
         Parent: {
@@ -226,6 +389,23 @@ export interface components {
             hot: {
                 [key: string]: number;
             };
+        };
+        /** @description The branch that a generation was. */
+        PromotedBranch: {
+            /**
+             * Format: int32
+             * @description The generation that it was made of.
+             */
+            generation: number;
+            /** @description Its id. */
+            id: string;
+            /** @description The name that it had then. */
+            name: string;
+            /**
+             * Format: date-time
+             * @description The moment at which it held what the generation holds.
+             */
+            taken_at: string;
         };
         /** @description The answer to a query. */
         QueryReply: {
@@ -341,6 +521,16 @@ export interface components {
             /** @description Which one. */
             object: string;
         };
+        /** @description How far the dates of a person are moved. */
+        Shift: {
+            /**
+             * Format: int32
+             * @description By one to so many days, to either side.
+             */
+            days: number;
+            /** @description The column of the same table that says whose date it is. Equal persons of all tables are moved equally. */
+            person: string;
+        };
         /** @description Which snapshots of branches are taken without being asked for, and how long they are kept. */
         SnapshotSettings: {
             /**
@@ -428,6 +618,18 @@ export interface components {
              */
             durable?: boolean;
             /**
+             * @description Whether and how it follows its origin.
+             * @default {
+             *       "enabled": false
+             *     }
+             */
+            follow?: components["schemas"]["FollowSettings"];
+            /**
+             * @description Which of its generations are kept though no branch needs them.
+             * @default
+             */
+            keep?: components["schemas"]["Keep"];
+            /**
              * @description What each branch may take of the machine.
              * @default {}
              */
@@ -485,6 +687,7 @@ export interface components {
             database: string;
             /** @description Digest over all files of the snapshot. */
             digest: string;
+            follow?: components["schemas"]["FollowView"] | null;
             /**
              * Format: int32
              * @description The current generation.
@@ -495,10 +698,16 @@ export interface components {
              * @description When that generation was imported.
              */
             imported_at: string;
+            /**
+             * Format: int32
+             * @description How many columns were masked.
+             */
+            masked_columns?: number;
             /** @description Its name. */
             name: string;
             /** @description The kind of its origin. */
             origin: string;
+            promoted?: components["schemas"]["PromotedBranch"] | null;
             /** @description The login roles of the source that a branch can be entered as (`policy` `role:NAME`). */
             roles?: string[];
             /** @description What the import took out. */
@@ -507,6 +716,8 @@ export interface components {
             server_version: string;
             /** @description How its branches run. */
             settings: components["schemas"]["SourceSettings"];
+            /** @description Columns that look personal and are not masked, with what they look like. A scan of the source has rules for them. */
+            unmasked?: string[];
         };
         /** @description What one statement gave. */
         StatementReply: {
@@ -524,6 +735,28 @@ export interface components {
             /** @description Whether rows were left out: more than the cap, or more than 16 MiB with those before them. */
             truncated: boolean;
         };
+        /**
+         * @description A part of the rows: some of one table, what belongs to them, and what all of these refer to. Tables that no chain of foreign
+         *     keys connects with that table keep all their rows.
+         */
+        Subset: {
+            /** @description Tables of which all rows are kept, with what these refer to. */
+            keep?: string[];
+            /**
+             * Format: double
+             * @description How many of its rows in a hundred, the same ones each time. Either this or `where`.
+             */
+            percent?: number | null;
+            /** @description The table to begin with (`schema.table`, names as in SQL). */
+            table: string;
+            /** @description A condition in SQL for its rows, evaluated with read access only. */
+            where?: string | null;
+        };
+        /**
+         * @description A unit of time.
+         * @enum {string}
+         */
+        Unit: "year" | "month" | "day" | "hour";
         /**
          * @description One table, in the source and in a branch. What is absent could not be read; `left_out` of the fingerprints, or
          *     `not_read`, say why.

@@ -52,13 +52,20 @@ impl Op {
     pub const fn open_to(self) -> OpenTo {
         match self {
             Op::Health | Op::Ready | Op::Version | Op::OpenApi => OpenTo::Anybody,
-            Op::Sources | Op::Source | Op::Branches | Op::Branch | Op::BranchTree | Op::Snapshots => {
-                OpenTo::Tokens(Least::Viewer)
-            }
+            Op::Sources
+            | Op::Source
+            | Op::ScanSource
+            | Op::Generations
+            | Op::Timeline
+            | Op::Branches
+            | Op::Branch
+            | Op::BranchTree
+            | Op::Snapshots => OpenTo::Tokens(Least::Viewer),
             Op::CreateBranch
             | Op::DestroyBranch
             | Op::Query
             | Op::SchemaDiff
+            | Op::ExportBranch
             | Op::ResetBranch
             | Op::RenewBranch
             | Op::TakeSnapshot
@@ -70,6 +77,10 @@ impl Op {
             Op::ProtectBranch | Op::Evidence | Op::DataDiff | Op::VerifySource | Op::FingerprintSource => {
                 OpenTo::Tokens(Least::Admin)
             }
+            // It decides what everybody's branches of a source begin with; nothing of it reaches a file or a server.
+            Op::PromoteBranch => OpenTo::Tokens(Least::Admin),
+            // What has a label takes room for good. Definitions are read of all of a source.
+            Op::LabelGeneration | Op::GenerationDiff => OpenTo::Tokens(Least::Admin),
             // Figures name sources, and nothing else that is somebody's.
             Op::Metrics => OpenTo::AllSources(Least::Viewer),
             Op::Status | Op::VerifyAudit | Op::Events => OpenTo::AllSources(Least::Admin),
@@ -95,6 +106,9 @@ impl Op {
                 | Op::Metrics
                 | Op::Sources
                 | Op::Source
+                | Op::ScanSource
+                | Op::Generations
+                | Op::Timeline
                 | Op::Branches
                 | Op::CreateBranch
                 | Op::Branch

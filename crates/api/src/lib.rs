@@ -21,16 +21,23 @@
 //! | `PATCH /v1/sources/{name}/settings` | `SourceView` |
 //! | `POST /v1/sources/{name}/refresh` | a stream of `Progress` lines |
 //! | `POST /v1/sources/{name}/verify`, `fingerprint` | `SnapshotVerification`, `SourceFingerprint` |
+//! | `GET /v1/sources/{name}/scan` | `Scan` |
 //! | `GET /v1/sources/{name}/idle-pss?sample=N` | `[bytes]` |
 //! | `GET`, `POST /v1/branches` | `[BranchView]`, `BranchView` |
 //! | `GET`, `DELETE /v1/branches/{name}` | `BranchView` |
 //! | `POST /v1/branches/{name}/query` | `QueryReply` |
 //! | `POST /v1/branches/{name}/reset`, `restore`, `undo`, `renew`, `protect` | `BranchView` |
+//! | `GET /v1/sources/{name}/generations` | `GenerationView`, one a generation |
+//! | `POST /v1/sources/{name}/labels` | the same |
+//! | `GET /v1/sources/{name}/timeline` | `Moment` |
+//! | `GET /v1/sources/{name}/schema-diff?from=&to=` | `SchemaDiff` |
+//! | `GET /v1/branches/{name}/export?format=&jobs=&quiesce=` | bytes |
+//! | `POST /v1/branches/{name}/promote` | a stream of `Progress` lines |
 //! | `GET`, `POST`, `DELETE /v1/branches/{name}/snapshots` | `SnapshotView` |
 //! | `GET /v1/branch-tree` | `TreeNode`, one a branch |
 //! | `GET /v1/branches/{name}/evidence?table=` | `BranchEvidence` |
 //! | `GET /v1/branches/{name}/schema-diff?against=` | `SchemaDiff` |
-//! | `GET /v1/branches/{name}/data-diff?tables=&limit=` | a stream of `DataDiff` lines |
+//! | `GET /v1/branches/{name}/data-diff?tables=&limit=&whole=` | a stream of `DataDiff` lines |
 //! | `GET /v1/branches/{name}/administrator-url` | `AdministratorUrl` |
 //! | `GET /v1/events?after=&events=` | server-sent events, out of the audit log |
 //! | `POST /v1/audit/verify` | `AuditVerification` |
@@ -46,6 +53,7 @@
 pub mod access;
 pub mod data_diff;
 pub mod doors;
+pub mod keep;
 pub mod model;
 pub mod names;
 pub mod openapi;

@@ -1,20 +1,27 @@
 //! What callers ask for and are told: the vocabulary of the HTTP API, shared by daemon and clients.
 
+mod export;
 mod following;
+mod generations;
 mod lineage;
 mod masking;
 mod refill;
+mod scan;
 mod schema;
 
 pub use crate::policy::{Policy, RoleName};
+pub use export::{ExportFormat, EXPORT_JOBS_MAX};
 pub use following::{FollowSettings, FollowView};
+pub use generations::{GenerationView, LabelGeneration, Moment, MomentKind, PromoteBranch, PromotedBranch};
 pub use lineage::{
     Parent, RestoreBranch, SnapshotKind, SnapshotSettings, SnapshotView, TakeSnapshot, TreeNode,
 };
-pub use masking::{Mask, Masking};
+pub use masking::{Fake, Generalise, Mask, Masking, Noise, Percent, Shift, Subset, Unit};
 pub use refill::{Refill, RefillReport, RefillSettings};
+pub use scan::{Finding, Personal, Scan};
 pub use schema::{SchemaChange, SchemaDiff, SchemaDifference, SchemaStatement, SchemaWarning};
 
+use crate::{data_diff::DiffCounts, keep::Keep};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -102,6 +109,9 @@ pub struct SourceSettings {
     /// Whether and how it follows its origin.
     #[serde(skip_serializing_if = "FollowSettings::is_usual")]
     pub follow: FollowSettings,
+    /// Which of its generations are kept though no branch needs them.
+    #[serde(skip_serializing_if = "Keep::is_empty")]
+    pub keep: Keep,
     /// The rules by which data is masked before any branch exists. Once a source has rules, it only serves snapshots made
     /// under its current ones. Rules can be replaced, but not removed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,6 +225,8 @@ pub struct ChangeSettings {
     pub snapshots: SnapshotSettings,
     /// Whether and how it follows its origin from now on.
     pub follow: Option<FollowSettings>,
+    /// Which of its generations are kept from now on; the empty text ends that.
+    pub keep: Option<Keep>,
     /// New rules for masking. The source then serves nothing until it is refreshed.
     pub masking: Option<Masking>,
 }
@@ -252,6 +264,15 @@ pub struct SourceView {
     /// What data it holds: `full` or `masked`.
     #[serde(default)]
     pub data: String,
+    /// The branch that the generation was, if it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promoted: Option<PromotedBranch>,
+    /// How many columns were masked.
+    #[serde(default)]
+    pub masked_columns: u32,
+    /// Columns that look personal and are not masked, with what they look like. A scan of the source has rules for them.
+    #[serde(default)]
+    pub unmasked: Vec<String>,
     /// What the import took out.
     pub sanitised: Vec<Sanitised>,
     /// The login roles of the source that a branch can be entered as (`policy` `role:NAME`).
@@ -290,9 +311,17 @@ pub struct CreateBranch {
     /// those of that branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// The generation of the source of which it is made, by its number or a label, instead of the current one. If no branch of it
+    /// is ready, one is started for this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<String>,
     /// Whether the server of `from` is stopped for it and started again: its sessions end, and unlogged tables keep their rows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quiesce: bool,
+    /// Whether it is refused unless the source is as it was imported: its snapshot by its files' digest, and the live source by its
+    /// contents. All of both is read for it. Only on the daemon's own socket.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub require_clean_source: bool,
 }
 
 /// How an administrator of the machine enters a branch.
@@ -640,8 +669,24 @@ pub struct BranchEvidence {
     /// The table that was asked for, in the source and in the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<WatchedTable>,
+    /// What the branch changed, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<DiffEvidence>,
     /// The branch's events out of the audit log.
     pub events: Vec<serde_json::Value>,
+}
+
+/// What a branch changed: the statements that make what it was made of define what it defines, and its rows and sequences, in one digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiffEvidence {
+    /// The digest. A change set of the same changes names the same one.
+    pub digest: String,
+    /// Statements.
+    pub statements: u64,
+    /// Rows; the digest covers those that are listed.
+    pub rows: DiffCounts,
+    /// Sequences.
+    pub sequences: u64,
 }
 
 /// One table, in the source and in a branch. What is absent could not be read; `left_out` of the fingerprints, or

@@ -6,7 +6,7 @@ use crate::{
     model,
     request::{MeasureCold, Removed, Stopping, Version},
     segment,
-    shape::{Document, Figures, Lines, List, Nothing, Numbers, One, Plain, Shape, Shapes, Stream},
+    shape::{Document, Figures, Lines, List, Nothing, Numbers, Octets, One, Plain, Shape, Shapes, Stream},
     token::{CreateToken, NewToken, Token},
 };
 use hyper::Method;
@@ -50,6 +50,11 @@ const TABLE: Parameter = Parameter {
     meaning: "A table, `schema.table`, whose rows are compared in the source and in the branch.",
     kind: ParameterKind::Text,
 };
+const DIFF: Parameter = Parameter {
+    name: "diff",
+    meaning: "`true`: with the digest of what the branch changed, for which its definitions and rows are compared. `false` unless said otherwise.",
+    kind: ParameterKind::Text,
+};
 const AGAINST: Parameter = Parameter {
     name: "against",
     meaning: "Another branch, instead of what the branch was made of.",
@@ -62,10 +67,34 @@ const TABLES: Parameter = Parameter {
     meaning: "Only these tables and sequences, `schema.name`, separated by commas.",
     kind: ParameterKind::Text,
 };
+const FROM: Parameter =
+    Parameter { name: "from", meaning: "A generation, by its number or a label.", kind: ParameterKind::Text };
+const TO: Parameter =
+    Parameter { name: "to", meaning: "Another one, to which the changes lead.", kind: ParameterKind::Text };
 const ROWS: Parameter = Parameter {
     name: "limit",
     meaning: "At most so many rows are told: 1,000 unless said otherwise. All are counted.",
     kind: ParameterKind::Number(0, DIFF_ROWS_MAX),
+};
+const FORMAT: Parameter = Parameter {
+    name: "format",
+    meaning: "`plain`, `custom`, `directory` or `basebackup`; the last two are sent as tar archives.",
+    kind: ParameterKind::Text,
+};
+const JOBS: Parameter = Parameter {
+    name: "jobs",
+    meaning: "How many processes write a `directory`: 1 unless said otherwise.",
+    kind: ParameterKind::Number(1, model::EXPORT_JOBS_MAX),
+};
+const QUIESCE: Parameter = Parameter {
+    name: "quiesce",
+    meaning: "`true` stops the branch's server for it and starts it again: its sessions end, and unlogged tables keep their rows.",
+    kind: ParameterKind::Text,
+};
+const WHOLE: Parameter = Parameter {
+    name: "whole",
+    meaning: "`true`: columns that the branch alone has are told too, as if they had been NULL before. `false` unless said otherwise.",
+    kind: ParameterKind::Text,
 };
 const AFTER: Parameter = Parameter {
     name: "after",
@@ -160,10 +189,20 @@ requests! {
     ChangeSettings: PATCH "/v1/sources/{name}/settings", One<model::ChangeSettings> => One<model::SourceView>;
     /// Imports the next generation of a source, with a reply like that of an import.
     RefreshSource: POST "/v1/sources/{name}/refresh", Nothing => Lines<model::Progress>;
+    /// The generations of a source that there are, the earliest first.
+    Generations: GET "/v1/sources/{name}/generations", Nothing => List<model::GenerationView>;
+    /// Gives a generation of a source a label, by which it is kept, or takes one away.
+    LabelGeneration: POST "/v1/sources/{name}/labels", One<model::LabelGeneration> => List<model::GenerationView>;
+    /// What branches of a source can be made of: its generations, and snapshots of branches of it; the earliest first.
+    Timeline: GET "/v1/sources/{name}/timeline", Nothing => List<model::Moment>;
+    /// What two generations of a source define, compared: the changes, and the DDL from one to the other.
+    GenerationDiff: GET "/v1/sources/{name}/schema-diff" [FROM, TO], Nothing => One<model::SchemaDiff>;
     /// Compares a snapshot's files with the digest of its import.
     VerifySource: POST "/v1/sources/{name}/verify", Nothing => One<model::SnapshotVerification>;
     /// The present state of the live source.
     FingerprintSource: POST "/v1/sources/{name}/fingerprint", Nothing => One<model::SourceFingerprint>;
+    /// Columns that look personal and are not masked, with rules for them. The import looked for them, in its copy.
+    ScanSource: GET "/v1/sources/{name}/scan", Nothing => One<model::Scan>;
     /// Proportional memory of idle hot branches of a source, in bytes.
     IdlePss: GET "/v1/sources/{name}/idle-pss" [SAMPLE], Nothing => Numbers;
     /// Leased branches, by name.
@@ -190,17 +229,22 @@ requests! {
     RestoreBranch: POST "/v1/branches/{name}/restore", One<model::RestoreBranch> => One<model::BranchView>;
     /// Puts a branch back to what it was before it was last reset or restored.
     UndoBranch: POST "/v1/branches/{name}/undo", Nothing => One<model::BranchView>;
+    /// Makes a branch, as it is now, the next generation of its source, with a reply like that of an import. The branch goes
+    /// on.
+    PromoteBranch: POST "/v1/branches/{name}/promote", One<model::PromoteBranch> => Lines<model::Progress>;
     /// Moves the end of a lease.
     RenewBranch: POST "/v1/branches/{name}/renew", One<model::RenewBranch> => One<model::BranchView>;
     /// Protects a branch from destruction and expiry, or ends that.
     ProtectBranch: POST "/v1/branches/{name}/protect", One<model::ProtectBranch> => One<model::BranchView>;
     /// What is known of a branch and its source, for keeping.
-    Evidence: GET "/v1/branches/{name}/evidence" [TABLE], Nothing => One<model::BranchEvidence>;
+    Evidence: GET "/v1/branches/{name}/evidence" [TABLE, DIFF], Nothing => One<model::BranchEvidence>;
     /// What a branch defines, compared with what it was made of or with another branch: the changes, and the DDL from the
     /// other side to the branch.
     SchemaDiff: GET "/v1/branches/{name}/schema-diff" [AGAINST], Nothing => One<model::SchemaDiff>;
     /// Which rows of a branch differ from those of its snapshot: a stream of lines.
-    DataDiff: GET "/v1/branches/{name}/data-diff" [TABLES, ROWS], Nothing => Lines<DataDiff>;
+    DataDiff: GET "/v1/branches/{name}/data-diff" [TABLES, ROWS, WHOLE], Nothing => Lines<DataDiff>;
+    /// What a branch holds as it is now, to be restored elsewhere. A reply that breaks off is not whole.
+    ExportBranch: GET "/v1/branches/{name}/export" [FORMAT, JOBS, QUIESCE], Nothing => Octets;
     /// The URL by which an administrator of the machine enters a branch.
     AdministratorUrl: GET "/v1/branches/{name}/administrator-url", Nothing => One<model::AdministratorUrl>;
     /// What happens from now on, or from a position on, out of the audit log: server-sent events whose names are those of its
@@ -235,6 +279,7 @@ impl Endpoint {
                 self.op,
                 Op::AddSource
                     | Op::RefreshSource
+                    | Op::PromoteBranch
                     | Op::CreateToken
                     | Op::RotateToken
                     | Op::Shutdown
@@ -260,7 +305,7 @@ pub struct Route<'a> {
 }
 
 /// Parameters of a request at most.
-const VALUES_MAX: usize = 2;
+const VALUES_MAX: usize = 3;
 
 impl<'a> Route<'a> {
     /// A request without a name in its path.
@@ -275,12 +320,22 @@ impl<'a> Route<'a> {
 
     /// The same, with a value for its first parameter.
     pub fn with(self, value: &'a str) -> Route<'a> {
-        Route { values: [Some(value), self.values[1]], ..self }
+        self.at(0, value)
     }
 
     /// The same, with a value for its second parameter.
     pub fn and(self, value: &'a str) -> Route<'a> {
-        Route { values: [self.values[0], Some(value)], ..self }
+        self.at(1, value)
+    }
+
+    /// The same, with a value for its third parameter.
+    pub fn also(self, value: &'a str) -> Route<'a> {
+        self.at(2, value)
+    }
+
+    fn at(mut self, place: usize, value: &'a str) -> Route<'a> {
+        self.values[place] = Some(value);
+        self
     }
 
     /// The HTTP method.

@@ -12,6 +12,8 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const LINES: &str = "application/x-ndjson";
 /// Text for people.
 pub(crate) const TEXT: &str = "text/plain";
+/// Bytes.
+pub(crate) const BYTES: &str = "application/octet-stream";
 /// Server-sent events.
 pub const EVENTS: &str = "text/event-stream";
 /// Figures for Prometheus.
@@ -61,6 +63,8 @@ pub(crate) struct Numbers;
 pub(crate) struct Figures;
 /// Server-sent events.
 pub(crate) struct Stream;
+/// Bytes as they are.
+pub(crate) struct Octets;
 /// Text.
 pub(crate) struct Plain;
 /// A document in JSON whose form is described elsewhere.
@@ -117,6 +121,12 @@ impl Figures {
 impl Stream {
     pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
         Some(Shape::of(EVENTS, Content::new(Some(<String as PartialSchema>::schema()))))
+    }
+}
+
+impl Octets {
+    pub(crate) fn shape(_: &mut Shapes) -> Option<Shape> {
+        Some(Shape::of(BYTES, Content::new(Some(empty()))))
     }
 }
 

@@ -56,6 +56,11 @@ impl Baseline {
         }
     }
 
+    /// One that was made for something else that is done with a copy nobody has.
+    pub(crate) fn holding(shared: &Arc<Shared>, branch: Arc<Branch>) -> Baseline {
+        Baseline { shared: Arc::clone(shared), branch, kept: None }
+    }
+
     /// Out of the pool if that has one to spare, else made for this. Blocks.
     fn ready(shared: &Arc<Shared>, generation: &Arc<Generation>) -> Result<Baseline, EngineError> {
         let of = |branch| Baseline { shared: Arc::clone(shared), branch, kept: None };

@@ -346,13 +346,18 @@ impl Branch {
 
     /// A session of the branch's superuser in which nothing runs that the branch's holder, or the source, wrote.
     pub(crate) async fn administrator_client(&self) -> Result<Client, EngineError> {
+        let config = self.administrator_config().await?;
+        connection::own(&config, self.generation.manifest.server_version.major).await
+    }
+
+    /// How that superuser enters the database that the branch serves.
+    pub(crate) async fn administrator_config(&self) -> Result<tokio_postgres::Config, EngineError> {
         tokio::task::block_in_place(|| self.start())?;
         // Which of the two secrets is in force is seen by logging in.
         let first = self.log_in(ADMIN, &self.secrets.first_admin).await;
         let secret = if first.is_ok() { &self.secrets.first_admin } else { &self.secrets.admin };
         let manifest = &self.generation.manifest;
-        let config = local(&self.socket_dir.join(ADMIN_DIR), ADMIN, secret, &manifest.database);
-        connection::own(&config, manifest.server_version.major).await
+        Ok(local(&self.socket_dir.join(ADMIN_DIR), ADMIN, secret, &manifest.database))
     }
 
     /// The URL by which an administrator of the machine enters the branch as its superuser. It opens this branch alone:
@@ -659,6 +664,12 @@ impl Branch {
         true
     }
 
+    /// Makes the write-ahead log of a branch that was stopped in order as short as it can be. Blocks.
+    pub(crate) fn trim(&self) -> Result<(), duramen_postgres::ClusterError> {
+        let arguments = ["--pgdata".to_owned(), self.cluster.data_dir().display().to_string()];
+        self.cluster.run("pg_resetwal", &arguments, None).map(drop)
+    }
+
     /// Does something while the files of the branch do not change: its server's processes are held for so long, or, if it does not
     /// run, it does not start. `None`: the branch has ended. Blocks.
     pub(crate) fn while_still<T>(&self, act: impl FnOnce(Option<&Hold>) -> T) -> Option<std::io::Result<T>> {
@@ -685,6 +696,25 @@ impl Branch {
         if socket == SocketDir::Remove {
             let _ = fs::remove_dir_all(&self.socket_dir);
         }
+    }
+
+    /// A client program of the server's own version, as the system user of the server, that logs in as the branch's holder. Its
+    /// secret is where nobody else can read it.
+    pub(crate) fn client(&self, program: &str, arguments: &[String]) -> std::process::Command {
+        let Branch { generation, cluster, .. } = self;
+        let mut command = generation.user.command(&generation.installation.program(program));
+        command
+            .args(arguments)
+            .current_dir(cluster.data_dir())
+            .env_clear()
+            .env("LC_ALL", "C")
+            .env("PATH", "/usr/bin:/bin")
+            .env("PGHOST", &self.socket_dir)
+            .env("PGPORT", duramen_postgres::SOCKET_PORT.to_string())
+            .env("PGUSER", self.policy.role())
+            .env("PGPASSWORD", self.secrets.holder.expose())
+            .env("PGDATABASE", &generation.manifest.database);
+        command
     }
 
     /// The connection URL of the branch with its secret, for drivers on this machine.

@@ -23,6 +23,8 @@ const COMPARISON_LIMIT: Duration = Duration::from_secs(3600);
 pub struct WantedDiff {
     /// Only these tables and sequences, `schema.name`; all if there are none.
     pub only: Vec<String>,
+    /// Whether columns that the branch alone has are told too.
+    pub whole: bool,
     /// At most so many rows are told. All are counted.
     pub rows: u64,
 }
@@ -82,6 +84,7 @@ impl Engine {
             // way in another branch when this one was made of it has ended in both copies, without a commit.
             written: &Written::Nothing,
             only: &wanted.only,
+            whole: wanted.whole,
             rows: wanted.rows,
         };
         let compared = timeout(COMPARISON_LIMIT, compare(request, told)).await.map_err(|_| {

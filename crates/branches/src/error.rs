@@ -1,17 +1,23 @@
 //! What can go wrong, in the caller's terms.
 
 mod audit;
+mod export;
+mod generation;
 mod home;
 mod lease;
 mod lineage;
+mod promotion;
 mod query;
 mod schema;
 mod source;
 
 pub(crate) use audit::AuditError;
+pub(crate) use export::ExportError;
+pub(crate) use generation::{GenerationError, LABELS_MAX};
 pub(crate) use home::HomeError;
 pub(crate) use lease::{LeaseError, DAYS_MAX};
 pub(crate) use lineage::LineageError;
+pub(crate) use promotion::PromotionError;
 pub(crate) use query::{query_failed, QueryError};
 pub(crate) use schema::SchemaError;
 pub(crate) use source::{SourceError, POOL_MAX};

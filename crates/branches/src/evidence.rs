@@ -75,6 +75,7 @@ impl Engine {
             source_now,
             source,
             table,
+            diff: None,
             events,
         })
     }

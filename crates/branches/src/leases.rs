@@ -5,7 +5,7 @@ use crate::{
     capacity::Capacity,
     doors::Holder,
     engine::Engine,
-    error::{EngineError, LeaseError, DAYS_MAX},
+    error::{EngineError, GenerationError, LeaseError, DAYS_MAX},
     journal::LeaseRecord,
     lineage::From,
     model::{AdministratorUrl, BranchView, CreateBranch, DiskUse, ProtectBranch, RenewBranch},
@@ -77,13 +77,25 @@ impl Engine {
             }
         }
         let wanted = Wanted { capacity: shared.capacity(), ..wanted };
-        match from {
-            Some(from) => {
+        if request.require_clean_source {
+            if holder.is_some() {
+                return Err(LeaseError::CleanSourceElsewhere.into());
+            }
+            let source = match &from {
+                Some(from) => shared.registry.branch(&from.branch, holder)?.0.source,
+                None => shared.registry.picked_source(wanted.source.as_deref())?.name,
+            };
+            self.require_clean(&source).await?;
+        }
+        match (from, request.generation) {
+            (Some(_), Some(_)) => Err(GenerationError::TwoBeginnings.into()),
+            (None, Some(generation)) => self.lease_of_generation(generation, wanted).await,
+            (Some(from), None) => {
                 // A child has the policy of its parent, unless another one was asked for, which is refused.
                 let policy = request.policy.map_or_else(|| self.policy_of(&from, holder), Ok)?;
                 self.fork(from, Wanted { policy, ..wanted }, request.quiesce).await
             }
-            None => self.lease(&wanted).await,
+            (None, None) => self.lease(&wanted).await,
         }
     }
 

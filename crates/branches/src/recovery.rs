@@ -69,6 +69,9 @@ pub(crate) fn open(options: &OpenOptions, runtime: tokio::runtime::Handle) -> Re
     let boot = journal::boot_id()?;
 
     let sources = manifest::load_all(&environment.home)?;
+    for source in &sources {
+        manifest::forget_unserved(&environment.home, source);
+    }
     let (kept, lost): (Vec<LeaseRecord>, Vec<LeaseRecord>) = records.into_iter().partition(|record| {
         environment.volume(&record.volume).join("PG_VERSION").exists()
             && (record.boot == boot || record.boot == CLEAN || record.durable)

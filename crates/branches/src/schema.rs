@@ -68,16 +68,23 @@ impl Engine {
         };
         let to = read(&session.branch).await?;
         let begin = clock::now();
-        let diff = tokio::task::block_in_place(|| Diff::between(&from, &to));
+        let diff = compared(from_name, &from, format!("branch {name}"), &to);
         tracing::debug!(branch = name, objects = to.objects().count(), ms = ms(begin.elapsed()), "compared");
-        let counted = json!({ "branch": session.id, "name": name, "against": against, "changes": diff.changes().len() });
+        let counted =
+            json!({ "branch": session.id, "name": name, "against": against, "changes": diff.changes.len() });
         self.shared.audit("schema_compared", named(counted, by))?;
-        Ok(told(from_name, format!("branch {name}"), &diff))
+        Ok(diff)
     }
 }
 
+/// What leads from one side to the other, each with what it is called.
+pub(crate) fn compared(from_name: String, from: &Catalogue, to_name: String, to: &Catalogue) -> SchemaDiff {
+    let diff = tokio::task::block_in_place(|| Diff::between(from, to));
+    told(from_name, to_name, &diff)
+}
+
 /// Reads what a branch defines, as its administrator. It does not sleep meanwhile.
-async fn read(branch: &Arc<Branch>) -> Result<Catalogue, EngineError> {
+pub(crate) async fn read(branch: &Arc<Branch>) -> Result<Catalogue, EngineError> {
     let _visit = branch.visit();
     let work = async {
         let client = branch.administrator_client().await?;

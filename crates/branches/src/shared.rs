@@ -9,6 +9,7 @@ use crate::{
     error::{EngineError, HomeError},
     files::{self, Passage},
     following::Followers,
+    generations::Keeping,
     home::Home,
     marker::Marker,
     metrics::Metrics,
@@ -57,6 +58,7 @@ pub(crate) struct Shared {
     pub(crate) marker: Marker,
     pub(crate) users: Users,
     pub(crate) followers: Followers,
+    pub(crate) keeping: Keeping,
     pub(crate) opened: Instant,
     /// When creates last looked for lost writes, in milliseconds after `opened`.
     pub(crate) looked_ms: AtomicU64,
@@ -91,6 +93,7 @@ impl Shared {
             marker,
             users: Users::default(),
             followers: Followers::default(),
+            keeping: Keeping::default(),
             opened: clock::now(),
             looked_ms: AtomicU64::new(0),
             audit,

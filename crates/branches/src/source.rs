@@ -20,6 +20,7 @@ pub(crate) mod masking;
 pub(crate) mod origin_server;
 pub(crate) mod origin_wal;
 pub(crate) mod own_role;
+pub(crate) mod promote;
 pub(crate) mod refusal;
 pub(crate) mod sanitise;
 pub(crate) mod snapshot;

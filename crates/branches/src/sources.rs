@@ -2,6 +2,7 @@
 
 use crate::{
     audit::{Events, Position},
+    doors::Holder,
     engine::Engine,
     environment::Environment,
     error::{EngineError, Kind, SourceError, POOL_MAX},
@@ -9,11 +10,12 @@ use crate::{
     following,
     generation::Generation,
     interrupt::Interrupt,
+    leases::named,
     limits::{self, Applied},
     lineage,
     model::{
-        AddSource, AuditVerification, ChangeSettings, Origin, SnapshotVerification, SourceFingerprint,
-        SourceSettings, SourceView,
+        AddSource, AuditVerification, ChangeSettings, Finding, Origin, Sanitised, Scan, SnapshotVerification,
+        SourceFingerprint, SourceSettings, SourceView,
     },
     names,
     shared::Shared,
@@ -23,6 +25,7 @@ use crate::{
         manifest::{self, SourceRecord},
         masking,
         origin_server::{self, SampleServer},
+        promote::Promotion,
         snapshot::snapshot_path,
     },
     trial::try_settings,
@@ -44,6 +47,14 @@ use std::{
 const END_EVERY: Duration = Duration::from_millis(100);
 /// How long a failed import waits for its space to be freed.
 const RECLAIM_LIMIT: Duration = Duration::from_secs(10);
+
+/// What a generation is made of.
+pub(crate) enum Of<'a> {
+    /// The source's origin, and the database that branches serve, if that is known.
+    Origin { database: Option<&'a str> },
+    /// A branch of it, for whoever asked for that.
+    Branch { promotion: &'a Promotion<'a>, by: Option<&'a Holder> },
+}
 
 /// An import that [`Engine::close`] can give up, for as long as its caller waits.
 struct Listed<'a>(&'a Mutex<Vec<Interrupt>>, Interrupt);
@@ -80,29 +91,6 @@ impl Shared {
     pub(crate) fn remove_unused_users(&self) {
         self.users.remove_unused(&self.environment.home, &self.environment.store.root);
     }
-
-    /// Deletes the snapshots that no branch is made of, or was.
-    pub(crate) fn remove_unused_generations(&self) {
-        let in_use = self.registry.generations_in_use();
-        for source in self.registry.source_names() {
-            for number in manifest::generations(&self.environment.home, &source) {
-                // A number above the current one is being imported.
-                let current = self.registry.source(&source).map_or(0, |record| record.generation);
-                if number >= current || in_use.contains(&(source.clone(), number)) {
-                    continue;
-                }
-                let store = &self.environment.store;
-                let snapshot = snapshot_path(store, &source, number);
-                if let Err(error) = store.volumes.delete(&snapshot) {
-                    tracing::warn!(%error, "an unused generation could not be deleted");
-                    continue;
-                }
-                // One that stays is found here again, and its snapshot gone.
-                let _ = fs::remove_file(manifest::manifest_path(&self.environment.home, &source, number));
-                tracing::info!(source, generation = number, "removed an unused generation");
-            }
-        }
-    }
 }
 
 impl Engine {
@@ -135,10 +123,12 @@ impl Engine {
                 origin: absolute(request.origin)?,
                 settings: request.settings,
                 generation: 1,
+                labels: BTreeMap::new(),
             };
             following::check(&record)?;
             let name = record.name.clone();
-            let added = engine.import(record, request.database.as_deref(), progress, &interrupt).await;
+            let of = Of::Origin { database: request.database.as_deref() };
+            let added = engine.import(record, of, progress, &interrupt).await;
             if added.is_err() {
                 if let Ok(sample) = engine.shared.new_sample_server(&name) {
                     sample.remove();
@@ -153,7 +143,10 @@ impl Engine {
     }
 
     /// Runs an import in a task of its own, which clears up after itself when its caller goes away or the engine closes.
-    async fn importing<F>(&self, import: impl FnOnce(Interrupt) -> F) -> Result<SourceView, EngineError>
+    pub(crate) async fn importing<F>(
+        &self,
+        import: impl FnOnce(Interrupt) -> F,
+    ) -> Result<SourceView, EngineError>
     where
         F: Future<Output = Result<SourceView, EngineError>> + Send + 'static,
     {
@@ -170,7 +163,10 @@ impl Engine {
     }
 
     /// Waits until no other import, or change of a source, runs.
-    async fn turn(&self, interrupt: &Interrupt) -> Result<tokio::sync::MutexGuard<'_, ()>, EngineError> {
+    pub(crate) async fn turn(
+        &self,
+        interrupt: &Interrupt,
+    ) -> Result<tokio::sync::MutexGuard<'_, ()>, EngineError> {
         tokio::select! {
             biased;
             reason = interrupt.given() => Err(reason.told()),
@@ -226,17 +222,24 @@ impl Engine {
             let mut record = engine.record(&name)?;
             let home = &engine.shared.environment.home;
             let database = manifest::Manifest::load(home, &name, record.generation).ok().map(|m| m.database);
-            let newest = manifest::generations(home, &name).last().copied().unwrap_or(0);
-            record.generation = newest.max(record.generation) + 1;
-            engine.import(record, database.as_deref(), progress, &interrupt).await
+            record.generation = engine.next_generation(&record);
+            let of = Of::Origin { database: database.as_deref() };
+            engine.import(record, of, progress, &interrupt).await
         })
         .await
     }
 
-    async fn import(
+    /// The number of what is imported next.
+    pub(crate) fn next_generation(&self, record: &SourceRecord) -> u32 {
+        let newest = manifest::generations(&self.shared.environment.home, &record.name).last().copied();
+        newest.unwrap_or(0).max(record.generation) + 1
+    }
+
+    /// Makes a generation of a source, and has it serve. Until its record is replaced, the earlier one serves (G1).
+    pub(crate) async fn import(
         &self,
         record: SourceRecord,
-        database: Option<&str>,
+        of: Of<'_>,
         progress: Report,
         interrupt: &Interrupt,
     ) -> Result<SourceView, EngineError> {
@@ -257,7 +260,12 @@ impl Engine {
             followers: &shared.followers,
         };
         let sample = shared.new_sample_server(&record.name)?;
-        let importing = importer.import(&record, database, &sample);
+        let importing = async {
+            match &of {
+                Of::Origin { database } => importer.import(&record, *database, &sample).await,
+                Of::Branch { promotion, .. } => importer.promote(&record, promotion).await,
+            }
+        };
         let manifest = match self.unless_given_up(interrupt, importing).await {
             Ok(manifest) => manifest,
             Err(error) => {
@@ -287,11 +295,28 @@ impl Engine {
             }
         }
         record.save(&environment.home)?;
-        shared.audit(
-            "imported",
-            json!({ "source": record.name, "generation": record.generation, "origin": record.origin.kind(),
-                    "digest": manifest.digest, "content_hash": manifest.source_at_import.content_hash }),
-        )?;
+        match of {
+            Of::Origin { .. } => shared.audit(
+                "imported",
+                json!({ "source": record.name, "generation": record.generation, "origin": record.origin.kind(),
+                        "digest": manifest.digest, "content_hash": manifest.source_at_import.content_hash }),
+            )?,
+            Of::Branch { by, .. } => {
+                let branch = manifest.promoted.as_ref();
+                let details = json!({ "source": record.name, "generation": record.generation, "digest": manifest.digest,
+                    "branch": branch.map(|it| &it.id), "name": branch.map(|it| &it.name) });
+                shared.audit("promoted", named(details, by))?;
+            }
+        }
+        let unmasked = manifest.personal.as_ref().map_or(0, Vec::len);
+        if unmasked > 0 {
+            let source = &record.name;
+            tracing::warn!(
+                source,
+                unmasked,
+                "columns look personal and are not masked: see `duramen source scan`"
+            );
+        }
         let name = record.name.clone();
         let size = generation.fit(&environment.store, &record.settings.pool);
         shared.registry.replace_source(record, generation, size);
@@ -299,7 +324,7 @@ impl Engine {
         self.source(&name)
     }
 
-    fn record(&self, name: &str) -> Result<SourceRecord, EngineError> {
+    pub(crate) fn record(&self, name: &str) -> Result<SourceRecord, EngineError> {
         self.shared.registry.source(name)
     }
 
@@ -329,12 +354,30 @@ impl Engine {
             bytes: manifest.bytes,
             digest: manifest.digest,
             data,
+            promoted: manifest.promoted,
+            masked_columns: masked_columns(&manifest.sanitised),
+            unmasked: manifest.personal.iter().flatten().map(in_words).collect(),
             sanitised: manifest.sanitised,
             roles: manifest.own_roles.iter().flat_map(|own| own.usable()).map(str::to_owned).collect(),
             branches_by_generation,
             follow: self.shared.follow_view(name, &record.settings.follow),
             settings: record.settings,
         })
+    }
+
+    /// What looks personal in the current generation of a source and is not masked, and rules for it. The import looked, in its
+    /// copy; nothing is read now.
+    ///
+    /// # Errors
+    /// Unknown source, or one that was imported by a version that did not look.
+    pub fn scan_source(&self, name: &str) -> Result<Scan, EngineError> {
+        let record = self.record(name)?;
+        let manifest = manifest::Manifest::load(&self.shared.environment.home, name, record.generation)?;
+        let Some(found) = manifest.personal else {
+            return Err(SourceError::NotScanned { name: name.to_owned() }.into());
+        };
+        let rules = masking::proposed(record.settings.masking.as_ref(), &found);
+        Ok(Scan { source: record.name, generation: manifest.generation, found, rules })
     }
 
     /// Changes how a source's branches run. Pool sizes and limits apply at once, server settings to branches made from now on,
@@ -380,6 +423,7 @@ impl Engine {
         if let Some(warm) = change.warm {
             settings.warm = warm;
         }
+        settings.keep = change.keep.unwrap_or(std::mem::take(&mut settings.keep));
         settings.masking = change.masking.or(settings.masking.take());
         let was_followed = settings.follow.enabled;
         settings.follow = change.follow.unwrap_or(settings.follow);
@@ -409,6 +453,7 @@ impl Engine {
             self.shared.registry.resize_source(record, size);
         }
         tokio::task::block_in_place(|| self.apply_limits(name, limits));
+        self.shared.keeping.look_soon();
         self.shared.wake.wake();
         self.source(name)
     }
@@ -484,6 +529,7 @@ impl Engine {
                 tracing::warn!(%error, "a removed source's snapshot is left to the next start's sweep");
             }
         }
+        self.shared.keeping.forget(name);
         // Its record is gone, so the rest is nobody's, and an import of that name replaces it.
         let _ = fs::remove_dir_all(manifest::dir(home, name));
         if let Some(sample) = sample {
@@ -517,6 +563,18 @@ impl Engine {
         .await
         .map_err(SourceError::VerifyCrashed)?
     }
+}
+
+/// How many columns the rules of a source were applied to, by what its import reported.
+fn masked_columns(report: &[Sanitised]) -> u32 {
+    let masked = report.iter().filter(|it| it.kind == "column" && it.action.starts_with("masked ("));
+    u32::try_from(masked.count()).unwrap_or(u32::MAX)
+}
+
+/// A column that looks personal, in words.
+fn in_words(finding: &Finding) -> String {
+    let path = finding.path.as_deref().map(|path| format!(" {path}")).unwrap_or_default();
+    format!("{}.{}{path} ({})", finding.table, finding.column, finding.looks_like.words())
 }
 
 /// Whether branches of a new source can be made as its settings say.

@@ -78,6 +78,7 @@ impl Watch {
         self.revival.look(shared);
         self.bedtime.look(shared);
         self.interval.look(shared);
+        shared.look_after_generations();
         shared.note_statements();
         let home = &shared.environment.home;
         for dir in [home.logs(), home.origins()] {

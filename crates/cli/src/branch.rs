@@ -1,8 +1,12 @@
 //! Branches: `duramen branch ...`.
 
-mod diff;
+pub(crate) mod diff;
+mod export;
 mod lineage;
-mod schema_diff;
+mod promote;
+#[cfg(feature = "engines")]
+mod rehearse;
+pub(crate) mod schema_diff;
 
 use crate::{
     context::{Context, Outcome},
@@ -14,8 +18,8 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use duramen_api::model::{
-    BranchEvidence, BranchView, ContentHash, CreateBranch, Policy, ProtectBranch, RenewBranch, RoleName,
-    WatchedTable,
+    BranchEvidence, BranchView, ContentHash, CreateBranch, DiffEvidence, Policy, ProtectBranch, RenewBranch,
+    RoleName, WatchedTable,
 };
 use jiff::Timestamp;
 use std::{process::ExitCode, time::Duration};
@@ -34,7 +38,8 @@ Examples:
   duramen branch create as-app --role app                as the application's own login role
   duramen branch create now --wait 0                     refuse at once when none is ready
   duramen branch create child --from try                 a copy of a branch as it is now, while it is used
-  duramen branch create child --from try@before          the same of one of its snapshots";
+  duramen branch create child --from try@before          the same of one of its snapshots
+  duramen branch create old --generation before-move     of an earlier generation, by its label or number";
 const LIST_EXAMPLES: &str = "\
 Examples:
   duramen branch list
@@ -66,6 +71,7 @@ Examples:
 const EVIDENCE_EXAMPLES: &str = "\
 Examples:
   duramen branch evidence try      what was done in it, and that the source did not change
+  duramen branch evidence try --diff                       with a digest of what was changed in it
   duramen branch evidence try --table public.orders        its rows in the source and in the branch
   duramen branch evidence try --json > evidence.json";
 const AUDIT_EXAMPLES: &str = "\
@@ -114,6 +120,12 @@ pub(crate) enum Branch {
     /// Show which branch was made of which
     #[command(after_help = lineage::TREE_EXAMPLES)]
     Tree,
+    /// Make a branch the next generation of its source, of which new branches are made; it goes on itself
+    #[command(after_help = promote::EXAMPLES)]
+    Promote(promote::Promote),
+    /// Write what a branch holds to a file or directory, to be restored elsewhere
+    #[command(after_help = export::EXAMPLES)]
+    Export(export::Export),
     /// Extend or shorten a lease
     #[command(after_help = RENEW_EXAMPLES)]
     Renew(Renew),
@@ -136,6 +148,10 @@ pub(crate) enum Branch {
     /// Show what differs between a branch and what it was made of: rows, or what it defines
     #[command(after_help = diff::EXAMPLES)]
     Diff(diff::Diff),
+    #[cfg(feature = "engines")]
+    /// Run a migration in a branch of its own, under load, and tell who waits for it and what it changes
+    #[command(after_help = rehearse::EXAMPLES)]
+    Rehearse(Box<rehearse::Rehearse>),
     /// Check the audit log
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit {
@@ -167,6 +183,9 @@ pub(crate) struct Evidence {
     /// Compare the rows of this table, in the source and in the branch
     #[arg(long, value_name = "SCHEMA.TABLE")]
     table: Option<String>,
+    /// With the digest of what the branch changed: compares its definitions and rows
+    #[arg(long)]
+    diff: bool,
 }
 
 #[derive(Debug, Args)]
@@ -194,9 +213,15 @@ pub(crate) struct Create {
     /// Make it of this branch, or of a snapshot of it (BRANCH@SNAPSHOT), rather than of its source
     #[arg(long, value_name = "BRANCH", conflicts_with_all = ["policy", "role"])]
     from: Option<String>,
+    /// Make it of this generation of the source, by its number or a label; if no branch of it is ready, one is started
+    #[arg(long, value_name = "GENERATION", conflicts_with = "from")]
+    generation: Option<String>,
     /// Stop the server of --from for it: its sessions end, and unlogged tables keep their rows
     #[arg(long, requires = "from")]
     quiesce: bool,
+    /// Refuse unless the source is as it was imported: reads all of its snapshot, and of the live source
+    #[arg(long)]
+    require_clean_source: bool,
 }
 
 #[derive(Debug, Args)]
@@ -244,6 +269,8 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
         Branch::Restore(restore) => lineage::restore(context, restore).await,
         Branch::Undo(Name { name }) => lineage::undo(context, &name).await,
         Branch::Tree => lineage::tree(context).await,
+        Branch::Promote(promote) => promote::run(context, promote).await,
+        Branch::Export(export) => export::run(context, export).await,
         Branch::Renew(renew) => {
             let request = RenewBranch { ttl_s: renew.ttl, expires_at: renew.expires_at };
             let mut connection = context.connect().await?;
@@ -253,8 +280,10 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
         Branch::Protect(Name { name }) => protect(context, &name, true).await,
         Branch::Unprotect(Name { name }) => protect(context, &name, false).await,
         Branch::Destroy { names } => destroy(context, &names).await,
-        Branch::Evidence(Evidence { name, table }) => evidence(context, &name, table.as_deref()).await,
+        Branch::Evidence(wanted) => evidence(context, &wanted).await,
         Branch::Diff(diff) => diff::run(context, diff).await,
+        #[cfg(feature = "engines")]
+        Branch::Rehearse(rehearse) => rehearse::run(context, *rehearse).await,
         // The flag is required, so that a later `audit --export` cannot be taken for this.
         Branch::Audit { verify: _ } => audit(context).await,
     }
@@ -270,7 +299,9 @@ async fn create(context: &Context, create: Create) -> Outcome {
         expires_at: create.expires_at,
         wait_ms: create.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         from: create.from,
+        generation: create.generation,
         quiesce: create.quiesce,
+        require_clean_source: create.require_clean_source,
     };
     let mut connection = context.connect().await?;
     connection.set_deadline(wait.saturating_add(GRACE));
@@ -372,10 +403,16 @@ async fn destroy(context: &Context, names: &[String]) -> Outcome {
     Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
-async fn evidence(context: &Context, name: &str, table: Option<&str>) -> Outcome {
+async fn evidence(context: &Context, wanted: &Evidence) -> Outcome {
+    let Evidence { name, table, diff } = wanted;
     let mut connection = context.connect().await?;
     connection.set_deadline(LONG);
-    let work = connection.evidence(name, table);
+    let work = async {
+        match diff {
+            true => connection.evidence_and_diff(name, table.as_deref()).await,
+            false => connection.evidence(name, table.as_deref()).await,
+        }
+    };
     let found = progress::during("hashing the snapshot and the live source", work).await?;
     let intact = found.snapshot_digest == found.snapshot_digest_now;
     if context.json {
@@ -392,6 +429,12 @@ async fn evidence(context: &Context, name: &str, table: Option<&str>) -> Outcome
             ("write position", position(&found)),
             ("events", found.events.len().to_string()),
         ]));
+        if let Some(DiffEvidence { digest, statements, rows, sequences }) = &found.diff {
+            output::line(format_args!(
+                "changed: {statements} statements; {} rows added, {} removed, {} changed; {sequences} sequences; digest {digest}",
+                rows.added, rows.removed, rows.changed
+            ));
+        }
         if let Some(table) = &found.table {
             print_table(table);
         }

@@ -57,6 +57,18 @@ pub(crate) enum Failure {
     /// A pack cannot be read without the one that it is based on.
     #[error("{0}")]
     NeedsBase(String),
+    #[cfg(feature = "engines")]
+    /// A change set cannot be made or read.
+    #[error(transparent)]
+    ChangeSet(#[from] duramen_carry::SetError),
+    #[cfg(feature = "engines")]
+    /// A change set cannot be signed, or its signature not be relied on.
+    #[error(transparent)]
+    Sign(#[from] duramen_carry::SignError),
+    #[cfg(feature = "engines")]
+    /// A change set was not applied.
+    #[error(transparent)]
+    Apply(#[from] duramen_carry::ApplyError),
     /// A file or directory.
     #[error("cannot {doing} {path}: {source}")]
     Io {
@@ -94,6 +106,8 @@ impl Failure {
             Failure::Lock(LockError::Held { .. }) => "held",
             #[cfg(feature = "engines")]
             Failure::NeedsBase(_) => "needs_base",
+            #[cfg(feature = "engines")]
+            Failure::Apply(error) => crate::change::code(error),
             _ if self.is_usage() => "usage",
             _ => "failed",
         }

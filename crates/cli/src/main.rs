@@ -6,6 +6,8 @@
 mod agent;
 mod branch;
 #[cfg(feature = "engines")]
+mod change;
+#[cfg(feature = "engines")]
 mod config;
 mod context;
 #[cfg(feature = "engines")]
@@ -45,6 +47,8 @@ mod store;
 mod token;
 #[cfg(feature = "engines")]
 mod traces;
+#[cfg(feature = "engines")]
+mod trial;
 #[cfg(feature = "engines")]
 mod volumes;
 
@@ -119,6 +123,14 @@ enum Command {
     /// Lease isolated, writable copies of a source
     #[command(subcommand, after_help = branch::EXAMPLES)]
     Branch(branch::Branch),
+    #[cfg(feature = "engines")]
+    /// Run a command in a branch, and keep what it changed as a change set
+    #[command(after_help = trial::EXAMPLES)]
+    Try(trial::Try),
+    #[cfg(feature = "engines")]
+    /// Carry what a branch changed to another database: as a file, applied once
+    #[command(subcommand, after_help = change::EXAMPLES)]
+    Change(change::Change),
     /// Let others in: tokens for PostgreSQL and HTTP clients on any machine
     #[command(subcommand, after_help = token::EXAMPLES)]
     Token(token::TokenCommand),
@@ -211,6 +223,10 @@ fn run(cli: Cli, json: bool, matches: &ArgMatches) -> Result<ExitCode, Failure> 
         Command::Purge(purge) => context.wait(purge::run(&context, purge)),
         Command::Source(source) => context.wait(source::run(&context, source)),
         Command::Branch(branch) => context.wait(branch::run(&context, branch)),
+        #[cfg(feature = "engines")]
+        Command::Try(options) => context.wait(trial::run(&context, options)),
+        #[cfg(feature = "engines")]
+        Command::Change(change) => context.wait(change::run(&context, change)),
         Command::Token(command) => context.wait(token::run(&context, command)),
         Command::Login(options) => context.wait(login::login(&context, options)),
         Command::Logout => login::logout(&context),

@@ -40,6 +40,12 @@ impl Progress {
         }
         self.bar.set_message(doing.to_owned());
     }
+
+    /// Does something that prints, without the line in its way.
+    #[cfg(feature = "engines")]
+    pub(crate) fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.bar.suspend(work)
+    }
 }
 
 /// Progress of work that tells by itself how far it is.

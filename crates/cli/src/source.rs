@@ -1,5 +1,7 @@
 //! Sources: `duramen source ...`.
 
+mod generations;
+
 use crate::{
     context::{Context, Outcome},
     failure::{Failure, FAILED},
@@ -8,6 +10,7 @@ use crate::{
     progress::{self, Progress},
 };
 use clap::{Args, Subcommand, ValueEnum};
+use duramen_api::keep::Keep;
 use duramen_api::model::{
     AddSource, Audited, ChangeSettings, FollowSettings, FollowView, Limits, Masking, Origin, Policy,
     PoolSize, Refill, RefillSettings, SnapshotSettings, SourceSettings, SourceView,
@@ -34,7 +37,14 @@ Examples:
   duramen source add flights --sample flights --hot 100 --set shared_buffers=32MB
   duramen source add app --url postgres://replicator@db.example/app --masking rules.json
     rules.json: {\"columns\": {\"public.users\": {\"email\": \"hash\", \"phone\": \"null\"}},
-                 \"rows\": {\"public.orders\": \"made_at > '2026-01-01'\"}}";
+                 \"rows\": {\"public.orders\": \"made_at > '2026-01-01'\"}}
+  duramen source add app --url postgres://replicator@db.example/app --masking rules.toml
+    rules.toml: [columns.\"public.users\"]
+                email = \"email\"
+                name = { fake = \"name\" }
+                [subset]
+                table = \"public.users\"
+                percent = 1";
 const LIST_EXAMPLES: &str = "\
 Examples:
   duramen source list
@@ -69,7 +79,13 @@ Examples:
   duramen source settings app --set shared_buffers=64MB --set work_mem=
   duramen source settings app --durable true
   duramen source settings app --disk 2G --memory 512M      what each branch may take
+  duramen source settings app --keep '7 daily, 4 weekly'   which generations are kept
   duramen source settings app --masking rules.json         then refresh it";
+const SCAN_EXAMPLES: &str = "\
+Examples:
+  duramen source scan app                    columns that look personal, and rules for them
+  duramen source scan app > rules.toml       then look through them, and:
+  duramen source settings app --masking rules.toml && duramen source refresh app";
 const REMOVE_EXAMPLES: &str = "\
 Examples:
   duramen source remove app        refused while it has leased branches";
@@ -127,6 +143,30 @@ pub(crate) enum Source {
         /// The source's name
         name: String,
     },
+    /// Propose masking rules for columns that look personal and are not masked
+    #[command(after_help = SCAN_EXAMPLES)]
+    Scan {
+        /// The source's name
+        name: String,
+    },
+    /// List the generations that there are, and what keeps them
+    #[command(after_help = generations::LIST_EXAMPLES)]
+    Generations {
+        /// The source's name
+        name: String,
+    },
+    /// Give a generation a label, by which it is kept
+    #[command(after_help = generations::LABEL_EXAMPLES)]
+    Label(generations::Label),
+    /// Show what branches can be made of, in the order of time
+    #[command(after_help = generations::TIMELINE_EXAMPLES)]
+    Timeline {
+        /// The source's name
+        name: String,
+    },
+    /// Show what two generations define otherwise
+    #[command(after_help = generations::DIFF_EXAMPLES)]
+    Diff(generations::Diff),
     /// Show or change how its branches run
     #[command(after_help = SETTINGS_EXAMPLES)]
     Settings(Settings),
@@ -174,7 +214,7 @@ pub(crate) struct Add {
     /// What of branches is in the audit log: their sessions, or the hashes of their statements too
     #[arg(long, value_name = "WHAT", value_parser = audited)]
     audit: Option<Audited>,
-    /// Rules in JSON by which values are masked and rows left out before any branch exists ({} for labels alone)
+    /// Rules, in JSON or TOML (*.toml), by which values are masked and rows left out before any branch exists ({} for labels alone)
     #[arg(long, value_name = "FILE")]
     masking: Option<PathBuf>,
     #[command(flatten)]
@@ -183,6 +223,9 @@ pub(crate) struct Add {
     refill: RefillArgs,
     #[command(flatten)]
     snapshots: SnapshotArgs,
+    /// Which generations are kept though no branch needs them, for instance '7 daily, 4 weekly' [default: none]
+    #[arg(long, value_name = "RULE")]
+    keep: Option<Keep>,
 }
 
 /// What each branch may take of the machine. 0 brings back what is usual.
@@ -319,6 +362,9 @@ pub(crate) struct Settings {
     /// What of branches that are made from now on is in the audit log
     #[arg(long, value_name = "WHAT", value_parser = audited)]
     audit: Option<Audited>,
+    /// Which generations are kept though no branch needs them, for instance '7 daily, 4 weekly'; '' ends that
+    #[arg(long, value_name = "RULE")]
+    keep: Option<Keep>,
     /// Replace the rules for masking; nothing is served until the source is refreshed
     #[arg(long, value_name = "FILE")]
     masking: Option<PathBuf>,
@@ -358,6 +404,11 @@ pub(crate) async fn run(context: &Context, source: Source) -> Outcome {
         }
         Source::Verify { name } => verify(context, &name).await,
         Source::Fingerprint { name } => fingerprint(context, &name).await,
+        Source::Scan { name } => scan(context, &name).await,
+        Source::Generations { name } => generations::list(context, &name).await,
+        Source::Label(label) => generations::label(context, label).await,
+        Source::Timeline { name } => generations::timeline(context, &name).await,
+        Source::Diff(diff) => generations::diff(context, diff).await,
         Source::Settings(settings) => change(context, settings).await,
         Source::Remove { name } => {
             let mut connection = context.connect().await?;
@@ -430,6 +481,7 @@ impl Add {
             audit: self.audit.unwrap_or_default(),
             snapshots: self.snapshots.into(),
             follow: FollowSettings::default(),
+            keep: self.keep.unwrap_or_default(),
             masking,
         };
         Ok(AddSource { name: self.name, origin, database: self.database, settings })
@@ -437,9 +489,57 @@ impl Add {
 }
 
 fn read_masking(path: &Path) -> Result<Masking, Failure> {
-    let text = fs::read(path).map_err(Failure::io("read", path))?;
-    serde_json::from_slice(&text)
-        .map_err(|error| Failure::Usage(format!("{} does not hold masking rules: {error}", path.display())))
+    let text = fs::read_to_string(path).map_err(Failure::io("read", path))?;
+    let read = if path.extension().is_some_and(|it| it.eq_ignore_ascii_case("toml")) {
+        toml::from_str(&text).map_err(|error| error.to_string())
+    } else {
+        serde_json::from_str(&text).map_err(|error| error.to_string())
+    };
+    read.map_err(|error| Failure::Usage(format!("{} does not hold masking rules: {error}", path.display())))
+}
+
+/// Prints the rules as the file that `--masking` takes; what was found is a comment in it.
+async fn scan(context: &Context, name: &str) -> Outcome {
+    let scan = context.connect().await?.scan_source(name).await?;
+    if context.json {
+        output::json(&scan)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if scan.found.is_empty() {
+        output::line(format_args!("# nothing in {name} looks personal and is not masked"));
+    } else {
+        output::line(format_args!(
+            "# What looks personal in {name}, generation {}, and is not masked:",
+            scan.generation
+        ));
+    }
+    for found in &scan.found {
+        let path = found.path.as_deref().map(|path| format!(" {path}")).unwrap_or_default();
+        output::line(format_args!(
+            "#   {}.{}{path}: {}, {}",
+            found.table,
+            found.column,
+            found.looks_like.words(),
+            found.why
+        ));
+    }
+    let rules = toml::to_string(&scan.rules).map_err(|error| {
+        Failure::Usage(format!("the rules cannot be written as TOML ({error}): use --json"))
+    })?;
+    output::print(format_args!("\n{rules}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What data a source holds, and what of it is not masked and perhaps should be.
+fn data_in_words(source: &SourceView) -> String {
+    if source.masked_columns == 0 {
+        return source.data.clone();
+    }
+    let columns = format!("{} (columns: {}", source.data, source.masked_columns);
+    match source.unmasked.len() {
+        0 => format!("{columns})"),
+        count => format!("{columns}; look personal and are not masked: {count})"),
+    }
 }
 
 fn hot_sizes(sizes: &[HotSize], otherwise: Policy) -> BTreeMap<Policy, u32> {
@@ -471,7 +571,7 @@ async fn list(context: &Context) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(context: &Context, source: &SourceView) -> Outcome {
+pub(crate) fn show(context: &Context, source: &SourceView) -> Outcome {
     if context.json {
         output::json(source)?;
         return Ok(ExitCode::SUCCESS);
@@ -484,7 +584,7 @@ fn show(context: &Context, source: &SourceView) -> Outcome {
         ("origin", source.origin.clone()),
         ("database", source.database.clone()),
         ("generation", source.generation.to_string()),
-        ("data", source.data.clone()),
+        ("data", data_in_words(source)),
         ("imported", output::time(source.imported_at)),
         ("server", source.server_version.clone()),
         ("size", output::bytes(source.bytes)),
@@ -493,6 +593,15 @@ fn show(context: &Context, source: &SourceView) -> Outcome {
         ("branches", if branches.is_empty() { "none".to_owned() } else { branches.join(", ") }),
     ];
     facts.extend(source.follow.iter().map(|follow| ("follows its origin", follow_in_words(follow))));
+    if let Some(of) = &source.promoted {
+        let what = format!(
+            "branch {}, of generation {}, as it was {}",
+            of.name,
+            of.generation,
+            output::time(of.taken_at)
+        );
+        facts.insert(4, ("made of", what));
+    }
     facts.extend(settings_facts(&source.settings));
     output::print(output::pairs(facts));
     if !source.sanitised.is_empty() {
@@ -500,6 +609,13 @@ fn show(context: &Context, source: &SourceView) -> Outcome {
         let rows = rows.map(|item| [item.kind.clone(), item.object.clone(), item.action.clone()]);
         let table = output::table(["KIND", "OBJECT", "ACTION"], rows);
         output::print(format_args!("\nwhat the import took out or changed:\n{table}"));
+    }
+    if !source.unmasked.is_empty() {
+        output::print(format_args!(
+            "\nwarning: these look personal and are not masked: {}; `duramen source scan {}` has rules for them\n",
+            source.unmasked.join(", "),
+            source.name
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -531,6 +647,7 @@ fn settings_facts(settings: &SourceSettings) -> Vec<(&'static str, String)> {
         ("refill", refill_in_words(&settings.refill)),
         ("audit", if settings.audit.is_usual() { "sessions" } else { "statements" }.to_owned()),
         ("snapshots", snapshots_in_words(&settings.snapshots)),
+        ("generations", kept_in_words(&settings.keep)),
         ("masking", settings.masking.as_ref().map_or_else(|| "none".to_owned(), rules_in_words)),
     ]
 }
@@ -543,6 +660,14 @@ fn snapshots_in_words(snapshots: &SnapshotSettings) -> String {
         None => "before resets and restores".to_owned(),
     };
     format!("{when}; {keep} of a branch are kept, for {keep_s} s")
+}
+
+fn kept_in_words(keep: &Keep) -> String {
+    if keep.is_empty() {
+        "those that branches or labels need are kept".to_owned()
+    } else {
+        format!("{keep} are kept")
+    }
 }
 
 fn refill_in_words(refill: &RefillSettings) -> String {
@@ -561,7 +686,14 @@ fn rules_in_words(masking: &Masking) -> String {
         columns.iter().map(move |(column, mask)| format!("{table}.{column}={mask}"))
     });
     let rows = masking.rows.iter().map(|(table, condition)| format!("rows of {table}: {condition}"));
-    let rules: Vec<String> = columns.chain(rows).collect();
+    let subset = masking.subset.iter().map(|subset| match (&subset.condition, subset.percent) {
+        (Some(condition), _) => format!("subset of {}: {condition}", subset.table),
+        (None, Some(share)) => {
+            format!("subset of {}: {} %", subset.table, f64::from(share.millionths()) / 1e4)
+        }
+        (None, None) => format!("subset of {}", subset.table),
+    });
+    let rules: Vec<String> = columns.chain(rows).chain(subset).collect();
     if rules.is_empty() {
         "the labels of PostgreSQL Anonymizer".to_owned()
     } else {
@@ -633,6 +765,7 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
         audit: wanted.audit,
         snapshots: wanted.snapshots.into(),
         follow: None,
+        keep: wanted.keep,
         masking: wanted.masking.as_deref().map(read_masking).transpose()?,
     };
     let nothing = change.hot.is_empty()
@@ -643,6 +776,7 @@ async fn change(context: &Context, wanted: Settings) -> Outcome {
             == (None, None, None, None)
         && change.audit.is_none()
         && change.snapshots.is_usual()
+        && change.keep.is_none()
         && change.masking.is_none();
     let mut connection = context.connect().await?;
     let source = if nothing {

@@ -21,7 +21,7 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use tokio::time::timeout;
+use tokio::{sync::mpsc, time::timeout};
 
 /// The longest line of a stream.
 const LINE_MAX: usize = 4 << 20;
@@ -172,6 +172,44 @@ impl Connection {
             if unread.len() > LINE_MAX {
                 let reason = format!("a line is longer than {LINE_MAX} bytes");
                 return Err(ClientError::BadReply { request: route.to_string(), reason });
+            }
+        }
+    }
+
+    /// Sends a request whose reply is bytes, and passes them on as they come, until all are there or nobody takes them any more.
+    /// The deadline holds for each part.
+    pub(crate) async fn octets(
+        &mut self,
+        route: Route<'_>,
+        parts: &mpsc::Sender<Bytes>,
+    ) -> Result<(), ClientError> {
+        let deadline = self.client.deadline;
+        let begun = timeout(deadline, self.begin(route, Bytes::new())).await;
+        let (response, mut link) = begun.map_err(|_| timed_out(route, deadline))??;
+        let status = response.status();
+        let mut body = response.into_body();
+        let mut refusal = BytesMut::new();
+        loop {
+            let frame = timeout(deadline, link.drive(body.frame())).await;
+            let frame = match frame.map_err(|_| timed_out(route, deadline))? {
+                Some(Some(Ok(frame))) => frame,
+                Some(None) if status.is_success() => {
+                    self.link = Some(link);
+                    return Ok(());
+                }
+                Some(Some(Err(_))) | None if status.is_success() => {
+                    let reason = "it broke off, and what came of it is not whole; the daemon's log says why";
+                    return Err(broken(route, reason));
+                }
+                _ => return Err(refused(status.as_u16(), &refusal)),
+            };
+            let Ok(data) = frame.into_data() else { continue };
+            if !status.is_success() {
+                if refusal.len() + data.len() <= LINE_MAX {
+                    refusal.extend_from_slice(&data);
+                }
+            } else if parts.send(data).await.is_err() {
+                return Err(broken(route, "what came cannot be written"));
             }
         }
     }

@@ -15,6 +15,7 @@
 mod connection;
 mod encoded;
 mod error;
+pub mod export;
 mod login;
 mod remote;
 mod requests;

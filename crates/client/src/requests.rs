@@ -6,8 +6,9 @@ use crate::{ClientError, Connection, Encoded};
 use bytes::Bytes;
 use duramen_api::model::{
     AddSource, AdministratorUrl, AuditVerification, BranchEvidence, BranchView, ChangeSettings, ColdBranch,
-    CreateBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, RestoreBranch, SchemaDiff,
-    SnapshotVerification, SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot, TreeNode,
+    CreateBranch, ExportFormat, GenerationView, LabelGeneration, Moment, PromoteBranch, ProtectBranch,
+    QueryReply, QueryRequest, RenewBranch, RestoreBranch, Scan, SchemaDiff, SnapshotVerification,
+    SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot, TreeNode,
 };
 use duramen_api::{
     data_diff::DataDiff,
@@ -16,6 +17,7 @@ use duramen_api::{
     route::{Op, Route},
     token::{CreateToken, NewToken, Token},
 };
+use tokio::sync::mpsc;
 
 /// Every method fails with [`ClientError::Refused`] when the daemon refuses, else with what kept the reply from coming.
 #[allow(clippy::missing_errors_doc, reason = "the same sentence for all of them stands above")]
@@ -163,6 +165,17 @@ impl Connection {
         self.exchange(Route::of(Op::UndoBranch, name), Bytes::new()).await
     }
 
+    /// Makes a branch the next generation of its source, with progress as in [`Connection::add_source`].
+    pub async fn promote_branch(
+        &mut self,
+        name: &str,
+        request: &PromoteBranch,
+        on_progress: impl FnMut(&str, Option<f64>),
+    ) -> Result<SourceView, ClientError> {
+        let body = Encoded::new(request)?.into_bytes();
+        self.stream(Route::of(Op::PromoteBranch, name), body, on_progress).await
+    }
+
     /// Moves the end of a lease.
     pub async fn renew_branch(
         &mut self,
@@ -192,6 +205,16 @@ impl Connection {
         self.exchange(table.map_or(route, |table| route.with(table)), Bytes::new()).await
     }
 
+    /// The same, with the digest of what the branch changed.
+    pub async fn evidence_and_diff(
+        &mut self,
+        name: &str,
+        table: Option<&str>,
+    ) -> Result<BranchEvidence, ClientError> {
+        let route = Route::of(Op::Evidence, name).and("true");
+        self.exchange(table.map_or(route, |table| route.with(table)), Bytes::new()).await
+    }
+
     /// What a branch defines, compared with what it was made of or with another branch.
     pub async fn schema_diff(
         &mut self,
@@ -214,6 +237,34 @@ impl Connection {
         let rows = rows.to_string();
         let route = Route::of(Op::DataDiff, name).and(&rows);
         self.differences(tables.map_or(route, |tables| route.with(tables)), on_line).await
+    }
+
+    /// Sends what a branch holds to `parts`, as it comes. It is whole only if this returns without an error. The deadline holds
+    /// for each part.
+    pub(crate) async fn export(
+        &mut self,
+        name: &str,
+        format: ExportFormat,
+        jobs: u32,
+        quiesce: bool,
+        parts: &mpsc::Sender<Bytes>,
+    ) -> Result<(), ClientError> {
+        let jobs = jobs.to_string();
+        let route = Route::of(Op::ExportBranch, name).with(format.name()).and(&jobs);
+        let route = if quiesce { route.also("true") } else { route };
+        self.octets(route, parts).await
+    }
+
+    /// The same as [`Connection::data_diff`] for all tables, with the values of columns that the branch alone has: all that is needed
+    /// to make the change elsewhere.
+    pub async fn whole_data_diff(
+        &mut self,
+        name: &str,
+        rows: u32,
+        on_line: impl FnMut(DataDiff),
+    ) -> Result<(), ClientError> {
+        let rows = rows.to_string();
+        self.differences(Route::of(Op::DataDiff, name).and(&rows).also("true"), on_line).await
     }
 
     /// All sources, by name.
@@ -260,6 +311,35 @@ impl Connection {
         self.post(Route::of(Op::ChangeSettings, name), change).await
     }
 
+    /// The generations of a source that there are, the earliest first.
+    pub async fn generations(&mut self, name: &str) -> Result<Vec<GenerationView>, ClientError> {
+        self.exchange(Route::of(Op::Generations, name), Bytes::new()).await
+    }
+
+    /// Gives a generation of a source a label, or takes one away.
+    pub async fn label_generation(
+        &mut self,
+        name: &str,
+        request: &LabelGeneration,
+    ) -> Result<Vec<GenerationView>, ClientError> {
+        self.post(Route::of(Op::LabelGeneration, name), request).await
+    }
+
+    /// What branches of a source can be made of, the earliest first.
+    pub async fn timeline(&mut self, name: &str) -> Result<Vec<Moment>, ClientError> {
+        self.exchange(Route::of(Op::Timeline, name), Bytes::new()).await
+    }
+
+    /// What two generations of a source define, compared. Each is a number or a label.
+    pub async fn generation_diff(
+        &mut self,
+        name: &str,
+        from: &str,
+        to: &str,
+    ) -> Result<SchemaDiff, ClientError> {
+        self.exchange(Route::of(Op::GenerationDiff, name).with(from).and(to), Bytes::new()).await
+    }
+
     /// Compares a snapshot's files with the digest of its import.
     pub async fn verify_source(&mut self, name: &str) -> Result<SnapshotVerification, ClientError> {
         self.exchange(Route::of(Op::VerifySource, name), Bytes::new()).await
@@ -268,6 +348,11 @@ impl Connection {
     /// The present state of the live source.
     pub async fn fingerprint_source(&mut self, name: &str) -> Result<SourceFingerprint, ClientError> {
         self.exchange(Route::of(Op::FingerprintSource, name), Bytes::new()).await
+    }
+
+    /// Columns of a source that look personal and are not masked, with rules for them.
+    pub async fn scan_source(&mut self, name: &str) -> Result<Scan, ClientError> {
+        self.exchange(Route::of(Op::ScanSource, name), Bytes::new()).await
     }
 
     /// Proportional memory of idle hot branches of a source, in bytes, at most `sample` of them.

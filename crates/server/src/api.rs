@@ -5,6 +5,7 @@ use crate::{
     data_diff,
     doors::Doors,
     events::{self, Followers},
+    export,
     idempotency::{self, Keys, Turn},
     import::{self, Form},
     listener::BODY_MAX,
@@ -132,20 +133,27 @@ impl Api {
         match caller {
             Caller::Holder(visitor) => self.for_holder(call, visitor, body).await,
             Caller::Owner | Caller::Member | Caller::Stranger | Caller::Nobody => {
-                self.for_machine(call, body).await
+                self.for_machine(call, caller, body).await
             }
         }
     }
 
     /// Answers somebody on the machine, or something that is open to anybody.
-    async fn for_machine(&self, call: &Call<'_>, body: Body) -> Answer {
+    async fn for_machine(&self, call: &Call<'_>, caller: &Caller, body: Body) -> Answer {
         let (engine, name) = (&self.engine, call.name);
         match call.endpoint.op {
             Op::Query => {
                 let answer = engine.query(name, call.read(body).await?).await?;
                 Ok(reply::text(StatusCode::OK, answer.0))
             }
-            Op::CreateBranch => json(&engine.create(call.read(body).await?).await?),
+            Op::CreateBranch => {
+                let wanted: model::CreateBranch = call.read(body).await?;
+                if wanted.require_clean_source {
+                    // All of the source is read for it, as for its fingerprint.
+                    caller.may(Op::FingerprintSource)?;
+                }
+                json(&engine.create(wanted).await?)
+            }
             Op::DestroyBranch => json(&engine.destroy(name)?),
             Op::Branch => json(&engine.branch(name)?),
             Op::Branches => page::reply(call, engine.branches(), |branch| &branch.name),
@@ -160,16 +168,26 @@ impl Api {
             Op::RemoveSnapshot => json(&engine.remove_snapshot(name, &call.needed("snapshot")?)?),
             Op::RestoreBranch => json(&engine.restore(name, call.read(body).await?).await?),
             Op::UndoBranch => json(&engine.undo(name).await?),
+            Op::PromoteBranch => {
+                let wanted: model::PromoteBranch = call.read(body).await?;
+                let (engine, name) = (Arc::clone(engine), name.to_owned());
+                let promotion = |report| async move { engine.promote(&name, wanted, report).await };
+                import::run(Form::accepted(&call.head.headers), self.orders.ending(), promotion).await
+            }
             Op::AdministratorUrl => json(&engine.administrator_url(name).await?),
             Op::Evidence => {
                 let table = call.parameter("table")?;
-                json(&engine.evidence_with(name, table.as_deref()).await?)
+                json(&match call.flag("diff")? {
+                    true => engine.evidence_and_diff(None, name, table.as_deref()).await?,
+                    false => engine.evidence_with(name, table.as_deref()).await?,
+                })
             }
             Op::SchemaDiff => {
                 let against = call.parameter("against")?;
                 json(&engine.schema_diff(name, against.as_deref()).await?)
             }
             Op::DataDiff => data_diff::run(self, call, None).await,
+            Op::ExportBranch => export::run(self, call, None, export::wanted(call)?).await,
             Op::MeasureCold => {
                 let wanted: MeasureCold = call.read(body).await?;
                 json(&engine.measure_cold(&wanted.source, wanted.policy).await?)
@@ -202,6 +220,13 @@ impl Api {
                 import::run(Form::accepted(&call.head.headers), self.orders.ending(), import).await
             }
             Op::Source => json(&engine.source(name)?),
+            Op::ScanSource => json(&engine.scan_source(name)?),
+            Op::LabelGeneration => json(&engine.label_generation(name, call.read(body).await?).await?),
+            Op::Timeline => json(&engine.timeline(name)?),
+            Op::GenerationDiff => {
+                let (from, to) = (call.needed("from")?, call.needed("to")?);
+                json(&engine.generation_diff(name, &from, &to).await?)
+            }
             Op::RemoveSource => {
                 engine.remove_source(name).await?;
                 json(&Removed { removed: name.to_owned() })
@@ -224,6 +249,7 @@ impl Api {
             Op::Events => self.events(call),
             Op::Status => json(&engine.status()),
             Op::VerifyAudit => json(&engine.verify_audit().await?),
+            Op::Generations => json(&engine.generations(call.name)?),
             Op::VerifySource => json(&engine.verify_source(call.name).await?),
             Op::FingerprintSource => json(&engine.fingerprint_source(call.name).await?),
             _ => Err(call.not_here()),
@@ -286,6 +312,15 @@ impl Call<'_> {
         match segment::decode(value) {
             Some(value) => Ok(Some(value)),
             None => Err(self.bad(format_args!("the value of {name} holds an escape that is not UTF-8 text"))),
+        }
+    }
+
+    /// A parameter that is `true` or `false`; the latter if it is not there.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, Refusal> {
+        match self.parameter(name)?.as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(text) => Err(self.bad(format_args!("{name}={text} is neither true nor false"))),
         }
     }
 

@@ -132,7 +132,8 @@ mod tests {
     }
 
     const OPEN: [Op; 4] = [Op::Health, Op::Ready, Op::Version, Op::OpenApi];
-    const LISTS: [Op; 6] = [Op::Sources, Op::Source, Op::Branches, Op::Branch, Op::BranchTree, Op::Snapshots];
+    const LISTS: [Op; 7] =
+        [Op::Sources, Op::Source, Op::ScanSource, Op::Branches, Op::Branch, Op::BranchTree, Op::Snapshots];
     const USE: [Op; 10] = [
         Op::CreateBranch,
         Op::DestroyBranch,
@@ -166,7 +167,14 @@ mod tests {
         assert_eq!(may_do(&visitor(Role::Viewer, &["a"])), sorted(&viewer));
         assert_eq!(may_do(&visitor(Role::Viewer, &[])), sorted(&[&OPEN, &LISTS, &[Op::Metrics]]));
         assert_eq!(may_do(&visitor(Role::User, &["a"])), sorted(&[&OPEN, &LISTS, &USE]));
-        let admin = [Op::ProtectBranch, Op::Evidence, Op::DataDiff, Op::VerifySource, Op::FingerprintSource];
+        let admin = [
+            Op::ProtectBranch,
+            Op::PromoteBranch,
+            Op::Evidence,
+            Op::DataDiff,
+            Op::VerifySource,
+            Op::FingerprintSource,
+        ];
         assert_eq!(may_do(&visitor(Role::Admin, &["a"])), sorted(&[&OPEN, &LISTS, &USE, &admin]));
         let all = [Op::Metrics, Op::Status, Op::VerifyAudit, Op::Events];
         assert_eq!(may_do(&visitor(Role::Admin, &[])), sorted(&[&OPEN, &LISTS, &USE, &admin, &all]));

@@ -26,6 +26,7 @@ pub(crate) async fn run(api: &Api, call: &Call<'_>, by: Option<Holder>) -> Answe
             _ => return Err(call.bad(format_args!("limit={text} is not a number from 0 to {DIFF_ROWS_MAX}"))),
         },
     };
+    let whole = call.flag("whole")?;
     let (told, mut parts) = mpsc::channel::<DiffPart>(UNREAD_PARTS);
     let (lines, rest) = mpsc::channel::<Bytes>(UNREAD_PARTS);
     let (engine, name, mut ending) = (Arc::clone(&api.engine), call.name.to_owned(), api.orders.ending());
@@ -33,7 +34,7 @@ pub(crate) async fn run(api: &Api, call: &Call<'_>, by: Option<Holder>) -> Answe
         let told = told.clone();
         async move {
             tokio::select! {
-                result = engine.data_diff(by.as_ref(), &name, WantedDiff { only, rows: rows.into() }, &told) => result,
+                result = engine.data_diff(by.as_ref(), &name, WantedDiff { only, whole, rows: rows.into() }, &told) => result,
                 _ = ending.wait() => {
                     let message = "the daemon is stopping, so the comparison was given up; compare again once it runs";
                     Err(EngineError::new(Kind::Unavailable, "stopping", message))

@@ -4,11 +4,15 @@
 use crate::{
     api::{Answer, Api, Call},
     caller::Visitor,
-    data_diff, page,
+    data_diff, export,
+    import::{self, Form},
+    page,
     reply::{self, json, Refusal},
 };
 use axum::body::Body;
-use duramen_api::model::{BranchView, CreateBranch, ProtectBranch, QueryRequest, RenewBranch};
+use duramen_api::model::{
+    BranchView, CreateBranch, ExportFormat, PromoteBranch, ProtectBranch, QueryRequest, RenewBranch,
+};
 use duramen_api::{
     route::Op,
     segment,
@@ -18,6 +22,7 @@ use duramen_base::clock;
 use duramen_branches::{EngineError, Holder, Kind};
 use hyper::StatusCode;
 use jiff::Timestamp;
+use std::sync::Arc;
 
 /// How long a lease lasts unless its holder says otherwise, in seconds.
 const TTL_S: i64 = 3600;
@@ -90,6 +95,13 @@ impl Api {
             }
             Op::RestoreBranch => shown(engine.restore_for(&holder, name, call.read(body).await?).await?),
             Op::UndoBranch => shown(engine.undo_for(&holder, name).await?),
+            Op::PromoteBranch => {
+                let wanted: PromoteBranch = call.read(body).await?;
+                let (engine, name) = (Arc::clone(engine), name.to_owned());
+                let promotion =
+                    |report| async move { engine.promote_for(&holder, &name, wanted, report).await };
+                import::run(Form::accepted(&call.head.headers), self.orders.ending(), promotion).await
+            }
             Op::RenewBranch => {
                 let RenewBranch { ttl_s, expires_at } = call.read(body).await?;
                 let (ttl_s, expires_at) = lease(token, ttl_s, expires_at)?;
@@ -102,7 +114,10 @@ impl Api {
             Op::DestroyBranch => shown(engine.destroy_for(&holder, name)?),
             Op::Evidence => {
                 let table = call.parameter("table")?;
-                let mut evidence = engine.evidence_for(&holder, name, table.as_deref()).await?;
+                let mut evidence = match call.flag("diff")? {
+                    true => engine.evidence_and_diff(Some(&holder), name, table.as_deref()).await?,
+                    false => engine.evidence_for(&holder, name, table.as_deref()).await?,
+                };
                 evidence.branch = visitor.shown(evidence.branch);
                 json(&evidence)
             }
@@ -114,15 +129,52 @@ impl Api {
                 }
                 data_diff::run(self, call, Some(holder)).await
             }
+            Op::ExportBranch => {
+                let wanted = export::wanted(call)?;
+                if wanted.format == ExportFormat::Basebackup {
+                    // It has all databases, and all that the branch's role may not read.
+                    let message = format!("{call}: a base backup is for the machine; choose another format");
+                    return Err(Refusal::new(StatusCode::FORBIDDEN, "not_allowed", message));
+                }
+                let door = engine.door(&holder, name)?;
+                token.may_use(&door.source, door.policy)?;
+                if !door.masked && !visitor.sees_unmasked {
+                    return Err(unmasked(&door.source));
+                }
+                export::run(self, call, Some(holder), wanted).await
+            }
             Op::Sources => {
                 let mut sources = engine.sources();
                 sources.retain(|source| holder.may_use(&source.name));
                 page::reply(call, sources, |source| &source.name)
             }
-            Op::Source | Op::VerifySource | Op::FingerprintSource if !holder.may_use(name) => {
+            Op::Source
+            | Op::ScanSource
+            | Op::Generations
+            | Op::LabelGeneration
+            | Op::Timeline
+            | Op::GenerationDiff
+            | Op::VerifySource
+            | Op::FingerprintSource
+                if !holder.may_use(name) =>
+            {
                 Err(unknown_source(name).into())
             }
+            Op::LabelGeneration => {
+                json(&engine.label_generation_for(&holder, name, call.read(body).await?).await?)
+            }
+            Op::Timeline => json(&engine.timeline_for(&onlooker(token), name)?),
+            Op::GenerationDiff => {
+                // Definitions hold values, as queries do.
+                let is_unmasked = engine.generations(name)?.iter().any(|view| view.data != "masked");
+                if is_unmasked && !visitor.sees_unmasked {
+                    return Err(unmasked(name));
+                }
+                let (from, to) = (call.needed("from")?, call.needed("to")?);
+                json(&engine.generation_diff_for(&holder, name, &from, &to).await?)
+            }
             Op::Source => json(&engine.source(name)?),
+            Op::ScanSource => json(&engine.scan_source(name)?),
             _ => self.for_all(call).await,
         }
     }

@@ -34,6 +34,7 @@ mod caller;
 mod certificate;
 mod door;
 mod events;
+mod export;
 mod holders;
 mod idempotency;
 mod import;

@@ -14,7 +14,7 @@ use hyper::{
 };
 use serde::Serialize;
 use std::{
-    convert::Infallible,
+    io,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -32,7 +32,15 @@ pub struct Reply(Content);
 #[derive(Debug)]
 enum Content {
     Whole(Bytes),
-    Lines { first: Option<Bytes>, rest: mpsc::Receiver<Bytes> },
+    Lines {
+        first: Option<Bytes>,
+        rest: mpsc::Receiver<Bytes>,
+    },
+    /// Breaks off with an error, so that nobody takes it for whole.
+    Octets {
+        first: Option<Bytes>,
+        rest: mpsc::Receiver<io::Result<Bytes>>,
+    },
 }
 
 impl Reply {
@@ -40,25 +48,29 @@ impl Reply {
     pub(crate) fn whole(&self) -> Option<&Bytes> {
         match &self.0 {
             Content::Whole(bytes) => Some(bytes),
-            Content::Lines { .. } => None,
+            Content::Lines { .. } | Content::Octets { .. } => None,
         }
     }
 }
 
 impl Body for Reply {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match &mut self.0 {
             Content::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Content::Lines { first, rest } => match first.take() {
                 Some(line) => Poll::Ready(Some(Ok(Frame::data(line)))),
                 None => rest.poll_recv(context).map(|line| line.map(|line| Ok(Frame::data(line)))),
+            },
+            Content::Octets { first, rest } => match first.take() {
+                Some(part) => Poll::Ready(Some(Ok(Frame::data(part)))),
+                None => rest.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data))),
             },
         }
     }
@@ -70,7 +82,7 @@ impl Body for Reply {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Content::Lines { .. } => SizeHint::default(),
+            Content::Lines { .. } | Content::Octets { .. } => SizeHint::default(),
         }
     }
 }
@@ -116,6 +128,14 @@ pub(crate) fn lines(first: Bytes, rest: mpsc::Receiver<Bytes>) -> Response<Reply
 /// A reply of server-sent events, the first of which are there already.
 pub(crate) fn events(first: Bytes, rest: mpsc::Receiver<Bytes>) -> Response<Reply> {
     let mut response = response(StatusCode::OK, EVENTS, Content::Lines { first: Some(first), rest });
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// A reply of bytes, the first of which are there already.
+pub(crate) fn octets(first: Bytes, rest: mpsc::Receiver<io::Result<Bytes>>) -> Response<Reply> {
+    let mut response =
+        response(StatusCode::OK, "application/octet-stream", Content::Octets { first: Some(first), rest });
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -9,21 +9,33 @@ __all__ = [
     "BranchEvidence",
     "BranchView",
     "ContentHash",
+    "DiffCounts",
+    "DiffEvidence",
     "DiskUse",
+    "Fake",
+    "FollowSettings",
+    "FollowView",
+    "Generalise",
+    "Keep",
     "Limits",
     "Mask",
     "Masking",
+    "Noise",
     "Parent",
     "Policy",
     "PoolSize",
+    "PromotedBranch",
     "Refill",
     "RefillSettings",
     "Sanitised",
+    "Shift",
     "SnapshotSettings",
     "SourceComparison",
     "SourceFingerprint",
     "SourceSettings",
     "SourceView",
+    "Subset",
+    "Unit",
     "WatchedTable",
 ]
 
@@ -48,6 +60,7 @@ class _BranchEvidence(TypedDict):
 
 class BranchEvidence(_BranchEvidence, total=False):
     """`GET /v1/branches/{name}/evidence`"""
+    diff: Optional[DiffEvidence]
     table: Optional[WatchedTable]
 
 
@@ -104,6 +117,38 @@ class ContentHash(_ContentHash, total=False):
 
 
 
+class _DiffCounts(TypedDict):
+    added: int
+    """Rows that the branch alone has."""
+    changed: int
+    """Rows with the same key and other values."""
+    listed: int
+    """Those of all these that were told."""
+    removed: int
+    """Rows that the snapshot alone has."""
+
+
+class DiffCounts(_DiffCounts, total=False):
+    """How many rows differ."""
+
+
+
+class _DiffEvidence(TypedDict):
+    digest: str
+    """The digest. A change set of the same changes names the same one."""
+    rows: DiffCounts
+    """Rows; the digest covers those that are listed."""
+    sequences: int
+    """Sequences."""
+    statements: int
+    """Statements."""
+
+
+class DiffEvidence(_DiffEvidence, total=False):
+    """What a branch changed: the statements that make what it was made of define what it defines, and its rows and sequences, in one digest."""
+
+
+
 class _DiskUse(TypedDict):
     quota: int
     """Bytes that it may write."""
@@ -113,6 +158,37 @@ class _DiskUse(TypedDict):
 
 class DiskUse(_DiskUse, total=False):
     """What a branch has written."""
+
+
+
+class FollowSettings(TypedDict, total=False):
+    """Whether and how a source follows its origin."""
+    enabled: bool
+    """Whether a standby of ours replays what the origin writes, so that the next generation needs no copy of it."""
+    every_s: Optional[int]
+    """Seconds after which the next generation is made without being asked for. `None`: only by a refresh."""
+    keep_wal: Optional[int]
+    """How many bytes the standby may lack before it is given up, so that the origin does not keep them for it. `None`:
+[`FollowSettings::KEEP_WAL`]."""
+
+
+
+class _FollowView(TypedDict):
+    state: str
+    """`streaming`; `waiting` when the standby is not connected to the origin; `starting` before anybody has looked; `lost` when
+the next refresh has to copy the origin anew."""
+
+
+class FollowView(_FollowView, total=False):
+    """How a source follows its origin."""
+    every_s: Optional[int]
+    """Seconds after which the next generation is made without being asked for."""
+    lag_bytes: Optional[int]
+    """Bytes that the origin has written and the standby lacks."""
+    looked_at: Optional[str]
+    """When that was seen."""
+    problem: Optional[str]
+    """What is wrong, if something is."""
 
 
 
@@ -139,6 +215,7 @@ is one for all that inherit from it."""
     rows: Dict[str, str]
     """Conditions in SQL, by `schema.table`: rows that do not meet theirs are removed, and with them the rows whose
 foreign keys refer to them."""
+    subset: Optional[Subset]
 
 
 
@@ -172,6 +249,22 @@ class PoolSize(_PoolSize, total=False):
 
 
 
+class _PromotedBranch(TypedDict):
+    generation: int
+    """The generation that it was made of."""
+    id: str
+    """Its id."""
+    name: str
+    """The name that it had then."""
+    taken_at: str
+    """The moment at which it held what the generation holds."""
+
+
+class PromotedBranch(_PromotedBranch, total=False):
+    """The branch that a generation was."""
+
+
+
 class RefillSettings(TypedDict, total=False):
     """How the pools of a source are refilled. Absent fields have their defaults."""
     clones: Optional[int]
@@ -195,6 +288,18 @@ class _Sanitised(TypedDict):
 
 class Sanitised(_Sanitised, total=False):
     """One thing that sanitising did to a snapshot, or left out of it."""
+
+
+
+class _Shift(TypedDict):
+    days: int
+    """By one to so many days, to either side."""
+    person: str
+    """The column of the same table that says whose date it is. Equal persons of all tables are moved equally."""
+
+
+class Shift(_Shift, total=False):
+    """How far the dates of a person are moved."""
 
 
 
@@ -259,6 +364,10 @@ class SourceSettings(TypedDict, total=False):
     """What of its branches is in the audit log."""
     durable: bool
     """Whether branches flush what they commit."""
+    follow: FollowSettings
+    """Whether and how it follows its origin."""
+    keep: Keep
+    """Which of its generations are kept though no branch needs them."""
     limits: Limits
     """What each branch may take of the machine."""
     masking: Optional[Masking]
@@ -305,8 +414,31 @@ class SourceView(_SourceView, total=False):
     """A source, as told to callers. It never holds the origin's address."""
     data: str
     """What data it holds: `full` or `masked`."""
+    follow: Optional[FollowView]
+    masked_columns: int
+    """How many columns were masked."""
+    promoted: Optional[PromotedBranch]
     roles: List[str]
     """The login roles of the source that a branch can be entered as (`policy` `role:NAME`)."""
+    unmasked: List[str]
+    """Columns that look personal and are not masked, with what they look like. A scan of the source has rules for them."""
+
+
+
+class _Subset(TypedDict):
+    table: str
+    """The table to begin with (`schema.table`, names as in SQL)."""
+
+
+class Subset(_Subset, total=False):
+    """A part of the rows: some of one table, what belongs to them, and what all of these refer to. Tables that no chain of foreign
+keys connects with that table keep all their rows."""
+    keep: List[str]
+    """Tables of which all rows are kept, with what these refer to."""
+    percent: Optional[float]
+    """How many of its rows in a hundred, the same ones each time. Either this or `where`."""
+    where: Optional[str]
+    """A condition in SQL for its rows, evaluated with read access only."""
 
 
 
@@ -332,11 +464,26 @@ class WatchedTable(_WatchedTable, total=False):
 Audited = Literal["sessions", "statements"]
 """What of branches is in the audit log."""
 
-Mask = Union[Literal["null"], Literal["hash"], Literal["keep"], Dict[str, Any]]
-"""What becomes of the values of a column."""
+Fake = Literal["name", "first_name", "last_name", "company", "address", "street", "city", "zip", "country"]
+"""What is made up."""
+
+Generalise = Dict[str, Any]
+"""How values get coarser."""
+
+Keep = str
+"""Which generations are kept: numbers and words, separated by commas, as in `7 daily, 4 weekly`. Words are last, hourly, daily, weekly, monthly and yearly; a number is 1 to 1,000. Empty: none."""
+
+Mask = Union[Literal["null"], Literal["hash"], Literal["keep"], Dict[str, Any], Literal["shape"], Literal["email"], Literal["phone"], Literal["card"], Literal["iban"], Literal["shuffle"]]
+"""What becomes of the values of a column. Null stays null under all of them but `constant` and `sql`."""
+
+Noise = Dict[str, Any]
+"""How far a number is moved."""
 
 Policy = str
 """What a branch's holder may do in it: `read-only`, `read-write`, `ddl`, or `role:NAME`."""
 
 Refill = Literal["phased", "pipelined"]
 """Whether branches are made step by step or branch by branch."""
+
+Unit = Literal["year", "month", "day", "hour"]
+"""A unit of time."""

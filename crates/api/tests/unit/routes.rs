@@ -43,6 +43,10 @@ fn names_are_escaped_and_so_are_parameters() {
         "/v1/branches/b/data-diff?tables=s.a%2Cs.b&limit=5"
     );
     assert_eq!(Route::of(Op::DataDiff, "b").and("5").path(), "/v1/branches/b/data-diff?limit=5");
+    assert_eq!(
+        Route::of(Op::DataDiff, "b").and("5").also("true").path(),
+        "/v1/branches/b/data-diff?limit=5&whole=true"
+    );
     assert_eq!(Route::to(Op::VerifyAudit).to_string(), "POST /v1/audit/verify");
 }
 

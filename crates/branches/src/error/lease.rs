@@ -52,6 +52,8 @@ pub(crate) enum LeaseError {
     Interrupted { name: String },
     #[error("{0}")]
     ResetCrashed(tokio::task::JoinError),
+    #[error("require_clean_source reads all of the source, so it is only for who is on the daemon's own socket; create the branch there")]
+    CleanSourceElsewhere,
     #[error("give ttl_s or expires_at, not both")]
     TwoEnds,
     #[error("the lease would end {seconds} s ago; give a time to live above zero")]
@@ -86,6 +88,7 @@ impl Coded for LeaseError {
             LeaseError::Interrupted { .. } => (Kind::Unavailable, "interrupted"),
             LeaseError::ResetCrashed(_) => (Kind::Failed, "reset_failed"),
             LeaseError::EndsInThePast { .. } => (Kind::Invalid, "ttl_in_the_past"),
+            LeaseError::CleanSourceElsewhere => (Kind::Invalid, "own_socket_only"),
             LeaseError::TwoEnds | LeaseError::TooLong | LeaseError::NoSuchTime(_) => {
                 (Kind::Invalid, "bad_ttl")
             }

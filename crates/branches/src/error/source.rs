@@ -36,6 +36,10 @@ pub(crate) enum SourceError {
     BadConcurrency { most: u32 },
     #[error("the masking rules of source {name} have changed since its snapshot was made, so it serves no branches: run `duramen source refresh {name}`")]
     OtherRules { name: String },
+    #[error("the import of source {name} did not look for personal data, because its version did not: run `duramen source refresh {name}`")]
+    NotScanned { name: String },
+    #[error("source {name} is not known to be as it was imported: {reason}; look at `duramen source verify {name}` and `duramen source fingerprint {name}`, or refresh it")]
+    NotClean { name: String, reason: String },
     #[error("cannot find {path}: {error}")]
     NoPath { path: String, error: io::Error },
     #[error("{0}")]
@@ -57,6 +61,7 @@ impl Coded for SourceError {
                 (Kind::NotFound, "unknown_source")
             }
             SourceError::Exists { .. } => (Kind::Conflict, "source_exists"),
+            SourceError::NotClean { .. } => (Kind::Conflict, "source_not_clean"),
             SourceError::InUse { .. } => (Kind::Conflict, "source_in_use"),
             SourceError::CallerLeft => (Kind::Unavailable, "client_gone"),
             SourceError::Stopping => (Kind::Unavailable, "stopping"),
@@ -67,6 +72,7 @@ impl Coded for SourceError {
             SourceError::SettingRefused { .. } | SourceError::SettingsDoNotRun { .. } => {
                 (Kind::Invalid, "bad_setting")
             }
+            SourceError::NotScanned { .. } => (Kind::Conflict, "not_scanned"),
             SourceError::OtherRules { .. } => (Kind::Failed, "rules_changed"),
             SourceError::NoPath { .. } => (Kind::Invalid, "bad_path"),
             SourceError::NoServer(_) => (Kind::Failed, "no_server"),

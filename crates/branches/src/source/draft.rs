@@ -37,17 +37,43 @@ impl<'a> Draft<'a> {
         user: &ServerUser,
         record: &SourceRecord,
     ) -> Result<Draft<'a>, EngineError> {
+        let scratch = record.settings.masking.as_ref().map(|_| Scratch::open(home, user)).transpose()?;
+        Ok(Draft::at(home, store, record, scratch))
+    }
+
+    /// One that holds nothing that has to be masked any more.
+    pub(super) fn of_branch(home: &Home, store: &'a volume::Store, record: &SourceRecord) -> Draft<'a> {
+        Draft::at(home, store, record, None)
+    }
+
+    fn at(
+        home: &Home,
+        store: &'a volume::Store,
+        record: &SourceRecord,
+        scratch: Option<Scratch>,
+    ) -> Draft<'a> {
         let token = entropy::token(20);
         let name = format!("{}-{token}", record.name);
         let volume = store.root.join("imports").join(&name);
-        let scratch = record.settings.masking.as_ref().map(|_| Scratch::open(home, user)).transpose()?;
         // A server's log may hold values too.
         let (path, log) = match &scratch {
             Some(scratch) => (scratch.dir().join(&name), scratch.dir().join("import.log")),
             None => (volume.clone(), home.logs().join(format!("import-{token}.log"))),
         };
         let socket_dir = home.socket(&format!("i-{token}"));
-        Ok(Draft { store, path, socket_dir, log, kept: false, scratch, volume })
+        Draft { store, path, socket_dir, log, kept: false, scratch, volume }
+    }
+
+    /// Makes the directory a writable clone of a snapshot of a branch. Blocks.
+    pub(super) fn clone_from(&self, snapshot: &Path) -> Result<(), EngineError> {
+        self.make_parent()?;
+        self.store.volumes.clone_volume(snapshot, &self.volume, None).map_err(|error| {
+            let code = match error {
+                volume::VolumeError::DiskFull { .. } => "disk_full",
+                _ => "import_failed",
+            };
+            EngineError::new(Kind::Failed, code, error.to_string())
+        })
     }
 
     /// Makes the directory.
@@ -58,9 +84,13 @@ impl<'a> Draft<'a> {
         self.create_volume()
     }
 
-    fn create_volume(&self) -> Result<(), EngineError> {
+    fn make_parent(&self) -> Result<(), EngineError> {
         let parent = self.volume.parent().unwrap_or(&self.volume);
-        fs::create_dir_all(parent).map_err(|error| io_error("make", parent, &error))?;
+        fs::create_dir_all(parent).map_err(|error| io_error("make", parent, &error))
+    }
+
+    fn create_volume(&self) -> Result<(), EngineError> {
+        self.make_parent()?;
         self.store
             .volumes
             .create(&self.volume)

@@ -10,6 +10,7 @@ use super::{
     manifest::{Manifest, SourceRecord},
     masking,
     origin_server::{self, give_secret, import_failed, local, start_failed, SampleServer, OWNER},
+    promote::Promotion,
     refusal::read_error,
     sanitise::{self, ADMIN, HOLDER},
     snapshot::{access_rules, hba_file, snapshot_path, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
@@ -120,7 +121,8 @@ impl Importer<'_> {
             }
             Origin::Script { path } => self.run_script(Path::new(path), database, &draft).await?,
         };
-        self.finish(record, (installation, database), sample, source_at_import, draft).await
+        let beginning = Beginning::Origin { sample, read: source_at_import };
+        self.finish(record, (installation, database), beginning, draft).await
     }
 
     /// Refuses rules for masking that do not fit the origin, before hours are spent on a copy that they would be refused
@@ -264,12 +266,11 @@ impl Importer<'_> {
     }
 
     /// The common second half: a copied data directory becomes a snapshot.
-    async fn finish(
+    pub(super) async fn finish(
         &self,
         record: &SourceRecord,
         (installation, database): (Installation, String),
-        sample: &SampleServer,
-        source_at_import: Option<SourceFingerprint>,
+        beginning: Beginning<'_>,
         mut draft: Draft<'_>,
     ) -> Result<Manifest, EngineError> {
         files::close_tree(&draft.path)?;
@@ -293,25 +294,36 @@ impl Importer<'_> {
         // Recovery may have made one.
         tablespaces::are_inside(&draft.path)?;
         let admin = local(&draft.socket_dir, ADMIN, &secret, "template1");
-        let login_triggers = sanitise::login_triggers(&admin, major).await?;
-        let source_at_import = match source_at_import {
-            Some(fingerprint) => fingerprint,
-            None => {
-                self.say("reading the live source, for later comparison");
-                origin_server::fingerprint(
-                    &record.origin,
-                    sample,
-                    Some(&login_triggers),
-                    self.stall,
-                    &*self.progress,
-                )
-                .await?
+        let (login_triggers, source_at_import) = match &beginning {
+            // Of the origin nothing is read: what was known of it when the branch's own generation was made still is.
+            Beginning::Branch(of) => (of.past.login_triggers.clone(), of.past.source_at_import.clone()),
+            Beginning::Origin { sample, read } => {
+                let login_triggers = sanitise::login_triggers(&admin, major).await?;
+                let found = match read {
+                    Some(fingerprint) => fingerprint.clone(),
+                    None => {
+                        self.say("reading the live source, for later comparison");
+                        origin_server::fingerprint(
+                            &record.origin,
+                            sample,
+                            Some(&login_triggers),
+                            self.stall,
+                            &*self.progress,
+                        )
+                        .await?
+                    }
+                };
+                (Some(login_triggers), found)
             }
+        };
+        let promoted = match &beginning {
+            Beginning::Branch(of) => Some(*of),
+            Beginning::Origin { .. } => None,
         };
 
         inventory::check(&admin, major, &installation).await?;
         self.say("making the copy harmless");
-        let mut found = sanitise::run(&admin, major).await?;
+        let mut found = sanitise::run(&admin, major, promoted.and_then(Promotion::earlier)).await?;
         sanitised.append(&mut found.report);
         let databases = sanitise::databases(&admin, major).await?;
         sanitised
@@ -320,10 +332,14 @@ impl Importer<'_> {
         let own_roles = found.own_roles(&database);
         let mut admin_there = admin.clone();
         admin_there.dbname(&database);
-        self.say("applying the rules for masking, if there are any");
-        let apply = masking::apply(self.home, record, &admin_there, &draft.socket_dir, major);
-        sanitised.extend(apply.await?);
-        sanitised.extend(masking::half_overwritten(draft.is_overwritten()));
+        if let Some(of) = promoted {
+            sanitised.extend(of.unmasked());
+        } else {
+            self.say("applying the rules for masking, if there are any");
+            let apply = masking::apply(self.home, record, &admin_there, &draft.socket_dir, major);
+            sanitised.extend(apply.await?);
+            sanitised.extend(masking::half_overwritten(draft.is_overwritten()));
+        }
         let databases = sanitise::databases(&admin, major).await?;
         let (first, verifiers) = self.give_first_secrets(record, &admin_there, major).await?;
         // From here on, code of the source may run, as its holders will run it.
@@ -345,7 +361,13 @@ impl Importer<'_> {
             let is_served = *name == database || record.settings.all_databases;
             sanitise::vacuum(&config, major, is_served, &mut sanitised).await?;
         }
-        let live = masking::live_files(record, &admin_there, major).await?;
+        self.say("looking for personal data that is not masked");
+        let reader = local(&draft.socket_dir, masking::READER, &first, &database);
+        let personal = masking::look(record, &admin_there, &reader, major).await?;
+        let live = match promoted {
+            Some(_) => None,
+            None => masking::live_files(record, &admin_there, major).await?,
+        };
         // The last session leaves the relation cache files that every branch starts from.
         let client = connection::own(&admin_there, major).await?;
         client.batch_execute("checkpoint").await.map_err(|error| read_error(&error))?;
@@ -412,11 +434,14 @@ impl Importer<'_> {
             warm,
             restore_sequences,
             source_at_import,
-            login_triggers: Some(login_triggers),
+            login_triggers,
             first_verifiers,
             user: users::to_record(self.user),
-            own_roles: Some(own_roles),
+            // Where they were not known of the branch's generation, they are not known of what it becomes.
+            own_roles: promoted.is_none_or(|of| of.past.own_roles.is_some()).then_some(own_roles),
             masking: record.settings.masking.clone(),
+            promoted: promoted.map(|of| of.branch.clone()),
+            personal: Some(personal),
         };
         manifest.save(self.home, &record.name)?;
         Ok(manifest)
@@ -485,6 +510,14 @@ impl Importer<'_> {
         }
         Ok(())
     }
+}
+
+/// What a snapshot is made of.
+pub(super) enum Beginning<'a> {
+    /// The source's origin; `read` is its fingerprint, if that was taken before it was copied.
+    Origin { sample: &'a SampleServer, read: Option<SourceFingerprint> },
+    /// A branch of the source.
+    Branch(&'a Promotion<'a>),
 }
 
 /// The verifiers of a snapshot's holders, and the file that holds them.

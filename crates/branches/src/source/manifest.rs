@@ -5,7 +5,7 @@ use crate::{
     error::{EngineError, Kind},
     files::{self, io_error},
     home::Home,
-    model::{Masking, Origin, Policy, Sanitised, SourceFingerprint, SourceSettings},
+    model::{Finding, Masking, Origin, Policy, PromotedBranch, Sanitised, SourceFingerprint, SourceSettings},
 };
 use duramen_postgres::{StoredText, Version};
 use jiff::Timestamp;
@@ -24,6 +24,9 @@ pub(crate) struct SourceRecord {
     pub(crate) settings: SourceSettings,
     /// The generation that new branches are cloned from.
     pub(crate) generation: u32,
+    /// What generations are called: each label means one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) labels: BTreeMap<String, u32>,
 }
 
 /// The system user that servers run as, and that owns their files.
@@ -71,6 +74,12 @@ pub(crate) struct Manifest {
     /// The rules that were applied; none if the snapshot holds what the origin held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) masking: Option<Masking>,
+    /// The branch that it was; none if it was imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) promoted: Option<PromotedBranch>,
+    /// What looked personal and was not masked; not known in manifests of earlier versions.
+    #[serde(default)]
+    pub(crate) personal: Option<Vec<Finding>>,
 }
 
 impl SourceRecord {
@@ -105,6 +114,8 @@ impl Manifest {
             user: None,
             own_roles: None,
             masking: None,
+            promoted: None,
+            personal: None,
         }
     }
 
@@ -172,6 +183,19 @@ pub(crate) fn generations(home: &Home, source: &str) -> Vec<u32> {
         .collect();
     found.sort_unstable();
     found
+}
+
+/// Forgets what a daemon that was killed had imported, and had not begun to serve (G1): no branch was ever made of it. The
+/// sweep deletes its snapshot.
+pub(crate) fn forget_unserved(home: &Home, source: &SourceRecord) {
+    for number in generations(home, &source.name).into_iter().filter(|number| *number > source.generation) {
+        let path = manifest_path(home, &source.name, number);
+        match fs::remove_file(&path) {
+            Ok(()) => tracing::info!(source = source.name, generation = number, "an import was cut short"),
+            // It takes room, and is looked at again by the next opening.
+            Err(error) => tracing::warn!(%error, "{} is left", path.display()),
+        }
+    }
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {

@@ -9,7 +9,10 @@
 use super::sanitise::Stilled;
 use duramen_postgres::{quote_identifier, Secret};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, num::NonZeroU32};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU32,
+};
 use tokio_postgres::{Client, Error};
 
 /// Why a superuser of the source is no role for a branch.
@@ -49,6 +52,27 @@ impl OwnRoles {
     /// The names of the roles that can be used.
     pub(crate) fn usable(&self) -> impl Iterator<Item = &str> {
         self.roles.iter().filter(|(_, refused)| refused.is_none()).map(|(name, _)| name.as_str())
+    }
+
+    /// Of these roles those that a copy of a branch still has.
+    pub(super) async fn still_there(
+        &self,
+        client: &Client,
+    ) -> Result<BTreeMap<String, Option<String>>, Error> {
+        let rows = client.query("select rolname::text from pg_catalog.pg_authid", &[]).await?;
+        let there: BTreeSet<&str> = rows.iter().map(|row| row.get(0)).collect();
+        let kept = self.roles.iter().filter(|(name, _)| there.contains(name.as_str()));
+        Ok(kept.map(|(name, why)| (name.clone(), why.clone())).collect())
+    }
+
+    /// Gives a copy of a branch back what its snapshot was deprived of, so that it is found, and taken, like anything else.
+    /// What the branch has dropped since is not given. Event triggers stay as they are: they are disabled just now.
+    pub(super) async fn give_back_first(&self, client: &Client) {
+        for statement in self.give_back.iter().filter(|it| !it.starts_with(Stilled::STATEMENT)) {
+            if let Err(error) = client.batch_execute(statement).await {
+                tracing::debug!(%error, "what a branch's roles had is not there any more");
+            }
+        }
     }
 
     /// The statements by which an administrator lets a role in for the first time: all of them, or none. The search path

@@ -151,12 +151,25 @@ impl Found {
     }
 }
 
+/// What a copy of a branch had in the source, and lost when the branch's own snapshot was made harmless.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Earlier<'a> {
+    /// The database that the branch served.
+    pub(crate) database: &'a str,
+    pub(crate) own_roles: &'a OwnRoles,
+}
+
 /// Sanitises every database of a running snapshot-to-be.
-pub(crate) async fn run(server: &Config, major: u32) -> Result<Found, EngineError> {
+pub(crate) async fn run(
+    server: &Config,
+    major: u32,
+    earlier: Option<Earlier<'_>>,
+) -> Result<Found, EngineError> {
     let mut found = Found::default();
     let report = &mut found.report;
     let maintain = if major >= LOGIN_TRIGGERS_SINCE { ", maintain" } else { "" };
     let databases = databases(server, major).await?;
+    disown(server, major, &databases, report).await?;
     for (index, database) in databases.iter().enumerate() {
         let mut config = server.clone();
         config.dbname(database);
@@ -169,9 +182,15 @@ pub(crate) async fn run(server: &Config, major: u32) -> Result<Found, EngineErro
             .map_err(fail)?;
         roll_back_prepared(&client, database, report).await?;
         if index == 0 {
-            found.login_roles = own_role::login_roles(&client).await.map_err(fail)?;
+            found.login_roles = match earlier {
+                Some(earlier) => earlier.own_roles.still_there(&client).await.map_err(fail)?,
+                None => own_role::login_roles(&client).await.map_err(fail)?,
+            };
             let cluster = [include_str!("branch_roles.sql"), include_str!("cluster_sanitise.sql")];
             client.batch_execute(&cluster.concat()).await.map_err(fail)?;
+        }
+        if let Some(earlier) = earlier.filter(|earlier| earlier.database == database) {
+            earlier.own_roles.give_back_first(&client).await;
         }
         let give_back = own_role::give_back(&client, &stilled).await.map_err(fail)?;
         found.give_back.insert(database.clone(), give_back);
@@ -200,6 +219,38 @@ pub(crate) async fn run(server: &Config, major: u32) -> Result<Found, EngineErro
     Ok(found)
 }
 
+/// Takes what the roles of holders own and were allowed, in a copy that has them already.
+async fn disown(
+    server: &Config,
+    major: u32,
+    databases: &[String],
+    report: &mut Vec<Sanitised>,
+) -> Result<(), EngineError> {
+    for (index, database) in databases.iter().enumerate() {
+        let mut config = server.clone();
+        config.dbname(database);
+        let client = connection::uncounted(&config, major).await?;
+        let fail = |error: tokio_postgres::Error| failed(database, &error);
+        if index == 0 {
+            let ours = "select exists (select from pg_catalog.pg_authid where rolname in ('duramen_read', 'duramen_write', 'duramen_ddl'))";
+            if !client.query_one(ours, &[]).await.map_err(fail)?.get::<_, bool>(0) {
+                return Ok(());
+            }
+        }
+        let stilled = still_event_triggers(&client, major).await.map_err(fail)?;
+        // Its locks would be waited for.
+        roll_back_prepared(&client, database, report).await?;
+        if index == 0 {
+            client.batch_execute(include_str!("branch_roles.sql")).await.map_err(fail)?;
+        }
+        client.batch_execute(include_str!("disown.sql")).await.map_err(fail)?;
+        for trigger in &stilled {
+            client.batch_execute(trigger.enable()).await.map_err(fail)?;
+        }
+    }
+    Ok(())
+}
+
 /// An event trigger that is disabled for a while.
 #[derive(Debug)]
 pub(crate) struct Stilled {
@@ -209,9 +260,12 @@ pub(crate) struct Stilled {
 }
 
 impl Stilled {
+    /// What its statements begin with.
+    pub(crate) const STATEMENT: &str = "alter event trigger ";
+
     /// The statement that disables it.
     pub(crate) fn disable(&self) -> String {
-        format!("alter event trigger {} disable", self.name)
+        format!("{}{} disable", Stilled::STATEMENT, self.name)
     }
 
     /// The statement that makes it again what it was.
@@ -239,7 +293,7 @@ pub(super) async fn still_event_triggers(
     let mut stilled = Vec::with_capacity(rows.len());
     for row in rows {
         let name = quote_identifier(row.get(0));
-        let enable = format!("alter event trigger {name} {}", row.get::<_, &str>(1));
+        let enable = format!("{}{name} {}", Stilled::STATEMENT, row.get::<_, &str>(1));
         let trigger = Stilled { name, enable };
         client.batch_execute(&trigger.disable()).await?;
         stilled.push(trigger);

@@ -50,6 +50,11 @@ pub(crate) fn hba_file(policy: Policy, admitted: Admitted) -> String {
     }
 }
 
+/// Whether a file of a data directory is one that [`hba_file`] names.
+pub(crate) fn is_access_file(name: &str) -> bool {
+    name.strip_prefix("pg_hba.").is_some_and(|rest| rest.len() > ".conf".len() && rest.ends_with(".conf"))
+}
+
 /// A name as a rule has to hold it to mean that name alone.
 fn in_rule(name: &str, major: u32) -> String {
     // From 16 on this is a regular expression, in quotes too.

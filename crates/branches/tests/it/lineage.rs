@@ -144,7 +144,7 @@ async fn a_child_of_a_busy_parent_is_whole() {
 /// Rows that differ from what a branch was made of: added, removed, changed.
 async fn differences(engine: &Arc<Engine>, name: &str) -> (u64, u64, u64) {
     let (told, mut hear) = tokio::sync::mpsc::channel(1000);
-    let wanted = WantedDiff { only: Vec::new(), rows: 100 };
+    let wanted = WantedDiff { rows: 100, ..WantedDiff::default() };
     let heard = async {
         let mut counts = (0, 0, 0);
         while let Some(part) = hear.recv().await {

@@ -133,7 +133,7 @@ async fn data(context: &Context, diff: Diff) -> Outcome {
 }
 
 /// A line of the interface as what is written down: the same in other words.
-fn part(line: &DataDiff) -> Result<Part, Failure> {
+pub(crate) fn part(line: &DataDiff) -> Result<Part, Failure> {
     serde_json::to_value(line)
         .and_then(serde_json::from_value)
         .map_err(|error| Failure::Other(format!("the daemon told of a difference that is none: {error}")))

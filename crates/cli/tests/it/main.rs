@@ -3,6 +3,7 @@
 
 mod agents;
 mod branch_diffs;
+mod change_sets;
 mod cli_usage;
 #[path = "../../../functions/tests/it/common.rs"]
 mod common;
@@ -12,6 +13,7 @@ mod daemon_hands_over;
 mod daemon_is_killed;
 mod dashboards;
 mod every_file_has_its_mode;
+mod exports;
 mod functions_cli;
 mod groups_outlive_daemons;
 mod holders_have_limits;
@@ -28,6 +30,8 @@ mod lab_store;
 mod logins;
 mod machine_is_short;
 mod masking_survives_kills;
+mod promotion;
+mod rehearsals;
 mod router;
 mod schema_diff;
 mod store_cli;

@@ -15,6 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("postgres", &["base", "cage"]),
     ("changes", &["base", "postgres"]),
     ("schema", &["base", "postgres"]),
+    ("carry", &["base", "pack", "postgres", "changes"]),
     ("traces", &["base"]),
     ("api", &[]),
     ("client", &["base", "api"]),
@@ -23,6 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("functions", &["base", "postgres", "traces"]),
     ("server", &["base", "postgres", "traces", "api", "client", "mcp", "branches"]),
     ("reports", &["base", "measure"]),
+    ("rehearse", &["base", "measure", "postgres", "api", "client", "reports"]),
     (
         "lab",
         &[
@@ -55,6 +57,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "access",
             "postgres",
             "changes",
+            "carry",
             "traces",
             "api",
             "client",
@@ -63,6 +66,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "functions",
             "server",
             "reports",
+            "rehearse",
             "lab",
             "replication",
             "experiment",

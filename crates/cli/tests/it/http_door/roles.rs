@@ -69,6 +69,7 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
         ("renewal's end", one.post("/v1/branches/b/renew", r#"{"expires_at": "2100-01-01T00:00:00Z"}"#)),
         ("protection", one.post("/v1/branches/b/protect", r#"{"protected": true}"#)),
         ("evidence", one.get("/v1/branches/b/evidence")),
+        ("promotion", one.post("/v1/branches/b/promote", "")),
         ("status", one.get("/v1/status")),
         ("stop", one.post("/v1/shutdown", "")),
     ] {
@@ -79,6 +80,18 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
     assert_eq!((third.status, third.code().as_str()), (429, "quota_exceeded"), "{third:?}");
     assert_eq!(one.delete("/v1/branches/c").status, 200);
     assert_eq!(one.get("/v1/sources/other").status, 404);
+    assert_eq!(one.get("/v1/sources/other/scan").status, 404);
+    assert_eq!(viewer.get("/v1/sources/app/scan").json()["found"], json!([]));
+
+    // X2: what it may read it may take along, but not what is beside it.
+    let exported = one.get("/v1/branches/b/export?format=plain");
+    assert_eq!(exported.status, 200, "{exported:?}");
+    assert!(exported.body.contains("CREATE TABLE public.t"), "{exported:?}");
+    assert_eq!(one.get("/v1/branches/b/export?format=basebackup").code(), "not_allowed");
+    assert_eq!(admin.get("/v1/branches/b/export?format=basebackup").code(), "not_allowed");
+    for wrong in ["", "?format=zip", "?format=plain&jobs=0", "?format=plain&quiesce=1"] {
+        assert_eq!(one.get(&format!("/v1/branches/b/export{wrong}")).code(), "bad_request", "{wrong}");
+    }
 
     // L3: a child of its own branch is its own, under the same limits; a branch that is not its own has none.
     let child = create(&one, json!({ "name": "child", "from": "b", "ttl_s": 600 }));
@@ -110,10 +123,14 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
             create(who, json!({ "from": "b" })),
             who.delete("/v1/branches/b"),
             who.get("/v1/branches/b/schema-diff"),
+            who.get("/v1/branches/b/export?format=plain"),
         ] {
             let there_is_none = who.get("/v1/branches/zzz").code();
             assert_eq!((refused.status, refused.code()), (404, there_is_none), "{refused:?}");
         }
+        // Of an administrator of another source, too.
+        let promotion = if who.id == elsewhere.id { 404 } else { 403 };
+        assert_eq!(who.post("/v1/branches/b/promote", "").status, promotion);
         assert!(names(&who.get("/v1/branches")).is_empty());
     }
     assert_eq!(create(&two, json!({ "name": "b", "source": "app" })).status, 409, "the name is taken");
@@ -125,6 +142,11 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
         query(&viewer, "b", "select 1"),
         create(&viewer, json!({})),
         viewer.delete("/v1/branches/b"),
+        viewer.post("/v1/branches/b/promote", ""),
+        viewer.get("/v1/branches/b/export?format=plain"),
+        viewer.post("/v1/sources/app/labels", r#"{"generation": "1", "label": "first"}"#),
+        one.post("/v1/sources/app/labels", r#"{"generation": "1", "label": "first"}"#),
+        one.get("/v1/sources/app/schema-diff?from=1&to=1"),
         viewer.get("/v1/branches/b/schema-diff"),
     ] {
         assert_eq!((refused.status, refused.code().as_str()), (403, "not_allowed"));
@@ -151,6 +173,22 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
     ] {
         assert_eq!(admin.ask(method, path, "", body).status, 403, "H3: {method} {path}");
     }
+    for who in [&one, &viewer, &admin] {
+        assert_eq!(who.get("/v1/sources/app/generations").json()[0]["generation"], json!(1));
+        assert_eq!(who.get("/v1/sources/app/timeline").json()[0]["kind"], json!("generation"));
+    }
+    for path in
+        ["/v1/sources/app/generations", "/v1/sources/app/timeline", "/v1/sources/app/schema-diff?from=1&to=1"]
+    {
+        assert_eq!(elsewhere.get(path).code(), "unknown_source", "{path}");
+    }
+    let labelled = admin.post("/v1/sources/app/labels", r#"{"generation": "1", "label": "first"}"#);
+    assert_eq!(labelled.json()[0]["labels"], json!(["first"]), "{labelled:?}");
+    let compared = admin.get("/v1/sources/app/schema-diff?from=first&to=1");
+    assert_eq!((compared.status, &compared.json()["changes"]), (200, &json!([])), "{compared:?}");
+    let promoted = admin.post("/v1/branches/b/promote", "");
+    assert_eq!(promoted.status, 200, "{promoted:?}");
+    assert!(promoted.body.contains(r#"{"done":{"name":"app""#), "{promoted:?}");
     assert_eq!(admin.delete("/v1/branches/b").status, 200);
 
     // H4: each entry of what came by a token names it.
@@ -161,6 +199,10 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
         ("reset", vec![&one.id]),
         ("protected", vec![&admin.id, &admin.id]),
         ("table_compared", vec![&admin.id]),
+        ("generation_labelled", vec![&admin.id]),
+        ("generations_compared", vec![&admin.id]),
+        ("promoted", vec![&admin.id]),
+        ("exported", vec![&one.id]),
         ("snapshot_taken", vec![&one.id]),
         ("restored", vec![&one.id, &one.id]),
         ("snapshot_removed", vec![&one.id]),
