@@ -69,7 +69,7 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         let rows = [
             Row { old: Some(vec![some("1"), None, some("")]), new: None },
-            Row { old: None, new: Some(vec![some("tab\t"), some("ü"), None]) },
+            Row { old: None, new: Some(vec![some("tab\t"), some("\u{fc}"), None]) },
             Row {
                 old: Some(vec![None, None, None]),
                 new: Some(vec![some("'"), some("\\N"), some("x".repeat(300).as_str())]),

@@ -232,7 +232,6 @@ fn run(cli: Cli, json: bool, matches: &ArgMatches) -> Result<ExitCode, Failure> 
         Command::Logout => login::logout(&context),
         #[cfg(unix)]
         Command::Agent(agent) => context.wait(agent::run(&context, agent)),
-        #[cfg(feature = "engines")]
         Command::Mcp(options) => context.wait(mcp::run(&context, options)),
         #[cfg(feature = "engines")]
         Command::Store(store) => store::run(&context, store),

@@ -190,7 +190,7 @@ async fn c5_values_and_names_are_nothing_but_values_and_names() {
         create sequence "s"".""x"."q'); drop table victim; --";"#;
     let work = &[r#"
         update "s"".""x"."t; drop table victim; --" set n = E'\\.\n\t\r\\N''"$$; drop table victim; --', g = E'\\N', c0 = '\x005c' where "a""b" = 1;
-        update "s"".""x"."t; drop table victim; --" set "c.c1" = '\', n = repeat('ü😀', 100000) where "a""b" = 2;
+        update "s"".""x"."t; drop table victim; --" set "c.c1" = '\', n = repeat(U&'\00fc\+01f600', 100000) where "a""b" = 2;
         insert into "s"".""x"."t; drop table victim; --" values (9, '"', '', '', '');
         select nextval('"s"".""x"."q''); drop table victim; --"')"#];
     let [source, branch, target] = server.three(script, work).await;
