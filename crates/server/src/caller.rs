@@ -132,8 +132,17 @@ mod tests {
     }
 
     const OPEN: [Op; 4] = [Op::Health, Op::Ready, Op::Version, Op::OpenApi];
-    const LISTS: [Op; 7] =
-        [Op::Sources, Op::Source, Op::ScanSource, Op::Branches, Op::Branch, Op::BranchTree, Op::Snapshots];
+    const LISTS: [Op; 9] = [
+        Op::Sources,
+        Op::Source,
+        Op::ScanSource,
+        Op::Generations,
+        Op::Timeline,
+        Op::Branches,
+        Op::Branch,
+        Op::BranchTree,
+        Op::Snapshots,
+    ];
     const USE: [Op; 10] = [
         Op::CreateBranch,
         Op::DestroyBranch,
@@ -166,10 +175,13 @@ mod tests {
         let viewer = [OPEN.as_slice(), &LISTS];
         assert_eq!(may_do(&visitor(Role::Viewer, &["a"])), sorted(&viewer));
         assert_eq!(may_do(&visitor(Role::Viewer, &[])), sorted(&[&OPEN, &LISTS, &[Op::Metrics]]));
-        assert_eq!(may_do(&visitor(Role::User, &["a"])), sorted(&[&OPEN, &LISTS, &USE]));
+        assert_eq!(may_do(&visitor(Role::User, &["a"])), sorted(&[&OPEN, &LISTS, &USE, &[Op::ExportBranch]]));
         let admin = [
+            Op::ExportBranch,
             Op::ProtectBranch,
             Op::PromoteBranch,
+            Op::LabelGeneration,
+            Op::GenerationDiff,
             Op::Evidence,
             Op::DataDiff,
             Op::VerifySource,
