@@ -53,7 +53,7 @@ pub struct Keep {
     counts: BTreeMap<Period, u32>,
 }
 
-/// What is no rule.
+/// A rule that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} does not say what is kept: {problem}; write for instance \"7 daily, 4 weekly\", with last, hourly, daily, weekly, monthly or yearly")]
 pub struct BadKeep {

@@ -107,7 +107,7 @@ pub(crate) fn check(record: &SourceRecord) -> Result<(), EngineError> {
     let refused = |message: String| Err(EngineError::new(Kind::Invalid, "cannot_follow", message));
     if !matches!(record.origin, Origin::Server { .. }) {
         return refused(format!(
-            "the source {} is no running server; only one that was added with --url can be followed",
+            "the source {} was not imported from a running server; only sources added with --url can be followed",
             record.name
         ));
     }

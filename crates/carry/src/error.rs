@@ -9,11 +9,11 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetError {
-    /// The file: it is no pack, of another kind, damaged, or cannot be read or written.
+    /// The file is not a pack, is a pack of another kind, is damaged, or cannot be read or written.
     #[error(transparent)]
     Pack(#[from] PackError),
     /// All digests are right, and what stands in it makes no sense.
-    #[error("{file} is no change set that can be used: {what}; make it again with `duramen change make`")]
+    #[error("{file} cannot be used as a change set: {what}; make it again with `duramen change make`")]
     Malformed {
         /// Which file.
         file: String,

@@ -82,7 +82,7 @@ mod tests {
             assert_eq!(get(&bytes, &mut at, 3).as_ref(), Ok(row));
         }
         assert_eq!(at, bytes.len());
-        // Cut off anywhere, it is no row, and nothing panics.
+        // Truncated at any byte, it is rejected, and nothing panics.
         for end in 0..bytes.len() {
             let mut at = 0;
             while at < end {
@@ -93,6 +93,6 @@ mod tests {
         }
         assert!(get(&[4], &mut 0, 0).is_err() && get(&[0], &mut 0, 0).is_err());
         assert!(get(&[1, 0xff, 0xff, 0xff, 0xff, 0x0f], &mut 0, 1).is_err());
-        assert!(get(&[1, 2, 0], &mut 0, 1).is_err(), "a zero byte is no text");
+        assert!(get(&[1, 2, 0], &mut 0, 1).is_err(), "text must not contain a zero byte");
     }
 }

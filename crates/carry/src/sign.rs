@@ -33,7 +33,7 @@ pub enum SignError {
         /// The operating system's answer.
         source: io::Error,
     },
-    /// A file is no key.
+    /// A file does not contain a key.
     #[error("{path} is no {what} key for Ed25519 in PEM; `{hint}` makes one")]
     NoKey {
         /// Which file.
@@ -43,8 +43,8 @@ pub enum SignError {
         /// The command that makes one.
         hint: &'static str,
     },
-    /// A file is no signature.
-    #[error("{path} is no signature of a change set; `duramen change sign` makes one")]
+    /// A file does not contain a signature.
+    #[error("{path} does not contain the signature of a change set; `duramen change sign` makes one")]
     NoSignature {
         /// Which file.
         path: String,

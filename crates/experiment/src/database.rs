@@ -134,8 +134,8 @@ impl Databases {
         Ok(Leased { branch: branch.clone(), before, digest: found.digest, lease, env })
     }
 
-    /// What was changed in a branch, or why that is not known; then it is gone. A run that has taken its own branch away, or
-    /// keeps it from answering, has itself to blame; a daemon that is not there is no run's fault.
+    /// What was changed in a branch, or why that is not known; then it is gone. A run that removed its own branch, or
+    /// blocks it, is invalid; a daemon that cannot be reached is an error, and says nothing about the run.
     pub(crate) fn give_back(&self, leased: &Leased) -> Result<Result<Data, String>, DatabaseError> {
         self.ask(async {
             let found = leased.before.written(&self.client, &leased.branch.name).await;

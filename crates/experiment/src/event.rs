@@ -206,7 +206,7 @@ pub struct Sample {
 pub struct Data {
     /// The digest of the source's data as the branch began with it.
     pub digest: String,
-    /// How long it took to get the branch, in seconds. It is no part of the run's time.
+    /// How long it took to get the branch, in seconds. It does not count towards the time of the run.
     pub lease_s: f64,
     /// Rows inserted, updated and deleted by the server's own count, a table that was changed each; those that were rolled
     /// back are among them.

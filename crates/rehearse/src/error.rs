@@ -19,7 +19,7 @@ pub enum RehearseError {
         /// The operating system's answer.
         source: io::Error,
     },
-    /// A file is no script.
+    /// A file is not a valid script.
     #[error("{}, line {line}: {what}", path.display())]
     Script {
         /// The file.
@@ -29,7 +29,7 @@ pub enum RehearseError {
         /// What is wrong, and what can be written.
         what: String,
     },
-    /// There is no branch for it, or the daemon refused something else.
+    /// The daemon could not provide a branch, or refused another request.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The branch's URL is of another form than this version knows.

@@ -117,7 +117,7 @@ fn relations(report: &Report, found: &mut Vec<Finding>) {
 
 fn load(report: &Report, found: &mut Vec<Finding>) {
     let Some(load) = &report.load else {
-        let text = "there was no load: who would wait is only known by the locks; give one with --load";
+        let text = "no load was given, so waits can only be inferred from the locks; give one with --load";
         found.push(Finding::new("no_load", Severity::Info, None, text));
         return;
     };

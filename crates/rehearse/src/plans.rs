@@ -13,7 +13,7 @@ use tokio_postgres::{
 pub(crate) const QUERIES_MAX: usize = 100;
 /// Depth of a plan that is written down.
 const DEPTH_MAX: usize = 64;
-/// Rows that are taken for none when estimates are compared.
+/// The smallest row count that is used when estimates are compared, so that nothing is divided by zero.
 const LEAST_ROWS: f64 = 1.0;
 /// A query whose time changed by less than this, in milliseconds, is as fast as it was.
 const NOISE_MS: f64 = 1.0;

@@ -32,7 +32,7 @@ use tokio::time::sleep;
 /// How long one request to the daemon may take, and a comparison of definitions.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 const COMPARISON_LIMIT: Duration = Duration::from_secs(300);
-/// How long sessions that are no more needed may take to end: they count what they did at their end.
+/// How long sessions that are no longer needed may take to end: they count what they did at their end.
 const GONE_LIMIT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
 /// Settings of the server that decide what a migration costs, or that differ in branches.

@@ -107,7 +107,7 @@ struct HeldKey {
 pub(crate) struct Watch {
     /// Processes that were there before the migration.
     known: BTreeSet<i32>,
-    /// Processes of the rehearsal, which are no part of what is looked at.
+    /// Processes of the rehearsal, which are excluded from what is observed.
     ours: BTreeSet<i32>,
     migration_began: Option<i64>,
     migration: BTreeSet<i32>,
@@ -126,7 +126,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// `known` are processes that are no part of the migration, unless they do something after it began; `ours` are none whatever
+    /// `known` are processes that do not belong to the migration, unless they do something after it began; `ours` are none whatever
     /// they do.
     pub(crate) fn new(known: BTreeSet<i32>, ours: BTreeSet<i32>) -> Watch {
         Watch { known, ours, ..Watch::default() }

@@ -33,7 +33,7 @@ pub enum Mask {
     Constant(String),
     /// Texts: letters become other letters, digits other digits, the rest stays. Different values stay different.
     Shape,
-    /// Texts: as `shape`, and the end of the domain becomes one that nobody can have.
+    /// Texts: as `shape`, and the top-level domain becomes one that is never assigned.
     Email,
     /// Texts: as `shape`, but a country code and leading zeros stay.
     Phone,

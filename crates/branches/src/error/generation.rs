@@ -9,7 +9,9 @@ pub(crate) const LABELS_MAX: usize = 64;
 pub(crate) enum GenerationError {
     #[error("source {source_name} has no generation {wanted:?}{}; `duramen source generations {source_name}` lists those that there are", hint(closest.as_deref()))]
     Unknown { source_name: String, wanted: String, closest: Option<String> },
-    #[error("{label:?} is no label: generations have numbers, so a label has a letter in it")]
+    #[error(
+        "{label:?} is not a valid label: a label needs at least one letter, because generations are numbered"
+    )]
     NotALabel { label: String },
     #[error("generation {generation} of source {source_name} has the label {label} already; remove it there first: duramen source label {source_name} {generation} {label} --remove")]
     LabelTaken { source_name: String, label: String, generation: u32 },

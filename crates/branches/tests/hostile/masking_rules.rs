@@ -196,7 +196,7 @@ async fn a_rule_that_makes_nothing_of_a_value_leaves_no_source() {
         (one(r#""born": {"shift": {"days": 3, "person": "who"}}"#), "masking_refused", "takes as person a column"),
         (one(r#""born": {"generalise": {"to": "hour"}}"#), "masking_refused", "makes a date no coarser"),
         (one(r#""email": {"generalise": {"prefix": 1}}"#), "masking_refused", "is unique"),
-        (one(r#""profile": {"json": {"email": "hash"}}"#), "masking_refused", "is no path"),
+        (one(r#""profile": {"json": {"email": "hash"}}"#), "masking_refused", "is not a valid path"),
         (one(r#""profile": {"json": {"$.a": "shuffle"}}"#), "masking_refused", "none within JSON"),
         (one(r#""handle": {"fake": "name"}"#), "masking_refused", "add fake for public.orders.by_handle"),
         (

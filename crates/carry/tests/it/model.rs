@@ -78,7 +78,7 @@ const DEFINITIONS: &[&str] = &[
     "alter table orders drop constraint orders_customer_fkey, add foreign key (customer) references customer deferrable",
 ];
 
-/// What others do to the target meanwhile, which is no part of what was changed in the branch.
+/// What others do to the target meanwhile, which is unrelated to what was changed in the branch.
 const OTHERS: &str =
     "create table others (id int); insert into others values (1); update dull set v = 'others'";
 

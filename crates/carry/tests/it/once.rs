@@ -39,7 +39,7 @@ async fn c4_a_second_time_nothing_is_done() {
         "select digest || branch || source || generation || inserted || updated from duramen.applied_changes";
     assert_eq!(text(&client, noted).await, format!("{}tryapp1210", set.digest()));
 
-    // What the target remembers is no part of what others carry away from it.
+    // The record of what was applied is not included in change sets made from the target.
     drop(client);
     let copy = server.copy(&target).await;
     let [_, other, _] = server.three(SETUP, &["update t set v = 9 where id = 1"]).await;

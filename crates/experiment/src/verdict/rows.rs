@@ -1,4 +1,4 @@
-//! Whether both sides changed as much in their branches: what does less work is no faster (X14).
+//! Whether both sides changed as much in their branches: skipping work is not a gain (X14).
 
 use crate::event::{Sample, Side};
 use crate::spec::Scale;

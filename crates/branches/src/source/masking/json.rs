@@ -17,7 +17,7 @@ enum Step {
 }
 
 impl Path {
-    /// Reads `$.key."odd key"[0][*].*`. `None` for what is no path.
+    /// Reads `$.key."odd key"[0][*].*`. `None` if it is not a valid path.
     pub(super) fn parse(written: &str) -> Option<Path> {
         let mut rest = written.trim().strip_prefix('$')?;
         let mut steps = Vec::new();
@@ -50,7 +50,7 @@ impl Path {
 /// Replaces every value at one of the paths, and all that lie below: `replace` is told which path it is, and the value as a
 /// text; it returns the new text, or `None` in it for null. Keys stay.
 ///
-/// `None` if the text is no JSON, lies too deep, or a value cannot be replaced.
+/// `None` if the text is not valid JSON, is nested too deeply, or contains a value that cannot be replaced.
 pub(super) fn replace(
     text: &[u8],
     paths: &[&Path],

@@ -181,7 +181,7 @@ pub(super) fn misfit(mask: &Mask, table: &Table, column: &Column) -> Option<Stri
                         asks(
                             Path::parse(path).is_some(),
                             format!(
-                                "has {path:?}, which is no path: write $.key, $.list[*] or $.\"odd key\""
+                                "has {path:?}, which is not a valid path: write $.key, $.list[*] or $.\"odd key\""
                             ),
                         )
                         .or_else(|| {

@@ -3,7 +3,7 @@
 use super::{class::Class, pseudonym::Pseudonyms};
 use crate::model::{Generalise, Noise, Unit};
 
-/// Signs of `numeric` for what is no number, or none that can be written down.
+/// Sign words of `numeric` for NaN and the infinities.
 const NEGATIVE: u16 = 0x4000;
 const DAY_US: i64 = 86_400_000_000;
 const HOUR_US: i64 = 3_600_000_000;

@@ -111,7 +111,7 @@ impl Plan {
         while column.padded && made.last() == Some(&b' ') {
             made.pop();
         }
-        // Bytes that go on are no character of their own.
+        // Continuation bytes do not start a character.
         let letters = || made.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
         if column.limit.is_some_and(|limit| made.len() > limit as usize && letters() > limit as usize) {
             unfit.too_long += 1;
@@ -120,7 +120,7 @@ impl Plan {
         Some(made)
     }
 
-    /// Masks the rows of a batch. `None` if it is no batch of rows.
+    /// Masks the rows of a batch. `None` if the bytes are not whole rows.
     fn batch(&self, rows: &[u8]) -> Option<(Bytes, Tally)> {
         let mut tally = Tally::new(self.columns.len());
         let mut out = BytesMut::with_capacity(rows.len() + rows.len() / 2);

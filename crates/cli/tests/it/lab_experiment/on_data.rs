@@ -1,4 +1,4 @@
-//! X14: each run has a fresh branch of one and the same data, and what does not do the work there is no faster.
+//! X14: each run has a fresh branch of one and the same data, and a run that skips work there is rejected.
 
 use super::project::Project;
 use crate::support::{add_script, connect, settle, Home};
