@@ -35,8 +35,8 @@ struct Followed {
     lag: Option<u64>,
     looked_at: Option<Timestamp>,
     problem: Option<String>,
-    /// Whether the standby was given up.
-    is_lost: bool,
+    /// Whether the standby is stopped until the next refresh.
+    is_given_up: bool,
     /// When a generation was last tried to be made.
     tried_at: Option<Timestamp>,
 }
@@ -57,9 +57,16 @@ impl Followers {
         let name = standby.name.clone();
         self.with(source, |followed| {
             followed.standby = Some(standby);
-            followed.is_lost = false;
+            followed.is_given_up = false;
         });
         name
+    }
+
+    /// Stops the standby of a source, with what it has on the disk. Its connection to the origin ends, and the slot with it. Blocks.
+    fn stop_one(&self, source: &str) {
+        if let Some(Err(error)) = self.take(source).map(Standby::stop) {
+            tracing::warn!(source, %error, "a standby was ended by force");
+        }
     }
 
     fn forget(&self, source: &str) {
@@ -81,7 +88,7 @@ impl Followers {
         settings.enabled.then(|| {
             self.with(source, |followed| {
                 let state = match followed {
-                    Followed { is_lost: true, .. } => "lost",
+                    Followed { is_given_up: true, .. } => "stopped",
                     Followed { looked_at: None, .. } => "starting",
                     Followed { lag: Some(_), .. } => "streaming",
                     _ => "waiting",
@@ -172,35 +179,40 @@ impl Engine {
         }
     }
 
+    /// F4: a standby runs only while its origin says how far it is, it does not lack too much, and there is room for what it
+    /// receives.
     async fn look_at_follower(&self, record: &SourceRecord) {
         let (shared, name) = (&self.shared, record.name.as_str());
-        if shared.followers.with(name, |followed| followed.is_lost) {
+        if shared.followers.with(name, |followed| followed.is_given_up) {
             return;
         }
-        let seen = self.ask_follower(record).await;
+        let seen = if shared.is_short_of_room() {
+            Err("the volume store is short of room: the standby is stopped until there is more".to_owned())
+        } else {
+            self.ask_follower(record).await.map_err(|error| error.message)
+        };
         let keep_wal = record.settings.follow.keep_wal();
         let lacks = seen.as_ref().ok().and_then(|seen| seen.as_ref()?.lag());
-        // F4.
-        let given_up = lacks.filter(|lag| *lag > keep_wal).map(|lag| {
-            format!(
-                "the standby lacked {} MB of what the origin had written, and {} MB are allowed (--keep-wal); the next refresh \
-                 copies the origin anew",
+        let is_given_up = lacks.is_some_and(|lag| lag > keep_wal);
+        let problem = match (seen, lacks) {
+            (Err(problem), _) => Some(problem),
+            (Ok(_), Some(lag)) if is_given_up => Some(format!(
+                "the standby lacks {} MB of what the origin has written, and {} MB are allowed (--keep-wal): it is stopped \
+                 until the next refresh, which copies the origin anew if that is too late",
                 lag / 1_000_000,
                 keep_wal / 1_000_000
-            )
-        });
-        if let Some(why) = &given_up {
+            )),
+            (Ok(_), _) => None,
+        };
+        if let Some(why) = &problem {
             tracing::warn!(source = name, "{why}");
-            let ended = tokio::task::block_in_place(|| shared.unfollow(name));
-            if let Err(error) = ended {
-                tracing::warn!(source = name, %error, "a standby that was given up is still there");
-            }
+            tokio::task::block_in_place(|| shared.followers.stop_one(name));
         }
         shared.followers.with(name, |followed| {
             followed.looked_at = Some(clock::utc_now());
-            followed.lag = lacks.filter(|_| given_up.is_none());
-            followed.is_lost = given_up.is_some();
-            followed.problem = given_up.or(seen.err().map(|error| error.message));
+            followed.lag = lacks.filter(|_| problem.is_none());
+            followed.is_given_up = is_given_up;
+            followed.problem = problem;
         });
     }
 

@@ -14,6 +14,16 @@ pub(crate) fn print(text: impl Display) {
     let _ = write!(out, "{text}").and_then(|()| out.flush());
 }
 
+/// A text from outside without what a terminal would obey; lines and tabs stay.
+pub(crate) fn printable(text: &str) -> String {
+    let shown = |letter: char| match letter {
+        '\n' | '\t' => letter.to_string(),
+        letter if letter.is_control() => letter.escape_default().to_string(),
+        letter => letter.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
 /// Prints a line.
 pub(crate) fn line(text: impl Display) {
     print(format_args!("{text}\n"));

@@ -41,8 +41,8 @@ impl FollowSettings {
 /// How a source follows its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FollowView {
-    /// `streaming`; `waiting` when the standby is not connected to the origin; `starting` before anybody has looked; `lost` when
-    /// the next refresh has to copy the origin anew.
+    /// `streaming`; `waiting` when the standby is not connected to the origin; `starting` before it was first checked; `stopped`
+    /// until the next refresh, because it lacked more than `keep_wal`.
     pub state: String,
     /// Bytes that the origin has written and the standby lacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]

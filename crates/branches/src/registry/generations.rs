@@ -1,6 +1,6 @@
 //! Leases of generations that are not the current one, and what is made of them.
 
-use super::{Given, Lease, Registry, Retired, State, Wanted};
+use super::{Given, Registry, Retired, State, Wanted};
 use crate::{
     branch::Branch,
     doors::Holder,
@@ -87,15 +87,8 @@ impl Registry {
                 }
                 Ok(()) => {
                     let record = LeaseRecord::of(branch, wanted, format!("b-{}", entropy::token(16)));
-                    match self.journal.put(&record) {
-                        Ok(()) => {
-                            if wanted.holder.is_none() {
-                                branch.spare.spoil();
-                            }
-                            let lease = Lease::new(record.clone(), Arc::clone(branch), None);
-                            state.leases.insert(record.name.clone(), lease);
-                            return Ok(Given::Leased(record));
-                        }
+                    match self.write_lease(&mut state, branch, wanted, record) {
+                        Ok(record) => return Ok(Given::Leased(record)),
                         Err(error) => Err(error),
                     }
                 }

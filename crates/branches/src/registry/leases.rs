@@ -195,17 +195,31 @@ impl Registry {
             state.pools.retired.push_back(Retired::whole(branch));
             return Err(LeaseError::SourceChanged { name: source }.into());
         }
+        let record = LeaseRecord::of(&branch, wanted, format!("b-{}", entropy::token(16)));
+        let written = self.write_lease(state, &branch, wanted, record);
+        if written.is_err() {
+            state.pools.retired.push_back(Retired::whole(branch));
+        }
+        written
+    }
+
+    /// Journals and enters a lease of a branch.
+    ///
+    /// # Errors
+    /// A promise that cannot be written down is not made.
+    pub(super) fn write_lease(
+        &self,
+        state: &mut State,
+        branch: &Arc<Branch>,
+        wanted: &Wanted,
+        record: LeaseRecord,
+    ) -> Result<LeaseRecord, EngineError> {
+        self.journal.put(&record)?;
         if wanted.holder.is_none() {
             // Who gets its URL may enter it beside the doors.
             branch.spare.spoil();
         }
-        let record = LeaseRecord::of(&branch, wanted, format!("b-{}", entropy::token(16)));
-        // A promise that cannot be written down is not made.
-        if let Err(error) = self.journal.put(&record) {
-            state.pools.retired.push_back(Retired::whole(branch));
-            return Err(error);
-        }
-        state.leases.insert(record.name.clone(), Lease::new(record.clone(), branch, None));
+        state.leases.insert(record.name.clone(), Lease::new(record.clone(), Arc::clone(branch), None));
         Ok(record)
     }
 

@@ -1,6 +1,6 @@
 //! The snapshots of branches that are kept.
 
-use super::{Lease, Registry, State};
+use super::{Registry, State};
 use crate::{
     branch::Branch,
     capacity::Capacity,
@@ -124,15 +124,8 @@ impl Registry {
                     let mut record = LeaseRecord::of(branch, wanted, id);
                     record.base = Some(base.clone());
                     record.inherited = Some(inherited.to_owned());
-                    match self.journal.put(&record) {
-                        Ok(()) => {
-                            if wanted.holder.is_none() {
-                                branch.spare.spoil();
-                            }
-                            let lease = Lease::new(record.clone(), Arc::clone(branch), None);
-                            state.leases.insert(record.name.clone(), lease);
-                            return Ok(Given::Leased(record));
-                        }
+                    match self.write_lease(&mut state, branch, wanted, record) {
+                        Ok(record) => return Ok(Given::Leased(record)),
                         Err(error) => Err(error),
                     }
                 }

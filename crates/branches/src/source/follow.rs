@@ -1,5 +1,5 @@
 //! How a generation of a followed source comes about: its standby has what the origin had written when it was asked for, is
-//! stopped for a moment, and its volume is cloned. F1 to F7 are in `docs/design/following.md`.
+//! stopped for a moment, and its volume is cloned. F1 to F8 are in `docs/design/following.md`.
 
 use super::{
     address::Address,
@@ -45,7 +45,7 @@ impl Importer<'_> {
             Err(error) if error.code == LOST => {
                 tracing::warn!(source = record.name, "the origin is copied anew: {}", error.message);
                 self.say("the standby is lost: copying the origin anew");
-                tokio::task::block_in_place(|| end(&self.place(), self.followers, &record.name))?;
+                self.copy_for_standby(record, origin).await?;
                 self.caught_up(record, origin).await?;
             }
             other => other?,
@@ -90,9 +90,8 @@ impl Importer<'_> {
         }
     }
 
-    /// A copy of the origin that becomes the standby's data directory.
+    /// A copy of the origin that becomes the standby's data directory. The one that is there is kept until then (F8).
     async fn copy_for_standby(&self, record: &SourceRecord, origin: &Address) -> Result<(), EngineError> {
-        tokio::task::block_in_place(|| end(&self.place(), self.followers, &record.name))?;
         let mut draft = Draft::begin(self.home, self.store, self.user, record)?;
         let client = connection::enter_origin(origin).await?.map(|(client, _)| client);
         let (installation, _) = self.base_backup(origin, client, None, &draft).await?;
@@ -103,6 +102,7 @@ impl Importer<'_> {
         files::make_dir(&standby::standbys(self.store), Passage::Servers, self.user)?;
         // F5: what was copied without flushing is flushed before it is taken for a standby.
         self.store.flush().map_err(|error| io_error("flush", &self.store.root, &error))?;
+        tokio::task::block_in_place(|| end(&self.place(), self.followers, &record.name))?;
         let path = standby_path(self.store, &record.name);
         fs::rename(&draft.path, &path).map_err(|error| io_error("move", &draft.path, &error))?;
         draft.kept = true;

@@ -1,4 +1,4 @@
-//! Sources that follow their origin. The invariants F1 to F7 are in `docs/design/following.md`.
+//! Sources that follow their origin. The invariants F1 to F8 are in `docs/design/following.md`.
 
 use crate::{
     origin::{import, OtherServer},
@@ -191,15 +191,83 @@ async fn a_failover_of_the_origin_is_followed() {
     engine.close().await.expect("it closes");
 }
 
+/// F4: with an origin that admits the standby, and does not say how far it is, nobody would see its disk fill.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_runs_only_while_its_origin_says_how_far_it_is() {
+    let home = Home::new();
+    let engine = home.open().await;
+    let origin = followed(&home, &engine, majors()[0], "").await;
+    let watching = origin.client("boss", "shop").await;
+    let slots = async || {
+        let row = watching.query_one("select count(*) from pg_replication_slots", &[]).await.expect("a row");
+        row.get::<_, i64>(0)
+    };
+    until("it streams", async || slots().await == 1).await;
+    let admit = async |rules: &str| {
+        origin.cluster.write_file("pg_hba.conf", rules).expect("hba");
+        watching.batch_execute("select pg_reload_conf()").await.expect("it is read");
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    };
+    admit("local replication all trust\nlocal all all reject\n").await;
+    engine.look_after_followed().await;
+    assert!(view(&engine).problem.is_some());
+    until("the slot is gone", async || slots().await == 0).await;
+    assert_eq!(processes_below(&standby(&home)), Vec::<u32>::new());
+
+    // F8: a copy that cannot be made costs nothing that is there.
+    let copied = identity(&standby(&home));
+    admit("local replication all reject\nlocal all all trust\n").await;
+    let refused = refresh(&engine).await.expect_err("neither a standby nor a copy is let in");
+    assert_eq!(refused.code, "backup_failed", "{refused}");
+    assert_eq!(identity(&standby(&home)), copied);
+    admit("local all all trust\nlocal replication all trust\n").await;
+    until("it streams again", async || {
+        engine.look_after_followed().await;
+        view(&engine).state == "streaming"
+    })
+    .await;
+    refresh(&engine).await.expect("a generation");
+    assert_eq!(identity(&standby(&home)), copied, "it goes on where it was");
+    engine.close().await.expect("it closes");
+}
+
+/// F4: nor does a standby fill the store that branches write to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_is_stopped_while_the_store_is_short_of_room() {
+    let home = Home::new();
+    let engine = home.open().await;
+    let _origin = followed(&home, &engine, majors()[0], "").await;
+    engine.look_after_followed().await;
+    assert_eq!(view(&engine).problem, None);
+    let filler = home.path().join("volumes/filler");
+    let file = fs::File::create(&filler).expect("a file");
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1250 << 20).expect("it is large");
+    until("it is stopped", async || {
+        engine.look_after_followed().await;
+        view(&engine).problem.is_some_and(|problem| problem.contains("short of room"))
+    })
+    .await;
+    assert_eq!(processes_below(&standby(&home)), Vec::<u32>::new());
+    drop(file);
+    fs::remove_file(&filler).expect("it is gone");
+    until("it streams again", async || {
+        engine.look_after_followed().await;
+        view(&engine).state == "streaming"
+    })
+    .await;
+    engine.close().await.expect("it closes");
+}
+
 /// F4: a standby that stands still does not fill the origin's disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_standby_that_lacks_too_much_is_given_up_and_made_anew() {
+async fn a_standby_that_lacks_too_much_is_stopped_until_it_is_asked_for() {
     let home = Home::new();
     let engine = home.open().await;
     let origin = followed(&home, &engine, majors()[0], "").await;
     engine.change_settings("app", following(None, Some(1 << 20))).await.expect("less is kept");
     engine.look_after_followed().await;
     assert_eq!(view(&engine).state, "streaming");
+    let copied = identity(&standby(&home));
     for pid in processes_below(&standby(&home)) {
         let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
         kill_process(pid, Signal::STOP).expect("it stands still");
@@ -209,14 +277,15 @@ async fn a_standby_that_lacks_too_much_is_given_up_and_made_anew() {
         .await;
     engine.look_after_followed().await;
     let seen = view(&engine);
-    assert_eq!(seen.state, "lost", "{seen:?}");
+    assert_eq!(seen.state, "stopped", "{seen:?}");
     assert!(seen.problem.is_some_and(|problem| problem.contains("--keep-wal")));
     until("the slot is gone", async || {
         number(&origin, "select count(*) from pg_replication_slots").await == 0
     })
     .await;
-    refresh(&engine).await.expect("a generation of another copy");
+    refresh(&engine).await.expect("what it lacked is still there");
     assert_eq!(orders(&engine).await, 11_001);
+    assert_eq!(identity(&standby(&home)), copied, "the origin was copied once");
     engine.look_after_followed().await;
     assert_eq!(view(&engine).state, "streaming");
     engine.close().await.expect("it closes");

@@ -214,9 +214,13 @@ async fn a_store_that_is_nearly_full_keeps_what_has_a_label_only() {
     until("the others go", async || there(&engine) == [2, 4]).await;
     drop(file);
     fs::remove_file(home.path().join("volumes/filling")).expect("the file");
-    let log = fs::read_dir(home.path().join("audit")).expect("the audit log").flatten();
-    let log: String = log.map(|file| fs::read_to_string(file.path()).expect("its text")).collect();
-    assert_eq!(log.matches("generation_dropped").count(), 2, "it is said of each");
+    // It is written down just after it is done.
+    until("it is said of each", async || {
+        let log = fs::read_dir(home.path().join("audit")).expect("the audit log").flatten();
+        let log: String = log.map(|file| fs::read_to_string(file.path()).expect("its text")).collect();
+        log.matches("generation_dropped").count() == 2
+    })
+    .await;
     engine.close().await.expect("close");
 }
 

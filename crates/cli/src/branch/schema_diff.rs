@@ -38,18 +38,8 @@ pub(crate) fn show(found: &SchemaDiff, format: Format) -> Outcome {
         }
         Format::Text => {
             output::line(format_args!("from {} to {}", found.from, found.to));
-            output::print(printable(&found.text));
+            output::print(output::printable(&found.text));
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Names and definitions may hold what a terminal would obey.
-fn printable(text: &str) -> String {
-    let shown = |letter: char| match letter {
-        '\n' | '\t' => letter.to_string(),
-        letter if letter.is_control() => letter.escape_default().to_string(),
-        letter => letter.to_string(),
-    };
-    text.chars().map(shown).collect()
 }

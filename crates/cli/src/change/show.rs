@@ -44,7 +44,7 @@ pub(crate) fn run(context: &Context, show: &Show) -> Outcome {
     let set = ChangeSet::open(&show.file)?;
     match show.format.unwrap_or(if context.json { FormatName::Json } else { FormatName::Text }) {
         FormatName::Text => text(&set, show)?,
-        FormatName::Ddl => output::print(printable(&statements(&set))),
+        FormatName::Ddl => output::print(output::printable(&statements(&set))),
         FormatName::Json => {
             let mut parts: Vec<Part> = Vec::new();
             set.parts(show.limit.unwrap_or(u64::MAX), &mut |part| parts.push(part.clone()))?;
@@ -63,15 +63,15 @@ pub(crate) fn run(context: &Context, show: &Show) -> Outcome {
 fn text(set: &ChangeSet, show: &Show) -> Result<(), Failure> {
     let mut rows = vec![("change set", show.file.display().to_string()), ("digest", set.digest())];
     rows.extend(origin(set.head()));
-    output::print(printable(&output::pairs(rows)));
+    output::print(output::printable(&output::pairs(rows)));
     if !set.ddl().is_empty() {
         output::line("\nstatements, which run with the rights of whoever applies them:");
-        output::print(printable(&statements(set)));
+        output::print(output::printable(&statements(set)));
     }
     if !set.head().warnings.is_empty() {
         output::line("\nto know before:");
         for warning in &set.head().warnings {
-            output::line(printable(warning));
+            output::line(output::printable(warning));
         }
     }
     output::line("");
@@ -82,14 +82,4 @@ fn text(set: &ChangeSet, show: &Show) -> Result<(), Failure> {
 
 fn statements(set: &ChangeSet) -> String {
     set.ddl().iter().map(|ddl| format!("{};\n", ddl.sql)).collect()
-}
-
-/// What was stored may hold what a terminal would obey.
-fn printable(text: &str) -> String {
-    let shown = |letter: char| match letter {
-        '\n' | '\t' => letter.to_string(),
-        letter if letter.is_control() => letter.escape_default().to_string(),
-        letter => letter.to_string(),
-    };
-    text.chars().map(shown).collect()
 }

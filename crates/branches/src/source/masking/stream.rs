@@ -262,12 +262,29 @@ pub(super) async fn into_table(
     to.batch_execute(&create).await.map_err(failed(doing))?;
     let out = from.copy_out(&format!("copy ({query}) to stdout (format binary)")).await;
     let stream = pin!(out.map_err(failed(reading))?);
-    let mut rows = Rows { stream, begun: false, ended: false, reading };
     let sink = to.copy_in(&format!("copy {SCHEMA}.{table} from stdin (format binary)")).await;
     let mut sink = pin!(sink.map_err(failed(doing))?);
     let mut head = BytesMut::from(&SIGNATURE[..]);
     head.put_u64(0);
     sink.send(head.freeze()).await.map_err(failed(doing))?;
+    let tally = masked(stream, plan, reading, Some((sink.as_mut(), doing))).await?;
+    sink.send(Bytes::from_static(&[0xff; 2])).await.map_err(failed(doing))?;
+    let count = sink.finish().await.map_err(failed(doing))?;
+    to.batch_execute("commit").await.map_err(failed(doing))?;
+    if count != tally.rows {
+        return Err(Failure::Wrong(format!("{doing}: {count} of {} rows arrived", tally.rows)));
+    }
+    Ok(tally)
+}
+
+/// Masks what comes from a query as planned, several batches at a time, and sends them on in their order, if there is a sink.
+async fn masked(
+    stream: std::pin::Pin<&mut tokio_postgres::CopyOutStream>,
+    plan: &Arc<Plan>,
+    reading: &str,
+    mut sink: Option<(std::pin::Pin<&mut tokio_postgres::CopyInSink<Bytes>>, &str)>,
+) -> Result<Tally, Failure> {
+    let mut rows = Rows { stream, begun: false, ended: false, reading };
     let mut tally = Tally::new(plan.columns.len());
     let mut work = Work::new(plan);
     loop {
@@ -279,19 +296,14 @@ pub(super) async fn into_table(
         while work.open.len() >= work.most || ended {
             let Some((masked, more)) = work.finish(reading).await? else { break };
             tally.add(&more);
-            sink.send(masked).await.map_err(failed(doing))?;
+            if let Some((sink, doing)) = &mut sink {
+                sink.send(masked).await.map_err(failed(doing))?;
+            }
         }
         if ended {
-            break;
+            return Ok(tally);
         }
     }
-    sink.send(Bytes::from_static(&[0xff; 2])).await.map_err(failed(doing))?;
-    let count = sink.finish().await.map_err(failed(doing))?;
-    to.batch_execute("commit").await.map_err(failed(doing))?;
-    if count != tally.rows {
-        return Err(Failure::Wrong(format!("{doing}: {count} of {} rows arrived", tally.rows)));
-    }
-    Ok(tally)
 }
 
 /// The sums of the columns of a query behind its first one.
@@ -305,22 +317,5 @@ pub(super) async fn sums(
     let columns = (0..columns).map(|_| as_it_is()).collect();
     let plan = Arc::new(Plan { drawn: drawn.clone(), columns, owners: 0 });
     let out = from.copy_out(&format!("copy ({query}) to stdout (format binary)")).await;
-    let stream = pin!(out.map_err(failed(reading))?);
-    let mut rows = Rows { stream, begun: false, ended: false, reading };
-    let mut tally = Tally::new(plan.columns.len());
-    let mut work = Work::new(&plan);
-    loop {
-        let batch = rows.next().await?;
-        let ended = batch.is_empty();
-        if !ended {
-            work.begin(batch);
-        }
-        while work.open.len() >= work.most || ended {
-            let Some((_, more)) = work.finish(reading).await? else { break };
-            tally.add(&more);
-        }
-        if ended {
-            return Ok(tally);
-        }
-    }
+    masked(pin!(out.map_err(failed(reading))?), &plan, reading, None).await
 }
