@@ -165,6 +165,8 @@ fn write(path: &Path, is_directory: bool, mut incoming: Incoming) -> io::Result<
         let mut archive = Archive::new(incoming);
         archive.set_preserve_permissions(true);
         archive.unpack(path)?;
+        // The archive ends before the reply does. Who stopped reading here would break it off.
+        io::copy(&mut archive.into_inner(), &mut io::sink())?;
         return private(path);
     }
     let mut options = File::options();
@@ -231,5 +233,32 @@ impl Read for Incoming {
         buffer[..length].copy_from_slice(&self.rest.split_to(length));
         self.written.fetch_add(length as u64, Ordering::Relaxed);
         Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// X4: an archive has an end of its own, and what the daemon sends after it is part of a whole reply.
+    #[test]
+    fn what_comes_after_the_end_of_an_archive_is_taken_too() {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(2);
+        header.set_mode(0o600);
+        archive.append_data(&mut header, "a", &b"ab"[..]).unwrap();
+        let archive = archive.into_inner().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let part = Part { path: dir.path().join("part"), is_directory: true };
+        let mut writing = Writing::begin(part, Arc::default()).unwrap();
+        let parts = writing.parts.clone().unwrap();
+        parts.blocking_send(archive.into()).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        parts.blocking_send(Bytes::from_static(&[0; 1024])).expect("somebody still reads");
+        drop(parts);
+        writing.finish().unwrap();
+        assert_eq!(fs::read(dir.path().join("part/a")).unwrap(), b"ab");
     }
 }

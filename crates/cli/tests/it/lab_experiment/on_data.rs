@@ -13,6 +13,7 @@ insert into orders select i, 'new' from generate_series(1, 500) i;";
 const BENCH: &str = r#"
 test "$(psql -qAtXc "select count(*) from orders where state = 'paid'")" = 0 || { echo 'not fresh' >&2; exit 4; }
 psql -qX "$DATABASE_URL" -c "update orders set state = 'paid' where id <= $(cat program/rows)" || exit 5
+sh program/extra
 count=$(cat .count 2>/dev/null || echo 0)
 count=$((count + 1))
 echo $count > .count
@@ -36,7 +37,7 @@ direction = "lower"
 allow = ["program/**"]
 
 [budget]
-tries = 2
+tries = 3
 "#;
 
 fn samples(project: &Project) -> Vec<Value> {
@@ -55,6 +56,7 @@ async fn runs_begin_with_the_same_data_and_the_sides_must_change_as_much() {
     let project = Project::at(&home.path());
     project.write("bench.sh", BENCH);
     project.write("program/rows", "200\n");
+    project.write("program/extra", "true\n");
     project.expect(0, &["init", "paying", "--command", "sh bench.sh", "--metric", "time_ms"]);
     project.write("experiment/experiment.toml", SPEC);
     project.commit("an experiment");
@@ -78,6 +80,16 @@ async fn runs_begin_with_the_same_data_and_the_sides_must_change_as_much() {
     project.write("program/rows", "199\n");
     let invalid = project.attempt(3, "half the time");
     assert!(invalid.contains("updated 199 rows of public.orders, and the base 200"), "{invalid}");
+
+    // Without its branch nobody can tell what a run did there.
+    project.write("program/rows", "200\n");
+    let duramen = format!("{} --home {}", env!("CARGO_BIN_EXE_duramen"), home.path().display());
+    let names = format!("{duramen} branch list --json | sed -n 's/.*\"name\": \"\\([^\"]*\\)\".*/\\1/p'");
+    project.write("program/extra", &format!("{duramen} branch destroy $({names}) >&2\n"));
+    let invalid = project.attempt(3, "nothing to be seen");
+    assert!(invalid.contains("cannot be told"), "{invalid}");
+    assert!(connection.branches().await.unwrap().is_empty());
+    project.write("program/extra", "true\n");
 
     // Other data: nothing is compared with what was before.
     fs::write(home.beside("app.sql"), format!("{SETUP} insert into orders values (501, 'new');")).unwrap();
