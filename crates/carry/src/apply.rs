@@ -8,16 +8,16 @@
 //! One file an idea: [`registry`] is what makes it once, [`target`] what the database has, [`stage`] brings the rows there,
 //! [`check`] looks whether all is as it was, [`work`] does it, [`order`] says in which order, [`sql`] writes the statements.
 
-mod check;
-mod conflict;
+pub(crate) mod check;
+pub(crate) mod conflict;
 mod order;
-mod registry;
-mod run;
-mod sequences;
-mod sql;
-mod stage;
-mod target;
-mod work;
+pub(crate) mod registry;
+pub(crate) mod run;
+pub(crate) mod sequences;
+pub(crate) mod sql;
+pub(crate) mod stage;
+pub(crate) mod target;
+pub(crate) mod work;
 
 pub use conflict::{Conflict, ConflictKind, Differing};
 
@@ -29,10 +29,10 @@ use run::Run;
 use serde::Serialize;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::error::Severity;
+use tokio_postgres::{error::Severity, Client};
 
 /// How long all of it may take.
-const APPLY_LIMIT: Duration = Duration::from_secs(3600);
+pub(crate) const APPLY_LIMIT: Duration = Duration::from_secs(3600);
 /// How long a commit may take before it is asked about on another connection.
 const COMMIT_LIMIT: Duration = Duration::from_secs(60);
 /// How long it is tried to reach a database again whose connection broke at the commit.
@@ -150,19 +150,28 @@ pub async fn apply(set: &ChangeSet, target: &Target, options: &ApplyOptions) -> 
         Step::Over(outcome) => return Ok(outcome),
         Step::Commit(counts) => counts,
     };
-    match timeout(COMMIT_LIMIT, client.batch_execute("COMMIT")).await {
-        Ok(Ok(())) => Ok(Outcome::Applied(counts)),
+    commit(client, &target, options, &digest).await?;
+    Ok(Outcome::Applied(counts))
+}
+
+/// Commits a transaction that has written its digest down. If the answer does not come, the database is asked on another connection.
+pub(crate) async fn commit(
+    client: Client,
+    target: &Target,
+    options: &ApplyOptions,
+    digest: &str,
+) -> Result<(), ApplyError> {
+    let cause = match timeout(COMMIT_LIMIT, client.batch_execute("COMMIT")).await {
+        Ok(Ok(())) => return Ok(()),
         // The server said no: a deferred constraint, or a conflict that it saw at the commit.
-        Ok(Err(error)) if is_refusal(&error) && !client.is_closed() => Err(run.failed("the commit", error)),
-        Ok(Err(error)) => {
-            ask(&target, options, &digest, counts, duramen_postgres::connection::with_sources(&error)).await
+        Ok(Err(error)) if is_refusal(&error) && !client.is_closed() => {
+            return Err(Run::new(&client, target, options).failed("the commit", error));
         }
-        Err(_) => {
-            let cause = format!("no answer to the commit within {} s", COMMIT_LIMIT.as_secs());
-            drop(client);
-            ask(&target, options, &digest, counts, cause).await
-        }
-    }
+        Ok(Err(error)) => duramen_postgres::connection::with_sources(&error),
+        Err(_) => format!("no answer to the commit within {} s", COMMIT_LIMIT.as_secs()),
+    };
+    drop(client);
+    ask(target, options, digest, cause).await
 }
 
 /// Whether a server refused something, and did not end the session: then nobody knows what came of a commit.
@@ -179,13 +188,7 @@ enum Step {
 
 /// Finds out what became of a commit whose answer did not come: on another connection, behind the lock that its transaction
 /// holds for as long as it lives.
-async fn ask(
-    target: &Target,
-    options: &ApplyOptions,
-    digest: &str,
-    counts: Counts,
-    cause: String,
-) -> Result<Outcome, ApplyError> {
+async fn ask(target: &Target, options: &ApplyOptions, digest: &str, cause: String) -> Result<(), ApplyError> {
     let look = async {
         loop {
             let looked = async {
@@ -204,7 +207,7 @@ async fn ask(
         }
     };
     match timeout(ASK_LIMIT, look).await {
-        Ok(Some(_)) => Ok(Outcome::Applied(counts)),
+        Ok(Some(_)) => Ok(()),
         Ok(None) => Err(ApplyError::Lost { target: target.describe(), cause }),
         Err(_) => Err(ApplyError::Unknown { target: target.describe(), cause }),
     }

@@ -3,6 +3,7 @@
 use crate::apply::Conflict;
 use duramen_pack::PackError;
 use duramen_postgres::connection::ConnectError;
+use jiff::Timestamp;
 use std::time::Duration;
 
 /// Why a change set cannot be written or read.
@@ -46,6 +47,15 @@ pub enum SetError {
     },
 }
 
+/// A table that the server names in an error.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub table: String,
+}
+
 /// Why a change set was not applied. Unless it says otherwise, nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -73,6 +83,8 @@ pub enum ApplyError {
         cause: String,
         /// Its code (SQLSTATE), if it gave one.
         code: Option<String>,
+        /// The table that it names, if it names one.
+        place: Option<Box<Place>>,
     },
     /// Somebody holds a lock.
     #[error("nothing was changed: {doing} waited for a lock for {} ms; try again when the database is less busy, or with a longer --lock-timeout", .limit.as_millis())]
@@ -128,6 +140,16 @@ pub enum ApplyError {
         target: String,
         /// Why.
         cause: String,
+    },
+    /// A branch was merged before, and has changed since.
+    #[error("nothing was changed: {branch} was merged before, at {at} by {by}, and has changed since: what came by that merge cannot be told from what the parent did itself; make a new branch of the parent, and do the rest there")]
+    MergedBefore {
+        /// The branch.
+        branch: String,
+        /// When it was merged.
+        at: Timestamp,
+        /// By which role.
+        by: String,
     },
     /// It took too long.
     #[error("nothing was changed: it took longer than {} s; change less at once", .limit.as_secs())]

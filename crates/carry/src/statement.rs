@@ -77,14 +77,18 @@ fn behind_comment(text: &str) -> &str {
 }
 
 /// Whether a statement makes or changes the table of applied change sets, which no change set carries.
-pub(crate) fn is_of_registry(sql: &str) -> bool {
-    const BEGINS: [&str; 6] = [
+#[must_use]
+pub fn is_of_registry(sql: &str) -> bool {
+    const BEGINS: [&str; 9] = [
         "create table duramen.applied_changes",
         "alter table duramen.applied_changes",
         "alter table only duramen.applied_changes",
         "comment on table duramen.applied_changes",
         "comment on schema duramen",
         "create schema duramen",
+        "alter schema duramen",
+        "drop schema duramen",
+        "drop table duramen.applied_changes",
     ];
     let lower = sql.to_ascii_lowercase();
     let is_grant = (lower.starts_with("grant ") || lower.starts_with("revoke "))

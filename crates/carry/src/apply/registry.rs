@@ -5,6 +5,7 @@ use crate::{
     error::ApplyError,
     set::{Head, REGISTRY_SCHEMA, REGISTRY_TABLE},
 };
+use duramen_postgres::quote_identifier;
 use jiff::Timestamp;
 
 /// The lock under which change sets are applied to a database, one at a time. A transaction holds it for as long as it lives, also
@@ -31,6 +32,55 @@ pub(crate) async fn enter(run: &Run<'_>, digest: &str) -> Result<Option<Applied>
     );
     let found = run.rows("looking whether it was applied", &sql, &[&digest]).await?;
     Ok(found.first().map(|row| Applied { at: row.get::<_, Timestamp>(0), by: row.get(1) }))
+}
+
+/// The last change set of a branch that was applied, or merged, here. After [`enter`].
+pub(crate) async fn of_branch(run: &Run<'_>, branch_id: &str) -> Result<Option<Applied>, ApplyError> {
+    if !is_there(run).await? {
+        return Ok(None);
+    }
+    let sql = format!(
+        "SELECT applied_at, applied_by FROM ONLY {REGISTRY_SCHEMA}.{REGISTRY_TABLE} \
+         WHERE branch_id OPERATOR(pg_catalog.=) $1 ORDER BY applied_at DESC LIMIT 1"
+    );
+    let found = run.rows("looking whether the branch was merged before", &sql, &[&branch_id]).await?;
+    Ok(found.first().map(|row| Applied { at: row.get::<_, Timestamp>(0), by: row.get(1) }))
+}
+
+/// The statement that makes the table, in a schema that has to be there.
+fn definition() -> String {
+    let (schema, table) = (REGISTRY_SCHEMA, REGISTRY_TABLE);
+    format!(
+        "CREATE TABLE {schema}.{table} (digest pg_catalog.text PRIMARY KEY, \
+           applied_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now(), \
+           applied_by pg_catalog.text NOT NULL DEFAULT current_user, source pg_catalog.text NOT NULL, \
+           generation pg_catalog.int8 NOT NULL, branch pg_catalog.text NOT NULL, \
+           branch_id pg_catalog.text NOT NULL, made_at pg_catalog.timestamptz NOT NULL, \
+           inserted pg_catalog.int8 NOT NULL, updated pg_catalog.int8 NOT NULL, deleted pg_catalog.int8 NOT NULL, \
+           statements pg_catalog.int8 NOT NULL); \
+         COMMENT ON TABLE {schema}.{table} IS 'Change sets that `duramen change apply` and `duramen branch merge` brought here. A digest that stands here is not applied again.'"
+    )
+}
+
+/// The statements by which an administrator makes the table for a role that may not create schemas, and lets it write down and look up
+/// what it applied. Nobody may have a schema of that name.
+#[must_use]
+pub fn made_for(role: &str) -> String {
+    let (schema, table, role) = (REGISTRY_SCHEMA, REGISTRY_TABLE, quote_identifier(role));
+    format!(
+        "CREATE SCHEMA {schema}; {}; GRANT USAGE ON SCHEMA {schema} TO {role}; \
+         GRANT SELECT, INSERT ON TABLE {schema}.{table} TO {role}",
+        definition()
+    )
+}
+
+/// A query that says, as one column, whether a schema of that name is there, or the role (`$1`) may create one.
+#[must_use]
+pub fn is_made() -> String {
+    format!(
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) '{REGISTRY_SCHEMA}'::pg_catalog.name) \
+           OR pg_catalog.has_database_privilege($1::pg_catalog.text::pg_catalog.name, pg_catalog.current_database()::pg_catalog.text, 'CREATE'::pg_catalog.text)"
+    )
 }
 
 /// Whether the table is there, and somebody's who may change this database anyway: else its triggers would run with our rights. A
@@ -65,17 +115,7 @@ pub(crate) async fn write(run: &Run<'_>, entry: &Entry<'_>) -> Result<(), ApplyE
     run.pinned().await?;
     let (schema, table) = (REGISTRY_SCHEMA, REGISTRY_TABLE);
     if !is_there(run).await? {
-        let make = format!(
-            "CREATE SCHEMA IF NOT EXISTS {schema}; \
-             CREATE TABLE {schema}.{table} (digest pg_catalog.text PRIMARY KEY, \
-               applied_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now(), \
-               applied_by pg_catalog.text NOT NULL DEFAULT current_user, source pg_catalog.text NOT NULL, \
-               generation pg_catalog.int8 NOT NULL, branch pg_catalog.text NOT NULL, \
-               branch_id pg_catalog.text NOT NULL, made_at pg_catalog.timestamptz NOT NULL, \
-               inserted pg_catalog.int8 NOT NULL, updated pg_catalog.int8 NOT NULL, deleted pg_catalog.int8 NOT NULL, \
-               statements pg_catalog.int8 NOT NULL); \
-             COMMENT ON TABLE {schema}.{table} IS 'Change sets that `duramen change apply` brought here. A digest that stands here is not applied again.'"
-        );
+        let make = format!("CREATE SCHEMA IF NOT EXISTS {schema}; {}", definition());
         run.batch(
             "making the table of applied change sets (a role that may create schemas can make it once)",
             &make,

@@ -1,7 +1,7 @@
 //! One transaction in the database that a change set is applied to.
 
 use super::ApplyOptions;
-use crate::error::ApplyError;
+use crate::error::{ApplyError, Place};
 use duramen_postgres::connection::{with_sources, Target};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -29,6 +29,11 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(crate) fn new(client: &'a Client, target: &'a Target, options: &'a ApplyOptions) -> Run<'a> {
         Run { client, target, options }
+    }
+
+    /// The same transaction, with other options.
+    pub(crate) fn with(&self, options: &'a ApplyOptions) -> Run<'a> {
+        Run { options, ..*self }
     }
 
     /// Begins. Rows are locked before they are looked at, so each statement sees what is committed.
@@ -82,7 +87,7 @@ impl<'a> Run<'a> {
             if self.client.is_closed() || error.is_closed() {
                 return ApplyError::Lost { target: self.target.describe(), cause: with_sources(&error) };
             }
-            return ApplyError::Refused { doing, cause: with_sources(&error), code: None };
+            return ApplyError::Refused { doing, cause: with_sources(&error), code: None, place: None };
         };
         if *server.code() == SqlState::LOCK_NOT_AVAILABLE {
             return ApplyError::Locked { doing, limit: self.options.lock_timeout };
@@ -94,6 +99,10 @@ impl<'a> Run<'a> {
         if *server.code() == SqlState::UNSAFE_NEW_ENUM_VALUE_USAGE {
             cause.push_str("; add the value by itself first, and apply the change set then");
         }
-        ApplyError::Refused { doing, cause, code: Some(server.code().code().to_owned()) }
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let place =
+            server.table().map(|table| Place { schema: text(server.schema()), table: table.to_owned() });
+        let (code, place) = (Some(server.code().code().to_owned()), place.map(Box::new));
+        ApplyError::Refused { doing, cause, code, place }
     }
 }

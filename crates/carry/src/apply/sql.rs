@@ -19,6 +19,8 @@ pub(crate) enum Side {
     New,
     /// As they are to be, as far as the table has such columns before the statements.
     Early,
+    /// The keys of all, whatever is to become of them.
+    Key,
 }
 
 /// The name of a temporary table with rows of the change set's table of that number.
@@ -27,6 +29,7 @@ pub(crate) fn staged(side: Side, number: usize) -> String {
         Side::Old => "old",
         Side::New => "new",
         Side::Early => "early",
+        Side::Key => "key",
     };
     format!("pg_temp.duramen_{side}_{number}")
 }

@@ -99,6 +99,7 @@ fn of_side<'a>(
     let (values, other) = match side {
         Side::Old => (row.old.as_deref()?, row.new.as_deref()),
         Side::New | Side::Early => (row.new.as_deref()?, row.old.as_deref()),
+        Side::Key => return row.new.as_deref().or(row.old.as_deref()).map(|values| (values, 0)),
     };
     let Some(other) = other else {
         staged.single += 1;

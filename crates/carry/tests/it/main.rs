@@ -3,6 +3,8 @@
 
 mod conflicts;
 mod hostile;
+mod merge;
+mod merge_model;
 mod model;
 mod once;
 mod orders;

@@ -2,7 +2,10 @@
 //! reading everything, so the tests do not rely on what the product's comparison finds.
 
 use duramen_base::entropy;
-use duramen_carry::{apply, ApplyError, ApplyOptions, ChangeSet, ChangeSetWriter, Ddl, Origin, Outcome};
+use duramen_carry::{
+    apply, merge, ApplyError, ApplyOptions, ChangeSet, ChangeSetWriter, Ddl, MergeOptions, Merged, Origin,
+    Outcome,
+};
 use duramen_changes::{
     diff::{values, Unmatched},
     Column, Compared, Ending, LeftOut, Only, Part, Row, Sequence, SequenceState, Summary, Table,
@@ -127,6 +130,17 @@ impl Server {
             .collect();
         write(&path, &ddl, &parts(&old, &new).await);
         path
+    }
+
+    /// Merges what differs between two databases into a third.
+    pub(crate) async fn merge(
+        &self,
+        set: &ChangeSet,
+        database: &str,
+        options: &MergeOptions,
+    ) -> Result<Merged, ApplyError> {
+        let scratch = tempfile::tempdir().expect("a folder");
+        merge(set, &self.target(database), options, scratch.path()).await
     }
 
     pub(crate) async fn apply(&self, set: &ChangeSet, database: &str) -> Result<Outcome, ApplyError> {
