@@ -71,7 +71,8 @@ impl Op {
             | Op::TakeSnapshot
             | Op::RemoveSnapshot
             | Op::RestoreBranch
-            | Op::UndoBranch => OpenTo::Tokens(Least::User),
+            | Op::UndoBranch
+            | Op::MergeBranch => OpenTo::Tokens(Least::User),
             // A protected branch outlives the longest lease. Evidence, verification and fingerprint read all of a source
             // with the daemon's rights there, and comparisons all of a branch, whatever the role of its holder may read.
             Op::ProtectBranch | Op::Evidence | Op::DataDiff | Op::VerifySource | Op::FingerprintSource => {
@@ -124,6 +125,7 @@ impl Op {
                 | Op::RemoveSnapshot
                 | Op::RestoreBranch
                 | Op::UndoBranch
+                | Op::MergeBranch
         )
     }
 }

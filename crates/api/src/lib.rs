@@ -33,6 +33,7 @@
 //! | `GET /v1/sources/{name}/schema-diff?from=&to=` | `SchemaDiff` |
 //! | `GET /v1/branches/{name}/export?format=&jobs=&quiesce=` | bytes |
 //! | `POST /v1/branches/{name}/promote` | a stream of `Progress` lines |
+//! | `POST /v1/branches/{name}/merge` | a `MergeReport` |
 //! | `GET`, `POST`, `DELETE /v1/branches/{name}/snapshots` | `SnapshotView` |
 //! | `GET /v1/branch-tree` | `TreeNode`, one a branch |
 //! | `GET /v1/branches/{name}/evidence?table=` | `BranchEvidence` |

@@ -5,6 +5,7 @@ mod following;
 mod generations;
 mod lineage;
 mod masking;
+mod merging;
 mod refill;
 mod scan;
 mod schema;
@@ -17,6 +18,10 @@ pub use lineage::{
     Parent, RestoreBranch, SnapshotKind, SnapshotSettings, SnapshotView, TakeSnapshot, TreeNode,
 };
 pub use masking::{Fake, Generalise, Mask, Masking, Noise, Percent, Shift, Subset, Unit};
+pub use merging::{
+    MergeBranch, MergeConflict, MergeEqual, MergeKey, MergeReport, MergeStatus, MergeStrategy, MergeTriggers,
+    MergeValues, MergedTable, UnknownWord,
+};
 pub use refill::{Refill, RefillReport, RefillSettings};
 pub use scan::{Finding, Personal, Scan};
 pub use schema::{SchemaChange, SchemaDiff, SchemaDifference, SchemaStatement, SchemaWarning};

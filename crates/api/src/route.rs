@@ -232,6 +232,8 @@ requests! {
     /// Makes a branch, as it is now, the next generation of its source, with a reply like that of an import. The branch goes
     /// on.
     PromoteBranch: POST "/v1/branches/{name}/promote", One<model::PromoteBranch> => Lines<model::Progress>;
+    /// Merges a branch into the one that it was made of: three ways, in one transaction, or tells the conflicts.
+    MergeBranch: POST "/v1/branches/{name}/merge", One<model::MergeBranch> => One<model::MergeReport>;
     /// Moves the end of a lease.
     RenewBranch: POST "/v1/branches/{name}/renew", One<model::RenewBranch> => One<model::BranchView>;
     /// Protects a branch from destruction and expiry, or ends that.

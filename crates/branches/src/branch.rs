@@ -296,7 +296,7 @@ impl Branch {
         }
     }
 
-    async fn open_session(&self) -> Result<Session, EngineError> {
+    pub(crate) async fn open_session(&self) -> Result<Session, EngineError> {
         let opened = match self.log_in(self.policy.role(), &self.secrets.holder).await {
             // A role can always change its own password, and a holder is that role. Or the snapshot did not hold the
             // first verifier where it can be replaced.

@@ -35,6 +35,7 @@ const DIRECTORIES: &[(&str, Passage)] = &[
     ("origins", Passage::Servers),
     ("logs", Passage::Daemon),
     ("audit", Passage::Daemon),
+    ("merges", Passage::Daemon),
     ("doors", Passage::Daemon),
     ("run", Passage::Holders),
     ("volumes", Passage::Servers),
@@ -77,6 +78,11 @@ impl Home {
 
     pub(crate) fn logs(&self) -> PathBuf {
         self.root.join("logs")
+    }
+
+    /// The files of merges that run.
+    pub(crate) fn merges(&self) -> PathBuf {
+        self.root.join("merges")
     }
 
     pub(crate) fn audit(&self) -> PathBuf {

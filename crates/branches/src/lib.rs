@@ -33,6 +33,7 @@ mod lineage;
 mod maintenance;
 mod marker;
 mod measuring;
+mod merge;
 mod metrics;
 mod names;
 mod parallel;

@@ -12,6 +12,7 @@ use crate::{
     generation::Generation,
     journal::{self, Journal, LeaseRecord, Opened, SnapshotRecord, CLEAN},
     marker::Marker,
+    merge,
     parallel::parallel,
     registry::{Lease, Registry},
     shared::{self, OpenOptions, Shared},
@@ -93,6 +94,7 @@ pub(crate) fn open(options: &OpenOptions, runtime: tokio::runtime::Handle) -> Re
         audit.append("journal_damaged", json!({ "kept_as": copy, "quarantined": moved }))?;
     }
     sweep(&environment, &kept, &snapshots)?;
+    merge::sweep(&environment.home);
     sweep_standbys(&environment, &sources)?;
     let registry = Registry::new(journal);
     for record in sources {

@@ -3,6 +3,7 @@
 pub(crate) mod diff;
 mod export;
 mod lineage;
+mod merge;
 mod promote;
 #[cfg(feature = "engines")]
 mod rehearse;
@@ -123,6 +124,9 @@ pub(crate) enum Branch {
     /// Make a branch the next generation of its source, of which new branches are made; it goes on itself
     #[command(after_help = promote::EXAMPLES)]
     Promote(promote::Promote),
+    /// Bring what a branch changed into the branch that it was made of, or list what is in the way
+    #[command(after_help = merge::EXAMPLES)]
+    Merge(merge::Merge),
     /// Write what a branch holds to a file or directory, to be restored elsewhere
     #[command(after_help = export::EXAMPLES)]
     Export(export::Export),
@@ -270,6 +274,7 @@ pub(crate) async fn run(context: &Context, branch: Branch) -> Outcome {
         Branch::Undo(Name { name }) => lineage::undo(context, &name).await,
         Branch::Tree => lineage::tree(context).await,
         Branch::Promote(promote) => promote::run(context, promote).await,
+        Branch::Merge(merge) => merge::run(context, merge).await,
         Branch::Export(export) => export::run(context, export).await,
         Branch::Renew(renew) => {
             let request = RenewBranch { ttl_s: renew.ttl, expires_at: renew.expires_at };

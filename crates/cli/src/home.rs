@@ -18,7 +18,7 @@ use tokio::time::sleep;
 /// Where server processes of this home work.
 const DATA: [&str; 3] = ["volumes", "origins", "scratch"];
 /// What a daemon keeps in its home. Fetched packages are not among it.
-const CONTENTS: [&str; 14] = [
+const CONTENTS: [&str; 15] = [
     "volumes",
     "volumes.btrfs",
     "volumes.set-back",
@@ -28,6 +28,7 @@ const CONTENTS: [&str; 14] = [
     "audit",
     "doors",
     "logs",
+    "merges",
     "run",
     "state",
     "daemon.sock",

@@ -6,9 +6,9 @@ use crate::{ClientError, Connection, Encoded};
 use bytes::Bytes;
 use duramen_api::model::{
     AddSource, AdministratorUrl, AuditVerification, BranchEvidence, BranchView, ChangeSettings, ColdBranch,
-    CreateBranch, ExportFormat, GenerationView, LabelGeneration, Moment, PromoteBranch, ProtectBranch,
-    QueryReply, QueryRequest, RenewBranch, RestoreBranch, Scan, SchemaDiff, SnapshotVerification,
-    SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot, TreeNode,
+    CreateBranch, ExportFormat, GenerationView, LabelGeneration, MergeBranch, MergeReport, Moment,
+    PromoteBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, RestoreBranch, Scan, SchemaDiff,
+    SnapshotVerification, SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot, TreeNode,
 };
 use duramen_api::{
     data_diff::DataDiff,
@@ -174,6 +174,15 @@ impl Connection {
     ) -> Result<SourceView, ClientError> {
         let body = Encoded::new(request)?.into_bytes();
         self.stream(Route::of(Op::PromoteBranch, name), body, on_progress).await
+    }
+
+    /// Merges a branch into the one that it was made of. It may take long: see [`Connection::set_deadline`].
+    pub async fn merge_branch(
+        &mut self,
+        child: &str,
+        request: &MergeBranch,
+    ) -> Result<MergeReport, ClientError> {
+        self.post(Route::of(Op::MergeBranch, child), request).await
     }
 
     /// Moves the end of a lease.

@@ -174,6 +174,7 @@ impl Api {
                 let promotion = |report| async move { engine.promote(&name, wanted, report).await };
                 import::run(Form::accepted(&call.head.headers), self.orders.ending(), promotion).await
             }
+            Op::MergeBranch => json(&engine.merge(None, name, &call.read(body).await?).await?),
             Op::AdministratorUrl => json(&engine.administrator_url(name).await?),
             Op::Evidence => {
                 let table = call.parameter("table")?;

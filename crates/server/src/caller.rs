@@ -143,7 +143,7 @@ mod tests {
         Op::BranchTree,
         Op::Snapshots,
     ];
-    const USE: [Op; 10] = [
+    const USE: [Op; 11] = [
         Op::CreateBranch,
         Op::DestroyBranch,
         Op::Query,
@@ -153,6 +153,7 @@ mod tests {
         Op::RemoveSnapshot,
         Op::RestoreBranch,
         Op::UndoBranch,
+        Op::MergeBranch,
         Op::SchemaDiff,
     ];
 

@@ -11,7 +11,8 @@ use crate::{
 };
 use axum::body::Body;
 use duramen_api::model::{
-    BranchView, CreateBranch, ExportFormat, PromoteBranch, ProtectBranch, QueryRequest, RenewBranch,
+    BranchView, CreateBranch, ExportFormat, MergeBranch, PromoteBranch, ProtectBranch, QueryRequest,
+    RenewBranch,
 };
 use duramen_api::{
     route::Op,
@@ -101,6 +102,18 @@ impl Api {
                 let promotion =
                     |report| async move { engine.promote_for(&holder, &name, wanted, report).await };
                 import::run(Form::accepted(&call.head.headers), self.orders.ending(), promotion).await
+            }
+            Op::MergeBranch => {
+                let wanted: MergeBranch = call.read(body).await?;
+                for name in [name, wanted.into.as_str()] {
+                    let door = engine.door(&holder, name)?;
+                    token.may_use(&door.source, door.policy)?;
+                    // Conflicts are told with what rows hold, and rows of one reach the other.
+                    if !door.masked && !visitor.sees_unmasked {
+                        return Err(unmasked(&door.source));
+                    }
+                }
+                json(&engine.merge(Some(&holder), name, &wanted).await?)
             }
             Op::RenewBranch => {
                 let RenewBranch { ttl_s, expires_at } = call.read(body).await?;

@@ -276,7 +276,7 @@ impl Stilled {
 
 /// Disables the event triggers of a database, and returns them. Event triggers do not
 /// fire for statements about event triggers. From 17 on the session and its server have them off.
-pub(super) async fn still_event_triggers(
+pub(crate) async fn still_event_triggers(
     client: &Client,
     major: u32,
 ) -> Result<Vec<Stilled>, tokio_postgres::Error> {

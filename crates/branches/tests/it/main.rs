@@ -11,6 +11,7 @@ mod imports_are_given_up;
 mod life_of_a_branch;
 mod lineage;
 mod many_databases;
+mod merge;
 mod missing_libraries;
 mod origin;
 mod origins;

@@ -65,6 +65,7 @@ const TABLE: &[(&str, Kind, Owner, Group, u32)] = &[
     ("doors/tokens.json", File, Owner::Daemon, Root, 0o600),
     ("doors/*.pem", File, Owner::Daemon, Root, 0o600),
     ("logs", Dir, Owner::Daemon, Root, 0o700),
+    ("merges", Dir, Owner::Daemon, Root, 0o700),
     ("logs/*.log", File, Owner::Daemon, Root, 0o600),
     ("origins", Dir, Owner::Daemon, Servers, 0o710),
     ("origins/*.log", File, Owner::Daemon, Root, 0o600),

@@ -30,6 +30,7 @@ mod lab_store;
 mod logins;
 mod machine_is_short;
 mod masking_survives_kills;
+mod merges;
 mod promotion;
 mod rehearsals;
 mod router;

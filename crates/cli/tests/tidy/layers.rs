@@ -20,7 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("client", &["base", "api"]),
     ("mcp", &["base", "api", "client"]),
-    ("branches", &["base", "cage", "measure", "postgres", "changes", "schema", "api"]),
+    ("branches", &["base", "cage", "measure", "postgres", "changes", "schema", "carry", "api"]),
     ("functions", &["base", "postgres", "traces"]),
     ("server", &["base", "postgres", "traces", "api", "client", "mcp", "branches"]),
     ("reports", &["base", "measure"]),
