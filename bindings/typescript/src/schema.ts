@@ -237,8 +237,8 @@ export interface components {
             /** @description What is wrong, if something is. */
             problem?: string | null;
             /**
-             * @description `streaming`; `waiting` when the standby is not connected to the origin; `starting` before anybody has looked; `lost` when
-             *     the next refresh has to copy the origin anew.
+             * @description `streaming`; `waiting` when the standby is not connected to the origin; `starting` before it was first checked; `stopped`
+             *     until the next refresh, because it lacked more than `keep_wal`.
              */
             state: string;
         };

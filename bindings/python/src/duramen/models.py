@@ -175,8 +175,8 @@ class FollowSettings(TypedDict, total=False):
 
 class _FollowView(TypedDict):
     state: str
-    """`streaming`; `waiting` when the standby is not connected to the origin; `starting` before anybody has looked; `lost` when
-the next refresh has to copy the origin anew."""
+    """`streaming`; `waiting` when the standby is not connected to the origin; `starting` before it was first checked; `stopped`
+until the next refresh, because it lacked more than `keep_wal`."""
 
 
 class FollowView(_FollowView, total=False):

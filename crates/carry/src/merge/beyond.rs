@@ -40,23 +40,14 @@ pub(super) async fn move_on(run: &Run<'_>, set: &ChangeSet) -> Result<(), ApplyE
             let Some(place) = table.columns.iter().position(|it| it.name == column) else { continue };
             let (increment, least, most): (i64, i64, i64) = (row.get(3), row.get(4), row.get(5));
             let sequence = sql::table(&row.get::<_, String>(1), &row.get::<_, String>(2));
-            let (furthest, ahead) = if increment > 0 {
-                (
-                    format!("max(c{place})"),
-                    format!("s.value > q.last_value OR (s.value = q.last_value AND NOT q.is_called)"),
-                )
-            } else {
-                (
-                    format!("min(c{place})"),
-                    format!("s.value < q.last_value OR (s.value = q.last_value AND NOT q.is_called)"),
-                )
-            };
+            let (furthest, ahead) = if increment > 0 { ("max", ">") } else { ("min", "<") };
             // In one statement, so that little comes in between.
             let sql = format!(
                 "SELECT pg_catalog.setval({}::pg_catalog.regclass, s.value, true) FROM \
-                   (SELECT {furthest}::pg_catalog.int8 AS value FROM {}) s, {sequence} q \
+                   (SELECT {furthest}(c{place})::pg_catalog.int8 AS value FROM {}) s, {sequence} q \
                  WHERE s.value::pg_catalog.numeric + {increment} BETWEEN {least} AND {most} \
-                   AND s.value BETWEEN {least} AND {most} AND ({ahead})",
+                   AND s.value BETWEEN {least} AND {most} \
+                   AND (s.value {ahead} q.last_value OR (s.value = q.last_value AND NOT q.is_called))",
                 quote_literal(&sequence),
                 sql::staged(sql::Side::New, number),
             );

@@ -108,6 +108,20 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
     assert_eq!(viewer.get("/v1/branches/child/snapshots").json()[0]["name"], json!("before"));
     assert_eq!(one.delete("/v1/branches/child/snapshots").code(), "bad_request", "which one?");
     assert_eq!(one.delete("/v1/branches/child/snapshots?snapshot=before").status, 200);
+    // M7: both sides are its own.
+    assert_eq!(query(&one, "child", "insert into t values (9)").status, 200);
+    let merge = |who: &Who, child: &str, into: &str| {
+        who.post(&format!("/v1/branches/{child}/merge"), &json!({ "into": into, "dry_run": true }).to_string())
+    };
+    let merged = merge(&one, "child", "b");
+    assert_eq!((merged.status, &merged.json()["status"]), (200, &json!("would-merge")), "{merged:?}");
+    assert_eq!(merge(&viewer, "child", "b").code(), "not_allowed");
+    assert_eq!(create(&two, json!({ "name": "twos", "source": "app" })).status, 200);
+    for (child, into) in [("child", "b"), ("twos", "b"), ("child", "twos"), ("twos", "none")] {
+        let refused = merge(&two, child, into);
+        assert_eq!((refused.status, refused.code().as_str()), (404, "not_found"), "{child} into {into}");
+    }
+    assert_eq!(two.delete("/v1/branches/twos").status, 200);
     assert_eq!(one.delete("/v1/branches/child").status, 200);
 
     // H2: for others there is no such branch, whatever they want with it.
