@@ -258,6 +258,8 @@ fn options(wanted: &MergeBranch, compared: &Compared) -> MergeOptions {
                 MergeTriggers::Fire => Triggers::Fire,
                 MergeTriggers::Off => Triggers::Off,
             },
+            // Of an origin, or of a generation that was promoted, it is that of a role of the source's; all is done as the holder (M6).
+            any_registry: true,
             ..ApplyOptions::default()
         },
     }

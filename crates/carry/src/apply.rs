@@ -65,6 +65,9 @@ pub struct ApplyOptions {
     pub lock_timeout: Duration,
     /// How long one statement may take.
     pub statement_timeout: Duration,
+    /// Whether the table of applied change sets may be anybody's: where who connects may no more than its owner gave anyway, as
+    /// the holder of a branch, whatever hangs on the table gains nothing.
+    pub any_registry: bool,
 }
 
 impl Default for ApplyOptions {
@@ -74,6 +77,7 @@ impl Default for ApplyOptions {
             triggers: Triggers::Refuse,
             lock_timeout: Duration::from_secs(10),
             statement_timeout: Duration::from_secs(600),
+            any_registry: false,
         }
     }
 }

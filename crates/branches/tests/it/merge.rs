@@ -4,7 +4,7 @@
 use crate::support::{lease, majors, pool, query, rows, settle, Home};
 use duramen_api::model::{
     BranchView, CreateBranch, MergeBranch, MergeEqual, MergeReport, MergeStatus, MergeStrategy,
-    MergeTriggers, Policy, TakeSnapshot,
+    MergeTriggers, Policy, PromoteBranch, TakeSnapshot,
 };
 use duramen_branches::{Engine, EngineError};
 use serde_json::json;
@@ -106,6 +106,28 @@ async fn m4_what_a_child_changed_comes_into_its_parent_once() {
         assert_eq!(left, 0, "files of merges stay");
         engine.close().await.expect("close");
     }
+}
+
+/// M4: what an origin, or a generation that was promoted, remembers of change sets is no one's that the holder is, and merges are
+/// written down there all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn m4_branches_of_what_remembers_merges_already_remember_theirs() {
+    let home = Home::new();
+    let engine = home.open().await;
+    home.add_script(&engine, SCRIPT, pool(&[(Policy::ReadWrite, 1)])).await;
+    lease(&engine, "first", Policy::ReadWrite).await;
+    fork(&engine, "first", "child").await;
+    run(&engine, "child", "update item set stock = 1 where id = 1").await;
+    assert_eq!(merge(&engine, "child", &into("first")).await.unwrap().status, MergeStatus::Merged);
+    engine.promote("first", PromoteBranch::default(), |_, _| {}).await.expect("a promotion");
+    lease(&engine, "second", Policy::ReadWrite).await;
+    let remembered = "select count(*) from duramen.applied_changes";
+    assert_eq!(rows(&engine, "second", remembered).await, json!([[1]]));
+    fork(&engine, "second", "late").await;
+    run(&engine, "late", "update item set stock = 2 where id = 2").await;
+    assert_eq!(merge(&engine, "late", &into("second")).await.unwrap().status, MergeStatus::Merged);
+    assert_eq!(rows(&engine, "second", remembered).await, json!([[2]]));
+    engine.close().await.expect("close");
 }
 
 /// M5, M6: who may be merged into what.

@@ -100,7 +100,7 @@ async fn is_there(run: &Run<'_>) -> Result<bool, ApplyError> {
     let found = run.rows(doing, sql, &[&REGISTRY_SCHEMA, &REGISTRY_TABLE]).await?;
     let Some(row) = found.into_iter().next() else { return Ok(false) };
     let (is_table, is_trusted): (bool, bool) = (row.get(0), row.get(1));
-    if is_table && is_trusted {
+    if is_table && (is_trusted || run.options.any_registry) {
         return Ok(true);
     }
     Err(ApplyError::Registry(format!(

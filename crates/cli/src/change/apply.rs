@@ -64,6 +64,7 @@ pub(crate) async fn run(context: &Context, options: Apply) -> Outcome {
         },
         lock_timeout: options.lock_timeout,
         statement_timeout: options.statement_timeout,
+        any_registry: false,
     };
     let work = apply(&set, &target, &apply_options);
     let outcome = match progress::during("applying the change set", work).await {
