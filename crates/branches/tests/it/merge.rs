@@ -255,6 +255,38 @@ async fn m6_code_of_the_parent_never_has_our_rights() {
     }
 }
 
+/// M6: a login role of the source may merge what it may write, and is told nothing of rows that a policy hides from it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn m6_a_role_of_the_source_merges_with_its_own_rights() {
+    let home = Home::new();
+    let engine = home.open().await;
+    let script = "create role app login; create table mine (id int primary key, v text); create table hidden (id int primary key, owner text, v text);
+      create table closed (id int primary key, v text); insert into closed values (1, 'secret-c');
+      insert into mine values (1, 'x'); insert into hidden values (1, 'app', 'x'), (2, 'boss', 'secret-b');
+      grant select, insert, update, delete on mine, hidden to app; grant update (v), select (id) on closed to app;
+      alter table hidden enable row level security; create policy own on hidden using (owner = current_user);";
+    home.add_cluster(&engine, majors()[0], script, pool(&[])).await;
+    let policy = Policy::Role("app".parse().expect("a role"));
+    lease(&engine, "parent", policy).await;
+    for (name, sql) in [
+        ("plain", "update mine set v = 'y'"),
+        ("rows", "update hidden set v = 'y' where id = 1"),
+        ("columns", "update closed set v = 'y' where id = 1"),
+    ] {
+        fork(&engine, "parent", name).await;
+        run(&engine, name, sql).await;
+    }
+    run(&engine, "parent", "update closed set v = 'z' where id = 1").await;
+    assert_eq!(merge(&engine, "plain", &into("parent")).await.unwrap().status, MergeStatus::Merged);
+    assert_eq!(rows(&engine, "parent", "select v from mine").await, json!([["y"]]));
+    for name in ["rows", "columns"] {
+        let error = merge(&engine, name, &into("parent")).await.expect_err("it is refused");
+        assert_eq!(error.code, "merge_refused", "{error}");
+        assert!(!error.message.contains("secret"), "{error}");
+    }
+    engine.close().await.expect("close");
+}
+
 /// M9: a merge whose caller goes away leaves nothing; what a killed daemon left goes at the next opening.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn m9_a_merge_that_is_given_up_leaves_nothing() {

@@ -111,7 +111,10 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
     // M7: both sides are its own.
     assert_eq!(query(&one, "child", "insert into t values (9)").status, 200);
     let merge = |who: &Who, child: &str, into: &str| {
-        who.post(&format!("/v1/branches/{child}/merge"), &json!({ "into": into, "dry_run": true }).to_string())
+        who.post(
+            &format!("/v1/branches/{child}/merge"),
+            &json!({ "into": into, "dry_run": true }).to_string(),
+        )
     };
     let merged = merge(&one, "child", "b");
     assert_eq!((merged.status, &merged.json()["status"]), (200, &json!("would-merge")), "{merged:?}");
@@ -207,8 +210,9 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
 
     // H4: each entry of what came by a token names it.
     for (event, tokens) in [
-        ("leased", vec![&one.id, &one.id, &one.id]),
-        ("statement", vec![&one.id, &one.id, &one.id, &admin.id]),
+        ("leased", vec![&one.id, &one.id, &one.id, &two.id]),
+        ("statement", vec![&one.id, &one.id, &one.id, &one.id, &admin.id]),
+        ("branch_merged", vec![&one.id]),
         ("renewed", vec![&one.id]),
         ("reset", vec![&one.id]),
         ("protected", vec![&admin.id, &admin.id]),
@@ -220,7 +224,7 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
         ("snapshot_taken", vec![&one.id]),
         ("restored", vec![&one.id, &one.id]),
         ("snapshot_removed", vec![&one.id]),
-        ("destroyed", vec![&one.id, &one.id, &admin.id]),
+        ("destroyed", vec![&one.id, &two.id, &one.id, &admin.id]),
     ] {
         let entries = site.audited(event);
         let named: Vec<&Value> = entries.iter().map(|entry| &entry["token"]).collect();
