@@ -20,6 +20,7 @@ mod masker;
 mod numbers;
 mod pseudonym;
 mod quiet;
+mod reload;
 mod rewrite;
 mod rows;
 mod rules;
@@ -48,15 +49,16 @@ use duramen_base::clock;
 use duramen_postgres::Secret;
 use pseudonym::Pseudonyms;
 use rules::Rules;
-use std::{num::NonZeroU32, path::Path, thread};
+use std::{
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+};
 use tokio_postgres::{Client, Config};
 
 /// As whom conditions for rows are evaluated.
 pub(crate) const READER: &str = "duramen_read";
 /// Where the statements of this module keep what they need; dropped at the end.
 const SCHEMA: &str = "duramen_masking";
-/// How many sessions write a large table at most.
-const WRITERS: usize = 4;
 /// How many labelled columns an error names.
 const NAMED: usize = 10;
 
@@ -74,7 +76,8 @@ pub(crate) async fn apply(
         return Ok(Vec::new());
     };
     let database = connection::database(admin);
-    let pass = Pass { masking, admin, socket_dir, database, major };
+    let dir = scratch::dir(home.root());
+    let pass = Pass { masking, admin, socket_dir, database, major, dir };
     let begin = clock::now();
     let report = pass.run(&Pseudonyms::new(&home.masking_secret(&record.name))).await?;
     let masking_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -144,6 +147,8 @@ struct Pass<'a> {
     socket_dir: &'a Path,
     database: &'a str,
     major: u32,
+    /// That of the scratch.
+    dir: PathBuf,
 }
 
 /// Why rules were not applied. No message holds a value: what servers say may.
@@ -151,8 +156,12 @@ struct Pass<'a> {
 pub(super) enum Failure {
     #[error("the rules do not fit the source, and nothing was imported: {}", .0.join("; "))]
     Refused(Vec<String>),
-    #[error("{doing} failed ({state}), and nothing was imported; what the server said is withheld, because it may hold values that the rules are about")]
-    Server { doing: String, state: String },
+    #[error("{doing} failed ({}), and nothing was imported; what the server said is withheld, because it may hold values that the rules are about", .refusal.as_deref().unwrap_or("the session ended"))]
+    Server {
+        doing: String,
+        /// What the server said; `None` if the session ended.
+        refusal: Option<String>,
+    },
     #[error("{0}, and nothing was imported")]
     Wrong(String),
     #[error("{0}")]
@@ -182,15 +191,12 @@ impl From<EngineError> for Failure {
 fn failed(doing: &str) -> impl FnOnce(tokio_postgres::Error) -> Failure {
     let doing = doing.to_owned();
     move |error| {
-        let state = match error.as_db_error() {
-            None => "the session ended".to_owned(),
-            Some(refusal) => {
-                let about = [("constraint", refusal.constraint()), ("table", refusal.table())];
-                let about = about.iter().filter_map(|(what, name)| Some(format!(", {what} {}", (*name)?)));
-                format!("SQLSTATE {}{}", refusal.code().code(), about.collect::<String>())
-            }
-        };
-        Failure::Server { doing, state }
+        let refusal = error.as_db_error().map(|refusal| {
+            let about = [("constraint", refusal.constraint()), ("table", refusal.table())];
+            let about = about.iter().filter_map(|(what, name)| Some(format!(", {what} {}", (*name)?)));
+            format!("SQLSTATE {}{}", refusal.code().code(), about.collect::<String>())
+        });
+        Failure::Server { doing, refusal }
     }
 }
 
@@ -210,14 +216,16 @@ impl Pass<'_> {
             read: connection::own(self.admin, self.major).await?,
             write: connection::own(self.admin, self.major).await?,
             reader: connection::plain(&self.local(READER, &secret), true).await?,
-            holders: self.holders(&secret).await?,
+            holder: connection::plain(&self.local(HOLDER, &secret), false).await?,
         };
         // Where nothing changes definitions any more.
         let catalogue = Catalogue::read(&admin).await?;
         report.extend(rows::remove(&sessions, &catalogue, &rules, pseudonyms).await?);
         report.extend(subset::keep(&sessions, &catalogue, &rules, pseudonyms).await?);
-        report.extend(columns::mask(&sessions, &catalogue, &rules, pseudonyms).await?);
-        quiet::end(&admin, &sessions.reader, &catalogue, &rules).await?;
+        let (masked, reloaded) =
+            columns::mask(&sessions, &catalogue, &rules, (pseudonyms, &self.dir)).await?;
+        report.extend(masked);
+        quiet::end(&admin, &sessions.reader, &catalogue, &rules, &reloaded).await?;
         rows::check_keys(&sessions, &catalogue, &rules).await?;
         drop(sessions);
 
@@ -234,15 +242,6 @@ impl Pass<'_> {
 
     fn local(&self, role: &str, secret: &Secret) -> Config {
         local(self.socket_dir, role, secret, self.database)
-    }
-
-    /// As many sessions that write as there are processors.
-    async fn holders(&self, secret: &Secret) -> Result<Vec<Client>, Failure> {
-        let mut holders = Vec::new();
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from).min(WRITERS) {
-            holders.push(connection::plain(&self.local(HOLDER, secret), false).await?);
-        }
-        Ok(holders)
     }
 
     /// Gives the roles that act here a secret, which later ones replace.
@@ -263,8 +262,8 @@ struct Sessions {
     write: Client,
     /// As the role that may only read.
     reader: Client,
-    /// As the role that may do as much as the holder of a branch; there is one at least.
-    holders: Vec<Client>,
+    /// As the role that may do as much as the holder of a branch.
+    holder: Client,
 }
 
 /// Refuses a source that has labels of PostgreSQL Anonymizer and no rules: somebody wanted these columns masked.

@@ -1,8 +1,9 @@
 //! The values of columns are replaced.
 //!
-//! What is made here is made from a stream of the values, and comes back as a table with the place of each row. One
-//! statement a table writes all its columns; it is one of the role that may do as much as a branch's holder, because
-//! constraints, domains and generated columns are code of the source. Expressions are evaluated by the role that may only read.
+//! A table's rows are read, masked on their way, and loaded again ([`super::reload`]). Where the server refuses that, what is
+//! made of the values comes back as a table with the place of each row, and one statement writes all columns. Both are done by the
+//! role that may do as much as a branch's holder, because constraints, domains and generated columns are code of the source.
+//! Expressions are evaluated by the role that may only read.
 
 use super::{
     catalogue::{Catalogue, Column, Table},
@@ -11,21 +12,17 @@ use super::{
     masker::Masker,
     pseudonym::Pseudonyms,
     rules::Rules,
-    stream::{self, Plan, Planned, Sum, Tally},
+    stream::{self, Plan, Planned, Sum, Tally, Unfit},
     Failure, Sessions, HOLDER, READER, SCHEMA,
 };
 use crate::model::{Mask, Sanitised};
 use duramen_postgres::{quote_identifier, quote_literal};
-use futures_util::future::try_join_all;
-use std::sync::Arc;
-
-/// Tables with so many rows are written by several sessions.
-const PARTED_FROM: u64 = 50_000;
+use std::{path::Path, sync::Arc};
 
 /// A column with what becomes of it.
-struct Masked<'a> {
-    column: &'a Column,
-    mask: &'a Mask,
+pub(super) struct Masked<'a> {
+    pub(super) column: &'a Column,
+    pub(super) mask: &'a Mask,
 }
 
 impl Masked<'_> {
@@ -46,7 +43,7 @@ impl Masked<'_> {
     }
 
     /// How it is read, in a query that calls its table `alias`.
-    fn reading(&self, alias: &str) -> String {
+    pub(super) fn reading(&self, alias: &str) -> String {
         let name = format!("{alias}.{}", self.quoted());
         match (self.mask, self.column.class()) {
             // On lines of its own, so that a comment at its end takes nothing else with it. A length is not cast to: that
@@ -59,37 +56,46 @@ impl Masked<'_> {
         }
     }
 
+    /// The table in which its values are dealt out.
+    pub(super) fn dealt(&self, table: &Table) -> String {
+        format!("{SCHEMA}.dealt_{}_{}", table.id, self.column.number)
+    }
+
     /// How what it holds in the end is read, to be compared with what was made.
-    fn checking(&self) -> String {
+    pub(super) fn checking(&self) -> String {
         let name = format!("t.{}", self.quoted());
         self.column
             .class()
             .map_or_else(|| format!("{name}::{}", self.column.base_name), |class| class.plain(&name))
     }
 
-    fn is_made(&self) -> bool {
+    pub(super) fn is_made(&self) -> bool {
         !matches!(self.mask, Mask::Null | Mask::Keep | Mask::Constant(_) | Mask::Shuffle)
     }
 }
 
 /// One table, and what becomes of its columns.
-struct Work<'a> {
-    sessions: &'a Sessions,
-    table: &'a Table,
-    columns: Vec<Masked<'a>>,
+pub(super) struct Work<'a> {
+    pub(super) sessions: &'a Sessions,
+    pub(super) table: &'a Table,
+    pub(super) columns: Vec<Masked<'a>>,
     /// In errors.
-    doing: String,
-    drawn: &'a Pseudonyms,
+    pub(super) doing: String,
+    pub(super) drawn: &'a Pseudonyms,
+    /// A directory of the scratch, for files.
+    pub(super) dir: &'a Path,
 }
 
-/// Applies the rules for columns, and makes sure that they were.
+/// Applies the rules for columns, and makes sure that they were. Returns what is reported, and the tables that were loaded again, of
+/// which nothing is left in their files that was there before.
 pub(super) async fn mask(
     sessions: &Sessions,
     catalogue: &Catalogue,
     rules: &Rules,
-    pseudonyms: &Pseudonyms,
-) -> Result<Vec<Sanitised>, Failure> {
+    (pseudonyms, dir): (&Pseudonyms, &Path),
+) -> Result<(Vec<Sanitised>, Vec<u32>), Failure> {
     let mut report = Vec::new();
+    let mut reloaded = Vec::new();
     for (id, wanted) in &rules.columns {
         let Some(table) = catalogue.tables.get(id).filter(|table| table.kind == 'r') else { continue };
         let columns: Vec<Masked<'_>> = wanted
@@ -100,8 +106,10 @@ pub(super) async fn mask(
             return Err(Failure::Wrong(format!("a column of {} is not there any more", table.plain_name())));
         }
         let doing = format!("masking {}", table.plain_name());
-        let work = Work { sessions, table, columns, doing, drawn: pseudonyms };
-        work.apply().await?;
+        let work = Work { sessions, table, columns, doing, drawn: pseudonyms, dir };
+        if work.apply().await? {
+            reloaded.push(*id);
+        }
         for column in &work.columns {
             let name = format!("{}.{}", table.plain_name(), column.column.name);
             let implied = rules.implied.contains(&(*id, column.column.number));
@@ -109,28 +117,22 @@ pub(super) async fn mask(
             report.push(masked("column", &name, format!("masked ({}{why})", column.mask)));
         }
     }
-    Ok(report)
+    Ok((report, reloaded))
 }
 
 impl Work<'_> {
-    async fn apply(&self) -> Result<(), Failure> {
+    /// Whether the table was loaded again.
+    async fn apply(&self) -> Result<bool, Failure> {
         let doing = &*self.doing;
         let reader = &self.sessions.reader;
         let count = format!("select count(*) from only {}", self.table.quoted());
         let count = reader.query_one(&count, &[]).await.map_err(failed(doing))?;
         let count = u64::try_from(count.get::<_, i64>(0)).unwrap_or_default();
-        let made = self.make().await?;
-        if made.as_ref().is_some_and(|made| made.rows != count) {
-            return Err(Failure::Wrong(format!("{doing}: not every row was read")));
-        }
-        let shuffled = self.shuffle().await?;
+        self.shuffle().await?;
         let before = self.dealt_out().await?;
-        let written = self.write(count, made.is_some() && !shuffled).await?;
-        if written != count {
-            return Err(Failure::Wrong(format!("{doing}: {written} of {count} rows were written")));
-        }
-        if let Some(made) = made {
-            self.check_made(&made).await?;
+        let reloaded = self.reload(count).await?;
+        if !reloaded {
+            self.rewrite(count).await?;
         }
         if self.dealt_out().await? != before {
             return Err(Failure::Wrong(format!(
@@ -140,49 +142,66 @@ impl Work<'_> {
         self.check_plain().await?;
         let drop = format!("drop table if exists {SCHEMA}.of_{}", self.table.id);
         let quiet = format!("set client_min_messages = warning; {drop}");
-        self.sessions.write.batch_execute(&quiet).await.map_err(failed(doing))
+        self.sessions.write.batch_execute(&quiet).await.map_err(failed(doing))?;
+        Ok(reloaded)
     }
 
-    /// Writes all columns; how many rows were written. If it goes by places, each session writes those of a part of the pages.
-    async fn write(&self, count: u64, by_places: bool) -> Result<u64, Failure> {
+    /// Writes all columns where they are.
+    async fn rewrite(&self, count: u64) -> Result<(), Failure> {
         let doing = format!("{} ({})", self.doing, self.named());
-        let holders = &self.sessions.holders;
-        let parts = if by_places && count >= PARTED_FROM { holders.len() } else { 1 };
-        let size = "select pg_catalog.pg_relation_size($1::oid::pg_catalog.regclass) / \
-                    pg_catalog.current_setting('block_size'::pg_catalog.text)::pg_catalog.int8";
-        let pages = self.sessions.read.query_one(size, &[&self.table.id]).await.map_err(failed(&doing))?;
-        let pages = usize::try_from(pages.get::<_, i64>(0)).unwrap_or_default();
-        // The table of what was made is in the order of the rows, so each row is gone to in its turn: no plan that sorts or
-        // hashes ten million places is as fast. Where values are dealt out, places are in no order.
-        let way = if by_places { "off" } else { "on" };
-        let way = format!("set enable_hashjoin = {way}; set enable_mergejoin = {way}");
-        let each = holders.iter().take(parts).enumerate().map(|(index, holder)| {
-            let bound = |part: usize| format!("'({},0)'::tid", pages * part / parts);
-            let mut more = String::new();
-            if index > 0 {
-                more += &format!(" and m.place operator(pg_catalog.>=) {}", bound(index));
-            }
-            if index + 1 < parts {
-                more += &format!(" and m.place operator(pg_catalog.<) {}", bound(index + 1));
-            }
-            let (way, update) = (&way, self.update(&more));
-            async move {
-                holder.batch_execute(way).await?;
-                holder.execute(&update, &[]).await
-            }
-        });
-        let written: Vec<u64> = try_join_all(each).await.map_err(failed(&doing))?;
-        Ok(written.iter().sum())
+        let made = self.make().await?;
+        if made.as_ref().is_some_and(|made| made.rows != count) {
+            return Err(Failure::Wrong(format!("{doing}: not every row was read")));
+        }
+        let written = self.sessions.holder.execute(&self.update(), &[]).await.map_err(failed(&doing))?;
+        if written != count {
+            return Err(Failure::Wrong(format!("{doing}: {written} of {count} rows were written")));
+        }
+        match made {
+            Some(made) => self.check_made(&made).await,
+            None => Ok(()),
+        }
     }
 
     /// The rules of the table, for errors that a server does not tell the column of.
-    fn named(&self) -> String {
+    pub(super) fn named(&self) -> String {
         let rules = self.columns.iter().map(|it| format!("{} of {}", it.mask, it.column.name));
         rules.collect::<Vec<_>>().join(", ")
     }
 
-    fn made(&self) -> impl Iterator<Item = &Masked<'_>> {
+    pub(super) fn made(&self) -> impl Iterator<Item = &Masked<'_>> {
         self.columns.iter().filter(|column| column.is_made())
+    }
+
+    /// What is done to a column whose values are made here. What says whose they are is added to `owners`, read from `alias`.
+    pub(super) fn planned(
+        &self,
+        column: &Masked<'_>,
+        alias: &str,
+        owners: &mut Vec<String>,
+    ) -> Result<Planned, Failure> {
+        let Some(masker) = Masker::of(column.mask, self.table, column.column) else {
+            return Err(Failure::Wrong(format!("{}: no rule for {}", self.doing, column.column.name)));
+        };
+        let person = if let Mask::Shift(shift) = column.mask {
+            let person = self.table.column_named(&shift.person);
+            person.and_then(|it| Some(it.class()?.raw(&format!("{alias}.{}", quote_identifier(&it.name)))))
+        } else {
+            None
+        };
+        let owner = person.map(|read| {
+            owners.iter().position(|other| *other == read).unwrap_or_else(|| {
+                owners.push(read);
+                owners.len() - 1
+            })
+        });
+        Ok(Planned {
+            masker,
+            limit: if let Some(Class::Text(limit)) = column.column.class() { limit } else { None },
+            padded: column.column.base.0 == PADDED,
+            not_null: column.column.not_null,
+            owner,
+        })
     }
 
     /// Makes the table with what stands for a table's values, if any of its columns has that.
@@ -195,37 +214,16 @@ impl Work<'_> {
         let mut kept = vec!["place tid".to_owned()];
         let mut evaluates = false;
         for column in self.made() {
-            let Some(masker) = Masker::of(column.mask, table, column.column) else {
-                return Err(Failure::Wrong(format!("{}: no rule for {}", self.doing, column.column.name)));
-            };
-            let owner = if let Mask::Shift(shift) = column.mask {
-                let person = table.column_named(&shift.person).and_then(|it| Some((it, it.class()?)));
-                let person =
-                    person.map(|(it, class)| class.raw(&format!("{alias}.{}", quote_identifier(&it.name))));
-                person.map(|read| {
-                    owners.iter().position(|other| *other == read).unwrap_or_else(|| {
-                        owners.push(read);
-                        owners.len() - 1
-                    })
-                })
-            } else {
-                None
-            };
             evaluates |= matches!(column.mask, Mask::Sql(_));
             reading.push(column.reading(&alias));
             kept.push(format!("{} {}", column.kept(), column.kept_type()));
-            planned.push(Planned {
-                masker,
-                limit: if let Some(Class::Text(limit)) = column.column.class() { limit } else { None },
-                padded: column.column.base.0 == PADDED,
-                not_null: column.column.not_null,
-                owner,
-            });
+            planned.push(self.planned(column, &alias, &mut owners)?);
         }
         if planned.is_empty() {
             return Ok(None);
         }
-        let plan = Arc::new(Plan { drawn: self.drawn.clone(), columns: planned, owners: owners.len() });
+        let (placed, count) = (true, owners.len());
+        let plan = Arc::new(Plan { drawn: self.drawn.clone(), placed, columns: planned, owners: count });
         reading.append(&mut owners);
         let query = format!("select {} from only {} {alias}", reading.join(", "), table.quoted());
         let doing = format!("reading {}", table.plain_name());
@@ -235,16 +233,17 @@ impl Work<'_> {
         let doing = if evaluates { format!("{doing} ({})", self.named()) } else { doing };
         let to = &self.sessions.write;
         let tally = stream::into_table((from, &query, &doing), to, (&name, &kept), &plan).await?;
-        self.refuse_unfit(&tally)?;
-        let ready = format!("grant select on {SCHEMA}.{name} to {HOLDER}, {READER}");
+        self.refuse_unfit(&tally.unfit.iter().collect::<Vec<_>>(), tally.rows)?;
+        let ready =
+            format!("grant select on {SCHEMA}.{name} to {HOLDER}, {READER}; analyze {SCHEMA}.{name} (place)");
         to.batch_execute(&ready).await.map_err(failed(&doing))?;
         Ok(Some(tally))
     }
 
-    /// Refuses what was made if any of it cannot be in its column.
-    fn refuse_unfit(&self, tally: &Tally) -> Result<(), Failure> {
+    /// Refuses what was made, of so many rows, if any of it cannot be in its column.
+    pub(super) fn refuse_unfit(&self, unfit: &[&Unfit], rows: u64) -> Result<(), Failure> {
         let mut problems = Vec::new();
-        for (column, unfit) in self.made().zip(&tally.unfit) {
+        for (column, unfit) in self.made().zip(unfit) {
             let of =
                 format!("the rule {} of {}.{}", column.mask, self.table.plain_name(), column.column.name);
             for (count, why) in [
@@ -253,7 +252,7 @@ impl Work<'_> {
                 (unfit.null, "it makes null, which the column may not be, of"),
             ] {
                 if count > 0 {
-                    problems.push(format!("{of}: {why} {count} of {} values", tally.rows));
+                    problems.push(format!("{of}: {why} {count} of {rows} values"));
                 }
             }
         }
@@ -264,31 +263,25 @@ impl Work<'_> {
     }
 
     /// Makes a table for each column whose values are dealt out. The administrator does, who runs nothing of the source by it:
-    /// rows are sorted by what is drawn for their places, and values are only carried. Whether there is any.
-    async fn shuffle(&self) -> Result<bool, Failure> {
-        let mut any = false;
+    /// rows are sorted by what is drawn for their places, and values are only carried.
+    async fn shuffle(&self) -> Result<(), Failure> {
         for column in self.columns.iter().filter(|column| *column.mask == Mask::Shuffle) {
-            any = true;
             let (table, name) = (self.table.quoted(), column.quoted());
             let parts = [self.table.plain_name(), column.column.name.clone()];
             let salt = self.drawn.number("shuffle", &[parts[0].as_bytes(), parts[1].as_bytes()]);
-            let list = format!("{SCHEMA}.dealt_{}_{}", self.table.id, column.column.number);
+            let list = column.dealt(self.table);
             let sql = format!(
                 "create table {list} as select a.place, b.value from \
                  (select t.ctid as place, pg_catalog.row_number() over () as n from only {table} t) a join \
                  (select t.{name} as value, pg_catalog.row_number() over (order by \
                    pg_catalog.hashtidextended(t.ctid, {salt}::pg_catalog.int8), t.ctid) as n from only {table} t) b \
                  on a.n operator(pg_catalog.=) b.n; \
-                 grant select on {list} to {HOLDER}; analyze {list} (place)",
+                 grant select on {list} to {HOLDER}, {READER}; analyze {list} (place)",
                 salt = (salt as u64).cast_signed(),
             );
             self.sessions.write.batch_execute(&sql).await.map_err(failed(&self.doing))?;
         }
-        if any && self.made().next().is_some() {
-            let sql = format!("analyze {SCHEMA}.of_{} (place)", self.table.id);
-            self.sessions.write.batch_execute(&sql).await.map_err(failed(&self.doing))?;
-        }
-        Ok(any)
+        Ok(())
     }
 
     /// Of each column whose values are dealt out: how many there are, and the sum of their hashes.
@@ -307,8 +300,8 @@ impl Work<'_> {
         Ok(found)
     }
 
-    /// The statement that writes all columns, of rows that meet a further condition.
-    fn update(&self, more: &str) -> String {
+    /// The statement that writes all columns.
+    fn update(&self) -> String {
         let id = self.table.id;
         let mut tables = Vec::new();
         let mut joined = Vec::new();
@@ -323,7 +316,7 @@ impl Work<'_> {
                 Mask::Constant(text) => quote_literal(text),
                 Mask::Null | Mask::Keep => "null".to_owned(),
                 Mask::Shuffle => {
-                    tables.push(format!("{SCHEMA}.dealt_{id}_{number} d{number}"));
+                    tables.push(format!("{} d{number}", column.dealt(self.table)));
                     joined.push(format!("t.ctid operator(pg_catalog.=) d{number}.place"));
                     format!("d{number}.value")
                 }
@@ -334,7 +327,7 @@ impl Work<'_> {
         let joined = if tables.is_empty() {
             String::new()
         } else {
-            format!(" from {} where {}{more}", tables.join(", "), joined.join(" and "))
+            format!(" from {} where {}", tables.join(", "), joined.join(" and "))
         };
         format!("update only {} t set {}{joined}", self.table.quoted(), values.join(", "))
     }
@@ -342,7 +335,7 @@ impl Work<'_> {
     /// Checks that columns hold exactly the values that were made for them.
     async fn check_made(&self, made: &Tally) -> Result<(), Failure> {
         let names: Vec<String> = self.made().map(Masked::checking).collect();
-        let query = format!("select t.ctid, {} from only {} t", names.join(", "), self.table.quoted());
+        let query = format!("select {} from only {} t", names.join(", "), self.table.quoted());
         let reader = &self.sessions.reader;
         let found = stream::sums((reader, &query, &self.doing), self.drawn, names.len()).await?;
         let pairs = self.made().zip(made.sums.iter().zip(&found.sums));

@@ -21,14 +21,19 @@ const BEGIN: &str = "
     update pg_catalog.pg_attribute set attidentity = 'd' where attrelid = any ({tables}) and attidentity = 'a';
     create table {schema}.indexes as select i.indexrelid from pg_catalog.pg_index i
       where i.indrelid = any ({tables}) and i.indisready and i.indisvalid;
-    update pg_catalog.pg_index set indisready = false, indisvalid = false
-      where indrelid = any ({tables}) and indisready and indisvalid;";
+    update pg_catalog.pg_index set indisready = false, indisvalid = false, indislive = false
+      where indrelid = any ({tables}) and indisready and indisvalid;
+    create table {schema}.triggered as select c.oid from pg_catalog.pg_class c
+      where c.oid = any ({tables}) and c.relkind = 'r' and c.relhastriggers;
+    update pg_catalog.pg_class set relhastriggers = false
+      where oid = any ({tables}) and relkind = 'r' and relhastriggers;";
 
 const END: &str = "
     update pg_catalog.pg_trigger t set tgenabled = s.tgenabled from {schema}.triggers s where s.oid = t.oid;
     update pg_catalog.pg_rewrite w set ev_enabled = s.ev_enabled from {schema}.rules s where s.oid = w.oid;
     update pg_catalog.pg_attribute a set attidentity = 'a' from {schema}.identities s
-      where s.attrelid = a.attrelid and s.attnum = a.attnum;";
+      where s.attrelid = a.attrelid and s.attnum = a.attnum;
+    update pg_catalog.pg_class c set relhastriggers = true from {schema}.triggered s where s.oid = c.oid;";
 
 /// Turns off triggers and rules of all tables, and more on those whose columns are masked.
 pub(super) async fn begin(admin: &Client, rules: &Rules) -> Result<(), Failure> {
@@ -37,27 +42,26 @@ pub(super) async fn begin(admin: &Client, rules: &Rules) -> Result<(), Failure> 
     let tables = format!("'{{{}}}'::oid[]", ids.join(","));
     let create = format!("create schema {SCHEMA}; grant usage on schema {SCHEMA} to {READER}, {HOLDER}");
     admin.batch_execute(&create).await.map_err(failed(doing))?;
-    // A partitioned index has no rows, and is valid as long as its parts are.
+    // A partitioned index has no rows, and is valid as long as its parts are. While an index is not live, nothing that writes
+    // its table makes it, nor forgives it what is not unique. A table that says that it has triggers cannot be emptied if
+    // others refer to it.
     let sql = BEGIN.replace("{schema}", SCHEMA).replace("{tables}", &tables);
     admin.batch_execute(&sql).await.map_err(failed(doing))
 }
 
-/// Turns all of it on again. Masked tables are written anew without their old values, and then every index of theirs is
-/// made: what should be unique is checked on the way.
+/// Turns all of it on again. Masked tables that were not `reloaded` are written anew without their old values, and then every
+/// index of theirs is made: what should be unique is checked on the way.
 pub(super) async fn end(
     admin: &Client,
     reader: &Client,
     catalogue: &Catalogue,
     rules: &Rules,
+    reloaded: &[u32],
 ) -> Result<(), Failure> {
     let doing = "turning triggers and rules on";
     admin.batch_execute(&END.replace("{schema}", SCHEMA)).await.map_err(failed(doing))?;
-    // While an index is not live, writing its table anew does not make it, nor forgive it what is not unique.
-    let still = format!(
-        "update pg_catalog.pg_index i set indislive = false from {SCHEMA}.indexes s where s.indexrelid = i.indexrelid"
-    );
-    admin.batch_execute(&still).await.map_err(failed(doing))?;
-    for table in rules.columns.keys().filter_map(|id| catalogue.tables.get(id)).filter(|it| it.kind == 'r') {
+    let others = rules.columns.keys().filter(|id| !reloaded.contains(id));
+    for table in others.filter_map(|id| catalogue.tables.get(id)).filter(|it| it.kind == 'r') {
         rewrite::table(admin, &table.schema, &table.name).await?;
     }
     let indexes = format!(

@@ -1,27 +1,40 @@
-//! Rows from one session into a table of another, in the binary form in which servers send them, and masked on their way, by
-//! as many threads as there are processors.
+//! Rows from one session into a table of another, or into a file and from there into a table, in the binary form in which
+//! servers send them, and masked on their way, by as many threads as there are processors.
 //!
 //! Of all values that were sent a sum is kept that no order changes. The same sum of what the column holds in the end tells
 //! whether it holds these values and no others.
 
 use super::{failed, masker::Masker, pseudonym::Pseudonyms, Failure, SCHEMA};
+use crate::files;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::{SinkExt, StreamExt};
-use std::{collections::VecDeque, pin::pin, sync::Arc, thread};
+use std::{
+    collections::VecDeque,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, Write},
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::Arc,
+    thread,
+};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// What every such stream begins with, before flags and the length of an extension.
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
+/// What every such stream ends with.
+const END: Bytes = Bytes::from_static(&[0xff; 2]);
 /// How many bytes of rows a thread gets at a time.
 const BATCH: usize = 256 << 10;
 /// How many batches are on their way beyond those that threads work at.
 const AHEAD: usize = 2;
 
-/// What is done to the columns of a row, behind the first one, which says where the row is.
+/// What is done to the columns of a row.
 pub(super) struct Plan {
     pub(super) drawn: Pseudonyms,
+    /// Whether a first column, before these, says where the row is; it goes on as it is.
+    pub(super) placed: bool,
     pub(super) columns: Vec<Planned>,
     /// Columns behind these, which say whose row it is and go no further.
     pub(super) owners: usize,
@@ -90,10 +103,17 @@ impl Tally {
     }
 }
 
+impl Planned {
+    /// A column whose values go on as they are.
+    pub(super) fn as_it_is() -> Planned {
+        Planned { masker: Masker::Made, limit: None, padded: false, not_null: false, owner: None }
+    }
+}
+
 impl Plan {
     /// One that only says where rows are.
     pub(super) fn of_places(drawn: &Pseudonyms) -> Arc<Plan> {
-        Arc::new(Plan { drawn: drawn.clone(), columns: Vec::new(), owners: 0 })
+        Arc::new(Plan { drawn: drawn.clone(), placed: true, columns: Vec::new(), owners: 0 })
     }
 
     /// What becomes of a value, which does not fit if that is `None`.
@@ -125,7 +145,8 @@ impl Plan {
         let mut tally = Tally::new(self.columns.len());
         let mut out = BytesMut::with_capacity(rows.len() + rows.len() / 2);
         let mut rest = rows;
-        let width = 1 + self.columns.len();
+        let lead = usize::from(self.placed);
+        let width = lead + self.columns.len();
         let mut fields: Vec<Option<&[u8]>> = Vec::with_capacity(width + self.owners);
         while !rest.is_empty() {
             let count = i16::from_be_bytes(cut(&mut rest, 2)?.try_into().ok()?);
@@ -146,11 +167,22 @@ impl Plan {
             }
             tally.rows += 1;
             out.put_i16(i16::try_from(width).ok()?);
-            put(&mut out, fields[0])?;
+            if self.placed {
+                put(&mut out, fields[0])?;
+            }
             for (index, column) in self.columns.iter().enumerate() {
+                if matches!(column.masker, Masker::Made) && !column.padded && column.limit.is_none() {
+                    if let Some(value) = fields[lead + index] {
+                        tally.sums[index].add(value);
+                    } else if column.not_null {
+                        tally.unfit[index].null += 1;
+                    }
+                    put(&mut out, fields[lead + index])?;
+                    continue;
+                }
                 let unfit = &mut tally.unfit[index];
                 let owner = column.owner.and_then(|it| fields[width + it]);
-                let made = fields[1 + index].map(|value| self.value(column, unfit, value, owner));
+                let made = fields[lead + index].map(|value| self.value(column, unfit, value, owner));
                 match &made {
                     Some(Some(value)) => tally.sums[index].add(value),
                     None if column.not_null => unfit.null += 1,
@@ -249,6 +281,79 @@ impl Work {
     }
 }
 
+/// Where masked rows go.
+enum Sink<'a> {
+    /// Nowhere: they are only summed up.
+    Nothing,
+    /// A table, and what is being done, for errors.
+    Table(std::pin::Pin<&'a mut tokio_postgres::CopyInSink<Bytes>>, &'a str),
+    File(&'a mut Spool),
+}
+
+impl Sink<'_> {
+    async fn send(&mut self, rows: Bytes) -> Result<(), Failure> {
+        match self {
+            Sink::Nothing => Ok(()),
+            Sink::Table(sink, doing) => sink.send(rows).await.map_err(failed(doing)),
+            Sink::File(spool) => spool.write(&rows),
+        }
+    }
+}
+
+/// Masked rows on their way back into the table that they are of: a file without a name.
+pub(super) struct Spool {
+    file: File,
+    path: PathBuf,
+}
+
+impl Spool {
+    /// An empty one in `dir`.
+    pub(super) fn new(dir: &Path) -> Result<Spool, Failure> {
+        let path = dir.join("rows");
+        let open = || {
+            let file =
+                files::private(OpenOptions::new().read(true).write(true).truncate(true)).open(&path)?;
+            fs::remove_file(&path).map(|()| file)
+        };
+        let file = open().map_err(|error| files::io_error("make", &path, &error))?;
+        Ok(Spool { file, path })
+    }
+
+    fn write(&mut self, rows: &[u8]) -> Result<(), Failure> {
+        // Into the page cache; the disk is waited for only if the kernel has too much to write.
+        let written = tokio::task::block_in_place(|| self.file.write_all(rows));
+        written.map_err(|error| files::io_error("write", &self.path, &error).into())
+    }
+
+    /// Fills a table with what was written. `copy` is a statement that takes rows in binary form; how many it took.
+    pub(super) async fn load(mut self, to: &Client, copy: &str, doing: &str) -> Result<u64, Failure> {
+        let path = self.path;
+        let unread = |error: io::Error| Failure::from(files::io_error("read", &path, &error));
+        self.file.rewind().map_err(&unread)?;
+        let sink = to.copy_in(copy).await.map_err(failed(doing))?;
+        let mut sink = pin!(sink);
+        sink.send(head()).await.map_err(failed(doing))?;
+        loop {
+            let mut rows = BytesMut::zeroed(BATCH);
+            let read = tokio::task::block_in_place(|| self.file.read(&mut rows)).map_err(&unread)?;
+            if read == 0 {
+                break;
+            }
+            rows.truncate(read);
+            sink.send(rows.freeze()).await.map_err(failed(doing))?;
+        }
+        sink.send(END).await.map_err(failed(doing))?;
+        sink.finish().await.map_err(failed(doing))
+    }
+}
+
+/// What a stream of rows begins with.
+fn head() -> Bytes {
+    let mut head = BytesMut::from(&SIGNATURE[..]);
+    head.put_u64(0);
+    head.freeze()
+}
+
 /// Creates a table with `columns` (`name type`, ...) and fills it with the rows of `query`, masked as planned; `reading`
 /// describes the query in errors. Created and filled in one transaction, it needs no WAL.
 pub(super) async fn into_table(
@@ -264,11 +369,9 @@ pub(super) async fn into_table(
     let stream = pin!(out.map_err(failed(reading))?);
     let sink = to.copy_in(&format!("copy {SCHEMA}.{table} from stdin (format binary)")).await;
     let mut sink = pin!(sink.map_err(failed(doing))?);
-    let mut head = BytesMut::from(&SIGNATURE[..]);
-    head.put_u64(0);
-    sink.send(head.freeze()).await.map_err(failed(doing))?;
-    let tally = masked(stream, plan, reading, Some((sink.as_mut(), doing))).await?;
-    sink.send(Bytes::from_static(&[0xff; 2])).await.map_err(failed(doing))?;
+    sink.send(head()).await.map_err(failed(doing))?;
+    let tally = masked(stream, plan, reading, Sink::Table(sink.as_mut(), doing)).await?;
+    sink.send(END).await.map_err(failed(doing))?;
     let count = sink.finish().await.map_err(failed(doing))?;
     to.batch_execute("commit").await.map_err(failed(doing))?;
     if count != tally.rows {
@@ -277,12 +380,22 @@ pub(super) async fn into_table(
     Ok(tally)
 }
 
-/// Masks what comes from a query as planned, several batches at a time, and sends them on in their order, if there is a sink.
+/// Writes the rows of `query` into a file, masked as planned; `reading` describes the query in errors.
+pub(super) async fn into_file(
+    (from, query, reading): (&Client, &str, &str),
+    spool: &mut Spool,
+    plan: &Arc<Plan>,
+) -> Result<Tally, Failure> {
+    let out = from.copy_out(&format!("copy ({query}) to stdout (format binary)")).await;
+    masked(pin!(out.map_err(failed(reading))?), plan, reading, Sink::File(spool)).await
+}
+
+/// Masks what comes from a query as planned, several batches at a time, and sends them on in their order.
 async fn masked(
     stream: std::pin::Pin<&mut tokio_postgres::CopyOutStream>,
     plan: &Arc<Plan>,
     reading: &str,
-    mut sink: Option<(std::pin::Pin<&mut tokio_postgres::CopyInSink<Bytes>>, &str)>,
+    mut sink: Sink<'_>,
 ) -> Result<Tally, Failure> {
     let mut rows = Rows { stream, begun: false, ended: false, reading };
     let mut tally = Tally::new(plan.columns.len());
@@ -296,9 +409,7 @@ async fn masked(
         while work.open.len() >= work.most || ended {
             let Some((masked, more)) = work.finish(reading).await? else { break };
             tally.add(&more);
-            if let Some((sink, doing)) = &mut sink {
-                sink.send(masked).await.map_err(failed(doing))?;
-            }
+            sink.send(masked).await?;
         }
         if ended {
             return Ok(tally);
@@ -306,16 +417,15 @@ async fn masked(
     }
 }
 
-/// The sums of the columns of a query behind its first one.
+/// The sums of the columns of a query.
 pub(super) async fn sums(
     (from, query, reading): (&Client, &str, &str),
     drawn: &Pseudonyms,
     columns: usize,
 ) -> Result<Tally, Failure> {
-    let as_it_is =
-        || Planned { masker: Masker::Made, limit: None, padded: false, not_null: false, owner: None };
-    let columns = (0..columns).map(|_| as_it_is()).collect();
-    let plan = Arc::new(Plan { drawn: drawn.clone(), columns, owners: 0 });
+    let columns = (0..columns).map(|_| Planned::as_it_is()).collect();
+    let placed = false;
+    let plan = Arc::new(Plan { drawn: drawn.clone(), placed, columns, owners: 0 });
     let out = from.copy_out(&format!("copy ({query}) to stdout (format binary)")).await;
-    masked(pin!(out.map_err(failed(reading))?), &plan, reading, None).await
+    masked(pin!(out.map_err(failed(reading))?), &plan, reading, Sink::Nothing).await
 }

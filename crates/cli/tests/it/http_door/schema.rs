@@ -40,5 +40,6 @@ async fn a_fuzzer_from_outside_finds_no_failure_and_nothing_that_is_not_describe
         .expect("the fuzzer");
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
-    assert!(said.contains("Tested: 33"), "all requests are tried: {said}");
+    let all = format!("Tested: {}", duramen_api::route::ENDPOINTS.len() - 1);
+    assert!(said.contains(&all), "all requests are tried but that of the stream: {said}");
 }
