@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +87,9 @@ test-otlp: setup ## the traces of daemons and of durable functions, which only p
 
 test-extensions: setup ## import sources that use PostGIS, pgvector, pg_cron, orafce and others (root, Debian 12; installs them)
 	@CARGO=$(CARGO) scripts/test-extensions
+
+test-volumes: setup ## the tests of branches on reflink copies (XFS) and on plain copies (root, xfsprogs; KIND=reflink)
+	@CARGO=$(CARGO) scripts/test-volumes $(KIND)
 
 test-cgroups: setup ## the tests of control groups under version 2 and systemd, in emulated machines with Debian 12 and 13 (root, a quarter of an hour)
 	@CARGO=$(CARGO) scripts/test-cgroups

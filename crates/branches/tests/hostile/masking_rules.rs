@@ -137,7 +137,8 @@ async fn check(engine: &Arc<Engine>, branch: &str, major: u32) {
          json!([[303, 302, 303, 300, 303]])),
         ("select count(*) from people where email ~ '^[a-z]{6}[0-9][a-z]{5}[0-9]+@[a-z]{5}\\.zz$'", json!([[300]])),
         ("select count(*) from people where shout is distinct from upper(email)", json!([[0]])),
-        ("select count(*) from people where phone ~ '^\\+41 [0-9]{2} [0-9]{7}$' and phone not like '+41 79 100%'", json!([[300]])),
+        // By chance a number may become another one that there was.
+        ("select count(*) > 297 from people where phone ~ '^\\+41 [0-9]{2} [0-9]{7}$' and phone not like '+41 79 100%'", json!([[true]])),
         ("select count(*) from people where card ~ '^4111 11[0-9]{2} [0-9]{4} [0-9]{4}$' and card <> '4111 1111 1111 1111'", json!([[300]])),
         ("select count(*) from people where iban ~ '^DE[0-9]{2} [0-9]{4} [0-9]{4} [0-9]{4} [0-9]{4} [0-9]{2}$' and iban not like '%3704%0130 00'", json!([[300]])),
         // Equal ones stay equal: nine names of 300.

@@ -25,8 +25,16 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// One with volumes of the kind that `DURAMEN_TEST_VOLUMES` names, or else the best that works here.
     pub(crate) fn new() -> Home {
-        Home::with_volumes(Choice::Auto)
+        let named = std::env::var("DURAMEN_TEST_VOLUMES");
+        Home::with_volumes(match named.as_deref() {
+            Err(_) => Choice::Auto,
+            Ok("btrfs") => Choice::Btrfs,
+            Ok("reflink") => Choice::Reflink,
+            Ok("copy") => Choice::Copy,
+            Ok(other) => panic!("no volumes are called {other:?}"),
+        })
     }
 
     pub(crate) fn with_volumes(volumes: Choice) -> Home {
