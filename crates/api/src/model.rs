@@ -12,8 +12,10 @@ mod schema;
 
 pub use crate::policy::{Policy, RoleName};
 pub use export::{ExportFormat, EXPORT_JOBS_MAX};
-pub use following::{FollowSettings, FollowView};
-pub use generations::{GenerationView, LabelGeneration, Moment, MomentKind, PromoteBranch, PromotedBranch};
+pub use following::{FollowSettings, FollowView, HistoryView};
+pub use generations::{
+    GenerationView, LabelGeneration, Moment, MomentKind, PastMoment, PromoteBranch, PromotedBranch,
+};
 pub use lineage::{
     Parent, RestoreBranch, SnapshotKind, SnapshotSettings, SnapshotView, TakeSnapshot, TreeNode,
 };
@@ -320,6 +322,14 @@ pub struct CreateBranch {
     /// is ready, one is started for this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<String>,
+    /// The moment, by the clock of the source's origin, as of which it is made: it has what the origin had committed by then. Of a
+    /// source that keeps history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// The position in the origin's write-ahead log as of which it is made, as `pg_current_wal_lsn()` writes it, instead of `at`: it has
+    /// what was committed before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lsn: Option<String>,
     /// Whether the server of `from` is stopped for it and started again: its sessions end, and unlogged tables keep their rows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quiesce: bool,

@@ -169,6 +169,7 @@ fn close(shared: &Shared, how: Leased) -> Result<(), EngineError> {
         }
     }
     shared.note_statements();
+    shared.note_histories();
     shared.stop_following();
     for source in sources {
         if let Some(sample) = shared.sample_server(&source) {

@@ -3,6 +3,7 @@
 mod audit;
 mod export;
 mod generation;
+mod history;
 mod home;
 mod lease;
 mod lineage;
@@ -15,6 +16,7 @@ mod source;
 pub(crate) use audit::AuditError;
 pub(crate) use export::ExportError;
 pub(crate) use generation::{GenerationError, LABELS_MAX};
+pub(crate) use history::HistoryError;
 pub(crate) use home::HomeError;
 pub(crate) use lease::{LeaseError, DAYS_MAX};
 pub(crate) use lineage::LineageError;

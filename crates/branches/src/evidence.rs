@@ -49,7 +49,7 @@ impl Engine {
             branch.url.truncate(end);
         }
         let home = &self.shared.environment.home;
-        let manifest = manifest::Manifest::load(home, &branch.source, branch.generation)?;
+        let mut manifest = manifest::Manifest::load(home, &branch.source, branch.generation)?;
         let source_now = self.fingerprint_source(&branch.source).await?;
         let source = fingerprint::compare(&manifest.source_at_import, &source_now);
         let table = match table {
@@ -62,6 +62,11 @@ impl Engine {
             None => None,
         };
         let snapshot_digest_now = self.snapshot_digest(&branch.source, branch.generation).await?;
+        if manifest.digest.is_empty() && manifest.moment.is_some() {
+            // Nobody waited for it when the moment was made; from now on it holds.
+            manifest.digest.clone_from(&snapshot_digest_now);
+            manifest.save(home, &branch.source)?;
+        }
         let events = self
             .shared
             .audit

@@ -5,8 +5,10 @@
 use crate::error::{EngineError, HomeError, Kind};
 use duramen_base::file;
 use duramen_postgres::ServerUser;
+use rustix::fs::{openat, openat2, Mode, OFlags, ResolveFlags, CWD};
 use std::{
     fs, io,
+    os::fd::OwnedFd,
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
@@ -118,6 +120,35 @@ fn make(dir: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     }
+}
+
+/// Opens a file below a directory of ours whose contents are not: no link is followed on the way, what is opened is a file, and
+/// opening it waits for nobody.
+pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<fs::File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file: fs::File = open_there(dir, relative, flags)?.into();
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a file"));
+    }
+    Ok(file)
+}
+
+/// The names in a directory below one of ours whose contents are not: at most `most` of them. No link is followed.
+pub(crate) fn names_below(dir: &Path, relative: &Path, most: usize) -> io::Result<Vec<String>> {
+    let there = open_there(dir, relative, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(&there)?.take(most) {
+        if let Ok(name) = entry?.file_name().to_str() {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+fn open_there(dir: &Path, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let root = openat(CWD, dir, OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::PATH, Mode::empty())?;
+    let only_below = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    Ok(openat2(root, relative, flags | OFlags::CLOEXEC, Mode::empty(), only_below)?)
 }
 
 pub(crate) fn io_error(doing: &str, path: &Path, error: &io::Error) -> EngineError {

@@ -8,20 +8,24 @@ use crate::{
     source::{
         address::Address,
         cage, follow,
+        history::{self, Mark},
         manifest::{Manifest, SourceRecord},
+        origin_wal::Seen,
         standby::{Place, Standby},
     },
 };
 use duramen_base::clock;
 use jiff::Timestamp;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 /// How often an origin is asked how far its standby is.
 pub const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How many marks are remembered.
+const MARKS_MAX: usize = 256;
 /// How long a generation that could not be made is not tried again, in seconds.
 const RETRY_S: i64 = 60;
 
@@ -39,9 +43,78 @@ struct Followed {
     is_given_up: bool,
     /// When a generation was last tried to be made.
     tried_at: Option<Timestamp>,
+    /// The last ones that the origin told, the earliest first.
+    marks: VecDeque<Mark>,
+    timeline: Option<u32>,
+    /// The newest of which the standby has all.
+    reached: Option<Mark>,
+    /// Why history is not kept, if that is so.
+    history_problem: Option<String>,
+    /// When the reach of history was last written down.
+    noted_at: Option<Timestamp>,
+}
+
+impl Followed {
+    fn take_note(&mut self, seen: &Seen) {
+        if self.timeline != Some(seen.timeline) {
+            // Positions of another timeline mean something else.
+            self.marks.clear();
+            self.reached = None;
+            self.timeline = Some(seen.timeline);
+        }
+        if self.marks.len() >= MARKS_MAX {
+            self.marks.pop_front();
+        }
+        self.marks.push_back(seen.mark);
+        if let Some(flushed) = seen.flushed {
+            let reached = self.marks.iter().rev().find(|mark| mark.position <= flushed).copied();
+            self.reached = reached.or(self.reached);
+        }
+    }
+
+    /// For how many seconds the standby has lacked something.
+    fn lag_s(&self) -> Option<u64> {
+        let (reached, newest) = (self.reached?, self.marks.back()?);
+        u64::try_from(newest.at.duration_since(reached.at).as_secs()).ok()
+    }
 }
 
 impl Followers {
+    /// Notes what the origin told.
+    fn note(&self, source: &str, seen: &Seen) {
+        self.with(source, |followed| followed.take_note(seen));
+    }
+
+    /// The newest mark that the standby of a source has reached.
+    pub(crate) fn reached(&self, source: &str) -> Option<Mark> {
+        self.with(source, |followed| followed.reached)
+    }
+
+    /// The last ones that it has reached, the earliest first.
+    pub(crate) fn reached_marks(&self, source: &str) -> Vec<Mark> {
+        self.with(source, |followed| {
+            let is_reached = |mark: &&Mark| followed.reached.is_some_and(|it| mark.at <= it.at);
+            followed.marks.iter().filter(is_reached).copied().collect()
+        })
+    }
+
+    /// Notes why history is not kept; nothing if it is.
+    pub(crate) fn note_history(&self, source: &str, problem: Option<String>) {
+        self.with(source, |followed| followed.history_problem = problem);
+    }
+
+    /// Whether the reach of history is to be written down now, which is so every now and then.
+    pub(crate) fn is_to_be_noted(&self, source: &str, every_s: i64) -> bool {
+        let now = clock::utc_now();
+        self.with(source, |followed| {
+            let is_due = followed.noted_at.is_none_or(|at| now.as_second() - at.as_second() >= every_s);
+            if is_due {
+                followed.noted_at = Some(now);
+            }
+            is_due
+        })
+    }
+
     fn with<T>(&self, source: &str, work: impl FnOnce(&mut Followed) -> T) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         work(all.entry(source.to_owned()).or_default())
@@ -60,6 +133,11 @@ impl Followers {
             followed.is_given_up = false;
         });
         name
+    }
+
+    /// Forgets what an origin told: it is another one now.
+    pub(crate) fn forget_marks(&self, source: &str) {
+        self.with(source, |followed| (followed.timeline, followed.reached) = (None, None));
     }
 
     /// Stops the standby of a source, with what it has on the disk. Its connection to the origin ends, and the slot with it. Blocks.
@@ -84,6 +162,11 @@ impl Followers {
     }
 
     /// What is told of a source that follows its origin.
+    /// Why history is not kept, if that is so.
+    pub(crate) fn history_problem(&self, source: &str) -> Option<String> {
+        self.with(source, |followed| followed.history_problem.clone())
+    }
+
     fn view(&self, source: &str, settings: &FollowSettings) -> Option<FollowView> {
         settings.enabled.then(|| {
             self.with(source, |followed| {
@@ -96,9 +179,11 @@ impl Followers {
                 FollowView {
                     state: state.to_owned(),
                     lag_bytes: followed.lag,
+                    lag_s: followed.lag_s().filter(|_| followed.lag.is_some()),
                     looked_at: followed.looked_at,
                     problem: followed.problem.clone(),
                     every_s: settings.every_s,
+                    history: None,
                 }
             })
         })
@@ -131,6 +216,15 @@ pub(crate) fn check(record: &SourceRecord) -> Result<(), EngineError> {
             FollowSettings::EVERY_S_MIN
         ));
     }
+    if settings.keep_history_s.is_some_and(|seconds| seconds < FollowSettings::HISTORY_S_MIN) {
+        return refused(format!("history is kept of {} s or more", FollowSettings::HISTORY_S_MIN));
+    }
+    if settings.history_bytes.is_some_and(|bytes| bytes < FollowSettings::HISTORY_BYTES_MIN) {
+        return refused(format!(
+            "history is limited to {} MB or more",
+            FollowSettings::HISTORY_BYTES_MIN >> 20
+        ));
+    }
     Ok(())
 }
 
@@ -140,7 +234,8 @@ impl Shared {
     }
 
     pub(crate) fn follow_view(&self, source: &str, settings: &FollowSettings) -> Option<FollowView> {
-        self.followers.view(source, settings)
+        let history = self.history_view(source, settings);
+        self.followers.view(source, settings).map(|view| FollowView { history, ..view })
     }
 
     /// Ends the standby of a source that is not followed any more. Blocks.
@@ -149,6 +244,7 @@ impl Shared {
         let place =
             Place { home: &environment.home, store: &environment.store, user: &environment.user, cage: None };
         follow::end(&place, &self.followers, source)?;
+        history::remove(&environment.home, &environment.store, source)?;
         self.followers.forget(source);
         Ok(())
     }
@@ -194,6 +290,7 @@ impl Engine {
         let keep_wal = record.settings.follow.keep_wal();
         let lacks = seen.as_ref().ok().and_then(|seen| seen.as_ref()?.lag());
         let is_given_up = lacks.is_some_and(|lag| lag > keep_wal);
+        let told = seen.as_ref().ok().copied().flatten();
         let problem = match (seen, lacks) {
             (Err(problem), _) => Some(problem),
             (Ok(_), Some(lag)) if is_given_up => Some(format!(
@@ -208,6 +305,7 @@ impl Engine {
             tracing::warn!(source = name, "{why}");
             tokio::task::block_in_place(|| shared.followers.stop_one(name));
         }
+        self.look_after_history(record, told.filter(|_| problem.is_none())).await;
         shared.followers.with(name, |followed| {
             followed.looked_at = Some(clock::utc_now());
             followed.lag = lacks.filter(|_| problem.is_none());
@@ -216,10 +314,7 @@ impl Engine {
         });
     }
 
-    async fn ask_follower(
-        &self,
-        record: &SourceRecord,
-    ) -> Result<Option<crate::source::origin_wal::Seen>, EngineError> {
+    pub(crate) async fn ask_follower(&self, record: &SourceRecord) -> Result<Option<Seen>, EngineError> {
         let Origin::Server { url } = &record.origin else { return Ok(None) };
         let environment = &self.shared.environment;
         let (user, _held) = tokio::task::block_in_place(|| {
@@ -227,7 +322,11 @@ impl Engine {
         })?;
         let place =
             Place { home: &environment.home, store: &environment.store, user: &user, cage: cage::find()? };
-        follow::look(&place, &self.shared.followers, &record.name, &Address::parse(url)?).await
+        let seen = follow::look(&place, &self.shared.followers, &record.name, &Address::parse(url)?).await?;
+        if let Some(seen) = &seen {
+            self.shared.followers.note(&record.name, seen);
+        }
+        Ok(seen)
     }
 
     /// Whether it is time for the next generation of a source.

@@ -32,6 +32,7 @@ impl Engine {
         let kept = self.shared.kept_by_rule(&record);
         // One above the current one is being imported, or was given up.
         let numbers = manifest::generations(home, name).into_iter().filter(|it| *it <= record.generation);
+        let numbers = numbers.chain(manifest::moments(home, name));
         let views = numbers.filter_map(|number| {
             // One may be removed just now.
             let manifest = Manifest::load(home, name, number).ok()?;
@@ -44,6 +45,7 @@ impl Engine {
                 digest: manifest.digest.clone(),
                 data: manifest.data().to_owned(),
                 promoted: manifest.promoted,
+                moment: manifest.moment.map(|of| of.moment),
                 current: number == record.generation,
                 labels: labels_of(&record, number),
                 kept_by: kept_by.collect(),

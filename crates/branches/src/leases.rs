@@ -6,6 +6,7 @@ use crate::{
     doors::Holder,
     engine::Engine,
     error::{EngineError, GenerationError, LeaseError, DAYS_MAX},
+    history::branching,
     journal::LeaseRecord,
     lineage::From,
     model::{AdministratorUrl, BranchView, CreateBranch, DiskUse, ProtectBranch, RenewBranch},
@@ -55,6 +56,7 @@ impl Engine {
         let shared = &self.shared;
         let _active = shared.activity.enter();
         let from = request.from.as_deref().map(From::read).transpose()?;
+        let target = branching::target(&request)?;
         let created_at = clock::utc_now();
         let wanted = Wanted {
             created_at,
@@ -86,6 +88,12 @@ impl Engine {
                 None => shared.registry.picked_source(wanted.source.as_deref())?.name,
             };
             self.require_clean(&source).await?;
+        }
+        if let Some(target) = target {
+            if from.is_some() || request.generation.is_some() {
+                return Err(GenerationError::TwoBeginnings.into());
+            }
+            return self.lease_of_moment(target, wanted).await;
         }
         match (from, request.generation) {
             (Some(_), Some(_)) => Err(GenerationError::TwoBeginnings.into()),

@@ -23,6 +23,7 @@ mod files;
 mod following;
 mod generation;
 mod generations;
+mod history;
 mod home;
 mod interrupt;
 mod journal;

@@ -6,7 +6,7 @@
 use crate::{
     engine::Engine,
     error::EngineError,
-    model::{BranchView, Policy, RefillReport},
+    model::{BranchView, FollowView, Policy, RefillReport},
 };
 use prometheus_client::{
     collector::Collector,
@@ -202,6 +202,44 @@ fn gauges<L: EncodeLabelSet>(
     Ok(())
 }
 
+/// How far sources are that follow their origin, and what is kept of their past.
+fn followed(encoder: &mut DescriptorEncoder<'_>, engine: &Engine) -> fmt::Result {
+    let shared = &engine.shared;
+    let views: Vec<(String, FollowView)> = shared
+        .registry
+        .sources()
+        .into_iter()
+        .filter_map(|record| {
+            let view = shared.follow_view(&record.name, &record.settings.follow)?;
+            Some((record.name, view))
+        })
+        .collect();
+    let of_each = |value: &dyn Fn(&FollowView) -> Option<u64>| -> Vec<([(&'static str, String); 1], u64)> {
+        let known = views.iter().filter_map(|(name, view)| Some(([("source", name.clone())], value(view)?)));
+        known.collect()
+    };
+    let lag = "What the origin of a source that follows it has written and its standby lacks";
+    gauges(encoder, ("follow_lag", lag, Some(&Unit::Bytes)), of_each(&|view| view.lag_bytes))?;
+    let since = "For how long the standby of a source has lacked something that its origin wrote";
+    gauges(encoder, ("follow_lag", since, Some(&Unit::Seconds)), of_each(&|view| view.lag_s))?;
+    let streams = "1 if the standby of a source receives what its origin writes";
+    let is_streaming = of_each(&|view| Some(u64::from(view.state == "streaming")));
+    gauges(encoder, ("follow_streaming", streams, None), is_streaming)?;
+    let kept = "The write-ahead log that is kept for branches of the past";
+    gauges(
+        encoder,
+        ("history_kept", kept, Some(&Unit::Bytes)),
+        of_each(&|view| Some(view.history.as_ref()?.bytes)),
+    )?;
+    let span = "From the earliest to the latest moment of the past of which branches can be made";
+    let covered = of_each(&|view| {
+        let history = view.history.as_ref()?;
+        let span = history.until?.duration_since(history.from?);
+        Some(u64::try_from(span.as_secs()).unwrap_or_default())
+    });
+    gauges(encoder, ("history_span", span, Some(&Unit::Seconds)), covered)
+}
+
 impl Collector for Present {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(engine) = self.0.upgrade() else { return Ok(()) };
@@ -248,6 +286,7 @@ impl Collector for Present {
             ("warnings", "What the operator has to look at; `duramen status` tells it", None),
             one(status.warnings.len() as u64),
         )?;
+        followed(encoder, &engine)?;
         let store = &shared.environment.store;
         let mut sizes = vec![("total", store.total_bytes())];
         sizes.extend(store.free_bytes().ok().map(|free| ("free", free)));

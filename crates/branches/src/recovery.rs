@@ -17,6 +17,7 @@ use crate::{
     registry::{Lease, Registry},
     shared::{self, OpenOptions, Shared},
     source::{
+        history,
         manifest::{self, SourceRecord},
         masking::scratch,
         standby::{self, standbys},
@@ -96,6 +97,7 @@ pub(crate) fn open(options: &OpenOptions, runtime: tokio::runtime::Handle) -> Re
     sweep(&environment, &kept, &snapshots)?;
     merge::sweep(&environment.home);
     sweep_standbys(&environment, &sources)?;
+    history::sweep(&environment.home, &environment.store, &sources)?;
     let registry = Registry::new(journal);
     for record in sources {
         open_source(&environment, record, &registry);
@@ -293,7 +295,7 @@ fn sweep(
     let generations: BTreeMap<String, Vec<u32>> = entries(&environment.home.sources())?
         .into_iter()
         .filter(|source| manifest::dir(&environment.home, source).join("source.json").exists())
-        .map(|source| (source.clone(), manifest::generations(&environment.home, &source)))
+        .map(|source| (source.clone(), manifest::all(&environment.home, &source)))
         .collect();
 
     let branches = environment.branches();

@@ -86,6 +86,9 @@ impl Shared {
         audit: Audit,
         boot: String,
     ) -> Shared {
+        let keeping = Keeping::default();
+        // Those of moments whose branches went with an earlier process.
+        keeping.look_soon();
         Shared {
             environment,
             runtime,
@@ -93,7 +96,7 @@ impl Shared {
             marker,
             users: Users::default(),
             followers: Followers::default(),
-            keeping: Keeping::default(),
+            keeping,
             opened: clock::now(),
             looked_ms: AtomicU64::new(0),
             audit,

@@ -150,16 +150,23 @@ impl Engine {
     where
         F: Future<Output = Result<SourceView, EngineError>> + Send + 'static,
     {
+        let begin = clock::now();
+        let imported = self.in_turn(import).await;
+        self.shared.metrics.imported(begin, &imported);
+        imported
+    }
+
+    /// Runs what waits for its [turn](Engine::turn) in a task of its own, which can be given up.
+    pub(crate) async fn in_turn<T, F>(&self, import: impl FnOnce(Interrupt) -> F) -> Result<T, EngineError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, EngineError>> + Send + 'static,
+    {
         let interrupt = Interrupt::new();
         self.imports.lock().unwrap_or_else(PoisonError::into_inner).push(interrupt.clone());
         let _caller = interrupt.when_dropped();
         let _listed = Listed(&self.imports, interrupt.clone());
-        let begin = clock::now();
-        let imported =
-            tokio::spawn(import(interrupt)).await.map_err(|error| SourceError::ImportCrashed(error).into());
-        let imported = imported.and_then(|imported| imported);
-        self.shared.metrics.imported(begin, &imported);
-        imported
+        tokio::spawn(import(interrupt)).await.map_err(SourceError::ImportCrashed)?
     }
 
     /// Waits until no other import, or change of a source, runs.
@@ -176,7 +183,7 @@ impl Engine {
 
     /// Does what can be given up. Parts of it wait for programs without letting the runtime have its thread, so those
     /// programs are ended from elsewhere.
-    async fn unless_given_up<T>(
+    pub(crate) async fn unless_given_up<T>(
         &self,
         interrupt: &Interrupt,
         work: impl Future<Output = Result<T, EngineError>>,
@@ -524,7 +531,7 @@ impl Engine {
             tracing::warn!(%error, "a removed source's standby is left to the next start's sweep");
         }
         let store = &self.shared.environment.store;
-        for number in manifest::generations(home, name) {
+        for number in manifest::all(home, name) {
             if let Err(error) = store.volumes.delete(&snapshot_path(store, name, number)) {
                 tracing::warn!(%error, "a removed source's snapshot is left to the next start's sweep");
             }
@@ -591,7 +598,7 @@ async fn settings_work(
 }
 
 /// Waits until the room of a failed import can be used again: a next, smaller one shall not fail for it.
-async fn free_what_was_deleted(store: &volume::Store) {
+pub(crate) async fn free_what_was_deleted(store: &volume::Store) {
     let begin = clock::now();
     tokio::task::block_in_place(|| store.volumes.reclaim(&store.root));
     // What it wrote may have taken the space for everything else, which the maintenance thread sees to.
@@ -602,7 +609,7 @@ async fn free_what_was_deleted(store: &volume::Store) {
 }
 
 /// Programs that an import runs tell of a full disk in their own words, and so without the next step.
-fn told_as_disk_full(mut error: EngineError) -> EngineError {
+pub(crate) fn told_as_disk_full(mut error: EngineError) -> EngineError {
     if error.code != "disk_full" && error.message.contains("No space left on device") {
         error.code = "disk_full";
         error.kind = Kind::Failed;

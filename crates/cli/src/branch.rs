@@ -12,7 +12,7 @@ pub(crate) mod schema_diff;
 use crate::{
     context::{Context, Outcome},
     failure::FAILED,
-    output,
+    moment, output,
     parse::{self, PolicyName},
     progress,
     query::{self, Query},
@@ -40,7 +40,10 @@ Examples:
   duramen branch create now --wait 0                     refuse at once when none is ready
   duramen branch create child --from try                 a copy of a branch as it is now, while it is used
   duramen branch create child --from try@before          the same of one of its snapshots
-  duramen branch create old --generation before-move     of an earlier generation, by its label or number";
+  duramen branch create old --generation before-move     of an earlier generation, by its label or number
+  duramen branch create then --at '2026-11-22 09:13:05'  of a moment of the past, in the time zone of this machine
+  duramen branch create then --at -10m                   or -10m, or with a zone: 2026-11-22T09:13:05Z, ... 09:13:05+02
+  duramen branch create then --lsn 0/1A2B3C8             of a position in the origin's write-ahead log";
 const LIST_EXAMPLES: &str = "\
 Examples:
   duramen branch list
@@ -220,6 +223,12 @@ pub(crate) struct Create {
     /// Make it of this generation of the source, by its number or a label; if no branch of it is ready, one is started
     #[arg(long, value_name = "GENERATION", conflicts_with = "from")]
     generation: Option<String>,
+    /// Make it of what the origin had committed at this moment, by the origin's clock, of a source that keeps history
+    #[arg(long, value_name = "TIME", value_parser = moment::moment, allow_hyphen_values = true, conflicts_with_all = ["from", "generation"])]
+    at: Option<Timestamp>,
+    /// Make it of what was committed before this position in the origin's write-ahead log
+    #[arg(long, value_name = "LSN", conflicts_with_all = ["from", "generation", "at"])]
+    lsn: Option<String>,
     /// Stop the server of --from for it: its sessions end, and unlogged tables keep their rows
     #[arg(long, requires = "from")]
     quiesce: bool,
@@ -305,11 +314,15 @@ async fn create(context: &Context, create: Create) -> Outcome {
         wait_ms: create.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         from: create.from,
         generation: create.generation,
+        at: create.at,
+        lsn: create.lsn,
         quiesce: create.quiesce,
         require_clean_source: create.require_clean_source,
     };
     let mut connection = context.connect().await?;
-    connection.set_deadline(wait.saturating_add(GRACE));
+    let is_past = request.at.is_some() || request.lsn.is_some();
+    // A moment is replayed from the base before it, and waits for imports.
+    connection.set_deadline(if is_past { LONG } else { wait.saturating_add(GRACE) });
     let work = connection.create_branch(&request);
     let branch = progress::during("waiting for a branch", work).await?;
     show(context, &branch)

@@ -27,6 +27,7 @@ mod log;
 mod login;
 mod manual;
 mod mcp;
+mod moment;
 mod openapi;
 mod output;
 #[cfg(feature = "engines")]

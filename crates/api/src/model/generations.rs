@@ -38,13 +38,16 @@ pub struct GenerationView {
     pub server_version: String,
     /// Bytes of its files, which it may share with other generations and with branches.
     pub bytes: u64,
-    /// Digest over all files of its snapshot.
+    /// Digest over all files of its snapshot; of a moment it is taken with the first evidence, and empty until then.
     pub digest: String,
     /// What data it holds: `full` or `masked`.
     pub data: String,
     /// The branch that it was, if it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promoted: Option<PromotedBranch>,
+    /// The moment of its origin that it holds, if it was made for a branch at one. It goes when no branch of it is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moment: Option<PastMoment>,
     /// Whether new branches are made of it unless another one is asked for.
     pub current: bool,
     /// Its labels: it is kept as long as it has any.
@@ -63,17 +66,36 @@ pub enum MomentKind {
     Generation,
     /// A snapshot of a branch.
     Snapshot,
+    /// A moment of the origin that branches are made of.
+    Moment,
+    /// A stretch of the origin's write-ahead log: of each moment between its ends.
+    Stretch,
 }
 
 /// A moment of a source of which a branch can be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Moment {
-    /// When what it holds was there.
+    /// When what it holds was there; the beginning of a stretch.
     pub at: Timestamp,
     /// What it is. Others may be added.
     pub kind: MomentKind,
-    /// The generation: itself, or that of the branch.
+    /// The generation: itself, or that of the branch. 0 for a stretch.
     pub generation: u32,
+    /// The end of a stretch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The position in the origin's write-ahead log of a moment, or of the beginning of a stretch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lsn: Option<String>,
+    /// The position at the end of a stretch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_lsn: Option<String>,
+    /// Bytes of the write-ahead log that are kept of a stretch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Why a stretch ended, if it did. The log of one that did not goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
     /// Labels of a generation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
@@ -83,6 +105,19 @@ pub struct Moment {
     /// The name of the snapshot, or its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
+}
+
+/// A moment of an origin that was followed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PastMoment {
+    /// The time, by the origin's clock, if that was asked for: what was committed by then is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// The position in the origin's write-ahead log, if that was asked for: what was committed before it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lsn: Option<String>,
+    /// Up to which position the log was replayed.
+    pub replayed_to: String,
 }
 
 /// The branch that a generation was.

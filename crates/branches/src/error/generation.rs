@@ -23,7 +23,7 @@ pub(crate) enum GenerationError {
         "branch {name} exists, and is of generation {is}, not {wanted}; choose another name or destroy it"
     )]
     NameClash { name: String, is: u32, wanted: u32 },
-    #[error("a branch is made of a generation or of another branch, not of both")]
+    #[error("a branch is made of a generation, of a moment or of another branch, not of several of them")]
     TwoBeginnings,
     #[error("making the branch crashed: {0}; the daemon's log says more")]
     Crashed(tokio::task::JoinError),

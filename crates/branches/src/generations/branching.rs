@@ -68,7 +68,7 @@ impl Engine {
     }
 
     /// A branch that is cloned and started now. On failure nothing of it is left.
-    async fn cold(
+    pub(crate) async fn cold(
         &self,
         record: &SourceRecord,
         held: &HeldGeneration<'_>,

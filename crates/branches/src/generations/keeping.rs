@@ -85,6 +85,7 @@ impl Shared {
         let numbers = manifest::generations(&self.environment.home, &record.name);
         let found = wanted.parse().ok().or_else(|| record.labels.get(wanted).copied());
         let found = found.filter(|number| *number <= record.generation && numbers.contains(number));
+        let found = found.or_else(|| self.moment_of(record, wanted));
         let number = found.ok_or_else(|| {
             let closest = suggest::closest(wanted, record.labels.keys().map(String::as_str));
             let (source_name, wanted) = (record.name.clone(), wanted.to_owned());
@@ -92,6 +93,18 @@ impl Shared {
         })?;
         state.held.push((record.name.clone(), number));
         Ok(HeldGeneration { keeping: &self.keeping, source: record.name.clone(), number })
+    }
+
+    /// The number of a moment, by that or a label.
+    fn moment_of(&self, record: &SourceRecord, wanted: &str) -> Option<u32> {
+        let number: u32 = wanted.parse().ok().or_else(|| record.labels.get(wanted).copied())?;
+        manifest::moments(&self.environment.home, &record.name).contains(&number).then_some(number)
+    }
+
+    /// Keeps a generation from being removed that may not be there yet.
+    pub(crate) fn hold_number(&self, source: &str, number: u32) -> HeldGeneration<'_> {
+        self.keeping.state().held.push((source.to_owned(), number));
+        HeldGeneration { keeping: &self.keeping, source: source.to_owned(), number }
     }
 
     /// A generation that is held, to make branches of.
@@ -169,6 +182,7 @@ impl Shared {
         let mut numbers = manifest::generations(&self.environment.home, &record.name);
         // A number above the current one is being imported.
         numbers.retain(|number| *number < record.generation);
+        numbers.extend(manifest::moments(&self.environment.home, &record.name));
         if numbers.is_empty() {
             return numbers;
         }

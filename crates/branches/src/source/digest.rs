@@ -43,6 +43,11 @@ pub(crate) fn file(path: &Path) -> io::Result<(u64, blake3::Hash)> {
     }
 }
 
+/// Total bytes of all files of a tree.
+pub(crate) fn size(root: &Path) -> io::Result<u64> {
+    files(root)?.iter().map(|(_, path)| Ok(path.symlink_metadata()?.len())).sum()
+}
+
 /// Total bytes and one digest over the names, lengths and contents of all files of a tree.
 pub(crate) fn tree(root: &Path) -> io::Result<(u64, String)> {
     let mut hasher = blake3::Hasher::new();

@@ -5,6 +5,7 @@ use super::{
     address::Address,
     connection,
     draft::Draft,
+    history::{self, Ledger},
     import::Importer,
     manifest::SourceRecord,
     origin_server::import_failed,
@@ -102,6 +103,16 @@ impl Importer<'_> {
         files::make_dir(&standby::standbys(self.store), Passage::Servers, self.user)?;
         // F5: what was copied without flushing is flushed before it is taken for a standby.
         self.store.flush().map_err(|error| io_error("flush", &self.store.root, &error))?;
+        if let Some(Err(error)) =
+            tokio::task::block_in_place(|| self.followers.take(&record.name).map(Standby::stop))
+        {
+            tracing::warn!(source = record.name, %error, "a standby was ended by force");
+        }
+        self.followers.forget_marks(&record.name);
+        // What it has received of history goes with it otherwise.
+        tokio::task::block_in_place(|| {
+            history::end_open(&self.place(), &record.name, "the origin was copied anew")
+        })?;
         tokio::task::block_in_place(|| end(&self.place(), self.followers, &record.name))?;
         let path = standby_path(self.store, &record.name);
         fs::rename(&draft.path, &path).map_err(|error| io_error("move", &draft.path, &error))?;
@@ -124,6 +135,17 @@ impl Importer<'_> {
         }
         let cloned =
             self.store.volumes.clone_volume(&standby_path(self.store, &record.name), &draft.path, None);
+        if cloned.is_ok() && record.settings.follow.keep_history_s.is_some() {
+            // Of another time it is made with the next look.
+            if let Err(error) = history::clone_base(
+                &place,
+                &record.name,
+                nature.system,
+                &self.followers.reached_marks(&record.name),
+            ) {
+                tracing::warn!(source = record.name, %error, "no base for history was made");
+            }
+        }
         // Whether there is a generation or not, the standby goes on; if it does not, it is tried again later.
         if let Err(error) = running(&place, self.followers, &record.name, origin, nature) {
             tracing::warn!(source = record.name, %error, "the standby does not go on yet");
@@ -148,12 +170,16 @@ fn running(
     if place.system(source, &installation)? != nature.system {
         return Err(lost("the origin is another server than the one that was followed"));
     }
+    let kept_in = kept_in(place, source);
     if let Some(mut standby) = followers.take(source) {
         if standby.is_running() {
-            return Ok(followers.put(source, standby));
+            if standby.kept_in == kept_in {
+                return Ok(followers.put(source, standby));
+            }
+            standby.stop()?;
         }
     }
-    let standby = Standby::start(place, source, origin, &installation, nature.has_slot)?;
+    let standby = Standby::start(place, source, origin, &installation, nature.has_slot, kept_in)?;
     Ok(followers.put(source, standby))
 }
 
@@ -171,6 +197,35 @@ pub(crate) async fn look(
     let nature = log.nature().await?;
     let name = tokio::task::block_in_place(|| running(place, followers, source, origin, &nature))?;
     log.look(&name).await.map(Some)
+}
+
+/// Where the segments are kept that the standby of a source receives, if they are.
+fn kept_in(place: &Place<'_>, source: &str) -> Option<std::path::PathBuf> {
+    let ledger = Ledger::load(place.home, source).ok()?;
+    ledger.open().map(|open| history::wal_path(place.store, source, open.number))
+}
+
+/// Stops the standby of a source for a moment, and takes a base of it for history, once it receives the timeline that the origin writes.
+pub(crate) async fn take_base(
+    place: &Place<'_>,
+    followers: &Followers,
+    source: &str,
+    origin: &Address,
+    timeline: u32,
+) -> Result<(), EngineError> {
+    let log = OriginLog::open(origin).await?;
+    let nature = log.nature().await?;
+    tokio::task::block_in_place(|| {
+        if history::received_timeline(place, source, nature.system)? != timeline {
+            return Ok(());
+        }
+        if let Some(standby) = followers.take(source) {
+            standby.stop()?;
+        }
+        let taken = history::clone_base(place, source, nature.system, &followers.reached_marks(source));
+        running(place, followers, source, origin, &nature)?;
+        taken
+    })
 }
 
 /// Ends the standby of a source, and removes its data. Blocks.

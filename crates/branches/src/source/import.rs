@@ -9,6 +9,7 @@ use super::{
     dump, flights, inventory,
     manifest::{Manifest, SourceRecord},
     masking,
+    moment::Recovery,
     origin_server::{self, give_secret, import_failed, local, start_failed, SampleServer, OWNER},
     promote::Promotion,
     refusal::read_error,
@@ -286,9 +287,16 @@ impl Importer<'_> {
         let mut settings = import_settings(major);
         settings.merge(&carried);
         let secret = self.home.admin_secret(&record.name);
-        cluster
-            .single_user("template1", &sanitise::make_admin(&secret), &settings)
-            .map_err(|error| import_failed(&error))?;
+        let make_admin = sanitise::make_admin(&secret);
+        let moment = match &beginning {
+            Beginning::Moment(of) => Some(of.made(self.recover(&cluster, of, &make_admin, &settings).await?)),
+            _ => {
+                cluster
+                    .single_user("template1", &make_admin, &settings)
+                    .map_err(|error| import_failed(&error))?;
+                None
+            }
+        };
         let mut server =
             cluster.start(&draft.socket_dir, &settings, START_LIMIT).map_err(|error| start_failed(&error))?;
         // Recovery may have made one.
@@ -297,6 +305,10 @@ impl Importer<'_> {
         let (login_triggers, source_at_import) = match &beginning {
             // Of the origin nothing is read: what was known of it when the branch's own generation was made still is.
             Beginning::Branch(of) => (of.past.login_triggers.clone(), of.past.source_at_import.clone()),
+            // What the origin held then is not known of it now.
+            Beginning::Moment(_) => {
+                (Some(sanitise::login_triggers(&admin, major).await?), SourceFingerprint::unknown())
+            }
             Beginning::Origin { sample, read } => {
                 let login_triggers = sanitise::login_triggers(&admin, major).await?;
                 let found = match read {
@@ -318,7 +330,7 @@ impl Importer<'_> {
         };
         let promoted = match &beginning {
             Beginning::Branch(of) => Some(*of),
-            Beginning::Origin { .. } => None,
+            Beginning::Origin { .. } | Beginning::Moment(_) => None,
         };
 
         inventory::check(&admin, major, &installation).await?;
@@ -354,16 +366,25 @@ impl Importer<'_> {
             warm_up::rehearse(&own, &holder, wanted, is_default, &mut sanitised).await?;
         drop((own, holder));
 
-        self.say("vacuum and analyze");
-        for name in &databases {
+        // Somebody waits for a moment, and what it costs shall not depend on how large the source is: its statistics are those of then.
+        let is_whole = moment.is_none();
+        if is_whole {
+            self.say("vacuum and analyze");
+        }
+        for name in databases.iter().filter(|_| is_whole) {
             let mut config = admin.clone();
             config.dbname(name);
             let is_served = *name == database || record.settings.all_databases;
             sanitise::vacuum(&config, major, is_served, &mut sanitised).await?;
         }
-        self.say("looking for personal data that is not masked");
         let reader = local(&draft.socket_dir, masking::READER, &first, &database);
-        let personal = masking::look(record, &admin_there, &reader, major).await?;
+        let personal = match is_whole {
+            true => {
+                self.say("looking for personal data that is not masked");
+                Some(masking::look(record, &admin_there, &reader, major).await?)
+            }
+            false => None,
+        };
         let live = match promoted {
             Some(_) => None,
             None => masking::live_files(record, &admin_there, major).await?,
@@ -398,8 +419,13 @@ impl Importer<'_> {
             tokio::task::block_in_place(|| draft.leave_scratch(live, self.user))?;
         }
 
-        let manifest_path = draft.path.clone();
-        let (bytes, digest) = tokio::task::spawn_blocking(move || digest::tree(&manifest_path))
+        let tree = draft.path.clone();
+        let read = move || match is_whole {
+            true => digest::tree(&tree),
+            // That of a moment is taken with the first evidence.
+            false => digest::size(&tree).map(|bytes| (bytes, String::new())),
+        };
+        let (bytes, digest) = tokio::task::spawn_blocking(read)
             .await
             .map_err(|error| import_failed(&error))?
             .map_err(|error| io_error("digest", &draft.path, &error))?;
@@ -441,7 +467,8 @@ impl Importer<'_> {
             own_roles: promoted.is_none_or(|of| of.past.own_roles.is_some()).then_some(own_roles),
             masking: record.settings.masking.clone(),
             promoted: promoted.map(|of| of.branch.clone()),
-            personal: Some(personal),
+            personal,
+            moment,
         };
         manifest.save(self.home, &record.name)?;
         Ok(manifest)
@@ -518,6 +545,8 @@ pub(super) enum Beginning<'a> {
     Origin { sample: &'a SampleServer, read: Option<SourceFingerprint> },
     /// A branch of the source.
     Branch(&'a Promotion<'a>),
+    /// A base of a followed source, and the log from there to a moment.
+    Moment(&'a Recovery<'a>),
 }
 
 /// The verifiers of a snapshot's holders, and the file that holds them.

@@ -1,6 +1,6 @@
 //! What is kept about a source and its generations, in `sources/<name>/`.
 
-use super::own_role::OwnRoles;
+use super::{moment::MadeOf, own_role::OwnRoles};
 use crate::{
     error::{EngineError, Kind},
     files::{self, io_error},
@@ -80,6 +80,9 @@ pub(crate) struct Manifest {
     /// What looked personal and was not masked; not known in manifests of earlier versions.
     #[serde(default)]
     pub(crate) personal: Option<Vec<Finding>>,
+    /// The moment of the origin that it is, if it was made for branches of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) moment: Option<MadeOf>,
 }
 
 impl SourceRecord {
@@ -116,6 +119,7 @@ impl Manifest {
             masking: None,
             promoted: None,
             personal: None,
+            moment: None,
         }
     }
 
@@ -173,8 +177,21 @@ pub(crate) fn load_all(home: &Home) -> Result<Vec<SourceRecord>, EngineError> {
     Ok(found)
 }
 
-/// The generations of a source that have a manifest.
+/// From this number on generations are of moments: they are made for branches at one, and never serve.
+pub(crate) const MOMENTS_FROM: u32 = 1_000_000_000;
+
+/// The generations of a source that have a manifest, without those of moments.
 pub(crate) fn generations(home: &Home, source: &str) -> Vec<u32> {
+    all(home, source).into_iter().filter(|number| *number < MOMENTS_FROM).collect()
+}
+
+/// Those of moments.
+pub(crate) fn moments(home: &Home, source: &str) -> Vec<u32> {
+    all(home, source).into_iter().filter(|number| *number >= MOMENTS_FROM).collect()
+}
+
+/// Both.
+pub(crate) fn all(home: &Home, source: &str) -> Vec<u32> {
     let mut found: Vec<u32> = fs::read_dir(dir(home, source))
         .into_iter()
         .flatten()
@@ -198,14 +215,14 @@ pub(crate) fn forget_unserved(home: &Home, source: &SourceRecord) {
     }
 }
 
-fn write_json(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {
     let parent = path.parent().unwrap_or(path);
     files::make_private_dir(parent)?;
     let text = serde_json::to_vec_pretty(value).map_err(|error| io_error("write", path, &error.into()))?;
     files::replace(path, &text).map_err(|error| io_error("write", path, &error))
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {
     let bytes = fs::read(path).map_err(|error| io_error("read", path, &error))?;
     serde_json::from_slice(&bytes).map_err(|error| {
         EngineError::new(

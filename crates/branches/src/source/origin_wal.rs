@@ -1,6 +1,6 @@
 //! What an origin tells of the log that it writes: where it is, and how far a standby of ours has it.
 
-use super::{address::Address, connection, refusal::read_error};
+use super::{address::Address, connection, history::Mark, refusal::read_error, wal::Position};
 use crate::error::{EngineError, Kind};
 use std::time::Duration;
 use tokio_postgres::Client;
@@ -20,6 +20,10 @@ pub(crate) struct Seen {
     pub(crate) written: u64,
     /// Up to where our standby has flushed what it was sent; `None`: it is not connected.
     pub(crate) flushed: Option<u64>,
+    /// What it had committed by this time is before this position.
+    pub(crate) mark: Mark,
+    /// The timeline that it writes.
+    pub(crate) timeline: u32,
 }
 
 impl Seen {
@@ -72,16 +76,29 @@ impl OriginLog {
 
     /// Where its log is, and how far the standby of this name has it.
     pub(super) async fn look(&self, standby: &str) -> Result<Seen, EngineError> {
-        let sql = "select (case when pg_is_in_recovery() then coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) \
-                   else pg_current_wal_lsn() end - '0/0'::pg_lsn)::int8, \
-                   (select (max(flush_lsn) - '0/0'::pg_lsn)::int8 from pg_stat_replication where application_name = $1)";
+        // The clock comes first: what is committed by then was inserted when the position is asked for.
+        let sql = "select (written - '0/0'::pg_lsn)::int8, (flushed - '0/0'::pg_lsn)::int8, at, \
+                   (case when in_recovery then written else pg_current_wal_insert_lsn() end - '0/0'::pg_lsn)::int8, \
+                   case when in_recovery then (select timeline_id from pg_control_checkpoint()) \
+                        else ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int4 end, \
+                   (select setting::int8 from pg_settings where name = 'wal_segment_size'), \
+                   (select setting::int8 from pg_settings where name = 'wal_block_size') \
+                   from (select clock_timestamp() as at, pg_is_in_recovery() as in_recovery, \
+                   case when pg_is_in_recovery() then coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) \
+                   else pg_current_wal_lsn() end as written, \
+                   (select max(flush_lsn) from pg_stat_replication where application_name = $1) as flushed offset 0) told";
         let row = self.row(sql, &[&standby]).await?;
         let row =
             row.ok_or_else(|| EngineError::new(Kind::Failed, "origin_slow", "the origin said nothing"))?;
         let position = |at: i64| at.cast_unsigned();
+        let size = |column: usize| row.get::<_, Option<i64>>(column).map(position).unwrap_or_default().max(1);
+        let inserted = Position(row.get::<_, Option<i64>>(3).map(position).unwrap_or_default());
+        let ended = inserted.end_of_inserted(size(5), size(6));
         Ok(Seen {
             written: row.get::<_, Option<i64>>(0).map(position).unwrap_or_default(),
             flushed: row.get::<_, Option<i64>>(1).map(position),
+            mark: Mark { at: row.get(2), position: ended.0 },
+            timeline: row.get::<_, Option<i32>>(4).unwrap_or_default().cast_unsigned(),
         })
     }
 }

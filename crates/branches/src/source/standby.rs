@@ -7,6 +7,7 @@
 use super::{
     address::Address,
     connection::LOGIN_TRIGGERS_SINCE,
+    history,
     import::invalid,
     origin_server::{import_failed, start_failed},
     tablespaces,
@@ -93,6 +94,8 @@ pub(crate) struct Standby {
     socket_dir: PathBuf,
     /// By which the origin knows it.
     pub(crate) name: String,
+    /// Where the segments are kept that it receives, if they are: it removes no others.
+    pub(super) kept_in: Option<PathBuf>,
     server: Postmaster,
 }
 
@@ -104,6 +107,7 @@ impl Standby {
         origin: &Address,
         installation: &Installation,
         has_slot: bool,
+        kept_in: Option<PathBuf>,
     ) -> Result<Standby, EngineError> {
         let path = standby_path(place.store, source);
         let socket_dir = place.home.socket(&format!("f-{}", &blake3::hash(source.as_bytes()).to_hex()[..12]));
@@ -113,7 +117,9 @@ impl Standby {
         let cluster = Cluster::new(installation.clone(), &path, place.user.clone()).with_log(log.0).shut_in(
             place.cage.clone().map(|cage| {
                 let hidden = vec![place.home.root().to_owned(), place.store.root.clone()];
-                Shut::new(cage, hidden, socket_dir.clone()).with_network(reached(origin))
+                let seen = kept_in.as_deref().map(|wal| history::seen_by_standby(wal).to_owned());
+                let seen = reached(origin).into_iter().chain(seen).collect();
+                Shut::new(cage, hidden, socket_dir.clone()).with_network(seen)
             }),
         );
         let fail = |error: duramen_postgres::ClusterError| import_failed(&error);
@@ -127,11 +133,16 @@ impl Standby {
                 .map_err(|error| io_error("write", &at, &error))?;
             conninfo.push_str(&format!(" passfile='{}'", at.display()));
         }
-        let settings = settings(installation.version.major, &conninfo, has_slot, &path)?;
+        let mut settings = settings(installation.version.major, &conninfo, has_slot, &path)?;
+        if let Some(wal) = &kept_in {
+            // H4.
+            settings.set("archive_mode", "always").set("archive_command", &history::archive_command(wal));
+            settings.set("wal_level", "replica");
+        }
         let server = cluster
             .start_replaying(&socket_dir, &settings, START_LIMIT)
             .map_err(|error| start_failed(&error))?;
-        Ok(Standby { path, socket_dir, name, server })
+        Ok(Standby { path, socket_dir, name, kept_in, server })
     }
 
     /// Whether it still runs.

@@ -23,7 +23,7 @@ const SETUP: &str = "create table orders (id int primary key, state text);;
 insert into orders select i, 'new' from generate_series(1, 1000) i";
 
 fn following(every_s: Option<u32>, keep_wal: Option<u64>) -> ChangeSettings {
-    let follow = Some(FollowSettings { enabled: true, every_s, keep_wal });
+    let follow = Some(FollowSettings { enabled: true, every_s, keep_wal, ..FollowSettings::default() });
     ChangeSettings { follow, ..ChangeSettings::default() }
 }
 

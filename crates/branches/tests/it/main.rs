@@ -7,6 +7,7 @@ mod faults_of_the_home;
 mod faults_of_the_volumes;
 mod following;
 mod generations;
+mod history;
 mod imports_are_given_up;
 mod life_of_a_branch;
 mod lineage;

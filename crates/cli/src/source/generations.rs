@@ -82,8 +82,12 @@ fn show(context: &Context, found: &[GenerationView]) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let rows = found.iter().map(|view| {
-        let of =
-            view.promoted.as_ref().map_or_else(|| "origin".to_owned(), |of| format!("branch {}", of.name));
+        let past = view.moment.as_ref().map(|past| match (&past.at, &past.lsn) {
+            (Some(at), _) => format!("moment {at}"),
+            (None, lsn) => format!("position {}", lsn.as_deref().unwrap_or(&past.replayed_to)),
+        });
+        let promoted = view.promoted.as_ref().map(|of| format!("branch {}", of.name));
+        let of = past.or(promoted).unwrap_or_else(|| "origin".to_owned());
         [
             view.generation.to_string(),
             output::time(view.imported_at),
@@ -128,6 +132,12 @@ fn what(moment: &Moment) -> String {
         (MomentKind::Snapshot, Some(branch)) => {
             format!("branch {branch}, of generation {}", moment.generation)
         }
+        (MomentKind::Stretch, _) => {
+            let until = moment.until.map(|until| format!("history up to {until}")).unwrap_or_default();
+            let ended = moment.ended.as_ref().map(|why| format!("; then {why}")).unwrap_or_default();
+            format!("{until}{ended}")
+        }
+        (MomentKind::Moment, _) => format!("moment, as generation {}", moment.generation),
         _ if moment.labels.is_empty() => format!("generation {}", moment.generation),
         _ => format!("generation {} ({})", moment.generation, moment.labels.join(", ")),
     }
@@ -136,6 +146,12 @@ fn what(moment: &Moment) -> String {
 fn how(source: &str, moment: &Moment) -> String {
     match (&moment.branch, &moment.snapshot) {
         (Some(branch), Some(snapshot)) => format!("branch create --from {branch}@{snapshot}"),
+        _ if moment.kind == MomentKind::Stretch => {
+            let positions = moment.lsn.as_deref().zip(moment.until_lsn.as_deref());
+            let positions =
+                positions.map(|(from, until)| format!(" (or --lsn {from} to {until})")).unwrap_or_default();
+            format!("branch create --source {source} --at TIME{positions}")
+        }
         _ => format!("branch create --source {source} --generation {}", moment.generation),
     }
 }
