@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -140,6 +140,9 @@ bench-scale: setup release ## branches of 200 million rows against branches of 2
 
 bench-follow: setup release ## generations of a source that follows its origin, beside copies of it (root; GIGABYTES=2, four times that of disk)
 	@scripts/bench-follow $(BIN) $(or $(GIGABYTES),2)
+
+bench-history: setup release ## branches of moments of the past, by how much of the log is replayed (root; GIGABYTES=2, four times that of disk)
+	@scripts/bench-history $(BIN) $(or $(GIGABYTES),2)
 
 bench-changes: setup release ## comparisons of branches by their changed blocks, tables of 300,000 and 20 million rows (root, 12 GB of disk, 10 minutes)
 	@scripts/bench-changes $(BIN)

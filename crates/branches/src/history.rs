@@ -6,7 +6,7 @@ mod making;
 
 use crate::{
     engine::Engine,
-    error::EngineError,
+    error::{EngineError, Kind},
     model::{FollowSettings, HistoryView, Origin},
     shared::Shared,
     source::{
@@ -22,6 +22,9 @@ use serde_json::json;
 
 /// How often it is written down how far history reaches while the origin writes nothing, in seconds.
 const NOTE_EVERY_S: i64 = 30;
+
+/// For how many seconds a standby may receive nothing, of what there is, before that is told.
+const SILENCE_S: i64 = 60;
 
 /// Whether a history reaches further than was known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,8 +81,8 @@ impl Shared {
         let problem = self.followers.history_problem(source);
         Some(match self.stretches(source) {
             Ok(stretches) => HistoryView {
-                from: stretches.iter().find_map(|it| it.reach.and(it.from())).map(|mark| mark.at),
-                until: stretches.iter().rev().find_map(|it| it.reach).map(|mark| mark.at),
+                from: stretches.iter().find_map(Stretch::ends).map(|(from, _)| from.at),
+                until: stretches.iter().rev().find_map(Stretch::ends).map(|(_, until)| until.at),
                 bytes: stretches.iter().map(Stretch::bytes).sum(),
                 problem,
             },
@@ -135,6 +138,18 @@ impl Engine {
                 json!({ "source": name, "reason": "the volume store has little room" }),
             )?;
             environment.store.volumes.reclaim(&environment.store.root);
+        }
+        if let (Some(Seen { flushed: None, mark, .. }), Some(reached)) =
+            (seen, shared.followers.reached(name))
+        {
+            let since = mark.at.duration_since(reached.at).as_secs();
+            if since > SILENCE_S && mark.position > reached.position {
+                let message = format!(
+                    "the standby has received nothing for {since} s: history ends there unless the origin still has what follows; \
+                     `duramen source refresh {name}` goes on, or begins another stretch"
+                );
+                return Err(EngineError::new(Kind::Unavailable, "history_failed", message));
+            }
         }
         // A base is made of a standby that runs, so that what follows is received.
         let Some(seen) = seen.filter(|seen| seen.flushed.is_some() && !shared.is_short_of_room()) else {

@@ -50,7 +50,7 @@ impl Engine {
             ..bare(MomentKind::Snapshot, generation)
         });
         let stretches = self.shared.stretches(name)?.into_iter().filter_map(|stretch| {
-            let (from, until) = (stretch.from()?, stretch.reach?);
+            let (from, until) = stretch.ends()?;
             Some(Moment {
                 at: from.at,
                 until: Some(until.at),

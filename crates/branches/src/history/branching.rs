@@ -147,11 +147,9 @@ impl Engine {
 /// Of which moments branches can be made, in words.
 fn possible(ledger: &Ledger) -> String {
     let told = |stretch: &Stretch| {
-        let (from, until) = (stretch.from()?, stretch.reach?);
-        (from.at <= until.at).then(|| {
-            let positions = (Position(from.position), Position(until.position));
-            format!("{} to {} ({} to {})", from.at, until.at, positions.0, positions.1)
-        })
+        let (from, until) = stretch.ends()?;
+        let positions = (Position(from.position), Position(until.position));
+        Some(format!("{} to {} ({} to {})", from.at, until.at, positions.0, positions.1))
     };
     let stretches: Vec<String> = ledger.stretches.iter().rev().filter_map(told).take(TOLD_MAX).collect();
     match stretches.as_slice() {

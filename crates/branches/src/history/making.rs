@@ -69,7 +69,7 @@ impl Engine {
             home: &environment.home,
             store: &environment.store,
             user: &user,
-            progress: std::sync::Arc::new(|_, _| {}),
+            progress: std::sync::Arc::new(|step, _| tracing::debug!(step, "making a moment")),
             cage,
             interrupt,
             stall: environment.stall,

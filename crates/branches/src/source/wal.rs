@@ -105,7 +105,7 @@ impl Header {
             && two(2) & LONG != 0
             && SIZES.contains(&size)
             && size.is_power_of_two()
-            && header.position % size == 0
+            && header.position.is_multiple_of(size)
             && header.timeline > 0;
         is_one.then_some(header)
     }

@@ -16,6 +16,7 @@ mod every_file_has_its_mode;
 mod exports;
 mod functions_cli;
 mod groups_outlive_daemons;
+mod history_survives_kills;
 mod holders_have_limits;
 mod http_door;
 mod lab_compare;

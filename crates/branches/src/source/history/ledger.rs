@@ -64,9 +64,15 @@ impl Stretch {
         segment_name(self.timeline, segment, self.segment_size)
     }
 
-    /// The earliest moment that it holds.
+    /// A moment of which its earliest base may be the base.
     pub(crate) fn from(&self) -> Option<Mark> {
         self.bases.iter().find_map(|base| base.mark)
+    }
+
+    /// The earliest and the latest moment of which branches can be made; none if there is none yet.
+    pub(crate) fn ends(&self) -> Option<(Mark, Mark)> {
+        let (from, until) = (self.from()?, self.reach?);
+        (from.at <= until.at).then_some((from, until))
     }
 }
 
