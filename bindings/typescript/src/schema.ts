@@ -86,6 +86,13 @@ export interface components {
         CreateBranch: {
             /**
              * Format: date-time
+             * @description The moment, by the clock of the source's origin, as of which it is made: it has what the origin had committed by then. Of a
+             *     source that keeps history.
+             * @default null
+             */
+            at?: string | null;
+            /**
+             * Format: date-time
              * @description The moment at which the lease ends, instead of `ttl_s`.
              * @default null
              */
@@ -102,6 +109,12 @@ export interface components {
              * @default null
              */
             generation?: string | null;
+            /**
+             * @description The position in the origin's write-ahead log as of which it is made, as `pg_current_wal_lsn()` writes it, instead of `at`: it has
+             *     what was committed before it.
+             * @default null
+             */
+            lsn?: string | null;
             /**
              * @description The branch's name; a second create with the same name returns the same branch. `None`: one is made up.
              * @default null
@@ -211,6 +224,20 @@ export interface components {
             every_s?: number | null;
             /**
              * Format: int64
+             * @description How many bytes of the write-ahead log are kept for that at most; the earliest go first. `None`:
+             *     [`FollowSettings::HISTORY_BYTES`].
+             * @default null
+             */
+            history_bytes?: number | null;
+            /**
+             * Format: int32
+             * @description For how many seconds, back from the newest moment that is kept, branches can be made of any moment. `None`: history is
+             *     not kept.
+             * @default null
+             */
+            keep_history_s?: number | null;
+            /**
+             * Format: int64
              * @description How many bytes the standby may lack before it is given up, so that the origin does not keep them for it. `None`:
              *     [`FollowSettings::KEEP_WAL`].
              * @default null
@@ -224,11 +251,17 @@ export interface components {
              * @description Seconds after which the next generation is made without being asked for.
              */
             every_s?: number | null;
+            history?: components["schemas"]["HistoryView"] | null;
             /**
              * Format: int64
              * @description Bytes that the origin has written and the standby lacks.
              */
             lag_bytes?: number | null;
+            /**
+             * Format: int64
+             * @description For how many seconds the standby has lacked something: 0 if it lacks nothing.
+             */
+            lag_s?: number | null;
             /**
              * Format: date-time
              * @description When that was seen.
@@ -258,6 +291,26 @@ export interface components {
              * @description Texts: their first so many characters.
              */
             prefix: number;
+        };
+        /** @description What is kept of the past of a source that follows its origin. `GET /v1/sources/{name}/timeline` has its stretches. */
+        HistoryView: {
+            /**
+             * Format: int64
+             * @description Bytes of the write-ahead log that are kept.
+             */
+            bytes: number;
+            /**
+             * Format: date-time
+             * @description The earliest moment of which a branch can be made; by the origin's clock, as all of them.
+             */
+            from?: string | null;
+            /** @description Why nothing more is being kept, if that is so. */
+            problem?: string | null;
+            /**
+             * Format: date-time
+             * @description The latest.
+             */
+            until?: string | null;
         };
         /** @description Which generations are kept: numbers and words, separated by commas, as in `7 daily, 4 weekly`. Words are last, hourly, daily, weekly, monthly and yearly; a number is 1 to 1,000. Empty: none. */
         Keep: string;

@@ -1,5 +1,6 @@
 //! Sources: `duramen source ...`.
 
+mod follow;
 mod generations;
 
 use crate::{
@@ -12,8 +13,8 @@ use crate::{
 use clap::{Args, Subcommand, ValueEnum};
 use duramen_api::keep::Keep;
 use duramen_api::model::{
-    AddSource, Audited, ChangeSettings, FollowSettings, FollowView, Limits, Masking, Origin, Policy,
-    PoolSize, Refill, RefillSettings, SnapshotSettings, SourceSettings, SourceView,
+    AddSource, Audited, ChangeSettings, FollowSettings, Limits, Masking, Origin, Policy, PoolSize, Refill,
+    RefillSettings, SnapshotSettings, SourceSettings, SourceView,
 };
 use duramen_client::Connection;
 use std::{
@@ -55,20 +56,6 @@ Examples:
 const REFRESH_EXAMPLES: &str = "\
 Examples:
   duramen source refresh app       import the next generation; existing branches go on working";
-const FOLLOW_EXAMPLES: &str = "\
-Examples:
-  duramen source follow app               from now on a refresh copies nothing
-  duramen source follow app --every 1h    and the next generation is made each hour
-  duramen source follow app --keep-wal 4G
-  duramen source follow app --keep-history 7d                       branches of any moment of the last 7 days
-  duramen source follow app --keep-history 7d --history-size 50G    with that much of the log at most
-  duramen source follow app --keep-history 0                        no history any more
-
-A standby of ours replays what the origin writes. It has a temporary replication slot, if the origin has one to spare, which is
-gone when the standby is: the origin keeps nothing for a daemon that does not run.";
-const UNFOLLOW_EXAMPLES: &str = "\
-Examples:
-  duramen source unfollow app             its generations stay; the next refresh copies the origin again";
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   duramen source verify app        hash the snapshot again; exit status 1 if it is damaged";
@@ -117,25 +104,10 @@ pub(crate) enum Source {
         name: String,
     },
     /// Follow the origin, and import the next generation from what was received
-    #[command(after_help = FOLLOW_EXAMPLES)]
-    Follow {
-        /// The source's name
-        name: String,
-        /// Import the next generation as often as this [default: only by `refresh`]
-        #[arg(long, value_name = "SPAN", value_parser = parse::span)]
-        every: Option<Duration>,
-        /// How much the standby may lack before it is given up [default: 1G]
-        #[arg(long, value_name = "SIZE", value_parser = parse::size)]
-        keep_wal: Option<u64>,
-        /// Keep what is needed for branches of any moment of this span; 0: none [default: as it was]
-        #[arg(long, value_name = "SPAN", value_parser = parse::span)]
-        keep_history: Option<Duration>,
-        /// How much of the write-ahead log is kept for that; the earliest goes first [default: 10G]
-        #[arg(long, value_name = "SIZE", value_parser = parse::size)]
-        history_size: Option<u64>,
-    },
+    #[command(after_help = follow::FOLLOW_EXAMPLES)]
+    Follow(follow::Follow),
     /// Do not follow the origin any more
-    #[command(after_help = UNFOLLOW_EXAMPLES)]
+    #[command(after_help = follow::UNFOLLOW_EXAMPLES)]
     Unfollow {
         /// The source's name
         name: String,
@@ -396,29 +368,8 @@ pub(crate) async fn run(context: &Context, source: Source) -> Outcome {
             show(context, &source)
         }
         Source::Refresh { name } => refresh(context, &mut context.connect().await?, &name).await,
-        Source::Follow { name, every, keep_wal, keep_history, history_size } => {
-            let seconds = |span: Duration| u32::try_from(span.as_secs()).unwrap_or(u32::MAX);
-            let every_s = every.map(seconds);
-            let mut connection = context.connect().await?;
-            // History is what cannot be had again: it ends by being asked to alone.
-            let was = connection.source(&name).await?.settings.follow;
-            let keep_history_s =
-                keep_history.map_or(was.keep_history_s, |span| Some(seconds(span)).filter(|it| *it > 0));
-            let history_bytes =
-                history_size.map_or(was.history_bytes, |size| Some(size).filter(|it| *it > 0));
-            let follow =
-                Some(FollowSettings { enabled: true, every_s, keep_wal, keep_history_s, history_bytes });
-            connection
-                .change_settings(&name, &ChangeSettings { follow, ..ChangeSettings::default() })
-                .await?;
-            refresh(context, &mut connection, &name).await
-        }
-        Source::Unfollow { name } => {
-            let follow = Some(FollowSettings::default());
-            let change = ChangeSettings { follow, ..ChangeSettings::default() };
-            let source = context.connect().await?.change_settings(&name, &change).await?;
-            show(context, &source)
-        }
+        Source::Follow(wanted) => follow::follow(context, wanted).await,
+        Source::Unfollow { name } => follow::unfollow(context, &name).await,
         Source::Verify { name } => verify(context, &name).await,
         Source::Fingerprint { name } => fingerprint(context, &name).await,
         Source::Scan { name } => scan(context, &name).await,
@@ -445,20 +396,6 @@ async fn refresh(context: &Context, connection: &mut Connection, name: &str) -> 
     let source = connection.refresh_source(name, |step, fraction| bar.step(step, fraction)).await?;
     drop(bar);
     show(context, &source)
-}
-
-fn follow_in_words(follow: &FollowView) -> String {
-    let lag = follow.lag_bytes.map(|lag| format!("{} behind", output::bytes(lag)));
-    let every = follow.every_s.map(|every_s| format!("a generation every {every_s} s"));
-    let history = follow.history.as_ref().map(|history| match (history.from, history.until) {
-        (Some(from), Some(until)) => {
-            format!("history from {from} to {until} ({})", output::bytes(history.bytes))
-        }
-        _ => "no history yet".to_owned(),
-    });
-    let broken = follow.history.as_ref().and_then(|history| history.problem.clone());
-    let parts = [Some(follow.state.clone()), lag, every, history, follow.problem.clone(), broken];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 impl Add {
@@ -616,7 +553,7 @@ pub(crate) fn show(context: &Context, source: &SourceView) -> Outcome {
         ("login roles", if source.roles.is_empty() { "none".to_owned() } else { source.roles.join(", ") }),
         ("branches", if branches.is_empty() { "none".to_owned() } else { branches.join(", ") }),
     ];
-    facts.extend(source.follow.iter().map(|follow| ("follows its origin", follow_in_words(follow))));
+    facts.extend(source.follow.iter().map(|follow| ("follows its origin", follow::in_words(follow))));
     if let Some(of) = &source.promoted {
         let what = format!(
             "branch {}, of generation {}, as it was {}",

@@ -16,6 +16,7 @@ __all__ = [
     "FollowSettings",
     "FollowView",
     "Generalise",
+    "HistoryView",
     "Keep",
     "Limits",
     "Mask",
@@ -167,6 +168,12 @@ class FollowSettings(TypedDict, total=False):
     """Whether a standby of ours replays what the origin writes, so that the next generation needs no copy of it."""
     every_s: Optional[int]
     """Seconds after which the next generation is made without being asked for. `None`: only by a refresh."""
+    history_bytes: Optional[int]
+    """How many bytes of the write-ahead log are kept for that at most; the earliest go first. `None`:
+[`FollowSettings::HISTORY_BYTES`]."""
+    keep_history_s: Optional[int]
+    """For how many seconds, back from the newest moment that is kept, branches can be made of any moment. `None`: history is
+not kept."""
     keep_wal: Optional[int]
     """How many bytes the standby may lack before it is given up, so that the origin does not keep them for it. `None`:
 [`FollowSettings::KEEP_WAL`]."""
@@ -183,12 +190,31 @@ class FollowView(_FollowView, total=False):
     """How a source follows its origin."""
     every_s: Optional[int]
     """Seconds after which the next generation is made without being asked for."""
+    history: Optional[HistoryView]
     lag_bytes: Optional[int]
     """Bytes that the origin has written and the standby lacks."""
+    lag_s: Optional[int]
+    """For how many seconds the standby has lacked something: 0 if it lacks nothing."""
     looked_at: Optional[str]
     """When that was seen."""
     problem: Optional[str]
     """What is wrong, if something is."""
+
+
+
+class _HistoryView(TypedDict):
+    bytes: int
+    """Bytes of the write-ahead log that are kept."""
+
+
+class HistoryView(_HistoryView, total=False):
+    """What is kept of the past of a source that follows its origin. `GET /v1/sources/{name}/timeline` has its stretches."""
+    from: Optional[str]
+    """The earliest moment of which a branch can be made; by the origin's clock, as all of them."""
+    problem: Optional[str]
+    """Why nothing more is being kept, if that is so."""
+    until: Optional[str]
+    """The latest."""
 
 
 

@@ -1,0 +1,80 @@
+//! Whether and how a source follows its origin: `duramen source follow|unfollow`.
+
+use super::{refresh, show};
+use crate::{
+    context::{Context, Outcome},
+    output, parse,
+};
+use clap::Args;
+use duramen_api::model::{ChangeSettings, FollowSettings, FollowView};
+use std::time::Duration;
+
+pub(super) const FOLLOW_EXAMPLES: &str = "\
+Examples:
+  duramen source follow app               from now on a refresh copies nothing
+  duramen source follow app --every 1h    and the next generation is made each hour
+  duramen source follow app --keep-wal 4G
+  duramen source follow app --keep-history 7d                       branches of any moment of the last 7 days
+  duramen source follow app --keep-history 7d --history-size 50G    with that much of the log at most
+  duramen source follow app --keep-history 0                        no history any more
+
+A standby of ours replays what the origin writes. It has a temporary replication slot, if the origin has one to spare, which is
+gone when the standby is: the origin keeps nothing for a daemon that does not run.";
+pub(super) const UNFOLLOW_EXAMPLES: &str = "\
+Examples:
+  duramen source unfollow app             its generations stay; the next refresh copies the origin again";
+
+#[derive(Debug, Args)]
+pub(crate) struct Follow {
+    /// The source's name
+    name: String,
+    /// Import the next generation as often as this [default: only by `refresh`]
+    #[arg(long, value_name = "SPAN", value_parser = parse::span)]
+    every: Option<Duration>,
+    /// How much the standby may lack before it is given up [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+    keep_wal: Option<u64>,
+    /// Keep what is needed for branches of any moment of this span; 0: none [default: as it was]
+    #[arg(long, value_name = "SPAN", value_parser = parse::span)]
+    keep_history: Option<Duration>,
+    /// How much of the write-ahead log is kept for that; the earliest goes first; 0: 10G [default: as it was]
+    #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+    history_size: Option<u64>,
+}
+
+pub(super) async fn follow(context: &Context, wanted: Follow) -> Outcome {
+    let Follow { name, every, keep_wal, keep_history, history_size } = wanted;
+    let seconds = |span: Duration| u32::try_from(span.as_secs()).unwrap_or(u32::MAX);
+    let every_s = every.map(seconds);
+    let mut connection = context.connect().await?;
+    // History is what cannot be had again: it ends by being asked to alone.
+    let was = connection.source(&name).await?.settings.follow;
+    let keep_history_s =
+        keep_history.map_or(was.keep_history_s, |span| Some(seconds(span)).filter(|it| *it > 0));
+    let history_bytes = history_size.map_or(was.history_bytes, |size| Some(size).filter(|it| *it > 0));
+    let follow = Some(FollowSettings { enabled: true, every_s, keep_wal, keep_history_s, history_bytes });
+    let change = ChangeSettings { follow, ..ChangeSettings::default() };
+    connection.change_settings(&name, &change).await?;
+    refresh(context, &mut connection, &name).await
+}
+
+pub(super) async fn unfollow(context: &Context, name: &str) -> Outcome {
+    let follow = Some(FollowSettings::default());
+    let change = ChangeSettings { follow, ..ChangeSettings::default() };
+    let source = context.connect().await?.change_settings(name, &change).await?;
+    show(context, &source)
+}
+
+pub(super) fn in_words(follow: &FollowView) -> String {
+    let lag = follow.lag_bytes.map(|lag| format!("{} behind", output::bytes(lag)));
+    let every = follow.every_s.map(|every_s| format!("a generation every {every_s} s"));
+    let history = follow.history.as_ref().map(|history| match (history.from, history.until) {
+        (Some(from), Some(until)) => {
+            format!("history from {from} to {until} ({})", output::bytes(history.bytes))
+        }
+        _ => "no history yet".to_owned(),
+    });
+    let broken = follow.history.as_ref().and_then(|history| history.problem.clone());
+    let parts = [Some(follow.state.clone()), lag, every, history, follow.problem.clone(), broken];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
