@@ -6,7 +6,7 @@ use crate::{
 };
 use duramen_api::model::{ChangeSettings, FollowSettings, FollowView, Mask, Masking, Origin, Policy};
 use duramen_branches::{Engine, EngineError};
-use duramen_postgres::{processes_below, volume::Choice};
+use duramen_postgres::processes_below;
 use rustix::process::{kill_process, Pid, Signal};
 use std::{
     collections::BTreeMap,
@@ -234,8 +234,7 @@ async fn a_standby_runs_only_while_its_origin_says_how_far_it_is() {
 /// F4: nor does a standby fill the store that branches write to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standby_is_stopped_while_the_store_is_short_of_room() {
-    // A store that has the size of its file.
-    let home = Home::with_volumes(Choice::Btrfs);
+    let home = Home::with_small_store();
     let engine = home.open().await;
     let _origin = followed(&home, &engine, majors()[0], "").await;
     engine.look_after_followed().await;

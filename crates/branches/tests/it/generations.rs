@@ -5,7 +5,6 @@ use duramen_api::model::{
     BranchView, ChangeSettings, CreateBranch, LabelGeneration, Masking, MomentKind, Policy, TakeSnapshot,
 };
 use duramen_branches::{Engine, EngineError};
-use duramen_postgres::volume::Choice;
 use serde_json::json;
 use std::{fs, sync::Arc, time::Duration};
 
@@ -204,8 +203,7 @@ async fn rows_of(engine: &Arc<Engine>, generation: &str) -> serde_json::Value {
 /// G9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_nearly_full_keeps_what_has_a_label_only() {
-    // A store that has the size of its file.
-    let home = Home::with_volumes(Choice::Btrfs);
+    let home = Home::with_small_store();
     let engine = home.open().await;
     source(&home, &engine, 4, "9 last").await;
     settle(&engine).await;

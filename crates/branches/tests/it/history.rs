@@ -314,7 +314,7 @@ async fn a_gap_in_the_log_begins_another_stretch_and_a_restart_does_not() {
 /// H7, H8.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn history_is_kept_for_as_long_and_as_much_as_it_is_to_be() {
-    let home = Home::new();
+    let home = Home::with_small_store();
     let engine = home.open().await;
     let origin = kept(&home, &engine, majors()[0], "").await;
     let first = moment(&origin).await;

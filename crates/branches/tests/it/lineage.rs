@@ -377,7 +377,7 @@ async fn what_a_child_shares_is_not_its_own() {
 /// L10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_nearly_full_keeps_nothing_that_nobody_asked_for() {
-    let home = Home::new();
+    let home = Home::with_small_store();
     let engine = home.open().await;
     home.add_script(&engine, SCRIPT, pool(&[(Policy::ReadWrite, 1)])).await;
     lease(&engine, "try", Policy::ReadWrite).await;

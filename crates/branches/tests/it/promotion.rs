@@ -294,7 +294,7 @@ async fn a_promotion_that_nobody_waits_for_leaves_nothing() {
 /// G1: without room the earlier generation goes on to serve.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_store_keeps_the_earlier_generation() {
-    let home = Home::new();
+    let home = Home::with_small_store();
     let engine = home.open().await;
     home.add_script(&engine, SCRIPT, pool(&[(Policy::ReadWrite, 1)])).await;
     lease(&engine, "seeded", Policy::ReadWrite).await;

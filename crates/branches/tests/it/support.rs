@@ -37,6 +37,11 @@ impl Home {
         })
     }
 
+    /// One whose volume store is a file, and so has a size that a test can fill.
+    pub(crate) fn with_small_store() -> Home {
+        Home::with_volumes(Choice::Btrfs)
+    }
+
     pub(crate) fn with_volumes(volumes: Choice) -> Home {
         let dir = tempfile::Builder::new().prefix("dm-").tempdir().expect("a scratch directory");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
