@@ -48,7 +48,7 @@ test-clients: setup ## programs of others: PostgreSQL clients of Python, Node, G
 		[ -z "$$missing" ] || echo "test-clients: missing: $$missing; tests that need these fail (make setup-clients installs them)"
 	@# What setup-clients has put there.
 	PATH="$$PATH:$(CURDIR)/out/clients/bin" DURAMEN_TEST_CLIENTS=1 \
-		$(CARGO) test -p duramen-cli --test it -- lab_runners outside clients_of_others
+		$(CARGO) test -p duramen-cli --test it -- lab_runners outside clients_of_others rehearsals::examples
 
 test-client: ## the client alone, in out/client: built for Linux and Windows, at most 10 MB, and checked for macOS (needs rustup, venv)
 	@mkdir -p $(OUT)

@@ -1,6 +1,8 @@
 //! `duramen branch rehearse`: what a migration does to who works with the data meanwhile is told, and nothing is left. The invariants R1 to
 //! R9 are in `docs/design/rehearse.md`.
 
+mod examples;
+
 use crate::{
     http_door::Site,
     support::{add_script, connect, settle, text, until, Home},

@@ -1,0 +1,1 @@
+alter table orders add column note text not null default '';

@@ -1,0 +1,1 @@
+create index concurrently orders_state on orders (state);
