@@ -24,6 +24,7 @@ pub(crate) mod origin_wal;
 pub(crate) mod own_role;
 pub(crate) mod promote;
 pub(crate) mod refusal;
+mod restore;
 pub(crate) mod sanitise;
 pub(crate) mod snapshot;
 pub(crate) mod stall;

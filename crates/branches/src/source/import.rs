@@ -6,11 +6,12 @@ use super::{
     data_directory::check_directory,
     digest,
     draft::Draft,
-    dump, flights, inventory,
+    dump::Dump,
+    flights, inventory,
     manifest::{Manifest, SourceRecord},
     masking,
     moment::Recovery,
-    origin_server::{self, give_secret, import_failed, local, start_failed, SampleServer, OWNER},
+    origin_server::{self, import_failed, local, start_failed, SampleServer},
     promote::Promotion,
     refusal::read_error,
     sanitise::{self, ADMIN, HOLDER},
@@ -31,18 +32,11 @@ use duramen_cage::Cage;
 use duramen_postgres::{
     volume, Cluster, Installation, Secret, ServerUser, Settings, Shut, StopMode, StoredText,
 };
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    io,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fs, io, path::Path, sync::Arc, time::Duration};
 use tokio_postgres::{Client, Config};
 
-const START_LIMIT: Duration = Duration::from_secs(600);
-const STOP_LIMIT: Duration = Duration::from_secs(600);
+pub(super) const START_LIMIT: Duration = Duration::from_secs(600);
+pub(super) const STOP_LIMIT: Duration = Duration::from_secs(600);
 /// How long an origin may take to show whether the rules for masking fit it.
 const RULES_LIMIT: Duration = Duration::from_secs(20);
 
@@ -82,6 +76,9 @@ impl Importer<'_> {
             // First, because every file below is read next.
             check_directory(Path::new(path))?;
         }
+        if let Origin::Script { path } = &record.origin {
+            Dump::open(Path::new(path))?;
+        }
         // A server that may run login triggers is not connected to before its copy has been looked at.
         let known = match &record.origin {
             Origin::Server { url } => {
@@ -103,6 +100,7 @@ impl Importer<'_> {
         }
 
         let draft = Draft::begin(self.home, self.store, self.user, record)?;
+        let mut report = Vec::new();
         let (installation, database) = match &record.origin {
             Origin::Server { url } if record.settings.follow.enabled => {
                 self.followed(record, &Address::parse(url)?, database, &draft).await?
@@ -120,9 +118,13 @@ impl Importer<'_> {
             Origin::DataDirectory { path } => {
                 tokio::task::block_in_place(|| self.copy_directory(Path::new(path), database, &draft))?
             }
-            Origin::Script { path } => self.run_script(Path::new(path), database, &draft).await?,
+            Origin::Script { path } => {
+                let (made, said) = self.run_script(Path::new(path), database, &draft).await?;
+                report = said;
+                made
+            }
         };
-        let beginning = Beginning::Origin { sample, read: source_at_import };
+        let beginning = Beginning::Origin { sample, read: source_at_import, report };
         self.finish(record, (installation, database), beginning, draft).await
     }
 
@@ -213,59 +215,6 @@ impl Importer<'_> {
             .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))
     }
 
-    async fn run_script(
-        &self,
-        script: &Path,
-        database: Option<&str>,
-        draft: &Draft<'_>,
-    ) -> Result<(Installation, String), EngineError> {
-        let unreadable = |error: io::Error| {
-            invalid("bad_script", format!("cannot read the script {}: {error}", script.display()))
-        };
-        let mut file = File::open(script).map_err(unreadable)?;
-        let is_archive = dump::is_archive(&mut file).map_err(unreadable)?;
-        let installation = self.newest()?;
-        let database = database.unwrap_or("app").to_owned();
-        let cluster = self.create(draft, &installation)?;
-        self.say("running the script");
-        cluster.init(OWNER, false).map_err(|error| import_failed(&error))?;
-        let secret = Secret::random();
-        give_secret(&cluster, OWNER, &secret)?;
-        cluster
-            .write_file("pg_hba.conf", "local all all scram-sha-256\n")
-            .map_err(|error| import_failed(&error))?;
-        let mut server = cluster
-            .start(&draft.socket_dir, &import_settings(installation.version.major), START_LIMIT)
-            .map_err(|error| start_failed(&error))?;
-        let major = installation.version.major;
-        let client = connection::own(&local(&draft.socket_dir, OWNER, &secret, "postgres"), major).await?;
-        if database != "postgres" {
-            let create = format!("create database {}", duramen_postgres::quote_identifier(&database));
-            client.batch_execute(&create).await.map_err(|error| read_error(&error))?;
-        }
-        // Who owns what, and who may do what, is decided by policies; roles of elsewhere need not be here.
-        let (program, own): (_, &[&str]) = if is_archive {
-            ("pg_restore", &["--exit-on-error", "--no-owner", "--no-privileges"])
-        } else {
-            ("psql", &["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-"])
-        };
-        let mut arguments: Vec<String> = own.iter().map(|word| (*word).to_owned()).collect();
-        arguments.extend([
-            "--host".to_owned(),
-            draft.socket_dir.display().to_string(),
-            "--username".to_owned(),
-            OWNER.to_owned(),
-            "--dbname".to_owned(),
-            database.clone(),
-        ]);
-        let env = [("PGPASSWORD".to_owned(), secret.expose().to_owned())];
-        let run = move || cluster.run_with_env(program, &arguments, Some(file), &env);
-        let outcome = tokio::task::spawn_blocking(run).await.map_err(|error| import_failed(&error))?;
-        outcome.map_err(|error| dump::failed(&error.to_string()))?;
-        server.stop(StopMode::Fast, STOP_LIMIT).map_err(|error| import_failed(&error))?;
-        Ok((installation, database))
-    }
-
     /// The common second half: a copied data directory becomes a snapshot.
     pub(super) async fn finish(
         &self,
@@ -277,6 +226,9 @@ impl Importer<'_> {
         files::close_tree(&draft.path)?;
         let cluster = self.cluster(&draft, &installation);
         let (mut carried, mut sanitised) = sanitise::carry_settings(&draft.path, &installation);
+        if let Beginning::Origin { report, .. } = &beginning {
+            sanitised.extend_from_slice(report);
+        }
         if tablespaces::are_inside(&draft.path)? {
             tablespaces::allow(&mut carried);
         }
@@ -309,7 +261,7 @@ impl Importer<'_> {
             Beginning::Moment(_) => {
                 (Some(sanitise::login_triggers(&admin, major).await?), SourceFingerprint::unknown())
             }
-            Beginning::Origin { sample, read } => {
+            Beginning::Origin { sample, read, .. } => {
                 let login_triggers = sanitise::login_triggers(&admin, major).await?;
                 let found = match read {
                     Some(fingerprint) => fingerprint.clone(),
@@ -541,8 +493,9 @@ impl Importer<'_> {
 
 /// What a snapshot is made of.
 pub(super) enum Beginning<'a> {
-    /// The source's origin; `read` is its fingerprint, if that was taken before it was copied.
-    Origin { sample: &'a SampleServer, read: Option<SourceFingerprint> },
+    /// The source's origin; `read` is its fingerprint, if that was taken before it was copied, and `report` what the copy was
+    /// made without.
+    Origin { sample: &'a SampleServer, read: Option<SourceFingerprint>, report: Vec<Sanitised> },
     /// A branch of the source.
     Branch(&'a Promotion<'a>),
     /// A base of a followed source, and the log from there to a moment.
@@ -569,7 +522,7 @@ impl FirstVerifiers {
 }
 
 /// A copy is recovered and changed without flushing: if the machine fails, the import is begun again.
-fn import_settings(major: u32) -> Settings {
+pub(super) fn import_settings(major: u32) -> Settings {
     let mut settings = Settings::minimal(major);
     for (name, value) in [
         ("max_prepared_transactions", "200"),

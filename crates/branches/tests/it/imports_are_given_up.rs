@@ -23,7 +23,8 @@ use tokio::task::JoinHandle;
 /// How soon it ends.
 const SOON: Duration = Duration::from_secs(30);
 /// What a copy begins with, in progress.
-const COPIES: [&str; 3] = ["base backup", "copying the data directory", "running the script"];
+const COPIES: [&str; 4] =
+    ["base backup", "copying the data directory", "running the script", "restoring the archive"];
 
 /// An import that runs.
 struct Running {
@@ -150,6 +151,22 @@ async fn a_copy_of_files_ends_with_its_caller() {
     nothing_is_left(&home, "a script").await;
 
     let mut origin = OtherServer::start(&home, majors()[0]).await;
+    let slow = "create function slow(int) returns int immutable language sql as 'select $1';; \
+                create table t (x int);; create index on t (slow(x));; insert into t values (1);; \
+                create or replace function slow(int) returns int immutable language plpgsql as \
+                $$ begin perform pg_catalog.pg_sleep(120); return $1; end $$";
+    origin.run("shop", slow).await;
+    let archive = crate::dumps::dump(&home, &origin, "directory", "slow.dir");
+    let running = Running::start(&engine, "app", archive, pool(&[(Policy::ReadWrite, 1)]));
+    running.until_it_copies().await;
+    crate::support::until("the archive is restored", async || {
+        left_in(&home.path().join("volumes/imports"))
+            .iter()
+            .any(|dir| Path::new(dir).join("duramen_archive").exists())
+    })
+    .await;
+    running.leave().await;
+    nothing_is_left(&home, "an archive").await;
     origin.stop();
     // Enough for the copy to be seen while it runs.
     let many = origin.cluster.data_dir().join("base/many");
