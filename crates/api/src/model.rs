@@ -48,7 +48,21 @@ pub enum Origin {
         /// Its path.
         path: String,
     },
-    /// A script in plain SQL, run by `psql` in an empty database.
+    /// A running server of which one database is dumped by `pg_dump` and restored: for managed servers, which let nobody
+    /// replicate, and for branches of a later major version.
+    Logical {
+        /// A connection URL of a role that may read everything in the database.
+        url: String,
+        /// The major version of the branches, which must be installed, and not earlier than the server's. `None`: the newest
+        /// that is installed.
+        #[serde(default)]
+        pg: Option<u32>,
+        /// Extensions that are left out, by name. Others that are not installed here are an error.
+        #[serde(default)]
+        without_extensions: Vec<String>,
+    },
+    /// A script in plain SQL, run by `psql` in an empty database; or what `pg_dump` wrote, a file of its formats custom and
+    /// tar or a directory, restored by `pg_restore`.
     Script {
         /// Its path.
         path: String,
@@ -67,6 +81,7 @@ impl Origin {
         match self {
             Origin::Server { .. } => "server",
             Origin::DataDirectory { .. } => "data-directory",
+            Origin::Logical { .. } => "logical",
             Origin::Script { .. } => "script",
             Origin::Flights { .. } => "sample flights",
         }

@@ -16,6 +16,7 @@ pub(crate) mod follow;
 pub(crate) mod history;
 pub(crate) mod import;
 mod inventory;
+mod logical;
 pub(crate) mod manifest;
 pub(crate) mod masking;
 pub(crate) mod moment;

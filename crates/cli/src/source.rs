@@ -33,6 +33,7 @@ Examples:
 const ADD_EXAMPLES: &str = "\
 Examples:
   duramen source add app --url postgres://replicator@db.example/app
+  duramen source add shop --logical postgres://reader@db.example/shop --pg 18
   duramen source add old --data-dir /srv/postgresql/15/main --database app
   duramen source add tiny --script schema.sql --hot 5 --policy ddl
   duramen source add flights --sample flights --hot 100 --set shared_buffers=32MB
@@ -165,6 +166,12 @@ pub(crate) struct Add {
     name: String,
     #[command(flatten)]
     origin: OriginArgs,
+    /// The major version of branches of a --logical origin [default: the newest that is installed]
+    #[arg(long, value_name = "MAJOR", requires = "logical")]
+    pg: Option<u32>,
+    /// Leave out an extension of a --logical origin that is not installed here (repeatable)
+    #[arg(long = "without-extension", value_name = "NAME", requires = "logical")]
+    without_extensions: Vec<String>,
     /// How many flights the sample has [default: the real 336,776]
     #[arg(long, value_name = "N", value_parser = duramen_base::words::parse_count)]
     rows: Option<u64>,
@@ -270,11 +277,14 @@ struct OriginArgs {
     /// Copy a running server by base backup
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    /// Dump one database of a running server by pg_dump: managed servers, other versions
+    #[arg(long, value_name = "URL")]
+    logical: Option<String>,
     /// Copy the data directory of a stopped server
     #[arg(long, value_name = "DIR", value_parser = parse::absolute)]
     data_dir: Option<PathBuf>,
-    /// Run an SQL script in an empty database
-    #[arg(long, value_name = "FILE", value_parser = parse::absolute)]
+    /// Run an SQL script in an empty database, or restore what pg_dump wrote (custom, tar, directory)
+    #[arg(long, value_name = "PATH", value_parser = parse::absolute)]
     script: Option<PathBuf>,
     /// Load sample data
     #[arg(long, value_enum)]
@@ -405,19 +415,24 @@ impl Add {
                 .into_string()
                 .map_err(|path| Failure::Usage(format!("the path {} is not UTF-8", path.to_string_lossy())))
         };
-        let OriginArgs { url, data_dir, script, sample } = self.origin;
+        let OriginArgs { url, logical, data_dir, script, sample } = self.origin;
         if self.rows.is_some() && sample.is_none() {
             return Err(Failure::Usage("--rows sizes the sample; use it with --sample flights".to_owned()));
         }
-        let origin = match (url, data_dir, script, sample) {
-            (Some(url), ..) => Origin::Server { url },
+        let dumped = logical.map(|url| Origin::Logical {
+            url,
+            pg: self.pg,
+            without_extensions: self.without_extensions,
+        });
+        let origin = match (url.map(|url| Origin::Server { url }).or(dumped), data_dir, script, sample) {
+            (Some(origin), ..) => origin,
             (_, Some(dir), ..) => Origin::DataDirectory { path: text(dir)? },
             (_, _, Some(file), _) => Origin::Script { path: text(file)? },
             (_, _, _, Some(Sample::Flights)) => Origin::Flights { rows: self.rows },
             // The argument parser demands one of them.
             _ => {
                 return Err(Failure::Usage(
-                    "name an origin: --url, --data-dir, --script or --sample".to_owned(),
+                    "name an origin: --url, --logical, --data-dir, --script or --sample".to_owned(),
                 ))
             }
         };

@@ -79,7 +79,6 @@ impl Address {
 
     /// A libpq connection string without the password: with all hosts, and asking for the same of them.
     pub(crate) fn conninfo(&self) -> String {
-        let quote = |value: &str| format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"));
         let config = &self.config;
         let join = |values: Vec<String>| quote(&values.join(","));
         let mut parts = vec![format!("user={}", quote(config.get_user().unwrap_or_default()))];
@@ -105,6 +104,18 @@ impl Address {
         parts.join(" ")
     }
 
+    /// The same for one database, which must be named, and sessions that only read, as our own do. `quiet` turns event
+    /// triggers off, which needs the right to.
+    pub(crate) fn conninfo_to_read(&self, quiet: bool) -> String {
+        let mut options = self.config.get_options().unwrap_or_default().to_owned();
+        options.push_str(" -c default_transaction_read_only=on");
+        if quiet {
+            options.push_str(" -c event_triggers=off");
+        }
+        let database = self.config.get_dbname().unwrap_or_default();
+        format!("{} dbname={} options={}", self.conninfo(), quote(database), quote(options.trim_start()))
+    }
+
     /// A text of a program that was given the address, without it.
     pub(crate) fn hidden_in(&self, text: &str) -> String {
         let mut text = text.to_owned();
@@ -119,6 +130,11 @@ impl Address {
         }
         text
     }
+}
+
+/// A value of a connection string.
+fn quote(value: &str) -> String {
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 fn host_name(host: &Host) -> String {

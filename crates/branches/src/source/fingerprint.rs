@@ -186,6 +186,13 @@ async fn read_database(client: &Client, database: &str, found: &mut Contents) ->
     client.batch_execute("commit").await.map_err(fail)
 }
 
+/// That of an origin which is not read, and why.
+pub(crate) fn of_none(why: &str) -> SourceFingerprint {
+    let mut found = Contents::default();
+    found.left_out.insert("everything".to_owned(), why.to_owned());
+    assemble(clock::utc_now(), "none", String::new(), None, found)
+}
+
 /// The fingerprint of an origin that is files: one script, or a data directory.
 pub(crate) async fn of_files(path: &Path) -> Result<SourceFingerprint, EngineError> {
     /// Ends the reading when nobody waits for it any more.

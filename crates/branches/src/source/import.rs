@@ -8,6 +8,7 @@ use super::{
     draft::Draft,
     dump::Dump,
     flights, inventory,
+    logical::Wanted,
     manifest::{Manifest, SourceRecord},
     masking,
     moment::Recovery,
@@ -123,6 +124,12 @@ impl Importer<'_> {
                 report = said;
                 made
             }
+            Origin::Logical { url, pg, without_extensions } => {
+                let wanted = Wanted { major: *pg, without: without_extensions };
+                let (made, said) = self.dump_server(record, (url, wanted), database, &draft).await?;
+                report = said;
+                made
+            }
         };
         let beginning = Beginning::Origin { sample, read: source_at_import, report };
         self.finish(record, (installation, database), beginning, draft).await
@@ -131,7 +138,7 @@ impl Importer<'_> {
     /// Refuses rules for masking that do not fit the origin, before hours are spent on a copy that they would be refused
     /// for. `client` is in the database of its URL. What cannot be read here, or not in time, is left to the same check of
     /// the copy.
-    async fn check_rules(
+    pub(super) async fn check_rules(
         &self,
         record: &SourceRecord,
         origin: &Address,

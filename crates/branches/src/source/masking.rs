@@ -307,7 +307,9 @@ pub(crate) fn withheld(mut error: EngineError) -> EngineError {
         "bad_script" => "the script failed",
         "source_error" => "the server of the source, or of its copy, refused a statement",
         "sanitise_failed" => "the copy could not be made harmless",
-        "import_failed" | "server_failed" | "backup_failed" => "a program of PostgreSQL failed",
+        "import_failed" | "server_failed" | "backup_failed" | "dump_failed" | "restore_failed" => {
+            "a program of PostgreSQL failed"
+        }
         _ => return error,
     };
     // `psql` names the line, and a line number gives no value away.

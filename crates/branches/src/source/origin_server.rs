@@ -157,6 +157,10 @@ pub(crate) fn start_failed(error: &duramen_postgres::StartError) -> EngineError 
     EngineError::new(Kind::Failed, "server_failed", error.to_string())
 }
 
+/// Why there is no evidence of servers that are dumped.
+const NOT_READ: &str =
+    "its role need not be able to read what evidence needs, and a managed server is read once, by pg_dump";
+
 /// The present state of a source's origin. `login_triggers` are the databases that are known to have some.
 pub(crate) async fn fingerprint(
     origin: &Origin,
@@ -173,6 +177,7 @@ pub(crate) async fn fingerprint(
             sample.ensure_running()?;
             fingerprint::of_server(&sample.address(), login_triggers, stall, progress).await
         }
+        Origin::Logical { .. } => Ok(fingerprint::of_none(NOT_READ)),
         Origin::DataDirectory { path } | Origin::Script { path } => {
             fingerprint::of_files(Path::new(path)).await
         }

@@ -14,6 +14,9 @@ mod masking_rules;
 mod masking_subsets;
 mod neighbours_are_not_harmed;
 mod no_branch_reaches_out;
+#[path = "../it/origin.rs"]
+#[allow(dead_code, reason = "what only the other program needs")]
+mod origin;
 mod personal_data_is_found;
 mod policies_hold;
 mod scratch_is_destroyed;

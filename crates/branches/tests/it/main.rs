@@ -12,6 +12,7 @@ mod history;
 mod imports_are_given_up;
 mod life_of_a_branch;
 mod lineage;
+mod logical;
 mod many_databases;
 mod merge;
 mod missing_libraries;

@@ -12,6 +12,7 @@ mod daemon_faults;
 mod daemon_hands_over;
 mod daemon_is_killed;
 mod dashboards;
+mod dumps_survive_kills;
 mod every_file_has_its_mode;
 mod exports;
 mod functions_cli;
