@@ -8,6 +8,7 @@ mod frozen_servers;
 mod hostile_sources;
 mod imports_are_shut_in;
 mod leases_keep_what_is_theirs;
+mod masked_dumps;
 mod masked_values_are_nowhere;
 mod masking_fails_closed;
 mod masking_rules;
