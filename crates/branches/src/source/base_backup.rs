@@ -129,11 +129,7 @@ impl Importer<'_> {
 
     /// The programs that copy from an address: those that will run the copy, unless it takes TLS that they do not have.
     /// Those of a later major version copy from earlier ones.
-    pub(super) fn copier(
-        &self,
-        installation: &Installation,
-        origin: &Address,
-    ) -> Result<Installation, EngineError> {
+    fn copier(&self, installation: &Installation, origin: &Address) -> Result<Installation, EngineError> {
         if !origin.by_network() || installation.features().tls {
             return Ok(installation.clone());
         }

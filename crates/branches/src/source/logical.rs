@@ -104,18 +104,7 @@ impl Importer<'_> {
         let seen = tokio::time::timeout(self.stall, look_at(&client)).await.map_err(late)??;
         drop(client);
         let installation = self.installation_for(seen.major, wanted.major)?;
-        let dumper = self.copier(&installation, &origin)?;
-        if dumper.version.major != installation.version.major {
-            return Err(invalid(
-                "no_tls",
-                format!(
-                    "PostgreSQL {} in {} was built without TLS, which the URL asks for; name a version that has it with \
-                     --pg, or install it with TLS",
-                    installation.version,
-                    installation.bin_dir.display()
-                ),
-            ));
-        }
+        let dumper = self.dumper(seen.major, &installation, &origin)?;
 
         self.say("making the cluster");
         let fresh = self.fresh(draft, &installation)?;
@@ -134,7 +123,7 @@ impl Importer<'_> {
         self.run_dump(&dumper, (&origin, quiet), &seen, wanted.without, &fresh, draft).await?;
         self.say("restoring the archive");
         let mut more = Vec::new();
-        if !wanted.without.is_empty() && installation.version.major < EXCLUDES_EXTENSIONS_SINCE {
+        if !wanted.without.is_empty() && dumper.version.major < EXCLUDES_EXTENSIONS_SINCE {
             more.push(list_without(&fresh, wanted.without).await?);
         }
         let more: Vec<&str> = more.iter().map(String::as_str).collect();
@@ -166,6 +155,38 @@ impl Importer<'_> {
                     false => Ok(newest),
                 }
             }
+        }
+    }
+
+    /// The programs that dump: those that will serve, unless it takes TLS that they do not have. Then those of an earlier
+    /// version, not before the origin's, whose archives they can read.
+    fn dumper(
+        &self,
+        major: u32,
+        installation: &Installation,
+        origin: &Address,
+    ) -> Result<Installation, EngineError> {
+        if !origin.by_network() || installation.features().tls {
+            return Ok(installation.clone());
+        }
+        let installed = Installation::discover(self.home.root())
+            .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))?;
+        let able = installed
+            .into_iter()
+            .filter(|found| (major..=installation.version.major).contains(&found.version.major))
+            .filter(|found| found.features().tls)
+            .max_by_key(|found| found.version.major);
+        match able {
+            Some(found) => Ok(found),
+            None if origin.security.demands() => Err(invalid(
+                "no_tls",
+                format!(
+                    "the URL asks for TLS, and no PostgreSQL from {major} to {} here was built with it; install one of these \
+                     versions with TLS (Debian's package postgresql-{major}), or a later one, and name that with --pg",
+                    installation.version.major
+                ),
+            )),
+            None => Ok(installation.clone()),
         }
     }
 

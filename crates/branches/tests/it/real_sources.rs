@@ -391,6 +391,22 @@ async fn a_server_that_demands_tls_is_imported() {
             assert!(engine.fingerprint_source(&name).await.is_ok());
             engine.remove_source(&name).await.expect("the source is forgotten");
         }
+        // A dump goes the same way, into branches of a version whose own programs may have no TLS.
+        let dumped = |mode: &str| {
+            let Origin::Server { url } = url(mode) else { panic!("a server") };
+            Origin::Logical { url, pg: None, without_extensions: Vec::new() }
+        };
+        for mode in ["&sslmode=require", &format!("&sslmode=verify-full{trusted}")] {
+            let source = import(&engine, &name, dumped(mode), &[]).await;
+            let source = source.unwrap_or_else(|error| panic!("{mode}: {error}"));
+            assert!(
+                source.server_version.starts_with(&format!("{}.", majors()[0])),
+                "{}",
+                source.server_version
+            );
+            settle(&engine).await;
+            engine.remove_source(&name).await.expect("the source is forgotten");
+        }
         let stranger = home.beside("stranger.crt");
         let elsewhere = |mode: &str| Origin::Server {
             url: format!("postgresql://copier:it%27s@{at}/shop?sslmode={mode}{trusted}"),
@@ -404,6 +420,7 @@ async fn a_server_that_demands_tls_is_imported() {
             url("&sslmode=verify-full&sslrootcert=/nonexistent"),
             url("&sslmode=verify-full"),
             elsewhere("verify-full"),
+            dumped("&sslmode=verify-full"),
         ] {
             let shown = format!("{origin:?}");
             let error = import(&engine, &name, origin, &[]).await.map(|_| ()).expect_err(&shown);
