@@ -18,6 +18,7 @@ mod resolve;
 mod tests;
 
 pub use call::{HttpCall, Part};
+pub(crate) use perform::Envelope;
 pub use perform::{perform, MAX_RESPONSE_BYTES};
 pub use policy::{HttpPolicy, PolicyError};
 pub use request::{MAX_HEADERS, MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_TIMEOUT_S, MAX_URL_BYTES};

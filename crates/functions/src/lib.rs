@@ -15,6 +15,7 @@ pub mod http;
 pub mod interpret;
 pub mod json;
 pub mod nontransactional;
+pub mod rehearsal;
 pub mod result;
 pub mod schedule;
 pub mod schema;

@@ -16,7 +16,7 @@ use tokio_postgres::{error::SqlState, types::Type, Client};
 
 use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
-pub use adopt::{adopt, Adopted, External};
+pub use adopt::{adopt, adopt_as, as_owner, Adopted, External};
 pub use uninstall::{uninstall, Uninstalled};
 pub use worker_role::WorkerRole;
 
@@ -188,6 +188,16 @@ pub enum SchemaError {
     Copy {
         /// Host and database.
         target: String,
+    },
+    /// It was decided before, and otherwise.
+    #[error("{target} was adopted with --external={found} before, and {wanted} would come too late: what reached outside since then has ended so; pass --external={found}, or put the branch back with `duramen branch reset` and begin anew")]
+    Decided {
+        /// Host and database.
+        target: String,
+        /// The rule that it has.
+        found: &'static str,
+        /// The rule that was asked for.
+        wanted: &'static str,
     },
     /// The role may not do what it must.
     #[error("role {role} may not {what} in {target}: {hint}")]

@@ -17,6 +17,8 @@ mod memory;
 mod metrics;
 mod monitor;
 mod queues;
+mod rehearse;
+mod rest;
 mod rows;
 mod schedules;
 mod session;
@@ -34,6 +36,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 
+use crate::rehearsal::Rehearsal;
 use crate::schema::{self, SchemaError};
 use duramen_postgres::connection::{with_sources, ConnectError, Target};
 
@@ -44,12 +47,13 @@ pub use histogram::Histogram;
 pub use instance::id;
 pub use metrics::{Metrics, Times};
 pub use monitor::Monitor;
+pub use rest::{Ended, Failed, RestError, FAILED_MAX};
 
 use lanes::Cursors;
 use memory::Memory;
 use rows::RowTypes;
 use session::Sessions;
-use shared::Shared;
+use shared::{Outside, Shared};
 use slots::Slots;
 use traces::Tracer;
 
@@ -85,6 +89,9 @@ pub struct Options {
     pub memory: usize,
     /// Work even as a superuser. Whatever a step could talk such a worker into, it could do; so this has to be wanted.
     pub allow_superuser: bool,
+    /// Nothing that it runs reaches outside of the database; `None`: it does as its instances say, where a copy was adopted as
+    /// the adoption says.
+    pub rehearsal: Option<Rehearsal>,
 }
 
 /// Why a worker does not start.
@@ -175,15 +182,17 @@ impl Worker {
     ) -> Result<Self, WorkerError> {
         let epoch = new_epoch();
         let target = session::guarded(Target::parse(&options.url)?, &epoch);
-        let Checked { identity, has_adopted, row_types } = check(&target, options.allow_superuser).await?;
+        let Checked { identity, began, has_adopted, row_types } =
+            check(&target, options.allow_superuser).await?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let lanes = options.lanes.unwrap_or(cores.clamp(LANES.0, LANES.1)).max(1);
         let slots = Slots::new(options.connections, options.per_role);
         let tracer = tracer(&identity, &target);
         let sessions = Sessions::new(target.clone(), identity, lanes + slots.all(), slots.all());
+        let outside = Outside { has_adopted, rehearsal: options.rehearsal };
         let memory = Memory::new(options.memory);
         let shared =
-            Arc::new(Shared::new(target.clone(), sessions, epoch, has_adopted, row_types, memory, tracer));
+            Arc::new(Shared::new(began, target.clone(), sessions, epoch, outside, row_types, memory, tracer));
         let connection = control::join(&shared)
             .await
             .map_err(|error| WorkerError::Server { target: target.describe(), cause: error.to_string() })?;
@@ -202,6 +211,9 @@ impl Worker {
         for _ in 1..lanes {
             let cursors = Arc::clone(&cursors);
             tasks.push(supervise(&shared, move |shared| lanes::help(shared, Arc::clone(&cursors))));
+        }
+        if shared.outside.rehearsal.is_some() {
+            tasks.push(supervise(&shared, rehearse::answer_tasks));
         }
         let exporter = shared.tracer.is_some().then(|| supervise(&shared, traces::export));
         Ok(Self { shared, control, tasks, exporter })
@@ -295,6 +307,8 @@ pub(crate) fn new_epoch() -> String {
 /// What a worker learns of the database before it begins.
 struct Checked {
     identity: String,
+    /// The server's time.
+    began: String,
     has_adopted: bool,
     row_types: RowTypes,
 }
@@ -313,6 +327,7 @@ async fn check(target: &Target, allow_superuser: bool) -> Result<Checked, Worker
             "SELECT current_user::text, current_setting('lc_messages'),
                     pg_has_role(current_user, c.relowner, 'USAGE'), current_setting('server_encoding'),
                     EXISTS (SELECT FROM df._meta m WHERE m.external IS NOT NULL),
+                    clock_timestamp()::text,
                     (SELECT string_agg(r.rolname, ', ') FROM pg_roles r
                      WHERE r.rolname IN (session_user, current_user) AND r.rolsuper)
              FROM pg_class c WHERE c.oid = 'df._ready'::regclass",
@@ -334,7 +349,7 @@ async fn check(target: &Target, allow_superuser: bool) -> Result<Checked, Worker
         }
         .into());
     }
-    if let Some(role) = row.get::<_, Option<String>>(5).filter(|_| !allow_superuser) {
+    if let Some(role) = row.get::<_, Option<String>>(6).filter(|_| !allow_superuser) {
         return Err(WorkerError::Superuser { role, target: target.describe() });
     }
     let encoding: String = row.get(3);
@@ -345,5 +360,5 @@ async fn check(target: &Target, allow_superuser: bool) -> Result<Checked, Worker
         return Err(WorkerError::Language { found: language, role });
     }
     let row_types = RowTypes::read(&client).await.map_err(server)?;
-    Ok(Checked { identity, has_adopted: row.get(4), row_types })
+    Ok(Checked { identity, began: row.get(5), has_adopted: row.get(4), row_types })
 }

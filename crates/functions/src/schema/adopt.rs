@@ -28,6 +28,20 @@ impl External {
             Self::Run => None,
         }
     }
+
+    fn from_rule(rule: Option<&str>) -> External {
+        match rule {
+            Some("skip") => Self::Skip,
+            Some(_) => Self::Stub,
+            None => Self::Run,
+        }
+    }
+
+    /// How it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.rule().unwrap_or("run")
+    }
 }
 
 /// What an adoption has done.
@@ -35,6 +49,8 @@ impl External {
 pub struct Adopted {
     /// How many instances that go on are this copy's own now; `None`: they were before, and nothing was changed.
     pub instances: Option<i64>,
+    /// The rule that is in force for those that were begun elsewhere; [`External::Run`], too, if none were.
+    pub external: External,
 }
 
 /// Makes the instances of a copy its own, so that workers run them there.
@@ -60,8 +76,62 @@ pub async fn adopt(url: &str, external: External) -> Result<Adopted, SchemaError
             .map_err(server)?;
         Some(adopted.get(0))
     };
+    let found: Option<String> = transaction
+        .query_typed_one("SELECT (SELECT m.external FROM df._meta m)", &[])
+        .await
+        .map_err(server)?
+        .get(0);
     transaction.commit().await.map_err(server)?;
-    Ok(Adopted { instances })
+    Ok(Adopted { instances, external: External::from_rule(found.as_deref()) })
+}
+
+/// The same, and refuses a copy that was adopted before with another rule: what that has skipped, or done, cannot be had again.
+/// Where nothing was skipped or stubbed so far, the worker may still rehearse.
+///
+/// # Errors
+/// [`SchemaError::Decided`], and what [`adopt`] has; then the database is as it was.
+pub async fn adopt_as(url: &str, external: External) -> Result<Adopted, SchemaError> {
+    let adopted = adopt(url, external).await?;
+    if adopted.external != external && adopted.external != External::Run {
+        return Err(SchemaError::Decided {
+            target: Target::parse(url)?.describe(),
+            found: adopted.external.name(),
+            wanted: external.name(),
+        });
+    }
+    Ok(adopted)
+}
+
+/// The connection string of a superuser as one whose sessions are the role's that owns the schema: whatever a worker makes must be
+/// its owner's.
+///
+/// # Errors
+/// [`SchemaError`].
+pub async fn as_owner(url: &str) -> Result<String, SchemaError> {
+    let target = Target::parse(url)?.application_name("duramen fn adopt").settings(GUARD);
+    let client = target.connect().await?;
+    let sql = "SELECT pg_get_userbyid(n.nspowner)::text, r.rolsuper OR r.rolname = current_user
+               FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE n.nspname = 'df'";
+    let row = client
+        .query_typed_opt(sql, &[])
+        .await
+        .map_err(|error| SchemaError::Server { target: target.describe(), cause: with_sources(&error) })?;
+    let Some(row) = row else { return Err(SchemaError::Missing { target: target.describe() }) };
+    if row.get(1) {
+        return Ok(url.to_owned());
+    }
+    let owner: String = row.get(0);
+    // In the options a blank ends a word, and a backslash takes what follows for a letter.
+    let mut option = "-c role=".to_owned();
+    for sign in owner.chars() {
+        if sign == '\\' || sign.is_ascii_whitespace() || sign == '\u{b}' {
+            option.push('\\');
+        }
+        option.push(sign);
+    }
+    let option: String = option.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let sign = if url.contains('?') { '&' } else { '?' };
+    Ok(format!("{url}{sign}options={option}"))
 }
 
 /// Whether the instances were begun in this copy of the database.

@@ -23,6 +23,7 @@ use super::executors;
 use super::hot::ROW_BYTES;
 use super::instance::{Claimed, Instance};
 use super::metrics::add;
+use super::rehearse;
 use super::session::{self, Place, Purpose, Session};
 use super::shared::{Running, Shared};
 use super::slots::{Room, Slot, Slots};
@@ -31,6 +32,7 @@ use super::turn::{Payload, Turn, TurnError};
 use crate::http;
 use crate::interpret::{Cell, Failure};
 use crate::json::Json;
+use crate::rehearsal::{Reached, NOT_DONE};
 use crate::schema::SCHEMA_VERSION;
 
 /// After so many lost sessions a step fails: it may be what ends them.
@@ -41,8 +43,6 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
 /// How often a result is offered again when its instance is locked for a moment.
 const RECORD_TRIES: u32 = 50;
-/// The code of the failure of a step that an adopted copy does not run: prohibited SQL statement attempted.
-const SKIPPED: &str = "2F003";
 
 pub(super) type Outcome = Result<Json, Failure>;
 
@@ -284,6 +284,11 @@ async fn perform(
     state: &Running,
     place: &Mutex<Option<Occupied<'_>>>,
 ) -> Result<(), TurnError> {
+    // Before anything else: the end of a step that was lost too often is marked in its database.
+    if let Some(result) = external_outcome(shared, activity).await? {
+        // No attempt has run here, nor will one.
+        return record(shared, activity, state, result).await.map(drop);
+    }
     if activity.attempt > ATTEMPTS_MAX {
         let message = format!("the session of this step was lost {ATTEMPTS_MAX} times while it ran");
         let failure = Failure { message, sqlstate: None };
@@ -292,10 +297,6 @@ async fn perform(
         } else {
             record(shared, activity, state, Err(failure)).await.map(drop)
         };
-    }
-    if let Some(result) = external_outcome(shared, activity).await? {
-        // No attempt has run here, nor will one.
-        return record(shared, activity, state, result).await.map(drop);
     }
     let result = match (&activity.payload, activity.kind.as_str()) {
         (Err(message), _) => Err(Failure { message: message.clone(), sqlstate: None }),
@@ -317,15 +318,20 @@ async fn perform(
 /// How a step ends that would reach outside the database and may not, because its instance was begun in another copy of
 /// it; `None`: it runs.
 async fn external_outcome(shared: &Arc<Shared>, activity: &Activity) -> Result<Option<Outcome>, TurnError> {
-    let reaches_out = match &activity.payload {
-        Ok(Payload::Http { .. }) => true,
-        Ok(Payload::Sql { sql }) => {
-            activity.database != activity.home.database
-                || (activity.kind == "bare" && crate::nontransactional::is_external(sql))
+    let reached = match &activity.payload {
+        Ok(Payload::Http { http }) => Reached::Http(http),
+        Ok(Payload::Sql { .. }) if activity.database != activity.home.database => {
+            Reached::Database(&activity.database)
         }
-        Err(_) => false,
+        Ok(Payload::Sql { sql }) if activity.kind == "bare" && crate::nontransactional::is_external(sql) => {
+            Reached::Server
+        }
+        _ => return Ok(None),
     };
-    if !reaches_out || !shared.has_adopted {
+    if let Some(rehearsal) = &shared.outside.rehearsal {
+        return rehearse::outcome(shared, rehearsal, activity.seq, &activity.cell, reached).await.map(Some);
+    }
+    if !shared.outside.has_adopted {
         return Ok(None);
     }
     let home = shared.home().await?;
@@ -337,7 +343,7 @@ async fn external_outcome(shared: &Arc<Shared>, activity: &Activity) -> Result<O
             message: "this step would reach outside the database, and was skipped: its instance was begun in another \
                 copy of it, and this copy was adopted with --external=skip"
                 .to_owned(),
-            sqlstate: Some(SKIPPED.to_owned()),
+            sqlstate: Some(NOT_DONE.to_owned()),
         }),
     }))
 }

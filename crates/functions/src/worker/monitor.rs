@@ -18,6 +18,10 @@ impl Monitor {
         Self { shared: Arc::clone(shared), backlog: Backlog::default() }
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// The figures in the text exposition format of Prometheus: those of the worker, and those of its database if it can say
     /// within two seconds what waits. It is asked once in ten seconds, however often this is called.
     pub async fn prometheus(&self) -> String {

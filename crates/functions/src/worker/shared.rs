@@ -21,6 +21,7 @@ use super::session::{Place, Sessions};
 use super::traces::Tracer;
 use super::turn::{Report, TurnError};
 use crate::http::HttpPolicy;
+use crate::rehearsal::Rehearsal;
 use duramen_postgres::connection::Target;
 
 /// A step that takes so long does not belong in a turn.
@@ -34,13 +35,23 @@ const REMEMBERED_MAX: usize = 10_000;
 /// How long a cancelled statement may go on before its session is ended.
 pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
+/// What becomes of steps that reach outside of the database.
+pub(crate) struct Outside {
+    /// Some instances here were begun in another copy of the database, for which the adoption has said it.
+    pub(crate) has_adopted: bool,
+    /// None of any instance is done.
+    pub(crate) rehearsal: Option<Rehearsal>,
+}
+
 pub(crate) struct Shared {
+    /// When the worker began, by the clock of the server.
+    pub(crate) began: String,
     pub(crate) target: Target,
     pub(crate) sessions: Sessions,
     /// The worker's name in the database: anew after it was buried.
     pub(crate) epoch: Mutex<String>,
-    /// Some instances here were begun in another copy of the database, whose steps that reach outside do not run.
-    pub(crate) has_adopted: bool,
+    /// What becomes of steps that reach outside.
+    pub(crate) outside: Outside,
     /// How the rows are sent that a turn writes.
     pub(crate) row_types: RowTypes,
     pub(crate) metrics: Metrics,
@@ -185,18 +196,21 @@ const ONE_BY_ONE: Duration = Duration::from_secs(5);
 const STRIKES_MAX: u32 = 3;
 
 impl Shared {
+    #[expect(clippy::too_many_arguments, reason = "each is of another type, and there is one caller")]
     pub(crate) fn new(
+        began: String,
         target: Target,
         sessions: Sessions,
         epoch: String,
-        has_adopted: bool,
+        outside: Outside,
         row_types: RowTypes,
         memory: Memory,
         tracer: Option<Tracer>,
     ) -> Self {
         Self {
+            began,
             target,
-            has_adopted,
+            outside,
             row_types,
             sessions,
             epoch: Mutex::new(epoch),

@@ -20,13 +20,13 @@ const HOME: &str = "home";
 const OTHER: &str = "other";
 
 /// Something outside of every database: it counts how often it is called.
-struct World {
+pub(crate) struct World {
     port: u16,
     calls: Arc<AtomicUsize>,
 }
 
 impl World {
-    async fn start() -> World {
+    pub(crate) async fn start() -> World {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let calls = Arc::new(AtomicUsize::new(0));
@@ -46,11 +46,11 @@ impl World {
         World { port, calls }
     }
 
-    fn call(&self) -> String {
+    pub(crate) fn call(&self) -> String {
         format!("df.http('http://127.0.0.1:{}/', 'GET')", self.port)
     }
 
-    fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 }
@@ -109,7 +109,7 @@ async fn original(world: &World, start_server: fn() -> Server) -> Server {
 }
 
 /// What the owner of a database allows there. A dump of one database does not say.
-async fn allow_http(server: &Server, database: &str) {
+pub(crate) async fn allow_http(server: &Server, database: &str) {
     let owner = server.connect(OWNER, database).await;
     for setting in ["df.http = 'on'", "df.http_allowed_hosts = '127.0.0.1'", "df.http_allow_private = 'on'"] {
         execute(&owner, &[&format!("ALTER DATABASE {database} SET {setting}")]).await;
@@ -125,6 +125,7 @@ async fn is_refused(url: &str) {
         memory: MEMORY,
         lanes: None,
         allow_superuser: true,
+        rehearsal: None,
     })
     .await
     {
@@ -303,6 +304,7 @@ async fn nobody_makes_a_copy_look_like_the_original() {
             memory: MEMORY,
             lanes: None,
             allow_superuser: true,
+            rehearsal: None,
         })
         .await
         .err()

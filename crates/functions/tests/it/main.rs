@@ -12,6 +12,7 @@ mod metrics;
 mod plans;
 mod proxy;
 mod queues;
+mod rehearsals;
 mod results;
 mod revive;
 mod sagas;

@@ -259,6 +259,7 @@ async fn a_worker_is_no_superuser_unless_it_is_told_to() {
         memory: MEMORY,
         lanes: None,
         allow_superuser: false,
+        rehearsal: None,
     };
     match Worker::start(options).await {
         Err(error @ WorkerError::Superuser { .. }) => {
@@ -277,6 +278,7 @@ async fn a_worker_is_no_superuser_unless_it_is_told_to() {
             memory: MEMORY,
             lanes: None,
             allow_superuser: false,
+            rehearsal: None,
         })
         .await
         .unwrap(),

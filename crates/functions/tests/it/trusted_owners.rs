@@ -66,6 +66,7 @@ impl Place {
             memory: MEMORY,
             lanes: None,
             allow_superuser: true,
+            rehearsal: None,
         })
         .await
         {
@@ -218,6 +219,7 @@ async fn what_belongs_to_somebody_else_is_not_worked_on() {
             memory: MEMORY,
             lanes: None,
             allow_superuser: true,
+            rehearsal: None,
         })
         .await
         .unwrap(),
@@ -234,6 +236,7 @@ async fn what_belongs_to_somebody_else_is_not_worked_on() {
         memory: MEMORY,
         lanes: None,
         allow_superuser: true,
+        rehearsal: None,
     })
     .await
     .err()

@@ -2,6 +2,7 @@
 
 use super::common::{one, rows, text, Database};
 use duramen_base::clock;
+use duramen_functions::rehearsal::Rehearsal;
 use duramen_functions::worker::{Monitor, Options, Worker, WorkerError, MEMORY};
 use std::{future::Future, sync::atomic::Ordering, time::Duration};
 use tokio::{runtime::Runtime, time::sleep};
@@ -46,6 +47,7 @@ impl TestWorker {
             memory: MEMORY,
             lanes: None,
             allow_superuser: true,
+            rehearsal: None,
         })
         .await
     }
@@ -60,6 +62,7 @@ impl TestWorker {
             memory,
             lanes: None,
             allow_superuser: true,
+            rehearsal: None,
         })
         .await
     }
@@ -74,6 +77,7 @@ impl TestWorker {
             memory: MEMORY,
             lanes: None,
             allow_superuser: true,
+            rehearsal: None,
         })
         .await
     }
@@ -86,9 +90,31 @@ impl TestWorker {
         traces: duramen_functions::worker::TraceSettings,
     ) -> TestWorker {
         let url = database.url();
-        let options =
-            Options { url, connections, per_role: None, memory: MEMORY, lanes: None, allow_superuser: true };
+        let options = Options {
+            url,
+            connections,
+            per_role: None,
+            memory: MEMORY,
+            lanes: None,
+            allow_superuser: true,
+            rehearsal: None,
+        };
         TestWorker::begin(Worker::start_traced(options, traces)).await
+    }
+
+    /// Starts a worker at a copy, where nothing reaches outside.
+    pub(crate) async fn rehearse_at(url: &str, rehearsal: Rehearsal) -> TestWorker {
+        let url = url.to_owned();
+        TestWorker::start_with(Options {
+            url,
+            connections: 4,
+            per_role: None,
+            memory: MEMORY,
+            lanes: None,
+            allow_superuser: true,
+            rehearsal: Some(rehearsal),
+        })
+        .await
     }
 
     async fn start_with(options: Options) -> TestWorker {
