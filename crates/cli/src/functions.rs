@@ -11,6 +11,7 @@ mod install;
 mod list;
 mod metrics;
 mod queue;
+mod rehearse;
 mod schedule;
 mod show;
 mod start;
@@ -29,6 +30,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen fn install postgres://postgres@db/shop     put the schema df into a database, once
   duramen fn worker postgres://df_worker@db/shop     run what is started there, until Ctrl-C
+  duramen fn worker --branch try --external=stub --until-idle    rehearse what runs there in a branch
   export DURAMEN_FN_URL=postgres://app@db/shop       the database of all the other commands
   duramen fn start 'SELECT 1' --wait
   duramen fn start \"'SELECT 1' ~> df.sleep(60) ~> 'SELECT 2'\" --label nightly
@@ -119,7 +121,7 @@ pub(crate) fn run(context: &Context, functions: Functions) -> Outcome {
             context.wait(uninstall::run(&handle(uninstall.url.as_ref())?, &uninstall))
         }
         Verb::Adopt(adopt) => context.wait(adopt::run(&handle(adopt.url.as_ref())?, &adopt)),
-        Verb::Worker(work) => context.wait_on_all_cores(worker::run(&handle(work.url.as_ref())?, &work)),
+        Verb::Worker(work) => context.wait_on_all_cores(worker::run(context, &place, &work)),
         Verb::Start(start) => context.wait(start::run(&handle(None)?, start)),
         Verb::Status(id) => context.wait(ending::status(&handle(None)?, &id)),
         Verb::List(list) => context.wait(list::run(&handle(None)?, list)),

@@ -15,13 +15,23 @@ CREATE DATABASE. Decide once; instances that are started afterwards belong to th
 
 /// What becomes of what reaches outside.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Rule {
+pub(super) enum Rule {
     /// Such a step fails, with SQLSTATE 2F003
     Skip,
-    /// Such a step does nothing and completes with the result null
+    /// Such a step does nothing and completes with the result null, or with the answer that a rehearsal has for it
     Stub,
     /// Such a step runs: choose this only if the original no longer runs
     Run,
+}
+
+impl Rule {
+    pub(super) fn external(self) -> External {
+        match self {
+            Rule::Skip => External::Skip,
+            Rule::Stub => External::Stub,
+            Rule::Run => External::Run,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -34,11 +44,8 @@ pub(crate) struct Adopt {
 }
 
 pub(crate) async fn run(handle: &Handle, adopt: &Adopt) -> Outcome {
-    let (external, name) = match adopt.external {
-        Rule::Skip => (External::Skip, "skip"),
-        Rule::Stub => (External::Stub, "stub"),
-        Rule::Run => (External::Run, "run"),
-    };
+    let external = adopt.external.external();
+    let name = external.name();
     let done = progress::during("adopting", schema::adopt(&handle.url, external)).await?;
     let place = handle.target.describe();
     let value = json!({

@@ -42,6 +42,13 @@ pub(crate) struct Handle {
 /// Values for $1, $2, ...
 pub(crate) type Parameters<'a> = [(&'a (dyn ToSql + Sync), Type)];
 
+impl Place {
+    /// Whether an option of its own names the database.
+    pub(crate) fn is_named(&self) -> bool {
+        self.url.is_some()
+    }
+}
+
 impl Handle {
     /// `named` is the database that a command takes as an argument, and wins.
     pub(crate) fn new(context: &Context, place: &Place, named: Option<&String>) -> Result<Handle, Failure> {
@@ -51,6 +58,12 @@ impl Handle {
                 "no database is named; pass --url postgres://ROLE@HOST/DATABASE, or set {VARIABLE}"
             ))
         })?;
+        let target = Target::parse(&url)?;
+        Ok(Handle { url, target, json: context.json })
+    }
+
+    /// A database that no option names.
+    pub(crate) fn at(context: &Context, url: String) -> Result<Handle, Failure> {
         let target = Target::parse(&url)?;
         Ok(Handle { url, target, json: context.json })
     }

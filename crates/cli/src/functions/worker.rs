@@ -1,13 +1,14 @@
 //! `duramen fn worker`: runs the functions of a database until it is told to stop.
 
 use super::{
-    handle::Handle,
+    handle::{Handle, Place},
     metrics,
+    rehearse::{self, Rehearse},
     supervisor::Supervisor,
     traces::{self, Tracing},
 };
 use crate::{
-    context::Outcome,
+    context::{Context, Outcome},
     failure::{Failure, FAILED},
     log, output, parse,
 };
@@ -24,6 +25,8 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   duramen fn worker postgres://df_worker@localhost/shop
   duramen fn worker postgres://df_worker@localhost/shop --connections 50 --metrics 127.0.0.1:9464
+  duramen fn worker --branch try --external=stub --answers answers.toml --until-idle    rehearse in a branch
+  duramen fn worker --branch try --external=stub --answers record    with the answers that earlier instances were given
   DURAMEN_LOG=debug duramen fn worker postgres://df_worker@localhost/shop
   duramen fn worker postgres://postgres@localhost/shop --allow-superuser    to try it out
 After Ctrl-C or SIGTERM it finishes running steps for up to --drain-limit; a second signal stops it at once. Nothing is lost
@@ -52,7 +55,7 @@ pub(crate) struct Work {
     memory: u32,
     /// Work even if the role is a superuser; `fn install --worker-role` makes one that is not
     #[arg(long)]
-    allow_superuser: bool,
+    pub(super) allow_superuser: bool,
     /// Serve figures for Prometheus at http://ADDRESS/metrics, and whether the worker is well at /health; a port alone is one
     /// of this machine only, and port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
@@ -60,6 +63,11 @@ pub(crate) struct Work {
     /// How long running steps may go on after the first signal, before they are given back to other workers
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = drain_limit)]
     drain_limit: Duration,
+    /// End when nothing runs, and nothing is due within SPAN [60s]; exit status 1 if instances have failed or were cancelled
+    #[arg(long, value_name = "SPAN", num_args = 0..=1, require_equals = true, default_missing_value = "60s", value_parser = horizon)]
+    until_idle: Option<Duration>,
+    #[command(flatten)]
+    pub(super) rehearse: Rehearse,
     #[command(flatten)]
     tracing: Tracing,
 }
@@ -69,6 +77,17 @@ fn drain_limit(text: &str) -> Result<Duration, String> {
     match limit <= DRAIN_MAX {
         true => Ok(limit),
         false => Err(format!("{text:?} is longer than a day; write it like 30s or 10m")),
+    }
+}
+
+/// The longest time for which something that is due later is waited for.
+const HORIZON_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
+fn horizon(text: &str) -> Result<Duration, String> {
+    let span = parse::span(text)?;
+    match span <= HORIZON_MAX {
+        true => Ok(span),
+        false => Err(format!("{text:?} is longer than a year; write it like 30s or 2h")),
     }
 }
 
@@ -92,9 +111,14 @@ impl Stops {
     }
 }
 
-pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
+pub(crate) async fn run(context: &Context, place: &Place, work: &Work) -> Outcome {
     log::to_stderr()?;
     let mut stops = Stops::listen()?;
+    let (handle, rehearsal) = tokio::select! {
+        begun = rehearse::begin(context, place, work) => begun?,
+        () = stops.next() => return Ok(ExitCode::SUCCESS),
+    };
+    let handle = &handle;
     let listener = match work.metrics {
         Some(address) => Some(metrics::listen(address).await?),
         None => None,
@@ -105,7 +129,9 @@ pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
         per_role: work.per_role.map(Into::into),
         memory: (work.memory as usize) << 20,
         lanes: work.lanes.map(Into::into),
-        allow_superuser: work.allow_superuser,
+        // The administrator of a branch is its superuser.
+        allow_superuser: work.allow_superuser || rehearsal.is_some(),
+        rehearsal: rehearsal.as_ref().and_then(|begun| begun.rehearsal.clone()),
     };
     let worker = tokio::select! {
         worker = traces::start(options, &work.tracing) => worker?,
@@ -120,8 +146,23 @@ pub(crate) async fn run(handle: &Handle, work: &Work) -> Outcome {
         tasks.spawn(metrics::serve(listener, worker.monitor()));
     }
     tasks.spawn(supervisor.clone().watch(worker.monitor()));
-    stops.next().await;
+    let monitor = worker.monitor();
+    let rests = async {
+        match work.until_idle {
+            Some(horizon) => monitor.rests(horizon).await,
+            None => std::future::pending().await,
+        }
+    };
+    let ended = tokio::select! {
+        () = stops.next() => None,
+        ended = rests => Some(ended.map_err(rehearse::replaced)?),
+        gone = rehearse::is_gone(context, rehearsal.as_ref(), &monitor) => return Err(gone),
+    };
     supervisor.stopping(work.drain_limit).await;
+    if let Some(ended) = ended {
+        worker.drain(work.drain_limit).await;
+        return rehearse::tell(handle, &ended);
+    }
     tracing::info!(
         "stopping: running steps may continue for {:?}; a second signal stops them at once",
         work.drain_limit

@@ -10,7 +10,7 @@ mod lists;
 mod metrics;
 mod outside;
 mod refusals;
-mod shell;
+pub(crate) mod shell;
 mod supervised;
 mod waiting;
 mod workers;

@@ -16,6 +16,7 @@ mod dumps_survive_kills;
 mod every_file_has_its_mode;
 mod exports;
 mod functions_cli;
+mod functions_in_a_branch;
 mod groups_outlive_daemons;
 mod history_survives_kills;
 mod holders_have_limits;

@@ -5,6 +5,7 @@
 use tokio_postgres::{types::Type, Client};
 
 use duramen_postgres::connection::{with_sources, Target};
+use duramen_postgres::quote_identifier;
 
 use super::{check_parts, trust, SchemaError, GUARD};
 
@@ -102,8 +103,40 @@ pub async fn adopt_as(url: &str, external: External) -> Result<Adopted, SchemaEr
     Ok(adopted)
 }
 
-/// The connection string of a superuser as one whose sessions are the role's that owns the schema: whatever a worker makes must be
-/// its owner's.
+/// Takes the right to create something in the schemas from everybody but their owner: a branch gives it to the role of its policy.
+/// What was created there by then is refused later, as everywhere.
+const CLOSE: &str = "
+    DO $$
+    DECLARE
+        given record;
+    BEGIN
+        FOR given IN
+            SELECT DISTINCT n.nspname,
+                CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS grantee
+            FROM pg_namespace n CROSS JOIN LATERAL aclexplode(n.nspacl) a
+            WHERE n.nspname IN ('df', 'df_run') AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner
+        LOOP
+            EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM %s', given.nspname, given.grantee);
+        END LOOP;
+    END $$";
+
+/// Makes the owner of the schemas a member of the submitters, so that a worker can act for them: what a superuser owned in a source
+/// belongs to an ordinary role in its branches. Who is a member of the owner cannot have it as a member.
+const SUBMITTERS: &str = "
+    SELECT r.rolname::text, current_setting('server_version_num')::int
+    FROM pg_roles r
+    WHERE NOT r.rolsuper AND r.rolname <> current_user AND NOT pg_has_role(r.oid, current_user, 'MEMBER')
+      AND r.oid IN (
+        SELECT a.grantee FROM pg_namespace n CROSS JOIN LATERAL aclexplode(n.nspacl) a
+        WHERE n.nspname = 'df' AND a.privilege_type = 'USAGE'
+        UNION SELECT w.submitted_by FROM df._work w UNION SELECT r.submitted_by FROM df._ready r
+        UNION SELECT q.submitted_by FROM df._queued q UNION SELECT s.submitted_by FROM df._schedule s)";
+/// From this version on a member can be one that inherits nothing.
+const WITHOUT_INHERITING: i32 = 160_000;
+
+/// Enters a branch: the connection string of its superuser as one whose sessions are the role's that owns the schema, because
+/// whatever a worker makes must be its owner's. Nobody else may create anything in the schemas from then on, and the owner may act
+/// for the submitters.
 ///
 /// # Errors
 /// [`SchemaError`].
@@ -117,10 +150,27 @@ pub async fn as_owner(url: &str) -> Result<String, SchemaError> {
         .await
         .map_err(|error| SchemaError::Server { target: target.describe(), cause: with_sources(&error) })?;
     let Some(row) = row else { return Err(SchemaError::Missing { target: target.describe() }) };
+    let server = |error: tokio_postgres::Error| SchemaError::Server {
+        target: target.describe(),
+        cause: with_sources(&error),
+    };
+    client.batch_execute(CLOSE).await.map_err(server)?;
     if row.get(1) {
         return Ok(url.to_owned());
     }
     let owner: String = row.get(0);
+    let quoted = quote_identifier(&owner);
+    // Nothing of the schemas is read before it is known whose it is; the owner's own is what a worker trusts, too.
+    client.batch_execute(&format!("SET ROLE {quoted}")).await.map_err(server)?;
+    check_parts(&client, &target).await?;
+    let submitters = client.query_typed(SUBMITTERS, &[]).await.map_err(server)?;
+    client.batch_execute("RESET ROLE").await.map_err(server)?;
+    for row in submitters {
+        let how =
+            if row.get::<_, i32>(1) >= WITHOUT_INHERITING { " WITH INHERIT FALSE, SET TRUE" } else { "" };
+        let grant = format!("GRANT {} TO {quoted}{how}", quote_identifier(row.get(0)));
+        client.batch_execute(&grant).await.map_err(server)?;
+    }
     // In the options a blank ends a word, and a backslash takes what follows for a letter.
     let mut option = "-c role=".to_owned();
     for sign in owner.chars() {

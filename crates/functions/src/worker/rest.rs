@@ -13,6 +13,8 @@ use super::turn::TurnError;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// So many looks in a row must find nothing: one can come between the emptying of a table and what it holds next.
 const LOOKS: u32 = 3;
+/// What a server says of a password that was good before. A worker reads the messages of its server in English.
+const OTHER_SECRET: &str = "password authentication failed";
 /// How many of those that failed are told.
 pub const FAILED_MAX: u32 = 20;
 
@@ -105,8 +107,13 @@ impl Monitor {
     pub async fn is_replaced(&self) -> RestError {
         loop {
             sleep(LOOK_EVERY * 10).await;
-            if let Err(error @ TurnError::Copy { .. }) = self.shared().home().await {
-                return RestError::Copy(error.to_string());
+            match self.shared().home().await {
+                Err(error @ TurnError::Copy { .. }) => return RestError::Copy(error.to_string()),
+                // A copy of its own has a secret of its own.
+                Err(TurnError::Connect(error)) if error.to_string().contains(OTHER_SECRET) => {
+                    return RestError::Copy(error.to_string())
+                }
+                _ => {}
             }
         }
     }
