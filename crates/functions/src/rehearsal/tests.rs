@@ -7,7 +7,11 @@ fn listed(text: &str) -> Result<Answers, String> {
 
 fn says(answers: &Answers, reached: Reached<'_>) -> Option<String> {
     let Source::Listed(list) = &answers.source else { panic!("it is a list") };
-    list.iter().find(|answer| answer.is_to(reached)).map(|answer| format!("{:?}", answer.says))
+    let found = list.iter().find(|answer| answer.is_to(reached))?;
+    Some(match &found.says {
+        Says::Result(result) => result.text().to_owned(),
+        other => format!("{other:?}"),
+    })
 }
 
 #[test]
