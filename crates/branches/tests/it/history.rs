@@ -49,12 +49,18 @@ async fn refresh(engine: &Arc<Engine>) -> Result<u32, EngineError> {
 /// Waits until every moment from now on is in reach, and returns one.
 async fn begun(engine: &Arc<Engine>, origin: &OtherServer) -> Timestamp {
     let now = moment(origin).await;
-    until("history reaches it", async || {
+    let reached = async || {
         engine.look_after_followed().await;
         let stretch = stretches(engine).pop();
-        stretch.is_some_and(|it| it.ended.is_none() && it.until.is_some_and(|until| until >= now))
-    })
-    .await;
+        let reached =
+            stretch.is_some_and(|it| it.ended.is_none() && it.until.is_some_and(|until| until >= now));
+        if !reached {
+            // What a failure shows.
+            eprintln!("{now} is not reached yet: {:?}", engine.source("app").expect("the source").follow);
+        }
+        reached
+    };
+    until("history reaches it", reached).await;
     moment(origin).await
 }
 
@@ -341,10 +347,18 @@ async fn history_is_kept_for_as_long_and_as_much_as_it_is_to_be() {
     // What is short of room keeps none.
     let filler = home.path().join("volumes/filler");
     let file = fs::File::create(&filler).expect("a file");
-    let free = rustix::fs::statvfs(home.path().join("volumes")).expect("it is told");
-    let most = (free.f_bavail * free.f_frsize).saturating_sub(96 << 20);
-    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, most).expect("it is large");
+    let fill = || {
+        // Again and again: what was removed before is given back by and by.
+        let free = rustix::fs::statvfs(home.path().join("volumes")).expect("it is told");
+        let more = (free.f_bavail * free.f_frsize).saturating_sub(96 << 20);
+        if more > 0 {
+            let length = file.metadata().expect("its length").len();
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), length, more)
+                .expect("it is large");
+        }
+    };
     until("it is gone", async || {
+        fill();
         engine.look_after_followed().await;
         stretches(&engine).is_empty()
     })

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// How long a thing that happens by itself may take.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(90);
 
 /// A scratch home.
 pub(crate) struct Home {

@@ -2,7 +2,7 @@
 
 use crate::{
     http_door::Site,
-    support::{text, EXE},
+    support::{text, until, EXE},
 };
 use duramen_api::token::Role;
 use serde_json::{json, Value};
@@ -148,7 +148,14 @@ async fn a_token_is_not_shown_while_it_is_typed() {
         assert_ne!(count, 0, "it asks: {}", text(&seen));
         seen.extend_from_slice(&some[..count]);
     }
-    // Written as late as a person would: the prompt stands, and the terminal is as it is meant to be.
+    // Not before the terminal is as it is meant to be, which is a moment after the prompt.
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).expect("a shell");
+    let terminal = format!("/proc/{}/fd/0", children.split_whitespace().next().expect("one of it"));
+    until("the terminal shows nothing", async || {
+        let told = Command::new("stty").args(["-a", "-F", &terminal]).output().expect("stty of coreutils");
+        text(&told.stdout).contains("-echo ")
+    })
+    .await;
     writeln!(typed, "ann:{}", who.secret).expect("a key");
     screen.read_to_end(&mut seen).expect("a screen");
     assert!(child.wait().expect("it ends").success(), "{}", text(&seen));
