@@ -63,7 +63,7 @@ pub(crate) struct Work {
     /// How long running steps may go on after the first signal, before they are given back to other workers
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = drain_limit)]
     drain_limit: Duration,
-    /// End when nothing runs, and nothing is due within SPAN [60s]; exit status 1 if instances have failed or were cancelled
+    /// End when nothing runs, and nothing is due within SPAN (60s unless given); exit status 1 if instances have failed or were cancelled
     #[arg(long, value_name = "SPAN", num_args = 0..=1, require_equals = true, default_missing_value = "60s", value_parser = horizon)]
     until_idle: Option<Duration>,
     #[command(flatten)]
