@@ -47,7 +47,6 @@ pub(crate) fn remark(text: &dyn Display) {
 }
 
 /// Prints what does not keep a command from doing its work.
-#[cfg(feature = "engines")]
 pub(crate) fn warning(warning: &dyn Display) {
     let _ = writeln!(std::io::stderr().lock(), "warning: {warning}");
 }
