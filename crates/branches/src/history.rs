@@ -23,7 +23,7 @@ use serde_json::json;
 /// How often it is written down how far history reaches while the origin writes nothing, in seconds.
 const NOTE_EVERY_S: i64 = 30;
 
-/// For how many seconds a standby may receive nothing, of what there is, before that is told.
+/// How many seconds a standby may stay behind its origin without receiving anything before the source reports it.
 const SILENCE_S: i64 = 60;
 
 /// Whether a history reaches further than was known.

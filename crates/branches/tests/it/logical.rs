@@ -116,7 +116,7 @@ async fn what_the_role_may_not_read_is_an_error_by_name() {
     let origin = OtherServer::start(&home, oldest).await;
     origin.run("shop", SHOP).await;
     let from = |pg: Option<u32>| logical(&origin, "reader", pg, &[]);
-    for (breaks, mends, said) in [
+    for (setup, teardown, expected) in [
         (
             "create table log.own (x int);; alter table log.own enable row level security;; grant select on log.own to reader",
             "drop table log.own",
@@ -131,9 +131,9 @@ async fn what_the_role_may_not_read_is_an_error_by_name() {
         ),
         ("select lo_from_bytea(4243, 'of boss')", "select lo_unlink(4243)", ["4243", "pg_read_all_data"]),
     ] {
-        origin.run("shop", breaks).await;
-        refused(&home, &engine, from(None), "dump_failed", &said).await;
-        origin.run("shop", mends).await;
+        origin.run("shop", setup).await;
+        refused(&home, &engine, from(None), "dump_failed", &expected).await;
+        origin.run("shop", teardown).await;
     }
     let earlier = (oldest - 1).to_string();
     refused(&home, &engine, from(Some(oldest - 1)), "wrong_major", &[&earlier, &oldest.to_string()]).await;
