@@ -21,7 +21,7 @@ use crate::{
     shared::Shared,
     source::{
         cage, digest,
-        import::{Importer, Report},
+        import::Report,
         manifest::{self, SourceRecord},
         masking,
         origin_server::{self, SampleServer},
@@ -256,16 +256,7 @@ impl Engine {
         let (user, _held) = tokio::task::block_in_place(|| {
             shared.users.for_import(&environment.home, &environment.user, &record.name)
         })?;
-        let importer = Importer {
-            home: &environment.home,
-            store: &environment.store,
-            user: &user,
-            progress,
-            cage,
-            interrupt,
-            stall: environment.stall,
-            followers: &shared.followers,
-        };
+        let importer = shared.importer(&user, cage, progress, interrupt);
         let sample = shared.new_sample_server(&record.name)?;
         let importing = async {
             match &of {

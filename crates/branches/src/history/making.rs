@@ -8,7 +8,7 @@ use crate::{
     source::{
         cage,
         history::{Chosen, Ledger, Target},
-        import::Importer,
+        import::Report,
         manifest::{self, Manifest, SourceRecord, MOMENTS_FROM},
         moment::{MadeOf, Wanted},
     },
@@ -16,6 +16,7 @@ use crate::{
 };
 use duramen_base::clock;
 use serde_json::json;
+use std::sync::Arc;
 
 /// Whether a generation is that of a moment that is asked for.
 fn is_of(made: &MadeOf, target: Target, chosen: &Chosen) -> bool {
@@ -65,16 +66,8 @@ impl Engine {
         let (user, _held) = tokio::task::block_in_place(|| {
             shared.users.for_import(&environment.home, &environment.user, &record.name)
         })?;
-        let importer = Importer {
-            home: &environment.home,
-            store: &environment.store,
-            user: &user,
-            progress: std::sync::Arc::new(|step, _| tracing::debug!(step, "making a moment")),
-            cage,
-            interrupt,
-            stall: environment.stall,
-            followers: &shared.followers,
-        };
+        let progress: Report = Arc::new(|step, _| tracing::debug!(step, "making a moment"));
+        let importer = shared.importer(&user, cage, progress, interrupt);
         let serving = Manifest::load(&environment.home, &record.name, record.generation)?;
         let about = match target {
             Target::Time(at) => at,

@@ -26,6 +26,7 @@ use crate::{
     home::Home,
     interrupt::Interrupt,
     model::{Origin, Policy, Sanitised, SourceFingerprint},
+    shared::Shared,
     users,
 };
 use duramen_base::clock;
@@ -56,6 +57,29 @@ pub(crate) struct Importer<'a> {
     /// How long the reading of the origin may stand still.
     pub(crate) stall: Duration,
     pub(crate) followers: &'a Followers,
+}
+
+impl Shared {
+    /// One that works as `user`, in `cage`.
+    pub(crate) fn importer<'a>(
+        &'a self,
+        user: &'a ServerUser,
+        cage: Option<Cage>,
+        progress: Report,
+        interrupt: &'a Interrupt,
+    ) -> Importer<'a> {
+        let environment = &self.environment;
+        Importer {
+            home: &environment.home,
+            store: &environment.store,
+            user,
+            progress,
+            cage,
+            interrupt,
+            stall: environment.stall,
+            followers: &self.followers,
+        }
+    }
 }
 
 impl Importer<'_> {

@@ -11,7 +11,6 @@ use rustix::process::{kill_process, Pid, Signal};
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
@@ -165,16 +164,8 @@ async fn a_failover_of_the_origin_is_followed() {
     let major = majors()[0];
     let mut origin = OtherServer::start(&home, major).await;
     origin.run("shop", SETUP).await;
-    // A standby sees the places of sockets that were there when it started.
-    let second = home.beside("o-second");
-    fs::create_dir(&second).expect("a directory");
-    fs::set_permissions(&second, fs::Permissions::from_mode(0o777)).expect("its mode");
-    let url = format!(
-        "postgresql://boss@/shop?host={},{}&port=5432,5432&target_session_attrs=read-write",
-        origin.socket().display(),
-        second.display()
-    );
-    import(&engine, "app", Origin::Server { url }, &[Policy::ReadWrite]).await.expect("the import");
+    let (either, second) = origin.running_here_or_there(&home);
+    import(&engine, "app", either, &[Policy::ReadWrite]).await.expect("the import");
     engine.change_settings("app", following(None, None)).await.expect("it follows");
     refresh(&engine).await.expect("the first generation");
     let copied = identity(&standby(&home));

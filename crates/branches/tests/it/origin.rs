@@ -5,6 +5,8 @@ use duramen_api::model::{AddSource, Origin, Policy, SourceView};
 use duramen_branches::{Engine, EngineError};
 use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings, StopMode};
 use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -65,6 +67,20 @@ impl OtherServer {
         if let Some(mut server) = self.server.take() {
             server.stop(StopMode::Fast, LIMIT).expect("the origin stops");
         }
+    }
+
+    /// As a source, together with the place of the sockets of a server that may take over.
+    pub(crate) fn running_here_or_there(&self, home: &Home) -> (Origin, PathBuf) {
+        // A standby sees the places of sockets that were there when it started.
+        let second = home.beside("o-second");
+        fs::create_dir(&second).expect("a directory");
+        fs::set_permissions(&second, fs::Permissions::from_mode(0o777)).expect("its mode");
+        let url = format!(
+            "postgresql://boss@/shop?host={},{}&port=5432,5432&target_session_attrs=read-write",
+            self.socket().display(),
+            second.display()
+        );
+        (Origin::Server { url }, second)
     }
 
     /// A server with a copy of these data, which does not run, elsewhere.

@@ -1,51 +1,15 @@
 //! B3 under kills: what a server was dumped to, and the programs that did it, are gone with the next start of the daemon.
 
-use crate::support::{text, until, Home};
-use duramen_postgres::{processes_below, Cluster, Installation, Postmaster, ServerUser, Settings};
+use crate::{
+    running_origin::RunningOrigin,
+    support::{text, until, Home},
+};
+use duramen_postgres::processes_below;
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Stdio},
-    time::Duration,
 };
-use tokio_postgres::{Client, NoTls};
-
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A server of somebody else.
-struct Origin {
-    server: Postmaster,
-    socket: PathBuf,
-}
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        self.server.kill();
-    }
-}
-
-impl Origin {
-    fn start(home: &Home) -> Origin {
-        let installation = Installation::choose(&home.path(), None).expect("a server");
-        let user = ServerUser::current().expect("a server user");
-        let cluster = Cluster::new(installation, home.beside("origin"), user);
-        cluster.init("boss", false).expect("initdb");
-        cluster.write_file("pg_hba.conf", "local all all trust\n").expect("hba");
-        let settings = "fsync = off\nlisten_addresses = ''\nautovacuum = off\n";
-        cluster.write_file("postgresql.auto.conf", settings).expect("settings");
-        let socket = home.beside("o");
-        let server = cluster.start(&socket, &Settings::new(), LIMIT).expect("the origin starts");
-        Origin { server, socket }
-    }
-
-    async fn client(&self) -> Client {
-        let mut config = tokio_postgres::Config::new();
-        config.host_path(&self.socket).port(5432).user("boss").dbname("postgres");
-        let (client, connection) = config.connect(NoTls).await.expect("the origin answers");
-        tokio::spawn(connection);
-        client
-    }
-}
 
 /// Whether a program of this name works below a directory.
 fn runs(dir: &Path, program: &str) -> bool {
@@ -55,7 +19,7 @@ fn runs(dir: &Path, program: &str) -> bool {
     })
 }
 
-fn import(home: &Home, origin: &Origin) -> Child {
+fn import(home: &Home, origin: &RunningOrigin) -> Child {
     let url = format!("postgresql://boss@/postgres?host={}", origin.socket.display());
     home.command(&["source", "add", "app", "--logical", &url])
         .stdout(Stdio::null())
@@ -67,7 +31,7 @@ fn import(home: &Home, origin: &Origin) -> Child {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_daemon_leaves_nothing_of_a_dump() {
     let home = Home::new();
-    let origin = Origin::start(&home);
+    let origin = RunningOrigin::start(&home);
     let client = origin.client().await;
     // Slow where it is restored, which has a role that the origin does not have.
     let shop = "create function slow(int) returns int immutable language sql as 'select $1'; create table t (x int); \

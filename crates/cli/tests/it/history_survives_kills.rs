@@ -1,63 +1,29 @@
 //! H1, H2 and H6 under kills: moments that history had reached when its daemon died are there for the next one, and a moment that was being
 //! made leaves nothing.
 
-use crate::support::{text, until, Home};
+use crate::{
+    running_origin::RunningOrigin,
+    support::{text, until, Home},
+};
 use duramen_base::clock;
-use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings};
 use serde_json::Value;
 use std::{
     fs::{self, File},
-    path::PathBuf,
     process::Stdio,
     time::Duration,
 };
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A server of somebody else.
-struct Origin {
-    server: Postmaster,
-    socket: PathBuf,
-}
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        self.server.kill();
-    }
-}
-
-impl Origin {
-    fn start(home: &Home) -> Origin {
-        let installation = Installation::choose(&home.path(), None).expect("a server");
-        let user = ServerUser::current().expect("a server user");
-        let cluster = Cluster::new(installation, home.beside("origin"), user);
-        cluster.init("boss", false).expect("initdb");
-        cluster.write_file("pg_hba.conf", "local all all trust\nlocal replication all trust\n").expect("hba");
-        let settings = "fsync = off\nlisten_addresses = ''\nautovacuum = off\nwal_keep_size = 2GB\n";
-        cluster.write_file("postgresql.auto.conf", settings).expect("settings");
-        let socket = home.beside("o");
-        let server = cluster.start(&socket, &Settings::new(), LIMIT).expect("the origin starts");
-        Origin { server, socket }
-    }
-
-    async fn client(&self) -> Client {
-        let mut config = tokio_postgres::Config::new();
-        config.host_path(&self.socket).port(5432).user("boss").dbname("postgres");
-        let (client, connection) = config.connect(NoTls).await.expect("the origin answers");
-        tokio::spawn(connection);
-        client
-    }
-
-    /// One row more, some log, and the moment behind it.
-    async fn write(client: &Client) -> (String, i64) {
-        let write = "insert into t select coalesce(max(n), 0) + 1, '' from t";
-        client.batch_execute(write).await.expect("a row");
-        client.batch_execute("update t set pad = repeat(md5(random()::text), 60)").await.expect("some log");
-        let told = "select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), (select count(*) from t)";
-        let row = client.query_one(told, &[]).await.expect("a row");
-        (row.get(0), row.get(1))
-    }
+/// One row more, some log, and the moment behind it.
+async fn write(client: &Client) -> (String, i64) {
+    let write = "insert into t select coalesce(max(n), 0) + 1, '' from t";
+    client.batch_execute(write).await.expect("a row");
+    client.batch_execute("update t set pad = repeat(md5(random()::text), 60)").await.expect("some log");
+    let told = "select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), (select count(*) from t)";
+    let row = client.query_one(told, &[]).await.expect("a row");
+    (row.get(0), row.get(1))
 }
 
 fn json(home: &Home, arguments: &[&str]) -> Value {
@@ -82,7 +48,7 @@ fn rows_at(home: &Home, moment: &str) -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_daemon_loses_no_moment_and_leaves_no_half() {
     let home = Home::new();
-    let origin = Origin::start(&home);
+    let origin = RunningOrigin::start(&home);
     let client = origin.client().await;
     client.batch_execute("create table t (n int, pad text)").await.expect("a table");
     let mut daemon = home.serve().await;
@@ -98,7 +64,7 @@ async fn a_killed_daemon_loses_no_moment_and_leaves_no_half() {
     for round in 0..3 {
         let (before, begin) = (kept(), told.len());
         for _ in 0..4 {
-            told.push(Origin::write(&client).await);
+            told.push(write(&client).await);
             client.batch_execute("select pg_switch_wal()").await.expect("another segment");
         }
         // While segments are kept: one of them, at least, is there for the first time.

@@ -37,6 +37,7 @@ mod merges;
 mod promotion;
 mod rehearsals;
 mod router;
+mod running_origin;
 mod schema_diff;
 mod store_cli;
 mod support;

@@ -26,6 +26,19 @@ pub(crate) struct TestWorker {
     worker: Option<Worker>,
 }
 
+/// What a worker is started with, where a test wants nothing else.
+fn options(url: &str, connections: usize) -> Options {
+    Options {
+        url: url.to_owned(),
+        connections,
+        per_role: None,
+        memory: MEMORY,
+        lanes: None,
+        allow_superuser: true,
+        rehearsal: None,
+    }
+}
+
 impl TestWorker {
     /// Starts a worker as the schema's owner.
     pub(crate) async fn start(database: &Database<'_>, connections: usize) -> TestWorker {
@@ -38,48 +51,18 @@ impl TestWorker {
         connections: usize,
         per_role: usize,
     ) -> TestWorker {
-        let url = database.url();
         let per_role = Some(per_role);
-        TestWorker::start_with(Options {
-            url,
-            connections,
-            per_role,
-            memory: MEMORY,
-            lanes: None,
-            allow_superuser: true,
-            rehearsal: None,
-        })
-        .await
+        TestWorker::start_with(Options { per_role, ..options(&database.url(), connections) }).await
     }
 
     /// Starts a worker that has so much memory for results.
     pub(crate) async fn start_with_memory(url: &str, connections: usize, memory: usize) -> TestWorker {
-        let url = url.to_owned();
-        TestWorker::start_with(Options {
-            url,
-            connections,
-            per_role: None,
-            memory,
-            lanes: None,
-            allow_superuser: true,
-            rehearsal: None,
-        })
-        .await
+        TestWorker::start_with(Options { memory, ..options(url, connections) }).await
     }
 
     /// Starts a worker at a connection string.
     pub(crate) async fn start_at(url: &str, connections: usize) -> TestWorker {
-        let url = url.to_owned();
-        TestWorker::start_with(Options {
-            url,
-            connections,
-            per_role: None,
-            memory: MEMORY,
-            lanes: None,
-            allow_superuser: true,
-            rehearsal: None,
-        })
-        .await
+        TestWorker::start_with(options(url, connections)).await
     }
 
     /// Starts a worker as the schema's owner that traces what it runs.
@@ -89,32 +72,14 @@ impl TestWorker {
         connections: usize,
         traces: duramen_functions::worker::TraceSettings,
     ) -> TestWorker {
-        let url = database.url();
-        let options = Options {
-            url,
-            connections,
-            per_role: None,
-            memory: MEMORY,
-            lanes: None,
-            allow_superuser: true,
-            rehearsal: None,
-        };
+        let options = options(&database.url(), connections);
         TestWorker::begin(Worker::start_traced(options, traces)).await
     }
 
     /// Starts a worker at a copy, where nothing reaches outside.
     pub(crate) async fn rehearse_at(url: &str, rehearsal: Rehearsal) -> TestWorker {
-        let url = url.to_owned();
-        TestWorker::start_with(Options {
-            url,
-            connections: 4,
-            per_role: None,
-            memory: MEMORY,
-            lanes: None,
-            allow_superuser: true,
-            rehearsal: Some(rehearsal),
-        })
-        .await
+        let rehearsal = Some(rehearsal);
+        TestWorker::start_with(Options { rehearsal, ..options(url, 4) }).await
     }
 
     async fn start_with(options: Options) -> TestWorker {

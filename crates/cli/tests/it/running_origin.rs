@@ -1,0 +1,43 @@
+//! A running server of somebody else, which a test follows or dumps.
+
+use crate::support::Home;
+use duramen_postgres::{Cluster, Installation, Postmaster, ServerUser, Settings};
+use std::{path::PathBuf, time::Duration};
+use tokio_postgres::{Client, NoTls};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// One with the superuser `boss`, which lets everybody in. It keeps its log for standbys.
+pub(crate) struct RunningOrigin {
+    server: Postmaster,
+    pub(crate) socket: PathBuf,
+}
+
+impl Drop for RunningOrigin {
+    fn drop(&mut self) {
+        self.server.kill();
+    }
+}
+
+impl RunningOrigin {
+    pub(crate) fn start(home: &Home) -> RunningOrigin {
+        let installation = Installation::choose(&home.path(), None).expect("a server");
+        let user = ServerUser::current().expect("a server user");
+        let cluster = Cluster::new(installation, home.beside("origin"), user);
+        cluster.init("boss", false).expect("initdb");
+        cluster.write_file("pg_hba.conf", "local all all trust\nlocal replication all trust\n").expect("hba");
+        let settings = "fsync = off\nlisten_addresses = ''\nautovacuum = off\nwal_keep_size = 2GB\n";
+        cluster.write_file("postgresql.auto.conf", settings).expect("settings");
+        let socket = home.beside("o");
+        let server = cluster.start(&socket, &Settings::new(), LIMIT).expect("the origin starts");
+        RunningOrigin { server, socket }
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        let mut config = tokio_postgres::Config::new();
+        config.host_path(&self.socket).port(5432).user("boss").dbname("postgres");
+        let (client, connection) = config.connect(NoTls).await.expect("the origin answers");
+        tokio::spawn(connection);
+        client
+    }
+}
