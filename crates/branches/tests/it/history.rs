@@ -337,11 +337,15 @@ async fn history_is_kept_for_as_long_and_as_much_as_it_is_to_be() {
     let fill = || {
         // Again and again: what was removed before is given back by and by.
         let free = rustix::fs::statvfs(home.path().join("volumes")).expect("it is told");
-        let more = (free.f_bavail * free.f_frsize).saturating_sub(96 << 20);
-        if more > 0 {
+        let mut more = (free.f_bavail * free.f_frsize).saturating_sub(96 << 20);
+        while more > 1 << 20 {
             let length = file.metadata().expect("its length").len();
-            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), length, more)
-                .expect("it is large");
+            match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), length, more) {
+                Ok(()) => break,
+                // What is free is not all there at once.
+                Err(rustix::io::Errno::NOSPC) => more /= 2,
+                Err(error) => panic!("{error}"),
+            }
         }
     };
     until("it is gone", async || {
