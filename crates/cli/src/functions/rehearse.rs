@@ -11,7 +11,7 @@ use crate::{
     output, progress,
 };
 use clap::Args;
-use duramen_api::model::BranchView;
+use duramen_api::model::{BranchView, Policy};
 use duramen_client::ClientError;
 use duramen_functions::{
     rehearsal::{AnswerList, Answers, Rehearsal},
@@ -37,7 +37,7 @@ const RECORD: &str = "record";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Rehearsal in a branch")]
 pub(crate) struct Rehearse {
-    /// Run the instances that a branch was copied with, as its administrator, without touching the original
+    /// Run the instances that a branch was copied with, without touching the original
     #[arg(long, value_name = "NAME", requires = "external", conflicts_with = "url")]
     branch: Option<String>,
     /// What becomes of steps that reach outside: HTTP calls, steps in another database, tasks
@@ -81,14 +81,19 @@ pub(super) async fn begin(
     };
     let mut connection = context.connect().await?;
     let branch = connection.branch(name).await?;
-    if branch.holder.is_some() && !work.allow_superuser {
+    let writes = matches!(branch.policy, Policy::ReadWrite | Policy::Ddl);
+    if !writes || branch.holder.is_some() && branch.policy != Policy::Ddl {
+        let why = match branch.holder {
+            Some(_) if writes => "was leased by the holder of a token, who would get more rights by it",
+            _ => "may not be written to as the owner of its functions",
+        };
         return Err(Failure::Usage(format!(
-            "branch {name:?} was leased by the holder of a token, who can change what a worker runs there as the branch's \
-             superuser; pass --allow-superuser if that may be"
+            "branch {name:?} has the policy {} and {why}: rehearse in one with --policy ddl",
+            branch.policy
         )));
     }
-    let url = connection.administrator_url(name).await?.url;
-    let url = schema::as_owner(&url).await?;
+    let administrator = connection.administrator_url(name).await?.url;
+    let url = schema::as_owner(&administrator, &branch.url).await?;
     // An import takes SECURITY DEFINER from what superusers owned, and the functions of `df` need it.
     schema::install(&url).await?;
     let adopted = progress::during("adopting", schema::adopt_as(&url, rule.external())).await?;

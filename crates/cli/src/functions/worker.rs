@@ -129,8 +129,7 @@ pub(crate) async fn run(context: &Context, place: &Place, work: &Work) -> Outcom
         per_role: work.per_role.map(Into::into),
         memory: (work.memory as usize) << 20,
         lanes: work.lanes.map(Into::into),
-        // The administrator of a branch is its superuser.
-        allow_superuser: work.allow_superuser || rehearsal.is_some(),
+        allow_superuser: work.allow_superuser,
         rehearsal: rehearsal.as_ref().and_then(|begun| begun.rehearsal.clone()),
     };
     let worker = tokio::select! {

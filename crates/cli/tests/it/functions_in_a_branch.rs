@@ -4,9 +4,11 @@
 use crate::{
     common::{one, rows, Server, OWNER},
     functions_cli::shell::Shell,
+    http_door::Site,
     support::{connect, duramen, settle, text, until, wire, Home},
 };
 use duramen_api::model::{AddSource, CreateBranch, Origin, Policy, PoolSize, SourceSettings};
+use duramen_api::token::Role;
 use duramen_client::Connection;
 use duramen_functions::schema;
 use serde_json::{json, Value};
@@ -72,7 +74,8 @@ async fn origin(service: &Silent) -> Server {
     owner
         .batch_execute(
             "CREATE TABLE public.ledger (entry text); GRANT ALL ON public.ledger TO alice;
-             SELECT df.grant_usage('alice', include_http => true)",
+             SELECT df.grant_usage('alice', include_http => true);
+             GRANT USAGE ON SCHEMA df TO pg_execute_server_program",
         )
         .await
         .unwrap();
@@ -81,9 +84,13 @@ async fn origin(service: &Silent) -> Server {
     let enter = |what: &str| format!("'INSERT INTO public.ledger VALUES (''{what}'')'");
     let call =
         format!("df.http('http://127.0.0.1:{}/pay', 'POST', 'x', '{{}}', 600) |=> 'paid'", service.port);
+    // F-30: what a user of the source wrote may find a way to whoever the session is of.
+    let as_whom =
+        "'INSERT INTO public.ledger SELECT CASE WHEN r.rolsuper THEN ''a superuser'' ELSE ''second'' END \
+                   FROM pg_roles r WHERE r.rolname = session_user'";
     for (label, graph) in [
         ("http", format!("{call} ~> 'INSERT INTO public.ledger VALUES ($paid.body)'")),
-        ("middle", format!("{} ~> 'SELECT pg_sleep(3)' ~> {}", enter("first"), enter("second"))),
+        ("middle", format!("{} ~> 'SELECT pg_sleep(3)' ~> {as_whom}", enter("first"))),
         ("sleep", format!("df.sleep(20) ~> {}", enter("slept"))),
         ("task", format!("df.task('resize', '{{}}') ~> {}", enter("resized"))),
     ] {
@@ -212,6 +219,13 @@ async fn running_functions_end_in_a_branch_and_neither_move_nor_reach_anything_o
     let (found, ledger) = ends(&mut connection, "try").await;
     assert_eq!(found, LABELS.map(|label| format!("{label} completed")));
     assert_eq!(ledger, ["first", "paid in the branch", "resized", "second", "slept"]);
+    // F-30: who is called a submitter in the source need not be one.
+    let client = wire(&connection.administrator_url("try").await.unwrap().url).await;
+    let members =
+        "SELECT string_agg(m.rolname, ' ') FROM pg_roles m WHERE NOT m.rolsuper AND m.rolname !~ '^pg_' \
+                   AND pg_has_role(m.oid, 'pg_execute_server_program', 'MEMBER')";
+    assert_eq!(one(&client, members).await, None);
+    drop(client);
 
     // One that has ended is done again from a step on.
     let client = wire(&connection.administrator_url("try").await.unwrap().url).await;
@@ -258,6 +272,15 @@ async fn running_functions_end_in_a_branch_and_neither_move_nor_reach_anything_o
     let evidence = connection.evidence("try", None).await.unwrap();
     assert_eq!(evidence.snapshot_digest, evidence.snapshot_digest_now);
 
+    // Whoever may define something works there as well, and who may only read does not.
+    for (name, policy) in [("open", Policy::Ddl), ("shut", Policy::ReadOnly)] {
+        let request =
+            CreateBranch { name: Some(name.to_owned()), policy: Some(policy), ..CreateBranch::default() };
+        connection.create_branch(&request).await.expect("a branch");
+    }
+    let output = work(&["--branch", "open", "--external=stub", "--answers", &answers, "--until-idle"]);
+    assert!(text(&output.stdout).contains("idle: 4 completed, 0 failed"), "{output:?}");
+
     // What is said wrongly changes nothing.
     branch(&mut connection, "three").await;
     let bad = home.beside("bad.toml");
@@ -271,6 +294,7 @@ async fn running_functions_end_in_a_branch_and_neither_move_nor_reach_anything_o
         (&["--branch", "three", "--external=stub", "--answers", "/no/such"], 1, "/no/such"),
         (&["--branch", "three", "--external=stub", "--url", "postgres://x@/y"], 2, "--url"),
         (&["--branch", "four", "--external=stub"], 1, "four"),
+        (&["--branch", "shut", "--external=stub"], 2, "--policy ddl"),
     ] {
         let output = work(arguments);
         let said = text(&output.stderr);
@@ -285,4 +309,24 @@ async fn running_functions_end_in_a_branch_and_neither_move_nor_reach_anything_o
     // The daemon that is gone cannot be asked.
     let output = duramen(&home.path(), &["fn", "worker", "--branch", "try", "--external=stub"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+/// F-30: the holder of a token gets no rights that the token does not give.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rehearsal_gives_the_holder_of_a_token_nothing() {
+    let mut site = Site::open().await;
+    site.add_source("app").await;
+    let who = site.token("ci", Role::User, &["app"]).await;
+    let made = who.post("/v1/branches", r#"{"name": "theirs", "source": "app"}"#);
+    assert_eq!(made.status, 200, "{made:?}");
+    let output =
+        site.home.run(&["fn", "worker", "--branch", "theirs", "--external=skip", "--allow-superuser"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("leased by the holder of a token"), "{said}");
+    let client = wire(&site.connection.administrator_url("theirs").await.unwrap().url).await;
+    let owners = "SELECT count(*) FROM pg_auth_members a JOIN pg_roles m ON m.oid = a.member \
+                  WHERE m.rolname = 'duramen_write' AND a.roleid = 'duramen_owner'::regrole";
+    assert_eq!(one(&client, owners).await.as_deref(), Some("0"));
+    drop(client);
+    site.daemon.stop().await.unwrap();
 }

@@ -131,49 +131,72 @@ const SUBMITTERS: &str = "
         WHERE n.nspname = 'df' AND a.privilege_type = 'USAGE'
         UNION SELECT w.submitted_by FROM df._work w UNION SELECT r.submitted_by FROM df._ready r
         UNION SELECT q.submitted_by FROM df._queued q UNION SELECT s.submitted_by FROM df._schedule s)";
+/// Who owns in a branch what superusers owned in its source.
+const OWNER: &str = "duramen_owner";
 /// From this version on a member can be one that inherits nothing.
 const WITHOUT_INHERITING: i32 = 160_000;
 
-/// Enters a branch: the connection string of its superuser as one whose sessions are the role's that owns the schema, because
-/// whatever a worker makes must be its owner's. Nobody else may create anything in the schemas from then on, and the owner may act
-/// for the submitters.
+/// Lets the holder of a branch work there for the owner of the schema: makes it a member of that role, which becomes one of the
+/// submitters, and returns its connection string with sessions that are the owner's, because whatever a worker makes must be its
+/// owner's. Nobody else may create anything in the schemas from then on.
+///
+/// The administrator only says who is a member of whom, which runs nothing of the database's. All else, and the worker, is a session of
+/// the holder's: whatever the source or the holder left there cannot become more than the two roles are.
 ///
 /// # Errors
 /// [`SchemaError`].
-pub async fn as_owner(url: &str) -> Result<String, SchemaError> {
-    let target = Target::parse(url)?.application_name("duramen fn adopt").settings(GUARD);
-    let client = target.connect().await?;
-    let sql = "SELECT pg_get_userbyid(n.nspowner)::text, r.rolsuper OR r.rolname = current_user
-               FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE n.nspname = 'df'";
-    let row = client
-        .query_typed_opt(sql, &[])
-        .await
-        .map_err(|error| SchemaError::Server { target: target.describe(), cause: with_sources(&error) })?;
-    let Some(row) = row else { return Err(SchemaError::Missing { target: target.describe() }) };
-    let server = |error: tokio_postgres::Error| SchemaError::Server {
+pub async fn as_owner(administrator: &str, holder: &str) -> Result<String, SchemaError> {
+    let admin = Target::parse(administrator)?.application_name("duramen fn adopt").settings(GUARD);
+    let client = admin.connect().await?;
+    let refused = |target: &Target, error: &tokio_postgres::Error| SchemaError::Server {
         target: target.describe(),
-        cause: with_sources(&error),
+        cause: with_sources(error),
     };
-    client.batch_execute(CLOSE).await.map_err(server)?;
-    if row.get(1) {
-        return Ok(url.to_owned());
-    }
+    let sql =
+        "SELECT pg_get_userbyid(n.nspowner)::text FROM pg_catalog.pg_namespace n WHERE n.nspname = 'df'";
+    let row = client.query_typed_opt(sql, &[]).await.map_err(|error| refused(&admin, &error))?;
+    let Some(row) = row else { return Err(SchemaError::Missing { target: admin.describe() }) };
     let owner: String = row.get(0);
-    let quoted = quote_identifier(&owner);
+    let role = Target::parse(holder)?.role().to_owned();
+    if owner != OWNER && !is_ordinary(&client, &owner).await.map_err(|error| refused(&admin, &error))? {
+        let what = "the schema df".to_owned();
+        return Err(SchemaError::Foreign { target: admin.describe(), what, owner, role });
+    }
+    let member = format!("GRANT {} TO {}", quote_identifier(&owner), quote_identifier(&role));
+    client.batch_execute(&member).await.map_err(|error| refused(&admin, &error))?;
+
+    let url = with_role(holder, &owner);
+    let target = Target::parse(&url)?.application_name("duramen fn adopt").settings(GUARD);
+    let session = target.connect().await?;
+    session.batch_execute(CLOSE).await.map_err(|error| refused(&target, &error))?;
     // Nothing of the schemas is read before it is known whose it is; the owner's own is what a worker trusts, too.
-    client.batch_execute(&format!("SET ROLE {quoted}")).await.map_err(server)?;
-    check_parts(&client, &target).await?;
-    let submitters = client.query_typed(SUBMITTERS, &[]).await.map_err(server)?;
-    client.batch_execute("RESET ROLE").await.map_err(server)?;
+    check_parts(&session, &target).await?;
+    let submitters = session.query_typed(SUBMITTERS, &[]).await.map_err(|error| refused(&target, &error))?;
     for row in submitters {
+        // What that session says may be the holder's words.
+        if !is_ordinary(&client, row.get(0)).await.map_err(|error| refused(&admin, &error))? {
+            continue;
+        }
         let how =
             if row.get::<_, i32>(1) >= WITHOUT_INHERITING { " WITH INHERIT FALSE, SET TRUE" } else { "" };
-        let grant = format!("GRANT {} TO {quoted}{how}", quote_identifier(row.get(0)));
-        client.batch_execute(&grant).await.map_err(server)?;
+        let grant = format!("GRANT {} TO {}{how}", quote_identifier(row.get(0)), quote_identifier(&owner));
+        client.batch_execute(&grant).await.map_err(|error| refused(&admin, &error))?;
     }
+    Ok(url)
+}
+
+/// Whether a role is one that a user of the source made, and no superuser: to be a member of others can be to run programs.
+async fn is_ordinary(client: &Client, role: &str) -> Result<bool, tokio_postgres::Error> {
+    let sql = "SELECT NOT r.rolsuper AND r.rolname !~ '^(pg_|duramen_)'::text FROM pg_catalog.pg_roles r WHERE r.rolname = $1::text";
+    let row = client.query_typed_opt(sql, &[(&role, Type::TEXT)]).await?;
+    Ok(row.is_some_and(|row| row.get(0)))
+}
+
+/// A connection string whose sessions are of a role.
+fn with_role(url: &str, role: &str) -> String {
     // In the options a blank ends a word, and a backslash takes what follows for a letter.
     let mut option = "-c role=".to_owned();
-    for sign in owner.chars() {
+    for sign in role.chars() {
         if sign == '\\' || sign.is_ascii_whitespace() || sign == '\u{b}' {
             option.push('\\');
         }
@@ -181,7 +204,7 @@ pub async fn as_owner(url: &str) -> Result<String, SchemaError> {
     }
     let option: String = option.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let sign = if url.contains('?') { '&' } else { '?' };
-    Ok(format!("{url}{sign}options={option}"))
+    format!("{url}{sign}options={option}")
 }
 
 /// Whether the instances were begun in this copy of the database.
