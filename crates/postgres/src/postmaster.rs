@@ -21,6 +21,8 @@ const HELD_EVERY: Duration = Duration::from_millis(200);
 const QUIT_LIMIT: Duration = Duration::from_secs(3);
 /// How long killed processes may take to go.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
+/// How long a process that has begun to end is waited for.
+const EXITS_WITHIN: Duration = Duration::from_secs(1);
 /// How many of its last log lines an error about a server shows.
 const LOG_LINES: usize = 12;
 
@@ -180,8 +182,21 @@ impl Postmaster {
         self.pid
     }
 
-    /// Whether the process is still there (a zombie of ours is collected and counts as gone).
+    /// Whether the process is still there (a zombie of ours is collected and counts as gone). One that is about to end, which accepts
+    /// nothing any more, is waited for, for a second at most.
     pub fn is_running(&mut self) -> bool {
+        let mut is_there = self.is_there();
+        if is_there && is_exiting(self.pid) {
+            let started = clock::now();
+            while is_there && started.elapsed() < EXITS_WITHIN {
+                thread::sleep(POLL);
+                is_there = self.is_there();
+            }
+        }
+        is_there
+    }
+
+    fn is_there(&mut self) -> bool {
         match &mut self.child {
             Some(child) => matches!(child.try_wait(), Ok(None)),
             None => pid_of(self.pid).is_some_and(|pid| match waitpid(Some(pid), WaitOptions::NOHANG) {
@@ -333,6 +348,14 @@ fn has_ended(pid: u32) -> bool {
     }
 }
 
+/// Whether a process has begun to end, as after `SIGKILL`: its memory is given back and its files are closed before its parent hears of it.
+fn is_exiting(pid: u32) -> bool {
+    // include/linux/sched.h
+    const PF_EXITING: u64 = 4;
+    let flags = field_of(pid, 6).ok().flatten();
+    flags.and_then(|flags| flags.parse::<u64>().ok()).is_some_and(|flags| flags & PF_EXITING != 0)
+}
+
 /// Whether a signal holds a process. One that a debugger holds is being looked at by somebody, and is not meant.
 #[must_use]
 pub fn is_stopped(pid: u32) -> bool {
@@ -348,6 +371,11 @@ pub fn can_run(pid: u32) -> bool {
 
 /// What the kernel calls the state of a process; `None` if there is no such process.
 fn state_of(pid: u32) -> io::Result<Option<char>> {
+    Ok(field_of(pid, 0)?.and_then(|state| state.chars().next()))
+}
+
+/// A field of `/proc/PID/stat`, counted from the state, which is the first; `None` if there is no such process.
+fn field_of(pid: u32, nth: usize) -> io::Result<Option<String>> {
     let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         // It ended between the two system calls.
@@ -356,8 +384,8 @@ fn state_of(pid: u32) -> io::Result<Option<char>> {
         }
         stat => stat?,
     };
-    // The state follows the name, which may hold anything.
-    Ok(stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()))
+    // They follow the name, which may hold anything.
+    Ok(stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(nth)).map(str::to_owned))
 }
 
 /// Whether a process works in that very directory.
@@ -477,8 +505,14 @@ fn look_below(dir: &Path) -> io::Result<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_ended, Postmaster};
-    use std::{fs, process::Command, thread, time::Duration};
+    use super::{has_ended, is_exiting, Postmaster};
+    use std::{
+        fs,
+        io::Write,
+        process::{Command, Stdio},
+        thread,
+        time::Duration,
+    };
 
     /// A process that has ended and that its parent does not collect, as some containers' first process does not.
     #[test]
@@ -505,5 +539,29 @@ mod tests {
         assert!(fs::exists(format!("/proc/{pid}")).expect("a look"), "its parent has not collected it");
         assert!(!server.is_running());
         parent.kill().and_then(|()| parent.wait()).expect("the parent ends");
+    }
+
+    /// A server that was killed closes its socket before its parent hears of it.
+    #[test]
+    fn a_server_that_is_about_to_end_does_not_run() {
+        let dir = tempfile::tempdir().expect("a directory");
+        // Memory takes time to give back: `tail` keeps all of it.
+        let mut child =
+            Command::new("tail").args(["-c", "300M"]).stdin(Stdio::piped()).spawn().expect("tail");
+        let mut input = child.stdin.take().expect("its input");
+        for _ in 0..300 {
+            input.write_all(&[b'x'; 1 << 20]).expect("tail reads");
+        }
+        let mut server = Postmaster::started(child, dir.path().to_owned());
+        let pid = server.pid();
+        assert!(server.is_running());
+        assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill").success());
+        for _ in 0..1_000_000 {
+            if is_exiting(pid) {
+                break;
+            }
+        }
+        assert!(is_exiting(pid), "it was not seen to end");
+        assert!(!server.is_running());
     }
 }
