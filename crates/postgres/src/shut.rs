@@ -17,6 +17,8 @@ pub struct Shut {
     cage: Cage,
     hidden: Vec<PathBuf>,
     socket_dir: PathBuf,
+    /// Programs of another installation, which they run, too.
+    programs: Option<PathBuf>,
     /// What it sees besides of the machine, if it reaches the network.
     network: Option<Vec<PathBuf>>,
 }
@@ -25,13 +27,21 @@ impl Shut {
     /// Programs in `cage` that see nothing of `hidden` and make their sockets in `socket_dir`.
     #[must_use]
     pub fn new(cage: Cage, hidden: Vec<PathBuf>, socket_dir: PathBuf) -> Shut {
-        Shut { cage, hidden, socket_dir, network: None }
+        Shut { cage, hidden, socket_dir, programs: None, network: None }
     }
 
     /// Lets the programs reach the network, and see these files and directories: other servers' sockets, certificates.
     #[must_use]
     pub fn with_network(mut self, readable: Vec<PathBuf>) -> Shut {
         self.network = Some(readable);
+        self
+    }
+
+    /// Lets the programs run servers of another installation beside their own, as `pg_upgrade` does. The servers that it starts lose their
+    /// parent, which is not to be the one that waits for other processes.
+    #[must_use]
+    pub fn with_servers_of(mut self, installation: &Installation) -> Shut {
+        self.programs = Some(installation.bin_dir.clone());
         self
     }
 
@@ -51,11 +61,15 @@ impl Shut {
         if let Some(readable) = &self.network {
             walls = readable.iter().filter(|path| path.exists()).fold(walls.with_network(), Walls::readable);
         }
-        let bin_dir = &installation.bin_dir;
-        if let Some(programs) = self.hidden.iter().find_map(|dir| entry_towards(dir, bin_dir)) {
-            walls = walls.readable(programs);
-        } else if ["/tmp", "/run", MACHINES_CLUSTERS].iter().any(|dir| bin_dir.starts_with(dir)) {
-            walls = walls.readable(bin_dir.parent().unwrap_or(bin_dir));
+        if self.programs.is_some() {
+            walls = walls.with_orphans_collected();
+        }
+        for bin_dir in self.programs.iter().chain([&installation.bin_dir]) {
+            if let Some(programs) = self.hidden.iter().find_map(|dir| entry_towards(dir, bin_dir)) {
+                walls = walls.readable(programs);
+            } else if ["/tmp", "/run", MACHINES_CLUSTERS].iter().any(|dir| bin_dir.starts_with(dir)) {
+                walls = walls.readable(bin_dir.parent().unwrap_or(bin_dir));
+            }
         }
         // The first that exists is where the program works.
         let there: Vec<&Path> =

@@ -37,6 +37,7 @@ __all__ = [
     "SourceView",
     "Subset",
     "Unit",
+    "Upgraded",
     "WatchedTable",
 ]
 
@@ -448,6 +449,7 @@ class SourceView(_SourceView, total=False):
     """The login roles of the source that a branch can be entered as (`policy` `role:NAME`)."""
     unmasked: List[str]
     """Columns that look personal and are not masked, with what they look like. A scan of the source has rules for them."""
+    upgraded: Optional[Upgraded]
 
 
 
@@ -465,6 +467,26 @@ keys connects with that table keep all their rows."""
     """How many of its rows in a hundred, the same ones each time. Either this or `where`."""
     where: Optional[str]
     """A condition in SQL for its rows, evaluated with read access only."""
+
+
+
+class _Upgraded(TypedDict):
+    from: str
+    """The version of that generation's server."""
+    generation: int
+    """The generation of that source."""
+    outdated_extensions: List[str]
+    """What it leaves to be done: extensions of which a later version is installed."""
+    output: List[str]
+    """What `pg_upgrade` printed, line by line."""
+    source: str
+    """The source that it was made of."""
+    took_ms: int
+    """How long `pg_upgrade` took, in milliseconds. It linked files, and copied none."""
+
+
+class Upgraded(_Upgraded, total=False):
+    """How a generation was taken to a later major version."""
 
 
 

@@ -132,3 +132,20 @@ pub struct PromotedBranch {
     /// The moment at which it held what the generation holds.
     pub taken_at: Timestamp,
 }
+
+/// How a generation was taken to a later major version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Upgraded {
+    /// The source that it was made of.
+    pub source: String,
+    /// The generation of that source.
+    pub generation: u32,
+    /// The version of that generation's server.
+    pub from: String,
+    /// How long `pg_upgrade` took, in milliseconds. It linked files, and copied none.
+    pub took_ms: u64,
+    /// What `pg_upgrade` printed, line by line.
+    pub output: Vec<String>,
+    /// What it leaves to be done: extensions of which a later version is installed.
+    pub outdated_extensions: Vec<String>,
+}

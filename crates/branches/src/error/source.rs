@@ -36,6 +36,8 @@ pub(crate) enum SourceError {
     BadConcurrency { most: u32 },
     #[error("the masking rules of source {name} have changed since its snapshot was made, so it serves no branches: run `duramen source refresh {name}`")]
     OtherRules { name: String },
+    #[error("a source that is an upgrade of {of} is masked as {of} is: change the rules there, refresh {of}, and refresh the upgrade then")]
+    RulesOfUpgrade { of: String },
     #[error("the import of source {name} did not look for personal data, because its version did not: run `duramen source refresh {name}`")]
     NotScanned { name: String },
     #[error("source {name} is not known to be as it was imported: {reason}; look at `duramen source verify {name}` and `duramen source fingerprint {name}`, or refresh it")]
@@ -73,6 +75,7 @@ impl Coded for SourceError {
                 (Kind::Invalid, "bad_setting")
             }
             SourceError::NotScanned { .. } => (Kind::Conflict, "not_scanned"),
+            SourceError::RulesOfUpgrade { .. } => (Kind::Invalid, "bad_rules"),
             SourceError::OtherRules { .. } => (Kind::Failed, "rules_changed"),
             SourceError::NoPath { .. } => (Kind::Invalid, "bad_path"),
             SourceError::NoServer(_) => (Kind::Failed, "no_server"),

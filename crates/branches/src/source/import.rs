@@ -3,6 +3,7 @@
 use super::{
     address::Address,
     connection::{self, Quiet, LOGIN_TRIGGERS_SINCE},
+    copied::Copied,
     data_directory::check_directory,
     digest,
     draft::Draft,
@@ -13,14 +14,13 @@ use super::{
     masking,
     moment::Recovery,
     origin_server::{self, import_failed, local, start_failed, SampleServer},
-    promote::Promotion,
     refusal::read_error,
     sanitise::{self, ADMIN, HOLDER},
     snapshot::{access_rules, hba_file, snapshot_path, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
     tablespaces, warm_up,
 };
 use crate::{
-    error::{EngineError, Kind},
+    error::{EngineError, Kind, SourceError},
     files::{self, io_error},
     following::Followers,
     home::Home,
@@ -148,6 +148,8 @@ impl Importer<'_> {
                 report = said;
                 made
             }
+            // It has no origin of its own: `Importer::upgrade` makes it.
+            Origin::Upgrade { of, .. } => return Err(SourceError::NoGeneration { name: of.clone() }.into()),
             Origin::Logical { url, pg, without_extensions } => {
                 let wanted = Wanted { major: *pg, without: without_extensions };
                 let (made, said) = self.dump_server(record, (url, wanted), database, &draft).await?;
@@ -224,11 +226,14 @@ impl Importer<'_> {
     }
 
     /// Shut in: code of the source may run before it is harmless, whatever is done against it.
-    fn cluster(&self, draft: &Draft<'_>, installation: &Installation) -> Cluster {
-        self.open_cluster(draft, installation).shut_in(self.cage.clone().map(|cage| {
-            let hidden = vec![self.home.root().to_owned(), self.store.root.clone()];
-            Shut::new(cage, hidden, draft.socket_dir.clone())
-        }))
+    pub(super) fn cluster(&self, draft: &Draft<'_>, installation: &Installation) -> Cluster {
+        self.open_cluster(draft, installation).shut_in(self.walls(draft))
+    }
+
+    /// What the programs of an import are shut in by.
+    pub(super) fn walls(&self, draft: &Draft<'_>) -> Option<Shut> {
+        let hidden = vec![self.home.root().to_owned(), self.store.root.clone()];
+        Some(Shut::new(self.cage.clone()?, hidden, draft.socket_dir.clone()))
     }
 
     /// A cluster whose programs reach the network, as one that copies a server must.
@@ -286,8 +291,7 @@ impl Importer<'_> {
         tablespaces::are_inside(&draft.path)?;
         let admin = local(&draft.socket_dir, ADMIN, &secret, "template1");
         let (login_triggers, source_at_import) = match &beginning {
-            // Of the origin nothing is read: what was known of it when the branch's own generation was made still is.
-            Beginning::Branch(of) => (of.past.login_triggers.clone(), of.past.source_at_import.clone()),
+            Beginning::Copied(of) => (of.past.login_triggers.clone(), of.source_at_import.clone()),
             // What the origin held then is not known of it now.
             Beginning::Moment(_) => {
                 (Some(sanitise::login_triggers(&admin, major).await?), SourceFingerprint::unknown())
@@ -311,14 +315,14 @@ impl Importer<'_> {
                 (Some(login_triggers), found)
             }
         };
-        let promoted = match &beginning {
-            Beginning::Branch(of) => Some(*of),
+        let copied = match &beginning {
+            Beginning::Copied(of) => Some(&**of),
             Beginning::Origin { .. } | Beginning::Moment(_) => None,
         };
 
         inventory::check(&admin, major, &installation).await?;
         self.say("making the copy harmless");
-        let mut found = sanitise::run(&admin, major, promoted.and_then(Promotion::earlier)).await?;
+        let mut found = sanitise::run(&admin, major, copied.and_then(Copied::earlier)).await?;
         sanitised.append(&mut found.report);
         let databases = sanitise::databases(&admin, major).await?;
         sanitised
@@ -327,8 +331,8 @@ impl Importer<'_> {
         let own_roles = found.own_roles(&database);
         let mut admin_there = admin.clone();
         admin_there.dbname(&database);
-        if let Some(of) = promoted {
-            sanitised.extend(of.unmasked());
+        if let Some(of) = copied {
+            sanitised.extend_from_slice(&of.report);
         } else {
             self.say("applying the rules for masking, if there are any");
             let apply = masking::apply(self.home, record, &admin_there, &draft.socket_dir, major);
@@ -368,7 +372,7 @@ impl Importer<'_> {
             }
             false => None,
         };
-        let live = match promoted {
+        let live = match copied {
             Some(_) => None,
             None => masking::live_files(record, &admin_there, major).await?,
         };
@@ -446,10 +450,11 @@ impl Importer<'_> {
             login_triggers,
             first_verifiers,
             user: users::to_record(self.user),
-            // Where they were not known of the branch's generation, they are not known of what it becomes.
-            own_roles: promoted.is_none_or(|of| of.past.own_roles.is_some()).then_some(own_roles),
+            // Where they were not known of the generation that was copied, they are not known of what it becomes.
+            own_roles: copied.is_none_or(|of| of.past.own_roles.is_some()).then_some(own_roles),
             masking: record.settings.masking.clone(),
-            promoted: promoted.map(|of| of.branch.clone()),
+            promoted: copied.and_then(|of| of.promoted.clone()),
+            upgraded: copied.and_then(|of| of.upgraded.clone()),
             personal,
             moment,
         };
@@ -527,8 +532,8 @@ pub(super) enum Beginning<'a> {
     /// The source's origin; `read` is its fingerprint, if that was taken before it was copied, and `report` what the copy was
     /// made without.
     Origin { sample: &'a SampleServer, read: Option<SourceFingerprint>, report: Vec<Sanitised> },
-    /// A branch of the source.
-    Branch(&'a Promotion<'a>),
+    /// A generation that was made before, or a branch of one.
+    Copied(Box<Copied<'a>>),
     /// A base of a followed source, and the log from there to a moment.
     Moment(&'a Recovery<'a>),
 }

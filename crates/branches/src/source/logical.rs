@@ -51,7 +51,7 @@ struct Seen {
 }
 
 /// How a database stores and sorts texts.
-struct Sorting {
+pub(super) struct Sorting {
     encoding: String,
     collate: String,
     ctype: String,
@@ -61,6 +61,46 @@ struct Sorting {
 }
 
 impl Sorting {
+    /// That of a database.
+    pub(super) async fn of(client: &Client, major: u32, database: &str) -> Result<Sorting, EngineError> {
+        let provider = match major {
+            ONE_LOCALE_SINCE.. => "datlocprovider::text, coalesce(datlocale, '')",
+            LOCALE_PROVIDERS_SINCE.. => "datlocprovider::text, coalesce(daticulocale, '')",
+            _ => "'c', ''",
+        };
+        let sql = format!(
+            "select pg_encoding_to_char(encoding)::text, datcollate::text, datctype::text, {provider} \
+             from pg_database where datname = $1::text"
+        );
+        let row = client.query_one(&sql, &[&database]).await.map_err(|error| read_error(&error))?;
+        Ok(Sorting {
+            encoding: row.get(0),
+            collate: row.get(1),
+            ctype: row.get(2),
+            provider: row.get(3),
+            locale: row.get(4),
+        })
+    }
+
+    /// The arguments of `initdb` for a cluster that sorts so. Before 15 its locale has no provider.
+    pub(super) fn of_cluster(&self, has_providers: bool) -> Vec<String> {
+        let mut arguments = vec![
+            format!("--encoding={}", self.encoding),
+            format!("--lc-collate={}", self.collate),
+            format!("--lc-ctype={}", self.ctype),
+        ];
+        if has_providers {
+            arguments.extend(match self.provider.as_str() {
+                "i" => vec!["--locale-provider=icu".to_owned(), format!("--icu-locale={}", self.locale)],
+                "b" => {
+                    vec!["--locale-provider=builtin".to_owned(), format!("--builtin-locale={}", self.locale)]
+                }
+                _ => vec!["--locale-provider=libc".to_owned()],
+            });
+        }
+        arguments
+    }
+
     /// The clauses of `CREATE DATABASE`.
     fn clauses(&self) -> String {
         let literal = |text: &str| quote_literal(text);
@@ -283,28 +323,14 @@ async fn look_at(client: &Client) -> Result<Seen, EngineError> {
     let extensions = "select extname::text from pg_extension where extname <> 'plpgsql'";
     let extensions = client.query(extensions, &[]).await.map_err(fail)?;
     let roles = client.query(ROLES, &[]).await.map_err(fail)?;
-    let provider = match major {
-        ONE_LOCALE_SINCE.. => "datlocprovider::text, coalesce(datlocale, '')",
-        LOCALE_PROVIDERS_SINCE.. => "datlocprovider::text, coalesce(daticulocale, '')",
-        _ => "'c', ''",
-    };
-    let database = format!(
-        "select pg_get_userbyid(datdba)::text, pg_encoding_to_char(encoding)::text, datcollate::text, datctype::text, \
-         {provider} from pg_database where datname = current_database()"
-    );
-    let row = client.query_one(&database, &[]).await.map_err(fail)?;
+    let database = "select datname::text, pg_get_userbyid(datdba)::text from pg_database where datname = current_database()";
+    let row = client.query_one(database, &[]).await.map_err(fail)?;
     Ok(Seen {
         major,
         extensions: extensions.iter().map(|row| row.get(0)).collect(),
         roles: roles.iter().map(|row| (row.get(0), row.get(1))).collect(),
-        owner: row.get(0),
-        sorting: Sorting {
-            encoding: row.get(1),
-            collate: row.get(2),
-            ctype: row.get(3),
-            provider: row.get(4),
-            locale: row.get(5),
-        },
+        owner: row.get(1),
+        sorting: Sorting::of(client, major, row.get(0)).await?,
     })
 }
 

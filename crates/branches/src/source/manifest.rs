@@ -5,7 +5,10 @@ use crate::{
     error::{EngineError, Kind},
     files::{self, io_error},
     home::Home,
-    model::{Finding, Masking, Origin, Policy, PromotedBranch, Sanitised, SourceFingerprint, SourceSettings},
+    model::{
+        Finding, Masking, Origin, Policy, PromotedBranch, Sanitised, SourceFingerprint, SourceSettings,
+        Upgraded,
+    },
 };
 use duramen_postgres::{StoredText, Version};
 use jiff::Timestamp;
@@ -77,6 +80,9 @@ pub(crate) struct Manifest {
     /// The branch that it was; none if it was imported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) promoted: Option<PromotedBranch>,
+    /// What it was taken to its version from, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) upgraded: Option<Upgraded>,
     /// What looked personal and was not masked; not known in manifests of earlier versions.
     #[serde(default)]
     pub(crate) personal: Option<Vec<Finding>>,
@@ -118,6 +124,7 @@ impl Manifest {
             own_roles: None,
             masking: None,
             promoted: None,
+            upgraded: None,
             personal: None,
             moment: None,
         }

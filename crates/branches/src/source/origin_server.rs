@@ -161,6 +161,15 @@ pub(crate) fn start_failed(error: &duramen_postgres::StartError) -> EngineError 
 const NOT_READ: &str =
     "its role need not be able to read what evidence needs, and a managed server is read once, by pg_dump";
 
+/// Why there is no evidence of servers that are not read.
+const OF_A_GENERATION: &str =
+    "it was made of a generation of another source here, which has evidence of its own";
+
+/// What is known of the origin of a source that was made of a generation of another one.
+pub(super) fn of_a_generation() -> SourceFingerprint {
+    fingerprint::of_none(OF_A_GENERATION)
+}
+
 /// The present state of a source's origin. `login_triggers` are the databases that are known to have some.
 pub(crate) async fn fingerprint(
     origin: &Origin,
@@ -178,6 +187,7 @@ pub(crate) async fn fingerprint(
             fingerprint::of_server(&sample.address(), login_triggers, stall, progress).await
         }
         Origin::Logical { .. } => Ok(fingerprint::of_none(NOT_READ)),
+        Origin::Upgrade { .. } => Ok(of_a_generation()),
         Origin::DataDirectory { path } | Origin::Script { path } => {
             fingerprint::of_files(Path::new(path)).await
         }

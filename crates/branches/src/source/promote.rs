@@ -2,10 +2,10 @@
 //! whoever held it, so it is trusted no more than an origin. Invariants G1 to G6 of docs/design/generations.md.
 
 use super::{
+    copied::Copied,
     draft::Draft,
     import::{invalid, Beginning, Importer},
     manifest::{Manifest, SourceRecord},
-    sanitise::Earlier,
     snapshot::{is_access_file, KEPT_CACHE},
 };
 use crate::{
@@ -25,9 +25,7 @@ const RECOVERY_FILES: [&str; 2] = ["backup_label", "tablespace_map"];
 pub(crate) struct Promotion<'a> {
     /// What the branch was made of.
     pub(crate) generation: &'a Generation,
-    /// The same, as it was imported.
-    pub(super) past: &'a Manifest,
-    pub(super) branch: PromotedBranch,
+    branch: PromotedBranch,
     /// A snapshot of the branch.
     snapshot: &'a Path,
 }
@@ -38,19 +36,13 @@ impl<'a> Promotion<'a> {
         branch: PromotedBranch,
         snapshot: &'a Path,
     ) -> Promotion<'a> {
-        Promotion { generation, past: &generation.manifest, branch, snapshot }
-    }
-
-    /// What was taken from the branch when its own generation was made.
-    pub(super) fn earlier(&self) -> Option<Earlier<'_>> {
-        let own_roles = self.past.own_roles.as_ref()?;
-        Some(Earlier { database: &self.past.database, own_roles })
+        Promotion { generation, branch, snapshot }
     }
 
     /// What the report says of rules for masking: they were applied before the branch began, and are not again, because a
     /// pseudonym would become another one.
-    pub(super) fn unmasked(&self) -> Option<Sanitised> {
-        self.past.masking.as_ref()?;
+    fn unmasked(&self) -> Option<Sanitised> {
+        self.generation.manifest.masking.as_ref()?;
         Some(Sanitised {
             kind: "masking".to_owned(),
             object: format!("branch {}", self.branch.name),
@@ -74,12 +66,21 @@ impl Importer<'_> {
             draft.clone_from(of.snapshot)?;
             self.take_over(&draft.path)
         })?;
-        let made_by = (of.generation.installation.clone(), of.past.database.clone());
-        self.finish(record, made_by, Beginning::Branch(of), draft).await
+        let past = &of.generation.manifest;
+        let made_by = (of.generation.installation.clone(), past.database.clone());
+        let copied = Copied {
+            past,
+            // Of the origin nothing is read: what was known of it when the branch's own generation was made still is.
+            source_at_import: past.source_at_import.clone(),
+            promoted: Some(of.branch.clone()),
+            upgraded: None,
+            report: of.unmasked().into_iter().collect(),
+        };
+        self.finish(record, made_by, Beginning::Copied(Box::new(copied)), draft).await
     }
 
-    /// Leaves in a copy of a branch only what a server's own files are, and gives them to the import's user (G3).
-    fn take_over(&self, dir: &Path) -> Result<(), EngineError> {
+    /// Leaves in a copy of a branch, or of a generation, only what a server's own files are, and gives them to the import's user (G3).
+    pub(super) fn take_over(&self, dir: &Path) -> Result<(), EngineError> {
         for entry in walkdir::WalkDir::new(dir) {
             self.interrupt.check()?;
             let entry = entry.map_err(|error| io_error("read", dir, &error.into()))?;
@@ -115,7 +116,7 @@ fn is_of_its_server(relative: &Path) -> bool {
 
 fn refuse(relative: &Path, why: &str) -> EngineError {
     let message = format!(
-        "the branch's data directory holds {}, which no server makes: {why}; nothing was promoted, and the source is as it was",
+        "the data directory holds {}, which no server makes: {why}; nothing was made of it, and the source is as it was",
         relative.display()
     );
     invalid("branch_tampered", message)

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-const SHOP: &str = "
+pub(crate) const SHOP: &str = "
 create role reader login;; create role app;; create role clerk;;
 create schema sales authorization app;; create schema log;;
 create extension hstore;;

@@ -26,4 +26,5 @@ mod real_sources;
 mod slow_origin;
 #[allow(dead_code, reason = "what only the other program needs")]
 mod support;
+mod upgrade;
 mod watched_tables;
