@@ -26,6 +26,7 @@ pub(crate) fn of(report: &Report) -> Vec<Finding> {
     locks(report, &mut found);
     own_waits(report, &mut found);
     relations(report, &mut found);
+    upgrade(report, &mut found);
     load(report, &mut found);
     queries(report, &mut found);
     definitions(report, &mut found);
@@ -115,8 +116,19 @@ fn relations(report: &Report, found: &mut Vec<Finding>) {
     }
 }
 
+fn upgrade(report: &Report, found: &mut Vec<Finding>) {
+    let Some(upgrade) = &report.upgrade else { return };
+    for name in upgrade.outdated_extensions.iter().take(EACH_MAX) {
+        let text = format!("the extension {name} is of the earlier version's: run ALTER EXTENSION ... UPDATE after the upgrade");
+        found.push(Finding::new("outdated_extension", Severity::Warning, None, text));
+    }
+}
+
 fn load(report: &Report, found: &mut Vec<Finding>) {
     let Some(load) = &report.load else {
+        if report.upgrade.is_some() {
+            return;
+        }
         let text = "no load was given, so waits can only be inferred from the locks; give one with --load";
         found.push(Finding::new("no_load", Severity::Info, None, text));
         return;

@@ -22,6 +22,7 @@ mod sampler;
 mod script;
 mod secrets;
 mod text;
+mod upgrade;
 mod watch;
 
 pub use error::RehearseError;
@@ -37,5 +38,5 @@ pub use page::page;
 pub use plans::{Estimate, Plan, QueryPlans};
 pub use rehearsal::{rehearse, Event};
 pub use relations::{Kind, RelationChange, What};
-pub use report::{Gate, Looks, Migration, Outcome, Report, Wal, SCHEMA};
+pub use report::{Gate, Looks, Migration, Outcome, Report, Upgrade, Wal, SCHEMA};
 pub use text::text;

@@ -32,8 +32,10 @@ pub struct LoadFile {
 pub struct Options {
     /// The source; may be left out when there is only one.
     pub source: Option<String>,
-    /// The migration: a command for a shell.
+    /// The migration: a command for a shell. Empty where an upgrade is rehearsed.
     pub command: String,
+    /// The major version to which the source is taken by `pg_upgrade`, in the place of a migration.
+    pub pg: Option<u32>,
     /// Scripts of the load. Empty: there is none.
     pub load: Vec<LoadFile>,
     /// Sessions of the load.
@@ -71,7 +73,13 @@ impl Options {
     /// Reads the files, and checks everything that can be checked before there is a branch.
     pub(crate) fn prepare(&self) -> Result<Prepared, RehearseError> {
         let wrong = |what: String| Err(RehearseError::Options(what));
-        if self.command.trim().is_empty() {
+        if self.pg.is_some() && !(self.command.is_empty() && self.load.is_empty()) {
+            return wrong(
+                "nothing runs while pg_upgrade does: an upgrade has neither a migration nor a load"
+                    .to_owned(),
+            );
+        }
+        if self.pg.is_none() && self.command.trim().is_empty() {
             return wrong("the migration is empty; name a command".to_owned());
         }
         if self.load.len() > SCRIPTS_MAX {

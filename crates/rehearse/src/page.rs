@@ -22,7 +22,8 @@ pub fn page(report: &Report) -> Page {
         Outcome::Invalid => Tone::Doubt,
         Outcome::GateExceeded | Outcome::MigrationFailed | Outcome::Deadline => Tone::Bad,
     };
-    let mut page = Page::new(format!("Rehearsal of a migration of {}", report.source))
+    let what = if report.upgrade.is_some() { "an upgrade" } else { "a migration" };
+    let mut page = Page::new(format!("Rehearsal of {what} of {}", report.source))
         .with_contents()
         .banner(tone, report.outcome.name(), report.sentence())
         .tiles(tiles(report));
@@ -66,6 +67,16 @@ pub fn page(report: &Report) -> Page {
 
 fn tiles(report: &Report) -> Vec<Tile> {
     let tile = |figure: String, what: &str, beside: String| Tile { figure, what: what.to_owned(), beside };
+    if let Some(upgrade) = &report.upgrade {
+        let versions = format!("{} to {}", upgrade.from, upgrade.to);
+        let mut tiles = vec![tile(span(report.migration.duration_ms), "pg_upgrade", versions)];
+        let changed = report.queries.iter().filter(|query| query.is_changed).count();
+        if !report.queries.is_empty() {
+            let beside = format!("of {}", report.queries.len());
+            tiles.push(tile(number(changed as f64), "queries with another plan", beside));
+        }
+        return tiles;
+    }
     let mut tiles = vec![tile(span(report.migration.duration_ms), "the migration", String::new())];
     if let Some(load) = &report.load {
         let beside = format!("{} statements waited", number(load.waits as f64));

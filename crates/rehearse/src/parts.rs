@@ -64,8 +64,12 @@ pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
         ("source", format!("{}, generation {}", report.source, report.generation)),
         ("command", report.migration.command.clone()),
         ("took", span(report.migration.duration_ms)),
-        ("log written", log(report)),
     ];
+    if let Some(upgrade) = &report.upgrade {
+        facts.push(("before", format!("PostgreSQL {}", upgrade.from)));
+    } else {
+        facts.push(("log written", log(report)));
+    }
     if let Some(load) = &report.load {
         let words = format!(
             "{} sessions, {} transactions a second, seed {}",
@@ -75,11 +79,13 @@ pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
         );
         facts.push(("load", words));
     }
-    let looks = &report.looks;
-    facts.push((
-        "looked at locks",
-        format!("{} times, at most {} apart", number(looks.count as f64), span(looks.longest_gap_ms)),
-    ));
+    if report.upgrade.is_none() {
+        let looks = &report.looks;
+        facts.push((
+            "looked at locks",
+            format!("{} times, at most {} apart", number(looks.count as f64), span(looks.longest_gap_ms)),
+        ));
+    }
     let setting = |name: &str| report.server.get(name).map_or("unknown", String::as_str);
     facts.push((
         "server",

@@ -31,7 +31,7 @@ use tokio::time::sleep;
 
 /// How long one request to the daemon may take, and a comparison of definitions.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
-const COMPARISON_LIMIT: Duration = Duration::from_secs(300);
+pub(crate) const COMPARISON_LIMIT: Duration = Duration::from_secs(300);
 /// How long sessions that are no longer needed may take to end: they count what they did at their end.
 const GONE_LIMIT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
@@ -82,16 +82,21 @@ pub async fn rehearse(
     let branch = or_signal(&mut signals, leasing).await?;
     let (fate, report) = {
         let work = Work { client: &client, options: &options, branch: &branch };
-        let report = work.run(prepared, &mut signals, &mut on_event).await;
-        let keep = options.keep && report.is_ok();
+        let report = match options.pg {
+            Some(pg) => work.upgrade(pg, &prepared, &mut signals, &mut on_event).await,
+            None => work.run(prepared, &mut signals, &mut on_event).await,
+        };
+        // Of an upgrade it is the other branch that is kept.
+        let keep = options.keep && report.is_ok() && options.pg.is_none();
         on_event(Event::Step("giving the branch back"));
         (branch.give_back(keep).await, report)
     };
-    Ok(Report { fate, ..report? })
+    let report = report?;
+    Ok(if options.pg.is_some() { report } else { Report { fate, ..report } })
 }
 
 /// Works until a signal comes.
-async fn or_signal<T>(
+pub(crate) async fn or_signal<T>(
     signals: &mut Signals,
     work: impl Future<Output = Result<T, RehearseError>>,
 ) -> Result<T, RehearseError> {
@@ -101,18 +106,18 @@ async fn or_signal<T>(
     }
 }
 
-struct Work<'a> {
-    client: &'a Client,
-    options: &'a Options,
-    branch: &'a Leased,
+pub(crate) struct Work<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) options: &'a Options,
+    pub(crate) branch: &'a Leased,
 }
 
 /// What was there before the migration.
-struct Before {
+pub(crate) struct Before {
     probe: tokio_postgres::Client,
-    server: BTreeMap<String, String>,
-    relations: Relations,
-    plans: Vec<Plan>,
+    pub(crate) server: BTreeMap<String, String>,
+    pub(crate) relations: Relations,
+    pub(crate) plans: Vec<Plan>,
 }
 
 /// What happened meanwhile.
@@ -153,7 +158,11 @@ impl Work<'_> {
         Ok(Secrets::of(self.branch).strike_out(report))
     }
 
-    async fn look_before(&self, target: &Target, queries: &[String]) -> Result<Before, RehearseError> {
+    pub(crate) async fn look_before(
+        &self,
+        target: &Target,
+        queries: &[String],
+    ) -> Result<Before, RehearseError> {
         let probe = target.clone().application_name("duramen rehearse: probe").settings(OURS);
         let probe = probe.connect().await?;
         let names: Vec<String> = SETTINGS.map(str::to_owned).to_vec();
@@ -311,6 +320,7 @@ impl Work<'_> {
             fate: Fate::Destroyed,
             server: before.server.clone(),
             migration,
+            upgrade: None,
             gate,
             findings: Vec::new(),
             locks,
@@ -384,7 +394,7 @@ async fn until_gone(
 }
 
 /// Output as lines, of which only the last state of a line that was written over counts.
-fn lines(output: &[u8]) -> Vec<String> {
+pub(crate) fn lines(output: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(output);
     let line = |line: &str| line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default().to_owned();
     text.lines().map(line).collect()

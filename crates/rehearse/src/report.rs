@@ -122,6 +122,17 @@ pub struct Migration {
     pub waits: Vec<WaitOf>,
 }
 
+/// An upgrade of the server that was rehearsed in the place of a migration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Upgrade {
+    /// The version before.
+    pub from: String,
+    /// The version after.
+    pub to: String,
+    /// Extensions of which a later version waits for `ALTER EXTENSION ... UPDATE`.
+    pub outdated_extensions: Vec<String>,
+}
+
 /// Everything that is told of a rehearsal.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -147,6 +158,9 @@ pub struct Report {
     pub server: BTreeMap<String, String>,
     /// The migration.
     pub migration: Migration,
+    /// The upgrade, if it was one; the migration is `pg_upgrade` then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<Upgrade>,
     /// The gate, if one was set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
@@ -201,20 +215,23 @@ impl Report {
             format!(" {whose} {}; the limit is {limit} ms.", crate::figures::span(gate.measured_ms))
         });
         let gate = gate.unwrap_or_default();
+        let what = match &self.upgrade {
+            Some(upgrade) => format!("The upgrade from PostgreSQL {} to {}", upgrade.from, upgrade.to),
+            None => "The migration".to_owned(),
+        };
         match (self.outcome, self.migration.ending) {
             (Outcome::Invalid, _) => {
                 let why = self.looks.error.as_deref().unwrap_or("not enough was seen");
-                format!(
-                    "The migration succeeded after {took}, but what it did to others is not known: {why}."
-                )
+                format!("{what} succeeded after {took}, but what it did to others is not known: {why}.")
             }
-            (_, Ending::Deadline) => format!("The migration was ended at its deadline, after {took}.{gate}"),
-            (_, Ending::Exit(0)) => format!("The migration succeeded after {took}.{gate}"),
+            (_, Ending::Deadline) => format!("{what} was ended at its deadline, after {took}.{gate}"),
+            (_, Ending::Exit(0)) => format!("{what} succeeded after {took}.{gate}"),
+            (_, Ending::Exit(_)) if self.upgrade.is_some() => format!("{what} is refused."),
             (_, Ending::Exit(code)) => {
-                format!("The migration failed with exit status {code} after {took}.{gate}")
+                format!("{what} failed with exit status {code} after {took}.{gate}")
             }
             (_, Ending::Signal(signal)) => {
-                format!("The migration was ended by signal {signal} after {took}.{gate}")
+                format!("{what} was ended by signal {signal} after {took}.{gate}")
             }
         }
     }

@@ -20,6 +20,7 @@ Examples:
   duramen branch rehearse --source app --migrate 'psql -X -v ON_ERROR_STOP=1 -f next.sql' --load shop.sql --queries slow.sql
   duramen branch rehearse --migrate 'npm run migrate' --load shop.sql@9 --load admin.sql@1 --load-rate 200
   duramen branch rehearse --migrate ./migrate.sh --load shop.sql --max-lock-wait 500 --markdown comment.md --html page.html
+  duramen branch rehearse --source app --pg 18 --queries slow.sql
 The command finds its branch in DATABASE_URL, PGHOST, PGPORT, PGUSER, PGPASSWORD and PGDATABASE.
 
 Exit status: 0 the migration succeeded, 1 there was no rehearsal, 2 bad usage, 3 not enough was seen of it, 4 the migration
@@ -28,8 +29,11 @@ failed, 5 it did not end before its deadline, 6 a lock was waited for longer tha
 #[derive(Debug, Args)]
 pub(crate) struct Rehearse {
     /// The migration: a command for a shell
-    #[arg(long, value_name = "COMMAND")]
-    migrate: String,
+    #[arg(long, value_name = "COMMAND", required_unless_present = "pg")]
+    migrate: Option<String>,
+    /// Rehearse an upgrade to this major version by pg_upgrade instead
+    #[arg(long, value_name = "MAJOR", conflicts_with_all = ["migrate", "load", "max_lock_wait"])]
+    pg: Option<u32>,
     /// The source [default: the only one]
     #[arg(long)]
     source: Option<String>,
@@ -98,7 +102,8 @@ pub(super) async fn run(context: &Context, wanted: Rehearse) -> Outcome {
     let files = [wanted.json.clone(), wanted.html.clone(), wanted.markdown.clone()];
     let options = Options {
         source: wanted.source,
-        command: wanted.migrate,
+        command: wanted.migrate.unwrap_or_default(),
+        pg: wanted.pg,
         load: wanted.load,
         load_clients: wanted.load_clients,
         load_rate: wanted.load_rate,

@@ -2,6 +2,7 @@
 //! R9 are in `docs/design/rehearse.md`.
 
 mod examples;
+mod upgrades;
 
 use crate::{
     http_door::Site,
@@ -45,10 +46,15 @@ impl Rehearsal<'_> {
 
     /// Its report, its exit status, and what it printed.
     fn run(&self, migrate: &str, options: &[&str]) -> (Value, Option<i32>, Output) {
+        self.upgrade(&[&["--migrate", migrate], options].concat())
+    }
+
+    /// The same, of an upgrade.
+    fn upgrade(&self, options: &[&str]) -> (Value, Option<i32>, Output) {
         let json = self.home.beside("report.json");
         let _ = fs::remove_file(&json);
         let path = json.display().to_string();
-        let words = [&["branch", "rehearse", "--migrate", migrate, "--json", &path], options].concat();
+        let words = [&["branch", "rehearse", "--json", &path], options].concat();
         let output = self.home.run(&words);
         let report = fs::read(&json).ok().and_then(|text| serde_json::from_slice(&text).ok());
         (report.unwrap_or_default(), output.status.code(), output)

@@ -21,7 +21,12 @@ impl Drop for RunningOrigin {
 
 impl RunningOrigin {
     pub(crate) fn start(home: &Home) -> RunningOrigin {
-        let installation = Installation::choose(&home.path(), None).expect("a server");
+        RunningOrigin::of_version(home, None)
+    }
+
+    /// One of a major version; of the newest, if none is named.
+    pub(crate) fn of_version(home: &Home, major: Option<u32>) -> RunningOrigin {
+        let installation = Installation::choose(&home.path(), major).expect("a server");
         let user = ServerUser::current().expect("a server user");
         let cluster = Cluster::new(installation, home.beside("origin"), user);
         cluster.init("boss", false).expect("initdb");
