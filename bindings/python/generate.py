@@ -1,9 +1,10 @@
 """Writes src/duramen/models.py out of the OpenAPI document on the standard input, and src/duramen/aio.py out of client.py:
-duramen openapi | python3 generate.py"""
+duramen openapi | python3 generate.py. With --check it only says whether they are so already."""
 
 from __future__ import annotations
 
 import json
+import keyword
 import re
 import sys
 from pathlib import Path
@@ -116,8 +117,17 @@ def module(document: dict[str, Any]) -> str:
         fields = schema["properties"]
         # TypedDict marks single fields from 3.11 on only.
         parts = [(f"_{name}", "TypedDict", "", [f for f in fields if f in required])] if required else []
-        base = f"_{name}" if required else "TypedDict"
+        bases = [f"_{name}"] if required else []
+        # A word of the language can name a field only in this form.
+        words = [f for f in fields if keyword.iskeyword(f)]
+        for field in words:
+            bases.append(f"_{name}_{field}")
+            total = "" if field in required else ", total=False"
+            lines.append(f'{bases[-1]} = TypedDict("{bases[-1]}", {{"{field}": {type_of(fields[field])}}}{total})')
+            lines += text(fields[field], "")
+        base = ", ".join(bases) or "TypedDict"
         parts.append((name, base, ", total=False", [f for f in fields if f not in required]))
+        parts = [(part, below, total, [f for f in own if f not in words]) for part, below, total, own in parts]
         for part, below, total, own in parts:
             lines.append(f"\nclass {part}({below}{total}):")
             lines += text(schema, "    ") if part == name else []
@@ -138,5 +148,13 @@ def unwaiting(source: str) -> str:
 
 
 if __name__ == "__main__":
-    (PACKAGE / "models.py").write_text(module(json.load(sys.stdin)))
-    (PACKAGE / "aio.py").write_text(unwaiting((PACKAGE / "client.py").read_text()))
+    written = {
+        PACKAGE / "models.py": module(json.load(sys.stdin)),
+        PACKAGE / "aio.py": unwaiting((PACKAGE / "client.py").read_text()),
+    }
+    for path, source in written.items():
+        compile(source, path.name, "exec")
+        if "--check" not in sys.argv:
+            path.write_text(source)
+        elif path.read_text() != source:
+            sys.exit(f"{path.name} is out of date: duramen openapi | python3 generate.py")

@@ -814,7 +814,7 @@ export interface components {
         /** @description How a generation was taken to a later major version. */
         Upgraded: {
             /** @description The version of that generation's server. */
-            from: string;
+            from_version: string;
             /**
              * Format: int32
              * @description The generation of that source.

@@ -584,7 +584,7 @@ pub(crate) fn show(context: &Context, source: &SourceView) -> Outcome {
             "generation {} of {}, of PostgreSQL {}, by pg_upgrade in {}",
             of.generation,
             of.source,
-            of.from,
+            of.from_version,
             duramen_base::words::number(of.took_ms as f64 / 1e3) + " s"
         );
         facts.insert(4, ("made of", what));

@@ -202,16 +202,16 @@ class FollowView(_FollowView, total=False):
     """What is wrong, if something is."""
 
 
+_HistoryView_from = TypedDict("_HistoryView_from", {"from": Optional[str]}, total=False)
+"""The earliest moment of which a branch can be made; by the origin's clock, as all of them."""
 
 class _HistoryView(TypedDict):
     bytes: int
     """Bytes of the write-ahead log that are kept."""
 
 
-class HistoryView(_HistoryView, total=False):
+class HistoryView(_HistoryView, _HistoryView_from, total=False):
     """What is kept of the past of a source that follows its origin. `GET /v1/sources/{name}/timeline` has its stretches."""
-    from: Optional[str]
-    """The earliest moment of which a branch can be made; by the origin's clock, as all of them."""
     problem: Optional[str]
     """Why nothing more is being kept, if that is so."""
     until: Optional[str]
@@ -471,7 +471,7 @@ keys connects with that table keep all their rows."""
 
 
 class _Upgraded(TypedDict):
-    from: str
+    from_version: str
     """The version of that generation's server."""
     generation: int
     """The generation of that source."""

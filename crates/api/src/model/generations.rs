@@ -141,7 +141,7 @@ pub struct Upgraded {
     /// The generation of that source.
     pub generation: u32,
     /// The version of that generation's server.
-    pub from: String,
+    pub from_version: String,
     /// How long `pg_upgrade` took, in milliseconds. It linked files, and copied none.
     pub took_ms: u64,
     /// What `pg_upgrade` printed, line by line.

@@ -96,7 +96,7 @@ impl Importer<'_> {
         let upgraded = Upgraded {
             source: of.generation.source.clone(),
             generation: past.generation,
-            from: from.version.to_string(),
+            from_version: from.version.to_string(),
             took_ms,
             output,
             outdated_extensions,

@@ -57,7 +57,7 @@ async fn a_generation_holds_in_a_later_version_what_it_held() {
         assert_eq!((view.origin.as_str(), view.database.as_str()), ("upgrade", "shop"));
         let upgraded = view.upgraded.expect("it is one");
         assert_eq!(
-            (upgraded.source.as_str(), upgraded.generation, upgraded.from),
+            (upgraded.source.as_str(), upgraded.generation, upgraded.from_version),
             ("app", 1, parent.server_version.clone())
         );
         assert!(upgraded.output.iter().any(|line| line == "Upgrade Complete"), "{:#?}", upgraded.output);

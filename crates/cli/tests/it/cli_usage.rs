@@ -222,3 +222,24 @@ fn doctor_names_what_the_server_user_cannot_enter() {
     let said = text(&output.stdout);
     assert!(said.contains("cannot traverse") && said.contains("chmod o+x"), "{said}");
 }
+
+/// The Python client's types are written by a program, out of what this one prints.
+#[test]
+fn the_python_client_fits_the_interface() {
+    let home = tempfile::tempdir().expect("a home");
+    let document = home.path().join("openapi.json");
+    let printed = duramen(home.path(), &["openapi"]);
+    expect(&printed, 0);
+    std::fs::write(&document, &printed.stdout).expect("the document");
+    let generator = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings/python/generate.py");
+    let check = |document: &Path| {
+        let document = std::fs::File::open(document).expect("the document");
+        let mut command = Command::new("python3");
+        command.arg(&generator).arg("--check").stdin(document).output().expect("python3")
+    };
+    expect(&check(&document), 0);
+    // It sees what differs.
+    let other = text(&printed.stdout).replace("\"sanitised\"", "\"sanitized\"");
+    std::fs::write(&document, other).expect("another one");
+    expect(&check(&document), 1);
+}
