@@ -22,6 +22,11 @@ const TOOLS: &[(&str, &str, &str)] = &[
         "python3 -m venv venv && venv/bin/pip install -q 'alembic>=1.16' 'psycopg[binary]==3.3.9'",
         "alembic upgrade head",
     ),
+    (
+        "django",
+        "python3 -m venv venv && venv/bin/pip install -q 'django>=5.0' 'psycopg[binary]==3.3.9'",
+        "python3 manage.py migrate --fake-initial",
+    ),
     ("flyway", "", "mvn -q -B flyway:migrate"),
 ];
 
