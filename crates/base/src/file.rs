@@ -4,7 +4,7 @@ use crate::entropy;
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -39,6 +39,44 @@ pub fn replace_with(
     prepare: impl FnOnce(&File) -> io::Result<()>,
 ) -> io::Result<()> {
     place(path, bytes, mode, prepare, |fresh| fs::rename(fresh, path))
+}
+
+/// Opens a file of a folder in which somebody else may put what he likes: a symbolic link in its place is not followed, nobody is waited
+/// for at the other end of a pipe, and anything but a file is refused. The folder itself is reached as usual.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidData`] if it is not a file, else the operating system's answer.
+///
+/// # Examples
+/// ```
+/// let dir = tempfile::tempdir()?;
+/// std::fs::write(dir.path().join("pid"), "42")?;
+/// std::os::unix::fs::symlink(dir.path().join("pid"), dir.path().join("link"))?;
+/// assert_eq!(duramen_base::file::read_plain(&dir.path().join("pid"), 16)?, "42");
+/// assert!(duramen_base::file::open_plain(&dir.path().join("link")).is_err());
+/// assert!(duramen_base::file::open_plain(dir.path()).is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a file"));
+    }
+    Ok(file)
+}
+
+/// The text of a file as [`open_plain`] opens it, of at most `most` bytes.
+///
+/// # Errors
+/// [`io::ErrorKind::FileTooLarge`] if it has more, [`io::ErrorKind::InvalidData`] if it is not UTF-8, else as [`open_plain`].
+pub fn read_plain(path: &Path, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    open_plain(path)?.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
 }
 
 /// As [`replace`], but what has the name already stays as it is.

@@ -17,7 +17,7 @@ use crate::{
     spare::Spare,
     statements,
 };
-use duramen_base::{clock, entropy};
+use duramen_base::{clock, entropy, file::read_plain};
 use duramen_postgres::{
     end_processes, processes_below, quote_identifier, quote_literal, volume, Canceller, Cluster,
     ControlGroup, Entry, EntryError, Guard, Hold, Outcome, Postmaster, Secret, Session, SessionError,
@@ -452,7 +452,7 @@ impl Branch {
             self.generation.installation.version.major,
         );
         let file = hba_file(self.policy, admitted);
-        if fs::read_to_string(self.cluster.data_dir().join(&file)).is_ok_and(|text| text == rules) {
+        if read_plain(&self.data_dir().join(&file), rules.len() as u64).is_ok_and(|text| text == rules) {
             return Ok(());
         }
         self.stop();

@@ -146,7 +146,7 @@ impl Cluster {
         if !data_dir.join("global/pg_control").exists() {
             return Err(refuse("it has no global/pg_control".to_owned()));
         }
-        let text = fs::read_to_string(data_dir.join("PG_VERSION"))
+        let text = file::read_plain(&data_dir.join("PG_VERSION"), 64)
             .map_err(|error| refuse(format!("PG_VERSION: {error}")))?;
         text.trim().parse().map_err(|_| refuse(format!("PG_VERSION holds {:?}", text.trim())))
     }

@@ -1,6 +1,6 @@
 //! A running server process: start, readiness, stop.
 
-use duramen_base::clock;
+use duramen_base::{clock, file};
 use rustix::process::{
     kill_process, setpriority_process, test_kill_process, waitpid, Pid, Signal, WaitOptions,
 };
@@ -23,6 +23,8 @@ const QUIT_LIMIT: Duration = Duration::from_secs(3);
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 /// How long a process that has begun to end is waited for.
 const EXITS_WITHIN: Duration = Duration::from_secs(1);
+/// The longest file of a server that is read, in bytes.
+const FILE_MAX: u64 = 64 << 10;
 /// How many of its last log lines an error about a server shows.
 const LOG_LINES: usize = 12;
 
@@ -418,7 +420,7 @@ fn read_pid_file(data_dir: &Path) -> Option<(u32, bool)> {
 
 /// The process id and the state that the pid file names.
 fn read_status(data_dir: &Path) -> Option<(u32, String)> {
-    let text = fs::read_to_string(data_dir.join("postmaster.pid")).ok()?;
+    let text = file::read_plain(&data_dir.join("postmaster.pid"), FILE_MAX).ok()?;
     let mut lines = text.lines();
     let pid = lines.next()?.trim().parse().ok()?;
     Some((pid, lines.nth(6).unwrap_or_default().trim().to_owned()))
@@ -451,7 +453,11 @@ pub(crate) fn vacate(data_dir: &Path) -> Result<(), StartError> {
 /// killed and not collected yet looks alive, as does any other process that has its id by now.
 pub(crate) fn release_socket(socket_dir: &Path) {
     let lock = socket_dir.join(format!(".s.PGSQL.{}.lock", crate::SOCKET_PORT));
-    let Ok(text) = fs::read_to_string(&lock) else { return };
+    // Something else in its place is removed as well.
+    let text = match file::read_plain(&lock, FILE_MAX) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        text => text.unwrap_or_default(),
+    };
     let mut lines = text.lines();
     let holder = lines.next().and_then(|line| line.trim().parse().ok()).zip(lines.next());
     if !holder.is_some_and(|(pid, data_dir)| works_in(pid, Path::new(data_dir.trim()))) {
@@ -563,5 +569,26 @@ mod tests {
         }
         assert!(is_exiting(pid), "it was not seen to end");
         assert!(!server.is_running());
+    }
+
+    /// Whoever runs as the server's user may put anything in the place of its files.
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::create_dir(dir.path().join("global")).expect("a directory");
+        fs::write(dir.path().join("global/pg_control"), "").expect("a file");
+        let lock = dir.path().join(".s.PGSQL.5432.lock");
+        for pipe in [dir.path().join("postmaster.pid"), dir.path().join("PG_VERSION"), lock.clone()] {
+            assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        }
+        let (done, came) = std::sync::mpsc::channel();
+        let path = dir.path().to_owned();
+        thread::spawn(move || {
+            let is_none = Postmaster::adopt(&path).is_none() && crate::Cluster::major_of(&path).is_err();
+            super::release_socket(&path);
+            done.send(is_none)
+        });
+        assert!(came.recv_timeout(Duration::from_secs(10)).expect("it waits for nobody"));
+        assert!(!lock.exists(), "what is no lock is removed");
     }
 }

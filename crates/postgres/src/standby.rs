@@ -7,6 +7,9 @@ use crate::{
 };
 use std::path::{Path, PathBuf};
 
+/// The longest `postgresql.conf` that is written on, in bytes.
+const CONF_MAX: u64 = 4 << 20;
+
 impl Cluster {
     /// Copies this cluster, whose server must be stopped, into `data_dir`, and makes a streaming standby of the copy:
     /// when it is started it connects to `upstream` (a libpq connection string) and replays from there.
@@ -37,7 +40,7 @@ impl Cluster {
     /// [`ClusterError::Io`].
     pub fn append_conf(&self, lines: &str) -> Result<(), ClusterError> {
         let path = self.data_dir().join("postgresql.conf");
-        let mut text = std::fs::read_to_string(&path)
+        let mut text = duramen_base::file::read_plain(&path, CONF_MAX)
             .map_err(|source| ClusterError::Io { path: path.display().to_string(), source })?;
         if !text.ends_with('\n') {
             text.push('\n');

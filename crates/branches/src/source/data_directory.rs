@@ -8,12 +8,12 @@ use super::{
 };
 use crate::{
     error::{EngineError, Kind},
-    files::io_error,
+    files::{io_error, open_below},
 };
 use duramen_postgres::{Cluster, Installation, Postmaster};
 use std::{
     ffi::OsStr,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -43,7 +43,8 @@ impl Importer<'_> {
         Ok((installation, database.unwrap_or("").to_owned()))
     }
 
-    /// Copies what is below a directory. Links are refused, but those that are `known`, which are left out.
+    /// Copies what is below a directory, which is somebody else's: what he puts there while it is copied is not followed out of it, and not waited
+    /// for. Links are refused, but those that are `known`, which are left out.
     fn copy_tree(&self, from: &Path, to: &Path, known: &dyn Fn(&Path) -> bool) -> Result<(), EngineError> {
         for entry in walkdir::WalkDir::new(from).min_depth(1) {
             self.interrupt.check()?;
@@ -59,7 +60,12 @@ impl Importer<'_> {
             if entry.file_type().is_dir() {
                 self.make_dir(&target)?;
             } else if entry.file_type().is_file() {
-                fs::copy(entry.path(), &target).map_err(|error| copy_error(&target, &error))?;
+                let mut source =
+                    open_below(from, relative).map_err(|error| io_error("read", entry.path(), &error))?;
+                let mut copy = fs::File::create_new(&target).map_err(|error| copy_error(&target, &error))?;
+                let copied = io::copy(&mut source, &mut copy)
+                    .and_then(|_| copy.set_permissions(source.metadata()?.permissions()));
+                copied.map_err(|error| copy_error(&target, &error))?;
                 self.user.own(&target).map_err(|error| io_error("own", &target, &error))?;
             }
         }

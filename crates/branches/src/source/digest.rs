@@ -1,8 +1,7 @@
 //! Digests of directory trees.
 
-use crate::parallel::parallel;
+use crate::{files::open_below, parallel::parallel};
 use std::{
-    fs,
     io::{self, Read as _},
     num::NonZero,
     path::{Path, PathBuf},
@@ -26,10 +25,12 @@ pub(crate) fn files(root: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 /// How much of a file is read at a time: BLAKE3 hashes several blocks of a kilobyte at once.
 const READ: usize = 256 << 10;
 
-/// Length and BLAKE3 hash of one file.
-pub(crate) fn file(path: &Path) -> io::Result<(u64, blake3::Hash)> {
+/// Length and BLAKE3 hash of a file below `root`, or of `root` itself. Whoever owns the tree may have put something else in its place since it was
+/// listed: a link is not followed, and nobody is waited for at the other end of a pipe.
+pub(crate) fn file(root: &Path, path: &Path) -> io::Result<(u64, blake3::Hash)> {
     let (mut hasher, mut buffer, mut length) = (blake3::Hasher::new(), vec![0; READ], 0);
-    let mut file = fs::File::open(path)?;
+    let dir = if path == root { root.parent().unwrap_or(root) } else { root };
+    let mut file = open_below(dir, path.strip_prefix(dir).unwrap_or(path))?;
     loop {
         match file.read(&mut buffer) {
             Ok(0) => return Ok((length, hasher.finalize())),
@@ -54,7 +55,7 @@ pub(crate) fn tree(root: &Path) -> io::Result<(u64, String)> {
     let mut total = 0;
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let found = files(root)?.into_iter().enumerate().collect();
-    let mut hashed = parallel(threads, found, |(at, (name, path))| (at, name, file(&path)));
+    let mut hashed = parallel(threads, found, |(at, (name, path))| (at, name, file(root, &path)));
     hashed.sort_unstable_by_key(|(at, ..)| *at);
     for (_, name, hash) in hashed {
         let (length, hash) = hash?;
@@ -65,4 +66,33 @@ pub(crate) fn tree(root: &Path) -> io::Result<(u64, String)> {
         hasher.update(hash.as_bytes());
     }
     Ok((total, hasher.finalize().to_hex().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink, sync::mpsc, time::Duration};
+
+    #[test]
+    fn what_takes_the_place_of_a_file_is_neither_followed_nor_waited_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = dir.path().join("data");
+        fs::create_dir_all(root.join("base")).expect("a tree");
+        fs::write(dir.path().join("secret"), "of somebody else").expect("a file");
+        fs::write(root.join("base/1"), "rows").expect("a file");
+        let (length, hash) = file(&root, &root.join("base/1")).expect("a file");
+        assert_eq!((length, hash), (4, blake3::hash(b"rows")));
+        assert_eq!(file(&root.join("base/1"), &root.join("base/1")).expect("the file itself").0, 4);
+
+        symlink(dir.path().join("secret"), root.join("link")).expect("a link");
+        symlink(dir.path(), root.join("out")).expect("a link");
+        for path in ["link", "out/secret"] {
+            assert!(file(&root, &root.join(path)).is_err(), "{path}");
+        }
+        let pipe = root.join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        let (done, came) = mpsc::channel();
+        std::thread::spawn(move || done.send(file(&root, &pipe).is_err()));
+        assert!(came.recv_timeout(Duration::from_secs(10)).expect("it waits for nobody"));
+    }
 }

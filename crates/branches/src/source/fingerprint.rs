@@ -215,7 +215,7 @@ fn read_files(path: &Path, is_wanted: &dyn Fn() -> bool) -> Result<SourceFingerp
         if !is_wanted() {
             return Err(origin_io(path, &std::io::ErrorKind::Interrupted.into()));
         }
-        let (count, hash) = super::digest::file(&file).map_err(|error| origin_io(&file, &error))?;
+        let (count, hash) = super::digest::file(path, &file).map_err(|error| origin_io(&file, &error))?;
         found.hashes.insert(name, ContentHash { count, hash: hash.to_hex().to_string() });
     }
     Ok(assemble(taken_at, "files", String::new(), None, found))

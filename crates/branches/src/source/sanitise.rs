@@ -14,8 +14,9 @@ use crate::{
     error::{EngineError, Kind},
     model::Sanitised,
 };
+use duramen_base::file::read_plain;
 use duramen_postgres::{quote_identifier, quote_literal, Installation, Secret, Settings};
-use std::{collections::BTreeMap, fs, num::NonZeroU32, path::Path};
+use std::{collections::BTreeMap, num::NonZeroU32, path::Path};
 use tokio_postgres::{Client, Config};
 
 /// The superuser of snapshots. Only the daemon knows its secret.
@@ -62,12 +63,15 @@ const REACHING_OUT: &[&str] = &[
 /// Libraries that stay inside the server when they are loaded at its start: most others are loaded for a worker.
 const PRELOADED: &[&str] = &["auto_explain", "pg_hint_plan", "pg_stat_statements", "pgaudit", "plpgsql"];
 
+/// The longest configuration file that is read, in bytes.
+const CONF_MAX: u64 = 4 << 20;
+
 /// Reads the origin's configuration files in a copied data directory, and returns the settings that are carried
 /// over, with a report of those that were disabled.
 pub(crate) fn carry_settings(data_dir: &Path, installation: &Installation) -> (Settings, Vec<Sanitised>) {
     let mut origin = Settings::new();
     for file in ["postgresql.conf", "postgresql.auto.conf"] {
-        if let Ok(text) = fs::read_to_string(data_dir.join(file)) {
+        if let Ok(text) = read_plain(&data_dir.join(file), CONF_MAX) {
             origin.merge(&Settings::from_conf(&text));
         }
     }

@@ -1,6 +1,7 @@
 //! Clones of whole directory trees, file by file: sharing extents where the file system can, else copying.
 
 use super::{quota::Quota, Kind, VolumeError, Volumes};
+use duramen_base::file;
 use std::{
     fs, io,
     os::unix::fs::{chown, MetadataExt},
@@ -25,11 +26,18 @@ impl TreeCopy {
     fn copy_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         match self.kind {
             Kind::Reflink => {
+                // A branch that runs may put something else in the place of what was listed.
+                let source = file::open_plain(from)?;
                 let target = fs::File::create_new(to)?;
-                rustix::fs::ioctl_ficlone(&target, fs::File::open(from)?)?;
-                fs::set_permissions(to, fs::metadata(from)?.permissions())
+                rustix::fs::ioctl_ficlone(&target, &source)?;
+                target.set_permissions(source.metadata()?.permissions())
             }
-            Kind::Btrfs | Kind::Copy => fs::copy(from, to).map(drop),
+            Kind::Btrfs | Kind::Copy => {
+                let mut source = file::open_plain(from)?;
+                let mut target = fs::File::create_new(to)?;
+                io::copy(&mut source, &mut target)?;
+                target.set_permissions(source.metadata()?.permissions())
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Writing back what a directory tree's files have in memory, so that a clone of them has little to write.
 
+use duramen_base::file;
 use std::{fs, io, os::fd::AsRawFd, path::Path};
 
 /// Has the data of all files below `dir` written to their file system, and waits for that. It says nothing of what is durable, and
@@ -12,7 +13,7 @@ pub fn write_back(dir: &Path) -> io::Result<()> {
         if !entry.file_type().is_file() {
             continue;
         }
-        match fs::File::open(entry.path()) {
+        match file::open_plain(entry.path()) {
             Ok(file) => sync_range(&file)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
