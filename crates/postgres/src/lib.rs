@@ -58,7 +58,7 @@ pub use postmaster::{
 pub use scratch::{Scratch, ScratchError};
 pub use secret::Secret;
 pub use session::{Canceller, Column, Guard, Outcome, ServerError, Session, SessionError, Statement};
-pub use settings::{quote_identifier, quote_literal, Settings};
+pub use settings::{quote_identifier, quote_literal, quote_parameter, Settings};
 pub use shut::Shut;
 pub use user::{ServerUser, UserError, GROUP, SERVERS};
 

@@ -50,6 +50,37 @@ const MINIMAL: &[(&str, &str)] = &[
 /// From PostgreSQL 18 on: no worker processes for I/O, and no more than one operation in flight.
 const MINIMAL_18: &[(&str, &str)] = &[("io_method", "sync"), ("io_max_concurrency", "1")];
 
+/// What a primary and its standby that are measured are set to, beside what a new cluster has. The standby must have as many
+/// sessions, slots and senders as the primary.
+const PAIR: &[(&str, &str)] = &[
+    // Nobody is to reach the servers but through sockets in the private folder.
+    ("listen_addresses", ""),
+    // Nothing around us is to make commits less durable than they are said to be.
+    ("fsync", "on"),
+    ("full_page_writes", "on"),
+    ("synchronous_commit", "on"),
+    ("synchronous_standby_names", "*"),
+    ("wal_level", "logical"),
+    ("max_wal_senders", "10"),
+    ("max_replication_slots", "10"),
+    ("max_connections", "200"),
+    ("shared_buffers", "256MB"),
+    // The scenarios decide when tables are vacuumed: an autovacuum in between would be a conflict that nobody asked for.
+    ("autovacuum", "off"),
+    // They decide when there are checkpoints, too.
+    ("checkpoint_timeout", "1h"),
+    ("max_wal_size", "4GB"),
+    ("hot_standby", "on"),
+    ("log_recovery_conflict_waits", "on"),
+    // Its timer goes on in standbys and cuts short the pauses in which a startup process waits for snapshots to end.
+    ("log_startup_progress_interval", "0"),
+    // What the primary knows of the standby is no older than this while nothing is written.
+    ("wal_receiver_status_interval", "1s"),
+    // A standby that finds no primary (it is starting too, or the way to it changes) tries again at once, not after 5 s.
+    ("wal_retrieve_retry_interval", "100ms"),
+    ("timezone", "UTC"),
+];
+
 impl Settings {
     /// No settings.
     #[must_use]
@@ -64,6 +95,17 @@ impl Settings {
         let mut settings = Settings::new();
         let newer: &[(&str, &str)] = if major >= 18 { MINIMAL_18 } else { &[] };
         for (name, value) in MINIMAL.iter().chain(newer) {
+            settings.set(name, value);
+        }
+        settings
+    }
+
+    /// The settings of a primary and its standby that are measured. They belong into `postgresql.conf`, where ALTER SYSTEM can
+    /// change them.
+    #[must_use]
+    pub fn of_a_pair() -> Settings {
+        let mut settings = Settings::new();
+        for (name, value) in PAIR {
             settings.set(name, value);
         }
         settings
@@ -164,6 +206,12 @@ pub fn quote_literal(text: &str) -> String {
     } else {
         format!("'{doubled}'")
     }
+}
+
+/// A value of a libpq connection string.
+#[must_use]
+pub fn quote_parameter(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 /// An SQL identifier in quotes.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use duramen_postgres::connection::Target;
 use duramen_postgres::{
-    volume, Cluster, Installation, Postmaster, ServerUser, Settings, StopMode, SOCKET_PORT,
+    quote_parameter, volume, Cluster, Installation, Postmaster, ServerUser, Settings, StopMode, SOCKET_PORT,
 };
 
 use duramen_postgres::Scratch;
@@ -30,37 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SPACE: u64 = 12 << 30;
 /// The same for a quick run.
 const QUICK_SPACE: u64 = 4 << 30;
-
-/// What both servers are set to, beside what a new cluster has. It stands in `postgresql.conf`, where ALTER SYSTEM can
-/// change it. The standby must have as many sessions, slots and senders as the primary.
-const SETTINGS: &[(&str, &str)] = &[
-    // Nobody is to reach the servers but through sockets in the private folder.
-    ("listen_addresses", ""),
-    // Nothing around us is to make commits less durable than they are said to be.
-    ("fsync", "on"),
-    ("full_page_writes", "on"),
-    ("synchronous_commit", "on"),
-    ("synchronous_standby_names", "*"),
-    ("wal_level", "logical"),
-    ("max_wal_senders", "10"),
-    ("max_replication_slots", "10"),
-    ("max_connections", "200"),
-    ("shared_buffers", "256MB"),
-    // The scenarios decide when tables are vacuumed: an autovacuum in between would be a conflict that nobody asked for.
-    ("autovacuum", "off"),
-    // They decide when there are checkpoints, too.
-    ("checkpoint_timeout", "1h"),
-    ("max_wal_size", "4GB"),
-    ("hot_standby", "on"),
-    ("log_recovery_conflict_waits", "on"),
-    // Its timer goes on in standbys and cuts short the pauses in which a startup process waits for snapshots to end.
-    ("log_startup_progress_interval", "0"),
-    // What the primary knows of the standby is no older than this while nothing is written.
-    ("wal_receiver_status_interval", "1s"),
-    // A standby that finds no primary (it is starting too, or the way to it changes) tries again at once, not after 5 s.
-    ("wal_retrieve_retry_interval", "100ms"),
-    ("timezone", "UTC"),
-];
 
 /// One of the two servers.
 struct Server {
@@ -173,7 +142,7 @@ impl Own {
     pub(super) fn target(&self, node: Node) -> Result<Target, SuiteError> {
         let address = format!(
             "host={} port={SOCKET_PORT} user={OWNER} dbname=postgres",
-            quote_value(&self.server(node).sockets.display().to_string())
+            quote_parameter(&self.server(node).sockets.display().to_string())
         );
         Target::parse(&address).map_err(cannot_reach(node))
     }
@@ -207,10 +176,7 @@ impl Own {
 }
 
 fn settings(options: &Options) -> Settings {
-    let mut settings = Settings::new();
-    for (name, value) in SETTINGS {
-        settings.set(name, value);
-    }
+    let mut settings = Settings::of_a_pair();
     for (name, value) in super::wanted(options) {
         settings.set(name, &value);
     }
@@ -229,13 +195,8 @@ fn distance(sockets: &Path, upstream: &Path) -> Result<Proxy, SuiteError> {
 
 /// How the standby reaches the primary by a socket in a folder.
 fn conninfo(sockets: &Path) -> String {
-    let host = quote_value(&sockets.display().to_string());
+    let host = quote_parameter(&sockets.display().to_string());
     format!("host={host} port={SOCKET_PORT} user={OWNER} application_name={STANDBY_NAME}")
-}
-
-/// A value of a connection string.
-fn quote_value(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 /// What a run may write to a file system that both servers are on.
