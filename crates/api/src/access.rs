@@ -89,9 +89,12 @@ impl Op {
             Op::AddSource | Op::RemoveSource | Op::ChangeSettings | Op::RefreshSource => OpenTo::Machine,
             // Who makes tokens, stops the daemon, or enters as an administrator, is on the machine.
             Op::Doors | Op::Tokens | Op::CreateToken | Op::RotateToken | Op::RevokeToken => OpenTo::Machine,
-            Op::AdministratorUrl | Op::Shutdown | Op::HandOver | Op::MeasureCold | Op::IdlePss => {
-                OpenTo::Machine
-            }
+            Op::AdministratorUrl
+            | Op::MakePair
+            | Op::Shutdown
+            | Op::HandOver
+            | Op::MeasureCold
+            | Op::IdlePss => OpenTo::Machine,
         }
     }
 

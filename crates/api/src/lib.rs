@@ -43,6 +43,7 @@
 //! | `GET /v1/events?after=&events=` | server-sent events, out of the audit log |
 //! | `POST /v1/audit/verify` | `AuditVerification` |
 //! | `POST /v1/measure/cold` | `ColdBranch` |
+//! | `POST /v1/pairs` | a stream of `PairLine` lines |
 //! | `GET /v1/doors` | `DoorsView` |
 //! | `GET`, `POST /v1/tokens` | `[Token]`, `NewToken` |
 //! | `POST /v1/tokens/{name}/rotate`, `DELETE /v1/tokens/{name}` | `NewToken`, `Token` |

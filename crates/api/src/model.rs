@@ -7,6 +7,7 @@ mod lineage;
 mod masking;
 mod merging;
 mod origin;
+mod pairs;
 mod refill;
 mod scan;
 mod schema;
@@ -26,6 +27,7 @@ pub use merging::{
     MergeValues, MergedTable, UnknownWord,
 };
 pub use origin::Origin;
+pub use pairs::{MakePair, PairLine, PairTimes, PairView};
 pub use refill::{Refill, RefillReport, RefillSettings};
 pub use scan::{Finding, Personal, Scan};
 pub use schema::{SchemaChange, SchemaDiff, SchemaDifference, SchemaStatement, SchemaWarning};

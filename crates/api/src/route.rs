@@ -256,6 +256,9 @@ requests! {
     VerifyAudit: POST "/v1/audit/verify", Nothing => One<model::AuditVerification>;
     /// Makes one branch without the pool, and measures it.
     MeasureCold: POST "/v1/measure/cold", One<MeasureCold> => One<model::ColdBranch>;
+    /// Makes a primary and its standby on clones of a generation. They are there for as long as the reply is read: a stream of
+    /// lines, `ready` among them, and one a second after it.
+    MakePair: POST "/v1/pairs", One<model::MakePair> => Lines<model::PairLine>;
     /// What listens for holders of tokens.
     Doors: GET "/v1/doors", Nothing => One<DoorsView>;
     /// All tokens, by name.
@@ -282,6 +285,7 @@ impl Endpoint {
                 Op::AddSource
                     | Op::RefreshSource
                     | Op::PromoteBranch
+                    | Op::MakePair
                     | Op::CreateToken
                     | Op::RotateToken
                     | Op::Shutdown

@@ -52,7 +52,7 @@ pub(crate) enum Shortage {
 }
 
 /// Bytes that branches may still write to the volume store.
-fn room(environment: &Environment) -> Option<u64> {
+pub(crate) fn room(environment: &Environment) -> Option<u64> {
     let store = &environment.store;
     store.quotas().ok().and_then(volume::Quotas::room).or_else(|| store.free_bytes().ok())
 }

@@ -142,6 +142,8 @@ enum Leased {
 }
 
 fn close(shared: &Shared, how: Leased) -> Result<(), EngineError> {
+    // RS2: whichever way this ends, no pair outlives it.
+    shared.pairs.close();
     // What a reset makes after this is looked at would be nobody's. New ones are refused by now.
     let begin = clock::now();
     while shared.registry.is_resetting() && begin.elapsed() < RESET_LIMIT {

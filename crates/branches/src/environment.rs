@@ -75,16 +75,25 @@ impl Environment {
 
     fn clone_volume(&self, snapshot: &Path, quota: volume::Quota) -> Result<String, EngineError> {
         let name = format!("v-{}", entropy::token(16));
-        let path = self.volume(&name);
-        self.store.volumes.clone_volume(snapshot, &path, Some(quota)).map_err(|error| {
+        self.clone_as(snapshot, &name, quota)?;
+        Ok(name)
+    }
+
+    /// A clone, under a name of the caller's, of a volume in which no server runs; `bytes` can be written to it.
+    pub(crate) fn clone_named(&self, from: &Path, name: &str, bytes: u64) -> Result<(), EngineError> {
+        self.clone_as(from, name, volume::Quota { bytes, account: volume::Account::Common })
+    }
+
+    fn clone_as(&self, from: &Path, name: &str, quota: volume::Quota) -> Result<(), EngineError> {
+        let path = self.volume(name);
+        self.store.volumes.clone_volume(from, &path, Some(quota)).map_err(|error| {
             let code = match error {
                 volume::VolumeError::DiskFull { .. } => "disk_full",
                 volume::VolumeError::Missing { .. } => "snapshot_missing",
                 _ => "clone_failed",
             };
             EngineError::new(Kind::Failed, code, error.to_string())
-        })?;
-        Ok(name)
+        })
     }
 
     /// Deletes what a volume's name stands for. Its server must be gone.

@@ -12,7 +12,7 @@ use crate::{
     generation::Generation,
     journal::{self, Journal, LeaseRecord, Opened, SnapshotRecord, CLEAN},
     marker::Marker,
-    merge,
+    merge, pairs,
     parallel::parallel,
     registry::{Lease, Registry},
     shared::{self, OpenOptions, Shared},
@@ -230,8 +230,10 @@ fn quarantine(
     files::make_dir(&dir, Passage::Servers, &environment.user)?;
     let mut moved = 0;
     for name in entries(&environment.branches())? {
-        if kept.iter().any(|record| record.volume == name) || snapshots.iter().any(|record| record.id == name)
-        {
+        let is_known = kept.iter().any(|record| record.volume == name)
+            || snapshots.iter().any(|record| record.id == name);
+        // No line of the journal ever names a volume of a pair (RS2): it is swept as always.
+        if is_known || name.starts_with(pairs::PREFIX) {
             continue;
         }
         let volume = environment.volume(&name);
@@ -359,7 +361,7 @@ fn sweep(
         }
     }
     for name in entries(&environment.home.logs())? {
-        let ours = name.starts_with("v-") || name.starts_with("import-");
+        let ours = ["v-", pairs::PREFIX, "import-"].iter().any(|prefix| name.starts_with(prefix));
         if ours
             && !name
                 .rsplit_once('.')

@@ -13,6 +13,7 @@ use crate::{
     home::Home,
     marker::Marker,
     metrics::Metrics,
+    pairs::Pairs,
     registry::Registry,
     source::stall::STALL_LIMIT,
     spare::Packets,
@@ -59,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) users: Users,
     pub(crate) followers: Followers,
     pub(crate) keeping: Keeping,
+    pub(crate) pairs: Pairs,
     pub(crate) opened: Instant,
     /// When creates last looked for lost writes, in milliseconds after `opened`.
     pub(crate) looked_ms: AtomicU64,
@@ -97,6 +99,7 @@ impl Shared {
             users: Users::default(),
             followers: Followers::default(),
             keeping,
+            pairs: Pairs::default(),
             opened: clock::now(),
             looked_ms: AtomicU64::new(0),
             audit,

@@ -31,7 +31,7 @@ pub(crate) mod sanitise;
 pub(crate) mod snapshot;
 pub(crate) mod stall;
 pub(crate) mod standby;
-mod tablespaces;
+pub(crate) mod tablespaces;
 pub(crate) mod upgrade;
 pub(crate) mod wal;
 mod warm_up;

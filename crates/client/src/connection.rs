@@ -3,7 +3,7 @@
 
 use crate::{socket, wire::Wire, Client, ClientError, Encoded, Place};
 use bytes::{Bytes, BytesMut};
-use duramen_api::model::{ErrorBody, Progress, SourceView};
+use duramen_api::model::{ErrorBody, PairLine, Progress, SourceView};
 use duramen_api::{data_diff::DataDiff, problem::Problem, route::Route};
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -133,6 +133,20 @@ impl Connection {
                 on_line(line);
                 is_last.then_some(Ok(()))
             }
+        })
+        .await
+    }
+
+    /// The same with the lines about a pair, until `on_line` has heard enough.
+    pub(crate) async fn pair_lines(
+        &mut self,
+        route: Route<'_>,
+        body: Bytes,
+        mut on_line: impl FnMut(PairLine) -> bool,
+    ) -> Result<(), ClientError> {
+        self.lines(route, body, |line| match line {
+            PairLine::Failed(body) => Some(Err(ClientError::Refused { status: 500, body })),
+            line => (!on_line(line)).then_some(Ok(())),
         })
         .await
     }

@@ -6,9 +6,10 @@ use crate::{ClientError, Connection, Encoded};
 use bytes::Bytes;
 use duramen_api::model::{
     AddSource, AdministratorUrl, AuditVerification, BranchEvidence, BranchView, ChangeSettings, ColdBranch,
-    CreateBranch, ExportFormat, GenerationView, LabelGeneration, MergeBranch, MergeReport, Moment,
-    PromoteBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, RestoreBranch, Scan, SchemaDiff,
-    SnapshotVerification, SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot, TreeNode,
+    CreateBranch, ExportFormat, GenerationView, LabelGeneration, MakePair, MergeBranch, MergeReport, Moment,
+    PairLine, PromoteBranch, ProtectBranch, QueryReply, QueryRequest, RenewBranch, RestoreBranch, Scan,
+    SchemaDiff, SnapshotVerification, SnapshotView, SourceFingerprint, SourceView, Status, TakeSnapshot,
+    TreeNode,
 };
 use duramen_api::{
     data_diff::DataDiff,
@@ -40,6 +41,17 @@ impl Connection {
     /// Makes one branch without the pool, and measures it.
     pub async fn measure_cold(&mut self, request: &MeasureCold) -> Result<ColdBranch, ClientError> {
         self.post(Route::to(Op::MeasureCold), request).await
+    }
+
+    /// Makes a primary and its standby on clones of a generation, and reads what is said of them until `on_line` has heard enough
+    /// (`false`). They are there until this returns, or is dropped; each line has to come within the connection's deadline.
+    pub async fn pair(
+        &mut self,
+        request: &MakePair,
+        on_line: impl FnMut(PairLine) -> bool,
+    ) -> Result<(), ClientError> {
+        let body = Encoded::new(request)?.into_bytes();
+        self.pair_lines(Route::to(Op::MakePair), body, on_line).await
     }
 
     /// Asks the daemon to stop. It answers first, if it is not stopping already.

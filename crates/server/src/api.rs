@@ -11,7 +11,7 @@ use crate::{
     listener::BODY_MAX,
     metrics::{self, Metrics},
     order::{Order, Orders},
-    page,
+    page, pair,
     reply::{self, json, Refusal, Reply},
     traces::Tracer,
 };
@@ -193,6 +193,7 @@ impl Api {
                 let wanted: MeasureCold = call.read(body).await?;
                 json(&engine.measure_cold(&wanted.source, wanted.policy).await?)
             }
+            Op::MakePair => pair::run(self, call, call.read(body).await?).await,
             Op::Shutdown => {
                 tracing::info!("asked to stop");
                 self.orders.give(Order::Stop);

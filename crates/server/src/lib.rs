@@ -42,5 +42,6 @@ mod mcp_door;
 mod metrics;
 mod order;
 mod page;
+mod pair;
 mod replace;
 mod traces;

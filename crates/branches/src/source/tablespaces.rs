@@ -65,7 +65,7 @@ pub(super) fn links(data_dir: &Path) -> Result<Vec<(String, PathBuf)>, EngineErr
 }
 
 /// Whether a copy has tablespaces of its own; none may lead out of it.
-pub(super) fn are_inside(data_dir: &Path) -> Result<bool, EngineError> {
+pub(crate) fn are_inside(data_dir: &Path) -> Result<bool, EngineError> {
     if let Some((id, _)) = links(data_dir)?.first() {
         return Err(refuse(id));
     }
@@ -74,7 +74,7 @@ pub(super) fn are_inside(data_dir: &Path) -> Result<bool, EngineError> {
 }
 
 /// Lets servers of a copy have its tablespaces inside.
-pub(super) fn allow(settings: &mut Settings) {
+pub(crate) fn allow(settings: &mut Settings) {
     settings.set(IN_PLACE, "on");
 }
 

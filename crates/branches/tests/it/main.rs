@@ -19,6 +19,7 @@ mod missing_libraries;
 mod origin;
 mod origins;
 mod own_roles;
+mod pairs;
 mod promotion;
 mod reading_takes_its_time;
 mod real_extensions;

@@ -3,7 +3,8 @@
 
 use crate::support::{connect, create, query, settle, until, Home};
 use duramen_api::model::{
-    AddSource, ChangeSettings, CreateBranch, Origin, Policy, PoolSize, ProtectBranch, SourceSettings,
+    AddSource, ChangeSettings, CreateBranch, MakePair, Origin, PairLine, Policy, PoolSize, ProtectBranch,
+    SourceSettings,
 };
 use duramen_client::Connection;
 use duramen_postgres::{account, Cluster, Installation, ServerUser, Settings, StopMode};
@@ -323,6 +324,16 @@ async fn live(life: Life) {
     connection.administrator_url("b-ddl").await.expect("the way of administrators");
     connection.reset_branch("b-read-write").await.expect("a reset");
     life.look("a reset");
+    let pair = MakePair { source: Some("app".to_owned()), generation: None, space_bytes: 512 << 20 };
+    let mut lent = daemon.client().connect().await.expect("a connection");
+    lent.pair(&pair, |line| {
+        if matches!(line, PairLine::Ready(_)) {
+            life.look("a pair");
+        }
+        !matches!(line, PairLine::Running { .. })
+    })
+    .await
+    .expect("a pair");
     connection.protect_branch("b-ddl", &ProtectBranch { protected: true }).await.expect("protect");
     connection.evidence("b-ddl", None).await.expect("evidence");
     connection.verify_source("app").await.expect("verify");

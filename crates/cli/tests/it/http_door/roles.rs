@@ -185,6 +185,7 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
         ("PATCH", "/v1/sources/app/settings", "{}"),
         ("DELETE", "/v1/sources/app", ""),
         ("GET", "/v1/branches/b/administrator-url", ""),
+        ("POST", "/v1/pairs", r#"{"source": "app", "space_bytes": 1073741824}"#),
         ("POST", "/v1/handover", ""),
         ("GET", "/v1/status", ""),
     ] {
