@@ -9,6 +9,7 @@ mod history;
 mod lineage;
 mod list;
 mod packs;
+mod pair;
 mod replication;
 mod report;
 mod restore;
@@ -34,6 +35,7 @@ Examples:
   duramen lab run functions --json out/functions.json
   duramen lab run packs --json out/packs.json
   duramen lab run replication --quick
+  duramen lab run replication S2 --source app
   duramen lab diagnose out/store.json
   duramen lab compare before.json after.json
   duramen lab experiment status

@@ -441,8 +441,8 @@ pub fn invalid(summary: &Summary<'_>) -> Vec<Finding> {
 fn one_machine(evidence: &Evidence) -> Option<Finding> {
     let text = "Both servers and the load ran on one machine and shared its processors and its disk: what the replay takes \
                 away from the primary is in the figures. Between two machines, differences are smaller.";
-    let is_own = evidence.config.get("pair").and_then(|pair| pair.as_str()) == Some("own");
-    is_own.then(|| Finding::new("one_machine", Severity::Info, None, text))
+    let pair = evidence.config.get("pair").and_then(|pair| pair.as_str());
+    matches!(pair, Some("own" | "source")).then(|| Finding::new("one_machine", Severity::Info, None, text))
 }
 
 /// Everything that can be found in a document: what its scenarios mean, the conditions of the run, and missed targets.

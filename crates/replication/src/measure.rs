@@ -88,8 +88,10 @@ async fn whole(
             describe(&pair, options, &mut evidence).await?;
             measure(&pair, options, scenarios, seed, say).await
         } => measured,
+        lost = pair.lost() => Err(lost),
         () = &mut interrupt => Err(INTERRUPTED),
     };
+    let measured = told_of_loss(&pair, measured).await;
     say("putting everything back");
     let ready = pair.ready_after();
     let (restored, detail, unrestored) = match pair.close().await {
@@ -128,6 +130,21 @@ async fn whole(
     Ok(Measured { page: None, unrestored, evidence })
 }
 
+/// What failed because the pair was gone failed for that reason, which may be known a little later.
+async fn told_of_loss(pair: &Pair, measured: Result<Passes, SuiteError>) -> Result<Passes, SuiteError> {
+    let is_whole = match &measured {
+        Ok(passes) => passes.outcomes.iter().all(|outcome| outcome.failed.is_none()),
+        Err(error) => matches!(error, SuiteError::Interrupted(_)),
+    };
+    if is_whole || pair.lent().is_none() {
+        return measured;
+    }
+    match pair.lost_lately().await {
+        Some(lost) => Err(lost),
+        None => measured,
+    }
+}
+
 /// What is said when nothing is left of a run that was ended.
 const INTERRUPTED: SuiteError = SuiteError::Interrupted("interrupted; what was changed has been put back");
 
@@ -150,7 +167,19 @@ async fn describe(pair: &Pair, options: &Options, evidence: &mut Evidence) -> Re
     evidence.configure("block_s", options.block().as_secs_f64());
     evidence.configure("max_standby_streaming_delay_ms", options.max_standby_delay_ms);
     evidence.configure("rtt_ms", options.rtt_ms.clone());
-    evidence.configure("pair", if pair.is_own() { "own" } else { "given" });
+    evidence.configure(
+        "pair",
+        match pair.lent() {
+            Some(_) => "source",
+            None if pair.is_own() => "own",
+            None => "given",
+        },
+    );
+    if let Some(lent) = pair.lent() {
+        evidence.configure("source", lent.source.clone());
+        evidence.configure("generation", lent.generation);
+        evidence.configure("data", lent.data.clone());
+    }
     evidence.configure("server_major", pair.major());
     for (node, name) in [(Node::Primary, "primary"), (Node::Standby, "standby")] {
         let client = pair.connect(node).await?;

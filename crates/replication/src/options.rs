@@ -1,11 +1,13 @@
 //! What a run is asked to do.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use duramen_reports::suite::Output;
 
 use super::level::Level;
+use super::pair::lent::Lender;
 
 /// Everything that is set for a run.
 #[derive(Debug, Clone)]
@@ -28,6 +30,8 @@ pub struct Options {
     pub primary: Option<String>,
     /// Its standby.
     pub standby: Option<String>,
+    /// Who lends a pair of a source, instead of both.
+    pub lender: Option<Arc<dyn Lender>>,
     /// The major version of a pair of our own. `None`: the newest that is there.
     pub major: Option<u32>,
     /// The home directory, where fetched packages are looked for and restore files are kept (`lab/restore`).
@@ -55,6 +59,7 @@ impl Options {
             quick: false,
             primary: None,
             standby: None,
+            lender: None,
             major: None,
             home: dir.clone(),
             dir,

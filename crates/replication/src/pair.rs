@@ -1,6 +1,7 @@
 //! The two servers that are measured: a pair of our own, or one that is there already.
 
 mod given;
+pub mod lent;
 mod own;
 pub mod patroni;
 pub mod pending;
@@ -26,6 +27,7 @@ use super::restore::{self, Place, Record, RestoreFile};
 use super::scenario::Node;
 use duramen_reports::suite::SuiteError;
 use given::Given;
+use lent::{Lender, Lent};
 use own::Own;
 use settings::Snapshot;
 
@@ -45,6 +47,8 @@ const EFFECT: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(30);
 /// A database is made within this: the server copies its template, and may write a checkpoint for it.
 const MAKE: Duration = Duration::from_secs(300);
+/// Whoever lends a pair says within this that it is gone.
+const LOSS_TOLD: Duration = Duration::from_secs(3);
 /// How often a state is looked at while waiting for it.
 const POLL: Duration = Duration::from_millis(10);
 
@@ -69,6 +73,7 @@ pub struct Pair {
 enum Kind {
     Own(Arc<Own>),
     Given(Box<Given>),
+    Lent(Box<Lent>),
 }
 
 /// What has been changed.
@@ -107,9 +112,14 @@ impl Pair {
     /// [`SuiteError::Preconditions`] when the servers are not what is needed; nothing has been changed then.
     /// Otherwise what could not be done; what was changed has been put back.
     pub async fn open(options: &Options, say: &(dyn Fn(&str) + Sync)) -> Result<Self, SuiteError> {
-        match (&options.primary, &options.standby) {
-            (None, None) => Self::make(options, say).await,
-            (Some(primary), Some(standby)) => Self::take(options, primary, standby, say).await,
+        match (&options.primary, &options.standby, &options.lender) {
+            (None, None, None) => Self::make(options, say).await,
+            (None, None, Some(lender)) => Self::borrow(options, &**lender, say).await,
+            (Some(primary), Some(standby), None) => Self::take(options, primary, standby, say).await,
+            (.., Some(_)) => Err(SuiteError::Options(
+                "a pair of a source is made for the run: leave out --primary and --standby, or --source"
+                    .to_owned(),
+            )),
             _ => Err(SuiteError::Options(
                 "--primary and --standby belong together: give both, or none for a pair of the suite's own"
                     .to_owned(),
@@ -146,6 +156,53 @@ impl Pair {
         Ok(pair)
     }
 
+    async fn borrow(
+        options: &Options,
+        lender: &dyn Lender,
+        say: &(dyn Fn(&str) + Sync),
+    ) -> Result<Self, SuiteError> {
+        if options.rtt_ms.iter().any(|rtt| *rtt > 0) {
+            return Err(SuiteError::Options(
+                "--rtt-ms is for a pair of the suite's own: leave it out, or --source".to_owned(),
+            ));
+        }
+        let begin = clock::now();
+        say("asking for a pair of the source");
+        let lent = lender.lend(own::space(options)).await?;
+        if lent.major < OLDEST {
+            return Err(SuiteError::Preconditions(vec![format!(
+                "the source {} runs on PostgreSQL {}, which is too old: the suite needs {OLDEST} or newer",
+                lent.source, lent.major
+            )]));
+        }
+        let [homes, [primary, standby]] = lent.targets(DATABASE)?;
+        let mut pair = Self {
+            primary,
+            standby,
+            homes,
+            major: lent.major,
+            logical: true,
+            ready_after: None,
+            standby_name: lent.standby_name.clone(),
+            kind: Kind::Lent(Box::new(lent)),
+            ledger: Mutex::new(Ledger::Memory(Record::of_our_own())),
+            guardian: None,
+        };
+        say("waiting for the standby");
+        let prepared = async {
+            pair.synchronous(SYNCHRONOUS).await?;
+            let ready = begin.elapsed();
+            pair.set_wanted(options).await?;
+            pair.make_database().await?;
+            Ok(ready)
+        };
+        match prepared.await {
+            Ok(ready) => pair.ready_after = Some(ready),
+            Err(error) => return Err(pair.lost_lately().await.unwrap_or(error)),
+        }
+        Ok(pair)
+    }
+
     async fn take(
         options: &Options,
         primary: &str,
@@ -176,15 +233,47 @@ impl Pair {
         };
         pair.logical = pair.decodes().await?;
         say("preparing the primary and the standby");
-        let client = pair.admin(Node::Standby).await?;
-        for (name, value) in wanted(options) {
-            if settings::current(&client, Node::Standby, name).await? != value {
-                pair.set(Node::Standby, name, Some(&value)).await?;
-            }
-        }
+        pair.set_wanted(options).await?;
         pair.ledger.get_mut().note(|record| record.database = Some(DATABASE.to_owned()))?;
         pair.make_database().await?;
         Ok(pair)
+    }
+
+    /// Sets what of the run's settings on the standby differs.
+    async fn set_wanted(&self, options: &Options) -> Result<(), SuiteError> {
+        let client = self.admin(Node::Standby).await?;
+        for (name, value) in wanted(options) {
+            if settings::current(&client, Node::Standby, name).await? != value {
+                self.set(Node::Standby, name, Some(&value)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the pair is gone although the run goes on, and says why: it was lent, and whoever lent it is no more. Others
+    /// stay for as long as they are needed, and this waits for ever.
+    pub async fn lost(&self) -> SuiteError {
+        match &self.kind {
+            Kind::Lent(lent) => SuiteError::Failed(format!(
+                "the pair is gone in the midst of the run: {}",
+                lent.is_gone().await
+            )),
+            Kind::Own(_) | Kind::Given(_) => std::future::pending().await,
+        }
+    }
+
+    /// Why a lent pair is gone, if that is why something has just failed: whoever lent it may say so a little later.
+    pub(super) async fn lost_lately(&self) -> Option<SuiteError> {
+        tokio::time::timeout(LOSS_TOLD, self.lost()).await.ok()
+    }
+
+    /// The pair that is lent.
+    #[must_use]
+    pub fn lent(&self) -> Option<&Lent> {
+        match &self.kind {
+            Kind::Lent(lent) => Some(lent),
+            Kind::Own(_) | Kind::Given(_) => None,
+        }
     }
 
     /// From the command to a synchronous pair; `None` for a given pair.
@@ -209,7 +298,7 @@ impl Pair {
     #[must_use]
     pub fn patroni(&self) -> Option<&patroni::Patroni> {
         match &self.kind {
-            Kind::Own(_) => None,
+            Kind::Own(_) | Kind::Lent(_) => None,
             Kind::Given(given) => given.patroni.as_ref(),
         }
     }
@@ -342,7 +431,7 @@ impl Pair {
     pub fn set_rtt(&self, rtt: Duration) -> Result<(), SuiteError> {
         let proxy = match &self.kind {
             Kind::Own(own) => own.proxy(),
-            Kind::Given(_) => None,
+            Kind::Given(_) | Kind::Lent(_) => None,
         };
         match proxy {
             Some(proxy) => proxy.set_rtt(rtt),
@@ -379,7 +468,7 @@ impl Pair {
     fn own(&self) -> Result<Arc<Own>, SuiteError> {
         match &self.kind {
             Kind::Own(own) => Ok(Arc::clone(own)),
-            Kind::Given(_) => {
+            Kind::Given(_) | Kind::Lent(_) => {
                 Err(SuiteError::Options("only servers of our own are stopped and started".to_owned()))
             }
         }
@@ -429,7 +518,7 @@ impl Pair {
             Kind::Own(own) => {
                 format!("a synchronous standby, whose log ends\n{}", own.log(Node::Standby))
             }
-            Kind::Given(_) => "a synchronous standby".to_owned(),
+            Kind::Given(_) | Kind::Lent(_) => "a synchronous standby".to_owned(),
         };
         until(limit, what, synchronous).await
     }
@@ -446,6 +535,18 @@ impl Pair {
         let oid = self.ledger.lock().await.record().oid;
         make(&admin, &format!("CREATE DATABASE {DATABASE} OID = {oid} TEMPLATE template0")).await?;
         let client = self.connect(Node::Primary).await?;
+        if let Kind::Lent(lent) = &self.kind {
+            // Before 17 they cannot be turned off, and would run as our superuser.
+            let sql = "SELECT count(*) FROM pg_catalog.pg_event_trigger";
+            let row = answered("look for event triggers", Node::Primary, client.query_one(sql, &[])).await?;
+            if row.get::<_, i64>(0) > 0 {
+                return Err(SuiteError::Preconditions(vec![format!(
+                    "template0 of the source {} has event triggers, which the suite does not run: drop them there, and \
+                     import it again",
+                    lent.source
+                )]));
+            }
+        }
         make(&client, "SET synchronous_commit TO local; CREATE EXTENSION pg_walinspect").await?;
         self.caught_up(SYNCHRONOUS).await
     }
@@ -490,6 +591,18 @@ impl Pair {
         let Self { homes, kind, ledger, guardian, .. } = self;
         let (given, file) = match (kind, ledger.into_inner()) {
             (Kind::Given(given), Ledger::File(file)) => (given, file),
+            (Kind::Lent(lent), _) => {
+                let detail = format!(
+                    "the pair was made for this run of the source {}, and is given back",
+                    lent.source
+                );
+                blocking(move || {
+                    drop(lent);
+                    Ok(())
+                })
+                .await?;
+                return Ok((true, detail));
+            }
             (kind, _) => {
                 blocking(move || {
                     drop(kind);

@@ -45,8 +45,25 @@ pub fn print_table(evidence: &Evidence) -> String {
     for line in text::findings(&evidence.findings).lines() {
         writeln!(text, "{}", wrapped(line, 2)).ok();
     }
+    if let Some(ready) = evidence.median("pair_ready_s") {
+        writeln!(
+            text,
+            "\n{}",
+            wrapped(&format!("{} was ready after {} s.", pair(evidence), short(ready)), 2)
+        )
+        .ok();
+    }
     writeln!(text, "\nverdict: {}", evidence.verdict).ok();
     text
+}
+
+/// What was measured, in words.
+fn pair(evidence: &Evidence) -> String {
+    let said = |name: &str| evidence.config.get(name);
+    match (said("source").and_then(|source| source.as_str()), said("generation")) {
+        (Some(source), Some(generation)) => format!("The pair of {source}, generation {generation},"),
+        _ => "The pair".to_owned(),
+    }
 }
 
 /// All tables that there is something in.

@@ -1,13 +1,13 @@
 //! The suite `replication`: `duramen lab run replication`.
 
-use super::Documents;
+use super::{pair::OfSource, Documents};
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
 };
 use clap::{Args, ValueEnum};
-use duramen_replication::{scenario, Level, Options};
-use std::path::PathBuf;
+use duramen_replication::{pair::lent::Lender, scenario, Level, Options};
+use std::{path::PathBuf, sync::Arc};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -16,9 +16,11 @@ Examples:
   duramen lab run replication S2 S7 S8 --feedback off,on
   duramen lab run replication S1 --levels off,local,remote_write,on,remote_apply --rtt-ms 0,5,20
   duramen lab run replication S14 --repeats 5
+  duramen lab run replication --quick --source app
   duramen lab run replication S2 --primary 'host=a user=postgres' --standby 'host=b user=postgres'
 
-Without --primary and --standby it starts its own pair of servers, and removes it at the end, also after Ctrl-C.
+Without --primary and --standby it starts its own pair of servers, and removes it at the end, also after Ctrl-C. With
+--source the daemon of the home makes the pair, of two clones of the source, and removes it when this command is gone.
 Whatever it changes on a given pair is recorded before, and restored at the end; `duramen lab restore` does so after a
 kill. The level is set for each session and never for the cluster.
 
@@ -54,8 +56,14 @@ pub(crate) struct Replication {
     /// Its synchronous standby
     #[arg(long, value_name = "DSN", requires = "primary")]
     standby: Option<String>,
+    /// A source of the home: two clones of it are measured
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["primary", "standby"])]
+    source: Option<String>,
+    /// The generation of the source, by its number or a label [default: the current one]
+    #[arg(long, value_name = "GENERATION", requires = "source")]
+    generation: Option<String>,
     /// The major version of the servers [default: the newest installed]
-    #[arg(long, value_name = "VERSION", conflicts_with = "primary")]
+    #[arg(long, value_name = "VERSION", conflicts_with_all = ["primary", "source"])]
     major: Option<u32>,
     /// Where the servers are made, and removed at the end [default: the folder lab of the home]
     #[arg(long, value_name = "DIR")]
@@ -102,6 +110,14 @@ pub(super) fn run(context: &Context, suite: Replication) -> Outcome {
         let text = "--rtt-ms needs a pair of servers of its own: leave out --primary and --standby";
         return Err(Failure::Usage(text.to_owned()));
     }
+    if suite.source.is_some() && suite.rtt_ms.iter().any(|rtt| *rtt > 0) {
+        let text = "--rtt-ms needs a pair of servers of its own: leave out --source";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let generation = suite.generation;
+    let lender = suite.source.map(|source| -> Arc<dyn Lender> {
+        Arc::new(OfSource { client: context.client_here(), source, generation })
+    });
     let dir = suite.dir.unwrap_or_else(|| context.home.join("lab"));
     let feedback = suite.feedback.map(|words| words.iter().map(|word| *word == Switch::On).collect());
     let options = Options {
@@ -114,6 +130,7 @@ pub(super) fn run(context: &Context, suite: Replication) -> Outcome {
         quick: suite.quick,
         primary,
         standby,
+        lender,
         major,
         home: context.home.clone(),
         output: documents.output(),

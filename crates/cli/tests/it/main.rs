@@ -25,6 +25,7 @@ mod lab_compare;
 mod lab_diagnose;
 mod lab_experiment;
 mod lab_list;
+mod lab_pairs;
 mod lab_replication;
 mod lab_report;
 mod lab_restore;
