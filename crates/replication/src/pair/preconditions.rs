@@ -1,9 +1,9 @@
 //! What must hold of two servers before anything is changed on them. Each failure is one line that ends in what to do.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
+use duramen_base::file;
 use duramen_postgres::volume;
 use tokio_postgres::Client;
 
@@ -427,7 +427,8 @@ async fn space(client: &Client, node: Node, needed: u64) -> Result<Option<String
     .await?;
     let (dir, pid): (String, String) = (row.get(0), row.get(1));
     // Another machine may have a directory of that name, but not with this file in it.
-    let is_here = fs::read_to_string(Path::new(&dir).join("postmaster.pid")).is_ok_and(|here| here == pid);
+    let is_here =
+        file::read_plain(&Path::new(&dir).join("postmaster.pid"), 64 << 10).is_ok_and(|here| here == pid);
     let free = if is_here { volume::free_bytes(Path::new(&dir)).ok() } else { None };
     Ok(free.filter(|free| *free < needed).map(|free| too_little(Path::new(&dir), free, needed)))
 }
