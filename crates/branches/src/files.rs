@@ -145,6 +145,11 @@ pub(crate) fn names_below(dir: &Path, relative: &Path, most: usize) -> io::Resul
     Ok(names)
 }
 
+/// A directory below one of ours whose contents are not, to make files in. No link is followed.
+pub(crate) fn dir_below(dir: &Path, relative: &Path) -> io::Result<OwnedFd> {
+    open_there(dir, relative, OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
 fn open_there(dir: &Path, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let root = openat(CWD, dir, OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::PATH, Mode::empty())?;
     let only_below = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;

@@ -1,5 +1,7 @@
 //! Sources that follow their origin: their standbys, looked after while the engine is open.
 
+mod archived;
+
 use crate::{
     engine::Engine,
     error::{EngineError, Kind},
@@ -37,6 +39,9 @@ pub(crate) struct Followers(Mutex<BTreeMap<String, Followed>>);
 struct Followed {
     standby: Option<Standby>,
     lag: Option<u64>,
+    from_archive: archived::FromArchive,
+    /// Whether what an archive has is replayed.
+    is_replaying: bool,
     looked_at: Option<Timestamp>,
     problem: Option<String>,
     /// Whether the standby is stopped until the next refresh.
@@ -147,6 +152,13 @@ impl Followers {
         }
     }
 
+    /// Forgets how a source was followed; its standby goes on.
+    pub(crate) fn forget_way(&self, source: &str) {
+        self.with(source, |followed| {
+            *followed = Followed { standby: followed.standby.take(), ..Followed::default() };
+        });
+    }
+
     fn forget(&self, source: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(source);
     }
@@ -161,12 +173,12 @@ impl Followers {
         }
     }
 
-    /// What is told of a source that follows its origin.
     /// Why history is not kept, if that is so.
     pub(crate) fn history_problem(&self, source: &str) -> Option<String> {
         self.with(source, |followed| followed.history_problem.clone())
     }
 
+    /// What is told of a source that follows its origin.
     fn view(&self, source: &str, settings: &FollowSettings) -> Option<FollowView> {
         settings.enabled.then(|| {
             self.with(source, |followed| {
@@ -174,12 +186,18 @@ impl Followers {
                     Followed { is_given_up: true, .. } => "stopped",
                     Followed { looked_at: None, .. } => "starting",
                     Followed { lag: Some(_), .. } => "streaming",
+                    Followed { is_replaying: true, .. } => "replaying",
                     _ => "waiting",
                 };
+                let of_archive = followed.from_archive.view();
                 FollowView {
                     state: state.to_owned(),
-                    lag_bytes: followed.lag,
-                    lag_s: followed.lag_s().filter(|_| followed.lag.is_some()),
+                    archive: settings.archive.clone(),
+                    replayed_to: of_archive.replayed_to,
+                    replayed_at: of_archive.replayed_at,
+                    awaits: of_archive.awaits,
+                    lag_bytes: of_archive.lag_bytes.or(followed.lag),
+                    lag_s: of_archive.lag_s.or_else(|| followed.lag_s().filter(|_| followed.lag.is_some())),
                     looked_at: followed.looked_at,
                     problem: followed.problem.clone(),
                     every_s: settings.every_s,
@@ -209,6 +227,9 @@ pub(crate) fn check(record: &SourceRecord) -> Result<(), EngineError> {
             "the source {} is masked, and a standby would keep the values that are to be masked; refresh it instead",
             record.name
         ));
+    }
+    if let Err(message) = archived::check(settings) {
+        return refused(message);
     }
     if settings.every_s.is_some_and(|every_s| every_s < FollowSettings::EVERY_S_MIN) {
         return refused(format!(
@@ -279,6 +300,9 @@ impl Engine {
     /// receives.
     async fn look_at_follower(&self, record: &SourceRecord) {
         let (shared, name) = (&self.shared, record.name.as_str());
+        if let Some(dir) = &record.settings.follow.archive {
+            return self.look_at_archive(record, dir).await;
+        }
         if shared.followers.with(name, |followed| followed.is_given_up) {
             return;
         }
@@ -315,6 +339,9 @@ impl Engine {
     }
 
     pub(crate) async fn ask_follower(&self, record: &SourceRecord) -> Result<Option<Seen>, EngineError> {
+        if let Some(dir) = &record.settings.follow.archive {
+            return self.seen_in_archive(record, dir).await;
+        }
         let Origin::Server { url } = &record.origin else { return Ok(None) };
         let environment = &self.shared.environment;
         let (user, _held) = tokio::task::block_in_place(|| {

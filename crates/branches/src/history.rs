@@ -7,10 +7,9 @@ mod making;
 use crate::{
     engine::Engine,
     error::{EngineError, Kind},
-    model::{FollowSettings, HistoryView, Origin},
+    model::{FollowSettings, HistoryView},
     shared::Shared,
     source::{
-        address::Address,
         cage, follow,
         history::{self, Ledger, Rule, Stretch},
         manifest::SourceRecord,
@@ -162,8 +161,7 @@ impl Engine {
             }
         };
         if is_due {
-            let Origin::Server { url } = &record.origin else { return Ok(()) };
-            follow::take_base(&place, &shared.followers, name, &Address::parse(url)?, seen.timeline).await?;
+            follow::take_base(&place, &shared.followers, record, seen.timeline).await?;
         }
         Ok(())
     }
@@ -191,7 +189,10 @@ impl Engine {
                 is_begun = true;
             }
         }
-        let is_kept = history::keep(place, name, &mut ledger, &shared.followers.reached_marks(name))?;
+        // Of what an archive brought its server notes nothing.
+        let whole_to = shared.followers.whole_to(name);
+        let is_kept =
+            history::keep(place, name, &mut ledger, &shared.followers.reached_marks(name), whole_to)?;
         let is_noted = match later {
             Later::No => false,
             Later::Further => true,

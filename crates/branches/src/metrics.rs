@@ -222,8 +222,8 @@ fn followed(encoder: &mut DescriptorEncoder<'_>, engine: &Engine) -> fmt::Result
     gauges(encoder, ("follow_lag", lag, Some(&Unit::Bytes)), of_each(&|view| view.lag_bytes))?;
     let since = "For how long the standby of a source has lacked something that its origin wrote";
     gauges(encoder, ("follow_lag", since, Some(&Unit::Seconds)), of_each(&|view| view.lag_s))?;
-    let streams = "1 if the standby of a source receives what its origin writes";
-    let is_streaming = of_each(&|view| Some(u64::from(view.state == "streaming")));
+    let streams = "1 if the standby of a source receives what its origin writes, or archives";
+    let is_streaming = of_each(&|view| Some(u64::from(["streaming", "replaying"].contains(&&*view.state))));
     gauges(encoder, ("follow_streaming", streams, None), is_streaming)?;
     let kept = "The write-ahead log that is kept for branches of the past";
     gauges(

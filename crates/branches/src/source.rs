@@ -1,16 +1,20 @@
 //! Sources: where branches' data come from, and the snapshots made of them.
 
 pub(crate) mod address;
+pub(crate) mod archive;
+pub(crate) mod archived;
 mod base_backup;
 pub(crate) mod cage;
 pub(crate) mod connection;
 pub(crate) mod contents;
 mod copied;
+mod control;
 mod data_directory;
 mod definitions;
 pub(crate) mod digest;
 mod draft;
 mod dump;
+pub(crate) mod feed;
 pub(crate) mod fingerprint;
 pub(crate) mod flights;
 pub(crate) mod follow;

@@ -127,6 +127,7 @@ impl Engine {
                 labels: BTreeMap::new(),
             };
             following::check(&record)?;
+            engine.check_archive(&record.settings.follow).await?;
             let name = record.name.clone();
             let of = Of::Origin { database: request.database.as_deref() };
             let added = engine.import(record, of, progress, &interrupt).await;
@@ -460,8 +461,13 @@ impl Engine {
         settings.keep = change.keep.unwrap_or(std::mem::take(&mut settings.keep));
         settings.masking = change.masking.or(settings.masking.take());
         let was_followed = settings.follow.enabled;
-        settings.follow = change.follow.unwrap_or(settings.follow);
+        let old_archive = settings.follow.archive.clone();
+        settings.follow = change.follow.unwrap_or(std::mem::take(&mut settings.follow));
         following::check(&record)?;
+        let is_other_way = was_followed && old_archive != record.settings.follow.archive;
+        if is_other_way || !was_followed {
+            self.check_archive(&record.settings.follow).await?;
+        }
         let home = &self.shared.environment.home;
         let store = &self.shared.environment.store;
         // It runs a program, and so is made before the lock is taken.
@@ -473,6 +479,8 @@ impl Engine {
         record.save(home)?;
         if was_followed && !record.settings.follow.enabled {
             tokio::task::block_in_place(|| self.shared.unfollow(name))?;
+        } else if is_other_way {
+            self.shared.followers.forget_way(name);
         }
         let size = generation.fit(store, &record.settings.pool);
         let limits = generation.limits();

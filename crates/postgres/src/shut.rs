@@ -19,21 +19,29 @@ pub struct Shut {
     socket_dir: PathBuf,
     /// Programs of another installation, which they run, too.
     programs: Option<PathBuf>,
-    /// What it sees besides of the machine, if it reaches the network.
-    network: Option<Vec<PathBuf>>,
+    /// What it sees besides of the machine.
+    readable: Vec<PathBuf>,
+    has_network: bool,
 }
 
 impl Shut {
     /// Programs in `cage` that see nothing of `hidden` and make their sockets in `socket_dir`.
     #[must_use]
     pub fn new(cage: Cage, hidden: Vec<PathBuf>, socket_dir: PathBuf) -> Shut {
-        Shut { cage, hidden, socket_dir, programs: None, network: None }
+        Shut { cage, hidden, socket_dir, programs: None, readable: Vec::new(), has_network: false }
     }
 
     /// Lets the programs reach the network, and see these files and directories: other servers' sockets, certificates.
     #[must_use]
     pub fn with_network(mut self, readable: Vec<PathBuf>) -> Shut {
-        self.network = Some(readable);
+        self.has_network = true;
+        self.with_readable(readable)
+    }
+
+    /// Lets the programs see these files and directories, which lie below what is hidden from them.
+    #[must_use]
+    pub fn with_readable(mut self, readable: Vec<PathBuf>) -> Shut {
+        self.readable.extend(readable);
         self
     }
 
@@ -58,9 +66,10 @@ impl Shut {
         for dir in self.hidden.iter().map(PathBuf::as_path).chain(Some(clusters).filter(|dir| dir.is_dir())) {
             walls = walls.hide(dir);
         }
-        if let Some(readable) = &self.network {
-            walls = readable.iter().filter(|path| path.exists()).fold(walls.with_network(), Walls::readable);
+        if self.has_network {
+            walls = walls.with_network();
         }
+        walls = self.readable.iter().filter(|path| path.exists()).fold(walls, Walls::readable);
         if self.programs.is_some() {
             walls = walls.with_orphans_collected();
         }

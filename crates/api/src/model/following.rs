@@ -5,11 +5,15 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Whether and how a source follows its origin.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FollowSettings {
     /// Whether a standby of ours replays what the origin writes, so that the next generation needs no copy of it.
     pub enabled: bool,
+    /// A directory of the daemon's machine into which the origin's `archive_command` puts its write-ahead log, by its absolute path: the
+    /// standby replays what comes there, and is connected to nothing. `None`: it streams from the origin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive: Option<String>,
     /// Seconds after which the next generation is made without being asked for. `None`: only by a refresh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every_s: Option<u32>,
@@ -62,10 +66,22 @@ impl FollowSettings {
 /// How a source follows its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FollowView {
-    /// `streaming`; `waiting` when the standby is not connected to the origin; `starting` before it was first checked; `stopped`
-    /// until the next refresh, because it lacked more than `keep_wal`.
+    /// `streaming`; `replaying` what an archive has; `waiting` when the standby is not connected to the origin, or the archive cannot be used;
+    /// `starting` before it was first checked; `stopped` until the next refresh, because it lacked more than `keep_wal`.
     pub state: String,
-    /// Bytes that the origin has written and the standby lacks.
+    /// The directory that the origin archives its log to, if the standby replays that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<String>,
+    /// The position up to which the standby is known to have replayed, of an archive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed_to: Option<String>,
+    /// When the last commit before that was, by the origin's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed_at: Option<Timestamp>,
+    /// The segment of the archive that is awaited next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<String>,
+    /// Bytes that the origin has written and the standby lacks; or, of an archive, that this has and the standby has not replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag_bytes: Option<u64>,
     /// For how many seconds the standby has lacked something: 0 if it lacks nothing.

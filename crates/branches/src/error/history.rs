@@ -13,6 +13,8 @@ pub(crate) enum HistoryError {
     TimeToCome { source_name: String, wanted: String, now: Timestamp },
     #[error("{wanted} is not written yet: the origin of source {source_name} has written up to {written}")]
     PositionToCome { source_name: String, wanted: String, written: String },
+    #[error("{wanted} is not archived yet: what the archive of source {source_name} brought ends with the commit at {archived}; pg_switch_wal() at the origin has it archive more")]
+    NotArchived { source_name: String, wanted: String, archived: String },
     #[error("{text:?} is not a valid position in a write-ahead log; write it as pg_current_wal_lsn() does: 0/1A2B3C8")]
     NotAPosition { text: String },
     #[error("a branch is made of a time or of a position, not of both")]
@@ -24,9 +26,9 @@ impl Coded for HistoryError {
         match self {
             HistoryError::NotKept { .. } => (Kind::Conflict, "no_history"),
             HistoryError::OutOfReach { .. } => (Kind::NotFound, "moment_out_of_reach"),
-            HistoryError::TimeToCome { .. } | HistoryError::PositionToCome { .. } => {
-                (Kind::Invalid, "moment_to_come")
-            }
+            HistoryError::TimeToCome { .. }
+            | HistoryError::PositionToCome { .. }
+            | HistoryError::NotArchived { .. } => (Kind::Invalid, "moment_to_come"),
             HistoryError::NotAPosition { .. } => (Kind::Invalid, "bad_lsn"),
             HistoryError::TwoMoments => (Kind::Invalid, "two_beginnings"),
         }

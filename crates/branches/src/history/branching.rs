@@ -7,7 +7,7 @@ use crate::{
     model::{BranchView, CreateBranch},
     registry::{Given, Wanted},
     source::{
-        history::{Ledger, Stretch, Target},
+        history::{Ledger, Mark, Stretch, Target},
         manifest::SourceRecord,
         wal::Position,
     },
@@ -110,13 +110,9 @@ impl Engine {
         target: Target,
         interrupt: &Interrupt,
     ) -> Result<Ledger, EngineError> {
-        let begin = clock::now();
+        let (begin, follow) = (clock::now(), &record.settings.follow);
         let mut ledger = self.kept_by_now(record, None)?;
-        let is_later = |ledger: &Ledger| match (target, ledger.until()) {
-            (Target::Time(at), Some(until)) => at > until.at,
-            (Target::Position(position), Some(until)) => position.0 > until.position,
-            (_, None) => true,
-        };
+        let is_later = |ledger: &Ledger| ledger.until().is_none_or(|until| is_later_than(target, until));
         while is_later(&ledger) && ledger.open().is_some() {
             interrupt.check()?;
             if begin.elapsed() > REACH_LIMIT {
@@ -126,6 +122,10 @@ impl Engine {
             let Ok(Some(seen)) = self.ask_follower(record).await else { return Ok(ledger) };
             let (source_name, wanted) = (record.name.clone(), words(target));
             match target {
+                _ if follow.archive.is_some() && is_later_than(target, seen.mark) => {
+                    let archived = format!("{} ({})", Position(seen.mark.position), seen.mark.at);
+                    return Err(HistoryError::NotArchived { source_name, wanted, archived }.into());
+                }
                 Target::Time(at) if at > seen.mark.at => {
                     return Err(HistoryError::TimeToCome { source_name, wanted, now: seen.mark.at }.into())
                 }
@@ -141,6 +141,13 @@ impl Engine {
             }
         }
         Ok(ledger)
+    }
+}
+
+fn is_later_than(target: Target, mark: Mark) -> bool {
+    match target {
+        Target::Time(at) => at > mark.at,
+        Target::Position(position) => position.0 > mark.position,
     }
 }
 

@@ -4,32 +4,62 @@
 use super::{
     address::Address,
     connection,
+    control::Control,
     draft::Draft,
     history::{self, Ledger},
     import::Importer,
     manifest::SourceRecord,
     origin_server::import_failed,
     origin_wal::{Nature, OriginLog, Seen},
-    standby::{self, standby_path, Place, Standby},
+    standby::{self, standby_path, Feeding, Place, Standby},
 };
 use crate::{
     error::{EngineError, Kind},
     files::{self, io_error, Passage},
     following::Followers,
+    model::Origin,
 };
 use duramen_base::clock;
 use duramen_postgres::Installation;
 use std::{fs, time::Duration};
 
 /// How often it is looked how far a standby is.
-const POLL: Duration = Duration::from_millis(50);
+pub(super) const POLL: Duration = Duration::from_millis(50);
 /// How long a standby may be without a connection to its origin before it is taken for lost.
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 /// The code of what makes another copy of the origin necessary.
 const LOST: &str = "standby_lost";
 
+/// By which way a standby gets what it replays.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Way<'a> {
+    /// Of an origin with this system.
+    Stream { origin: &'a Address, system: u64, has_slot: bool },
+    /// From its archive, in this timeline.
+    Archive { system: u64, timeline: u32 },
+}
+
+impl<'a> Way<'a> {
+    pub(super) fn stream(origin: &'a Address, nature: &Nature) -> Way<'a> {
+        Way::Stream { origin, system: nature.system, has_slot: nature.has_slot }
+    }
+
+    fn system(self) -> u64 {
+        match self {
+            Way::Stream { system, .. } | Way::Archive { system, .. } => system,
+        }
+    }
+
+    fn feeding(self) -> Feeding<'a> {
+        match self {
+            Way::Stream { origin, has_slot, .. } => Feeding::Stream { origin, has_slot },
+            Way::Archive { timeline, .. } => Feeding::Archive { timeline },
+        }
+    }
+}
+
 impl Importer<'_> {
-    fn place(&self) -> Place<'_> {
+    pub(super) fn place(&self) -> Place<'_> {
         Place { home: self.home, store: self.store, user: self.user, cage: self.cage.clone() }
     }
 
@@ -42,6 +72,9 @@ impl Importer<'_> {
         draft: &Draft<'_>,
     ) -> Result<(Installation, String), EngineError> {
         let database = database.unwrap_or_else(|| connection::database(&origin.config)).to_owned();
+        if let Some(dir) = &record.settings.follow.archive {
+            return Ok((self.followed_by_archive(record, origin, dir.as_ref(), draft).await?, database));
+        }
         match self.caught_up(record, origin).await {
             Err(error) if error.code == LOST => {
                 tracing::warn!(source = record.name, "the origin is copied anew: {}", error.message);
@@ -53,7 +86,8 @@ impl Importer<'_> {
         }
         self.say("cloning the standby");
         let nature = OriginLog::open(origin).await?.nature().await?;
-        let installation = tokio::task::block_in_place(|| self.cut(record, origin, &nature, draft))?;
+        let way = Way::stream(origin, &nature);
+        let installation = tokio::task::block_in_place(|| self.cut(record, way, draft, |_| Ok(())))?;
         Ok((installation, database))
     }
 
@@ -65,7 +99,7 @@ impl Importer<'_> {
             self.copy_for_standby(record, origin).await?;
         }
         let name = tokio::task::block_in_place(|| {
-            running(&self.place(), self.followers, &record.name, origin, &nature)
+            running(&self.place(), self.followers, &record.name, Way::stream(origin, &nature))
         })?;
         let wanted = log.look(&name).await?.written;
         self.say("waiting for what the origin has written");
@@ -92,7 +126,11 @@ impl Importer<'_> {
     }
 
     /// A copy of the origin that becomes the standby's data directory. The one that is there is kept until then (F8).
-    async fn copy_for_standby(&self, record: &SourceRecord, origin: &Address) -> Result<(), EngineError> {
+    pub(super) async fn copy_for_standby(
+        &self,
+        record: &SourceRecord,
+        origin: &Address,
+    ) -> Result<(), EngineError> {
         let mut draft = Draft::begin(self.home, self.store, self.user, record)?;
         let client = connection::enter_origin(origin).await?.map(|(client, _)| client);
         let (installation, _) = self.base_backup(origin, client, None, &draft).await?;
@@ -109,6 +147,7 @@ impl Importer<'_> {
             tracing::warn!(source = record.name, %error, "a standby was ended by force");
         }
         self.followers.forget_marks(&record.name);
+        self.followers.take_feed(&record.name);
         // What it has received of history goes with it otherwise.
         tokio::task::block_in_place(|| {
             history::end_open(&self.place(), &record.name, "the origin was copied anew")
@@ -120,37 +159,43 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// Clones the standby's volume while it is stopped. Blocks.
-    fn cut(
+    /// Clones the standby's volume while it is stopped, if it is then as it should be. Blocks.
+    pub(super) fn cut(
         &self,
         record: &SourceRecord,
-        origin: &Address,
-        nature: &Nature,
+        way: Way<'_>,
         draft: &Draft<'_>,
+        is_whole: impl FnOnce(&Control) -> Result<(), EngineError>,
     ) -> Result<Installation, EngineError> {
         let place = self.place();
         let installation = place.installation(&record.name)?;
         if let Some(standby) = self.followers.take(&record.name) {
             standby.stop()?;
         }
-        let cloned =
-            self.store.volumes.clone_volume(&standby_path(self.store, &record.name), &draft.path, None);
+        let cloned = place
+            .control(&record.name, &installation)
+            .and_then(|control| is_whole(&control))
+            .and_then(|()| {
+                let path = standby_path(self.store, &record.name);
+                let cloned = self.store.volumes.clone_volume(&path, &draft.path, None);
+                cloned.map_err(|error| import_failed(&error))
+            });
         if cloned.is_ok() && record.settings.follow.keep_history_s.is_some() {
             // Of another time it is made with the next look.
             if let Err(error) = history::clone_base(
                 &place,
                 &record.name,
-                nature.system,
+                way.system(),
                 &self.followers.reached_marks(&record.name),
             ) {
                 tracing::warn!(source = record.name, %error, "no base for history was made");
             }
         }
         // Whether there is a generation or not, the standby goes on; if it does not, it is tried again later.
-        if let Err(error) = running(&place, self.followers, &record.name, origin, nature) {
+        if let Err(error) = running(&place, self.followers, &record.name, way) {
             tracing::warn!(source = record.name, %error, "the standby does not go on yet");
         }
-        cloned.map_err(|error| import_failed(&error))?;
+        cloned?;
         Ok(installation)
     }
 }
@@ -159,27 +204,26 @@ impl Importer<'_> {
 ///
 /// # Errors
 /// F3: `standby_lost` when the origin is another server than the one that it was copied from.
-fn running(
+pub(super) fn running(
     place: &Place<'_>,
     followers: &Followers,
     source: &str,
-    origin: &Address,
-    nature: &Nature,
+    way: Way<'_>,
 ) -> Result<String, EngineError> {
     let installation = place.installation(source)?;
-    if place.system(source, &installation)? != nature.system {
+    if place.control(source, &installation)?.system != way.system() {
         return Err(lost("the origin is another server than the one that was followed"));
     }
-    let kept_in = kept_in(place, source);
+    let (kept_in, feeding) = (kept_in(place, source), way.feeding());
     if let Some(mut standby) = followers.take(source) {
         if standby.is_running() {
-            if standby.kept_in == kept_in {
+            if standby.kept_in == kept_in && standby.is_fed(feeding) {
                 return Ok(followers.put(source, standby));
             }
             standby.stop()?;
         }
     }
-    let standby = Standby::start(place, source, origin, &installation, nature.has_slot, kept_in)?;
+    let standby = Standby::start(place, source, feeding, &installation, kept_in)?;
     Ok(followers.put(source, standby))
 }
 
@@ -195,7 +239,8 @@ pub(crate) async fn look(
     }
     let log = OriginLog::open(origin).await?;
     let nature = log.nature().await?;
-    let name = tokio::task::block_in_place(|| running(place, followers, source, origin, &nature))?;
+    let way = Way::stream(origin, &nature);
+    let name = tokio::task::block_in_place(|| running(place, followers, source, way))?;
     log.look(&name).await.map(Some)
 }
 
@@ -209,23 +254,30 @@ fn kept_in(place: &Place<'_>, source: &str) -> Option<std::path::PathBuf> {
 pub(crate) async fn take_base(
     place: &Place<'_>,
     followers: &Followers,
-    source: &str,
-    origin: &Address,
+    record: &SourceRecord,
     timeline: u32,
 ) -> Result<(), EngineError> {
-    let log = OriginLog::open(origin).await?;
-    let nature = log.nature().await?;
-    tokio::task::block_in_place(|| {
-        if history::received_timeline(place, source, nature.system)? != timeline {
-            return Ok(());
-        }
-        if let Some(standby) = followers.take(source) {
-            standby.stop()?;
-        }
-        let taken = history::clone_base(place, source, nature.system, &followers.reached_marks(source));
-        running(place, followers, source, origin, &nature)?;
-        taken
-    })
+    let source = record.name.as_str();
+    let take = |way: Way<'_>| {
+        tokio::task::block_in_place(|| {
+            if history::received_timeline(place, source, way.system())? != timeline {
+                return Ok(());
+            }
+            if let Some(standby) = followers.take(source) {
+                standby.stop()?;
+            }
+            let taken = history::clone_base(place, source, way.system(), &followers.reached_marks(source));
+            running(place, followers, source, way)?;
+            taken
+        })
+    };
+    if record.settings.follow.archive.is_some() {
+        return followers.archive_way(source).map_or(Ok(()), take);
+    }
+    let Origin::Server { url } = &record.origin else { return Ok(()) };
+    let origin = Address::parse(url)?;
+    let nature = OriginLog::open(&origin).await?.nature().await?;
+    take(Way::stream(&origin, &nature))
 }
 
 /// Ends the standby of a source, and removes its data. Blocks.

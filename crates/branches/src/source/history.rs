@@ -6,7 +6,7 @@ mod ledger;
 mod retain;
 
 pub(crate) use keep::{clone_base, end_open, is_base_due, keep, received_timeline};
-pub(super) use keep::{copy_file, copy_segment};
+pub(super) use keep::{copy_file, copy_segment, log_of};
 pub(crate) use ledger::{Chosen, Ledger, Mark, Stretch, Target};
 pub(crate) use retain::{remove, retain, sweep, Rule};
 

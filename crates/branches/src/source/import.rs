@@ -105,7 +105,11 @@ impl Importer<'_> {
             Dump::open(Path::new(path))?;
         }
         // A server that may run login triggers is not connected to before its copy has been looked at.
+        let follow = &record.settings.follow;
+        let by_archive = follow.enabled && follow.archive.is_some();
         let known = match &record.origin {
+            // Of an origin that is followed by its archive nothing is read.
+            Origin::Server { .. } if by_archive => true,
             Origin::Server { url } => {
                 let origin = Address::parse(url)?;
                 let entered = connection::enter_origin(&origin).await?;
@@ -117,7 +121,9 @@ impl Importer<'_> {
             _ => true,
         };
         let mut source_at_import = None;
-        if known {
+        if by_archive {
+            source_at_import = Some(SourceFingerprint::unknown());
+        } else if known {
             self.say("reading the live source, for later comparison");
             source_at_import = Some(
                 origin_server::fingerprint(&record.origin, sample, None, self.stall, &*self.progress).await?,
@@ -127,7 +133,7 @@ impl Importer<'_> {
         let draft = Draft::begin(self.home, self.store, self.user, record)?;
         let mut report = Vec::new();
         let (installation, database) = match &record.origin {
-            Origin::Server { url } if record.settings.follow.enabled => {
+            Origin::Server { url } if follow.enabled => {
                 self.followed(record, &Address::parse(url)?, database, &draft).await?
             }
             Origin::Server { url } if known => {

@@ -33,6 +33,8 @@ use tokio_postgres::config::Host;
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// It writes back what it has in memory before it ends.
 const STOP_LIMIT: Duration = Duration::from_secs(600);
+/// Since when recovery reads in advance.
+const PREFETCHING_SINCE: u32 = 15;
 /// The name of the file with the origin's password, beside the sockets.
 const PASSWORD: &str = "origin";
 
@@ -68,22 +70,23 @@ impl Place<'_> {
         Installation::choose(self.home.root(), Some(major))
             .map_err(|error| EngineError::new(Kind::Failed, "no_server", error.to_string()))
     }
+}
 
-    /// By which the data directory of a standby is known from those of other servers. Blocks.
-    pub(super) fn system(&self, source: &str, installation: &Installation) -> Result<u64, EngineError> {
-        let path = standby_path(self.store, source);
-        let cluster = Cluster::new(installation.clone(), &path, self.user.clone());
-        let printed = cluster
-            .run("pg_controldata", &["-D".to_owned(), path.display().to_string()], None)
-            .map_err(|error| import_failed(&error))?;
-        let line = printed.lines().find_map(|line| line.strip_prefix("Database system identifier:"));
-        line.and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
-            EngineError::new(
-                Kind::Failed,
-                "import_failed",
-                format!("pg_controldata does not tell what system {} is of", path.display()),
-            )
-        })
+/// Where a standby has from what it replays.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Feeding<'a> {
+    /// It is sent it, by a slot of its own if there is one to spare.
+    Stream { origin: &'a Address, has_slot: bool },
+    /// It is put into its log, and nothing is asked of anybody: of this timeline.
+    Archive { timeline: u32 },
+}
+
+impl Feeding<'_> {
+    fn timeline(&self) -> Option<u32> {
+        match self {
+            Feeding::Stream { .. } => None,
+            Feeding::Archive { timeline } => Some(*timeline),
+        }
     }
 }
 
@@ -96,6 +99,8 @@ pub(crate) struct Standby {
     pub(crate) name: String,
     /// Where the segments are kept that it receives, if they are: it removes no others.
     pub(super) kept_in: Option<PathBuf>,
+    /// The timeline that it replays of an archive, if it does.
+    timeline: Option<u32>,
     server: Postmaster,
 }
 
@@ -104,9 +109,8 @@ impl Standby {
     pub(super) fn start(
         place: &Place<'_>,
         source: &str,
-        origin: &Address,
+        feeding: Feeding<'_>,
         installation: &Installation,
-        has_slot: bool,
         kept_in: Option<PathBuf>,
     ) -> Result<Standby, EngineError> {
         let path = standby_path(place.store, source);
@@ -118,22 +122,35 @@ impl Standby {
             place.cage.clone().map(|cage| {
                 let hidden = vec![place.home.root().to_owned(), place.store.root.clone()];
                 let seen = kept_in.as_deref().map(|wal| history::seen_by_standby(wal).to_owned());
-                let seen = reached(origin).into_iter().chain(seen).collect();
-                Shut::new(cage, hidden, socket_dir.clone()).with_network(seen)
+                let shut = Shut::new(cage, hidden, socket_dir.clone());
+                match feeding {
+                    Feeding::Stream { origin, .. } => {
+                        shut.with_network(reached(origin).into_iter().chain(seen).collect())
+                    }
+                    Feeding::Archive { .. } => shut.with_readable(seen.into_iter().collect()),
+                }
             }),
         );
         let fail = |error: duramen_postgres::ClusterError| import_failed(&error);
         cluster.write_file("standby.signal", "").map_err(fail)?;
         cluster.prepare_dir(&socket_dir).map_err(fail)?;
-        let mut conninfo = format!("{} application_name='{name}'", origin.conninfo());
-        if let Some(password) = origin.config.get_password() {
-            let text = password_file(&String::from_utf8_lossy(password));
-            let at = socket_dir.join(PASSWORD);
-            file::replace_with(&at, text.as_bytes(), 0o600, |fresh| place.user.own_file(fresh))
-                .map_err(|error| io_error("write", &at, &error))?;
-            conninfo.push_str(&format!(" passfile='{}'", at.display()));
+        let mut settings = settings(installation.version.major, &path)?;
+        match feeding {
+            Feeding::Stream { origin, has_slot } => {
+                let mut conninfo = format!("{} application_name='{name}'", origin.conninfo());
+                if let Some(password) = origin.config.get_password() {
+                    let text = password_file(&String::from_utf8_lossy(password));
+                    let at = socket_dir.join(PASSWORD);
+                    file::replace_with(&at, text.as_bytes(), 0o600, |fresh| place.user.own_file(fresh))
+                        .map_err(|error| io_error("write", &at, &error))?;
+                    conninfo.push_str(&format!(" passfile='{}'", at.display()));
+                }
+                stream(&mut settings, &conninfo, has_slot);
+            }
+            Feeding::Archive { timeline } => {
+                wait_for_files(&mut settings, installation.version.major, timeline)
+            }
         }
-        let mut settings = settings(installation.version.major, &conninfo, has_slot, &path)?;
         if let Some(wal) = &kept_in {
             // H4.
             settings.set("archive_mode", "always").set("archive_command", &history::archive_command(wal));
@@ -142,7 +159,12 @@ impl Standby {
         let server = cluster
             .start_replaying(&socket_dir, &settings, START_LIMIT)
             .map_err(|error| start_failed(&error))?;
-        Ok(Standby { path, socket_dir, name, kept_in, server })
+        Ok(Standby { path, socket_dir, name, kept_in, timeline: feeding.timeline(), server })
+    }
+
+    /// Whether it has from where it is to have it what it replays.
+    pub(super) fn is_fed(&self, feeding: Feeding<'_>) -> bool {
+        self.timeline == feeding.timeline()
     }
 
     /// Whether it still runs.
@@ -170,18 +192,11 @@ impl Drop for Standby {
 }
 
 /// Its data are to outlive the machine: another copy of the origin takes hours.
-fn settings(major: u32, conninfo: &str, has_slot: bool, path: &Path) -> Result<Settings, EngineError> {
+fn settings(major: u32, path: &Path) -> Result<Settings, EngineError> {
     let mut settings = Settings::minimal(major).durable();
     for (name, value) in [
         ("hot_standby", "off"),
         ("listen_addresses", ""),
-        ("primary_conninfo", conninfo),
-        // A slot that is gone with the connection: whatever becomes of us, the origin keeps nothing for us.
-        ("wal_receiver_create_temp_slot", if has_slot { "on" } else { "off" }),
-        ("wal_retrieve_retry_interval", "1s"),
-        ("wal_receiver_status_interval", "1s"),
-        ("wal_receiver_timeout", "30s"),
-        ("recovery_target_timeline", "latest"),
         ("restart_after_crash", "off"),
         ("shared_buffers", "64MB"),
         ("max_wal_size", "1GB"),
@@ -196,6 +211,40 @@ fn settings(major: u32, conninfo: &str, has_slot: bool, path: &Path) -> Result<S
         tablespaces::allow(&mut settings);
     }
     Ok(settings)
+}
+
+/// It is sent what it replays.
+fn stream(settings: &mut Settings, conninfo: &str, has_slot: bool) {
+    for (name, value) in [
+        ("primary_conninfo", conninfo),
+        // A slot that is gone with the connection: whatever becomes of us, the origin keeps nothing for us.
+        ("wal_receiver_create_temp_slot", if has_slot { "on" } else { "off" }),
+        ("wal_retrieve_retry_interval", "1s"),
+        ("wal_receiver_status_interval", "1s"),
+        ("wal_receiver_timeout", "30s"),
+        ("recovery_target_timeline", "latest"),
+    ] {
+        settings.set(name, value);
+    }
+}
+
+/// It looks for what it replays in its own log again and again, and runs nothing for it (F10).
+fn wait_for_files(settings: &mut Settings, major: u32, timeline: u32) {
+    for (name, value) in [
+        ("primary_conninfo", ""),
+        ("restore_command", ""),
+        ("wal_retrieve_retry_interval", "200ms"),
+        ("recovery_target_timeline", &timeline.to_string()),
+        // A segment that is made of an old one would have the name of one that is brought.
+        ("wal_recycle", "off"),
+        ("update_process_title", "on"),
+    ] {
+        settings.set(name, value);
+    }
+    if major >= PREFETCHING_SINCE {
+        // Its title tells what is replayed, and not what is read in advance.
+        settings.set("recovery_prefetch", "off");
+    }
 }
 
 /// Programs that follow an origin need TLS of their own if it demands it.

@@ -1,5 +1,7 @@
 //! Segments of a write-ahead log: their names, and what their first page says of them.
 
+pub(crate) mod chain;
+
 use std::{fmt, str::FromStr};
 
 /// The least and the greatest size of a segment, in bytes.

@@ -2,6 +2,7 @@
 //! linking is most of what a test program costs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
+mod archive;
 mod dumps;
 mod faults_of_the_engine;
 mod faults_of_the_home;

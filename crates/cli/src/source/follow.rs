@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::Args;
 use duramen_api::model::{ChangeSettings, FollowSettings, FollowView};
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 pub(super) const FOLLOW_EXAMPLES: &str = "\
 Examples:
@@ -17,9 +17,12 @@ Examples:
   duramen source follow app --keep-history 7d                       branches of any moment of the last 7 days
   duramen source follow app --keep-history 7d --history-size 50G    with that much of the log at most
   duramen source follow app --keep-history 0                        no history any more
+  duramen source follow app --archive /srv/wal                      of what the origin's archive_command puts there
+  duramen source follow app --stream                                of the origin again
 
 A standby of ours replays what the origin writes. It has a temporary replication slot, if the origin has one to spare, which is
-gone when the standby is: the origin keeps nothing for a daemon that does not run.";
+gone when the standby is: the origin keeps nothing for a daemon that does not run. With --archive it is connected to nothing, and replays the
+whole segments of the log that come into that directory; the URL is for the first copy alone.";
 pub(super) const UNFOLLOW_EXAMPLES: &str = "\
 Examples:
   duramen source unfollow app             its generations stay; the next refresh copies the origin again";
@@ -31,6 +34,12 @@ pub(crate) struct Follow {
     /// Import the next generation as often as this [default: only by `refresh`]
     #[arg(long, value_name = "SPAN", value_parser = parse::span)]
     every: Option<Duration>,
+    /// Replay what the origin's archive_command puts into this directory of the daemon's machine [default: as it was]
+    #[arg(long, value_name = "DIR", value_parser = parse::absolute, conflicts_with_all = ["stream", "keep_wal"])]
+    archive: Option<PathBuf>,
+    /// Stream from the origin, and from no archive any more
+    #[arg(long)]
+    stream: bool,
     /// How much the standby may lack before it is given up [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     keep_wal: Option<u64>,
@@ -43,7 +52,7 @@ pub(crate) struct Follow {
 }
 
 pub(super) async fn follow(context: &Context, wanted: Follow) -> Outcome {
-    let Follow { name, every, keep_wal, keep_history, history_size } = wanted;
+    let Follow { name, every, archive, stream, keep_wal, keep_history, history_size } = wanted;
     let seconds = |span: Duration| u32::try_from(span.as_secs()).unwrap_or(u32::MAX);
     let every_s = every.map(seconds);
     let mut connection = context.connect().await?;
@@ -52,7 +61,9 @@ pub(super) async fn follow(context: &Context, wanted: Follow) -> Outcome {
     let keep_history_s =
         keep_history.map_or(was.keep_history_s, |span| Some(seconds(span)).filter(|it| *it > 0));
     let history_bytes = history_size.map_or(was.history_bytes, |size| Some(size).filter(|it| *it > 0));
-    let follow = Some(FollowSettings { enabled: true, every_s, keep_wal, keep_history_s, history_bytes });
+    let archive = archive.map(|dir| dir.display().to_string()).or(was.archive).filter(|_| !stream);
+    let follow =
+        Some(FollowSettings { enabled: true, archive, every_s, keep_wal, keep_history_s, history_bytes });
     let change = ChangeSettings { follow, ..ChangeSettings::default() };
     connection.change_settings(&name, &change).await?;
     refresh(context, &mut connection, &name).await
@@ -75,6 +86,16 @@ pub(super) fn in_words(follow: &FollowView) -> String {
         _ => "no history yet".to_owned(),
     });
     let broken = follow.history.as_ref().and_then(|history| history.problem.clone());
-    let parts = [Some(follow.state.clone()), lag, every, history, follow.problem.clone(), broken];
+    let lag = lag.map(|lag| match &follow.archive {
+        Some(dir) => format!("{lag} the archive {dir}"),
+        None => lag,
+    });
+    let replayed = follow.replayed_to.as_ref().map(|to| match follow.replayed_at {
+        Some(at) => format!("replayed to {to} (last commit {at})"),
+        None => format!("replayed to {to}"),
+    });
+    let awaits = follow.awaits.as_ref().map(|segment| format!("awaits {segment}"));
+    let parts =
+        [Some(follow.state.clone()), lag, replayed, awaits, every, history, follow.problem.clone(), broken];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -33,7 +33,7 @@ const BASE_EVERY: u64 = 1 << 30;
 const PARTS: u64 = 4;
 
 /// Where a standby keeps its log, below the directory of all standbys.
-fn log_of(source: &str) -> PathBuf {
+pub(crate) fn log_of(source: &str) -> PathBuf {
     Path::new(source).join("pg_wal")
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn clone_base(
     let mut ledger = Ledger::load(home, source)?;
     if ledger.open().is_some_and(|open| open.system == system && open.timeline == timeline) {
         // What is before the segment that is received is complete, whether that is noted or not.
-        keep_up_to(place, source, &mut ledger, marks, segment.checked_sub(1))?;
+        keep(place, source, &mut ledger, marks, segment.checked_sub(1))?;
     }
     let goes_on = ledger.open().is_some_and(|open| {
         open.system == system
@@ -139,18 +139,9 @@ pub(crate) fn is_base_due(stretch: &Stretch, limit: u64) -> bool {
 }
 
 /// Keeps the segments of a source's standby that are complete and not kept yet, in the stretch that goes on; `marks` are the last ones, the
-/// earliest first. Returns whether anything was kept; the ledger is saved then. Blocks.
+/// earliest first. All up to the segment `complete_to` are complete, and those that the standby noted. Returns whether anything was kept; the
+/// ledger is saved then. Blocks.
 pub(crate) fn keep(
-    place: &Place<'_>,
-    source: &str,
-    ledger: &mut Ledger,
-    marks: &[Mark],
-) -> Result<bool, EngineError> {
-    keep_up_to(place, source, ledger, marks, None)
-}
-
-/// The same, with all up to a segment, and what is noted as complete.
-fn keep_up_to(
     place: &Place<'_>,
     source: &str,
     ledger: &mut Ledger,
