@@ -129,7 +129,7 @@ impl Importer<'_> {
             let (done, all) = (progress.replaying.saturating_sub(from), wanted.saturating_sub(from).max(1));
             (self.progress)("replaying what the archive has", Some((done as f64 / all as f64).min(1.0)));
             match &progress.halt {
-                Halt::Unfinished(why) if moved.elapsed() > UNFINISHED_LIMIT => {
+                Halt::Unfinished(why) if moved.elapsed() > UNFINISHED_LIMIT.min(self.stall) => {
                     return Err(EngineError::new(Kind::Failed, "archive_damaged", why.clone()))
                 }
                 _ if moved.elapsed() > self.stall => {

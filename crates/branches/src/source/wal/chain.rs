@@ -12,6 +12,8 @@ const CONTINUES: u16 = 0x0001;
 const LONG: u16 = 0x0002;
 /// In the flags of a page: the record that the page before it began was given up.
 const OVERWRITTEN: u16 = 0x0008;
+/// All flags that a page can have.
+const FLAGS: u16 = 0x000F;
 /// The size of the header of a page that is not the first one of its segment.
 const PAGE_HEADER: usize = super::PAGE_HEADER_BYTES as usize;
 /// The size of the header of a record, whose last four bytes are the checksum of all else.
@@ -169,7 +171,11 @@ impl Chain {
         let four = |from: usize| u32::from_ne_bytes(page[from..from + 4].try_into().expect("four bytes"));
         let (magic, flags, of, left) = (two(0), two(2), four(4), four(16));
         let position = u64::from_ne_bytes(page[8..16].try_into().expect("eight bytes"));
-        if magic == 0 || *self.magic.get_or_insert(magic) != magic || (flags & LONG != 0) != is_first {
+        if magic == 0
+            || flags & !FLAGS != 0
+            || *self.magic.get_or_insert(magic) != magic
+            || (flags & LONG != 0) != is_first
+        {
             return cut("there is no page of this log");
         }
         if position != at {
@@ -305,3 +311,7 @@ impl Record {
 fn aligned(at: u64) -> u64 {
     at.next_multiple_of(8)
 }
+
+#[cfg(test)]
+#[path = "../../../tests/unit/wal_chain.rs"]
+mod tests;
