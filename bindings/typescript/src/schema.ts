@@ -212,6 +212,12 @@ export interface components {
         /** @description Whether and how a source follows its origin. */
         FollowSettings: {
             /**
+             * @description A directory of the daemon's machine into which the origin's `archive_command` puts its write-ahead log, by its absolute path: the
+             *     standby replays what comes there, and is connected to nothing. `None`: it streams from the origin.
+             * @default null
+             */
+            archive?: string | null;
+            /**
              * @description Whether a standby of ours replays what the origin writes, so that the next generation needs no copy of it.
              * @default false
              */
@@ -246,6 +252,10 @@ export interface components {
         };
         /** @description How a source follows its origin. */
         FollowView: {
+            /** @description The directory that the origin archives its log to, if the standby replays that. */
+            archive?: string | null;
+            /** @description The segment of the archive that is awaited next. */
+            awaits?: string | null;
             /**
              * Format: int32
              * @description Seconds after which the next generation is made without being asked for.
@@ -254,7 +264,7 @@ export interface components {
             history?: components["schemas"]["HistoryView"] | null;
             /**
              * Format: int64
-             * @description Bytes that the origin has written and the standby lacks.
+             * @description Bytes that the origin has written and the standby lacks; or, of an archive, that this has and the standby has not replayed.
              */
             lag_bytes?: number | null;
             /**
@@ -270,8 +280,15 @@ export interface components {
             /** @description What is wrong, if something is. */
             problem?: string | null;
             /**
-             * @description `streaming`; `waiting` when the standby is not connected to the origin; `starting` before it was first checked; `stopped`
-             *     until the next refresh, because it lacked more than `keep_wal`.
+             * Format: date-time
+             * @description When the last commit before that was, by the origin's clock.
+             */
+            replayed_at?: string | null;
+            /** @description The position up to which the standby is known to have replayed, of an archive. */
+            replayed_to?: string | null;
+            /**
+             * @description `streaming`; `replaying` what an archive has; `waiting` when the standby is not connected to the origin, or the archive cannot be used;
+             *     `starting` before it was first checked; `stopped` until the next refresh, because it lacked more than `keep_wal`.
              */
             state: string;
         };

@@ -165,6 +165,9 @@ class DiskUse(_DiskUse, total=False):
 
 class FollowSettings(TypedDict, total=False):
     """Whether and how a source follows its origin."""
+    archive: Optional[str]
+    """A directory of the daemon's machine into which the origin's `archive_command` puts its write-ahead log, by its absolute path: the
+standby replays what comes there, and is connected to nothing. `None`: it streams from the origin."""
     enabled: bool
     """Whether a standby of ours replays what the origin writes, so that the next generation needs no copy of it."""
     every_s: Optional[int]
@@ -183,23 +186,31 @@ not kept."""
 
 class _FollowView(TypedDict):
     state: str
-    """`streaming`; `waiting` when the standby is not connected to the origin; `starting` before it was first checked; `stopped`
-until the next refresh, because it lacked more than `keep_wal`."""
+    """`streaming`; `replaying` what an archive has; `waiting` when the standby is not connected to the origin, or the archive cannot be used;
+`starting` before it was first checked; `stopped` until the next refresh, because it lacked more than `keep_wal`."""
 
 
 class FollowView(_FollowView, total=False):
     """How a source follows its origin."""
+    archive: Optional[str]
+    """The directory that the origin archives its log to, if the standby replays that."""
+    awaits: Optional[str]
+    """The segment of the archive that is awaited next."""
     every_s: Optional[int]
     """Seconds after which the next generation is made without being asked for."""
     history: Optional[HistoryView]
     lag_bytes: Optional[int]
-    """Bytes that the origin has written and the standby lacks."""
+    """Bytes that the origin has written and the standby lacks; or, of an archive, that this has and the standby has not replayed."""
     lag_s: Optional[int]
     """For how many seconds the standby has lacked something: 0 if it lacks nothing."""
     looked_at: Optional[str]
     """When that was seen."""
     problem: Optional[str]
     """What is wrong, if something is."""
+    replayed_at: Optional[str]
+    """When the last commit before that was, by the origin's clock."""
+    replayed_to: Optional[str]
+    """The position up to which the standby is known to have replayed, of an archive."""
 
 
 _HistoryView_from = TypedDict("_HistoryView_from", {"from": Optional[str]}, total=False)

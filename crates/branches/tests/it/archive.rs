@@ -162,6 +162,12 @@ async fn what_the_archive_has_is_in_the_next_generation_and_nobody_asks_the_orig
         let held = client.query_one(sql, &[]).await.expect("a row").get::<_, i64>(0);
         assert_eq!(held, 0, "the origin has neither a slot nor a connection of ours");
         drop(client);
+        let network = |of: &str| fs::read_link(format!("/proc/{of}/ns/net")).expect("its network");
+        let servers = processes_below(&standby(&home));
+        assert!(!servers.is_empty());
+        for pid in servers {
+            assert_ne!(network(&pid.to_string()), network("self"), "the standby has no network");
+        }
 
         // More than one segment at once, and then one after the other.
         for _ in 0..3 {
@@ -363,6 +369,34 @@ async fn a_segment_that_grows_is_replayed_when_it_is_whole() {
             assert!(!is_whole || bytes[(index + 1) * step..].iter().all(|byte| *byte == 0), "{seen:?}");
         }
         to.write_all_at(&bytes[15 * step..], (15 * step) as u64).expect("the rest");
+        assert_eq!(refreshed(&engine).await, archived.orders);
+    }
+    engine.close().await.expect("it closes");
+}
+
+/// F9: a server that crashed says where its log goes on; a record that it could not finish is passed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_origin_that_crashed_is_followed_over_its_crashes() {
+    let home = Home::new();
+    let engine = home.open().await;
+    let mut archived = Archived::followed(&home, &engine, majors()[0]).await;
+    for _ in 0..2 {
+        let client = archived.origin.client("boss", "shop").await;
+        let write = tokio::spawn(async move {
+            let sql = "create table if not exists filling (t text); insert into filling select repeat(md5(i::text), 300) \
+                       from generate_series(1, 200000) i";
+            let _ = client.batch_execute(sql).await;
+        });
+        let begun = archived.undelivered().len();
+        until("it writes", async || archived.undelivered().len() > begun).await;
+        for pid in processes_below(archived.origin.cluster.data_dir()) {
+            let _ = kill_process(Pid::from_raw(pid.cast_signed()).expect("a process"), Signal::KILL);
+        }
+        write.await.expect("it ends with its server");
+        until("it has ended", async || processes_below(archived.origin.cluster.data_dir()).is_empty()).await;
+        archived.origin.run_server();
+        archived.order().await;
+        archived.deliver_all();
         assert_eq!(refreshed(&engine).await, archived.orders);
     }
     engine.close().await.expect("it closes");
