@@ -98,29 +98,29 @@ impl FromArchive {
 }
 
 impl Followers {
-    fn from_archive<T>(&self, source: &str, work: impl FnOnce(&mut FromArchive) -> T) -> T {
+    fn with_archive<T>(&self, source: &str, work: impl FnOnce(&mut FromArchive) -> T) -> T {
         self.with(source, |followed| work(&mut followed.from_archive))
     }
 
     /// The archive of a source: the same one again, so that what waits for it is known.
     pub(crate) fn archive(&self, source: &str, dir: &Path) -> Archive {
-        self.from_archive(source, |it| match &it.archive {
+        self.with_archive(source, |it| match &it.archive {
             Some(archive) if archive.dir() == dir => archive.clone(),
             _ => it.archive.insert(Archive::new(dir)).clone(),
         })
     }
 
     pub(crate) fn take_feed(&self, source: &str) -> Option<Feed> {
-        self.from_archive(source, |it| it.feed.take())
+        self.with_archive(source, |it| it.feed.take())
     }
 
     pub(crate) fn put_feed(&self, source: &str, feed: Feed) {
-        self.from_archive(source, |it| it.feed = Some(feed));
+        self.with_archive(source, |it| it.feed = Some(feed));
     }
 
     /// By which way the standby of a source gets what it replays, once it was looked at.
     pub(crate) fn archive_way<'a>(&self, source: &str) -> Option<Way<'a>> {
-        self.from_archive(source, |it| {
+        self.with_archive(source, |it| {
             let feed = it.feed.as_ref()?;
             Some(Way::Archive { system: feed.system(), timeline: feed.timeline() })
         })
@@ -128,12 +128,12 @@ impl Followers {
 
     /// Behind what the standby of a source was brought.
     pub(crate) fn archive_bound(&self, source: &str) -> Option<Position> {
-        self.from_archive(source, |it| it.feed.as_ref().map(Feed::bound))
+        self.with_archive(source, |it| it.feed.as_ref().map(Feed::bound))
     }
 
     /// The last segment that the standby of a source was brought whole.
     pub(crate) fn whole_to(&self, source: &str) -> Option<u64> {
-        self.from_archive(source, |it| it.told.as_ref()?.whole_to)
+        self.with_archive(source, |it| it.told.as_ref()?.whole_to)
     }
 
     /// Notes how far the standby of a source is.
@@ -230,7 +230,7 @@ impl Engine {
             Ok(Some(progress)) => {
                 is_brought = true;
                 seen = shared.followers.seen_in_archive(name, &progress);
-                shared.followers.from_archive(name, |it| it.problem(&progress))
+                shared.followers.with_archive(name, |it| it.problem(&progress))
             }
             Err(error) => Some(error.message),
         };

@@ -179,7 +179,7 @@ async fn what_the_archive_has_is_in_the_next_generation_and_nobody_asks_the_orig
         archived.origin.run("shop", "insert into orders values (100000, 'not archived')").await;
         assert_eq!(refreshed(&engine).await, 1003);
         archived.origin.run("shop", "delete from orders where id = 100000").await;
-        let before = Timestamp::now();
+        let before = duramen_base::clock::utc_now();
         let last = archived.order().await;
         archived.deliver_all();
         until("it is replayed", async || look(&engine).await.lag_bytes == Some(0)).await;

@@ -28,7 +28,7 @@ impl Log {
 
     fn header(&mut self, flags: u16, left: u32) {
         let at = self.at();
-        let is_first = at % SEGMENT == 0;
+        let is_first = at.is_multiple_of(SEGMENT);
         self.bytes.extend(MAGIC.to_ne_bytes());
         self.bytes.extend((flags | if is_first { 2 } else { 0 }).to_ne_bytes());
         self.bytes.extend(self.timeline.to_ne_bytes());
@@ -44,19 +44,19 @@ impl Log {
 
     fn put(&mut self, record: &[u8]) {
         for (index, byte) in record.iter().enumerate() {
-            if self.at() % PAGE == 0 {
+            if self.at().is_multiple_of(PAGE) {
                 let (flags, left) = if index == 0 { (0, 0) } else { (1, record.len() - index) };
                 self.header(flags, left as u32);
             }
             self.bytes.push(*byte);
         }
-        while self.at() % 8 != 0 {
+        while !self.at().is_multiple_of(8) {
             self.bytes.push(0);
         }
     }
 
     fn record(&mut self, kind: u8, info: u8, body: &[u8]) {
-        if self.at() % PAGE == 0 {
+        if self.at().is_multiple_of(PAGE) {
             self.header(0, 0);
         }
         let start = self.at();
