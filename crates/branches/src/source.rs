@@ -12,7 +12,7 @@ mod copied;
 mod data_directory;
 mod definitions;
 pub(crate) mod digest;
-mod draft;
+pub(crate) mod draft;
 mod dump;
 pub(crate) mod feed;
 pub(crate) mod fingerprint;

@@ -21,6 +21,7 @@ use crate::{
     shared::Shared,
     source::{
         cage, digest,
+        draft::NO_ROOM,
         import::Report,
         manifest::{self, SourceRecord},
         masking,
@@ -645,7 +646,7 @@ pub(crate) async fn free_what_was_deleted(store: &volume::Store) {
 
 /// Programs that an import runs tell of a full disk in their own words, and so without the next step.
 pub(crate) fn told_as_disk_full(mut error: EngineError) -> EngineError {
-    if error.code != "disk_full" && error.message.contains("No space left on device") {
+    if error.code != "disk_full" && error.message.contains(NO_ROOM) {
         error.code = "disk_full";
         error.kind = Kind::Failed;
         error.message +=

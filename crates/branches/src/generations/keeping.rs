@@ -107,6 +107,19 @@ impl Shared {
         HeldGeneration { keeping: &self.keeping, source: source.to_owned(), number }
     }
 
+    /// Looks for a generation and keeps it from being removed, in one step: what is being removed meanwhile is found before that, or not at all.
+    /// `find` gives its number.
+    pub(crate) fn hold_found<T>(
+        &self,
+        source: &str,
+        find: impl FnOnce() -> (u32, T),
+    ) -> (HeldGeneration<'_>, T) {
+        let mut state = self.keeping.state();
+        let (number, found) = find();
+        state.held.push((source.to_owned(), number));
+        (HeldGeneration { keeping: &self.keeping, source: source.to_owned(), number }, found)
+    }
+
     /// A generation that is held, to make branches of.
     pub(crate) fn open_generation(
         &self,

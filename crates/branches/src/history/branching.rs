@@ -79,9 +79,10 @@ impl Engine {
             let (source_name, wanted, possible) = (record.name.clone(), words(target), possible(&ledger));
             return Err(HistoryError::OutOfReach { source_name, wanted, possible }.into());
         };
-        let (number, is_there) = self.number_of_moment(&record, target, &chosen);
         // H6: from here on it is not removed, whether it is there yet or not.
-        let held = shared.hold_number(&record.name, number);
+        let find = || self.number_of_moment(&record, target, &chosen);
+        let (held, is_there) = shared.hold_found(&record.name, find);
+        let number = held.number;
         if let Some(view) = shared.registry.existing_of_generation(wanted, &record.name, number)? {
             return Ok(view);
         }

@@ -13,6 +13,7 @@ use duramen_base::entropy;
 use duramen_postgres::{end_processes, processes_below, volume, Postmaster, ServerUser};
 use std::{
     fs,
+    io::{self, Read as _, Seek as _, SeekFrom},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
@@ -29,6 +30,11 @@ pub(super) struct Draft<'a> {
     /// Where the volume is, or will be once the scratch is left.
     volume: PathBuf,
 }
+
+/// How programs say that a disk is full.
+pub(crate) const NO_ROOM: &str = "No space left on device";
+/// How much of the end of a log is looked at, in bytes.
+const LOG_END: u64 = 64 << 10;
 
 impl<'a> Draft<'a> {
     pub(super) fn begin(
@@ -95,6 +101,18 @@ impl<'a> Draft<'a> {
             .volumes
             .create(&self.volume)
             .map_err(|error| EngineError::new(Kind::Failed, "import_failed", error.to_string()))
+    }
+
+    /// Whether the end of its server's log tells of a full disk.
+    pub(super) fn ran_out_of_room(&self) -> bool {
+        let end = || {
+            let mut file = fs::File::open(&self.log)?;
+            file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(LOG_END)))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok::<_, io::Error>(String::from_utf8_lossy(&bytes).contains(NO_ROOM))
+        };
+        end().unwrap_or(false)
     }
 
     /// Whether destroying the scratch, if there is one, also overwrites files that the server has deleted.

@@ -6,7 +6,7 @@ use super::{
     copied::Copied,
     data_directory::check_directory,
     digest,
-    draft::Draft,
+    draft::{Draft, NO_ROOM},
     dump::Dump,
     flights, inventory,
     logical::Wanted,
@@ -261,12 +261,29 @@ impl Importer<'_> {
     pub(super) async fn finish(
         &self,
         record: &SourceRecord,
-        (installation, database): (Installation, String),
+        made_by: (Installation, String),
         beginning: Beginning<'_>,
         mut draft: Draft<'_>,
     ) -> Result<Manifest, EngineError> {
+        let finished = self.seal(record, made_by, beginning, &mut draft).await;
+        finished.map_err(|mut error| {
+            // A server that cannot write its log breaks all connections, and says why in its own log alone.
+            if draft.ran_out_of_room() && !error.message.contains(NO_ROOM) {
+                error.message = format!("{} ({NO_ROOM})", error.message);
+            }
+            error
+        })
+    }
+
+    async fn seal(
+        &self,
+        record: &SourceRecord,
+        (installation, database): (Installation, String),
+        beginning: Beginning<'_>,
+        draft: &mut Draft<'_>,
+    ) -> Result<Manifest, EngineError> {
         files::close_tree(&draft.path)?;
-        let cluster = self.cluster(&draft, &installation);
+        let cluster = self.cluster(draft, &installation);
         let (mut carried, mut sanitised) = sanitise::carry_settings(&draft.path, &installation);
         if let Beginning::Origin { report, .. } = &beginning {
             sanitised.extend_from_slice(report);

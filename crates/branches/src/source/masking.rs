@@ -316,7 +316,7 @@ pub(crate) fn withheld(mut error: EngineError) -> EngineError {
     let line = error.message.split_once("psql:<stdin>:").and_then(|(_, rest)| rest.split_once(':'));
     let line = line.filter(|(number, _)| number.bytes().all(|digit| digit.is_ascii_digit()));
     let place = line.map(|(number, _)| format!(" in line {number}")).unwrap_or_default();
-    let full = error.message.contains("No space left on device");
+    let full = error.message.contains(super::draft::NO_ROOM);
     error.message = format!(
         "{what}{place}{}; what was said is withheld, because it may hold values that the rules of the source are about",
         if full { " (No space left on device)" } else { "" }
