@@ -27,12 +27,12 @@ use duramen_client::{
 use duramen_postgres::connection::Target;
 use std::time::Duration;
 
-/// What the daemon calls an upgrade that `pg_upgrade` refuses.
+/// The daemon's error code for an upgrade that `pg_upgrade` refuses.
 const REFUSED: &str = "upgrade_refused";
-/// Letters of the random part of a name.
+/// Length of the random part of a temporary source's name.
 const RANDOM: usize = 8;
 
-/// What became of the upgrade.
+/// The outcome of the upgrade itself.
 enum Tried {
     Made(Box<SourceView>),
     /// What `pg_upgrade` said.
@@ -40,7 +40,7 @@ enum Tried {
     Late,
 }
 
-/// What is known after it.
+/// What was read from a branch of the upgraded copy.
 struct After {
     server: std::collections::BTreeMap<String, String>,
     relations: Relations,
@@ -180,7 +180,7 @@ impl Work<'_> {
     ) -> Report {
         let view = self.branch.view();
         let from = before.server.get("server_version").map(String::as_str).unwrap_or_default();
-        // Packagers write their own after it.
+        // Packages append their own version to the server's.
         let from = from.split_whitespace().next().unwrap_or_default().to_owned();
         let (ending, output, made, to) = match tried {
             Tried::Made(made) => {
@@ -234,7 +234,7 @@ impl Work<'_> {
     }
 }
 
-/// The name of the upgraded copy, which says what it is of.
+/// A name for the upgraded copy that says what it was made of.
 fn temporary(source: &str, pg: u32) -> String {
     let end = format!("-on-{pg}-{}", entropy::token(RANDOM));
     let start = &source[..source.len().min(NAME_MAX - end.len())];

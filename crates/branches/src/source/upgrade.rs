@@ -28,25 +28,28 @@ use std::{
     fmt::Write as _,
     fs,
     io::{Read as _, Seek as _, SeekFrom},
+    num::NonZeroU32,
     path::{Path, PathBuf},
 };
 
 /// Where the new cluster is made: inside of the old one's directory, because files can be linked only within a volume.
 const NEW: &str = "duramen_upgraded";
-/// Where `pg_upgrade` tells what it found, since 15, and by what name since ever it says which extensions are outdated.
+/// Where `pg_upgrade` writes what it found, since 15, and its script that updates extensions.
 const FOUND_IN: &str = "pg_upgrade_output.d";
 const EXTENSIONS: &str = "update_extensions.sql";
-/// How many of its lists are told of, how many bytes of one, and how many lines of what it printed are kept.
+/// How many of its lists are reported, how many bytes of each, and how many lines of its output are kept.
 const LISTS_MAX: usize = 20;
 const LIST_MAX: u64 = 16 << 10;
 const LINES_MAX: usize = 200;
-/// How many lines of a log that tell of errors.
+/// What the name of a superuser may not hold when a cluster is made: the owner of its extensions (src/backend/commands/extension.c).
+const NOT_IN_NAMES: [char; 4] = ['"', '$', '\'', '\\'];
+/// How many lines of each log that report errors are kept.
 const ERRORS_MAX: usize = 10;
-/// The first versions that sort without the C library, and that need not write everything out.
+/// The first version with locale providers, and the first whose `pg_upgrade` can skip flushing.
 const LOCALE_PROVIDERS_SINCE: u32 = 15;
 const NO_SYNC_SINCE: u32 = 17;
 
-/// What is upgraded.
+/// An upgrade to make.
 #[derive(Debug)]
 pub(crate) struct Upgrade<'a> {
     pub(crate) generation: &'a Generation,
@@ -54,9 +57,9 @@ pub(crate) struct Upgrade<'a> {
     pub(crate) pg: Option<u32>,
 }
 
-/// What the old server says, and a new cluster has to be made like.
+/// Properties of the old cluster that the new one must share.
 struct Seen {
-    /// Its first superuser, whose name the new one's must be.
+    /// The bootstrap superuser, who must have the same name in both.
     bootstrap: String,
     checksums: bool,
     /// In bytes.
@@ -131,7 +134,7 @@ impl Importer<'_> {
         ))
     }
 
-    /// Has the old server let its first superuser in, and reads what a new cluster has to be like.
+    /// Reads the properties that the new cluster must share, and gives the bootstrap superuser a password.
     async fn prepare_old(
         &self,
         old: &Cluster,
@@ -152,6 +155,13 @@ impl Importer<'_> {
             .map_err(|error| start_failed(&error))?;
         let client = connection::own(&local(&draft.socket_dir, ADMIN, &admin, "template1"), major).await?;
         let seen = look_at(&client, major).await?;
+        // Not in single-user mode, where a line ends a statement, and the name is the source's.
+        let verifier = secret.verifier(NonZeroU32::MIN);
+        let admit = format!(
+            "begin read write; alter role {} login password '{verifier}' valid until 'infinity' connection limit -1; commit",
+            quote_identifier(&seen.bootstrap)
+        );
+        client.batch_execute(&admit).await.map_err(|error| read_error(&error))?;
         drop(client);
         for database in
             sanitise::databases(&local(&draft.socket_dir, ADMIN, &admin, "template1"), major).await?
@@ -160,9 +170,6 @@ impl Importer<'_> {
             client.batch_execute(INITIAL_RIGHTS).await.map_err(|error| read_error(&error))?;
         }
         server.stop(StopMode::Fast, STOP_LIMIT).map_err(|error| import_failed(&error))?;
-        let login = format!("alter role {} login;\n", quote_identifier(&seen.bootstrap));
-        old.single_user("template1", &login, &Settings::new()).map_err(|error| import_failed(&error))?;
-        give_secret(old, &quote_identifier(&seen.bootstrap), secret)?;
         Ok(seen)
     }
 
@@ -222,8 +229,8 @@ impl Importer<'_> {
     }
 }
 
-/// Gives PostgreSQL's own functions and relations the rights that they began with. A dump writes down what differs, and the later version
-/// need not have that function with these arguments. What was taken from everybody is taken again, there.
+/// Resets the privileges of PostgreSQL's own functions and relations to their initial ones. A dump contains every difference from these, and the
+/// later version may not have the same function with the same arguments. Sanitising the upgraded copy revokes again what it has to.
 const INITIAL_RIGHTS: &str = "
 begin read write;
 update pg_catalog.pg_proc p set proacl = (select i.initprivs from pg_catalog.pg_init_privs i
@@ -234,7 +241,7 @@ update pg_catalog.pg_class c set relacl = (select i.initprivs from pg_catalog.pg
 where c.oid < 16384 and c.relacl is not null;
 commit";
 
-/// Who may enter while both servers run: only who has the secret, and the socket is behind walls.
+/// Access rules while either server runs: only by the import's secret, on a socket that only the cage sees.
 const RULES: &str = "local all all scram-sha-256\n";
 
 fn write(cluster: &Cluster, name: &str, text: &str) -> Result<(), EngineError> {
@@ -242,7 +249,7 @@ fn write(cluster: &Cluster, name: &str, text: &str) -> Result<(), EngineError> {
 }
 
 impl Seen {
-    /// The arguments of `initdb` for a cluster into which the old one fits.
+    /// The arguments of `initdb` for a cluster that the old one can be upgraded into.
     fn arguments(&self, major: u32) -> Vec<String> {
         let mut arguments = self.sorting.of_cluster(major >= LOCALE_PROVIDERS_SINCE);
         arguments.push(format!("--wal-segsize={}", self.wal_segment >> 20));
@@ -259,15 +266,23 @@ async fn look_at(client: &tokio_postgres::Client, major: u32) -> Result<Seen, En
     let sql = "select r.rolname::text, current_setting('data_checksums')::bool, s.setting::int8 \
                from pg_catalog.pg_roles r, pg_catalog.pg_settings s where r.oid = 10 and s.name = 'wal_segment_size'";
     let row = client.query_one(sql, &[]).await.map_err(|error| read_error(&error))?;
+    let bootstrap: String = row.get(0);
+    if bootstrap.chars().any(|it| it.is_control() || NOT_IN_NAMES.contains(&it)) {
+        return Err(invalid(
+            "upgrade_refused",
+            "the name of the source's bootstrap superuser holds a control character or one of \"$'\\, which initdb does not take: \
+             rename that role in the source (ALTER ROLE ... RENAME TO), and refresh it",
+        ));
+    }
     Ok(Seen {
-        bootstrap: row.get(0),
+        bootstrap,
         checksums: row.get(1),
         wal_segment: row.get(2),
         sorting: Sorting::of(client, major, "template0").await?,
     })
 }
 
-/// What the report says of rights, and, where rules for masking were applied, of these.
+/// Entries of the report: privileges that were reset, and the rules for masking that apply.
 fn report(upgraded: &Upgraded, past: &Manifest) -> Vec<Sanitised> {
     let rights = Sanitised {
         kind: "rights".to_owned(),
@@ -281,12 +296,12 @@ fn report(upgraded: &Upgraded, past: &Manifest) -> Vec<Sanitised> {
         object: format!("generation {} of {}", upgraded.generation, upgraded.source),
         action: "was masked before it was upgraded".to_owned(),
     });
-    // So that it is known which columns they were.
+    // The masked columns are listed in the report of the generation alone.
     let columns = past.sanitised.iter().filter(|it| it.kind == "column" && past.masking.is_some());
     std::iter::once(rights).chain(masked).chain(columns.cloned()).collect()
 }
 
-/// Puts the new cluster in the place of the old one. The extensions of which a later version is installed.
+/// Replaces the old cluster by the new one. Returns the extensions that have a later version installed.
 fn take_new(dir: &Path) -> Result<Vec<String>, EngineError> {
     let outdated = read(dir, Path::new(EXTENSIONS)).map(|text| extensions(&text)).unwrap_or_default();
     let fail = |doing, path: &Path, error: &std::io::Error| io_error(doing, path, error);
@@ -321,14 +336,14 @@ fn extensions(script: &str) -> Vec<String> {
 fn read(dir: &Path, relative: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     let mut file = files::open_below(dir, relative).ok()?;
-    // What went wrong stands last.
+    // Errors come last.
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(LIST_MAX))).ok()?;
     file.take(LIST_MAX).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What was printed, without the states of lines that were written over, and the dots and blanks that align it.
+/// The printed lines: of a line that was overwritten its last state, without alignment.
 fn lines(printed: &str) -> Vec<String> {
     let line = |line: &str| {
         let last = line.trim_end().rsplit('\r').next().unwrap_or_default();
@@ -337,7 +352,7 @@ fn lines(printed: &str) -> Vec<String> {
     printed.lines().map(line).filter(|line| !line.is_empty()).take(LINES_MAX).collect()
 }
 
-/// What programs complained of in a log, with the line after it, which says what they were doing.
+/// The errors in a log, each with the line after it, which has the statement.
 fn errors(log: &str) -> Vec<&str> {
     let all: Vec<&str> = log.lines().collect();
     let is_one = |line: &str| ["ERROR:", "FATAL:", "error:"].iter().any(|word| line.contains(word));
@@ -345,7 +360,7 @@ fn errors(log: &str) -> Vec<&str> {
     found.flat_map(|(at, _)| all[at..].iter().take(2).copied()).take(ERRORS_MAX).collect()
 }
 
-/// Why it was not upgraded: what `pg_upgrade` printed, and the lists that it refers to.
+/// The error for a failed `pg_upgrade`: its output, the lists it refers to, and the errors in its logs.
 fn refused(error: &ClusterError, dir: &Path, to: &Installation) -> EngineError {
     let mut said = match error {
         ClusterError::Failed { output, .. } => lines(output).join("\n"),
@@ -358,7 +373,7 @@ fn refused(error: &ClusterError, dir: &Path, to: &Installation) -> EngineError {
             let text = read(dir, &run.join(name)).unwrap_or_default();
             let _ = write!(said, "\n{name}:\n{}", lines(&text).join("\n"));
         }
-        // The names of these files mean nothing to anybody once they are gone.
+        // The output refers to these files by name, and they are about to be deleted.
         for name in names(&run.join("log")) {
             let text = read(dir, &run.join("log").join(name)).unwrap_or_default();
             for line in errors(&text) {

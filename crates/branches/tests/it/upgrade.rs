@@ -8,8 +8,8 @@ use crate::{
 };
 use duramen_api::model::{AddSource, ChangeSettings, CreateBranch, Masking, Origin, Policy, SourceView};
 use duramen_branches::{users_of, Engine, EngineError};
-use duramen_postgres::processes_below;
-use std::{fs, path::Path, sync::Arc};
+use duramen_postgres::{processes_below, quote_identifier};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
 /// What has to be the same in a branch of either version.
 const SAME: [&str; 7] = [
@@ -155,8 +155,39 @@ async fn what_cannot_be_upgraded_is_told_by_name() {
     origin.run("postgres", "create database closed;; alter database closed allow_connections false").await;
     engine.refresh_source("app", |_, _| {}).await.expect("a refresh");
     refused(upgrade("app", None), "upgrade_refused", &["allow connections"]).await;
-    // Somebody who leaves in the middle.
     origin.run("postgres", "alter database closed allow_connections true;; drop database closed").await;
+    // The name of the first superuser is text from outside: a line of it would be a statement of its own.
+    origin.run("postgres", "create role second superuser login").await;
+    let second = origin.client("second", "postgres").await;
+    let rename = async |from: &str, to: &str| {
+        let sql = format!("alter role {} rename to {}", quote_identifier(from), quote_identifier(to));
+        second.batch_execute(&sql).await.expect("another name");
+        let url = origin.url().replace("boss@", "second@");
+        let source = import(&engine, &format!("of-{}", to.len()), Origin::Server { url }, &[]).await;
+        source.expect("a source").name
+    };
+    let mut from = "boss";
+    for to in ["boss\nalter role duramen_read superuser;", "bo'ss $(touch /tmp/never)"] {
+        let source = rename(from, to).await;
+        let error = add(&engine, "new", upgrade(&source, None)).await.map(drop).expect_err("no such name");
+        assert!(error.code == "upgrade_refused" && error.message.contains("RENAME TO"), "{error}");
+        engine.remove_source(&source).await.expect("removed");
+        from = to;
+    }
+    let odd = "bo ss; touch /tmp/never & --x";
+    let source = rename(from, odd).await;
+    let view = add(&engine, "odd", upgrade(&source, None)).await.expect("any other name is a name");
+    assert!(view.sanitised.iter().any(|it| it.kind == "role" && it.object == odd), "{:#?}", view.sanitised);
+    assert!(!Path::new("/tmp/never").exists());
+    second
+        .batch_execute(&format!("alter role {} rename to boss", quote_identifier(odd)))
+        .await
+        .expect("boss");
+    for name in [&source, "odd"] {
+        engine.remove_source(name).await.expect("removed");
+    }
+
+    // Somebody who leaves in the middle.
     engine.refresh_source("app", |_, _| {}).await.expect("a refresh");
     let imports = home.path().join("volumes/imports");
     let works = async || {
@@ -243,5 +274,50 @@ async fn an_upgrade_of_a_masked_source_is_masked() {
     };
     engine.create(request).await.expect("a branch");
     assert_eq!(rows(&engine, "last", sql).await, serde_json::json!([[1, null]]));
+    engine.close().await.expect("close");
+}
+
+/// V4: `pg_restore` runs what an index of the source computes: as the table's owner, in the cage, and before the copy is made harmless.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn code_of_the_source_that_runs_meanwhile_gains_nothing() {
+    let home = Home::new();
+    let engine = home.open().await;
+    let majors = majors();
+    let oldest = majors[majors.len() - 1];
+    let origin = OtherServer::start(&home, oldest).await;
+    let outside = home.beside("outside");
+    fs::create_dir(&outside).expect("a directory");
+    fs::set_permissions(&outside, fs::Permissions::from_mode(0o777)).expect("its mode");
+    let outside = outside.join("was-here").display().to_string();
+    // Only in the later version, and whatever fails of it.
+    let trap = format!(
+        "create function public.act() returns void volatile language plpgsql as $f$ begin
+           begin create role intruder superuser login password 'x'; exception when others then null; end;
+           begin copy (select 1) to program 'touch {outside}; ln -s /etc/passwd link; ln -s / global/link; echo local all all trust > pg_hba.conf';
+             exception when others then null; end;
+           execute format('comment on table public.acted is %L', current_user);
+         end $f$;;
+         create function public.spring(int) returns int immutable language plpgsql as $f$ begin
+           if current_setting('server_version_num')::int / 10000 > {oldest} then perform public.act(); end if; return $1; end $f$;;
+         create table acted (x int);; create table trap (x int);; insert into trap values (1);; create index sprung on trap ((x + public.spring(1)))"
+    );
+    origin.run("shop", &trap).await;
+    add(&engine, "app", origin.running()).await.expect("the source");
+    add(&engine, "new", upgrade("app", None)).await.expect("the upgrade");
+    settle(&engine).await;
+    lease_of(&engine, "new", "after").await;
+    let acted = rows(&engine, "after", "select obj_description('public.acted'::regclass)").await;
+    assert_eq!(acted, serde_json::json!([["duramen_owner"]]), "the trap was sprung");
+    let roles =
+        "select rolname::text from pg_roles where (rolsuper or rolcanlogin) and rolname !~ '^(pg|duramen)_'";
+    assert_eq!(rows(&engine, "after", roles).await, serde_json::json!([["boss"]]), "who cannot log in");
+    let intruders =
+        rows(&engine, "after", "select count(*)::int from pg_roles where rolname = 'intruder'").await;
+    assert_eq!(intruders, serde_json::json!([[0]]));
+    assert!(!Path::new(&outside).exists());
+    for entry in walkdir::WalkDir::new(home.path().join("volumes")) {
+        let entry = entry.expect("it is read");
+        assert!(!entry.path_is_symlink(), "{}", entry.path().display());
+    }
     engine.close().await.expect("close");
 }
