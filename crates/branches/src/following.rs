@@ -17,6 +17,8 @@ use crate::{
     },
 };
 use duramen_base::clock;
+use duramen_cage::Cage;
+use duramen_postgres::ServerUser;
 use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -259,11 +261,15 @@ impl Shared {
         self.followers.view(source, settings).map(|view| FollowView { history, ..view })
     }
 
+    /// Where standbys are, and what one of this user is started with.
+    pub(crate) fn place<'a>(&'a self, user: &'a ServerUser, cage: Option<Cage>) -> Place<'a> {
+        Place { home: &self.environment.home, store: &self.environment.store, user, cage }
+    }
+
     /// Ends the standby of a source that is not followed any more. Blocks.
     pub(crate) fn unfollow(&self, source: &str) -> Result<(), EngineError> {
         let environment = &self.environment;
-        let place =
-            Place { home: &environment.home, store: &environment.store, user: &environment.user, cage: None };
+        let place = self.place(&environment.user, None);
         follow::end(&place, &self.followers, source)?;
         history::remove(&environment.home, &environment.store, source)?;
         self.followers.forget(source);
@@ -343,12 +349,8 @@ impl Engine {
             return self.seen_in_archive(record, dir).await;
         }
         let Origin::Server { url } = &record.origin else { return Ok(None) };
-        let environment = &self.shared.environment;
-        let (user, _held) = tokio::task::block_in_place(|| {
-            self.shared.users.for_import(&environment.home, &environment.user, &record.name)
-        })?;
-        let place =
-            Place { home: &environment.home, store: &environment.store, user: &user, cage: cage::find()? };
+        let (user, _held) = self.shared.user_of(&record.name)?;
+        let place = self.shared.place(&user, cage::find()?);
         let seen = follow::look(&place, &self.shared.followers, &record.name, &Address::parse(url)?).await?;
         if let Some(seen) = &seen {
             self.shared.followers.note(&record.name, seen);

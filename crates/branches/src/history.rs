@@ -114,16 +114,12 @@ impl Engine {
 
     async fn keep_history(&self, record: &SourceRecord, seen: Option<Seen>) -> Result<(), EngineError> {
         let (shared, name, settings) = (&self.shared, record.name.as_str(), &record.settings.follow);
-        let environment = &shared.environment;
-        let (user, _held) = tokio::task::block_in_place(|| {
-            shared.users.for_import(&environment.home, &environment.user, name)
-        })?;
-        let place =
-            Place { home: &environment.home, store: &environment.store, user: &user, cage: cage::find()? };
+        let store = &shared.environment.store;
+        let (user, _held) = shared.user_of(name)?;
+        let place = shared.place(&user, cage::find()?);
         // What is kept lies in the store already, but for what the standby removes later.
         let mut ledger = tokio::task::block_in_place(|| self.keep_now(&place, name, seen.as_ref()))?;
-        let is_short =
-            shared.is_short_of_room() && !environment.store.volumes.reclaiming(&environment.store.root);
+        let is_short = shared.is_short_of_room() && !store.volumes.reclaiming(&store.root);
         let rule = Rule {
             seconds: settings.keep_history_s.unwrap_or(u32::MAX),
             bytes: settings.history_bytes(),
@@ -136,7 +132,7 @@ impl Engine {
                 "history_dropped",
                 json!({ "source": name, "reason": "the volume store has little room" }),
             )?;
-            environment.store.volumes.reclaim(&environment.store.root);
+            store.volumes.reclaim(&store.root);
         }
         if let (Some(Seen { flushed: None, mark, .. }), Some(reached)) =
             (seen, shared.followers.reached(name))
@@ -207,11 +203,8 @@ impl Engine {
     /// As [`Engine::keep_history`] keeps it, without letting go of anything.
     fn kept_by_now(&self, record: &SourceRecord, seen: Option<&Seen>) -> Result<Ledger, EngineError> {
         let (shared, name) = (&self.shared, record.name.as_str());
-        let environment = &shared.environment;
-        tokio::task::block_in_place(|| {
-            let (user, _held) = shared.users.for_import(&environment.home, &environment.user, name)?;
-            let place = Place { home: &environment.home, store: &environment.store, user: &user, cage: None };
-            self.keep_now(&place, name, seen)
-        })
+        let (user, _held) = shared.user_of(name)?;
+        let place = shared.place(&user, None);
+        tokio::task::block_in_place(|| self.keep_now(&place, name, seen))
     }
 }

@@ -260,9 +260,7 @@ impl Engine {
             Of::Origin { .. } => self.upgraded(&mut record)?,
             Of::Branch { .. } => None,
         };
-        let (user, _held) = tokio::task::block_in_place(|| {
-            shared.users.for_import(&environment.home, &environment.user, &record.name)
-        })?;
+        let (user, _held) = shared.user_of(&record.name)?;
         let importer = shared.importer(&user, cage, progress, interrupt);
         let sample = shared.new_sample_server(&record.name)?;
         let importing = async {

@@ -7,6 +7,7 @@
 use crate::{
     error::{EngineError, SourceError},
     home::Home,
+    shared::Shared,
     source::{
         manifest::{self, SystemUser},
         masking::scratch,
@@ -219,6 +220,17 @@ fn digits(bytes: &[u8]) -> String {
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+impl Shared {
+    /// The system user of a source, which is kept from being removed as long as the other value lives. Blocks.
+    ///
+    /// # Errors
+    /// `no_source_user`.
+    pub(crate) fn user_of(&self, source: &str) -> Result<(ServerUser, Held<'_>), EngineError> {
+        let environment = &self.environment;
+        tokio::task::block_in_place(|| self.users.for_import(&environment.home, &environment.user, source))
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use crate::{
         follow::Way,
         manifest::SourceRecord,
         origin_wal::Seen,
-        standby::Place,
         wal::Position,
     },
 };
@@ -185,12 +184,8 @@ impl Engine {
         record: &SourceRecord,
         dir: &str,
     ) -> Result<Option<Progress>, EngineError> {
-        let environment = &self.shared.environment;
-        let (user, _held) = tokio::task::block_in_place(|| {
-            self.shared.users.for_import(&environment.home, &environment.user, &record.name)
-        })?;
-        let place =
-            Place { home: &environment.home, store: &environment.store, user: &user, cage: cage::find()? };
+        let (user, _held) = self.shared.user_of(&record.name)?;
+        let place = self.shared.place(&user, cage::find()?);
         let followers = &self.shared.followers;
         let progress = archived::look(&place, followers, &record.name, dir.as_ref(), None).await?;
         if let Some(progress) = &progress {

@@ -63,9 +63,7 @@ impl Engine {
         let shared = &self.shared;
         let environment = &shared.environment;
         let cage = cage::find()?;
-        let (user, _held) = tokio::task::block_in_place(|| {
-            shared.users.for_import(&environment.home, &environment.user, &record.name)
-        })?;
+        let (user, _held) = shared.user_of(&record.name)?;
         let progress: Report = Arc::new(|step, _| tracing::debug!(step, "making a moment"));
         let importer = shared.importer(&user, cage, progress, interrupt);
         let serving = Manifest::load(&environment.home, &record.name, record.generation)?;

@@ -52,7 +52,7 @@ struct Server {
     sockets: PathBuf,
 }
 
-/// Both, and what there is of them.
+/// The pair of servers, and what has been made of it so far.
 #[derive(Debug)]
 pub(super) struct Servers {
     environment: Environment,
