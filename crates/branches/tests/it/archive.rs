@@ -1,6 +1,7 @@
 //! Sources that follow their origin by its archive. The invariants F9 to F14 are in `docs/design/following.md`.
 
 use crate::{
+    filler::Filler,
     origin::{import, OtherServer},
     support::{lease, majors, rows, until, Home},
 };
@@ -12,7 +13,6 @@ use rustix::process::{kill_process, Pid, Signal};
 use std::{
     collections::BTreeMap,
     fs::{self, Permissions},
-    io::Write,
     os::unix::fs::{symlink, FileExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -496,21 +496,23 @@ async fn a_standby_goes_on_after_its_end_a_vanished_archive_and_a_full_disk() {
     assert_eq!(refreshed(&engine).await, 1002);
 
     // The disk is full, up to the last block.
-    let filler = home.path().join("volumes/filler");
-    let mut file = fs::File::create(&filler).expect("a file");
-    let block = vec![7_u8; 1 << 20];
-    while file.write_all(&block).and_then(|()| file.sync_data()).is_ok() {}
+    let filler = Filler::begin(&home);
+    filler.leave_nothing();
     archived.order().await;
     archived.deliver_all();
     until("it is stopped", async || {
+        filler.leave_nothing();
         look(&engine).await.problem.is_some_and(|problem| problem.contains("short of room"))
     })
     .await;
     assert_eq!(processes_below(&standby(&home)), Vec::<u32>::new());
-    let refused = refresh(&engine).await.expect_err("there is no room");
-    eprintln!("{refused}");
-    drop(file);
-    fs::remove_file(&filler).expect("it is gone");
+    // What was removed a while ago is given back, and is room.
+    until("there is no room", async || {
+        filler.leave_nothing();
+        refresh(&engine).await.is_err()
+    })
+    .await;
+    filler.remove();
     until("it replays again", async || look(&engine).await.state == "replaying").await;
     assert_eq!(refreshed(&engine).await, 1003);
     assert_eq!(identity(&standby(&home)), copied, "the origin was copied once");

@@ -1,6 +1,7 @@
 //! Sources that follow their origin. The invariants F1 to F8 are in `docs/design/following.md`.
 
 use crate::{
+    filler::Filler,
     origin::{import, OtherServer},
     support::{lease, majors, rows, until, Home},
 };
@@ -230,21 +231,15 @@ async fn a_standby_is_stopped_while_the_store_is_short_of_room() {
     let _origin = followed(&home, &engine, majors()[0], "").await;
     engine.look_after_followed().await;
     assert_eq!(view(&engine).problem, None);
-    let filler = home.path().join("volumes/filler");
-    let file = fs::File::create(&filler).expect("a file");
-    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1250 << 20).expect("it is large");
+    let filler = Filler::begin(&home);
     until("it is stopped", async || {
+        filler.leave(96 << 20);
         engine.look_after_followed().await;
         view(&engine).problem.is_some_and(|problem| problem.contains("short of room"))
     })
     .await;
     assert_eq!(processes_below(&standby(&home)), Vec::<u32>::new());
-    drop(file);
-    fs::remove_file(&filler).expect("it is gone");
-    // The room is there when that is written, which a busy machine puts off.
-    let store = fs::File::open(home.path().join("volumes")).expect("the store");
-    rustix::fs::syncfs(&store).expect("it is written");
-    drop(store);
+    filler.remove();
     until("it streams again", async || {
         engine.look_after_followed().await;
         view(&engine).state == "streaming"

@@ -1,6 +1,7 @@
 //! Branches of moments of the past. The invariants H1 to H8 are in `docs/design/history.md`.
 
 use crate::{
+    filler::Filler,
     origin::{import, OtherServer},
     support::{majors, rows, settle, until, Home},
 };
@@ -332,35 +333,15 @@ async fn history_is_kept_for_as_long_and_as_much_as_it_is_to_be() {
     assert_eq!(orders_at(&engine, known).await, 1000);
 
     // What is short of room keeps none.
-    let filler = home.path().join("volumes/filler");
-    let file = fs::File::create(&filler).expect("a file");
-    let fill = || {
-        // Again and again: what was removed before is given back by and by.
-        let free = rustix::fs::statvfs(home.path().join("volumes")).expect("it is told");
-        let mut more = (free.f_bavail * free.f_frsize).saturating_sub(96 << 20);
-        while more > 1 << 20 {
-            let length = file.metadata().expect("its length").len();
-            match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), length, more) {
-                Ok(()) => break,
-                // What is free is not all there at once.
-                Err(rustix::io::Errno::NOSPC) => more /= 2,
-                Err(error) => panic!("{error}"),
-            }
-        }
-    };
+    let filler = Filler::begin(&home);
     until("it is gone", async || {
-        fill();
+        filler.leave(96 << 20);
         engine.look_after_followed().await;
         stretches(&engine).is_empty()
     })
     .await;
     assert!(fs::read_dir(kept_in(&home)).is_ok_and(|mut names| names.next().is_none()));
-    drop(file);
-    fs::remove_file(&filler).expect("it is gone");
-    // The room is there when that is written, which a busy machine puts off.
-    let store = fs::File::open(home.path().join("volumes")).expect("the store");
-    rustix::fs::syncfs(&store).expect("it is written");
-    drop(store);
+    filler.remove();
     begun(&engine, &origin).await;
     assert_eq!(orders_at(&engine, moment(&origin).await).await, 1001);
     engine.close().await.expect("it closes");

@@ -7,6 +7,7 @@ mod dumps;
 mod faults_of_the_engine;
 mod faults_of_the_home;
 mod faults_of_the_volumes;
+mod filler;
 mod following;
 mod generations;
 mod history;
