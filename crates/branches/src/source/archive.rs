@@ -30,6 +30,7 @@ pub(crate) struct Archive {
     dir: PathBuf,
     /// Held by what still waits for it.
     turn: Arc<Semaphore>,
+    limit: Duration,
 }
 
 /// By what a file is known from what it becomes.
@@ -66,7 +67,7 @@ pub(super) enum There {
 
 impl Archive {
     pub(crate) fn new(dir: &Path) -> Archive {
-        Archive { dir: dir.to_owned(), turn: Arc::new(Semaphore::new(1)) }
+        Archive { dir: dir.to_owned(), turn: Arc::new(Semaphore::new(1)), limit: LIMIT }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -97,7 +98,7 @@ impl Archive {
             drop(turn);
             done
         });
-        let answer = tokio::time::timeout(LIMIT, asked).await.map_err(|_| silent())?;
+        let answer = tokio::time::timeout(self.limit, asked).await.map_err(|_| silent())?;
         let answer = answer.map_err(|_| silent())?;
         answer.map_err(|error| {
             let message = format!("the archive {} cannot be read: {error}", self.dir.display());
@@ -260,6 +261,9 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use duramen_base::clock;
+    use rustix::mount::{mount, unmount, MountFlags, UnmountFlags};
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn a_line_says_of_which_timeline_each_segment_is() {
@@ -301,5 +305,38 @@ mod tests {
         }
         assert!(matches!(kind("none"), Ok(There::Nothing)));
         assert!(there(&at("gone"), "none").is_err(), "the directory itself is gone");
+    }
+
+    /// F14: a file system whose other side says nothing, ever.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_archive_that_hangs_holds_one_thread_and_nobody() {
+        let Ok(other_side) = File::options().read(true).write(true).open("/dev/fuse") else {
+            eprintln!("skipped: the kernel has no FUSE, or this is not root");
+            return;
+        };
+        let place = tempfile::tempdir().expect("a directory");
+        let dir = place.path().join("archive");
+        std::fs::create_dir(&dir).expect("a directory");
+        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", other_side.as_raw_fd());
+        let options = std::ffi::CString::new(options).expect("options");
+        mount("archive", &dir, "fuse", MountFlags::NODEV, Some(options.as_c_str())).expect("it is mounted");
+
+        let mut archive = Archive::new(&dir);
+        archive.limit = Duration::from_millis(300);
+        let ask = async |archive: &Archive| archive.look(vec!["x".to_owned()]).await.map_err(|it| it.message);
+        let asked = clock::now();
+        assert!(ask(&archive).await.is_err_and(|why| why.contains("does not answer")));
+        assert!(asked.elapsed() >= archive.limit);
+        // Whoever comes next neither waits nor takes another thread.
+        archive.limit = Duration::from_secs(3600);
+        assert!(ask(&archive).await.is_err_and(|why| why.contains("does not answer")));
+
+        // The other side is gone, and what hung ends.
+        drop(other_side);
+        let turn = tokio::time::timeout(Duration::from_secs(30), archive.turn.acquire());
+        drop(turn.await.expect("it ends").expect("a turn"));
+        assert!(ask(&archive).await.is_err_and(|why| why.contains("cannot be read")));
+        unmount(&dir, UnmountFlags::DETACH).expect("it is unmounted");
+        assert_eq!(ask(&archive).await, Ok(vec![There::Nothing]));
     }
 }
