@@ -157,5 +157,16 @@ fn open_there(dir: &Path, relative: &Path, flags: OFlags) -> io::Result<OwnedFd>
 }
 
 pub(crate) fn io_error(doing: &str, path: &Path, error: &io::Error) -> EngineError {
-    EngineError::new(Kind::Failed, "io_error", format!("cannot {doing} {}: {error}", path.display()))
+    let what = format!("cannot {doing} {}: {error}", path.display());
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => EngineError::new(
+            Kind::Failed,
+            "disk_full",
+            format!(
+                "{what}; make room on the file system that holds it: in the volume store, destroy branches, remove unused \
+                 sources, or begin anew with a larger one (`duramen purge`, `duramen serve --volume-size`)"
+            ),
+        ),
+        _ => EngineError::new(Kind::Failed, "io_error", what),
+    }
 }

@@ -21,6 +21,8 @@ use tokio::sync::Semaphore;
 const LIMIT: Duration = Duration::from_secs(60);
 /// The longest file that says which timelines a timeline came from, in bytes.
 const LINE_MAX: u64 = 1 << 20;
+/// How much is copied at a time, in bytes.
+const COPIED_AT_ONCE: usize = 1 << 20;
 /// The longest path of an archive, in bytes.
 const PATH_MAX: usize = 4096;
 
@@ -151,19 +153,36 @@ impl Archive {
         .await
     }
 
-    /// Copies what lies under a name into a file of ours. What was copied is of the time of one stamp, or has another length.
-    pub(super) async fn copy(&self, name: String, mut to: File, most: u64) -> Result<There, EngineError> {
-        self.ask(move |dir| {
+    /// Copies what lies under a name into a file of ours, which is at `path`. What was copied is of the time of one stamp, or has
+    /// another length.
+    pub(super) async fn copy(
+        &self,
+        name: String,
+        mut to: File,
+        path: &Path,
+        most: u64,
+    ) -> Result<There, EngineError> {
+        let copied = self.ask(move |dir| {
             let (there, from) = there(dir, &name)?;
-            if let Some(from) = from {
-                if rustix::fs::ioctl_ficlone(&to, &from).is_err() {
-                    io::copy(&mut from.take(most), &mut to)?;
-                }
-                to.flush()?;
+            let Some(from) = from else { return Ok((there, Ok(()))) };
+            if rustix::fs::ioctl_ficlone(&to, &from).is_ok() {
+                return Ok((there, Ok(())));
             }
-            Ok(there)
-        })
-        .await
+            // Which side failed is not to be guessed.
+            let (mut from, mut part) = (from.take(most), vec![0; COPIED_AT_ONCE]);
+            loop {
+                let read = from.read(&mut part)?;
+                if read == 0 {
+                    return Ok((there, Ok(())));
+                }
+                if let Err(error) = to.write_all(&part[..read]) {
+                    return Ok((there, Err(error)));
+                }
+            }
+        });
+        let (there, written) = copied.await?;
+        written.map_err(|error| files::io_error("write in", path, &error))?;
+        Ok(there)
     }
 
     /// From which timelines a timeline came, and where each of them ended: the earliest first. None if the archive does not say.
@@ -305,6 +324,32 @@ mod tests {
         }
         assert!(matches!(kind("none"), Ok(There::Nothing)));
         assert!(there(&at("gone"), "none").is_err(), "the directory itself is gone");
+    }
+
+    /// F14: a disk that is full in the middle of a segment is not taken for an archive that cannot be read.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_copy_that_finds_no_room_says_where() {
+        let place = tempfile::tempdir().expect("a directory");
+        let (dir, small) = (place.path().join("archive"), place.path().join("small"));
+        std::fs::create_dir(&dir).expect("a directory");
+        std::fs::create_dir(&small).expect("a directory");
+        if let Err(error) = mount("small", &small, "tmpfs", MountFlags::NODEV, Some(c"size=1m")) {
+            eprintln!("skipped: this is not root ({error})");
+            return;
+        }
+        std::fs::write(dir.join("x"), vec![7; 3 << 20]).expect("a file");
+        let at = small.join("draft");
+        let archive = Archive::new(&dir);
+        let copy = async |most| {
+            let to = File::create(&at).expect("a file");
+            archive.copy("x".to_owned(), to, &at, most).await
+        };
+        let refused = copy(3 << 20).await.expect_err("it is full");
+        assert_eq!(refused.code, "disk_full", "{refused}");
+        assert!(refused.message.contains(&at.display().to_string()), "{refused}");
+        assert!(matches!(copy(1 << 10).await, Ok(There::File(stamp)) if stamp.bytes == 3 << 20));
+        assert_eq!(std::fs::metadata(&at).expect("the copy").len(), 1 << 10);
+        unmount(&small, UnmountFlags::DETACH).expect("it is unmounted");
     }
 
     /// F14: a file system whose other side says nothing, ever.

@@ -7,7 +7,7 @@ use super::{
     tablespaces,
 };
 use crate::{
-    error::{EngineError, Kind},
+    error::EngineError,
     files::{io_error, open_below},
 };
 use duramen_postgres::{Cluster, Installation, Postmaster};
@@ -62,10 +62,11 @@ impl Importer<'_> {
             } else if entry.file_type().is_file() {
                 let mut source =
                     open_below(from, relative).map_err(|error| io_error("read", entry.path(), &error))?;
-                let mut copy = fs::File::create_new(&target).map_err(|error| copy_error(&target, &error))?;
+                let mut copy =
+                    fs::File::create_new(&target).map_err(|error| io_error("copy to", &target, &error))?;
                 let copied = io::copy(&mut source, &mut copy)
                     .and_then(|_| copy.set_permissions(source.metadata()?.permissions()));
-                copied.map_err(|error| copy_error(&target, &error))?;
+                copied.map_err(|error| io_error("copy to", &target, &error))?;
                 self.user.own(&target).map_err(|error| io_error("own", &target, &error))?;
             }
         }
@@ -74,7 +75,7 @@ impl Importer<'_> {
 
     fn make_dir(&self, dir: &Path) -> Result<(), EngineError> {
         if !dir.is_dir() {
-            fs::create_dir(dir).map_err(|error| copy_error(dir, &error))?;
+            fs::create_dir(dir).map_err(|error| io_error("copy to", dir, &error))?;
             self.user.own(dir).map_err(|error| io_error("own", dir, &error))?;
         }
         Ok(())
@@ -113,15 +114,4 @@ fn refuse_link(path: &Path) -> EngineError {
             path.display()
         ),
     )
-}
-
-pub(super) fn copy_error(path: &Path, error: &std::io::Error) -> EngineError {
-    if error.raw_os_error() == Some(28) {
-        return EngineError::new(
-            Kind::Failed,
-            "disk_full",
-            format!("no space left while copying to {}; begin anew with a larger volume store (`duramen purge`, `duramen serve --volume-size`)", path.display()),
-        );
-    }
-    io_error("copy to", path, error)
 }

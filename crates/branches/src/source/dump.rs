@@ -3,7 +3,7 @@
 //! Whoever wrote it may have put anything there. Files are opened without waiting for a writer, those of a directory without
 //! following links, and only plain files are read.
 
-use super::{data_directory::copy_error, import::invalid};
+use super::import::invalid;
 use crate::{
     error::{EngineError, Kind},
     files::{self, io_error},
@@ -183,7 +183,7 @@ pub(super) fn copy(
 ) -> Result<(), EngineError> {
     /// How much is copied between two looks whether somebody still waits.
     const PART: u64 = 64 << 20;
-    let fail = |error: io::Error| copy_error(target, &error);
+    let fail = |error: io::Error| io_error("copy to", target, &error);
     let mut left = from.metadata().map_err(fail)?.len();
     let mut to =
         files::private(fs::OpenOptions::new().write(true).create_new(true)).open(target).map_err(fail)?;

@@ -270,7 +270,7 @@ impl Feed {
                 });
             }
             let draft = Draft::begin(place, source)?;
-            let copied = self.archive.copy(name.clone(), draft.file()?, self.size).await?;
+            let copied = self.archive.copy(name.clone(), draft.file()?, &draft.at, self.size).await?;
             let timeline = line.as_ref().map_or(self.line.timeline, |(_, line)| line.timeline);
             let halt = match tokio::task::block_in_place(|| self.chain.with(&draft.file, self.next, timeline)) {
                 Ok(chain) => {

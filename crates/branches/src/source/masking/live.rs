@@ -155,7 +155,7 @@ impl Copy<'_> {
         fs::copy(&source, &target)
             .and_then(|_| fs::set_permissions(&target, fs::Permissions::from_mode(0o600)))
             .and_then(|()| self.user.own(&target))
-            .map_err(|error| crate::source::data_directory::copy_error(&target, &error))
+            .map_err(|error| io_error("copy to", &target, &error))
     }
 
     /// What a directory holds, links aside: none of them is a server's own.
