@@ -231,7 +231,7 @@ pub struct SourceView {
     pub server_version: String,
     /// Size of the snapshot's files.
     pub bytes: u64,
-    /// Digest over all files of the snapshot.
+    /// Digest over all files of the snapshot; empty while it is being taken, behind the back of who refreshed a source that follows its origin.
     pub digest: String,
     /// What data it holds: `full` or `masked`.
     #[serde(default)]

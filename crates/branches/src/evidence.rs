@@ -50,7 +50,11 @@ impl Engine {
         }
         let home = &self.shared.environment.home;
         let mut manifest = manifest::Manifest::load(home, &branch.source, branch.generation)?;
-        let source_now = self.fingerprint_source(&branch.source).await?;
+        let source_now = match fingerprint::is_of_none(&manifest.source_at_import) {
+            // Nothing is known that it could be compared with.
+            true => manifest.source_at_import.clone(),
+            false => self.fingerprint_source(&branch.source).await?,
+        };
         let source = fingerprint::compare(&manifest.source_at_import, &source_now);
         let table = match table {
             Some(table) => {
@@ -62,10 +66,10 @@ impl Engine {
             None => None,
         };
         let snapshot_digest_now = self.snapshot_digest(&branch.source, branch.generation).await?;
-        if manifest.digest.is_empty() && manifest.moment.is_some() {
-            // Nobody waited for it when the moment was made; from now on it holds.
-            manifest.digest.clone_from(&snapshot_digest_now);
-            manifest.save(home, &branch.source)?;
+        if manifest.digest.is_empty() {
+            // Nobody waited for it when it was made; from now on it holds.
+            manifest.digest =
+                self.shared.hold_digest(&branch.source, &manifest, snapshot_digest_now.clone())?;
         }
         let events = self
             .shared

@@ -46,6 +46,7 @@ mod registry;
 mod retention;
 mod revival;
 mod schema;
+mod sealing;
 mod shared;
 mod sleep;
 mod source;

@@ -155,7 +155,11 @@ impl Engine {
             branch_id: sides.child.id.clone(),
             source: branch.generation.source.clone(),
             generation: manifest.generation,
-            snapshot_digest: sides.base.is_none().then(|| manifest.digest.clone()),
+            snapshot_digest: sides
+                .base
+                .is_none()
+                .then(|| manifest.digest.clone())
+                .filter(|it| !it.is_empty()),
             compared_with: sides.base_name.clone(),
             data: branch.generation.data().to_owned(),
         };

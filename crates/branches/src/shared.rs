@@ -15,6 +15,7 @@ use crate::{
     metrics::Metrics,
     pairs::Pairs,
     registry::Registry,
+    sealing::Unsealed,
     source::stall::STALL_LIMIT,
     spare::Packets,
     statements::Statements,
@@ -61,6 +62,7 @@ pub(crate) struct Shared {
     pub(crate) followers: Followers,
     pub(crate) keeping: Keeping,
     pub(crate) pairs: Pairs,
+    pub(crate) unsealed: Unsealed,
     pub(crate) opened: Instant,
     /// When creates last looked for lost writes, in milliseconds after `opened`.
     pub(crate) looked_ms: AtomicU64,
@@ -100,6 +102,7 @@ impl Shared {
             followers: Followers::default(),
             keeping,
             pairs: Pairs::default(),
+            unsealed: Unsealed::default(),
             opened: clock::now(),
             looked_ms: AtomicU64::new(0),
             audit,

@@ -325,6 +325,9 @@ impl Engine {
         }
         let name = record.name.clone();
         let size = generation.fit(&environment.store, &record.settings.pool);
+        if manifest.digest.is_empty() {
+            shared.unsealed.push(&name, record.generation);
+        }
         shared.registry.replace_source(record, generation, size);
         shared.wake.wake();
         self.source(&name)
@@ -514,9 +517,21 @@ impl Engine {
     /// When the files cannot be read.
     pub async fn verify_source(&self, name: &str) -> Result<SnapshotVerification, EngineError> {
         let record = self.record(name)?;
-        let manifest = manifest::Manifest::load(&self.shared.environment.home, name, record.generation)?;
+        let manifest = self.sealed(name, record.generation).await?;
         let found = self.snapshot_digest(name, record.generation).await?;
         Ok(SnapshotVerification { intact: found == manifest.digest, expected: manifest.digest, found })
+    }
+
+    /// The manifest of a generation, with the digest that holds for it.
+    pub(crate) async fn sealed(
+        &self,
+        name: &str,
+        generation: u32,
+    ) -> Result<manifest::Manifest, EngineError> {
+        let (shared, source) = (Arc::clone(&self.shared), name.to_owned());
+        let sealing = tokio::task::spawn_blocking(move || shared.seal(&source, generation, &|| true));
+        sealing.await.map_err(SourceError::VerifyCrashed)??;
+        manifest::Manifest::load(&self.shared.environment.home, name, generation)
     }
 
     pub(crate) async fn snapshot_digest(&self, name: &str, generation: u32) -> Result<String, EngineError> {
@@ -572,7 +587,9 @@ impl Engine {
         }
         self.shared.keeping.forget(name);
         // Its record is gone, so the rest is nobody's, and an import of that name replaces it.
+        let writing = self.shared.unsealed.hold();
         let _ = fs::remove_dir_all(manifest::dir(home, name));
+        drop(writing);
         if let Some(sample) = sample {
             tokio::task::block_in_place(|| sample.remove());
         }

@@ -8,6 +8,7 @@ use crate::{
     parallel::parallel,
     registry::Failed,
     revival::Revival,
+    sealing::Sealing,
     shared::Shared,
     sleep::Bedtime,
 };
@@ -47,6 +48,7 @@ pub(crate) struct Watch {
     bedtime: Bedtime,
     interval: Interval,
     balance: Balance,
+    sealing: Sealing,
 }
 
 impl Watch {
@@ -59,6 +61,7 @@ impl Watch {
             bedtime: Bedtime::default(),
             interval: Interval::default(),
             balance: Balance::default(),
+            sealing: Sealing::default(),
         }
     }
 
@@ -78,6 +81,7 @@ impl Watch {
         self.revival.look(shared);
         self.bedtime.look(shared);
         self.interval.look(shared);
+        self.sealing.look(shared);
         shared.look_after_generations();
         shared.note_statements();
         let home = &shared.environment.home;
@@ -104,6 +108,7 @@ impl Watch {
         self.bedtime.end();
         self.interval.end();
         self.balance.end(shared);
+        self.sealing.end();
     }
 
     fn heed(&mut self, shared: &Arc<Shared>) {

@@ -511,6 +511,7 @@ fn live_source(evidence: &BranchEvidence) -> &'static str {
 fn position(evidence: &BranchEvidence) -> String {
     let (then, now) = (&evidence.source_at_import.write_position, &evidence.source_now.write_position);
     match (now.is_empty(), evidence.source.nothing_written) {
+        (true, _) if evidence.source_now.contents.is_empty() => "not read".to_owned(),
         (true, _) => "none: the source is not a running server".to_owned(),
         (_, true) => format!("{now}, where it was"),
         _ => format!("{then} at the import, {now} now"),

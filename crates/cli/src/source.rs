@@ -574,7 +574,7 @@ pub(crate) fn show(context: &Context, source: &SourceView) -> Outcome {
         ("imported", output::time(source.imported_at)),
         ("server", source.server_version.clone()),
         ("size", output::bytes(source.bytes)),
-        ("digest", source.digest.clone()),
+        ("digest", if source.digest.is_empty() { "being taken".to_owned() } else { source.digest.clone() }),
         ("login roles", if source.roles.is_empty() { "none".to_owned() } else { source.roles.join(", ") }),
         ("branches", if branches.is_empty() { "none".to_owned() } else { branches.join(", ") }),
     ];

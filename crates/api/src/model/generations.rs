@@ -38,7 +38,8 @@ pub struct GenerationView {
     pub server_version: String,
     /// Bytes of its files, which it may share with other generations and with branches.
     pub bytes: u64,
-    /// Digest over all files of its snapshot; of a moment it is taken with the first evidence, and empty until then.
+    /// Digest over all files of its snapshot; empty until it is taken: of a moment with the first evidence, of a source that
+    /// follows its origin soon after it was made.
     pub digest: String,
     /// What data it holds: `full` or `masked`.
     pub data: String,

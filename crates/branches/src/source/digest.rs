@@ -28,10 +28,18 @@ const READ: usize = 256 << 10;
 /// Length and BLAKE3 hash of a file below `root`, or of `root` itself. Whoever owns the tree may have put something else in its place since it was
 /// listed: a link is not followed, and nobody is waited for at the other end of a pipe.
 pub(crate) fn file(root: &Path, path: &Path) -> io::Result<(u64, blake3::Hash)> {
+    file_while(root, path, &|| true)
+}
+
+/// The same; it ends when nobody wants it any more.
+fn file_while(root: &Path, path: &Path, is_wanted: &dyn Fn() -> bool) -> io::Result<(u64, blake3::Hash)> {
     let (mut hasher, mut buffer, mut length) = (blake3::Hasher::new(), vec![0; READ], 0);
     let dir = if path == root { root.parent().unwrap_or(root) } else { root };
     let mut file = open_below(dir, path.strip_prefix(dir).unwrap_or(path))?;
     loop {
+        if !is_wanted() {
+            return Err(io::Error::other("nobody waits for it any more"));
+        }
         match file.read(&mut buffer) {
             Ok(0) => return Ok((length, hasher.finalize())),
             Ok(read) => {
@@ -51,11 +59,21 @@ pub(crate) fn size(root: &Path) -> io::Result<u64> {
 
 /// Total bytes and one digest over the names, lengths and contents of all files of a tree.
 pub(crate) fn tree(root: &Path) -> io::Result<(u64, String)> {
+    tree_by(thread::available_parallelism().map_or(1, NonZero::get), root, &|| true)
+}
+
+/// The same by so many threads; it ends when nobody wants it any more.
+pub(crate) fn tree_by(
+    threads: usize,
+    root: &Path,
+    is_wanted: &(dyn Fn() -> bool + Sync),
+) -> io::Result<(u64, String)> {
     let mut hasher = blake3::Hasher::new();
     let mut total = 0;
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let found = files(root)?.into_iter().enumerate().collect();
-    let mut hashed = parallel(threads, found, |(at, (name, path))| (at, name, file(root, &path)));
+    let hash =
+        |(at, (name, path)): (usize, (String, PathBuf))| (at, name, file_while(root, &path, is_wanted));
+    let mut hashed = parallel(threads, found, hash);
     hashed.sort_unstable_by_key(|(at, ..)| *at);
     for (_, name, hash) in hashed {
         let (length, hash) = hash?;

@@ -36,6 +36,9 @@ const COUNTERS_SETTLE: Duration = Duration::from_millis(1100);
 /// How the contents of servers are read. In 0.1 it was `server`, whose hashes are others.
 const METHOD: &str = "server-binary";
 
+/// The same of an origin that is not read.
+const UNREAD: &str = "none";
+
 /// Told what is read, and how far that is.
 pub(crate) type Progress<'a> = &'a (dyn Fn(&str, Option<f64>) + Send + Sync);
 
@@ -190,7 +193,12 @@ async fn read_database(client: &Client, database: &str, found: &mut Contents) ->
 pub(crate) fn of_none(why: &str) -> SourceFingerprint {
     let mut found = Contents::default();
     found.left_out.insert("everything".to_owned(), why.to_owned());
-    assemble(clock::utc_now(), "none", String::new(), None, found)
+    assemble(clock::utc_now(), UNREAD, String::new(), None, found)
+}
+
+/// Whether it is one of an origin that is not read: no other one can be compared with it.
+pub(crate) fn is_of_none(fingerprint: &SourceFingerprint) -> bool {
+    fingerprint.method == UNREAD
 }
 
 /// The fingerprint of an origin that is files: one script, or a data directory.

@@ -15,7 +15,7 @@ use super::{
     moment::Recovery,
     origin_server::{self, import_failed, local, start_failed, SampleServer},
     refusal::read_error,
-    sanitise::{self, ADMIN, HOLDER},
+    sanitise::{self, Vacuum, ADMIN, HOLDER},
     snapshot::{access_rules, hba_file, snapshot_path, Admitted, HOLDER_ITERATIONS, KEPT_CACHE},
     tablespaces, warm_up,
 };
@@ -121,8 +121,9 @@ impl Importer<'_> {
             _ => true,
         };
         let mut source_at_import = None;
-        if by_archive {
-            source_at_import = Some(SourceFingerprint::unknown());
+        if follow.enabled && matches!(record.origin, Origin::Server { .. }) {
+            // F25: nobody could tell what others wrote since from what a branch did, and each generation would read all of it.
+            source_at_import = Some(origin_server::followed());
         } else if known {
             self.say("reading the live source, for later comparison");
             source_at_import = Some(
@@ -317,7 +318,7 @@ impl Importer<'_> {
             Beginning::Copied(of) => (of.past.login_triggers.clone(), of.source_at_import.clone()),
             // What the origin held then is not known of it now.
             Beginning::Moment(_) => {
-                (Some(sanitise::login_triggers(&admin, major).await?), SourceFingerprint::unknown())
+                (Some(sanitise::login_triggers(&admin, major).await?), origin_server::followed())
             }
             Beginning::Origin { sample, read, .. } => {
                 let login_triggers = sanitise::login_triggers(&admin, major).await?;
@@ -378,14 +379,20 @@ impl Importer<'_> {
 
         // Somebody waits for a moment, and what it costs shall not depend on how large the source is: its statistics are those of then.
         let is_whole = moment.is_none();
+        // F25: nor shall that of a generation of a source that follows; rules for masking write tables anew.
+        let is_next = is_whole && beginning.is_followed(record);
+        let how = match is_next && record.settings.masking.is_none() {
+            true => Vacuum::Changes,
+            false => Vacuum::Whole,
+        };
         if is_whole {
-            self.say("vacuum and analyze");
+            self.say(if how == Vacuum::Whole { "vacuum and analyze" } else { "vacuum" });
         }
         for name in databases.iter().filter(|_| is_whole) {
             let mut config = admin.clone();
             config.dbname(name);
             let is_served = *name == database || record.settings.all_databases;
-            sanitise::vacuum(&config, major, is_served, &mut sanitised).await?;
+            sanitise::vacuum(&config, major, how, is_served, &mut sanitised).await?;
         }
         let reader = local(&draft.socket_dir, masking::READER, &first, &database);
         let personal = match is_whole {
@@ -430,9 +437,9 @@ impl Importer<'_> {
         }
 
         let tree = draft.path.clone();
-        let read = move || match is_whole {
+        let read = move || match is_whole && !is_next {
             true => digest::tree(&tree),
-            // That of a moment is taken with the first evidence.
+            // That of a moment is taken with the first evidence, and that of what was followed by and by.
             false => digest::size(&tree).map(|bytes| (bytes, String::new())),
         };
         let (bytes, digest) = tokio::task::spawn_blocking(read)
@@ -547,6 +554,14 @@ impl Importer<'_> {
             cluster.write_file(name, &text).map_err(|error| import_failed(&error))?;
         }
         Ok(())
+    }
+}
+
+impl Beginning<'_> {
+    /// Whether it is what a standby of ours held, in which everything but the latest changes was looked after by the origin.
+    fn is_followed(&self, record: &SourceRecord) -> bool {
+        let is_ours = record.settings.follow.enabled && matches!(record.origin, Origin::Server { .. });
+        is_ours && matches!(self, Beginning::Origin { .. })
     }
 }
 

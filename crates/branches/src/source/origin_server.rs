@@ -165,6 +165,16 @@ const NOT_READ: &str =
 const OF_A_GENERATION: &str =
     "it was made of a generation of another source here, which has evidence of its own";
 
+/// Why there is no evidence of servers that are followed.
+const FOLLOWED: &str =
+    "the source follows it, and what others write there meanwhile says nothing of a branch; \
+                        `duramen source fingerprint` reads it all the same";
+
+/// What is known of the origin of a source that follows it.
+pub(super) fn followed() -> SourceFingerprint {
+    fingerprint::of_none(FOLLOWED)
+}
+
 /// What is known of the origin of a source that was made of a generation of another one.
 pub(super) fn of_a_generation() -> SourceFingerprint {
     fingerprint::of_none(OF_A_GENERATION)

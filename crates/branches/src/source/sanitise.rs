@@ -370,12 +370,30 @@ pub(crate) async fn databases(server: &Config, major: u32) -> Result<Vec<String>
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// Clears and freezes every table of a database and gathers statistics, one table at a time if one of them cannot be:
-/// the index expressions of tables run, with their owners' rights and none of the administrator's. Counters are for databases
-/// whose holders may look at them.
+/// How much of a copy is vacuumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vacuum {
+    /// All of it is read and frozen, and its statistics are gathered, so that no branch does it for itself.
+    Whole,
+    /// What was changed since it was vacuumed the last time. Statistics are those that it came with.
+    Changes,
+}
+
+impl Vacuum {
+    const fn statements(self) -> (&'static str, &'static str) {
+        match self {
+            Vacuum::Whole => ("vacuum (freeze, analyze)", "vacuum (freeze)"),
+            Vacuum::Changes => ("vacuum", "vacuum"),
+        }
+    }
+}
+
+/// Clears every table of a database, one table at a time if one of them cannot be: the index expressions of tables run, with their
+/// owners' rights and none of the administrator's. Counters are for databases whose holders may look at them.
 pub(crate) async fn vacuum(
     database: &Config,
     major: u32,
+    how: Vacuum,
     is_counted: bool,
     report: &mut Vec<Sanitised>,
 ) -> Result<(), EngineError> {
@@ -385,10 +403,11 @@ pub(crate) async fn vacuum(
         connection::uncounted(database, major).await?
     };
     let fail = |error: tokio_postgres::Error| read_error(&error);
-    if client.batch_execute("vacuum (freeze, analyze)").await.is_ok() {
+    let (all, without_statistics) = how.statements();
+    if client.batch_execute(all).await.is_ok() {
         return Ok(());
     }
-    let outcome = client.batch_execute("vacuum (freeze)").await;
+    let outcome = client.batch_execute(without_statistics).await;
     // An index of types whose library is missing ends it for all tables, and is said to be there for its own.
     let lacking = report.iter().any(|entry| entry.kind == inventory::MISSING_LIBRARY);
     let one_by_one = outcome.is_err() && lacking;
@@ -407,9 +426,13 @@ pub(crate) async fn vacuum(
     for row in tables {
         let table = format!("{}.{}", quote_identifier(row.get(0)), quote_identifier(row.get(1)));
         for (kind, lost, sql) in
-            [("table", "not vacuumed", "vacuum (freeze)"), ("statistics", "not gathered", "analyze")]
+            [("table", "not vacuumed", without_statistics), ("statistics", "not gathered", "analyze")]
         {
-            if kind == "table" && !one_by_one {
+            let is_done = match kind {
+                "table" => !one_by_one,
+                _ => how == Vacuum::Changes,
+            };
+            if is_done {
                 continue;
             }
             if let Err(error) = client.batch_execute(&format!("{sql} {table}")).await {

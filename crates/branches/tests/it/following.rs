@@ -340,3 +340,83 @@ async fn what_is_masked_or_is_no_server_is_not_followed() {
     assert!(refused.message.contains("--url"), "{refused}");
     engine.close().await.expect("it closes");
 }
+
+/// The digest of a generation, once it was taken.
+async fn sealed(engine: &Engine, generation: u32) -> String {
+    let digest = || {
+        let views = engine.generations("app").expect("its generations");
+        views.into_iter().find(|it| it.generation == generation).expect("it is there").digest
+    };
+    until("its digest is taken", async || !digest().is_empty()).await;
+    digest()
+}
+
+/// F25: neither is a table read at the origin, nor one written in the copy, that nobody changed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_generation_costs_what_was_changed() {
+    let home = Home::new();
+    let engine = home.open().await;
+    let origin = followed(&home, &engine, majors()[0], "").await;
+    let setup =
+        "create table stock as select i as id, repeat('y', 200) as pad from generate_series(1, 20000) i;; \
+                 alter table stock add primary key (id);; analyze stock;; checkpoint";
+    origin.run("shop", setup).await;
+    // Visible to all, and not frozen: as nearly everything is in a database that is in use.
+    origin.run("shop", "vacuum stock").await;
+    let path: String = {
+        let client = origin.client("boss", "shop").await;
+        client.query_one("select pg_relation_filepath('stock')", &[]).await.expect("a row").get(0)
+    };
+    refresh(&engine).await.expect("a generation");
+    let scans = "select coalesce(sum(seq_scan + idx_scan), 0)::bigint from pg_stat_user_tables where relname <> 'orders'";
+    let before = number(&origin, scans).await;
+    origin.run("shop", "update orders set state = 'sent' where id <= 10").await;
+    let generation = refresh(&engine).await.expect("a generation");
+    assert_eq!(number(&origin, scans).await, before, "the origin's tables were read");
+
+    let snapshot = home.path().join(format!("volumes/snapshots/app.{generation:06}"));
+    let (there, here) = (fs::read(standby(&home).join(&path)), fs::read(snapshot.join(&path)));
+    let (there, here) = (there.expect("the standby's file"), here.expect("the snapshot's file"));
+    let differing = there.chunks(8192).zip(here.chunks(8192)).filter(|(one, other)| one != other).count();
+    // VACUUM looks at the last page in any case.
+    assert!(there.len() == here.len() && there.len() > 500 * 8192, "{} and {}", there.len(), here.len());
+    assert!(differing <= 1, "{differing} pages that nobody changed were written");
+
+    lease(&engine, "try", Policy::ReadWrite).await;
+    let found = rows(&engine, "try", "select count(*) from orders where state = 'sent'").await;
+    assert_eq!(found[0][0].as_i64(), Some(10));
+    let statistics = "select count(*) from pg_stats where tablename = 'stock'";
+    assert_eq!(rows(&engine, "try", statistics).await[0][0].as_i64(), Some(2), "those of the origin");
+
+    // What was put off is done, and holds.
+    let digest = sealed(&engine, generation).await;
+    assert_eq!(engine.source("app").expect("the source").digest, digest);
+    let verified = engine.verify_source("app").await.expect("it is read");
+    assert!(verified.intact && verified.found == digest && verified.expected == digest, "{verified:?}");
+    // The origin is not compared with what it was, and not read for that.
+    let before = number(&origin, scans).await;
+    let evidence = engine.evidence("try").await.expect("evidence");
+    assert_eq!((&evidence.snapshot_digest, &evidence.snapshot_digest_now), (&digest, &digest));
+    assert!(!evidence.source.comparable && !evidence.source.unchanged, "{:?}", evidence.source);
+    assert!(evidence.source.differences[0].contains("follows it"), "{:?}", evidence.source);
+    assert_eq!(number(&origin, scans).await, before, "the origin's tables were read");
+
+    // A digest that nobody took before the daemon ended is taken by the next, and by whoever needs it.
+    let manifest = home.path().join(format!("sources/app/{generation:06}.json"));
+    let forget = || {
+        let text = fs::read_to_string(&manifest).expect("the manifest");
+        assert!(text.contains(&digest), "{text}");
+        fs::write(&manifest, text.replace(&digest, "")).expect("it is written");
+    };
+    engine.close().await.expect("it closes");
+    forget();
+    let engine = home.open().await;
+    assert_eq!(sealed(&engine, generation).await, digest);
+    forget();
+    assert!(engine.verify_source("app").await.expect("it is read").intact);
+    assert_eq!(sealed(&engine, generation).await, digest);
+    forget();
+    assert_eq!(engine.evidence("try").await.expect("evidence").snapshot_digest, digest);
+    assert_eq!(sealed(&engine, generation).await, digest);
+    engine.close().await.expect("it closes");
+}

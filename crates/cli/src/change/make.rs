@@ -119,7 +119,7 @@ async fn origin(connection: &mut Connection, name: &str, schema: &SchemaDiff) ->
         branch_id: branch.id,
         source: branch.source,
         generation: branch.generation,
-        snapshot_digest: source.map(|source| source.digest),
+        snapshot_digest: source.map(|source| source.digest).filter(|digest| !digest.is_empty()),
         compared_with: schema.from.clone(),
         data: branch.data,
     })
