@@ -2,6 +2,7 @@
 
 use crate::{
     control_group::ControlGroup,
+    conversation::Conversation,
     installation::Installation,
     postmaster::{release_socket, vacate, LogFile, Postmaster, StartError},
     settings::Settings,
@@ -74,6 +75,7 @@ pub struct Cluster {
     private_socket: Option<PathBuf>,
     shut: Option<Shut>,
     group: Option<ControlGroup>,
+    env: Vec<(String, String)>,
 }
 
 impl Cluster {
@@ -82,7 +84,16 @@ impl Cluster {
     pub fn new(installation: Installation, data_dir: impl Into<PathBuf>, user: ServerUser) -> Cluster {
         let data_dir = data_dir.into();
         let log = data_dir.with_extension("log");
-        Cluster { installation, data_dir, user, log, private_socket: None, shut: None, group: None }
+        Cluster {
+            installation,
+            data_dir,
+            user,
+            log,
+            private_socket: None,
+            shut: None,
+            group: None,
+            env: Vec::new(),
+        }
     }
 
     /// Another data directory with the same programs and the same user.
@@ -115,6 +126,13 @@ impl Cluster {
     #[must_use]
     pub fn in_group(mut self, group: Option<ControlGroup>) -> Cluster {
         self.group = group;
+        self
+    }
+
+    /// Has the server start with a variable in its environment, which is empty otherwise but for the locale and a search path.
+    #[must_use]
+    pub fn with_server_env(mut self, name: &str, value: &str) -> Cluster {
+        self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -265,6 +283,19 @@ impl Cluster {
         finished(program, &child.wait_with_output().map_err(run)?)
     }
 
+    /// Begins a program of the installation as the server user that answers lines by lines, and goes on until it is dropped.
+    ///
+    /// # Errors
+    /// [`ClusterError::Run`].
+    pub fn converse(
+        &self,
+        program: &str,
+        arguments: &[String],
+        env: &[(String, String)],
+    ) -> Result<Conversation, ClusterError> {
+        self.begin(program, arguments, Stdio::piped(), env).map(|child| Conversation::with(program, child))
+    }
+
     fn begin(
         &self,
         program: &str,
@@ -413,6 +444,7 @@ impl Cluster {
             .env_clear()
             .env("LC_ALL", "C")
             .env("PATH", "/usr/bin:/bin")
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(errors)

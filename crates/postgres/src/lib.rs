@@ -26,6 +26,7 @@ mod collect;
 #[cfg(feature = "connections")]
 pub mod connection;
 mod control_group;
+mod conversation;
 mod entry;
 mod frames;
 mod guardian;
@@ -47,6 +48,7 @@ pub mod volume;
 
 pub use cluster::{Cluster, ClusterError};
 pub use control_group::{memory_available, memory_total, ControlGroup, ControlGroups, GroupLimits};
+pub use conversation::Conversation;
 pub use entry::{log_in, Entry, EntryError};
 pub use guardian::Guardian;
 pub use hold::Hold;
