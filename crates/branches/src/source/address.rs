@@ -7,6 +7,9 @@ use tokio_postgres::{
     Config,
 };
 
+/// The longest line of a file of services that every libpq reads, in bytes.
+const SERVICE_LINE_MAX: usize = 1000;
+
 /// The address of a server of others, with the password that it is entered by.
 #[derive(Debug, Clone)]
 pub(crate) struct Address {
@@ -77,31 +80,58 @@ impl Address {
         self.config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(_)))
     }
 
-    /// A libpq connection string without the password: with all hosts, and asking for the same of them.
-    pub(crate) fn conninfo(&self) -> String {
+    /// What libpq connects by, without the password: with all hosts, and asking for the same of them.
+    fn parameters(&self) -> Vec<(&'static str, String)> {
         let config = &self.config;
-        let join = |values: Vec<String>| quote(&values.join(","));
-        let mut parts = vec![format!("user={}", quote(config.get_user().unwrap_or_default()))];
-        parts.push(format!("host={}", join(config.get_hosts().iter().map(host_name).collect())));
+        let mut parts = vec![("user", config.get_user().unwrap_or_default().to_owned())];
+        parts.push(("host", config.get_hosts().iter().map(host_name).collect::<Vec<_>>().join(",")));
         let addresses: Vec<String> = config.get_hostaddrs().iter().map(ToString::to_string).collect();
         if !addresses.is_empty() {
-            parts.push(format!("hostaddr={}", join(addresses)));
+            parts.push(("hostaddr", addresses.join(",")));
         }
         let ports: Vec<String> = config.get_ports().iter().map(ToString::to_string).collect();
         if !ports.is_empty() {
-            parts.push(format!("port={}", join(ports)));
+            parts.push(("port", ports.join(",")));
         }
         match config.get_target_session_attrs() {
-            TargetSessionAttrs::ReadWrite => parts.push("target_session_attrs=read-write".to_owned()),
-            TargetSessionAttrs::ReadOnly => parts.push("target_session_attrs=read-only".to_owned()),
+            TargetSessionAttrs::ReadWrite => parts.push(("target_session_attrs", "read-write".to_owned())),
+            TargetSessionAttrs::ReadOnly => parts.push(("target_session_attrs", "read-only".to_owned())),
             _ => {}
         }
         if self.by_network() {
-            let parameters = self.security.parameters();
-            parts.extend(parameters.iter().map(|(name, value)| format!("{name}={}", quote(value))));
+            parts.extend(self.security.parameters());
         }
-        parts.push("application_name=duramen".to_owned());
-        parts.join(" ")
+        parts
+    }
+
+    /// A libpq connection string without the password.
+    pub(crate) fn conninfo(&self) -> String {
+        let parts = self.parameters();
+        let parts: Vec<String> =
+            parts.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
+        format!("{} application_name=duramen", parts.join(" "))
+    }
+
+    /// What a file of services says of one, by which libpq connects to one database, which must be named, with the password of a
+    /// file. `None` if such a file cannot hold it.
+    pub(crate) fn service(
+        &self,
+        name: &str,
+        application: &str,
+        password_file: Option<&str>,
+    ) -> Option<String> {
+        let mut parts = self.parameters();
+        parts.push(("dbname", self.config.get_dbname()?.to_owned()));
+        parts.push(("application_name", application.to_owned()));
+        parts.push(("connect_timeout", "10".to_owned()));
+        parts.extend(password_file.map(|path| ("passfile", path.to_owned())));
+        let lines = parts.iter().map(|(name, value)| format!("{name}={value}"));
+        let lines: Vec<String> = std::iter::once(format!("[{name}]")).chain(lines).collect();
+        // Lines are read up to a length, and without what follows their last letter.
+        let is_held = |line: &String| {
+            line.len() < SERVICE_LINE_MAX && !line.contains(['\n', '\r', '\0']) && line.trim_end() == line
+        };
+        lines.iter().all(is_held).then(|| lines.join("\n") + "\n")
     }
 
     /// The same for one database, which must be named, and sessions that only read, as our own do. `quiet` turns event
@@ -165,6 +195,13 @@ mod tests {
         }
         assert!(!conninfo.contains("p'w"), "{conninfo}");
         assert_eq!(address.hidden_in("at b.example: no"), "at (the source): no");
+        let service = address.service("s", "a", Some("/p")).unwrap();
+        for line in ["[s]", "host=a.example,b.example", "dbname=d", "passfile=/p", "sslmode=require"] {
+            assert!(service.lines().any(|it| it == line), "{service}");
+        }
+        assert!(!service.contains("p'w"), "{service}");
+        assert_eq!(address.database("x\nhost=elsewhere").service("s", "a", None), None);
+        assert_eq!(address.database("x ").service("s", "a", None), None);
         let local = Address::parse("postgresql://u@/d?host=/tmp/it's&sslmode=require").unwrap().conninfo();
         assert!(local.contains("host='/tmp/it\\'s'") && !local.contains("sslmode"), "{local}");
     }

@@ -40,8 +40,8 @@ pub(super) struct Wanted<'a> {
 }
 
 /// What a session tells of a database that is to be dumped.
-struct Seen {
-    major: u32,
+pub(super) struct Seen {
+    pub(super) major: u32,
     /// Its extensions, but PL/pgSQL.
     extensions: BTreeSet<String>,
     /// Owners and grantees, and whether they are superusers.
@@ -145,22 +145,37 @@ impl Importer<'_> {
         drop(client);
         let installation = self.installation_for(seen.major, wanted.major)?;
         let dumper = self.dumper(seen.major, &installation, &origin)?;
-
-        self.say("making the cluster");
-        let fresh = self.fresh(draft, &installation)?;
-        let mut report = Vec::new();
-        check_extensions(&fresh, &seen, wanted.without).await?;
-        report.extend(seen.extensions.iter().filter(|name| wanted.without.contains(name)).map(|name| {
-            entry("extension", name, "left out, as was asked for with --without-extension".to_owned())
-        }));
-        report.extend(make_roles(&fresh, &seen).await?);
-        report.extend(make_database(&fresh, &seen, &database).await?);
+        let mut report =
+            self.dump_with((&installation, &dumper), (&origin, quiet), &seen, wanted, &[], draft).await?;
         report.push(entry(
             "evidence",
             "live source",
             "not compared: sources that are dumped are read once, by pg_dump".to_owned(),
         ));
-        self.run_dump(&dumper, (&origin, quiet), &seen, wanted.without, &fresh, draft).await?;
+        Ok(((installation, database), report))
+    }
+
+    /// The same, of what is known of the server, by these programs: those that will serve, and those that dump, with more arguments.
+    pub(super) async fn dump_with(
+        &self,
+        (installation, dumper): (&Installation, &Installation),
+        (origin, quiet): (&Address, Quiet),
+        seen: &Seen,
+        wanted: Wanted<'_>,
+        more_of_dump: &[String],
+        draft: &Draft<'_>,
+    ) -> Result<Vec<Sanitised>, EngineError> {
+        let database = connection::database(&origin.config).to_owned();
+        self.say("making the cluster");
+        let fresh = self.fresh(draft, installation)?;
+        let mut report = Vec::new();
+        check_extensions(&fresh, seen, wanted.without).await?;
+        report.extend(seen.extensions.iter().filter(|name| wanted.without.contains(name)).map(|name| {
+            entry("extension", name, "left out, as was asked for with --without-extension".to_owned())
+        }));
+        report.extend(make_roles(&fresh, seen).await?);
+        report.extend(make_database(&fresh, seen, &database).await?);
+        self.run_dump(dumper, (origin, quiet), seen, (wanted.without, more_of_dump), &fresh, draft).await?;
         self.say("restoring the archive");
         let mut more = Vec::new();
         if !wanted.without.is_empty() && dumper.version.major < EXCLUDES_EXTENSIONS_SINCE {
@@ -170,11 +185,15 @@ impl Importer<'_> {
         fresh.restore(&fresh.archive(), &more, &database).await.map_err(not_restored)?;
         let _ = fs::remove_file(draft.path.join(LIST));
         fresh.stop()?;
-        Ok(((installation, database), report))
+        Ok(report)
     }
 
     /// Programs that read the origin, and make branches of the version that was asked for.
-    fn installation_for(&self, major: u32, wanted: Option<u32>) -> Result<Installation, EngineError> {
+    pub(super) fn installation_for(
+        &self,
+        major: u32,
+        wanted: Option<u32>,
+    ) -> Result<Installation, EngineError> {
         let refuse = |what: String| {
             invalid(
                 "wrong_major",
@@ -200,7 +219,7 @@ impl Importer<'_> {
 
     /// The programs that dump: those that will serve, unless it takes TLS that they do not have. Then those of an earlier
     /// version, not before the origin's, whose archives they can read.
-    fn dumper(
+    pub(super) fn dumper(
         &self,
         major: u32,
         installation: &Installation,
@@ -236,7 +255,7 @@ impl Importer<'_> {
         dumper: &Installation,
         (origin, quiet): (&Address, Quiet),
         seen: &Seen,
-        without: &[String],
+        (without, more): (&[String], &[String]),
         fresh: &Fresh,
         draft: &Draft<'_>,
     ) -> Result<(), EngineError> {
@@ -254,6 +273,7 @@ impl Importer<'_> {
             "--no-tablespaces".to_owned(),
             "--no-subscriptions".to_owned(),
         ];
+        arguments.extend_from_slice(more);
         if dumper.version.major >= EXCLUDES_EXTENSIONS_SINCE {
             // A pattern; in quotes it is a name.
             let left_out = without.iter().filter(|name| seen.extensions.contains(*name));
@@ -289,7 +309,7 @@ impl Importer<'_> {
 
 /// A first session on the origin, in which no login trigger fires; or, if this role may not turn them off, in a database
 /// that has none. What is only found out by that session is why such a database is refused after it.
-async fn enter(origin: &Address) -> Result<(Client, Quiet), EngineError> {
+pub(super) async fn enter(origin: &Address) -> Result<(Client, Quiet), EngineError> {
     if let Some(entered) = connection::enter_origin(origin).await? {
         return Ok(entered);
     }
@@ -315,7 +335,7 @@ where r.rolname !~ '^pg_' and (r.oid = 10 or r.oid in (
     or (s.dbid = 0 and s.classid = 'pg_database'::regclass and s.objid = d.oid))))
 order by 1";
 
-async fn look_at(client: &Client) -> Result<Seen, EngineError> {
+pub(super) async fn look_at(client: &Client) -> Result<Seen, EngineError> {
     let fail = |error: tokio_postgres::Error| read_error(&error);
     let major = "select current_setting('server_version_num')::int / 10000";
     let major: i32 = client.query_one(major, &[]).await.map_err(fail)?.get(0);
