@@ -70,7 +70,9 @@ impl Engine {
     pub fn status(&self) -> Status {
         let environment = &self.shared.environment;
         let limits = limits::machine(environment, self.shared.capacity().leases);
-        self.shared.registry.status(&environment.store, limits)
+        let mut status = self.shared.registry.status(&environment.store, limits);
+        status.warnings.extend(self.shared.left_at_origins.warnings());
+        status
     }
 
     /// Stops everything in order: the pool is destroyed, leased branches are stopped cleanly (they come back with

@@ -1,6 +1,7 @@
 //! Sources that follow their origin: their standbys, looked after while the engine is open.
 
 mod archived;
+mod logical;
 
 use crate::{
     engine::Engine,
@@ -10,6 +11,7 @@ use crate::{
     source::{
         address::Address,
         cage, follow,
+        follower::{self, FollowerRecord},
         history::{self, Mark},
         manifest::{Manifest, SourceRecord},
         origin_wal::Seen,
@@ -20,6 +22,7 @@ use duramen_base::clock;
 use duramen_cage::Cage;
 use duramen_postgres::ServerUser;
 use jiff::Timestamp;
+pub(crate) use logical::LeftAtOrigins;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
@@ -42,6 +45,9 @@ struct Followed {
     standby: Option<Standby>,
     lag: Option<u64>,
     from_archive: archived::FromArchive,
+    /// Bytes that the origin keeps for a follower's slot.
+    kept: Option<u64>,
+    stops: logical::Stops,
     /// Whether what an archive has is replayed.
     is_replaying: bool,
     looked_at: Option<Timestamp>,
@@ -148,7 +154,7 @@ impl Followers {
     }
 
     /// Stops the standby of a source, with what it has on the disk. Its connection to the origin ends, and the slot with it. Blocks.
-    fn stop_one(&self, source: &str) {
+    pub(crate) fn stop_one(&self, source: &str) {
         if let Some(Err(error)) = self.take(source).map(Standby::stop) {
             tracing::warn!(source, %error, "a standby was ended by force");
         }
@@ -195,6 +201,10 @@ impl Followers {
                 FollowView {
                     state: state.to_owned(),
                     archive: settings.archive.clone(),
+                    slot: None,
+                    publication: None,
+                    kept_bytes: followed.kept,
+                    advice: None,
                     replayed_to: of_archive.replayed_to,
                     replayed_at: of_archive.replayed_at,
                     awaits: of_archive.awaits,
@@ -217,11 +227,8 @@ pub(crate) fn check(record: &SourceRecord) -> Result<(), EngineError> {
         return Ok(());
     }
     let refused = |message: String| Err(EngineError::new(Kind::Invalid, "cannot_follow", message));
-    if !matches!(record.origin, Origin::Server { .. }) {
-        return refused(format!(
-            "the source {} was not imported from a running server; only sources added with --url can be followed",
-            record.name
-        ));
+    if let Err(message) = logical::check(record) {
+        return refused(message);
     }
     // F7.
     if record.settings.masking.is_some() {
@@ -258,7 +265,12 @@ impl Shared {
 
     pub(crate) fn follow_view(&self, source: &str, settings: &FollowSettings) -> Option<FollowView> {
         let history = self.history_view(source, settings);
-        self.followers.view(source, settings).map(|view| FollowView { history, ..view })
+        let view = self.followers.view(source, settings).map(|view| FollowView { history, ..view });
+        if settings.logical {
+            view.map(|view| self.with_names(source, view))
+        } else {
+            view
+        }
     }
 
     /// Where standbys are, and what one of this user is started with.
@@ -271,6 +283,7 @@ impl Shared {
         let environment = &self.environment;
         let place = self.place(&environment.user, None);
         follow::end(&place, &self.followers, source)?;
+        FollowerRecord::remove(&environment.home, source)?;
         history::remove(&environment.home, &environment.store, source)?;
         self.followers.forget(source);
         Ok(())
@@ -283,10 +296,16 @@ impl Engine {
     ///
     /// Nothing is done while a source is being imported.
     pub async fn look_after_followed(self: &Arc<Self>) {
+        if let Ok(_one) = self.sources_lock.try_lock() {
+            self.drop_unused_at_origins(false).await;
+        }
         for name in self.shared.registry.source_names() {
             let Ok(record) = self.shared.registry.source(&name) else { continue };
             if !record.settings.follow.enabled {
                 continue;
+            }
+            if record.settings.follow.logical {
+                follower::shorten_log(&self.shared.environment.home, &name);
             }
             {
                 let Ok(_one) = self.sources_lock.try_lock() else { return };
@@ -308,6 +327,9 @@ impl Engine {
         let (shared, name) = (&self.shared, record.name.as_str());
         if let Some(dir) = &record.settings.follow.archive {
             return self.look_at_archive(record, dir).await;
+        }
+        if let Origin::Logical { url, .. } = &record.origin {
+            return self.look_at_logical(record, url).await;
         }
         if shared.followers.with(name, |followed| followed.is_given_up) {
             return;

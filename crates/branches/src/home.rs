@@ -202,7 +202,9 @@ fn private_files(root: &Path) -> Vec<PathBuf> {
             ]
             .contains(&&*name)
     });
-    let files = ["logs", "audit", "doors", "origins"].into_iter().flat_map(|name| in_dir(root.join(name)));
+    let files = ["logs", "audit", "doors", "origins", "at-origins"]
+        .into_iter()
+        .flat_map(|name| in_dir(root.join(name)));
     files
         .chain(below)
         .chain(beside)

@@ -129,10 +129,15 @@ impl Engine {
             };
             following::check(&record)?;
             engine.check_archive(&record.settings.follow).await?;
+            engine.check_publisher(&record).await?;
             let name = record.name.clone();
             let of = Of::Origin { database: request.database.as_deref() };
             let added = engine.import(record, of, progress, &interrupt).await;
             if added.is_err() {
+                if let Err(error) = tokio::task::block_in_place(|| engine.shared.unfollow(&name)) {
+                    tracing::warn!(%error, "a follower is left to the next start's sweep");
+                }
+                engine.drop_unused_at_origins(true).await;
                 if let Ok(sample) = engine.shared.new_sample_server(&name) {
                     sample.remove();
                 }
@@ -464,11 +469,15 @@ impl Engine {
         settings.masking = change.masking.or(settings.masking.take());
         let was_followed = settings.follow.enabled;
         let old_archive = settings.follow.archive.clone();
+        let old_publication = settings.follow.publication.clone();
         settings.follow = change.follow.unwrap_or(std::mem::take(&mut settings.follow));
         following::check(&record)?;
         let is_other_way = was_followed && old_archive != record.settings.follow.archive;
         if is_other_way || !was_followed {
             self.check_archive(&record.settings.follow).await?;
+        }
+        if !was_followed || old_publication != record.settings.follow.publication {
+            self.check_publisher(&record).await?;
         }
         let home = &self.shared.environment.home;
         let store = &self.shared.environment.store;
@@ -481,6 +490,7 @@ impl Engine {
         record.save(home)?;
         if was_followed && !record.settings.follow.enabled {
             tokio::task::block_in_place(|| self.shared.unfollow(name))?;
+            self.drop_unused_at_origins(true).await;
         } else if is_other_way {
             self.shared.followers.forget_way(name);
         }
@@ -579,6 +589,7 @@ impl Engine {
         if let Err(error) = tokio::task::block_in_place(|| self.shared.unfollow(name)) {
             tracing::warn!(%error, "a removed source's standby is left to the next start's sweep");
         }
+        self.drop_unused_at_origins(true).await;
         let store = &self.shared.environment.store;
         for number in manifest::all(home, name) {
             if let Err(error) = store.volumes.delete(&snapshot_path(store, name, number)) {

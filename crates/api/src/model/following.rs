@@ -14,6 +14,13 @@ pub struct FollowSettings {
     /// standby replays what comes there, and is connected to nothing. `None`: it streams from the origin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
+    /// Whether a server of ours subscribes to what the origin publishes, by a publication and a replication slot that are made there:
+    /// for sources that are dumped (`--logical`), which nobody can stream from.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub logical: bool,
+    /// A publication of the origin's own that is subscribed to. `None`: one is made there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub publication: Option<String>,
     /// Seconds after which the next generation is made without being asked for. `None`: only by a refresh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every_s: Option<u32>,
@@ -72,6 +79,18 @@ pub struct FollowView {
     /// The directory that the origin archives its log to, if the standby replays that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
+    /// The replication slot that was made at the origin, by logical replication.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<String>,
+    /// The publication that is subscribed to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publication: Option<String>,
+    /// Bytes of its log that the origin keeps for the slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_bytes: Option<u64>,
+    /// What the origin should be set to otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
     /// The position up to which the standby is known to have replayed, of an archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_to: Option<String>,

@@ -34,7 +34,13 @@ use duramen_cage::Cage;
 use duramen_postgres::{
     volume, Cluster, Installation, Secret, ServerUser, Settings, Shut, StopMode, StoredText,
 };
-use std::{collections::BTreeMap, fs, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 use tokio_postgres::{Client, Config};
 
 pub(super) const START_LIMIT: Duration = Duration::from_secs(600);
@@ -157,6 +163,12 @@ impl Importer<'_> {
             }
             // It has no origin of its own: `Importer::upgrade` makes it.
             Origin::Upgrade { of, .. } => return Err(SourceError::NoGeneration { name: of.clone() }.into()),
+            Origin::Logical { url, pg, without_extensions } if follow.enabled => {
+                let wanted = Wanted { major: *pg, without: without_extensions };
+                let (made, said) = self.followed_logically(record, (url, wanted), database, &draft).await?;
+                report = said;
+                made
+            }
             Origin::Logical { url, pg, without_extensions } => {
                 let wanted = Wanted { major: *pg, without: without_extensions };
                 let (made, said) = self.dump_server(record, (url, wanted), database, &draft).await?;
@@ -463,6 +475,9 @@ impl Importer<'_> {
                 format!("the snapshot could not be written to the disk: {lost}; make room below the volume store and try again"),
             ));
         }
+        // What was made harmless before it was followed is told once.
+        let mut told = BTreeSet::new();
+        sanitised.retain(|it| told.insert((it.kind.clone(), it.object.clone(), it.action.clone())));
         let manifest = Manifest {
             format: Manifest::FORMAT,
             generation: record.generation,

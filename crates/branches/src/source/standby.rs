@@ -93,15 +93,20 @@ impl Feeding<'_> {
 /// A running standby.
 #[derive(Debug)]
 pub(crate) struct Standby {
-    path: PathBuf,
-    socket_dir: PathBuf,
+    pub(super) path: PathBuf,
+    pub(super) socket_dir: PathBuf,
     /// By which the origin knows it.
     pub(crate) name: String,
     /// Where the segments are kept that it receives, if they are: it removes no others.
     pub(super) kept_in: Option<PathBuf>,
     /// The timeline that it replays of an archive, if it does.
-    timeline: Option<u32>,
-    server: Postmaster,
+    pub(super) timeline: Option<u32>,
+    pub(super) server: Postmaster,
+}
+
+/// Where the server of a source has its sockets.
+pub(super) fn socket_dir(place: &Place<'_>, source: &str) -> PathBuf {
+    place.home.socket(&format!("f-{}", &blake3::hash(source.as_bytes()).to_hex()[..12]))
 }
 
 impl Standby {
@@ -114,7 +119,7 @@ impl Standby {
         kept_in: Option<PathBuf>,
     ) -> Result<Standby, EngineError> {
         let path = standby_path(place.store, source);
-        let socket_dir = place.home.socket(&format!("f-{}", &blake3::hash(source.as_bytes()).to_hex()[..12]));
+        let socket_dir = socket_dir(place, source);
         let _ = fs::remove_dir_all(&socket_dir);
         let name = format!("duramen-{}", entropy::token(12));
         let log = log(place.home, source);
@@ -265,7 +270,7 @@ pub(super) fn check_tls(installation: &Installation, origin: &Address) -> Result
 }
 
 /// Files and directories that lead to an origin: its socket's, and certificates.
-fn reached(origin: &Address) -> Vec<PathBuf> {
+pub(super) fn reached(origin: &Address) -> Vec<PathBuf> {
     let sockets = origin.config.get_hosts().iter().filter_map(|host| match host {
         Host::Unix(path) => Some(path.clone()),
         Host::Tcp(_) => None,
@@ -275,7 +280,7 @@ fn reached(origin: &Address) -> Vec<PathBuf> {
 }
 
 /// A password as libpq's password files have it, for every host.
-fn password_file(password: &str) -> String {
+pub(super) fn password_file(password: &str) -> String {
     let escaped: String = password
         .chars()
         .flat_map(|c| ['\\'].into_iter().filter(move |_| matches!(c, ':' | '\\')).chain([c]))
