@@ -9,6 +9,7 @@ mod faults_of_the_home;
 mod faults_of_the_volumes;
 mod filler;
 mod following;
+mod following_logically;
 mod generations;
 mod history;
 mod imports_are_given_up;
