@@ -19,10 +19,16 @@ Examples:
   duramen source follow app --keep-history 0                        no history any more
   duramen source follow app --archive /srv/wal                      of what the origin's archive_command puts there
   duramen source follow app --stream                                of the origin again
+  duramen source follow shop --logical                              of one added with --logical, by logical replication
+  duramen source follow shop --logical --publication mine           by a publication that the owner of the tables made
 
 A standby of ours replays what the origin writes. It has a temporary replication slot, if the origin has one to spare, which is
 gone when the standby is: the origin keeps nothing for a daemon that does not run. With --archive it is connected to nothing, and replays the
-whole segments of the log that come into that directory; the URL is for the first copy alone.";
+whole segments of the log that come into that directory; the URL is for the first copy alone.
+
+With --logical a server of ours subscribes to the origin. Two things are made there, a replication slot and (unless one is named) a publication,
+both called duramen_..., and dropped by `unfollow` and `source remove`. The origin keeps its log for the slot up to --keep-wal while the daemon
+runs; set max_slot_wal_keep_size there for when it does not.";
 pub(super) const UNFOLLOW_EXAMPLES: &str = "\
 Examples:
   duramen source unfollow app             its generations stay; the next refresh copies the origin again";
@@ -40,6 +46,12 @@ pub(crate) struct Follow {
     /// Stream from the origin, and from no archive any more
     #[arg(long)]
     stream: bool,
+    /// Subscribe to the origin, at which a publication and a replication slot are made: for sources added with --logical [default: as it was]
+    #[arg(long, conflicts_with_all = ["archive", "stream", "keep_history", "history_size"])]
+    logical: bool,
+    /// Subscribe to this publication of all tables, which their owner made
+    #[arg(long, value_name = "NAME", requires = "logical")]
+    publication: Option<String>,
     /// How much the standby may lack before it is given up [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     keep_wal: Option<u64>,
@@ -52,7 +64,8 @@ pub(crate) struct Follow {
 }
 
 pub(super) async fn follow(context: &Context, wanted: Follow) -> Outcome {
-    let Follow { name, every, archive, stream, keep_wal, keep_history, history_size } = wanted;
+    let Follow { name, every, archive, stream, logical, publication, keep_wal, keep_history, history_size } =
+        wanted;
     let seconds = |span: Duration| u32::try_from(span.as_secs()).unwrap_or(u32::MAX);
     let every_s = every.map(seconds);
     let mut connection = context.connect().await?;
@@ -62,8 +75,19 @@ pub(super) async fn follow(context: &Context, wanted: Follow) -> Outcome {
         keep_history.map_or(was.keep_history_s, |span| Some(seconds(span)).filter(|it| *it > 0));
     let history_bytes = history_size.map_or(was.history_bytes, |size| Some(size).filter(|it| *it > 0));
     let archive = archive.map(|dir| dir.display().to_string()).or(was.archive).filter(|_| !stream);
-    let follow =
-        Some(FollowSettings { enabled: true, archive, every_s, keep_wal, keep_history_s, history_bytes });
+    // Without the word, another interval leaves the publication as it was.
+    let publication = if logical { publication } else { was.publication };
+    let logical = (logical || was.logical) && !stream;
+    let follow = Some(FollowSettings {
+        enabled: true,
+        archive,
+        logical,
+        publication: publication.filter(|_| logical),
+        every_s,
+        keep_wal,
+        keep_history_s,
+        history_bytes,
+    });
     let change = ChangeSettings { follow, ..ChangeSettings::default() };
     connection.change_settings(&name, &change).await?;
     refresh(context, &mut connection, &name).await
@@ -95,7 +119,15 @@ pub(super) fn in_words(follow: &FollowView) -> String {
         None => format!("replayed to {to}"),
     });
     let awaits = follow.awaits.as_ref().map(|segment| format!("awaits {segment}"));
-    let parts =
-        [Some(follow.state.clone()), lag, replayed, awaits, every, history, follow.problem.clone(), broken];
+    let slot = follow.slot.as_ref().map(|slot| match &follow.publication {
+        Some(publication) if publication != slot => {
+            format!("slot {slot} and publication {publication} at the origin")
+        }
+        _ => format!("slot and publication {slot} at the origin"),
+    });
+    let kept = follow.kept_bytes.map(|kept| format!("which keeps {} for it", output::bytes(kept)));
+    let (state, advice) = (Some(follow.state.clone()), follow.advice.clone());
+    let problem = follow.problem.clone();
+    let parts = [state, lag, replayed, awaits, every, history, slot, kept, problem, broken, advice];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
