@@ -249,9 +249,22 @@ export interface components {
              * @default null
              */
             keep_wal?: number | null;
+            /**
+             * @description Whether a server of ours subscribes to what the origin publishes, by a publication and a replication slot that are made there:
+             *     for sources that are dumped (`--logical`), which nobody can stream from.
+             * @default false
+             */
+            logical?: boolean;
+            /**
+             * @description A publication of the origin's own that is subscribed to. `None`: one is made there.
+             * @default null
+             */
+            publication?: string | null;
         };
         /** @description How a source follows its origin. */
         FollowView: {
+            /** @description What the origin should be set to otherwise. */
+            advice?: string | null;
             /** @description The directory that the origin archives its log to, if the standby replays that. */
             archive?: string | null;
             /** @description The segment of the archive that is awaited next. */
@@ -262,6 +275,11 @@ export interface components {
              */
             every_s?: number | null;
             history?: components["schemas"]["HistoryView"] | null;
+            /**
+             * Format: int64
+             * @description Bytes of its log that the origin keeps for the slot.
+             */
+            kept_bytes?: number | null;
             /**
              * Format: int64
              * @description Bytes that the origin has written and the standby lacks; or, of an archive, that this has and the standby has not replayed.
@@ -279,6 +297,8 @@ export interface components {
             looked_at?: string | null;
             /** @description What is wrong, if something is. */
             problem?: string | null;
+            /** @description The publication that is subscribed to. */
+            publication?: string | null;
             /**
              * Format: date-time
              * @description When the last commit before that was, by the origin's clock.
@@ -286,6 +306,8 @@ export interface components {
             replayed_at?: string | null;
             /** @description The position up to which the standby is known to have replayed, of an archive. */
             replayed_to?: string | null;
+            /** @description The replication slot that was made at the origin, by logical replication. */
+            slot?: string | null;
             /**
              * @description `streaming`; `replaying` what an archive has; `waiting` when the standby is not connected to the origin, or the archive cannot be used;
              *     `starting` before it was first checked; `stopped` until the next refresh, because it lacked more than `keep_wal`.

@@ -181,6 +181,11 @@ not kept."""
     keep_wal: Optional[int]
     """How many bytes the standby may lack before it is given up, so that the origin does not keep them for it. `None`:
 [`FollowSettings::KEEP_WAL`]."""
+    logical: bool
+    """Whether a server of ours subscribes to what the origin publishes, by a publication and a replication slot that are made there:
+for sources that are dumped (`--logical`), which nobody can stream from."""
+    publication: Optional[str]
+    """A publication of the origin's own that is subscribed to. `None`: one is made there."""
 
 
 
@@ -192,6 +197,8 @@ class _FollowView(TypedDict):
 
 class FollowView(_FollowView, total=False):
     """How a source follows its origin."""
+    advice: Optional[str]
+    """What the origin should be set to otherwise."""
     archive: Optional[str]
     """The directory that the origin archives its log to, if the standby replays that."""
     awaits: Optional[str]
@@ -199,6 +206,8 @@ class FollowView(_FollowView, total=False):
     every_s: Optional[int]
     """Seconds after which the next generation is made without being asked for."""
     history: Optional[HistoryView]
+    kept_bytes: Optional[int]
+    """Bytes of its log that the origin keeps for the slot."""
     lag_bytes: Optional[int]
     """Bytes that the origin has written and the standby lacks; or, of an archive, that this has and the standby has not replayed."""
     lag_s: Optional[int]
@@ -207,10 +216,14 @@ class FollowView(_FollowView, total=False):
     """When that was seen."""
     problem: Optional[str]
     """What is wrong, if something is."""
+    publication: Optional[str]
+    """The publication that is subscribed to."""
     replayed_at: Optional[str]
     """When the last commit before that was, by the origin's clock."""
     replayed_to: Optional[str]
     """The position up to which the standby is known to have replayed, of an archive."""
+    slot: Optional[str]
+    """The replication slot that was made at the origin, by logical replication."""
 
 
 _HistoryView_from = TypedDict("_HistoryView_from", {"from": Optional[str]}, total=False)
