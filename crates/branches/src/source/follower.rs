@@ -239,7 +239,12 @@ pub(super) async fn running(
     })??;
     let follower = Follower { client, major };
     if is_new || again {
-        follower.arm(record).await?;
+        // Its connection tells where it could not connect to.
+        let told = |mut error: EngineError| {
+            error.message = origin.hidden_in(&error.message);
+            error
+        };
+        follower.arm(record).await.map_err(told)?;
     }
     Ok(follower)
 }
