@@ -74,10 +74,13 @@ impl Op {
             | Op::UndoBranch
             | Op::MergeBranch => OpenTo::Tokens(Least::User),
             // A protected branch outlives the longest lease. Evidence, verification and fingerprint read all of a source
-            // with the daemon's rights there, and comparisons all of a branch, whatever the role of its holder may read.
-            Op::ProtectBranch | Op::Evidence | Op::DataDiff | Op::VerifySource | Op::FingerprintSource => {
-                OpenTo::Tokens(Least::Admin)
-            }
+            // with the daemon's rights there, and comparisons all of a branch or of generations, whatever the role of its holder may read.
+            Op::ProtectBranch
+            | Op::Evidence
+            | Op::DataDiff
+            | Op::GenerationDataDiff
+            | Op::VerifySource
+            | Op::FingerprintSource => OpenTo::Tokens(Least::Admin),
             // It decides what everybody's branches of a source begin with; nothing of it reaches a file or a server.
             Op::PromoteBranch => OpenTo::Tokens(Least::Admin),
             // What has a label takes room for good. Definitions are read of all of a source.

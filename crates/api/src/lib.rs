@@ -38,6 +38,7 @@
 //! | `GET /v1/branch-tree` | `TreeNode`, one a branch |
 //! | `GET /v1/branches/{name}/evidence?table=` | `BranchEvidence` |
 //! | `GET /v1/branches/{name}/schema-diff?against=` | `SchemaDiff` |
+//! | `GET /v1/sources/{name}/data-diff?from=&to=&tables=&limit=` | a stream of `DataDiff` lines |
 //! | `GET /v1/branches/{name}/data-diff?tables=&limit=&whole=` | a stream of `DataDiff` lines |
 //! | `GET /v1/branches/{name}/administrator-url` | `AdministratorUrl` |
 //! | `GET /v1/events?after=&events=` | server-sent events, out of the audit log |

@@ -197,6 +197,9 @@ requests! {
     Timeline: GET "/v1/sources/{name}/timeline", Nothing => List<model::Moment>;
     /// What two generations of a source define, compared: the changes, and the DDL from one to the other.
     GenerationDiff: GET "/v1/sources/{name}/schema-diff" [FROM, TO], Nothing => One<model::SchemaDiff>;
+    /// Which rows of two generations of a source differ: a stream of lines. In them the branch is the generation `to`, and the
+    /// snapshot the generation `from`.
+    GenerationDataDiff: GET "/v1/sources/{name}/data-diff" [FROM, TO, TABLES, ROWS], Nothing => Lines<DataDiff>;
     /// Compares a snapshot's files with the digest of its import.
     VerifySource: POST "/v1/sources/{name}/verify", Nothing => One<model::SnapshotVerification>;
     /// The present state of the live source.
@@ -311,7 +314,7 @@ pub struct Route<'a> {
 }
 
 /// Parameters of a request at most.
-const VALUES_MAX: usize = 3;
+const VALUES_MAX: usize = 4;
 
 impl<'a> Route<'a> {
     /// A request without a name in its path.
@@ -337,6 +340,11 @@ impl<'a> Route<'a> {
     /// The same, with a value for its third parameter.
     pub fn also(self, value: &'a str) -> Route<'a> {
         self.at(2, value)
+    }
+
+    /// The same, with a value for its fourth parameter.
+    pub fn besides(self, value: &'a str) -> Route<'a> {
+        self.at(3, value)
     }
 
     fn at(mut self, place: usize, value: &'a str) -> Route<'a> {

@@ -10,7 +10,7 @@ use crate::{
     error::{Coded, EngineError, Kind},
     leases::named,
 };
-use duramen_changes::{compare, ChangesError, Part, Request, Side, Written};
+use duramen_changes::{compare, ChangesError, Part, Request, Side, Summary, Written};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, time::timeout};
@@ -42,6 +42,19 @@ impl Coded for ChangesError {
             _ => (Kind::Failed, "server_failed"),
         }
     }
+}
+
+/// Waits for a comparison, and not for ever.
+pub(crate) async fn in_time(
+    comparison: impl Future<Output = Result<Summary, ChangesError>>,
+) -> Result<Summary, EngineError> {
+    let compared = timeout(COMPARISON_LIMIT, comparison).await.map_err(|_| {
+        let seconds = COMPARISON_LIMIT.as_secs();
+        let message =
+            format!("the comparison took longer than {seconds} s; compare single tables by their names");
+        EngineError::new(Kind::Timeout, "comparison_timeout", message)
+    });
+    Ok(compared??)
 }
 
 impl Engine {
@@ -87,13 +100,7 @@ impl Engine {
             whole: wanted.whole,
             rows: wanted.rows,
         };
-        let compared = timeout(COMPARISON_LIMIT, compare(request, told)).await.map_err(|_| {
-            let seconds = COMPARISON_LIMIT.as_secs();
-            let message =
-                format!("the comparison took longer than {seconds} s; compare single tables by their names");
-            EngineError::new(Kind::Timeout, "comparison_timeout", message)
-        });
-        let summary = compared??;
+        let summary = in_time(compare(request, told)).await?;
         let details = json!({ "branch": view.id, "name": name, "tables": wanted.only, "summary": summary });
         self.shared.audit("data_compared", named(details, by))
     }

@@ -1,12 +1,14 @@
-//! The generations of a source: which there are, which are kept, and what they are called. Invariants G7 to G10 of
+//! The generations of a source: which there are, which are kept, and what they are called. Invariants G7 to G14 of
 //! docs/design/generations.md.
 
 mod branching;
 mod diff;
 mod keeping;
+mod rows;
 mod timeline;
 
 pub(crate) use keeping::Keeping;
+pub use rows::WantedGenerations;
 
 use crate::{
     doors::Holder,

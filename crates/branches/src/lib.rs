@@ -69,6 +69,7 @@ pub use engine::Engine;
 pub use error::{EngineError, Kind};
 pub use export::WantedExport;
 pub use following::LOOK_EVERY as LOOK_AT_FOLLOWED_EVERY;
+pub use generations::WantedGenerations;
 pub use home::{exposed, remove_groups, sockets_outside};
 pub use names::check as check_name;
 pub use pairs::LentPair;

@@ -1,6 +1,7 @@
 //! Which blocks of a relation's file differ from those of the snapshot. Why a row in any other block is what it was stands
 //! in `docs/design/changes.md`.
 
+use crate::frozen::Frozen;
 use duramen_postgres::{
     open_file,
     volume::{extents, shares_extents, Extent, Place},
@@ -47,8 +48,9 @@ impl ChangedBlocks {
     }
 }
 
-/// Compares the file of a relation, such as `base/5/16384`, in two data directories. What the server of the first has in
-/// memory must have been written to its files; nobody may write to the second. Blocks.
+/// Compares the file of a relation, such as `base/5/16384`, in two data directories, of which the first is a clone of the
+/// second that was written to since. What the server of the first has in memory must have been written to its files; nobody may
+/// write to the second. Blocks.
 ///
 /// # Errors
 /// The operating system's answer.
@@ -57,6 +59,32 @@ pub fn changed_blocks(
     snapshot: &Path,
     file: &str,
     layout: Layout,
+) -> io::Result<ChangedBlocks> {
+    find(branch, snapshot, file, layout, None)
+}
+
+/// The same for two data directories that were made apart, to neither of which anybody writes: only what both have at one
+/// address, and hold frozen, has not changed (X12). Blocks.
+///
+/// # Errors
+/// The operating system's answer.
+pub(crate) fn unshared_blocks(
+    new: &Path,
+    old: &Path,
+    file: &str,
+    layout: Layout,
+) -> io::Result<ChangedBlocks> {
+    let frozen = [Frozen::of(new, file, layout)?, Frozen::of(old, file, layout)?];
+    find(new, old, file, layout, Some(frozen))
+}
+
+/// `frozen` are the maps of both, if what they share is to be trusted only where they say so.
+fn find(
+    branch: &Path,
+    snapshot: &Path,
+    file: &str,
+    layout: Layout,
+    mut frozen: Option<[Frozen; 2]>,
 ) -> io::Result<ChangedBlocks> {
     let mut changed = ChangedBlocks::default();
     for number in 0.. {
@@ -72,10 +100,20 @@ pub fn changed_blocks(
         if let (Some(new), Some(old)) = (&new, &old) {
             for (bytes, state) in compare(new, old, common)? {
                 let blocks = bytes.start / block * block..bytes.end.div_ceil(block) * block;
-                match state {
-                    State::Same => {}
-                    State::Differs => changed.add(at(blocks.start)..at(blocks.end)),
-                    State::Unknown => {
+                match (state, &mut frozen) {
+                    (State::Same, None) => {}
+                    (State::Same, Some([new, old])) => {
+                        for block in at(blocks.start)..at(blocks.end) {
+                            if !new.has(block)? || !old.has(block)? {
+                                changed.add(block..block + 1);
+                            }
+                        }
+                    }
+                    // Of two logs, positions say nothing of each other.
+                    (State::Differs, _) | (State::Unknown, Some(_)) => {
+                        changed.add(at(blocks.start)..at(blocks.end))
+                    }
+                    (State::Unknown, None) => {
                         for start in (blocks.start..blocks.end).step_by(layout.block as usize) {
                             if !same_page(new, old, start, layout.block as usize)? {
                                 changed.add(at(start)..at(start) + 1);

@@ -4,7 +4,7 @@
 //! before its blocks are looked at.
 
 use crate::{
-    blocks::{changed_blocks, read_ahead, ChangedBlocks, Layout},
+    blocks::{changed_blocks, read_ahead, unshared_blocks, ChangedBlocks, Layout},
     catalogue::{self, Catalogue},
     change::{shown_name, Compared, Ending, LeftOut, Only, Part, Row, Summary, Table},
     diff::{values, Difference, Unmatched, Values},
@@ -41,7 +41,7 @@ const SNAPSHOT: &str = "snapshot";
 pub struct Side<'a> {
     /// A session of a superuser in which nothing of anybody else runs, outside of a transaction.
     pub client: &'a Client,
-    /// The data directory of its server.
+    /// The data directory of its server; of a branch that is [`Written::Apart`], the snapshot that the server's was cloned from.
     pub files: &'a Path,
 }
 
@@ -55,6 +55,8 @@ pub enum Written {
     Tables(BTreeSet<u32>),
     /// Nobody knows: no block is trusted.
     Anything,
+    /// The branch is no clone of it. Both are snapshots to which nobody writes, each made for itself, perhaps of one server.
+    Apart,
 }
 
 /// What is to be compared.
@@ -111,9 +113,14 @@ pub async fn compare(request: Request<'_>, told: &mpsc::Sender<Part>) -> Result<
     }
     let catalogues_ms = ms(begin.elapsed());
     // Whatever the snapshot of this session sees is in the files after that.
-    let plans = plans(&old, &new, request.written, request.whole);
+    let mut plans = plans(&old, &new, request.written, request.whole);
     let mut summary = Summary { tables: plans.len() as u64, ..Summary::default() };
-    let looked = look(plans, branch.files, request.snapshot, new.layout).await?;
+    if old.layout != new.layout {
+        // Servers that were built otherwise have nothing in common.
+        plans.iter_mut().filter(|plan| plan.file.is_ok()).for_each(|plan| plan.file = Err(Full::Apart));
+    }
+    let apart = *request.written == Written::Apart;
+    let looked = look(plans, branch.files, request.snapshot, new.layout, apart).await?;
     let blocks_ms = ms(begin.elapsed()) - catalogues_ms;
     let differing: Vec<Looked> = looked.into_iter().filter(Looked::may_differ).collect();
     if !differing.is_empty() {
@@ -177,6 +184,7 @@ fn plans(old: &Catalogue, new: &Catalogue, written: &Written, whole: bool) -> Ve
         Written::Nothing => old.has_prepared,
         Written::Tables(ids) => old.has_prepared || ids.contains(&id),
         Written::Anything => true,
+        Written::Apart => old.has_prepared || new.has_prepared,
     };
     names
         .into_iter()
@@ -220,6 +228,7 @@ async fn look(
     branch: &Path,
     snapshot: &Path,
     layout: Layout,
+    apart: bool,
 ) -> Result<Vec<Looked>, ChangesError> {
     let (branch, snapshot) = (branch.to_owned(), snapshot.to_owned());
     let look = move || {
@@ -228,9 +237,20 @@ async fn look(
             .map(|plan| {
                 let blocks = match &plan.file {
                     Ok(file) => {
-                        let changed = changed_blocks(&branch, &snapshot, file, layout);
+                        let changed = match apart {
+                            true => unshared_blocks(&branch, &snapshot, file, layout),
+                            false => changed_blocks(&branch, &snapshot, file, layout),
+                        };
                         let table = || shown_name(&plan.schema, &plan.name);
-                        Ok(changed.map_err(|source| ChangesError::Files { table: table(), source })?)
+                        let changed =
+                            changed.map_err(|source| ChangesError::Files { table: table(), source })?;
+                        // Reading it block by block would take longer.
+                        let is_all = apart && changed.of > 0 && changed.count() == u64::from(changed.of);
+                        if is_all {
+                            Err(Full::Apart)
+                        } else {
+                            Ok(changed)
+                        }
                     }
                     Err(full) => Err(*full),
                 };
@@ -367,6 +387,10 @@ async fn places(
     lsn: u64,
 ) -> Result<Places, ChangesError> {
     let Ok(file) = looked.plan.file.clone() else { return Ok(Places::default()) };
+    if *request.written == Written::Apart {
+        // Equal bytes of two histories may be other rows: what is out of line, and the fate of transactions, are not in them.
+        return Ok(Places { whole: blocks.ranges.clone(), ..Places::default() });
+    }
     let [branch, snapshot, baseline] =
         [request.branch.files, request.snapshot, request.baseline.files].map(PathBuf::from);
     let ranges = blocks.ranges.clone();

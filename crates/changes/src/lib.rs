@@ -20,6 +20,8 @@ mod compare;
 #[cfg(feature = "finding")]
 mod error;
 #[cfg(feature = "finding")]
+mod frozen;
+#[cfg(feature = "finding")]
 mod plan;
 #[cfg(feature = "finding")]
 mod rows;

@@ -1,8 +1,10 @@
 //! What differs, written down: for people, as lines of JSON, as CSV, or as SQL that makes it so elsewhere.
 
-use crate::change::{shown_name, Compared, Ending, Only, Part, Row, Sequence, SequenceState, Summary, Table};
+use crate::change::{
+    shown_name, Compared, Ending, LeftOut, Only, Part, Row, Sequence, SequenceState, Summary, Table,
+};
 use serde_json::{json, Map, Value};
-use std::fmt::Write;
+use std::{borrow::Cow, fmt::Write};
 
 /// Characters of a value that people are shown.
 const SHOWN_MAX: usize = 60;
@@ -24,6 +26,9 @@ pub enum Format {
 #[derive(Debug)]
 pub struct Printer {
     format: Format,
+    /// What the two sides are called.
+    branch: String,
+    snapshot: String,
     table: Option<Table>,
     /// Statements of a table that come after its others: updates, and then insertions.
     updates: String,
@@ -35,8 +40,24 @@ impl Printer {
     /// Nothing is written yet.
     #[must_use]
     pub fn new(format: Format) -> Printer {
+        Printer::between(format, "the snapshot", "the branch")
+    }
+
+    /// The same of two sides that are called otherwise. The changes lead from the first to the second.
+    #[must_use]
+    pub fn between(format: Format, from: &str, to: &str) -> Printer {
         let (updates, insertions) = (String::new(), String::new());
-        Printer { format, table: None, updates, insertions, is_begun: false }
+        let (branch, snapshot) = (to.to_owned(), from.to_owned());
+        Printer { format, branch, snapshot, table: None, updates, insertions, is_begun: false }
+    }
+
+    /// Why a column is not compared.
+    fn why<'a>(&self, column: &'a LeftOut) -> Cow<'a, str> {
+        match column.only_in {
+            None => Cow::Borrowed(&column.why),
+            Some(Only::Branch) => Cow::Owned(format!("{} alone has it", self.branch)),
+            Some(Only::Snapshot) => Cow::Owned(format!("{} alone has it", self.snapshot)),
+        }
     }
 
     /// What is written for a part: whole lines, or nothing.
@@ -77,9 +98,9 @@ impl Printer {
         let name = shown_name(&table.schema, &table.name);
         match self.format {
             Format::Table => {
-                let only = table.only_in.map_or("", |side| match side {
-                    Only::Branch => ", which the branch alone has",
-                    Only::Snapshot => ", which the branch has no more",
+                let only = table.only_in.map_or_else(String::new, |side| match side {
+                    Only::Branch => format!(", which {} alone has", self.branch),
+                    Only::Snapshot => format!(", which {} has no more", self.branch),
                 });
                 line(text, &format!("{name}{only}"));
                 if let Compared::Full { why } = &table.compared {
@@ -88,7 +109,7 @@ impl Printer {
                     }
                 }
                 for column in &table.left_out {
-                    line(text, &format!("  not compared: {}: {}", column.name, column.why));
+                    line(text, &format!("  not compared: {}: {}", column.name, self.why(column)));
                 }
             }
             Format::JsonLines => {
@@ -96,7 +117,7 @@ impl Printer {
                     .left_out
                     .iter()
                     .map(
-                        |column| json!({ "name": column.name, "only_in": column.only_in, "why": column.why }),
+                        |column| json!({ "name": column.name, "only_in": column.only_in, "why": self.why(column) }),
                     )
                     .collect();
                 let names = |places: &[usize]| -> Vec<&str> {
@@ -118,11 +139,11 @@ impl Printer {
                     &match table.only_in {
                         None => name,
                         Some(Only::Branch) => format!("{name}, which has to be created first"),
-                        Some(Only::Snapshot) => format!("{name}, which the branch has no more: drop it"),
+                        Some(Only::Snapshot) => format!("{name}, which {} has no more: drop it", self.branch),
                     },
                 );
                 for column in &table.left_out {
-                    comment(text, &format!("not compared: {}: {}", column.name, column.why));
+                    comment(text, &format!("not compared: {}: {}", column.name, self.why(column)));
                 }
             }
         }
@@ -199,7 +220,7 @@ impl Printer {
                     let name = literal(&qualified(&sequence.schema, &sequence.name));
                     text.push_str(&format!("SELECT pg_catalog.setval({name}, {last_value}, {is_called});\n"));
                 }
-                None => comment(text, &format!("{name}, which the branch has no more: drop it")),
+                None => comment(text, &format!("{name}, which {} has no more: drop it", self.branch)),
             },
         }
     }

@@ -25,6 +25,8 @@ pub enum Full {
     Written,
     /// One side does not have it.
     OneSided,
+    /// The sides were made apart, and share no block of it that could be trusted.
+    Apart,
 }
 
 impl std::fmt::Display for Full {
@@ -38,6 +40,7 @@ impl std::fmt::Display for Full {
             Full::NotHeap => "its access method is not heap",
             Full::Written => "it was being written when the snapshot was taken",
             Full::OneSided => "the other side does not have it",
+            Full::Apart => "no block of it is known to be the same on both sides",
         })
     }
 }

@@ -260,6 +260,21 @@ impl Connection {
         self.differences(tables.map_or(route, |tables| route.with(tables)), on_line).await
     }
 
+    /// Which rows of two generations of a source differ, each a number or a label: lines as of [`Connection::data_diff`], in which
+    /// the branch is the second and the snapshot the first.
+    pub async fn generation_data_diff(
+        &mut self,
+        name: &str,
+        [from, to]: [&str; 2],
+        tables: Option<&str>,
+        rows: u32,
+        on_line: impl FnMut(DataDiff),
+    ) -> Result<(), ClientError> {
+        let rows = rows.to_string();
+        let route = Route::of(Op::GenerationDataDiff, name).with(from).and(to).besides(&rows);
+        self.differences(tables.map_or(route, |tables| route.also(tables)), on_line).await
+    }
+
     /// Sends what a branch holds to `parts`, as it comes. It is whole only if this returns without an error. The deadline holds
     /// for each part.
     pub(crate) async fn export(

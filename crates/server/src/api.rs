@@ -229,6 +229,7 @@ impl Api {
                 let (from, to) = (call.needed("from")?, call.needed("to")?);
                 json(&engine.generation_diff(name, &from, &to).await?)
             }
+            Op::GenerationDataDiff => data_diff::of_generations(self, call, None, false).await,
             Op::RemoveSource => {
                 engine.remove_source(name).await?;
                 json(&Removed { removed: name.to_owned() })

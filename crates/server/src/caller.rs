@@ -183,6 +183,7 @@ mod tests {
             Op::PromoteBranch,
             Op::LabelGeneration,
             Op::GenerationDiff,
+            Op::GenerationDataDiff,
             Op::Evidence,
             Op::DataDiff,
             Op::VerifySource,

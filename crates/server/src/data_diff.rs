@@ -6,7 +6,7 @@ use crate::{
 };
 use bytes::Bytes;
 use duramen_api::data_diff::{names_in, DataDiff, DIFF_ROWS, DIFF_ROWS_MAX};
-use duramen_branches::{DiffPart, EngineError, Holder, Kind, WantedDiff};
+use duramen_branches::{DiffPart, EngineError, Holder, Kind, WantedDiff, WantedGenerations};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, time::timeout};
 
@@ -15,9 +15,28 @@ const UNREAD_PARTS: usize = 256;
 /// How long the comparison waits for a client that does not read.
 const LINE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Compares, and replies with what differs. The comparison is given up when its client leaves. One that fails before anything
-/// was told is refused with a status; later the refusal is the last line.
+/// Compares a branch with its snapshot, and replies with what differs.
 pub(crate) async fn run(api: &Api, call: &Call<'_>, by: Option<Holder>) -> Answer {
+    let (wanted, engine, name) = (wanted(call)?, Arc::clone(&api.engine), call.name.to_owned());
+    let compare = |told: mpsc::Sender<DiffPart>| async move {
+        engine.data_diff(by.as_ref(), &name, wanted, &told).await
+    };
+    reply(api, compare).await
+}
+
+/// The same for two generations of a source. `masked` is whether both have to be.
+pub(crate) async fn of_generations(api: &Api, call: &Call<'_>, by: Option<Holder>, masked: bool) -> Answer {
+    let (from, to) = (call.needed("from")?.into_owned(), call.needed("to")?.into_owned());
+    let rows = WantedDiff { whole: false, ..wanted(call)? };
+    let wanted = WantedGenerations { from, to, rows, masked };
+    let (engine, name) = (Arc::clone(&api.engine), call.name.to_owned());
+    let compare = |told: mpsc::Sender<DiffPart>| async move {
+        engine.generation_data_diff(by.as_ref(), &name, wanted, &told).await
+    };
+    reply(api, compare).await
+}
+
+fn wanted(call: &Call<'_>) -> Result<WantedDiff, Refusal> {
     let only = names_in(&call.parameter("tables")?.unwrap_or_default());
     let rows = match call.parameter("limit")? {
         None => DIFF_ROWS,
@@ -26,15 +45,23 @@ pub(crate) async fn run(api: &Api, call: &Call<'_>, by: Option<Holder>) -> Answe
             _ => return Err(call.bad(format_args!("limit={text} is not a number from 0 to {DIFF_ROWS_MAX}"))),
         },
     };
-    let whole = call.flag("whole")?;
+    Ok(WantedDiff { only, whole: call.flag("whole")?, rows: rows.into() })
+}
+
+/// Replies with what a comparison tells. It is given up when its client leaves. One that fails before anything was told is
+/// refused with a status; later the refusal is the last line.
+async fn reply<F>(api: &Api, compare: impl FnOnce(mpsc::Sender<DiffPart>) -> F) -> Answer
+where
+    F: Future<Output = Result<(), EngineError>> + Send + 'static,
+{
     let (told, mut parts) = mpsc::channel::<DiffPart>(UNREAD_PARTS);
     let (lines, rest) = mpsc::channel::<Bytes>(UNREAD_PARTS);
-    let (engine, name, mut ending) = (Arc::clone(&api.engine), call.name.to_owned(), api.orders.ending());
+    let (comparison, mut ending) = (compare(told.clone()), api.orders.ending());
     let work = tokio::spawn({
         let told = told.clone();
         async move {
             tokio::select! {
-                result = engine.data_diff(by.as_ref(), &name, WantedDiff { only, whole, rows: rows.into() }, &told) => result,
+                result = comparison => result,
                 _ = ending.wait() => {
                     let message = "the daemon is stopping, so the comparison was given up; compare again once it runs";
                     Err(EngineError::new(Kind::Unavailable, "stopping", message))

@@ -167,6 +167,7 @@ impl Api {
             | Op::LabelGeneration
             | Op::Timeline
             | Op::GenerationDiff
+            | Op::GenerationDataDiff
             | Op::VerifySource
             | Op::FingerprintSource
                 if !holder.may_use(name) =>
@@ -185,6 +186,14 @@ impl Api {
                 }
                 let (from, to) = (call.needed("from")?, call.needed("to")?);
                 json(&engine.generation_diff_for(&holder, name, &from, &to).await?)
+            }
+            Op::GenerationDataDiff => {
+                let is_unmasked = engine.generations(name)?.iter().any(|view| view.data != "masked");
+                if is_unmasked && !visitor.sees_unmasked {
+                    return Err(unmasked(name));
+                }
+                // Asked again of the two that are meant, once they are held.
+                data_diff::of_generations(self, call, Some(holder), !visitor.sees_unmasked).await
             }
             Op::Source => json(&engine.source(name)?),
             Op::ScanSource => json(&engine.scan_source(name)?),

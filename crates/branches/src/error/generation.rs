@@ -25,6 +25,8 @@ pub(crate) enum GenerationError {
     NameClash { name: String, is: u32, wanted: u32 },
     #[error("a branch is made of a generation, of a moment or of another branch, not of several of them")]
     TwoBeginnings,
+    #[error("generation {generation} of source {source_name} is not masked, and its rows stay on their machine; give the source rules for masking and refresh it, or start the daemon with --unmasked-ok")]
+    NotMasked { source_name: String, generation: u32 },
     #[error("making the branch crashed: {0}; the daemon's log says more")]
     Crashed(tokio::task::JoinError),
 }
@@ -39,6 +41,7 @@ impl Coded for GenerationError {
             GenerationError::TooManyLabels => (Kind::Conflict, "too_many_labels"),
             GenerationError::NameClash { .. } => (Kind::Conflict, "name_clash"),
             GenerationError::TwoBeginnings => (Kind::Invalid, "two_beginnings"),
+            GenerationError::NotMasked { .. } => (Kind::Conflict, "not_masked"),
             GenerationError::Crashed(_) => (Kind::Failed, "internal"),
         }
     }

@@ -10,6 +10,7 @@ mod faults_of_the_volumes;
 mod filler;
 mod following;
 mod following_logically;
+mod generation_rows;
 mod generations;
 mod history;
 mod imports_are_given_up;

@@ -25,7 +25,7 @@ Examples:
   duramen branch diff try --schema --against other --format json    from the other branch to this one";
 
 /// How long the next line may take: a table that was rewritten is read as a whole.
-const LINE_LIMIT: Duration = Duration::from_secs(3600);
+pub(crate) const LINE_LIMIT: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").args(["data", "schema"]).required(true))]
@@ -72,7 +72,7 @@ pub(crate) enum FormatName {
 
 impl FormatName {
     /// The format of rows.
-    fn of_rows(self) -> Option<Format> {
+    pub(crate) fn of_rows(self) -> Option<Format> {
         match self {
             FormatName::Table => Some(Format::Table),
             FormatName::Jsonl => Some(Format::JsonLines),
@@ -83,7 +83,7 @@ impl FormatName {
     }
 
     /// The format of definitions.
-    fn of_schemas(self) -> Option<schema_diff::Format> {
+    pub(crate) fn of_schemas(self) -> Option<schema_diff::Format> {
         match self {
             FormatName::Text => Some(schema_diff::Format::Text),
             FormatName::Json => Some(schema_diff::Format::Json),
@@ -93,7 +93,7 @@ impl FormatName {
     }
 }
 
-fn no_format(what: &str, formats: &str) -> Failure {
+pub(crate) fn no_format(what: &str, formats: &str) -> Failure {
     Failure::Other(format!("{what} has the formats {formats}"))
 }
 
@@ -113,23 +113,41 @@ async fn data(context: &Context, diff: Diff) -> Outcome {
     let rows = diff.limit.unwrap_or(if format == FormatName::Table { DIFF_ROWS } else { DIFF_ROWS_MAX });
     let tables = (!diff.table.is_empty()).then(|| diff.table.join(","));
     let written = format.of_rows().ok_or_else(|| no_format("--data", "table, jsonl, csv and sql"))?;
-    let mut printer = Printer::new(written);
-    let mut read = Ok(());
-    let mut is_cut = false;
+    let mut lines = RowLines::new(Printer::new(written));
     let mut connection = context.connect().await?;
     connection.set_deadline(LINE_LIMIT);
-    connection
-        .data_diff(&diff.name, tables.as_deref(), rows, |line| match part(&line) {
+    connection.data_diff(&diff.name, tables.as_deref(), rows, |line| lines.line(&line)).await?;
+    lines.outcome(format)
+}
+
+/// Lines of a comparison, written down as they come.
+pub(crate) struct RowLines {
+    printer: Printer,
+    is_cut: bool,
+    read: Result<(), Failure>,
+}
+
+impl RowLines {
+    pub(crate) fn new(printer: Printer) -> RowLines {
+        RowLines { printer, is_cut: false, read: Ok(()) }
+    }
+
+    pub(crate) fn line(&mut self, line: &DataDiff) {
+        match part(line) {
             Ok(part) => {
-                is_cut |= matches!(&part, Part::Summary(summary) if summary.rows.is_cut());
-                output::print(printer.part(&part));
+                self.is_cut |= matches!(&part, Part::Summary(summary) if summary.rows.is_cut());
+                output::print(self.printer.part(&part));
             }
-            Err(error) => read = Err(error),
-        })
-        .await?;
-    read?;
-    // A script that takes itself back did not do what it was asked for.
-    Ok(if is_cut && format == FormatName::Sql { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+            Err(error) => self.read = Err(error),
+        }
+    }
+
+    /// What it came to. A script that takes itself back did not do what it was asked for.
+    pub(crate) fn outcome(self, format: FormatName) -> Outcome {
+        self.read?;
+        let is_cut = self.is_cut && format == FormatName::Sql;
+        Ok(if is_cut { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    }
 }
 
 /// A line of the interface as what is written down: the same in other words.

@@ -1,12 +1,19 @@
 //! The generations of a source: `duramen source generations|label|timeline|diff`.
 
 use crate::{
-    branch::schema_diff::{self, Format},
+    branch::{
+        diff::{no_format, FormatName, RowLines, LINE_LIMIT},
+        schema_diff,
+    },
     context::{Context, Outcome},
     output, progress,
 };
-use clap::{Args, ValueEnum};
-use duramen_api::model::{GenerationView, LabelGeneration, Moment, MomentKind};
+use clap::Args;
+use duramen_api::{
+    data_diff::{DataDiff, DIFF_ROWS, DIFF_ROWS_MAX},
+    model::{GenerationView, LabelGeneration, Moment, MomentKind},
+};
+use duramen_changes::output::Printer;
 use std::process::ExitCode;
 
 pub(super) const LIST_EXAMPLES: &str = "\
@@ -24,7 +31,9 @@ Examples:
 pub(super) const DIFF_EXAMPLES: &str = "\
 Examples:
   duramen source diff app 3 4                what generation 4 defines otherwise than 3
-  duramen source diff app before-move 4 --format ddl > move.sql";
+  duramen source diff app before-move 4 --format ddl > move.sql
+  duramen source diff app 3 4 --data         which rows generation 4 has otherwise
+  duramen source diff app 3 4 --data --table public.orders --format jsonl";
 
 #[derive(Debug, Args)]
 pub(crate) struct Label {
@@ -47,19 +56,18 @@ pub(crate) struct Diff {
     from: String,
     /// Another one, to which the changes lead
     to: String,
-    /// How it is written [default: text; json with --json]
+    /// Compare rows, and where sequences stand, instead of what they define
+    #[arg(long)]
+    data: bool,
+    /// Only this table or sequence; may be given more than once
+    #[arg(long, value_name = "SCHEMA.TABLE", requires = "data")]
+    table: Vec<String>,
+    /// How it is written [default: text, or table for rows; json, or jsonl for rows, with --json]
     #[arg(long, value_enum)]
     format: Option<FormatName>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum FormatName {
-    /// For people
-    Text,
-    /// All that is known
-    Json,
-    /// A script for psql
-    Ddl,
+    /// At most so many rows; all are counted [default: 1000 for table, else 1000000]
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(0..=i64::from(DIFF_ROWS_MAX)), requires = "data")]
+    limit: Option<u32>,
 }
 
 pub(super) async fn list(context: &Context, name: &str) -> Outcome {
@@ -157,15 +165,31 @@ fn how(source: &str, moment: &Moment) -> String {
 }
 
 pub(super) async fn diff(context: &Context, wanted: Diff) -> Outcome {
+    if wanted.data {
+        return rows(context, wanted).await;
+    }
     let otherwise = if context.json { FormatName::Json } else { FormatName::Text };
-    let format = match wanted.format.unwrap_or(otherwise) {
-        FormatName::Text => Format::Text,
-        FormatName::Json => Format::Json,
-        FormatName::Ddl => Format::Ddl,
-    };
+    let format = wanted.format.unwrap_or(otherwise).of_schemas();
+    let format = format.ok_or_else(|| no_format("a comparison without --data", "text, json and ddl"))?;
     let mut connection = context.connect().await?;
     connection.set_deadline(schema_diff::DEADLINE);
     let work = connection.generation_diff(&wanted.name, &wanted.from, &wanted.to);
     let found = progress::during("comparing the schemas", work).await?;
     schema_diff::show(&found, format)
+}
+
+async fn rows(context: &Context, wanted: Diff) -> Outcome {
+    let Diff { name, from, to, table, format, limit, .. } = wanted;
+    let otherwise = if context.json { FormatName::Jsonl } else { FormatName::Table };
+    let format = format.unwrap_or(otherwise);
+    let written = format.of_rows().ok_or_else(|| no_format("--data", "table, jsonl, csv and sql"))?;
+    let limit = limit.unwrap_or(if format == FormatName::Table { DIFF_ROWS } else { DIFF_ROWS_MAX });
+    let tables = (!table.is_empty()).then(|| table.join(","));
+    let titles = [&from, &to].map(|which| format!("generation {which}"));
+    let mut lines = RowLines::new(Printer::between(written, &titles[0], &titles[1]));
+    let mut connection = context.connect().await?;
+    connection.set_deadline(LINE_LIMIT);
+    let told = |line: DataDiff| lines.line(&line);
+    connection.generation_data_diff(&name, [&from, &to], tables.as_deref(), limit, told).await?;
+    lines.outcome(format)
 }

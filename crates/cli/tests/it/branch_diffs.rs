@@ -145,3 +145,76 @@ async fn a_branch_is_compared_with_its_own_snapshot_and_nothing_of_that_stays() 
     daemon.stop().await.unwrap();
     assert_eq!(home.left_overs(), Vec::<String>::new());
 }
+
+/// G11, G14: rows of generations are told in the words of the two, the script leads from the first to the second, and whoever is
+/// killed meanwhile leaves nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn generations_are_compared_and_the_script_leads_from_the_first_to_the_second() {
+    let home = Home::new();
+    let daemon = home.serve().await;
+    let mut connection = connect(&daemon).await;
+    add_script(&home, &mut connection, SETUP, 1, 0).await;
+    let old = create(&mut connection, "old").await.unwrap();
+    let mut later = format!(
+        "{SETUP}; create table come (id int primary key, v text); insert into come values (1, E'\\x1b[2J');"
+    );
+    for statement in WORK {
+        later += &format!("{statement};\n");
+    }
+    std::fs::write(home.beside("app.sql"), later).unwrap();
+    stdout(&home, &["source", "refresh", "app"]);
+    let table = ["--table", "public.orders", "--table", "public.notes", "--table", "public.ticket"];
+    let shown = stdout(&home, &["source", "diff", "app", "1", "2", "--data"]);
+    assert!(shown.contains("public.come, which generation 2 alone has\n"), "{shown}");
+    assert!(shown.contains("  ~ id '7': state 'new' -> 'paid'\n") && !shown.contains('\u{1b}'), "{shown}");
+    assert!(shown.contains("all of it was read"), "{shown}");
+    let back = stdout(&home, &["source", "diff", "app", "2", "1", "--data"]);
+    assert!(back.contains("public.come, which generation 1 has no more\n"), "{back}");
+    let all = [&["source", "diff", "app", "1", "2", "--data", "--format", "sql"], &table[..]].concat();
+    let script = stdout(&home, &all);
+    wire(&old.url).await.batch_execute(&script).await.unwrap_or_else(|error| panic!("{error:?}:\n{script}"));
+    let rows = |lines: &str| -> Vec<Value> {
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["kind"] == "row").collect()
+    };
+    let told =
+        stdout(&home, &[&["--json", "source", "diff", "app", "1", "2", "--data"], &table[..]].concat());
+    let branch = stdout(&home, &[&["--json", "branch", "diff", "old", "--data"], &table[..]].concat());
+    assert_eq!(rows(&told), rows(&branch));
+    assert_eq!(rows(&told).len(), 26, "{told}");
+    let csv =
+        stdout(&home, &["source", "diff", "app", "1", "2", "--data", "--format", "csv", "--limit", "1"]);
+    assert!(csv.starts_with("table,change,key,column,old,new\n"), "{csv}");
+
+    for (arguments, status, says) in [
+        (&["source", "diff", "app", "1", "2", "--format", "sql"][..], 1, "text, json and ddl"),
+        (&["source", "diff", "app", "1", "2", "--data", "--format", "ddl"], 1, "table, jsonl, csv and sql"),
+        (&["source", "diff", "app", "1", "2", "--limit", "1"], 2, "--data"),
+        (&["source", "diff", "app", "1", "3", "--data"], 1, "no generation"),
+        (&["source", "diff", "app", "1", "2", "--data", "--format", "sql", "--limit", "1"], 1, ""),
+    ] {
+        let refused = home.run(arguments);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(status) && said.contains(says), "{arguments:?}: {said}");
+    }
+
+    // Clients that are killed, and then the daemon.
+    stdout(&home, &["source", "label", "app", "1", "first"]);
+    connection.destroy_branch("old").await.unwrap();
+    settle(&mut connection).await;
+    let place = home.path().join("volumes/branches");
+    let before = entries(&place).len();
+    for pause in [20, 80, 200] {
+        let mut client = home
+            .command(&["source", "diff", "app", "first", "2", "--data"])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    crate::support::until("nothing is left", async || entries(&place).len() == before).await;
+    daemon.stop().await.unwrap();
+    assert_eq!(home.left_overs(), Vec::<String>::new());
+}

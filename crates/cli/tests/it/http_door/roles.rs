@@ -164,6 +164,8 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
         viewer.post("/v1/sources/app/labels", r#"{"generation": "1", "label": "first"}"#),
         one.post("/v1/sources/app/labels", r#"{"generation": "1", "label": "first"}"#),
         one.get("/v1/sources/app/schema-diff?from=1&to=1"),
+        one.get("/v1/sources/app/data-diff?from=1&to=1"),
+        viewer.get("/v1/sources/app/data-diff?from=1&to=1"),
         viewer.get("/v1/branches/b/schema-diff"),
     ] {
         assert_eq!((refused.status, refused.code().as_str()), (403, "not_allowed"));
@@ -195,15 +197,21 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
         assert_eq!(who.get("/v1/sources/app/generations").json()[0]["generation"], json!(1));
         assert_eq!(who.get("/v1/sources/app/timeline").json()[0]["kind"], json!("generation"));
     }
-    for path in
-        ["/v1/sources/app/generations", "/v1/sources/app/timeline", "/v1/sources/app/schema-diff?from=1&to=1"]
-    {
+    for path in [
+        "/v1/sources/app/generations",
+        "/v1/sources/app/timeline",
+        "/v1/sources/app/schema-diff?from=1&to=1",
+        "/v1/sources/app/data-diff?from=1&to=1",
+    ] {
         assert_eq!(elsewhere.get(path).code(), "unknown_source", "{path}");
     }
     let labelled = admin.post("/v1/sources/app/labels", r#"{"generation": "1", "label": "first"}"#);
     assert_eq!(labelled.json()[0]["labels"], json!(["first"]), "{labelled:?}");
     let compared = admin.get("/v1/sources/app/schema-diff?from=first&to=1");
     assert_eq!((compared.status, &compared.json()["changes"]), (200, &json!([])), "{compared:?}");
+    let compared = admin.get("/v1/sources/app/data-diff?from=first&to=1");
+    assert!(compared.status == 200 && compared.body.contains(r#"{"summary":"#), "G13: {compared:?}");
+    assert_eq!(admin.get("/v1/sources/app/data-diff?from=first").status, 400, "to is missing");
     let promoted = admin.post("/v1/branches/b/promote", "");
     assert_eq!(promoted.status, 200, "{promoted:?}");
     assert!(promoted.body.contains(r#"{"done":{"name":"app""#), "{promoted:?}");
@@ -220,6 +228,7 @@ async fn a_holder_has_its_own_branches_and_others_have_none() {
         ("table_compared", vec![&admin.id]),
         ("generation_labelled", vec![&admin.id]),
         ("generations_compared", vec![&admin.id]),
+        ("generations_data_compared", vec![&admin.id]),
         ("promoted", vec![&admin.id]),
         ("exported", vec![&one.id]),
         ("snapshot_taken", vec![&one.id]),
