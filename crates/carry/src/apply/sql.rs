@@ -23,26 +23,33 @@ pub(crate) enum Side {
     Key,
 }
 
-/// The name of a temporary table with rows of the change set's table of that number.
-pub(crate) fn staged(side: Side, number: usize) -> String {
+/// The schema of tables that go with the transaction.
+pub(crate) const TEMPORARY: &str = "pg_temp";
+
+/// The name of a table with rows of the change set's table of that number. `home` is its schema, as statements name it.
+pub(crate) fn staged(home: &str, side: Side, number: usize) -> String {
     let side = match side {
         Side::Old => "old",
         Side::New => "new",
         Side::Early => "early",
         Side::Key => "key",
     };
-    format!("pg_temp.duramen_{side}_{number}")
+    format!("{home}.duramen_{side}_{number}")
 }
 
 /// Makes such a table, with the types of the columns at `places`: `n` is the number of the row, and `g` its group.
-pub(crate) fn make_staged(of: &Table, side: Side, number: usize, places: &[usize]) -> String {
+pub(crate) fn make_staged(of: &Table, home: &str, side: Side, number: usize, places: &[usize]) -> String {
     let columns: Vec<String> = places
         .iter()
         .map(|place| format!(", t.{} AS c{place}", quote_identifier(&of.columns[*place].name)))
         .collect();
-    let name = staged(side, number).replace("pg_temp.", "");
+    let name = staged(home, side, number);
+    let make = match name.strip_prefix("pg_temp.") {
+        Some(name) => format!("CREATE TEMPORARY TABLE {name} ON COMMIT DROP"),
+        None => format!("CREATE TABLE {name}"),
+    };
     format!(
-        "CREATE TEMPORARY TABLE {name} ON COMMIT DROP AS SELECT 0::pg_catalog.int8 AS n, 0::pg_catalog.int4 AS g{} \
+        "{make} AS SELECT 0::pg_catalog.int8 AS n, 0::pg_catalog.int4 AS g{} \
          FROM ONLY {} t WITH NO DATA",
         columns.concat(),
         table(&of.schema, &of.name)
@@ -89,18 +96,18 @@ pub(crate) fn is_same_as(of: &Table, here: &TargetTable, t: &str, s: &str) -> St
 }
 
 /// Takes rows with a key away: those of the group -1.
-pub(crate) fn delete(of: &Table, here: &TargetTable, number: usize) -> String {
+pub(crate) fn delete(of: &Table, here: &TargetTable, home: &str, number: usize) -> String {
     format!(
         "DELETE FROM ONLY {} t USING {} s WHERE s.g OPERATOR(pg_catalog.=) -1 AND {}",
         table(&of.schema, &of.name),
-        staged(Side::Old, number),
+        staged(home, Side::Old, number),
         is_same(of, here)
     )
 }
 
 /// Takes rows without a key away: as many of each as there are in the temporary table.
-pub(crate) fn delete_whole(of: &Table, number: usize, places: &[usize]) -> String {
-    let (name, old) = (table(&of.schema, &of.name), staged(Side::Old, number));
+pub(crate) fn delete_whole(of: &Table, home: &str, number: usize, places: &[usize]) -> String {
+    let (name, old) = (table(&of.schema, &of.name), staged(home, Side::Old, number));
     let (image, staged_image) = (image(of, places), staged_image(places));
     format!(
         "DELETE FROM ONLY {name} WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY( \
@@ -115,6 +122,7 @@ pub(crate) fn delete_whole(of: &Table, number: usize, places: &[usize]) -> Strin
 pub(crate) fn update(
     of: &Table,
     here: &TargetTable,
+    home: &str,
     (side, number): (Side, usize),
     group: usize,
     places: &[usize],
@@ -127,13 +135,13 @@ pub(crate) fn update(
         "UPDATE ONLY {} t SET {} FROM {} s WHERE s.g OPERATOR(pg_catalog.=) {group} AND {}",
         table(&of.schema, &of.name),
         set.join(", "),
-        staged(side, number),
+        staged(home, side, number),
         is_same(of, here)
     )
 }
 
 /// Brings rows: those of the group -1, in their order.
-pub(crate) fn insert(of: &Table, number: usize) -> String {
+pub(crate) fn insert(of: &Table, home: &str, number: usize) -> String {
     let columns: Vec<String> = of.columns.iter().map(|column| quote_identifier(&column.name)).collect();
     let values: Vec<String> = (0..of.columns.len()).map(|place| format!("s.c{place}")).collect();
     format!(
@@ -141,6 +149,6 @@ pub(crate) fn insert(of: &Table, number: usize) -> String {
         table(&of.schema, &of.name),
         columns.join(", "),
         values.join(", "),
-        staged(Side::New, number)
+        staged(home, Side::New, number)
     )
 }

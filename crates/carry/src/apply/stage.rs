@@ -35,8 +35,8 @@ pub(crate) async fn stage(
     let Some(stored) = set.tables().get(number) else { return Ok(Staged::default()) };
     let table = &stored.table;
     let doing = format!("bringing the rows of {}", shown_name(&table.schema, &table.name));
-    run.batch(&doing, &sql::make_staged(table, side, number, places)).await?;
-    let name = sql::staged(side, number);
+    run.batch(&doing, &sql::make_staged(table, sql::TEMPORARY, side, number, places)).await?;
+    let name = sql::staged(sql::TEMPORARY, side, number);
     let columns: Vec<String> = places.iter().map(|place| format!(", c{place}")).collect();
     let copy = format!("COPY {name} (n, g{}) FROM STDIN", columns.concat());
     let sink = run.client.copy_in::<_, Bytes>(&copy).await.map_err(|error| run.failed(&doing, error))?;
@@ -84,12 +84,12 @@ pub(crate) async fn keep_keys(
     if others.is_empty() {
         return Ok(());
     }
-    let sql = format!("ALTER TABLE {} {}", sql::staged(Side::Old, number), others.join(", "));
+    let sql = format!("ALTER TABLE {} {}", sql::staged(sql::TEMPORARY, Side::Old, number), others.join(", "));
     run.batch("letting go of values that were compared", &sql).await
 }
 
 /// The values of a row on a side, and its group: -1 for one that goes or comes, else which columns are changed in it.
-fn of_side<'a>(
+pub(crate) fn of_side<'a>(
     table: &Table,
     row: &'a Row,
     side: Side,
@@ -134,7 +134,12 @@ fn of_side<'a>(
 
 /// Appends a line of a copy.
 /// Source: the PostgreSQL documentation, "COPY", section on the text format.
-fn line<'a>(out: &mut BytesMut, n: u64, group: i64, values: impl Iterator<Item = Option<&'a str>>) {
+pub(crate) fn line<'a>(
+    out: &mut BytesMut,
+    n: u64,
+    group: i64,
+    values: impl Iterator<Item = Option<&'a str>>,
+) {
     out.extend_from_slice(format!("{n}\t{group}").as_bytes());
     for value in values {
         out.extend_from_slice(b"\t");

@@ -117,7 +117,7 @@ pub(crate) async fn all(run: &Run<'_>, set: &ChangeSet) -> Result<Counts, ApplyE
 }
 
 /// Refuses where rows are written to tables that have triggers of users.
-fn no_triggers(set: &ChangeSet, here: &Catalogue) -> Result<(), ApplyError> {
+pub(crate) fn no_triggers(set: &ChangeSet, here: &Catalogue) -> Result<(), ApplyError> {
     let tables = set.tables().iter().zip(&here.tables);
     let written = tables.filter(|(stored, _)| stored.table.only_in.is_none() && stored.rows.total() > 0);
     let names: Vec<String> = written
@@ -134,7 +134,7 @@ fn no_triggers(set: &ChangeSet, here: &Catalogue) -> Result<(), ApplyError> {
     }
 }
 
-fn refuse(conflicts: &mut Conflicts) -> Result<(), ApplyError> {
+pub(crate) fn refuse(conflicts: &mut Conflicts) -> Result<(), ApplyError> {
     if conflicts.is_empty() {
         return Ok(());
     }
@@ -212,14 +212,14 @@ async fn attempt(
 /// Drops temporary tables of old rows that have gone: statements may drop the types of their columns.
 async fn let_go(run: &Run<'_>, ready: &Ready) -> Result<(), ApplyError> {
     for (number, _) in ready.old.iter().enumerate().filter(|(_, staged)| staged.is_some()) {
-        let sql = format!("DROP TABLE {}", sql::staged(Side::Old, number));
+        let sql = format!("DROP TABLE {}", sql::staged(sql::TEMPORARY, Side::Old, number));
         run.batch("letting go of rows that have gone", &sql).await?;
     }
     Ok(())
 }
 
 /// Tables that are to go must have gone by the statements.
-fn after_statements(set: &ChangeSet, here: &Catalogue) -> Result<(), ApplyError> {
+pub(crate) fn after_statements(set: &ChangeSet, here: &Catalogue) -> Result<(), ApplyError> {
     for (StoredTable { table, .. }, found) in set.tables().iter().zip(&here.tables) {
         if table.only_in == Some(Only::Snapshot) && found.is_some() {
             let shown = shown_name(&table.schema, &table.name);
@@ -258,8 +258,8 @@ async fn delete(run: &Run<'_>, set: &ChangeSet, ready: &Ready) -> Result<u64, Ap
         check::referring_rows(run, set, number, &ready.here, &is_staged, &mut conflicts).await?;
         refuse(&mut conflicts)?;
         let sql = match table.key.is_empty() {
-            true => sql::delete_whole(table, number, &common(table)),
-            false => sql::delete(table, found, number),
+            true => sql::delete_whole(table, sql::TEMPORARY, number, &common(table)),
+            false => sql::delete(table, found, sql::TEMPORARY, number),
         };
         // Rows without a key are compared by their texts.
         if !table.key.is_empty() {
@@ -309,7 +309,7 @@ async fn groups(
     run.as_usual().await?;
     let shown = shown_name(&table.schema, &table.name);
     for (group, (places, expected)) in staged.groups.iter().enumerate() {
-        let sql = sql::update(table, found, (side, number), group, places);
+        let sql = sql::update(table, found, sql::TEMPORARY, (side, number), group, places);
         let found = run.one(&format!("updating {shown}"), &sql).await?;
         expect("updating", &shown, *expected, found)?;
     }
@@ -323,7 +323,8 @@ async fn insert(run: &Run<'_>, set: &ChangeSet, ready: &Ready) -> Result<u64, Ap
         let Some(staged) = ready.new[number].as_ref().filter(|staged| staged.single > 0) else { continue };
         let table = &set.tables()[number].table;
         let shown = shown_name(&table.schema, &table.name);
-        let found = run.one(&format!("inserting into {shown}"), &sql::insert(table, number)).await?;
+        let found =
+            run.one(&format!("inserting into {shown}"), &sql::insert(table, sql::TEMPORARY, number)).await?;
         expect("inserting", &shown, staged.single, found)?;
         inserted += found;
     }

@@ -49,7 +49,7 @@ pub(super) async fn move_on(run: &Run<'_>, set: &ChangeSet) -> Result<(), ApplyE
                    AND s.value BETWEEN {least} AND {most} \
                    AND (s.value {ahead} q.last_value OR (s.value = q.last_value AND NOT q.is_called))",
                 quote_literal(&sequence),
-                sql::staged(sql::Side::New, number),
+                sql::staged(sql::TEMPORARY, sql::Side::New, number),
             );
             run.rows(&format!("moving the sequence {sequence} on"), &sql, &[]).await?;
         }

@@ -138,7 +138,7 @@ impl Work<'_> {
     }
 
     async fn let_go(&self, side: Side) -> Result<(), ApplyError> {
-        let sql = format!("DROP TABLE {}", sql::staged(side, self.number));
+        let sql = format!("DROP TABLE {}", sql::staged(sql::TEMPORARY, side, self.number));
         self.run.batch("letting go of what was compared", &sql).await
     }
 }
@@ -179,7 +179,7 @@ async fn with_key(
     found: &mut Found,
 ) -> Result<(), ApplyError> {
     let Work { run, set, number, table, there } = work;
-    let (shown, name, keys) = (work.shown(), work.name(), sql::staged(Side::Key, *number));
+    let (shown, name, keys) = (work.shown(), work.name(), sql::staged(sql::TEMPORARY, Side::Key, *number));
     stage(run, set, *number, Side::Key, &table.key).await?;
     let same = sql::is_same(table, there);
     let lock = format!(
@@ -292,7 +292,7 @@ struct Lacking {
 
 async fn missing(work: &Work<'_>, places: &[usize]) -> Result<Vec<Lacking>, ApplyError> {
     let Work { run, set, number, table, .. } = work;
-    let (shown, name, old) = (work.shown(), work.name(), sql::staged(Side::Old, *number));
+    let (shown, name, old) = (work.shown(), work.name(), sql::staged(sql::TEMPORARY, Side::Old, *number));
     stage(run, set, *number, Side::Old, places).await?;
     // Which rows they are is not known before all are read.
     run.batch(&format!("locking {shown}"), &format!("LOCK TABLE ONLY {name} IN SHARE ROW EXCLUSIVE MODE"))
