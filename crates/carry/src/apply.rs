@@ -10,7 +10,7 @@
 
 pub(crate) mod check;
 pub(crate) mod conflict;
-mod order;
+pub(crate) mod order;
 pub(crate) mod registry;
 pub(crate) mod run;
 pub(crate) mod sequences;

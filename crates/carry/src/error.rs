@@ -151,6 +151,17 @@ pub enum ApplyError {
         /// By which role.
         by: String,
     },
+    /// It cannot be applied as a durable function.
+    #[error("nothing was changed: it cannot be applied durably: {0}")]
+    NotDurable(String),
+    /// The instance that was to apply it ended otherwise.
+    #[error("nothing was changed: instance {instance} did not apply the change set: {cause}; run the same command again to have another one do it")]
+    Instance {
+        /// Its id.
+        instance: String,
+        /// What became of it.
+        cause: String,
+    },
     /// It took too long.
     #[error("nothing was changed: it took longer than {} s; change less at once", .limit.as_secs())]
     TooSlow {

@@ -8,6 +8,7 @@
 //! (`docs/design/merging.md`).
 
 mod apply;
+mod durable;
 mod error;
 mod merge;
 mod read;
@@ -19,6 +20,7 @@ mod write;
 
 pub use apply::registry::{is_made as registry_is_made, made_for as make_registry};
 pub use apply::{apply, Applied, ApplyOptions, Conflict, ConflictKind, Counts, Differing, Outcome, Triggers};
+pub use durable::{apply_durably, Durable, DurableOptions, OnSlice, Slice};
 pub use error::{ApplyError, Place, SetError};
 pub use merge::{
     merge, Definitions, Equal, MergeConflict, MergeOptions, MergeOutcome, Merged, MergedTable, Reason,

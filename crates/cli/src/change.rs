@@ -44,6 +44,7 @@ const APPLY_EXAMPLES: &str = "\
 Examples:
   duramen change apply fix.dpack --to postgres://app@db.example/shop --dry-run      does all of it, and takes it back
   duramen change apply fix.dpack --to postgres://app@db.example/shop
+  duramen change apply fix.dpack --to \"$URL\" --durable            in slices, by a worker of durable functions
   duramen change apply fix.dpack --to \"$URL\" --triggers off      what triggers did in the branch stands in the file
 All of it is done in one transaction, or nothing: every row that it changes has to be as it was when the branch was made. Statements
 in the file run with the rights of the URL: look at them first. A second time, nothing is done, and the exit status is 0.";

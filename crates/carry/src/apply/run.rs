@@ -11,6 +11,17 @@ use tokio_postgres::{error::SqlState, types::ToSql, Client, Error, Row};
 const PINNED: &str = "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL datestyle = 'ISO, YMD'; \
     SET LOCAL intervalstyle = 'postgres'; SET LOCAL timezone = 'UTC'; SET LOCAL extra_float_digits = 1; \
     SET LOCAL bytea_output = 'hex'; SET LOCAL lc_monetary = 'C'; SET LOCAL xmloption = 'content'";
+/// The same as names and values.
+pub(crate) const PINS: [(&str, &str); 8] = [
+    ("search_path", "pg_catalog, pg_temp"),
+    ("datestyle", "ISO, YMD"),
+    ("intervalstyle", "postgres"),
+    ("timezone", "UTC"),
+    ("extra_float_digits", "1"),
+    ("bytea_output", "hex"),
+    ("lc_monetary", "C"),
+    ("xmloption", "content"),
+];
 /// What triggers and defaults of users find: what they find in any other session of the role.
 const AS_USUAL: &str = "SET LOCAL search_path TO DEFAULT; SET LOCAL datestyle TO DEFAULT; \
     SET LOCAL intervalstyle TO DEFAULT; SET LOCAL timezone TO DEFAULT; SET LOCAL extra_float_digits TO DEFAULT; \
@@ -104,5 +115,20 @@ impl<'a> Run<'a> {
             server.table().map(|table| Place { schema: text(server.schema()), table: table.to_owned() });
         let (code, place) = (Some(server.code().code().to_owned()), place.map(Box::new));
         ApplyError::Refused { doing, cause, code, place }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AS_USUAL, PINNED, PINS};
+
+    #[test]
+    fn c16_both_ways_to_apply_have_the_same_settings() {
+        let pinned = PINNED.replace('\'', "");
+        for (name, value) in PINS {
+            assert!(pinned.split("; ").any(|set| set == format!("SET LOCAL {name} = {value}")), "{name}");
+            assert!(AS_USUAL.contains(&format!("SET LOCAL {name} TO DEFAULT")), "{name}");
+        }
+        assert_eq!(PINNED.split(';').count(), PINS.len());
     }
 }

@@ -3,6 +3,9 @@
 
 mod agents;
 mod branch_diffs;
+#[allow(dead_code, reason = "what only the tests of change sets need")]
+#[path = "../../../carry/tests/it/support.rs"]
+mod carried;
 mod change_sets;
 mod cli_usage;
 #[path = "../../../functions/tests/it/common.rs"]
@@ -13,6 +16,7 @@ mod daemon_hands_over;
 mod daemon_is_killed;
 mod dashboards;
 mod dumps_survive_kills;
+mod durable_changes;
 mod every_file_has_its_mode;
 mod exports;
 mod functions_cli;
