@@ -62,7 +62,11 @@ pub(super) async fn bring(
     let home = home(set);
     run.begin().await?;
     if let Some(applied) = registry::look(&run, &set.digest()).await? {
+        let is_there = matches!(is_there(&run, &home).await, Ok(true));
         run.take_back().await;
+        if is_there {
+            let_go(&run, &home).await;
+        }
         return Ok(Begun::Applied(applied));
     }
     engine(&run, target).await?;
@@ -81,6 +85,27 @@ pub(super) async fn bring(
     run.batch("the end of a transaction", "COMMIT").await?;
     let (slices, brought) = slices(&run, &home, set, heard).await?;
     start(&run, &home, set, slices, &brought).await
+}
+
+/// Drops what was brought of a change set that is applied by now, unless an instance sees to it. If that cannot be done, it stays: it is
+/// in nobody's way.
+async fn let_go(run: &Run<'_>, home: &str) {
+    let work = async {
+        run.begin().await?;
+        let instance = progress(run, home, "").await?.instance;
+        run.take_back().await;
+        if let Some(instance) = instance {
+            if matches!(told::status(run, &instance).await?.as_str(), "pending" | "running") {
+                return Ok(());
+            }
+        }
+        run.begin().await?;
+        run.batch("dropping what was brought", &format!("DROP SCHEMA IF EXISTS {home} CASCADE; COMMIT")).await
+    };
+    if let Err::<(), ApplyError>(error) = work.await {
+        tracing::debug!(%error, home, "what was brought stays");
+        run.take_back().await;
+    }
 }
 
 /// Whether durable functions are installed by somebody who may act for this role anyway, and may be used by it.

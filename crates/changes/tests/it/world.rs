@@ -45,6 +45,14 @@ impl Clone {
     }
 }
 
+impl Drop for Clone {
+    fn drop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            server.kill();
+        }
+    }
+}
+
 impl World {
     /// `choice` says how clones are made; `setup` fills the snapshot.
     pub(crate) async fn new(choice: Choice, setup: &str) -> World {
@@ -93,6 +101,43 @@ impl World {
         };
         let (branch, baseline) = (clone("branch"), clone("baseline"));
         World { branch, baseline, snapshot, stores, home }
+    }
+
+    /// A copy of the branch as it is this moment, with a server that recovered there.
+    pub(crate) fn copy(&self, name: &str) -> Clone {
+        let data = self.stores.last().unwrap().root.join(name);
+        self.stores.last().unwrap().volumes.clone_volume(&self.branch.data, &data, None).unwrap();
+        let _ = fs::remove_file(data.join("postmaster.pid"));
+        let installation = Installation::choose(Path::new("/var/lib/duramen"), None).unwrap();
+        let settings = Settings::minimal(installation.version.major);
+        let cluster = Cluster::new(installation, &data, ServerUser::current().unwrap());
+        let sockets = self.home.path().join(name);
+        let server =
+            cluster.with_log(self.home.path().join("log")).start(&sockets, &settings, LIMIT).unwrap();
+        Clone { data, sockets, server: Some(server) }
+    }
+
+    /// What differs between two copies that were made apart.
+    pub(crate) async fn compare_apart(old: &Clone, new: &Clone) -> (Vec<Part>, Summary) {
+        let (new_client, holding, old_client) = (new.client().await, new.client().await, old.client().await);
+        let request = Request {
+            branch: Side { client: &new_client, files: &new.data },
+            holding: &holding,
+            baseline: Side { client: &old_client, files: &old.data },
+            snapshot: &old.data,
+            written: &Written::Apart,
+            only: &[],
+            whole: false,
+            rows: 1_000_000,
+        };
+        let (told, mut heard) = tokio::sync::mpsc::channel(1 << 20);
+        let summary = compare(request, &told).await.unwrap();
+        drop(told);
+        let mut parts = Vec::new();
+        while let Some(part) = heard.recv().await {
+            parts.push(part);
+        }
+        (parts, summary)
     }
 
     /// What differs.

@@ -295,6 +295,61 @@ async fn what_is_not_as_it_was_is_told_and_nothing_is_changed() {
     }
 }
 
+/// C13, C14: triggers are off where that is asked for, and fire again afterwards; and what was brought goes when the change set was applied from
+/// outside.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn triggers_are_off_where_that_is_asked_for_and_what_is_not_needed_goes() {
+    let server = Server::start();
+    let [source, branch, _] = server.three(SETUP, WORK).await;
+    let file = server.file(&source, &branch).await;
+    let target = Target::new(&server, &source).await;
+    let admin = target.admin().await;
+    run(
+        &admin,
+        "create function undo() returns trigger language plpgsql as $$ begin return null; end $$; \
+         create trigger undoing before update or insert or delete on orders for each row execute function undo(); \
+         create trigger always before insert on notes for each row execute function undo(); \
+         alter table notes enable always trigger always",
+    )
+    .await;
+    // A trigger that has other rows come about is told of, and nothing is changed.
+    let before = digest(&admin).await;
+    let mut worker = target.worker();
+    let fired = durable(&file, &target, &["--triggers", "fire"]);
+    assert!(fired.status.code() == Some(1) && said(&fired).contains("--triggers off"), "{}", said(&fired));
+    assert_eq!((digest(&admin).await, target.home().await, target.applied().await), (before, None, 0));
+    let done = durable(&file, &target, &["--triggers", "off"]);
+    assert_eq!(told(&done)["status"], "applied", "{}", said(&done));
+    let states = "select string_agg(tgname || tgenabled::text, ' ' order by tgname) from pg_trigger where not tgisinternal and tgrelid in ('orders'::regclass, 'notes'::regclass)";
+    assert_eq!(text(&admin, states).await, "alwaysA undoingO");
+    run(&admin, "drop trigger undoing on orders; drop trigger always on notes").await;
+    assert!(target.is_as(&branch).await);
+    worker.signal(Signal::TERM);
+    worker.end();
+
+    // Brought, and applied from outside before any worker came.
+    let target = Target::new(&server, &source).await;
+    let brought = told(&durable(&file, &target, &["--wait", "0"]));
+    assert_eq!(brought["status"], "brought");
+    let ordinary = command(&file, &target.url(), &[]).output().unwrap();
+    assert_eq!(told(&ordinary)["status"], "applied", "{}", said(&ordinary));
+    assert!(target.home().await.is_some());
+    // No instance will see to it.
+    Shell::new(&target.url()).ok(&["cancel", brought["instance"].as_str().unwrap()]);
+    let mut worker = target.worker();
+    let again = durable(&file, &target, &[]);
+    assert_eq!(told(&again)["status"], "already-applied", "{}", said(&again));
+    crate::support::until("nothing is left", async || {
+        durable(&file, &target, &[]);
+        target.home().await.is_none()
+    })
+    .await;
+    assert!(target.is_as(&branch).await);
+    assert_eq!(target.applied().await, 1);
+    worker.signal(Signal::TERM);
+    worker.end();
+}
+
 const LARGE: &str = "create table big (id int primary key, v text, n int); insert into big select i, repeat('v', 60) || i, 0 from generate_series(1, 100000) i";
 
 fn kill(child: &mut Child) {
