@@ -5,7 +5,7 @@ use crate::{
     support::{majors, settle, until, Home},
 };
 use duramen_api::model::{
-    ChangeSettings, CreateBranch, FollowSettings, Masking, Policy, PromoteBranch, VolumeKind,
+    ChangeSettings, CreateBranch, FollowSettings, LabelGeneration, Masking, Policy, PromoteBranch, VolumeKind,
 };
 use duramen_base::entropy;
 use duramen_branches::{DiffPart, Engine, EngineError, WantedDiff, WantedGenerations};
@@ -217,6 +217,20 @@ async fn work(
     done.push(statement);
 }
 
+/// Has the current generation stay, also where the file system has little room.
+async fn keep(engine: &Arc<Engine>, generation: u32) {
+    let (label, generation) = (format!("g{generation}"), generation.to_string());
+    let request = LabelGeneration { generation, label, remove: false };
+    engine.label_generation("app", request).await.expect("a label");
+}
+
+/// Imports the next generation, or has the standby cut it.
+async fn refresh(engine: &Arc<Engine>) -> u32 {
+    let number = engine.refresh_source("app", |_, _| {}).await.expect("a generation").generation;
+    keep(engine, number).await;
+    number
+}
+
 /// How many generations are kept while these run.
 fn settings(follow: bool) -> ChangeSettings {
     let follow = follow.then(|| FollowSettings { enabled: true, ..FollowSettings::default() });
@@ -234,8 +248,7 @@ async fn what_an_origin_wrote_between_two_generations_is_found_exactly() {
     origin.run("shop", SETUP).await;
     import(&engine, "app", origin.running(), &[Policy::ReadWrite]).await.expect("the import");
     engine.change_settings("app", settings(true)).await.expect("it follows");
-    let refresh = async || engine.refresh_source("app", |_, _| {}).await.expect("a generation").generation;
-    let mut last = refresh().await;
+    let mut last = refresh(&engine).await;
     let client = origin.client("boss", "shop").await;
     let open = origin.client("boss", "shop").await;
     let seed = entropy::seed();
@@ -258,7 +271,7 @@ async fn what_an_origin_wrote_between_two_generations_is_found_exactly() {
         );
         open.batch_execute(&under_way).await.expect("it is under way");
         client.batch_execute("checkpoint").await.expect("its blocks are written");
-        let next = refresh().await;
+        let next = refresh(&engine).await;
         let end = ["commit", "rollback"][chance(2)];
         done.push(format!("{under_way}; generation {next}; {end}"));
         open.batch_execute(end).await.expect("it ends");
@@ -276,12 +289,12 @@ async fn what_an_origin_wrote_between_two_generations_is_found_exactly() {
     client.batch_execute("vacuum (freeze) keyed").await.expect("it is frozen");
     // What the standby replayed and has not written, every copy of it writes for itself.
     client.batch_execute("checkpoint").await.expect("the standby may write");
-    let before = refresh().await.to_string();
+    let before = refresh(&engine).await.to_string();
     client
         .batch_execute("update keyed set a = -7 where id = (select max(id) from keyed)")
         .await
         .expect("a row");
-    let after = refresh().await.to_string();
+    let after = refresh(&engine).await.to_string();
     let found = told(&engine, [&before, &after], &["public.keyed"], false).await.expect("a comparison");
     assert_eq!((found.summary.rows.changed, found.summary.rows.total()), (1, 1));
     let (table, _) = &found.tables["keyed"];
@@ -298,15 +311,16 @@ async fn scripted(home: &Home, engine: &Arc<Engine>, scripts: &[&str], masking: 
     let mut settings = crate::support::pool(&[(Policy::ReadWrite, 1)]);
     settings.keep = "20 last".parse().expect("a rule");
     home.add_script(engine, scripts[0], settings).await;
+    keep(engine, 1).await;
     let masking: Option<Masking> = masking.map(|rules| serde_json::from_value(rules).expect("rules"));
     if masking.is_some() {
         let change = ChangeSettings { masking, ..ChangeSettings::default() };
         engine.change_settings("app", change).await.expect("rules");
-        engine.refresh_source("app", |_, _| {}).await.expect("a generation");
+        refresh(engine).await;
     }
     for script in &scripts[1..] {
         fs::write(home.beside("app.sql"), script).expect("the script");
-        engine.refresh_source("app", |_, _| {}).await.expect("a generation");
+        refresh(engine).await;
     }
 }
 
@@ -376,7 +390,7 @@ async fn histories_that_went_apart_are_compared_exactly() {
     origin.run("shop", SETUP).await;
     import(&engine, "app", origin.running(), &[Policy::Ddl]).await.expect("the import");
     engine.change_settings("app", settings(true)).await.expect("it follows");
-    engine.refresh_source("app", |_, _| {}).await.expect("generation 2");
+    assert_eq!(refresh(&engine).await, 2);
     // As many transactions, rows and values out of line on both sides.
     let write = |word: &str| {
         format!(
@@ -392,8 +406,9 @@ async fn histories_that_went_apart_are_compared_exactly() {
         crate::support::query(&engine, "try", statement).await.expect("it is written");
     }
     engine.promote("try", PromoteBranch::default(), |_, _| {}).await.expect("generation 3");
+    keep(&engine, 3).await;
     origin.run("shop", &write("them")).await;
-    engine.refresh_source("app", |_, _| {}).await.expect("generation 4");
+    assert_eq!(refresh(&engine).await, 4);
     for pair in [["3", "4"], ["2", "3"], ["2", "4"], ["4", "3"]] {
         let (changed, of, _) = check(&engine, pair, &format!("{pair:?}")).await;
         if engine.status().volumes != VolumeKind::Copy {
