@@ -777,7 +777,7 @@ export interface components {
             data?: string;
             /** @description The database that branches serve. */
             database: string;
-            /** @description Digest over all files of the snapshot. */
+            /** @description Digest over all files of the snapshot; empty while it is being taken, behind the back of who refreshed a source that follows its origin. */
             digest: string;
             follow?: components["schemas"]["FollowView"] | null;
             /**

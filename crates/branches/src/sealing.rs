@@ -1,4 +1,4 @@
-//! Digests of snapshots that nobody waited for when these were made (F25): one after the other, behind everybody's back.
+//! Digests of snapshots that nobody waited for when these were made (F22): one after the other, behind everybody's back.
 
 use crate::{
     error::{EngineError, SourceError},

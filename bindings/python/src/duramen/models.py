@@ -444,7 +444,7 @@ class _SourceView(TypedDict):
     database: str
     """The database that branches serve."""
     digest: str
-    """Digest over all files of the snapshot."""
+    """Digest over all files of the snapshot; empty while it is being taken, behind the back of who refreshed a source that follows its origin."""
     generation: int
     """The current generation."""
     imported_at: str

@@ -128,7 +128,7 @@ impl Importer<'_> {
         };
         let mut source_at_import = None;
         if follow.enabled && matches!(record.origin, Origin::Server { .. }) {
-            // F25: nobody could tell what others wrote since from what a branch did, and each generation would read all of it.
+            // F22: nobody could tell what others wrote since from what a branch did, and each generation would read all of it.
             source_at_import = Some(origin_server::followed());
         } else if known {
             self.say("reading the live source, for later comparison");
@@ -391,7 +391,7 @@ impl Importer<'_> {
 
         // Somebody waits for a moment, and what it costs shall not depend on how large the source is: its statistics are those of then.
         let is_whole = moment.is_none();
-        // F25: nor shall that of a generation of a source that follows; rules for masking write tables anew.
+        // F22: nor shall that of a generation of a source that follows; rules for masking write tables anew.
         let is_next = is_whole && beginning.is_followed(record);
         let how = match is_next && record.settings.masking.is_none() {
             true => Vacuum::Changes,

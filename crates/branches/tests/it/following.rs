@@ -351,7 +351,7 @@ async fn sealed(engine: &Engine, generation: u32) -> String {
     digest()
 }
 
-/// F25: neither is a table read at the origin, nor one written in the copy, that nobody changed.
+/// F22: neither is a table read at the origin, nor one written in the copy, that nobody changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_generation_costs_what_was_changed() {
     let home = Home::new();
