@@ -188,7 +188,7 @@ mod tests {
             "user='u'",
             "host='a.example,b.example'",
             "port='1,2'",
-            "target_session_attrs=read-write",
+            "target_session_attrs='read-write'",
             "sslmode='require'",
         ] {
             assert!(conninfo.contains(part), "{conninfo}");
