@@ -280,7 +280,9 @@ async fn what_is_not_as_it_was_is_told_and_nothing_is_changed() {
             let duramen_carry::ApplyError::Conflicts { conflicts, .. } = outside else { panic!("{upset}: {outside}") };
             assert_eq!(told(&done)["conflicts"], serde_json::to_value(&conflicts).unwrap(), "{upset}");
         } else {
-            assert!(said(&done).contains("defined otherwise"), "{upset}: {}", said(&done));
+            // A new trigger may be seen by whoever asks, before the plan is compared.
+            let is_trigger = upset.contains("create trigger") && said(&done).contains("have triggers");
+            assert!(is_trigger || said(&done).contains("defined otherwise"), "{upset}: {}", said(&done));
         }
         // What stands in the way is gone: the same command does it.
         if upset.starts_with("update orders set total") {
