@@ -101,9 +101,10 @@ impl Shared {
     fn find_unsealed(&self) {
         let home = &self.environment.home;
         for record in self.registry.sources() {
-            if let Ok(manifest) = Manifest::load(home, &record.name, record.generation) {
-                if manifest.digest.is_empty() {
-                    self.unsealed.push(&record.name, record.generation);
+            // The latest first: it is what branches are made of.
+            for number in manifest::generations(home, &record.name).into_iter().rev() {
+                if Manifest::load(home, &record.name, number).is_ok_and(|it| it.digest.is_empty()) {
+                    self.unsealed.push(&record.name, number);
                 }
             }
         }

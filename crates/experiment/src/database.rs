@@ -2,7 +2,7 @@
 //! changed in it, and it is gone (X14).
 
 use crate::event::Data;
-use duramen_api::model::{BranchView, CreateBranch, Policy};
+use duramen_api::model::{BranchView, CreateBranch, Policy, SourceView};
 use duramen_base::clock;
 use duramen_client::{
     run::{environment, Tables},
@@ -17,6 +17,8 @@ pub(crate) const SOURCE: &str = "source:";
 const MARGIN_S: f64 = 120.0;
 /// The longest lease, in seconds.
 const TTL_S_MAX: f64 = 7_776_000.0;
+/// How long it may take to read all that a source holds, which happens once if its digest is not known yet.
+const DIGEST_LIMIT: Duration = Duration::from_secs(3600);
 /// How long a request beside a run may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
@@ -97,6 +99,8 @@ impl Databases {
                 ttl_s: Some(ttl_s),
                 ..CreateBranch::default()
             };
+            // Before the lease, whose time would go by meanwhile.
+            self.sealed(source).await?;
             let mut connection = self.client.connect().await?;
             // It waits for a branch as long as the daemon lets it.
             connection.set_deadline(duramen_client::DEADLINE);
@@ -110,6 +114,18 @@ impl Databases {
         })
     }
 
+    /// A source with its digest, which may not have been taken yet.
+    async fn sealed(&self, source: &str) -> Result<SourceView, ClientError> {
+        let mut connection = self.client.connect().await?;
+        let found = connection.source(source).await?;
+        if !found.digest.is_empty() {
+            return Ok(found);
+        }
+        connection.set_deadline(DIGEST_LIMIT);
+        connection.verify_source(source).await?;
+        connection.source(source).await
+    }
+
     async fn prepare(
         &self,
         source: &str,
@@ -120,7 +136,7 @@ impl Databases {
         let env = environment::of(&self.client.with_secret(&branch.url))
             .ok_or_else(|| DatabaseError::Url { branch: branch.name.clone() })?;
         // The digest is asked for after the branch was made: a source that was replaced before has the new one.
-        let found = self.client.connect().await?.source(source).await?;
+        let found = self.sealed(source).await?;
         let was = digest.unwrap_or(&found.digest);
         if found.digest != was || found.generation != branch.generation {
             return Err(DatabaseError::Changed {

@@ -180,7 +180,7 @@ async fn what_the_origin_wrote_is_in_the_next_generation_of_the_same_or_a_later_
         origin.stop();
         engine.look_after_followed().await;
         assert!(view(&engine).problem.is_some());
-        refresh(&engine).await.expect_err("nobody says what there is");
+        refresh(&engine).await.expect_err("the origin is down");
         origin.run_server();
         origin.run("shop", "insert into sales.orders (state) values ('again')").await;
         refresh(&engine).await.expect("a generation after the origin came again");
