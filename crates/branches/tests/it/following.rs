@@ -14,7 +14,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 /// Of superusers of the origin, which lets everybody in.
@@ -418,5 +418,31 @@ async fn a_generation_costs_what_was_changed() {
     forget();
     assert_eq!(engine.evidence("try").await.expect("evidence").snapshot_digest, digest);
     assert_eq!(sealed(&engine, generation).await, digest);
+    engine.close().await.expect("it closes");
+}
+
+/// F22: a digest that is being taken brings nothing back of a source that is removed, and is none of the next one of its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_digest_is_of_no_other_source_of_that_name() {
+    let home = Home::new();
+    let engine = home.open().await;
+    let dir = home.path().join("sources/app");
+    for round in 0..6_u64 {
+        let script = format!("create table t as select i from generate_series(1, {}) i;", 1000 + round);
+        home.add_script(&engine, &script, Default::default()).await;
+        let digest = engine.source("app").expect("the source").digest;
+        let manifest = dir.join("000001.json");
+        let text = fs::read_to_string(&manifest).expect("the manifest");
+        fs::write(&manifest, text.replace(&digest, "")).expect("it is written");
+        let asked = Arc::clone(&engine);
+        let asking = tokio::spawn(async move { asked.verify_source("app").await });
+        tokio::time::sleep(Duration::from_millis(round * 4)).await;
+        engine.remove_source("app").await.expect("it is removed");
+        // It was there long enough, or was not: both are told.
+        if let Ok(verified) = asking.await.expect("no panic") {
+            assert_eq!(verified.expected, digest, "round {round}");
+        }
+        assert!(!dir.exists(), "round {round}: something came back");
+    }
     engine.close().await.expect("it closes");
 }
