@@ -525,7 +525,7 @@ impl Branch {
             drop(session);
             self.end_backend(process).await;
         }
-        outcome.map_err(|error| query_failed(error, self.policy))
+        outcome.map_err(|error| self.with_cause(query_failed(error, self.policy)))
     }
 
     /// Ends a server process that does not end its statement though it was cancelled: a function can catch that, and

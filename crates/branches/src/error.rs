@@ -24,7 +24,7 @@ pub(crate) use lineage::LineageError;
 pub(crate) use merge::MergeError;
 pub(crate) use pair::PairError;
 pub(crate) use promotion::PromotionError;
-pub(crate) use query::{query_failed, QueryError};
+pub(crate) use query::{failed_over_quota, query_failed, QueryError};
 pub(crate) use schema::SchemaError;
 pub(crate) use source::{SourceError, POOL_MAX};
 

@@ -3,7 +3,7 @@
 use crate::{
     branch::Branch,
     environment::Environment,
-    error::{EngineError, SourceError},
+    error::{failed_over_quota, EngineError, SourceError},
     model::{Limits, MachineLimits, RefillSettings, Wall},
 };
 use duramen_postgres::{volume::Account, ControlGroup, ControlGroups, GroupLimits};
@@ -181,5 +181,13 @@ impl Branch {
     pub(crate) fn disk_use(&self) -> Option<(u64, u64)> {
         let quotas = self.store.quotas().ok()?;
         Some((quotas.used(self.data_dir()).ok()?, self.generation.limits().disk))
+    }
+
+    /// Why a statement failed, with the quota where that is the cause.
+    pub(crate) fn with_cause(&self, error: EngineError) -> EngineError {
+        match self.disk_use() {
+            Some((used, quota)) if used + FULL_MARGIN > quota => failed_over_quota(error, used, quota),
+            _ => error,
+        }
     }
 }

@@ -44,6 +44,9 @@ impl Coded for QueryError {
 /// internal errors.
 const OVER_QUOTA: &str = "Disk quota exceeded";
 const DISK_FULL: &str = "53100";
+const MAKE_ROOM: &str = "delete what is not needed (truncate, drop, vacuum full), reset the branch, or raise its quota \
+                         (`duramen source settings NAME --disk SIZE`)";
+const SESSION_LOST: &str = "session_lost";
 
 /// What a holder can do about a statement that the branch's policy does not allow.
 fn policy_hint(sqlstate: &str, policy: Policy) -> &'static str {
@@ -73,8 +76,8 @@ pub(crate) fn query_failed(error: SessionError, policy: Policy) -> EngineError {
             let is_over_quota = refusal.to_string().contains(OVER_QUOTA);
             if is_over_quota {
                 error.message += "; the branch has used up its quota of disk, or all branches their share of the volume \
-                                  store: delete what is not needed (truncate, drop, vacuum full), reset the branch, or \
-                                  raise its quota (`duramen source settings NAME --disk SIZE`)";
+                                  store: ";
+                error.message += MAKE_ROOM;
             }
             error.sqlstate = Some(if is_over_quota { DISK_FULL.to_owned() } else { refusal.code });
             error
@@ -99,8 +102,19 @@ pub(crate) fn query_failed(error: SessionError, policy: Policy) -> EngineError {
         ),
         _ => EngineError::new(
             Kind::Failed,
-            "session_lost",
+            SESSION_LOST,
             format!("{error}; the next query opens a new session"),
         ),
     }
+}
+
+/// Says why a statement failed in a branch that has used up its quota, where the server does not: a write that was cut
+/// short is a full disk to it, and a server that cannot write its log ends and tells its clients nothing.
+pub(crate) fn failed_over_quota(mut error: EngineError, used: u64, quota: u64) -> EngineError {
+    let is_refused = error.sqlstate.as_deref() == Some(DISK_FULL) && !error.message.contains(MAKE_ROOM);
+    if is_refused || error.code == SESSION_LOST {
+        error.message +=
+            &format!("; the branch has used up its quota of disk ({used} of {quota} bytes): {MAKE_ROOM}");
+    }
+    error
 }

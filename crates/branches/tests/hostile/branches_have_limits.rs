@@ -123,6 +123,8 @@ async fn a_full_branch_is_refused_alone_and_comes_back() {
         let mut refusals = BTreeSet::new();
         for round in 0..6 {
             let error = fill(&engine, "full").await;
+            // Whether it is the statement that finds no room or the server's log is a matter of chance.
+            assert!(error.message.contains("used up its quota of disk"), "{error}");
             refusals.insert((error.code, error.sqlstate.clone()));
             let use_of_it = engine.branch("full").expect("it").disk.expect("its use");
             assert!(use_of_it.used <= (160 + 256) * MIB, "round {round}: {use_of_it:?}");
@@ -142,7 +144,10 @@ async fn a_full_branch_is_refused_alone_and_comes_back() {
             answer.expect("it answers again");
         }
         println!("{}: {refusals:?}", installation.version);
-        assert!(refusals.iter().any(|(_, state)| state.as_deref() == Some("53100")), "{refusals:?}");
+        for (code, state) in &refusals {
+            let of_the_statement = *code == "sql_error" && state.as_deref() == Some("53100");
+            assert!(of_the_statement || *code == "session_lost", "{refusals:?}");
+        }
         // Its holder can clean up, and goes on.
         let mut cleaned = false;
         for _ in 0..100 {
