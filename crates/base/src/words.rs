@@ -41,7 +41,8 @@ fn group(integer: f64) -> String {
 
 /// A count with its noun: `1 check`, `2 checks`.
 #[must_use]
-pub fn counted(count: usize, noun: &str) -> String {
+pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", group(count as f64))
 }

@@ -1,6 +1,7 @@
 //! Why a change set cannot be written, read or applied.
 
 use crate::apply::Conflict;
+use duramen_base::words::counted;
 use duramen_pack::PackError;
 use duramen_postgres::connection::ConnectError;
 use jiff::Timestamp;
@@ -67,7 +68,7 @@ pub enum ApplyError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// Rows are not as they were when the branch was made.
-    #[error("nothing was changed: {} conflicts with the change set{}; look at them, then make the change set again from a branch of the present data", .conflicts.len(), if *.more { ", and more" } else { "" })]
+    #[error("nothing was changed: {} with the change set{}; look there, then make the change set again from a branch of the present data", counted(.conflicts.len(), "conflict"), if *.more { ", and more" } else { "" })]
     Conflicts {
         /// The first of them.
         conflicts: Vec<Conflict>,

@@ -22,6 +22,7 @@ use duramen_api::model::{
     BranchEvidence, BranchView, ContentHash, CreateBranch, DiffEvidence, Policy, ProtectBranch, RenewBranch,
     RoleName, WatchedTable,
 };
+use duramen_base::words::counted;
 use jiff::Timestamp;
 use std::{process::ExitCode, time::Duration};
 
@@ -449,8 +450,12 @@ async fn evidence(context: &Context, wanted: &Evidence) -> Outcome {
         ]));
         if let Some(DiffEvidence { digest, statements, rows, sequences }) = &found.diff {
             output::line(format_args!(
-                "changed: {statements} statements; {} rows added, {} removed, {} changed; {sequences} sequences; digest {digest}",
-                rows.added, rows.removed, rows.changed
+                "changed: {}; {} added, {} removed, {} changed; {}; digest {digest}",
+                counted(*statements, "statement"),
+                counted(rows.added, "row"),
+                rows.removed,
+                rows.changed,
+                counted(*sequences, "sequence")
             ));
         }
         if let Some(table) = &found.table {

@@ -13,6 +13,7 @@ use crate::{
     pack::info::Content,
 };
 use clap::Subcommand;
+use duramen_base::words::counted;
 use duramen_carry::{ApplyError, ChangeSet, Head};
 use duramen_pack::container::Pack;
 use serde_json::json;
@@ -92,8 +93,13 @@ pub(crate) fn code(error: &ApplyError) -> &'static str {
 pub(crate) fn counts(head: &Head) -> String {
     let rows = head.rows;
     format!(
-        "{} statements; {} rows added, {} removed, {} changed in {} tables; {} sequences",
-        head.statements, rows.added, rows.removed, rows.changed, head.tables, head.sequences
+        "{}; {} added, {} removed, {} changed in {}; {}",
+        counted(head.statements, "statement"),
+        counted(rows.added, "row"),
+        rows.removed,
+        rows.changed,
+        counted(head.tables, "table"),
+        counted(head.sequences, "sequence")
     )
 }
 

@@ -29,6 +29,14 @@ pub enum RehearseError {
         /// What is wrong, and what can be written.
         what: String,
     },
+    /// A file is not a recording.
+    #[error("{}: {what}", path.display())]
+    Recording {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        what: String,
+    },
     /// The daemon could not provide a branch, or refused another request.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -69,7 +77,10 @@ impl RehearseError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            RehearseError::Options(_) | RehearseError::File { .. } | RehearseError::Script { .. } => 2,
+            RehearseError::Options(_)
+            | RehearseError::File { .. }
+            | RehearseError::Script { .. }
+            | RehearseError::Recording { .. } => 2,
             RehearseError::Ended(signal) => {
                 u8::try_from(*signal).map_or(128, |signal| signal.saturating_add(128))
             }

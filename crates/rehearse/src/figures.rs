@@ -3,7 +3,6 @@
 use crate::{
     load::{Records, What},
     relations::{Kind, Relations},
-    script::{Script, Step},
     watch::{Wait, Watch, Who},
 };
 use duramen_base::{clock::ms, words::number};
@@ -216,15 +215,55 @@ pub struct Bucket {
     pub waiting: u64,
 }
 
+/// A recorded load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RecordingReport {
+    /// The database that it was recorded in.
+    pub database: String,
+    /// How fast it was replayed.
+    pub speed: f64,
+    /// How long it took when it was recorded, in milliseconds.
+    pub span_ms: f64,
+    /// Clients.
+    pub sessions: u64,
+    /// Transactions; a statement outside of one is one.
+    pub transactions: u64,
+    /// Statements, settings among them.
+    pub statements: u64,
+    /// Errors that the recorded server gave.
+    pub errors: u64,
+    /// `COPY` from or to a client, which is left out: its data is in no log.
+    pub copies: u64,
+    /// Statements that are left out because their parameters were not logged.
+    pub without_parameters: u64,
+    /// Statements of other databases, which are left out.
+    pub elsewhere: u64,
+}
+
+/// A load as it is told of.
+#[derive(Debug)]
+pub(crate) struct Described {
+    pub(crate) clients: usize,
+    pub(crate) rate: f64,
+    pub(crate) seed: Option<u64>,
+    pub(crate) recording: Option<RecordingReport>,
+    /// Statements that have figures of their own: what they are, of which script, and their text.
+    pub(crate) statements: Vec<(What, String, String)>,
+}
+
 /// What the load saw.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoadReport {
     /// Its sessions.
     pub clients: usize,
-    /// Transactions a second that were due.
+    /// Transactions a second that were due; of a recording, the mean of all of it.
     pub rate: f64,
-    /// The seed of its random numbers.
-    pub seed: u64,
+    /// The seed of a script's random numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// What was replayed, if it is no script.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recording: Option<RecordingReport>,
     /// The names of the phases.
     pub phases: [&'static str; 3],
     /// How long they were, in milliseconds.
@@ -408,33 +447,19 @@ pub(crate) fn statements(watch: &Watch, times: &Times) -> Vec<Statement> {
 }
 
 /// What a load saw.
-pub(crate) fn load(
-    records: &Records,
-    scripts: &[Script],
-    watch: &Watch,
-    times: &Times,
-    clients: usize,
-    rate: f64,
-    seed: u64,
-) -> LoadReport {
+pub(crate) fn load(records: &Records, described: Described, watch: &Watch, times: &Times) -> LoadReport {
     let waits: Vec<&Wait> = of_load(watch).collect();
     let lengths: Vec<f64> = waits.iter().map(|wait| length_ms(wait.from, wait.to)).collect();
     let mut transactions = latencies(records, times, What::Transaction);
     // Waits reach into the migration, however they began.
     transactions[1].blocked_ms = lengths.iter().sum();
-    let mut statements = Vec::new();
-    for (at, script) in scripts.iter().enumerate() {
-        for (step, what) in script.steps.iter().enumerate() {
-            let Step::Sql(template) = what else { continue };
-            let what = What::Statement { script: at, step };
-            let phases = latencies(records, times, what);
-            statements.push(StatementLatencies {
-                script: script.name.clone(),
-                text: template.label(),
-                phases,
-            });
-        }
-    }
+    let Described { clients, rate, seed, recording, statements } = described;
+    let statements = statements.into_iter().map(|(what, script, text)| StatementLatencies {
+        script,
+        text,
+        phases: latencies(records, times, what),
+    });
+    let statements = statements.collect();
     let errors = records.errors.iter().map(|((code, message), failed)| {
         let mut counts = [0; 3];
         for at in &failed.at {
@@ -448,6 +473,7 @@ pub(crate) fn load(
         clients,
         rate,
         seed,
+        recording,
         phases: ["before", "during", "after"],
         phases_ms: [
             length(times.load_began, times.began),

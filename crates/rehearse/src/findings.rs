@@ -1,7 +1,7 @@
 //! What is noticed in a rehearsal, in words, the worst first.
 
 use crate::{
-    figures::{span, Keeps, TableLocks},
+    figures::{span, Keeps, LoadReport, RecordingReport, TableLocks},
     relations::{Kind, What},
     report::Report,
 };
@@ -56,7 +56,7 @@ fn locks(report: &Report, found: &mut Vec<Finding>) {
         let text = format!(
             "{}: {} of the load waited, the longest {longest}; {why}",
             table.name,
-            counted(usize::try_from(table.waiters).unwrap_or(usize::MAX), "statement")
+            counted(table.waiters, "statement")
         );
         found.push(Finding::new(
             "waited",
@@ -137,11 +137,15 @@ fn load(report: &Report, found: &mut Vec<Finding>) {
         let [before, during, after] = error.counts;
         let severity = if during + after > before { Severity::Problem } else { Severity::Warning };
         let text = format!(
-            "the load failed {before} times before, {during} times during and {after} times after the migration with: {} ({})",
+            "the load failed {} before, {during} during and {after} after the migration with: {} ({})",
+            counted(before, "time"),
             short(&error.message),
             short(&error.statement)
         );
         found.push(Finding::new("load_failed", severity, Some((during + after) as f64), text));
+    }
+    if let Some(recording) = &load.recording {
+        recorded(recording, load, found);
     }
     let [before, _, _] = load.transactions;
     if before.count == 0 {
@@ -150,10 +154,38 @@ fn load(report: &Report, found: &mut Vec<Finding>) {
         found.push(Finding::new("nothing_before", Severity::Warning, None, text));
     } else if before.p50_ms > LONG_MS {
         let text = format!(
-            "the load is more than the branch can do, even before the migration (p50 {}): lower --load-rate",
-            span(before.p50_ms)
+            "the load is more than the branch can do, even before the migration (p50 {}): lower {}",
+            span(before.p50_ms),
+            if load.recording.is_some() { "--replay-speed" } else { "--load-rate" }
         );
         found.push(Finding::new("overload", Severity::Warning, Some(before.p50_ms), text));
+    }
+}
+
+fn recorded(recording: &RecordingReport, load: &LoadReport, found: &mut Vec<Finding>) {
+    let replayed_ms = recording.span_ms / recording.speed;
+    let missing_ms = load.phases_ms.iter().sum::<f64>() - replayed_ms;
+    // What is recorded ends somewhere; what counts is that the migration had a load to its end.
+    let without_ms = missing_ms - load.phases_ms[2];
+    if without_ms > 0.0 {
+        let text = format!(
+            "the recording ended {} before the migration: it is {} long as it was replayed; record more, or lower --replay-speed",
+            span(without_ms),
+            span(replayed_ms)
+        );
+        found.push(Finding::new("recording_ended", Severity::Warning, Some(without_ms), text));
+    }
+    if recording.without_parameters > 0 {
+        let text = format!(
+            "{} of the recording left out, because parameters were not logged (log_parameter_max_length = -1)",
+            counted(recording.without_parameters, "statement")
+        );
+        found.push(Finding::new(
+            "left_out",
+            Severity::Warning,
+            Some(recording.without_parameters as f64),
+            text,
+        ));
     }
 }
 

@@ -9,14 +9,17 @@ mod error;
 mod figures;
 mod findings;
 mod load;
+mod log_lines;
 mod markdown;
 mod migration;
 mod options;
 mod page;
 mod parts;
 mod plans;
+mod recording;
 mod rehearsal;
 mod relations;
+mod replay;
 mod report;
 mod sampler;
 mod script;
@@ -27,8 +30,8 @@ mod watch;
 
 pub use error::RehearseError;
 pub use figures::{
-    Bucket, Keeps, Latencies, LoadError, LoadReport, ModeHeld, Statement, StatementLatencies, TableLocks,
-    WaitOf,
+    Bucket, Keeps, Latencies, LoadError, LoadReport, ModeHeld, RecordingReport, Statement,
+    StatementLatencies, TableLocks, WaitOf,
 };
 pub use load::{CLIENTS_MAX, RATE_MAX};
 pub use markdown::markdown;

@@ -1,7 +1,8 @@
-//! The load: sessions that run scripts at a rate that does not fall when the database stands still.
+//! The load: sessions that run scripts, or what was recorded, at a rate that does not fall when the database stands still.
 
 use crate::{
     error::RehearseError,
+    replay::Schedule,
     script::{Script, Step, Variables},
 };
 use duramen_base::{clock, entropy};
@@ -34,11 +35,47 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// What is run.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) scripts: Vec<Script>,
+    pub(crate) work: Work,
     pub(crate) clients: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum Work {
+    Scripts(Scripts),
+    Recording(Schedule),
+}
+
+/// Scripts of which one is drawn whenever a transaction is due.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    pub(crate) all: Vec<Script>,
     /// Transactions a second, of all clients together.
     pub(crate) rate: f64,
     pub(crate) seed: u64,
+    next: AtomicU64,
+}
+
+impl Scripts {
+    pub(crate) fn new(all: Vec<Script>, rate: f64, seed: u64) -> Scripts {
+        Scripts { all, rate, seed, next: AtomicU64::new(0) }
+    }
+}
+
+impl Work {
+    /// How many transactions are due so long after the first.
+    fn due_by(&self, since: Duration) -> u64 {
+        match self {
+            Work::Scripts(scripts) => (since.as_secs_f64() * scripts.rate) as u64,
+            Work::Recording(schedule) => schedule.due_by(since),
+        }
+    }
+
+    fn begun(&self) -> u64 {
+        match self {
+            Work::Scripts(scripts) => scripts.next.load(Ordering::Relaxed),
+            Work::Recording(schedule) => schedule.begun(),
+        }
+    }
 }
 
 /// What a time belongs to.
@@ -46,7 +83,7 @@ pub(crate) struct Plan {
 pub(crate) enum What {
     /// A transaction, from the moment at which it was due, without its sleeps.
     Transaction,
-    /// A step of a script, from its start.
+    /// A step of a script, or a recorded statement of some shape (`script` is 0 then), from its start.
     Statement { script: usize, step: usize },
 }
 
@@ -84,14 +121,13 @@ pub(crate) struct Records {
 /// Which process of the server serves which client.
 pub(crate) type Processes = Arc<Mutex<BTreeMap<i32, usize>>>;
 
-struct Shared {
+pub(crate) struct Shared {
     plan: Plan,
     target: Target,
-    began: Instant,
+    pub(crate) began: Instant,
     /// When the first transaction is due.
-    first: Duration,
-    next: AtomicU64,
-    running: AtomicU64,
+    pub(crate) first: Duration,
+    pub(crate) running: AtomicU64,
     is_over: AtomicBool,
     processes: Processes,
     records: Mutex<Records>,
@@ -117,7 +153,6 @@ impl Load {
             target: target.clone().application_name("duramen rehearse: load"),
             began,
             first: Duration::ZERO,
-            next: AtomicU64::new(0),
             running: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             processes: Arc::clone(processes),
@@ -136,7 +171,7 @@ impl Load {
 
     /// Ends it when its transactions have ended, which takes at most some seconds.
     pub(crate) async fn end(mut self) -> Records {
-        let due = self.shared.due_by(self.shared.began.elapsed());
+        let due = self.shared.plan.work.due_by(self.shared.began.elapsed().saturating_sub(self.shared.first));
         self.shared.is_over.store(true, Ordering::Relaxed);
         let deadline = clock::now() + DRAIN_LIMIT;
         for task in &mut self.tasks {
@@ -147,7 +182,7 @@ impl Load {
         }
         let mut records =
             std::mem::take(&mut *self.shared.records.lock().unwrap_or_else(PoisonError::into_inner));
-        let begun = self.shared.next.load(Ordering::Relaxed);
+        let begun = self.shared.plan.work.begun();
         records.unfinished = due.saturating_sub(begun) + self.shared.running.load(Ordering::Relaxed);
         records
     }
@@ -160,11 +195,6 @@ impl Drop for Load {
 }
 
 impl Shared {
-    /// How many transactions are due by a moment.
-    fn due_by(&self, moment: Duration) -> u64 {
-        (moment.saturating_sub(self.first).as_secs_f64() * self.plan.rate) as u64
-    }
-
     async fn enter(&self, client: usize) -> Result<Client, RehearseError> {
         let session = self.target.connect().await?;
         let asked = session.query_one("SELECT pg_catalog.pg_backend_pid()", &[]).await;
@@ -173,42 +203,74 @@ impl Shared {
         Ok(session)
     }
 
-    async fn run(self: Arc<Self>, client: usize, mut session: Client) {
-        let mut rng = entropy::rng(self.plan.seed.wrapping_add(client as u64));
-        while !self.is_over.load(Ordering::Relaxed) {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let due = self.first + Duration::from_secs_f64(number as f64 / self.plan.rate);
-            // Long pauses are cut, so that the end of the load is noticed.
-            while let Some(left) = due.checked_sub(self.began.elapsed()).filter(|left| !left.is_zero()) {
-                sleep(left.min(AGAIN)).await;
-                if self.is_over.load(Ordering::Relaxed) {
-                    return;
-                }
+    async fn run(self: Arc<Self>, client: usize, session: Client) {
+        match &self.plan.work {
+            Work::Scripts(scripts) => self.run_scripts(scripts, client, session).await,
+            Work::Recording(schedule) => self.replay(schedule, client, session).await,
+        }
+    }
+
+    async fn run_scripts(&self, scripts: &Scripts, client: usize, mut session: Client) {
+        let mut rng = entropy::rng(scripts.seed.wrapping_add(client as u64));
+        while !self.is_over() {
+            let number = scripts.next.fetch_add(1, Ordering::Relaxed);
+            let due = self.first + Duration::from_secs_f64(number as f64 / scripts.rate);
+            if !self.wait_until(due).await {
+                return;
             }
             self.running.fetch_add(1, Ordering::Relaxed);
-            self.transaction(client, &session, due, &mut rng).await;
+            self.transaction(scripts, client, &session, due, &mut rng).await;
             self.running.fetch_sub(1, Ordering::Relaxed);
-            while session.is_closed() {
-                if self.is_over.load(Ordering::Relaxed) {
-                    return;
-                }
-                match self.enter(client).await {
-                    Ok(again) => session = again,
-                    Err(error) => {
-                        self.note_error(String::new(), error.to_string(), "(connecting)");
-                        sleep(AGAIN).await;
-                    }
-                }
+            if session.is_closed() {
+                let Some(again) = self.enter_again(client).await else { return };
+                session = again;
             }
         }
     }
 
-    async fn transaction(&self, client: usize, session: &Client, due: Duration, rng: &mut Rng) {
-        let script = self.choose(rng);
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a moment, or for the end of the load: false.
+    pub(crate) async fn wait_until(&self, due: Duration) -> bool {
+        // Long pauses are cut, so that the end of the load is noticed.
+        while let Some(left) = due.checked_sub(self.began.elapsed()).filter(|left| !left.is_zero()) {
+            sleep(left.min(AGAIN)).await;
+            if self.is_over() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Another session for one that ended; none when the load is over.
+    pub(crate) async fn enter_again(&self, client: usize) -> Option<Client> {
+        while !self.is_over() {
+            match self.enter(client).await {
+                Ok(again) => return Some(again),
+                Err(error) => {
+                    self.note_error(String::new(), error.to_string(), "(connecting)");
+                    sleep(AGAIN).await;
+                }
+            }
+        }
+        None
+    }
+
+    async fn transaction(
+        &self,
+        scripts: &Scripts,
+        client: usize,
+        session: &Client,
+        due: Duration,
+        rng: &mut Rng,
+    ) {
+        let script = scripts.choose(rng);
         let mut variables: Variables =
             [("client_id".to_owned(), i64::try_from(client).unwrap_or_default())].into();
         let (mut slept, mut failed) = (Duration::ZERO, false);
-        for (step, what) in self.plan.scripts[script].steps.iter().enumerate() {
+        for (step, what) in scripts.all[script].steps.iter().enumerate() {
             match what {
                 Step::Set { name, value } => {
                     let drawn = value.draw(&variables, rng);
@@ -227,8 +289,7 @@ impl Shared {
                     let what = What::Statement { script, step };
                     self.note(Record { what, begin, end, took: end.saturating_sub(begin), failed });
                     if let Err(error) = outcome {
-                        let code = error.code().map(|code| code.code().to_owned()).unwrap_or_default();
-                        self.note_error(code, with_sources(&error), &template.label());
+                        self.note_failure(&error, &template.label());
                         // Outside of a transaction it is a warning.
                         let _ = session.batch_execute("ROLLBACK").await;
                         break;
@@ -241,25 +302,18 @@ impl Shared {
         self.note(Record { what: What::Transaction, begin: due, end, took, failed });
     }
 
-    fn choose(&self, rng: &mut Rng) -> usize {
-        let all: u32 = self.plan.scripts.iter().map(|script| script.weight).sum();
-        let mut drawn = rng.u32(0..all.max(1));
-        for (at, script) in self.plan.scripts.iter().enumerate() {
-            if drawn < script.weight {
-                return at;
-            }
-            drawn -= script.weight;
-        }
-        0
-    }
-
-    fn note(&self, record: Record) {
+    pub(crate) fn note(&self, record: Record) {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         if records.all.len() < RECORDS_MAX {
             records.all.push(record);
         } else {
             records.is_cut = true;
         }
+    }
+
+    pub(crate) fn note_failure(&self, error: &tokio_postgres::Error, statement: &str) {
+        let code = error.code().map(|code| code.code().to_owned()).unwrap_or_default();
+        self.note_error(code, with_sources(error), statement);
     }
 
     fn note_error(&self, code: String, message: String, statement: &str) {
@@ -281,5 +335,19 @@ impl Shared {
         if failed.at.len() < RECORDS_MAX / ERRORS_MAX {
             failed.at.push(at);
         }
+    }
+}
+
+impl Scripts {
+    fn choose(&self, rng: &mut Rng) -> usize {
+        let all: u32 = self.all.iter().map(|script| script.weight).sum();
+        let mut drawn = rng.u32(0..all.max(1));
+        for (at, script) in self.all.iter().enumerate() {
+            if drawn < script.weight {
+                return at;
+            }
+            drawn -= script.weight;
+        }
+        0
     }
 }

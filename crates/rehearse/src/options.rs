@@ -2,19 +2,28 @@
 
 use crate::{
     error::RehearseError,
-    load::{Plan, CLIENTS_MAX, RATE_MAX},
+    figures::{Described, RecordingReport},
+    load::{Plan, Scripts, What, Work, CLIENTS_MAX, RATE_MAX},
     plans::QUERIES_MAX,
-    script::{self, Script, Wrong},
+    recording::{Reader, Recording},
+    replay::Schedule,
+    script::{self, Script, Step, Wrong},
 };
+use duramen_base::clock::ms;
 use std::{
     fs,
     io::{self, Read},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 /// Files of a load.
 const SCRIPTS_MAX: usize = 16;
+/// Files of a recording.
+const FILES_MAX: usize = 1_000;
+const SPEED_MIN: f64 = 0.01;
+const SPEED_MAX: f64 = 100.0;
 /// The text of a file, in bytes.
 const TEXT_MAX: u64 = 1 << 20;
 
@@ -38,6 +47,10 @@ pub struct Options {
     pub pg: Option<u32>,
     /// Scripts of the load. Empty: there is none.
     pub load: Vec<LoadFile>,
+    /// Logs of a server whose statements are the load, in the place of scripts.
+    pub replay: Vec<PathBuf>,
+    /// How fast they are replayed: 2 is half the time.
+    pub replay_speed: f64,
     /// Sessions of the load.
     pub load_clients: usize,
     /// Transactions a second, of all of them together.
@@ -66,6 +79,8 @@ pub struct Options {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) scripts: Vec<Script>,
+    /// What was recorded, of every database.
+    recorded: Option<Reader>,
     pub(crate) queries: Vec<String>,
 }
 
@@ -73,7 +88,7 @@ impl Options {
     /// Reads the files, and checks everything that can be checked before there is a branch.
     pub(crate) fn prepare(&self) -> Result<Prepared, RehearseError> {
         let wrong = |what: String| Err(RehearseError::Options(what));
-        if self.pg.is_some() && !(self.command.is_empty() && self.load.is_empty()) {
+        if self.pg.is_some() && !(self.command.is_empty() && self.load.is_empty() && self.replay.is_empty()) {
             return wrong(
                 "nothing runs while pg_upgrade does: an upgrade has neither a migration nor a load"
                     .to_owned(),
@@ -81,6 +96,15 @@ impl Options {
         }
         if self.pg.is_none() && self.command.trim().is_empty() {
             return wrong("the migration is empty; name a command".to_owned());
+        }
+        if !(self.load.is_empty() || self.replay.is_empty()) {
+            return wrong("a load is one of scripts, or a recorded one".to_owned());
+        }
+        if !(SPEED_MIN..=SPEED_MAX).contains(&self.replay_speed) {
+            return wrong(format!("a recording is replayed {SPEED_MIN} to {SPEED_MAX} times as fast"));
+        }
+        if self.replay.len() > FILES_MAX {
+            return wrong(format!("a recording has at most {FILES_MAX} files"));
         }
         if self.load.len() > SCRIPTS_MAX {
             return wrong(format!("a load has at most {SCRIPTS_MAX} scripts"));
@@ -102,6 +126,14 @@ impl Options {
             let text = read(&file.path)?;
             scripts.push(Script::parse(&name, file.weight.max(1), &text).map_err(at(&file.path))?);
         }
+        let mut recorded = None;
+        for path in &self.replay {
+            let read = recorded.get_or_insert_with(Reader::default).read(path);
+            read.map_err(|cause| RehearseError::Recording { path: path.clone(), what: cause.to_string() })?;
+        }
+        if let Some(Err(what)) = recorded.as_ref().map(Reader::check) {
+            return wrong(what);
+        }
         let queries = match &self.queries {
             Some(path) => script::statements(&read(path)?).map_err(at(path))?,
             None => Vec::new(),
@@ -109,11 +141,63 @@ impl Options {
         if queries.len() > QUERIES_MAX {
             return wrong(format!("the plans of at most {QUERIES_MAX} queries are compared"));
         }
-        Ok(Prepared { scripts, queries })
+        Ok(Prepared { scripts, recorded, queries })
     }
 
-    pub(crate) fn plan(&self, scripts: Vec<Script>) -> Plan {
-        Plan { scripts, clients: self.load_clients, rate: self.load_rate, seed: self.seed }
+    /// The load, if there is one.
+    pub(crate) fn work(&self, prepared: &Prepared, recording: Option<&Arc<Recording>>) -> Option<Plan> {
+        let work = match recording {
+            Some(recording) => Work::Recording(Schedule::new(Arc::clone(recording), self.replay_speed)),
+            None if prepared.scripts.is_empty() => return None,
+            None => Work::Scripts(Scripts::new(prepared.scripts.clone(), self.load_rate, self.seed)),
+        };
+        Some(Plan { work, clients: self.load_clients })
+    }
+
+    /// The load, as it is told of.
+    pub(crate) fn described(&self, prepared: &Prepared, recording: Option<&Recording>) -> Described {
+        let clients = self.load_clients;
+        let Some(recording) = recording else {
+            let scripts = prepared.scripts.iter().enumerate().flat_map(|(at, script)| {
+                script.steps.iter().enumerate().filter_map(move |(step, what)| match what {
+                    Step::Sql(template) => {
+                        let what = What::Statement { script: at, step };
+                        Some((what, script.name.clone(), template.label()))
+                    }
+                    _ => None,
+                })
+            });
+            let (rate, seed) = (self.load_rate, Some(self.seed));
+            return Described { clients, rate, seed, recording: None, statements: scripts.collect() };
+        };
+        let shapes = recording.shapes.iter().enumerate().map(|(step, (text, _))| {
+            (What::Statement { script: 0, step }, "recording".to_owned(), text.clone())
+        });
+        let transactions = recording.transactions() as u64;
+        let counts = recording.counts.clone();
+        let told = RecordingReport {
+            database: recording.database.clone(),
+            speed: self.replay_speed,
+            span_ms: ms(recording.span),
+            sessions: recording.sessions.len() as u64,
+            transactions,
+            statements: counts.statements,
+            errors: counts.errors,
+            copies: counts.copies,
+            without_parameters: counts.without_parameters,
+            elsewhere: counts.elsewhere,
+        };
+        let span_s = recording.span.as_secs_f64().max(0.001);
+        let rate = transactions as f64 / span_s * self.replay_speed;
+        Described { clients, rate, seed: None, recording: Some(told), statements: shapes.collect() }
+    }
+}
+
+impl Prepared {
+    /// What was recorded of a database.
+    pub(crate) fn recording(&mut self, database: &str) -> Result<Option<Arc<Recording>>, RehearseError> {
+        let Some(recorded) = self.recorded.take() else { return Ok(None) };
+        recorded.of(database).map(|found| Some(Arc::new(found))).map_err(RehearseError::Options)
     }
 }
 

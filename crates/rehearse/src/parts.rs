@@ -1,13 +1,13 @@
 //! The tables of a report, which page, Markdown and terminal have in common.
 
 use crate::{
-    figures::{span, Keeps, Latencies},
+    figures::{span, Keeps, Latencies, RecordingReport},
     findings::short,
     plans::Plan,
     relations::{Kind, What},
     report::Report,
 };
-use duramen_base::words::{bytes, number};
+use duramen_base::words::{bytes, counted, number};
 
 /// Rows of a table that are shown.
 const ROWS_MAX: usize = 40;
@@ -71,13 +71,13 @@ pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
         facts.push(("log written", log(report)));
     }
     if let Some(load) = &report.load {
-        let words = format!(
-            "{} sessions, {} transactions a second, seed {}",
-            load.clients,
-            number(load.rate),
-            load.seed
-        );
+        let rate = number((load.rate * 100.0).round() / 100.0);
+        let mut words = format!("{} sessions, {rate} transactions a second", load.clients);
+        if let Some(seed) = load.seed {
+            words = format!("{words}, seed {seed}");
+        }
         facts.push(("load", words));
+        facts.extend(load.recording.as_ref().map(|recording| ("recording", recorded(recording))));
     }
     if report.upgrade.is_none() {
         let looks = &report.looks;
@@ -99,6 +99,34 @@ pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
         ),
     ));
     facts
+}
+
+fn recorded(recording: &RecordingReport) -> String {
+    let mut words = format!(
+        "{} in {} of {} of the database {}, {} long, replayed {}",
+        counted(recording.statements, "statement"),
+        counted(recording.transactions, "transaction"),
+        counted(recording.sessions, "client"),
+        recording.database,
+        span(recording.span_ms),
+        if recording.speed == 1.0 {
+            "as fast".to_owned()
+        } else {
+            format!("{} times as fast", number(recording.speed))
+        },
+    );
+    let left_out = [
+        (recording.copies, "COPY from or to a client", "whose data no log has"),
+        (recording.without_parameters, "statement", "whose parameters were not logged"),
+        (recording.elsewhere, "statement", "of other databases"),
+    ];
+    for (found, what, why) in left_out.into_iter().filter(|(found, ..)| *found > 0) {
+        words = format!("{words}; left out: {} {why}", counted(found, what));
+    }
+    if recording.errors > 0 {
+        words = format!("{words}; {} when it was recorded", counted(recording.errors, "error"));
+    }
+    words
 }
 
 fn log(report: &Report) -> String {

@@ -2,9 +2,9 @@
 
 use crate::{
     error::RehearseError,
-    figures::{self, Times},
+    figures::{self, Described, Times},
     findings,
-    load::{Load, Processes, Records},
+    load::{self, Load, Processes, Records},
     migration::{self, Ending, Ran},
     options::{Options, Prepared},
     plans::{self, Plan, QueryPlans},
@@ -134,15 +134,18 @@ struct Happened {
 impl Work<'_> {
     async fn run(
         &self,
-        prepared: Prepared,
+        mut prepared: Prepared,
         signals: &mut Signals,
         on_event: &mut impl FnMut(Event<'_>),
     ) -> Result<Report, RehearseError> {
         let started_at = clock::utc_now();
         let target = Target::parse(&self.branch.url())?;
+        let recording = prepared.recording(target.database_name())?;
+        let plan = self.options.work(&prepared, recording.as_ref());
+        let described = plan.as_ref().map(|_| self.options.described(&prepared, recording.as_deref()));
         on_event(Event::Step("looking at the branch before the migration"));
         let before = or_signal(signals, self.look_before(&target, &prepared.queries)).await?;
-        let happened = self.migrate(&prepared, &target, &before, signals, on_event).await?;
+        let happened = self.migrate(plan, &target, &before, signals, on_event).await?;
         on_event(Event::Step("looking at the branch after the migration"));
         let looking = async {
             let relations = Relations::read(&before.probe).await?;
@@ -154,7 +157,7 @@ impl Work<'_> {
         let queries =
             queries.map(|(sql, (before, after))| QueryPlans::new(sql.clone(), before.clone(), after));
         let queries = queries.collect();
-        let report = self.report(started_at, &prepared, &before, &relations, queries, definitions, happened);
+        let report = self.report(started_at, described, &before, &relations, queries, definitions, happened);
         Ok(Secrets::of(self.branch).strike_out(report))
     }
 
@@ -204,7 +207,7 @@ impl Work<'_> {
 
     async fn migrate(
         &self,
-        prepared: &Prepared,
+        plan: Option<load::Plan>,
         target: &Target,
         before: &Before,
         signals: &mut Signals,
@@ -217,11 +220,9 @@ impl Work<'_> {
             let asked = before.probe.query_one("SELECT pg_catalog.pg_backend_pid()", &[]).await;
             let probe = asked.map_err(RehearseError::query("read the sessions of the branch"))?.get(0);
             let sampler = Sampler::begin(target, began, &processes, known, [probe].into()).await?;
-            let load = if prepared.scripts.is_empty() {
-                None
-            } else {
-                let plan = self.options.plan(prepared.scripts.clone());
-                Some(Load::begin(plan, target, began, &processes).await?)
+            let load = match plan {
+                Some(plan) => Some(Load::begin(plan, target, began, &processes).await?),
+                None => None,
             };
             Ok((sampler, load))
         };
@@ -267,7 +268,7 @@ impl Work<'_> {
     fn report(
         &self,
         started_at: jiff::Timestamp,
-        prepared: &Prepared,
+        described: Option<Described>,
         before: &Before,
         after: &Relations,
         queries: Vec<QueryPlans>,
@@ -276,10 +277,8 @@ impl Work<'_> {
     ) -> Report {
         let Happened { times, ran, watch, not_seen, records, positions } = happened;
         let locks = figures::locks(&watch, &before.relations, &times);
-        let load = records.as_ref().map(|records| {
-            let Options { load_clients, load_rate, seed, .. } = *self.options;
-            figures::load(records, &prepared.scripts, &watch, &times, load_clients, load_rate, seed)
-        });
+        let load = records.as_ref().zip(described);
+        let load = load.map(|(records, described)| figures::load(records, described, &watch, &times));
         let relations = before.relations.changes(after);
         let measured_ms = match &load {
             Some(load) => load.longest_wait_ms,

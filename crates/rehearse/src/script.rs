@@ -35,6 +35,74 @@ pub(crate) fn statements(text: &str) -> Result<Vec<String>, Wrong> {
     Ok(pieces.into_iter().map(|piece| piece.text.to_owned()).collect())
 }
 
+/// The first word of a text in capitals: what kind of statement it is.
+pub(crate) fn first_word(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        at = match bytes[at] {
+            b'-' if bytes[at..].starts_with(b"--") => find(bytes, at, b"\n").unwrap_or(bytes.len()),
+            b'/' if bytes[at..].starts_with(b"/*") => behind_comment(bytes, at).unwrap_or(bytes.len()),
+            byte if byte.is_ascii_whitespace() => at + 1,
+            _ => break,
+        };
+    }
+    let word = bytes[at..].iter().take_while(|byte| is_name(**byte)).copied();
+    String::from_utf8_lossy(&word.collect::<Vec<u8>>()).to_ascii_uppercase()
+}
+
+/// A statement without its values and comments, in one line: what statements have in common that differ in values only.
+pub(crate) fn shape(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let (mut shape, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while at < bytes.len() {
+        let byte = bytes[at];
+        let follows_name = at > 0 && is_name(bytes[at - 1]);
+        let (piece, end): (&[u8], usize) = match byte {
+            b'-' if bytes[at..].starts_with(b"--") => (b" ", find(bytes, at, b"\n").unwrap_or(bytes.len())),
+            b'/' if bytes[at..].starts_with(b"/*") => {
+                (b" ", behind_comment(bytes, at).unwrap_or(bytes.len()))
+            }
+            b'\'' => {
+                let escapes = follows_name && matches!(bytes[at - 1], b'e' | b'E');
+                (b"?", behind_quote(bytes, at, escapes).unwrap_or(bytes.len()))
+            }
+            b'"' => {
+                let end = behind_quote(bytes, at, false).unwrap_or(bytes.len());
+                (&bytes[at..end], end)
+            }
+            b'$' if !follows_name => match dollar_tag(bytes, at) {
+                Some(end) => {
+                    let close = find(bytes, end, &bytes[at..end]);
+                    (b"?", close.map_or(bytes.len(), |close| close + end - at))
+                }
+                // A parameter.
+                None => {
+                    let end =
+                        at + 1 + bytes[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                    (&bytes[at..end], end)
+                }
+            },
+            b'0'..=b'9' if !follows_name => {
+                let is_part = |byte: &&u8| is_name(**byte) || **byte == b'.';
+                (b"?", at + bytes[at..].iter().take_while(is_part).count())
+            }
+            byte if byte.is_ascii_whitespace() => (b" ", at + 1),
+            _ => (&bytes[at..=at], at + 1),
+        };
+        at = end;
+        match piece {
+            b" " if shape.is_empty() || shape.ends_with(b" ") => {}
+            // A list of any length is one.
+            b"?" if shape.ends_with(b"?, ") => shape.truncate(shape.len() - 2),
+            b"?" if shape.ends_with(b"?,") => shape.truncate(shape.len() - 1),
+            piece => shape.extend_from_slice(piece),
+        }
+    }
+    let shape = String::from_utf8_lossy(&shape);
+    shape.trim_end_matches([' ', ';']).to_owned()
+}
+
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Wrong> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();

@@ -44,7 +44,8 @@ impl Coded for QueryError {
 /// internal errors.
 const OVER_QUOTA: &str = "Disk quota exceeded";
 const DISK_FULL: &str = "53100";
-const MAKE_ROOM: &str = "delete what is not needed (truncate, drop, vacuum full), reset the branch, or raise its quota \
+const MAKE_ROOM: &str =
+    "delete what is not needed (truncate, drop, vacuum full), reset the branch, or raise its quota \
                          (`duramen source settings NAME --disk SIZE`)";
 const SESSION_LOST: &str = "session_lost";
 
@@ -75,7 +76,8 @@ pub(crate) fn query_failed(error: SessionError, policy: Policy) -> EngineError {
             }
             let is_over_quota = refusal.to_string().contains(OVER_QUOTA);
             if is_over_quota {
-                error.message += "; the branch has used up its quota of disk, or all branches their share of the volume \
+                error.message +=
+                    "; the branch has used up its quota of disk, or all branches their share of the volume \
                                   store: ";
                 error.message += MAKE_ROOM;
             }

@@ -9,6 +9,7 @@ use clap::Args;
 use duramen_api::model::{
     MergeBranch, MergeEqual, MergeReport, MergeStatus, MergeStrategy, MergeTriggers, MergedTable,
 };
+use duramen_base::words::counted;
 use std::{process::ExitCode, time::Duration};
 
 pub(super) const EXAMPLES: &str = "\
@@ -108,11 +109,11 @@ fn show(report: &MergeReport) {
 fn words(report: &MergeReport) -> String {
     let sum = |of: fn(&MergedTable) -> u64| report.tables.iter().map(of).sum::<u64>();
     format!(
-        "{} statements; {} rows inserted, {} updated, {} deleted in {} tables",
-        report.statements.len(),
-        sum(|table| table.inserted),
+        "{}; {} inserted, {} updated, {} deleted in {}",
+        counted(report.statements.len(), "statement"),
+        counted(sum(|table| table.inserted), "row"),
         sum(|table| table.updated),
         sum(|table| table.deleted),
-        report.tables.len()
+        counted(report.tables.len(), "table")
     )
 }

@@ -6,7 +6,7 @@ use crate::{
     log, output, parse,
     progress::Progress,
 };
-use clap::Args;
+use clap::{ArgGroup, Args};
 use duramen_base::{entropy, file};
 use duramen_client::run::{self, Fate};
 use duramen_rehearse::{
@@ -20,6 +20,7 @@ Examples:
   duramen branch rehearse --source app --migrate 'psql -X -v ON_ERROR_STOP=1 -f next.sql' --load shop.sql --queries slow.sql
   duramen branch rehearse --migrate 'npm run migrate' --load shop.sql@9 --load admin.sql@1 --load-rate 200
   duramen branch rehearse --migrate ./migrate.sh --load shop.sql --max-lock-wait 500 --markdown comment.md --html page.html
+  duramen branch rehearse --migrate ./migrate.sh --replay monday.csv --load-clients 12
   duramen branch rehearse --source app --pg 18 --queries slow.sql
 The command finds its branch in DATABASE_URL, PGHOST, PGPORT, PGUSER, PGPASSWORD and PGDATABASE.
 
@@ -27,6 +28,7 @@ Exit status: 0 the migration succeeded, 1 there was no rehearsal, 2 bad usage, 3
 failed, 5 it did not end before its deadline, 6 a lock was waited for longer than --max-lock-wait";
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("loads").args(["load", "replay"]).multiple(true))]
 pub(crate) struct Rehearse {
     /// The migration: a command for a shell
     #[arg(long, value_name = "COMMAND", required_unless_present = "pg")]
@@ -40,17 +42,23 @@ pub(crate) struct Rehearse {
     /// A script of the load, as pgbench has them, with its weight (repeatable)
     #[arg(long, value_name = "FILE[@WEIGHT]", value_parser = load_file)]
     load: Vec<LoadFile>,
+    /// A recorded load: a log of a server in CSV or JSON, with the statements of its clients (repeatable)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pg", "load"])]
+    replay: Vec<PathBuf>,
+    /// How fast it is replayed: 2 is half the time
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay")]
+    replay_speed: f64,
     /// Sessions of the load
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clients, requires = "load")]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clients, requires = "loads")]
     load_clients: usize,
     /// Transactions a second that are due, of all sessions together
     #[arg(long, value_name = "N", default_value_t = 50.0, requires = "load")]
     load_rate: f64,
     /// How long the load runs before the migration [default: 5s]
-    #[arg(long, value_name = "SPAN", value_parser = parse::span, requires = "load")]
+    #[arg(long, value_name = "SPAN", value_parser = parse::span, requires = "loads")]
     before: Option<Duration>,
     /// How long it runs after it [default: 5s]
-    #[arg(long, value_name = "SPAN", value_parser = parse::span, requires = "load")]
+    #[arg(long, value_name = "SPAN", value_parser = parse::span, requires = "loads")]
     after: Option<Duration>,
     /// Queries whose plans are compared
     #[arg(long, value_name = "FILE")]
@@ -105,6 +113,8 @@ pub(super) async fn run(context: &Context, wanted: Rehearse) -> Outcome {
         command: wanted.migrate.unwrap_or_default(),
         pg: wanted.pg,
         load: wanted.load,
+        replay: wanted.replay,
+        replay_speed: wanted.replay_speed,
         load_clients: wanted.load_clients,
         load_rate: wanted.load_rate,
         seed: entropy::seed(),

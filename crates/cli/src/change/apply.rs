@@ -7,6 +7,7 @@ use crate::{
     output, parse, progress,
 };
 use clap::{Args, ValueEnum};
+use duramen_base::words::counted;
 use duramen_carry::{
     apply, apply_durably, Applied as AppliedAt, ApplyError, ApplyOptions, ChangeSet, Counts, Durable,
     DurableOptions, Outcome as Applied, Slice, Triggers,
@@ -59,8 +60,8 @@ pub(crate) async fn run(context: &Context, options: Apply) -> Outcome {
     options.signer.check(&set, &options.file)?;
     if !set.ddl().is_empty() && !context.json {
         output::warning(&format_args!(
-            "{} statements of the file run with the rights of {} in {}; `duramen change show` shows them",
-            set.ddl().len(),
+            "{} of the file, run with the rights of {} in {}; `duramen change show` shows what is run",
+            counted(set.ddl().len(), "statement"),
             target.role(),
             target.describe()
         ));
@@ -182,5 +183,10 @@ async fn durable(context: &Context, set: &ChangeSet, target: &Target, options: D
 
 fn words(counts: &Counts) -> String {
     let Counts { statements, inserted, updated, deleted, sequences } = counts;
-    format!("{statements} statements; {inserted} rows inserted, {updated} updated, {deleted} deleted; {sequences} sequences moved on")
+    format!(
+        "{}; {} inserted, {updated} updated, {deleted} deleted; {} moved on",
+        counted(*statements, "statement"),
+        counted(*inserted, "row"),
+        counted(*sequences, "sequence")
+    )
 }

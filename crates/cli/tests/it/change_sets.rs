@@ -264,7 +264,7 @@ async fn a_command_is_tried_and_what_it_changed_is_kept() {
     let said = text(&tried.stderr);
     assert_eq!(tried.status.code(), Some(0), "{said}");
     for words in [
-        "1 statements; 0 rows added, 0 removed, 3 changed in 1 tables",
+        "1 statement; 0 rows added, 0 removed, 3 changed in 1 table",
         &format!("duramen change apply {file} --to URL"),
     ] {
         assert!(said.contains(words), "{words}: {said}");

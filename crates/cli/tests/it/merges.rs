@@ -51,7 +51,7 @@ async fn m3_conflicts_are_listed_and_what_is_merged_is_told() {
     let dry = home.run(&["branch", "merge", "child", "parent", "--dry-run", "--equal", "agree"]);
     let said = stdout(&dry);
     assert!(
-        said.starts_with("child can be merged into parent: 0 statements; 1 rows inserted, 0 updated"),
+        said.starts_with("child can be merged into parent: 0 statements; 1 row inserted, 0 updated"),
         "{said}"
     );
     assert!(said.contains("\n  public.log: 1 inserted, 0 updated, 0 deleted\n"), "{said}");

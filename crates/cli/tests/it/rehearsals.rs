@@ -1,7 +1,8 @@
 //! `duramen branch rehearse`: what a migration does to who works with the data meanwhile is told, and nothing is left. The invariants R1 to
-//! R9 are in `docs/design/rehearse.md`.
+//! R10 are in `docs/design/rehearse.md`.
 
 mod examples;
+mod recorded;
 mod upgrades;
 
 use crate::{
