@@ -189,7 +189,7 @@ impl Branch {
             self.sleep.wake();
             return Ok(());
         }
-        let is_first = !self.had_server();
+        let is_first = !self.had_server() && self.secrets.inherited.is_none();
         if is_first {
             self.give_secret_at_rest()?;
             self.write_rules_of_role()?;

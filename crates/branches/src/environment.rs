@@ -70,7 +70,13 @@ impl Environment {
         bytes: u64,
         account: volume::Account,
     ) -> Result<String, EngineError> {
-        self.clone_volume(&self.volume(snapshot), volume::Quota { bytes, account })
+        let clone = self.clone_volume(&self.volume(snapshot), volume::Quota { bytes, account })?;
+        // They are of the server that was copied. In a volume that was made just now nobody works: no start has to look for
+        // processes there, which takes as long as there are processes on the machine.
+        for name in ["postmaster.pid", "postmaster.opts"] {
+            let _ = fs::remove_file(self.volume(&clone).join(name));
+        }
+        Ok(clone)
     }
 
     fn clone_volume(&self, snapshot: &Path, quota: volume::Quota) -> Result<String, EngineError> {

@@ -7,6 +7,7 @@ use crate::{
 use duramen_base::clock;
 use rustix::process::{kill_process, Pid, Signal};
 use std::{
+    fs,
     io::{self, Write},
     path::Path,
     process::Command,
@@ -42,12 +43,23 @@ impl Hold {
         // First the one that makes all the others.
         hold.stop(postmaster)?;
         hold.wait(begin)?;
-        let dir = std::fs::canonicalize(data_dir)?;
-        for pid in processes_below(&dir).into_iter().filter(|pid| *pid != postmaster) {
-            hold.stop(pid)?;
+        let dir = fs::canonicalize(data_dir)?;
+        // Its children may make others, until they stand still.
+        loop {
+            let found = descendants(postmaster).unwrap_or_else(|| processes_below(&dir));
+            let others: Vec<u32> = found.into_iter().filter(|pid| !hold.has(*pid)).collect();
+            if others.is_empty() {
+                return Ok(hold);
+            }
+            for pid in others {
+                hold.stop(pid)?;
+            }
+            hold.wait(begin)?;
         }
-        hold.wait(begin)?;
-        Ok(hold)
+    }
+
+    fn has(&self, pid: u32) -> bool {
+        self.pids.iter().any(|held| u32::try_from(held.as_raw_nonzero().get()) == Ok(pid))
     }
 
     fn stop(&mut self, pid: u32) -> io::Result<()> {
@@ -75,6 +87,33 @@ impl Hold {
     }
 }
 
+/// What a process started, and what that did, if the kernel tells (`CONFIG_PROC_CHILDREN`). A look at all processes of the machine
+/// takes as long as there are many of them.
+fn descendants(pid: u32) -> Option<Vec<u32>> {
+    let (mut found, mut next) = (Vec::new(), vec![pid]);
+    while let Some(parent) = next.pop() {
+        let tasks = match fs::read_dir(format!("/proc/{parent}/task")) {
+            Ok(tasks) => tasks,
+            // It has ended.
+            Err(_) if parent != pid => continue,
+            Err(_) => return None,
+        };
+        for task in tasks.flatten() {
+            match fs::read_to_string(task.path().join("children")) {
+                Ok(children) => {
+                    next.extend(children.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+                }
+                Err(_) if parent != pid => {}
+                Err(_) => return None,
+            }
+        }
+        if parent != pid {
+            found.push(parent);
+        }
+    }
+    Some(found)
+}
+
 impl Drop for Hold {
     fn drop(&mut self) {
         for pid in self.pids.iter().rev() {
@@ -83,5 +122,39 @@ impl Drop for Hold {
         }
         // It does the same once more, in a millisecond, and is collected.
         drop(self.guardian.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::descendants;
+    use std::{
+        io::{BufRead, BufReader},
+        process::{Command, Stdio},
+    };
+
+    #[test]
+    fn what_a_child_starts_is_found() {
+        let script = "sh -c 'sleep 60 & echo $$ $!; wait' & echo $!; wait";
+        let mut parent = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().expect("sh");
+        let mut expected: Vec<u32> = Vec::new();
+        let mut lines = BufReader::new(parent.stdout.take().expect("its output")).lines();
+        while expected.len() < 3 {
+            let line = lines.next().expect("a line").expect("text");
+            expected.extend(line.split(' ').map(|id| id.parse::<u32>().expect("an id")));
+        }
+        expected.sort_unstable();
+        // The shell in the middle is told of twice: by who started it, and by itself.
+        expected.dedup();
+        assert_eq!(expected.len(), 2);
+        if let Some(mut found) = descendants(parent.id()) {
+            found.sort_unstable();
+            assert_eq!(found, expected);
+        }
+        assert_eq!(descendants(u32::MAX), None);
+        for id in expected.iter().chain([&parent.id()]) {
+            let _ = Command::new("kill").arg("-9").arg(id.to_string()).status();
+        }
+        parent.wait().expect("it has ended");
     }
 }
