@@ -494,6 +494,42 @@ async fn what_cannot_be_applied_is_told_and_copied() {
     engine.close().await.expect("it closes");
 }
 
+/// F20: a password that does not hold any more stops the following, which says so, and nothing else; it goes on with one that does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_that_was_changed_is_told_and_nothing_is_lost() {
+    let home = Home::new();
+    let engine = home.open().await;
+    let origin = shop(&home, majors()[0], "").await;
+    let rules = "local all app scram-sha-256\nlocal replication app scram-sha-256\nlocal all all trust\n";
+    origin.cluster.write_file("pg_hba.conf", rules).expect("hba");
+    let password = |word: &str| format!("alter role app password '{word}';; select pg_reload_conf()");
+    origin.run("shop", &password(PASSWORD)).await;
+    follow(&engine, logical(&origin, "app", None)).await;
+    let copied = copy(&home);
+
+    origin.run("shop", &password("another")).await;
+    origin.run("shop", "select pg_terminate_backend(pid) from pg_stat_replication").await;
+    origin.run("shop", "insert into sales.orders (state) values ('later')").await;
+    let error = refresh(&engine).await.expect_err("nobody lets it in");
+    assert!(error.message.contains("password"), "{error}");
+    assert!(!error.message.contains(PASSWORD), "{error}");
+    engine.look_after_followed().await;
+    let problem = view(&engine).problem.expect("it is told");
+    assert!(problem.contains("password") && !problem.contains(PASSWORD), "{problem}");
+    assert_eq!(look(&engine, "select count(*)::int from sales.orders").await, json!([[1000]]));
+    assert_eq!(number(&origin, SLOTS).await, 1, "what was not applied is kept");
+
+    origin.run("shop", &password(PASSWORD)).await;
+    refresh(&engine).await.expect("it is let in");
+    assert_eq!(look(&engine, "select count(*)::int from sales.orders").await, json!([[1001]]));
+    assert_eq!(copy(&home), copied, "the origin was copied once");
+    engine.look_after_followed().await;
+    assert_eq!(view(&engine).problem, None);
+    engine.change_settings("app", unfollow()).await.expect("it does not follow any more");
+    assert_eq!((number(&origin, SLOTS).await, number(&origin, PUBLICATIONS).await), (0, 0));
+    engine.close().await.expect("it closes");
+}
+
 /// F16: what the origin keeps is limited, also by a follower that stands still.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_of_which_too_much_is_kept_is_dropped_until_it_is_asked_for() {
