@@ -157,8 +157,8 @@ pub enum StoreError {
         /// The first of them.
         first: String,
     },
-    /// Another process has the store open.
-    #[error("{} is open in another process{}; close it there, or open it read-only after that", .path.display(), holder(.pid))]
+    /// Another process has the store open, or another handle of this one.
+    #[error("{} is open in {}; close it there, or open it read-only after that", .path.display(), holder(.pid))]
     Locked {
         /// Where the store is.
         path: PathBuf,
@@ -226,7 +226,11 @@ fn did_you_mean(hint: &Option<String>) -> String {
 }
 
 fn holder(pid: &Option<u32>) -> String {
-    pid.map_or(String::new(), |pid| format!(" (process {pid})"))
+    match pid {
+        Some(pid) if *pid == std::process::id() => "this process already".to_owned(),
+        Some(pid) => format!("another process (process {pid})"),
+        None => "another process".to_owned(),
+    }
 }
 
 impl StoreError {

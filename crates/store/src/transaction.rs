@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
+use duramen_base::entropy;
 use duramen_tree::{KeyRange, LeafView, RunView};
 
 use crate::access::{Access, Edit, RowVisitor, View, WriteVisitor};
@@ -16,7 +18,12 @@ use crate::record;
 use crate::snapshot::Snapshot;
 
 /// How often [`Branch::transact`] runs its work, at most.
-pub const ATTEMPTS_MAX: u32 = 10;
+pub const ATTEMPTS_MAX: u32 = 100;
+
+/// The longest pause before the third attempt, which doubles with each ...
+const PAUSE_FIRST: Duration = Duration::from_micros(40);
+/// ... up to this.
+const PAUSE_MOST: Duration = Duration::from_millis(10);
 
 /// Several writes that are committed together or not at all.
 ///
@@ -218,7 +225,9 @@ impl Branch {
         Transaction::begin(self)
     }
 
-    /// Runs `work` in a transaction and commits it; retries it when another commit was first, at most ten times.
+    /// Runs `work` in a transaction and commits it; runs it again when another commit was first, at most [`ATTEMPTS_MAX`] times
+    /// in all: at once the first time, then after a pause of random length, so that those who met once do not meet
+    /// for ever. All pauses together take at most a second.
     ///
     /// # Errors
     /// What `work` returned, and nothing is committed then; [`StoreError::RetriesExhausted`] when it lost each time.
@@ -226,7 +235,13 @@ impl Branch {
         &self,
         mut work: impl FnMut(&Transaction) -> Result<R, StoreError>,
     ) -> Result<R, StoreError> {
-        for _ in 0..ATTEMPTS_MAX {
+        let mut rng = None;
+        for attempt in 1..=ATTEMPTS_MAX {
+            if let Some(doublings) = attempt.checked_sub(3) {
+                let longest = PAUSE_FIRST.saturating_mul(1 << doublings.min(20)).min(PAUSE_MOST);
+                let rng = rng.get_or_insert_with(|| entropy::rng(entropy::seed()));
+                std::thread::sleep(longest.mul_f64(rng.f64()));
+            }
             let transaction = self.begin()?;
             let result = work(&transaction)?;
             match transaction.commit() {
