@@ -31,6 +31,11 @@ pub(crate) fn refused(sql: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether a statement, as comparisons of definitions write it, only says that a column has a value in every row.
+pub(crate) fn sets_not_null(sql: &str) -> bool {
+    sql.starts_with("alter table ") && sql.ends_with(" set not null")
+}
+
 /// The first words of a statement in lower case, without comments.
 fn words(sql: &str, most: usize) -> Vec<String> {
     let mut words = Vec::new();

@@ -31,15 +31,17 @@ const TRIGGERS_NAMED: usize = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Delete,
-    /// The statements.
+    /// The statements; without those of [`Stage::Constrain`], if that comes later.
     Define,
     /// Updates of what is there before the statements.
     Early,
     Update,
     Insert,
+    /// Statements that only say that a column has a value in every row: of a column that was added, rows give it first.
+    Constrain,
 }
 
-use Stage::{Define, Delete, Early, Insert, Update};
+use Stage::{Constrain, Define, Delete, Early, Insert, Update};
 
 const OF_ROWS: &[&[Stage]] = &[&[Delete, Update, Insert], &[Insert, Update, Delete]];
 const WITH_STATEMENTS: &[&[Stage]] = &[
@@ -47,6 +49,7 @@ const WITH_STATEMENTS: &[&[Stage]] = &[
     &[Define, Insert, Update, Delete],
     &[Delete, Early, Define, Update, Insert],
 ];
+const WITH_NOT_NULL: &[&[Stage]] = &[&[Delete, Define, Update, Insert, Constrain]];
 
 /// What is known and prepared before anything is changed.
 #[derive(Debug, Clone)]
@@ -90,9 +93,13 @@ pub(crate) async fn all(run: &Run<'_>, set: &ChangeSet) -> Result<Counts, ApplyE
             keep_keys(run, &stored.table, number, &common(&stored.table)).await?;
         }
     }
-    let orders = if set.ddl().is_empty() { OF_ROWS } else { WITH_STATEMENTS };
+    let (orders, more) = match set.ddl() {
+        [] => (OF_ROWS, &[][..]),
+        ddl if ddl.iter().any(|ddl| statement::sets_not_null(&ddl.sql)) => (WITH_STATEMENTS, WITH_NOT_NULL),
+        _ => (WITH_STATEMENTS, &[][..]),
+    };
     let mut first = None;
-    for order in orders {
+    for order in orders.iter().chain(more) {
         run.batch("a savepoint", "SAVEPOINT duramen_order").await?;
         match attempt(run, set, ready.clone(), order).await {
             Ok(mut counts) => {
@@ -175,6 +182,7 @@ async fn attempt(
     if run.options.triggers == Triggers::Off {
         off.put_out(run, set, &ready.here).await?;
     }
+    let is_split = order.contains(&Constrain);
     for stage in order {
         match stage {
             Delete => counts.deleted = delete(run, set, &ready).await?,
@@ -182,7 +190,8 @@ async fn attempt(
                 if order[0] == Delete {
                     let_go(run, &ready).await?;
                 }
-                counts.statements = define(run, set).await?;
+                let now = |sql: &str| !(is_split && statement::sets_not_null(sql));
+                counts.statements = define(run, set, now).await?;
                 run.pinned().await?;
                 ready.here = Catalogue::read(run, set).await?;
                 after_statements(set, &ready.here)?;
@@ -198,6 +207,11 @@ async fn attempt(
             Early => early(run, set, &ready).await?,
             Update => counts.updated = update(run, set, &ready).await?,
             Insert => counts.inserted = insert(run, set, &ready).await?,
+            Constrain => {
+                // A table whose rows are still to be checked cannot be altered.
+                run.batch("checking constraints", "SET CONSTRAINTS ALL IMMEDIATE").await?;
+                counts.statements += define(run, set, statement::sets_not_null).await?;
+            }
         }
     }
     // Tables that went took their rows along.
@@ -230,18 +244,21 @@ pub(crate) fn after_statements(set: &ChangeSet, here: &Catalogue) -> Result<(), 
     Ok(())
 }
 
-async fn define(run: &Run<'_>, set: &ChangeSet) -> Result<u64, ApplyError> {
+/// Runs the statements that are to be run `now`.
+async fn define(run: &Run<'_>, set: &ChangeSet, now: impl Fn(&str) -> bool) -> Result<u64, ApplyError> {
     let settings = "SET LOCAL search_path = pg_catalog; SET LOCAL check_function_bodies = off";
     run.batch("setting what definitions are read with", settings).await?;
-    for (number, ddl) in (1..).zip(set.ddl()) {
+    let mut count = 0;
+    for (number, ddl) in (1..).zip(set.ddl()).filter(|(_, ddl)| now(&ddl.sql)) {
         let begin: String = ddl.sql.chars().take(80).flat_map(char::escape_debug).collect();
         if let Some(why) = statement::refused(&ddl.sql) {
             return Err(ApplyError::Statement { number, why: why.to_owned(), sql: begin });
         }
         run.one(&format!("statement {number} (`{begin}`)"), &ddl.sql).await?;
+        count += 1;
     }
     run.batch("setting the session back", "SET LOCAL check_function_bodies TO DEFAULT").await?;
-    Ok(set.ddl().len() as u64)
+    Ok(count)
 }
 
 async fn delete(run: &Run<'_>, set: &ChangeSet, ready: &Ready) -> Result<u64, ApplyError> {

@@ -35,6 +35,10 @@ async fn c2_work_that_hangs_together_is_carried_whatever_order_it_needs() {
         // What is filled is forbidden to be empty.
         &["update customer set mail = null where id = 3", "update customer set mail = 'filled' where mail is null", "alter table customer alter mail set not null"],
         &["alter table customer add column city text", "update customer set city = 'c' || id", "alter table customer alter city set default 'x'"],
+        // A column that has to be filled comes empty, also by another name.
+        &["alter table customer add column city text", "update customer set city = 'c' || id", "alter table customer alter city set not null"],
+        &["alter table customer alter name set not null", "alter table customer rename column name to \"full \"\"not null\"",
+          "insert into customer values (100, 'new@x', 'new'); update customer set mail = null where id = 1"],
         &["alter table orders add column paid bool default false", "update orders set paid = true where id % 2 = 0"],
         &["alter table orders alter total type numeric(12,2)", "update orders set total = 7.5 where id = 1"],
         &["update customer set name = '5'", "alter table customer alter name type int using name::int"],

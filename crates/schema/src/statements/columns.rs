@@ -10,6 +10,9 @@ use std::collections::BTreeSet;
 /// Types that every value has a cast to.
 const TEXTS: &[&str] = &["text", "character varying", "character", "name"];
 
+/// What ends the definition of a column that holds a value in every row.
+const NOT_NULL: &str = " not null";
+
 pub(super) fn alterable(from: &Object, to: &Object, differing: &BTreeSet<&str>) -> bool {
     let is_generated = from.has("generated") || to.has("generated");
     let of_expression = ["generated", "expression", "type", "collation"];
@@ -42,7 +45,7 @@ pub(super) fn definition(plan: &Plan, key: &Key, column: &Object) -> String {
         }
     }
     if column.has("not null") {
-        text += " not null";
+        text += NOT_NULL;
     }
     text
 }
@@ -69,8 +72,17 @@ pub(super) fn add(plan: &Plan, key: &Key, column: &Object) -> Vec<String> {
         return Vec::new();
     }
     let on = relation(column);
-    let mut statements = vec![format!("alter table {on} add column {}", definition(plan, key, column))];
+    let whole = definition(plan, key, column);
+    // Where nothing else gives rows a value, by itself: whoever has the values can put them in before.
+    let default = Key::new(Kind::Default, key.name.clone());
+    let has_value = (plan.is_inline(&default) && plan.to.get(&default).is_some())
+        || ["generated", "identity"].iter().any(|name| column.has(name));
+    let bare = whole.strip_suffix(NOT_NULL).filter(|_| !has_value);
+    let mut statements = vec![format!("alter table {on} add column {}", bare.unwrap_or(&whole))];
     statements.extend(settings(on, column));
+    if bare.is_some() {
+        statements.push(format!("alter table {on} alter column {} set{NOT_NULL}", column.ident));
+    }
     statements
 }
 
