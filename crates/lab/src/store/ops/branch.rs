@@ -93,7 +93,16 @@ fn changed_fork(slice: &mut Slice<'_>) -> Result<(String, u64), StoreError> {
     let fork = aside.fork(&name)?;
     let rows: BTreeSet<u64> = std::iter::repeat_with(|| rng.u64(0..rows)).take(CHANGED).collect();
     for row in &rows {
-        fork.kv().put(Key::from_number(*row).as_str(), pool.value(&mut rng, VALUE_BYTES))?;
+        let key = Key::from_number(*row);
+        let there = fork.kv().get(key.as_str())?;
+        // Of a million values now and then the one that is there would be drawn, which is no change.
+        let value = loop {
+            let value = pool.value(&mut rng, VALUE_BYTES);
+            if there.as_ref().and_then(|there| there.as_bytes()) != Some(value) {
+                break value;
+            }
+        };
+        fork.kv().put(key.as_str(), value)?;
     }
     Ok((name, rows.len() as u64))
 }
