@@ -678,7 +678,7 @@ impl Branch {
             return None;
         }
         let running = slot.as_mut().and_then(|server| server.is_running().then(|| server.pid()));
-        let hold = running.map(|pid| Hold::of(self.cluster.data_dir(), pid)).transpose();
+        let hold = running.map(|pid| Hold::of(self.cluster.data_dir(), pid, self.group.as_ref())).transpose();
         let hold = match hold {
             Ok(hold) => hold,
             Err(error) => return Some(Err(error)),

@@ -308,6 +308,13 @@ impl ControlGroup {
         self.dirs.iter().map(|(_, dir)| open(dir)).collect()
     }
 
+    /// Who runs in it.
+    pub(crate) fn processes(&self) -> io::Result<Vec<u32>> {
+        let (_, dir) = self.dirs.first().ok_or(io::ErrorKind::NotFound)?;
+        let text = fs::read_to_string(dir.join("cgroup.procs"))?;
+        Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
+    }
+
     /// How often the kernel ended a process of the group for lack of memory.
     #[must_use]
     pub fn killed_for_memory(&self) -> u64 {

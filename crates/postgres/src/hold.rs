@@ -1,6 +1,7 @@
 //! A server whose processes do not run for a moment, so that its files do not change.
 
 use crate::{
+    control_group::ControlGroup,
     guardian::Guardian,
     postmaster::{can_run, processes_below},
 };
@@ -32,11 +33,12 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Holds the server with this process id that works in `data_dir`, and its children. Blocks, for two seconds at most.
+    /// Holds the server with this process id that works in `data_dir`, and every other process that runs in its group or, if it
+    /// has none, works in that directory, whoever started it. Blocks, for two seconds at most.
     ///
     /// # Errors
     /// A process does not stand still in time, or nobody can watch over them. All of them go on then.
-    pub fn of(data_dir: &Path, postmaster: u32) -> io::Result<Hold> {
+    pub fn of(data_dir: &Path, postmaster: u32, group: Option<&ControlGroup>) -> io::Result<Hold> {
         let guardian = Guardian::start(Command::new("sh").args(["-c", LET_GO]))?;
         let mut hold = Hold { pids: Vec::new(), guardian: Some(guardian) };
         let begin = clock::now();
@@ -44,12 +46,18 @@ impl Hold {
         hold.stop(postmaster)?;
         hold.wait(begin)?;
         let dir = fs::canonicalize(data_dir)?;
-        // Its children may make others, until they stand still.
+        // A look at all processes of the machine takes as long as there are many of them; nobody leaves a group. A server that was
+        // started before there were groups is in none.
+        let of_group = || group?.processes().ok().filter(|found| found.contains(&postmaster));
+        // They may make others, until they stand still.
         loop {
-            let found = descendants(postmaster).unwrap_or_else(|| processes_below(&dir));
+            let found = of_group().unwrap_or_else(|| processes_below(&dir));
             let others: Vec<u32> = found.into_iter().filter(|pid| !hold.has(*pid)).collect();
             if others.is_empty() {
                 return Ok(hold);
+            }
+            if begin.elapsed() > HOLD_LIMIT {
+                return Err(io::Error::other("the server goes on making processes"));
             }
             for pid in others {
                 hold.stop(pid)?;
@@ -87,33 +95,6 @@ impl Hold {
     }
 }
 
-/// What a process started, and what that did, if the kernel tells (`CONFIG_PROC_CHILDREN`). A look at all processes of the machine
-/// takes as long as there are many of them.
-fn descendants(pid: u32) -> Option<Vec<u32>> {
-    let (mut found, mut next) = (Vec::new(), vec![pid]);
-    while let Some(parent) = next.pop() {
-        let tasks = match fs::read_dir(format!("/proc/{parent}/task")) {
-            Ok(tasks) => tasks,
-            // It has ended.
-            Err(_) if parent != pid => continue,
-            Err(_) => return None,
-        };
-        for task in tasks.flatten() {
-            match fs::read_to_string(task.path().join("children")) {
-                Ok(children) => {
-                    next.extend(children.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()));
-                }
-                Err(_) if parent != pid => {}
-                Err(_) => return None,
-            }
-        }
-        if parent != pid {
-            found.push(parent);
-        }
-    }
-    Some(found)
-}
-
 impl Drop for Hold {
     fn drop(&mut self) {
         for pid in self.pids.iter().rev() {
@@ -122,39 +103,5 @@ impl Drop for Hold {
         }
         // It does the same once more, in a millisecond, and is collected.
         drop(self.guardian.take());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::descendants;
-    use std::{
-        io::{BufRead, BufReader},
-        process::{Command, Stdio},
-    };
-
-    #[test]
-    fn what_a_child_starts_is_found() {
-        let script = "sh -c 'sleep 60 & echo $$ $!; wait' & echo $!; wait";
-        let mut parent = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().expect("sh");
-        let mut expected: Vec<u32> = Vec::new();
-        let mut lines = BufReader::new(parent.stdout.take().expect("its output")).lines();
-        while expected.len() < 3 {
-            let line = lines.next().expect("a line").expect("text");
-            expected.extend(line.split(' ').map(|id| id.parse::<u32>().expect("an id")));
-        }
-        expected.sort_unstable();
-        // The shell in the middle is told of twice: by who started it, and by itself.
-        expected.dedup();
-        assert_eq!(expected.len(), 2);
-        if let Some(mut found) = descendants(parent.id()) {
-            found.sort_unstable();
-            assert_eq!(found, expected);
-        }
-        assert_eq!(descendants(u32::MAX), None);
-        for id in expected.iter().chain([&parent.id()]) {
-            let _ = Command::new("kill").arg("-9").arg(id.to_string()).status();
-        }
-        parent.wait().expect("it has ended");
     }
 }

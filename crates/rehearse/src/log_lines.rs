@@ -5,7 +5,7 @@
 
 use crate::recording::RecordingError;
 use serde::Deserialize;
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 
 /// One line of JSON. The server cuts no message; this is what a line of 64 MiB of SQL needs.
 const LINE_MAX: u64 = 160 << 20;
@@ -175,11 +175,14 @@ fn read_csv(
     log: impl BufRead,
     mut take: impl FnMut(Line) -> Result<(), RecordingError>,
 ) -> Result<(), RecordingError> {
+    // A quote that nobody closes would be an entry as long as the file.
+    let log = OneEntry { log, left: LINE_MAX };
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(log);
     let mut record = csv::ByteRecord::new();
     // An entry that is wrong is told of when there is one behind it.
     let mut unread = None;
     loop {
+        reader.get_mut().left = LINE_MAX;
         let more = reader.read_byte_record(&mut record).map_err(|error| {
             let line = error.position().map_or(0, csv::Position::line);
             match error.into_kind() {
@@ -215,6 +218,22 @@ fn read_csv(
             detail: column(14),
         })?;
         unread = None;
+    }
+}
+
+/// A log of which so much may be read until there is an entry.
+struct OneEntry<R> {
+    log: R,
+    left: u64,
+}
+
+impl<R: Read> Read for OneEntry<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.log.read(into)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "an entry is longer than 160 MiB, or ends nowhere")
+        })?;
+        Ok(read)
     }
 }
 

@@ -133,8 +133,11 @@ impl Reader {
 
     fn take(&mut self, line: Line) -> Result<(), RecordingError> {
         if line.severity == "ERROR" {
+            if !self.errors.contains_key(&line.database) {
+                self.bytes += line.database.len();
+            }
             *self.errors.entry(line.database).or_default() += 1;
-            return Ok(());
+            return self.fits();
         }
         let Some(statement) = line.statement() else { return Ok(()) };
         let parameters = statement.parameters;
@@ -149,10 +152,9 @@ impl Reader {
             }
         };
         self.bytes += values.map(|value| value.len() + size_of::<String>()).sum::<usize>();
+        self.bytes += line.session.len() + line.database.len();
         self.statements += 1;
-        if self.statements > RECORDED_MAX || self.bytes > BYTES_MAX {
-            return Err(RecordingError::TooLarge);
-        }
+        self.fits()?;
         let sent = Sent {
             at: line.at_us.saturating_sub(statement.took_us),
             sql,
@@ -162,6 +164,13 @@ impl Reader {
         };
         self.databases.entry(line.database).or_default().push((line.session, sent));
         Ok(())
+    }
+
+    fn fits(&self) -> Result<(), RecordingError> {
+        match self.statements > RECORDED_MAX || self.bytes > BYTES_MAX {
+            true => Err(RecordingError::TooLarge),
+            false => Ok(()),
+        }
     }
 
     /// Whether anything was recorded at all.

@@ -70,6 +70,7 @@ pub async fn rehearse(
     options: Options,
     mut on_event: impl FnMut(Event<'_>),
 ) -> Result<Report, RehearseError> {
+    on_event(Event::Step("reading what is to be run"));
     let prepared = options.prepare()?;
     let client = client.clone().with_deadline(REQUEST_LIMIT);
     let listening = Signals::listen();

@@ -41,7 +41,7 @@ fn a_held_server_stands_still_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let dir = std::fs::canonicalize(folder.path()).unwrap();
     let server = server(&dir);
-    let hold = Hold::of(&dir, server.id()).unwrap();
+    let hold = Hold::of(&dir, server.id(), None).unwrap();
     let pids = processes_below(&dir);
     assert_eq!(pids.len(), 2);
     assert!(pids.iter().all(|pid| is_stopped(*pid)), "both stand still");
@@ -55,7 +55,7 @@ fn a_held_server_stands_still_and_goes_on() {
 fn holds_when_it_is_told_to() {
     let Ok(wanted) = std::env::var(HOLDER) else { return };
     let (pid, dir) = wanted.split_once(' ').unwrap();
-    let _hold = Hold::of(Path::new(dir), pid.parse().unwrap()).unwrap();
+    let _hold = Hold::of(Path::new(dir), pid.parse().unwrap(), None).unwrap();
     std::fs::write(Path::new(dir).join("held"), "").unwrap();
     std::thread::sleep(SOON);
 }

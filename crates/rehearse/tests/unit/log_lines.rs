@@ -94,3 +94,18 @@ fn parameters_are_read_as_the_server_writes_them() {
         assert_eq!(parameters(wrong), None, "{wrong}");
     }
 }
+
+/// What never ends is not read to its end.
+#[test]
+fn entries_without_an_end_are_given_up() {
+    for (start, filling) in [("\"", "x"), ("{\"timestamp\":\"", "x"), ("a,", "b,")] {
+        let endless = io::Cursor::new(start).chain(io::repeat(filling.as_bytes()[0]));
+        let mut taken = 0;
+        let error = read(io::BufReader::new(endless), |_| {
+            taken += 1;
+            Ok(())
+        });
+        let said = error.expect_err("it has no end").to_string();
+        assert!(said.contains("160 MiB") && taken == 0, "{said}");
+    }
+}

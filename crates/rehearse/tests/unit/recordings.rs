@@ -116,4 +116,16 @@ fn what_is_too_large_is_refused() {
     let line =
         Line { severity: "LOG".to_owned(), message: "statement: select 1".to_owned(), ..Line::default() };
     assert!(matches!(reader.take(line), Err(RecordingError::TooLarge)));
+    // Nor are names that nobody asked for.
+    let mut reader = Reader::default();
+    let mut taken = 0;
+    let refused = loop {
+        let database = format!("{taken:0>1000}");
+        let line = Line { database, severity: "ERROR".to_owned(), ..Line::default() };
+        match reader.take(line) {
+            Ok(()) => taken += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, RecordingError::TooLarge) && taken <= BYTES_MAX / 1000);
 }

@@ -249,3 +249,76 @@ async fn statements_of_other_databases_are_left_out() {
     assert_eq!(rows, json!([[1]]));
     daemon.stop().await.unwrap();
 }
+
+/// R4, R7, R8: what stands in a recording is run as one statement of its client, or refused by the server; it ends no rehearsal, and stays text.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_statements_end_nothing_and_stay_text() {
+    let home = Home::new();
+    let daemon = home.serve().await;
+    let mut connection = connect(&daemon).await;
+    add_script(&home, &mut connection, "create table t (x int); create table u (x int)", 1, 1).await;
+    settle(&mut connection).await;
+    let rehearsal = Rehearsal { home: &home };
+    let database = "<img src=x onerror=alert(1)>\u{1b}[31m|`@all`";
+    let mut log = String::new();
+    let mut second = 0;
+    let mut add = |message: &str, detail: &str| {
+        second += 1;
+        let entry = json!({"timestamp": format!("2026-11-22 09:13:05.{second:03} UTC"), "dbname": database, "session_id": "1.1",
+            "error_severity": "LOG", "message": message, "detail": detail});
+        log += &format!("{entry}\n");
+    };
+    // It can do no more than its holder, and nothing to the session of another one.
+    let witness = home.beside("was-here");
+    add(&format!("statement: copy t to program 'touch {}'", witness.display()), "");
+    add("statement: select pg_terminate_backend(pg_backend_pid())", "");
+    add("execute s: insert into t values ($1); drop table u", "parameters: $1 = '1'");
+    add("execute s: insert into t values ($1)", "parameters: $1 = '1); drop table u; --'");
+    add("execute s: insert into t values ($1)", "parameters: $1 = '1', $2 = '2'");
+    add("execute s: insert into t values ($1)", "parameters: $1 = 'a\u{0}b'");
+    add("statement: select 1 \u{0} drop table u", "");
+    add("statement: select '\u{1b}[31m<script>', 'x' as \"\u{1b}[31m<script>\"", "");
+    add("statement: begin; lock table t", "");
+    add("execute s: insert into t values ($1)", "parameters: $1 = '7'");
+    add("statement: commit", "");
+    let recording = rehearsal.file("hostile.json", &log);
+    let (html, md) = (rehearsal.file("h.html", ""), rehearsal.file("h.md", ""));
+    let options = [
+        "--replay",
+        &recording,
+        "--before",
+        "3s",
+        "--after",
+        "1s",
+        "--keep",
+        "--html",
+        &html,
+        "--markdown",
+        &md,
+    ];
+    let (report, code, output) = rehearsal.run("true", &options);
+    assert!(matches!(code, Some(0 | 3)), "{output:?}");
+    let shown = super::text(&output.stdout) + &super::text(&output.stderr);
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    let html = fs::read_to_string(html).unwrap();
+    assert!(!html.contains("<img src=x") && !html.contains("<script>'"), "{html}");
+    let md = fs::read_to_string(md).unwrap();
+    assert!(!super::outside_of_code(&md).contains("<img"), "{md}");
+    assert!(!witness.exists());
+    let branch = report["branch"].as_str().unwrap();
+    let rows =
+        query(&mut connection, branch, "select (select array_agg(x) from t), to_regclass('u')::text").await;
+    assert_eq!(rows.unwrap(), json!([["{7}", "u"]]), "{report:#}");
+    connection.destroy_branch(branch).await.unwrap();
+
+    // What looks at the branch is of the same role: who ends its sessions ends the rehearsal, and nothing of it stays.
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = current_user";
+    let entry = json!({"timestamp": "2026-11-22 09:13:05.123 UTC", "dbname": "x", "session_id": "1.1", "error_severity": "LOG",
+        "message": format!("statement: {end}")});
+    let recording = rehearsal.file("ends.json", &format!("{entry}\n"));
+    let (_, code, output) =
+        rehearsal.run("sleep 1", &["--replay", &recording, "--before", "1s", "--after", "100ms"]);
+    assert!(code == Some(1) && super::text(&output.stderr).contains("connection closed"), "{output:?}");
+    assert!(connection.branches().await.unwrap().is_empty(), "R2");
+    daemon.stop().await.unwrap();
+}
