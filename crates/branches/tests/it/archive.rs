@@ -3,13 +3,13 @@
 use crate::{
     filler::Filler,
     origin::{import, OtherServer},
-    support::{lease, majors, rows, until, Home},
+    support::{lease, majors, rows, signal_all_below, until, Home},
 };
 use duramen_api::model::{ChangeSettings, CreateBranch, FollowSettings, FollowView, Policy};
 use duramen_branches::{Engine, EngineError};
 use duramen_postgres::processes_below;
 use jiff::Timestamp;
-use rustix::process::{kill_process, Pid, Signal};
+use rustix::process::Signal;
 use std::{
     collections::BTreeMap,
     fs::{self, Permissions},
@@ -395,9 +395,7 @@ async fn an_origin_that_crashed_is_followed_over_its_crashes() {
         });
         let begun = archived.undelivered().len();
         until("it writes", async || archived.undelivered().len() > begun).await;
-        for pid in processes_below(archived.origin.cluster.data_dir()) {
-            let _ = kill_process(Pid::from_raw(pid.cast_signed()).expect("a process"), Signal::KILL);
-        }
+        signal_all_below(archived.origin.cluster.data_dir(), Signal::KILL);
         write.await.expect("it ends with its server");
         until("it has ended", async || processes_below(archived.origin.cluster.data_dir()).is_empty()).await;
         archived.origin.run_server();
@@ -478,9 +476,7 @@ async fn a_standby_goes_on_after_its_end_a_vanished_archive_and_a_full_disk() {
     look(&engine).await;
 
     // Its server is killed.
-    for pid in processes_below(&standby(&home)) {
-        let _ = kill_process(Pid::from_raw(pid.cast_signed()).expect("a process"), Signal::KILL);
-    }
+    signal_all_below(&standby(&home), Signal::KILL);
     until("it has ended", async || processes_below(&standby(&home)).is_empty()).await;
     assert_eq!(refreshed(&engine).await, 1001);
 

@@ -3,12 +3,12 @@
 use crate::{
     filler::Filler,
     origin::{import, OtherServer},
-    support::{lease, majors, rows, until, Home},
+    support::{lease, majors, rows, signal_all_below, until, Home},
 };
 use duramen_api::model::{ChangeSettings, FollowSettings, FollowView, Mask, Masking, Origin, Policy};
 use duramen_branches::{Engine, EngineError};
 use duramen_postgres::processes_below;
-use rustix::process::{kill_process, Pid, Signal};
+use rustix::process::Signal;
 use std::{
     collections::BTreeMap,
     fs,
@@ -258,10 +258,7 @@ async fn a_standby_that_lacks_too_much_is_stopped_until_it_is_asked_for() {
     engine.look_after_followed().await;
     assert_eq!(view(&engine).state, "streaming");
     let copied = identity(&standby(&home));
-    for pid in processes_below(&standby(&home)) {
-        let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
-        kill_process(pid, Signal::STOP).expect("it stands still");
-    }
+    signal_all_below(&standby(&home), Signal::STOP);
     origin
         .run("shop", "insert into orders select i, repeat('x', 500) from generate_series(10000, 20000) i")
         .await;

@@ -3,7 +3,7 @@
 use crate::{
     dumps::lease_of,
     origin::OtherServer,
-    support::{majors, pool, rows, settle, until, Home},
+    support::{majors, pool, rows, settle, signal_all_below, until, Home},
 };
 use duramen_api::model::{AddSource, ChangeSettings, FollowSettings, FollowView, Origin, Policy, SourceView};
 use duramen_branches::{Engine, EngineError};
@@ -116,10 +116,7 @@ fn holders(dir: &Path, bytes: &[u8]) -> Vec<PathBuf> {
 
 /// Ends the follower by force.
 fn stand_still(home: &Home) {
-    for pid in processes_below(&follower(home)) {
-        let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
-        let _ = kill_process(pid, Signal::KILL);
-    }
+    signal_all_below(&follower(home), Signal::KILL);
 }
 
 /// F15, F16, F18, F19, F20: from the earliest version that is installed to each.
@@ -544,10 +541,7 @@ async fn a_slot_of_which_too_much_is_kept_is_dropped_until_it_is_asked_for() {
         view(&engine).state == "streaming"
     })
     .await;
-    for pid in processes_below(&follower(&home)) {
-        let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
-        kill_process(pid, Signal::STOP).expect("it stands still");
-    }
+    signal_all_below(&follower(&home), Signal::STOP);
     let much = "insert into sales.orders (state) select repeat('x', 500) from generate_series(1, 20000)";
     origin.run("shop", much).await;
     engine.look_after_followed().await;

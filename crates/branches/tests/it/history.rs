@@ -3,7 +3,7 @@
 use crate::{
     filler::Filler,
     origin::{import, OtherServer},
-    support::{majors, rows, settle, until, Home},
+    support::{majors, rows, settle, signal_all_below, until, Home},
 };
 use duramen_api::model::{
     BranchView, ChangeSettings, CreateBranch, FollowSettings, HistoryView, Moment, MomentKind, Policy,
@@ -11,6 +11,7 @@ use duramen_api::model::{
 use duramen_branches::{Engine, EngineError};
 use duramen_postgres::processes_below;
 use jiff::Timestamp;
+use rustix::process::Signal;
 use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc, time::Duration};
 
 const SETUP: &str = "create table orders (id int primary key, state text);;
@@ -456,10 +457,7 @@ async fn a_standby_that_puts_links_into_its_log_is_not_followed() {
         .flatten()
         .map(|it| it.file_name().into_string().expect("UTF-8"));
     let next = next.filter(|name| name.len() == 24).max().expect("a segment");
-    for pid in processes_below(&home.path().join("volumes/standbys")) {
-        let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a process");
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::STOP);
-    }
+    signal_all_below(&home.path().join("volumes/standbys"), Signal::STOP);
     let real = fs::read(log.join(&next)).expect("it is read");
     let attacks: [(&str, Attack<'_>); 4] = [
         ("a link", &|at| symlink(&secret, at).expect("a link")),

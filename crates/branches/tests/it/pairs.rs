@@ -1,10 +1,11 @@
 //! A pair of a source is two clones of one generation that nobody else enters, and nothing of it outlives whoever asked for it.
 
-use crate::support::{lease, majors, pool, rows, until, Home};
+use crate::support::{lease, majors, pool, rows, signal_all_below, until, Home};
 use duramen_api::model::{ChangeSettings, MakePair, Mask, Masking, PairView, Policy, SourceSettings};
 use duramen_base::clock;
 use duramen_branches::{Engine, EngineError, LentPair};
 use duramen_postgres::processes_below;
+use rustix::process::Signal;
 use serde_json::json;
 use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -195,9 +196,7 @@ async fn a_pair_would_stay_when_nobody_reads_of_it_any_more() {
     let pair = lent.unwrap();
     assert!(pair.left().is_ok());
     let dir = home.path().join(format!("volumes/branches/{}-standby", pair.view().id));
-    for pid in processes_below(&dir) {
-        let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
-    }
+    signal_all_below(&dir, Signal::KILL);
     until("it is noticed", async || pair.left().is_err_and(|error| error.code == "pair_ended")).await;
     pair.end().await.unwrap();
 

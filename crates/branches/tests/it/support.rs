@@ -7,8 +7,12 @@ use duramen_branches::{Engine, EngineError, OpenOptions};
 use duramen_postgres::{
     processes_below, volume::Choice, Cluster, Installation, ServerUser, Settings, StopMode,
 };
+use rustix::{
+    io::Errno,
+    process::{kill_process, Pid, Signal},
+};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -225,4 +229,22 @@ pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
         }
     };
     tokio::time::timeout(SOON, waiting).await.unwrap_or_else(|_| panic!("it never came to this: {what}"));
+}
+
+/// Signals every process below `dir`, with those that begin meanwhile; one that has ended by itself is no failure.
+pub(crate) fn signal_all_below(dir: &Path, signal: Signal) {
+    let mut signalled = BTreeSet::new();
+    loop {
+        let new: Vec<u32> = processes_below(dir).into_iter().filter(|pid| signalled.insert(*pid)).collect();
+        if new.is_empty() {
+            return;
+        }
+        for pid in new {
+            let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
+            match kill_process(pid, signal) {
+                Ok(()) | Err(Errno::SRCH) => {}
+                Err(error) => panic!("{signal:?} for {pid:?}: {error}"),
+            }
+        }
+    }
 }
