@@ -76,6 +76,10 @@ Examples:
 const COMPACT_EXAMPLES: &str = "\
 Examples:
   duramen store compact            a checkpoint that also gives back what no branch needs";
+const UPGRADE_EXAMPLES: &str = "\
+Examples:
+  duramen store upgrade            the store in the home, if version 0.1 wrote it
+  duramen store upgrade --at ./elsewhere";
 
 #[derive(Debug, Args)]
 pub(crate) struct Store {
@@ -120,6 +124,9 @@ enum Noun {
     /// Make a checkpoint and free the space that no branch needs
     #[command(after_help = COMPACT_EXAMPLES)]
     Compact,
+    /// Bring a store that version 0.1 wrote to the present format
+    #[command(after_help = UPGRADE_EXAMPLES)]
+    Upgrade,
 }
 
 pub(crate) fn run(context: &Context, store: Store) -> Outcome {
@@ -136,6 +143,7 @@ pub(crate) fn run(context: &Context, store: Store) -> Outcome {
         Noun::Info => upkeep::info(&handle),
         Noun::Checkpoint => upkeep::checkpoint(&handle),
         Noun::Compact => upkeep::compact(&handle),
+        Noun::Upgrade => upkeep::upgrade(&handle),
     }
 }
 
@@ -167,6 +175,11 @@ impl From<StoreError> for Failure {
                     expected.map_or_else(|| "none".to_owned(), |version| format!("version {version}"));
                 format!("cell {key:?} is {}, and {wanted} was expected; read it again and retry", at(actual))
             }
+            StoreError::Legacy { path } => format!(
+                "{0} was written by version 0.1; `duramen store upgrade --at {0}` brings it to the present format, and keeps \
+                 all that is in it",
+                path.display()
+            ),
             _ => error.to_string(),
         })
     }

@@ -51,6 +51,13 @@ impl Engine {
         self.checkpoint_locked(&self.lock_checkpoints()?, sweep)
     }
 
+    /// Gives back the space of nodes that were deleted.
+    pub(crate) fn compact_nodes(&self) -> Result<(), StoreError> {
+        let _guard = self.lock_checkpoints()?;
+        self.check_writable()?;
+        self.forest().store().compact().map_err(|error| self.poison(error))
+    }
+
     /// A checkpoint, unless somebody else is making one or loading in bulk. Returns whether it was made.
     pub(crate) fn try_checkpoint(&self) -> Result<bool, StoreError> {
         match self.try_lock_checkpoints() {

@@ -193,6 +193,15 @@ pub enum StoreError {
     /// The store's own files are not what they should be.
     #[error("the store is damaged: {0}; restore it from a copy")]
     Damaged(String),
+    /// Version 0.1 wrote the store, and keeps its nodes in another way.
+    #[error(
+        "{} was written by version 0.1; `duramen store upgrade` brings it to the present format, and keeps all that is in it",
+        .path.display()
+    )]
+    Legacy {
+        /// Where it is.
+        path: PathBuf,
+    },
     /// A later version wrote the store.
     #[error("{what} has format {found}, and this version knows up to {known}; open it with the version that wrote it")]
     FromTheFuture {

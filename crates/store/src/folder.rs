@@ -11,12 +11,18 @@ use duramen_base::lock::{FileLock, LockError};
 use rustix::fs::OFlags;
 
 use crate::error::StoreError;
+use crate::log::{is_segment_name, is_spare_name};
+use crate::nodes::segment_number;
 
 /// The file that says which process has the store.
 pub(crate) const LOCK_FILE: &str = "lock";
 /// Where the nodes lie, and where they are made before they get that name.
 pub(crate) const NODES_FOLDER: &str = "nodes";
 pub(crate) const NEW_NODES_FOLDER: &str = "nodes.new";
+/// The file by which the folder of the nodes of version 0.1 is known.
+pub(crate) const LEGACY_MARKER: &str = "version";
+/// What lies in that beside its journals.
+pub(crate) const LEGACY_NAMES: [&str; 3] = [LEGACY_MARKER, "keyspaces", "lock"];
 /// Where the log lies.
 pub(crate) const LOG_FOLDER: &str = "log";
 /// What stands behind the pid in the lock file: by it, a folder is known in which a store was being made.
@@ -29,6 +35,8 @@ const LOCK_BYTES_MAX: usize = 64;
 pub(crate) enum Found {
     /// A store, or what is left of one.
     Store,
+    /// A store whose nodes version 0.1 wrote.
+    Legacy,
     /// Nothing, or what was left when the making of a store was cut off.
     Nothing,
     /// Something else: the name of a part of it.
@@ -42,7 +50,12 @@ pub(crate) fn look(path: &Path) -> io::Result<Found> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) => return Err(error),
     };
-    if holds_nodes(&path.join(NODES_FOLDER))? || holds_segments(&path.join(LOG_FOLDER))? {
+    let nodes = path.join(NODES_FOLDER);
+    let has_segments = holds_segments(&nodes, |name| segment_number(name).is_some())?;
+    if holds_legacy_nodes(&nodes, has_segments)? {
+        return Ok(Found::Legacy);
+    }
+    if has_segments || holds_segments(&path.join(LOG_FOLDER), is_segment_name)? {
         return Ok(Found::Store);
     }
     for entry in entries {
@@ -50,7 +63,11 @@ pub(crate) fn look(path: &Path) -> io::Result<Found> {
         let at = path.join(&name);
         let is_ours = match name.to_str() {
             Some(LOCK_FILE) => is_lock(&at)?,
-            Some(NODES_FOLDER | LOG_FOLDER) => at.is_dir() && std::fs::read_dir(&at)?.next().is_none(),
+            Some(NODES_FOLDER) => is_folder_of(&at, |_| false)?,
+            Some(LOG_FOLDER) => {
+                let is_making = is_lock(&path.join(LOCK_FILE))?;
+                is_folder_of(&at, |name| is_making && is_spare_name(name))?
+            }
             // Only beside a lock of ours, whose name is durable before: it will be removed.
             Some(NEW_NODES_FOLDER) => at.is_dir() && is_lock(&path.join(LOCK_FILE))?,
             // The root of a file system.
@@ -64,24 +81,38 @@ pub(crate) fn look(path: &Path) -> io::Result<Found> {
     Ok(Found::Nothing)
 }
 
-/// Whether the engine of the nodes has finished making its folder, whatever became of it since.
-fn holds_nodes(path: &Path) -> io::Result<bool> {
+/// Whether all that is in a folder has names of a kind.
+fn is_folder_of(path: &Path, is_name: impl Fn(&str) -> bool) -> io::Result<bool> {
+    if !path.is_dir() {
+        return Ok(false);
+    }
+    for entry in std::fs::read_dir(path)? {
+        if !is_name(&entry?.file_name().to_string_lossy()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether version 0.1 has finished making the folder of the nodes, whatever became of it since. Beside segments only
+/// its marker counts: an upgrade that has come to its end removed that, and perhaps not the rest.
+fn holds_legacy_nodes(path: &Path, has_segments: bool) -> io::Result<bool> {
     let mut magic = [0; 3];
-    match File::open(path.join("version")).and_then(|mut file| file.read_exact(&mut magic)) {
+    match File::open(path.join(LEGACY_MARKER)).and_then(|mut file| file.read_exact(&mut magic)) {
         Ok(()) => Ok(magic == *b"FJL"),
-        Err(error) if is_none(&error) => path.join("keyspaces").try_exists(),
+        Err(error) if is_none(&error) => Ok(!has_segments && path.join("keyspaces").try_exists()?),
         Err(error) => Err(error),
     }
 }
 
-fn holds_segments(path: &Path) -> io::Result<bool> {
+fn holds_segments(path: &Path, is_name: impl Fn(&str) -> bool) -> io::Result<bool> {
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if is_none(&error) => return Ok(false),
         Err(error) => return Err(error),
     };
     for entry in entries {
-        if crate::log::is_segment_name(&entry?.file_name().to_string_lossy()) {
+        if is_name(&entry?.file_name().to_string_lossy()) {
             return Ok(true);
         }
     }

@@ -77,6 +77,7 @@ mod store;
 mod stored_branch;
 mod sync;
 mod transaction;
+pub mod upgrade;
 pub mod value;
 pub mod vector;
 mod writer;

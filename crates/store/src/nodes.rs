@@ -1,8 +1,6 @@
 //! Where the nodes of a store lie when it has a disk below it.
 
-mod fjall;
-mod journal;
-mod reclaim;
-mod torn;
+mod segments;
 
-pub use self::fjall::FjallNodeStore;
+pub(crate) use self::segments::segment_number;
+pub use self::segments::SegmentNodeStore;

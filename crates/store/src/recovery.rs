@@ -1,6 +1,5 @@
 //! Opening: the lock, the manifest, then the log after it.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use crate::garbage::Garbage;
 use crate::log::{FileDirectory, Log, LogDirectory, LogError, LogFile, LogOptions, Needed, Position};
 use crate::manifest::{Manifest, More};
 use crate::names::DEFAULT_BRANCH;
-use crate::nodes::FjallNodeStore;
+use crate::nodes::SegmentNodeStore;
 use crate::options::Options;
 use crate::record::{self, apply};
 use crate::registry::Registry;
@@ -29,8 +28,6 @@ pub(crate) struct Parts<'p> {
     pub(crate) log: Arc<dyn LogDirectory>,
     pub(crate) path: Option<&'p Path>,
     pub(crate) lock: Option<FolderLock>,
-    /// Whether to see that all nodes of the manifest are there before anything is written.
-    pub(crate) check_nodes: bool,
 }
 
 pub(crate) fn open(path: &Path, options: Options) -> Result<Engine, StoreError> {
@@ -38,6 +35,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine, StoreError> 
     let found = folder::look(path).map_err(StoreError::io("look into", path))?;
     match &found {
         Found::Store => {}
+        Found::Legacy => return Err(StoreError::Legacy { path: path.to_owned() }),
         Found::Foreign(found) => {
             return Err(StoreError::Foreign { path: path.to_owned(), found: found.clone() })
         }
@@ -48,14 +46,24 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine, StoreError> 
     }
     let lock = FolderLock::take(path, options.read_only)?;
     if found == Found::Nothing {
+        // Version 0.1 may have been cut off while it made it.
+        let draft = path.join(folder::NEW_NODES_FOLDER);
+        if draft.is_dir() {
+            std::fs::remove_dir_all(&draft).map_err(StoreError::io("remove", &draft))?;
+        }
         // By the lock, the rest is known to be ours if this does not come to its end.
         folder::sync(path).map_err(StoreError::io("make durable", path))?;
     }
-    let nodes = FjallNodeStore::open(&path.join(folder::NODES_FOLDER), options.read_only)?;
-    let check_nodes = nodes.was_torn();
-    let nodes: Arc<dyn NodeStore> = Arc::new(nodes);
+    let nodes_path = path.join(folder::NODES_FOLDER);
+    if !nodes_path.is_dir() {
+        if options.read_only {
+            return Err(StoreError::Damaged(format!("{} is not there", nodes_path.display())));
+        }
+        folder::make(&nodes_path).map_err(StoreError::io("make the folder", &nodes_path))?;
+    }
+    let nodes: Arc<dyn NodeStore> = Arc::new(SegmentNodeStore::open(&nodes_path, options.read_only)?);
     let log = open_log(&path.join(folder::LOG_FOLDER), &*nodes, &options)?;
-    assemble(Parts { nodes, log, path: Some(path), lock, check_nodes }, options)
+    assemble(Parts { nodes, log, path: Some(path), lock }, options)
 }
 
 fn open_log(
@@ -161,7 +169,7 @@ fn new_store(forest: &Forest) -> Start {
 
 /// Puts an engine together from its parts, and redoes the log.
 pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, StoreError> {
-    let Parts { nodes, log, path, lock, check_nodes } = parts;
+    let Parts { nodes, log, path, lock } = parts;
     let (read_only, checkpoint_only) = (options.read_only, options.checkpoint_only);
     let mut needed = Needed::Nothing;
     let manifest = nodes.manifest()?;
@@ -186,9 +194,6 @@ pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, Sto
     let position = Position { after: start.version, needed };
     let backing = Backing::Stored { path: path.map(Path::to_owned), _lock: lock };
     let mut engine = Engine::new(options, forest, backing, start);
-    if check_nodes {
-        engine.check_nodes()?;
-    }
     let mut parts = Vec::new();
     let mut failed = None;
     let mut replay = |first: u64, count: u32, body: &[u8]| {
@@ -214,6 +219,9 @@ pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, Sto
         engine.attach_log(log);
     }
     if is_new {
+        if engine.last_version() > 0 {
+            return Err(StoreError::Damaged("it has commits in its log, and no nodes before them".into()));
+        }
         // From here on there is a manifest, so that nodes without one are never taken for a new store.
         engine.checkpoint(false)?;
     }
@@ -239,6 +247,16 @@ pub(crate) fn read_only(
     let created_ms = branches.iter().map(|branch| branch.created_ms).max().unwrap_or(0);
     let options = Options { read_only: true, ..options };
     Ok(Engine::new(options, forest, Backing::Copies, Start { registry, version, garbage, created_ms }))
+}
+
+/// The trees that a manifest names.
+pub(crate) fn from_bytes(
+    nodes: Arc<dyn NodeStore>,
+    manifest: &[u8],
+    options: &Options,
+) -> Result<(Forest, Start), StoreError> {
+    let (manifest, more) = Manifest::decode(manifest)?;
+    from_manifest(nodes, &manifest, more.as_ref(), options)
 }
 
 fn from_manifest(
@@ -277,29 +295,6 @@ fn from_manifest(
     let garbage = Garbage::recovered(manifest);
     let (version, created_ms) = (manifest.version, manifest.created_ms);
     Ok((forest, Start { registry, version, garbage, created_ms }))
-}
-
-impl Engine {
-    /// Sees that all nodes of the manifest are there.
-    fn check_nodes(&self) -> Result<(), StoreError> {
-        let mut reached = HashSet::new();
-        for branch in self.registry().iter() {
-            branch.tree(self.forest())?.mark_reached(self.forest(), &mut reached)?;
-            let mut meta = branch.meta();
-            let meta = &mut *meta;
-            for slot in [meta.base.as_mut(), meta.merge_base.as_mut()].into_iter().flatten() {
-                slot.tree(self.forest())?.mark_reached(self.forest(), &mut reached)?;
-            }
-        }
-        for id in reached {
-            if self.forest().store().get(id)?.is_none() {
-                return Err(StoreError::Damaged(format!(
-                    "its manifest refers to node {id}, which is not there"
-                )));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Redoes a record of the log.

@@ -129,7 +129,7 @@ impl Store {
         let path = path.as_ref();
         let found = crate::folder::look(path).map_err(StoreError::io("look into", path))?;
         match found {
-            Found::Store => Ok(true),
+            Found::Store | Found::Legacy => Ok(true),
             Found::Nothing => Ok(false),
             Found::Foreign(found) => Err(StoreError::Foreign { path: path.to_owned(), found }),
         }
@@ -154,7 +154,7 @@ impl Store {
         log: Arc<dyn LogDirectory>,
         options: Options,
     ) -> Result<Self, StoreError> {
-        let parts = Parts { nodes, log, path: None, lock: None, check_nodes: false };
+        let parts = Parts { nodes, log, path: None, lock: None };
         Self::start(crate::recovery::assemble(parts, options)?)
     }
 
@@ -359,7 +359,8 @@ impl Store {
     pub fn compact(&self) -> Result<(), StoreError> {
         self.engine().checkpoint(true)?;
         // The first one found what can go, and deletes only so much; the second begins after its readers.
-        self.engine().checkpoint(false)
+        self.engine().checkpoint(false)?;
+        self.engine().compact_nodes()
     }
 
     /// Counts since the store was opened.

@@ -71,6 +71,14 @@ pub trait NodeStore: Send + Sync {
     /// When the storage below cannot be read or written.
     fn delete_from(&self, first: NodeId) -> Result<u64, NodeStoreError>;
 
+    /// Gives back the space of nodes that were deleted, as far as that is worth it.
+    ///
+    /// # Errors
+    /// When the storage below cannot be read or written.
+    fn compact(&self) -> Result<(), NodeStoreError> {
+        Ok(())
+    }
+
     /// Whether nodes can be kept at all: if not, trees need not report which they stopped using.
     fn keeps(&self) -> bool {
         true

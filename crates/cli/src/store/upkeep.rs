@@ -1,4 +1,4 @@
-//! The store as a whole: `duramen store info`, `checkpoint`, `compact`.
+//! The store as a whole: `duramen store info`, `checkpoint`, `compact`, `upgrade`.
 
 use super::handle::Handle;
 use crate::{context::Outcome, failure::Failure, output};
@@ -58,6 +58,23 @@ pub(crate) fn compact(handle: &Handle) -> Outcome {
             format_args!("{shown_before} of nodes before, {shown_after} after"),
         )
     })
+}
+
+pub(crate) fn upgrade(handle: &Handle) -> Outcome {
+    handle.refuse_if_read_only()?;
+    handle.needs_store()?;
+    let carried = duramen_store_legacy::upgrade(handle.path())?;
+    let json = json!({ "upgraded": carried.is_some(), "nodes": carried.map(|carried| carried.nodes) });
+    match carried {
+        None => handle.say(&json, "it has the present format already"),
+        Some(carried) => handle.say(
+            &json,
+            format_args!(
+                "it has the present format now: {} of nodes were carried over and read again",
+                output::bytes(carried.bytes)
+            ),
+        ),
+    }
 }
 
 /// A moment that the store noted.

@@ -39,6 +39,11 @@ pub(crate) fn is_segment_name(name: &str) -> bool {
     number(name, SEGMENT_PREFIX).is_some()
 }
 
+/// Whether a file has the name of one that waits to become a segment.
+pub(crate) fn is_spare_name(name: &str) -> bool {
+    number(name, SPARE_PREFIX).is_some()
+}
+
 /// The name of the segment with this number.
 pub(crate) fn segment_name(number: u64) -> String {
     format!("{SEGMENT_PREFIX}{number:016x}")

@@ -643,3 +643,34 @@ fn a_log_of_which_files_are_missing_is_refused_and_says_so() {
     let store = Store::open(&path, options()).unwrap();
     assert_eq!(pairs(&store.branch("main").unwrap()), before);
 }
+
+/// N6: a store whose nodes are gone is not taken for a new one, whether its log has commits or was closed.
+#[test]
+fn a_store_whose_nodes_are_missing_is_refused_and_says_so() {
+    for is_closed in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let store = Store::open(&path, options()).unwrap();
+        for n in 0..40 {
+            store.branch("main").unwrap().kv().put(&format!("{n}"), n).unwrap();
+        }
+        match is_closed {
+            true => store.close().unwrap(),
+            false => store.sync().unwrap(),
+        }
+        std::mem::forget(store);
+        let nodes = path.join("nodes");
+        let aside = dir.path().join("aside");
+        std::fs::rename(&nodes, &aside).unwrap();
+        let copy = dir.path().join("copy");
+        let status = std::process::Command::new("cp").args(["-r"]).args([&path, &copy]).status().unwrap();
+        assert!(status.success());
+        for read_only in [true, false] {
+            let error = Store::open(&copy, Options { read_only, ..options() }).unwrap_err();
+            assert_eq!(error.severity(), Severity::System, "{is_closed}, {read_only}: {error}");
+        }
+        // The folder is there, and empty.
+        let error = Store::open(&copy, options()).unwrap_err();
+        assert_eq!(error.severity(), Severity::System, "{is_closed}: {error}");
+    }
+}

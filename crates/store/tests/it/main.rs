@@ -17,7 +17,7 @@ mod json_documents;
 mod killed;
 mod merging;
 mod model;
-mod node_store_fjall;
+mod node_segments;
 mod power_cuts;
 mod public_api;
 /// What the files under test in `interleavings` take for `crate::sync`.

@@ -256,11 +256,42 @@ fn check(path: &Path, seed: u64, promised: i64) -> Result<(), String> {
     store.close().map_err(|error| error.to_string())
 }
 
+/// N2 of the node segments: no byte of a segment is written twice. Returns how many bytes of segments were written.
+fn written_once(records: &[Record<'_>]) -> Result<u64, String> {
+    let mut ends = BTreeMap::new();
+    let mut bytes = 0;
+    for record in records {
+        match record.kind {
+            Kind::Create if record.name.contains("nodes/segment-") => {
+                ends.insert(record.inode, 0);
+            }
+            // The inode of a segment that was removed is another file's.
+            Kind::Create => {
+                ends.remove(&record.inode);
+            }
+            Kind::Length if ends.contains_key(&record.inode) => {
+                return Err(format!("a segment is set to {} bytes", record.number));
+            }
+            Kind::Write => {
+                let Some(end) = ends.get_mut(&record.inode) else { continue };
+                if record.number != *end {
+                    return Err(format!("a segment of {end} bytes is written at {}", record.number));
+                }
+                *end += record.bytes.len() as u64;
+                bytes += record.bytes.len() as u64;
+            }
+            _ => {}
+        }
+    }
+    Ok(bytes)
+}
+
 /// Makes disks of a recording. Returns what was wrong with them.
 fn images(seed: u64, count: usize) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
     let recorded = recording(place.path(), seed);
     let records = records(&recorded);
+    assert!(written_once(&records).unwrap() > 1 << 20, "seed {seed}");
     let mut rng = entropy::rng(seed);
     let mut failures = Vec::new();
     let (mut disk, mut taken, mut promised) = (Disk::new(), 0, 0);

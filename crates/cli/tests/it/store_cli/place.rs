@@ -20,6 +20,7 @@ fn only_a_write_makes_a_store() {
         &["info"],
         &["checkpoint"],
         &["compact"],
+        &["upgrade"],
         &["branch", "list"],
         &["branch", "switch", "x"],
         &["branch", "fork", "x"],
@@ -172,4 +173,23 @@ fn every_verb_of_the_store_is_tested_here() {
         }
     }
     assert!(verbs > 40, "only {verbs} verbs");
+}
+
+#[test]
+fn a_store_of_version_0_1_is_brought_here_by_one_command() {
+    let shell = Shell::new();
+    let old = concat!(env!("CARGO_MANIFEST_DIR"), "/../store-legacy/tests/fixtures/v1-torn");
+    let at = shell.beside("old");
+    assert!(Command::new("cp").arg("-r").args([old.as_ref(), at.as_os_str()]).status().unwrap().success());
+    let at = at.display().to_string();
+    for arguments in [&["kv", "get", "int"][..], &["kv", "put", "int", "1"], &["info"], &["compact"]] {
+        let error = shell.fails(1, &[arguments, &["--at", &at]].concat());
+        assert!(error.contains(&format!("`duramen store upgrade --at {at}`")), "{arguments:?}: {error}");
+    }
+    shell.fails(2, &["upgrade", "--at", &at, "--read-only"]);
+    let said = shell.ok(&["upgrade", "--at", &at]);
+    assert!(said.contains("it has the present format now"), "{said}");
+    assert_eq!(shell.ok(&["kv", "get", "int", "--at", &at]), "-43\n");
+    assert_eq!(shell.ok(&["kv", "get", "late", "--branch", "late", "--at", &at]), "true\n");
+    assert_eq!(shell.json(&["upgrade", "--at", &at]), json!({ "upgraded": false, "nodes": null }));
 }

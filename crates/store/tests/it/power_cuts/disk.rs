@@ -20,9 +20,9 @@ const SECTOR: usize = 512;
 /// One thing that a process did, as `recorder.c` writes it.
 pub(crate) struct Record<'r> {
     pub(crate) kind: Kind,
-    inode: u64,
-    number: u64,
-    name: &'r str,
+    pub(crate) inode: u64,
+    pub(crate) number: u64,
+    pub(crate) name: &'r str,
     pub(crate) bytes: &'r [u8],
 }
 

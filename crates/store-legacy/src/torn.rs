@@ -217,5 +217,5 @@ fn is_zero(bytes: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/torn_journal.rs"]
+#[path = "../tests/unit/torn_journal.rs"]
 mod tests;
