@@ -216,6 +216,15 @@ impl Engine {
         Ok(())
     }
 
+    /// A last checkpoint, before the log is ended.
+    pub(crate) fn last_checkpoint(&self) -> Result<(), StoreError> {
+        self.check_poison()?;
+        if let Some(log) = &self.log {
+            log.expect_end().map_err(|error| self.poison(error))?;
+        }
+        self.checkpoint(false)
+    }
+
     /// Ends the log with the mark of a clean end.
     pub(crate) fn close_log(&self) -> Result<(), StoreError> {
         self.log.as_ref().map_or(Ok(()), |log| Ok(log.close()?))

@@ -228,6 +228,15 @@ impl Log {
         self.core.rotate()
     }
 
+    /// Says that [`close`](Self::close) follows after one more [`rotate`](Self::rotate) and
+    /// [`release`](Self::release): spare files are given back, and the segment that stays is a small one.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] or [`LogError::Poisoned`].
+    pub fn expect_end(&self) -> Result<(), LogError> {
+        self.core.expect_end()
+    }
+
     /// The number of the segment to which the next record goes, unless it is too large for what is left of it.
     pub fn segment(&self) -> u64 {
         self.core.segment()

@@ -32,7 +32,7 @@ impl OpenStore {
         if !engine.is_open_for_writing() {
             return Ok(());
         }
-        engine.checkpoint(false)?;
+        engine.last_checkpoint()?;
         engine.close(&engine.lock_writer())
     }
 
@@ -50,7 +50,7 @@ impl Drop for OpenStore {
         self.stop_maintenance();
         // Best effort, for a fast next opening: whoever wants to know calls `close`.
         if self.engine.check_writable().is_ok() {
-            if let Err(error) = self.engine.checkpoint(false) {
+            if let Err(error) = self.engine.last_checkpoint() {
                 log::warn!("the store was dropped without its last checkpoint; the log has it all: {error}");
             } else if let Err(error) = self.engine.close_log() {
                 log::warn!("the log of the store was dropped without an end: {error}");

@@ -96,6 +96,8 @@ pub(crate) struct Core {
     /// One sync at a time, so that an error which the disk reports only once cannot pass by unseen.
     syncing: Mutex<()>,
     is_poisoned: AtomicBool,
+    /// Whether segments that are begun now are the last ones.
+    is_ending: AtomicBool,
     stopped: Mutex<Option<Stopped>>,
     turns: Turns,
 }
@@ -163,6 +165,7 @@ impl Core {
             sync_nanos: AtomicU64::new(0),
             syncing: Mutex::new(()),
             is_poisoned: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
             stopped: Mutex::new(None),
             turns: Turns::default(),
         })
@@ -232,13 +235,20 @@ impl Core {
         Ok(before + 1)
     }
 
+    /// The size of a segment that is to be small.
+    fn first_bytes(&self) -> u64 {
+        self.segment_bytes.min(FIRST_SEGMENT_BYTES)
+    }
+
     /// Ends the segment of the pending records; the next one has room for a record of `size` bytes.
     #[cold]
     fn seal(&self, pending: &mut Pending, size: u64) {
         let marks = (SEGMENT_HEADER_BYTES + RECORD_HEADER_BYTES) as u64;
         let needed = (marks + size).next_multiple_of(SEGMENT_UNIT);
         let header = new_header(pending.plan.header.number + 1, pending.last + 1);
-        let plan = Plan { header, size: self.segment_bytes.max(needed) };
+        let is_ending = self.is_ending.load(Ordering::Relaxed);
+        let usual = if is_ending { self.first_bytes() } else { self.segment_bytes };
+        let plan = Plan { header, size: usual.max(needed) };
         let chunk = Chunk {
             plan: std::mem::replace(&mut pending.plan, plan),
             offset: std::mem::replace(&mut pending.offset, SEGMENT_HEADER_BYTES as u64),
@@ -412,7 +422,9 @@ impl Core {
     pub(crate) fn rotate(&self) -> Result<(), LogError> {
         let mut writer = self.writer.lock();
         let mut pending = self.pending.lock();
-        if pending.offset + pending.bytes.len() as u64 > SEGMENT_HEADER_BYTES as u64 {
+        let is_ending = self.is_ending.load(Ordering::Relaxed);
+        let is_empty = pending.offset + pending.bytes.len() as u64 <= SEGMENT_HEADER_BYTES as u64;
+        if !is_empty || (is_ending && pending.plan.size > self.first_bytes()) {
             self.seal(&mut pending, 0);
         }
         drop(pending);
@@ -430,6 +442,14 @@ impl Core {
             self.closed.lock().pop_front();
             self.released.fetch_add(oldest.bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Gives back the spare files, and makes segments from now on no longer than that of a new log: before the
+    /// checkpoint that comes before [`close`](Self::close).
+    pub(crate) fn expect_end(&self) -> Result<(), LogError> {
+        self.is_ending.store(true, Ordering::Relaxed);
+        self.check()?;
+        self.pool.give_back().map_err(|error| self.poison(error))
     }
 
     /// Takes no more records, makes all durable, and marks the clean end, so that the next opening need not search.

@@ -20,6 +20,8 @@ struct State {
     spares: Vec<Spare>,
     wanted: bool,
     stop: bool,
+    /// Whether none are kept any more.
+    is_given_back: bool,
 }
 
 /// The spare files of a log.
@@ -51,10 +53,10 @@ impl Pool {
         Ok(Self { dir, size, state, wake: Condvar::new(), next_id })
     }
 
-    /// A file of at least `size` bytes: a spare one, or a new one.
+    /// A file of `size` bytes: a spare one, or a new one.
     pub(crate) fn take(&self, size: u64) -> Result<Spare, LogError> {
         let mut state = self.state.lock();
-        if let Some(at) = state.spares.iter().position(|spare| spare.size >= size) {
+        if let Some(at) = state.spares.iter().position(|spare| spare.size == size) {
             return Ok(state.spares.remove(at));
         }
         drop(state);
@@ -64,7 +66,7 @@ impl Pool {
     /// Asks for a spare file, if there is none.
     pub(crate) fn want(&self) {
         let mut state = self.state.lock();
-        if state.spares.is_empty() && !state.wanted {
+        if state.spares.is_empty() && !state.wanted && !state.is_given_back {
             state.wanted = true;
             self.wake.notify_one();
         }
@@ -83,7 +85,11 @@ impl Pool {
             let made = self.create(self.size);
             state = self.state.lock();
             state.wanted = false;
-            state.spares.extend(made.ok());
+            match made {
+                // Best effort: the next opening finds it.
+                Ok(spare) if state.is_given_back => drop(self.dir.remove(&spare.name)),
+                made => state.spares.extend(made.ok()),
+            }
         }
     }
 
@@ -92,10 +98,26 @@ impl Pool {
         self.wake.notify_all();
     }
 
+    /// Removes the spare files, and keeps none from now on.
+    pub(crate) fn give_back(&self) -> Result<(), LogError> {
+        let spares = {
+            let mut state = self.state.lock();
+            state.is_given_back = true;
+            std::mem::take(&mut state.spares)
+        };
+        for Spare { name, .. } in spares {
+            self.dir.remove(&name).map_err(LogError::io("remove", name))?;
+        }
+        Ok(())
+    }
+
     /// Keeps the file of a segment that is not needed any more as a spare one, or removes it.
     pub(crate) fn recycle(&self, number: u64) -> Result<(), LogError> {
         let name = segment_name(number);
-        let room = self.state.lock().spares.len() < SPARES_MAX;
+        let room = {
+            let state = self.state.lock();
+            state.spares.len() < SPARES_MAX && !state.is_given_back
+        };
         let size = || -> std::io::Result<u64> { self.dir.open(&name)?.size() };
         if !room || size().map_err(LogError::io("open", name.clone()))? != self.size {
             return self.dir.remove(&name).map_err(LogError::io("remove", name.clone()));

@@ -397,7 +397,9 @@ impl Drop for SegmentNodeStore {
         let (Some(writer), Some(manifest)) = (self.writer.take(), manifest) else { return };
         let mut writer = writer.into_inner();
         let is_long = writer.last.chain_bytes + writer.last.vouched > CLOSE_BYTES;
-        if writer.failed.is_some() || !writer.fresh.is_empty() || writer.tail.is_none() || !is_long {
+        // Only what counts already may be in it.
+        let is_as_committed = writer.fresh.is_empty() && writer.gone.is_empty();
+        if writer.failed.is_some() || writer.tail.is_none() || !is_as_committed || !is_long {
             return;
         }
         writer.last.chain_bytes = u64::MAX;
