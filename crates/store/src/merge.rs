@@ -2,12 +2,12 @@
 //!
 //! What the source changed since both sides parted is applied to the target. A key that the target changed too, and
 //! not to the same value, is a conflict: cells and pairs as a whole, documents by path, event logs when both sides
-//! appended.
+//! appended. A cell that both sides changed to the same value is one as well: [`Equal`] says why.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use duramen_tree::{KeyRange, MergeItem, Tree};
+use duramen_tree::{KeyRange, MergeItem, OursIs, Tree};
 use serde::Serialize;
 
 use crate::access::{Access, Edit};
@@ -43,6 +43,19 @@ pub enum Strategy {
     Ours,
     /// The branch that is merged.
     Theirs,
+}
+
+/// What it is when both sides changed something to the same value.
+///
+/// Both may have meant the same: then they agree. Or both computed it of what they had: the stock is 10, each side sells
+/// one, and each writes 9. Nothing in the values tells the two apart, and 9 would be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Equal {
+    /// Agreement: nothing is to be done.
+    Agree,
+    /// A conflict.
+    Conflict,
 }
 
 /// What a resolver decides about one conflict.
@@ -91,12 +104,27 @@ pub struct MergeOptions<'r> {
     pub part: Part,
     /// Who wins where both sides changed the same thing.
     pub strategy: Strategy,
+    /// What equal changes are: of pairs, cells, vectors, and documents that are the same as a whole. Without this they
+    /// are a conflict of cells, which are there to be changed by what they hold, and agreement of all else. A part
+    /// that was merged before is equal on both sides, too.
+    pub equal: Option<Equal>,
     /// Say what would be done, and write nothing.
     pub dry_run: bool,
     /// Where both sides appended events, append the source's after the target's, with new numbers.
     pub resequence_events: bool,
     /// Asked about each conflict before the strategy.
     pub resolver: Option<&'r mut Resolver<'r>>,
+}
+
+impl MergeOptions<'_> {
+    fn is_conflict_if_equal(&self, primitive: Primitive) -> bool {
+        match (self.equal, primitive) {
+            // Of logs, what both have alike is found by their numbers.
+            (_, Primitive::Event) | (Some(Equal::Agree), _) => false,
+            (Some(Equal::Conflict), _) | (None, Primitive::State) => true,
+            (None, _) => false,
+        }
+    }
 }
 
 /// What a merge did, or would do.
@@ -260,11 +288,15 @@ fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Resul
                 return ControlFlow::Continue(());
             }
             let theirs = || item.theirs.map(|entry| entry.value.to_vec());
+            let is_equal = item.ours_is == OursIs::Equal;
+            if is_equal && !options.is_conflict_if_equal(primitive) {
+                return ControlFlow::Continue(());
+            }
             if primitive == Primitive::Event {
                 logs.entry(space.to_owned()).or_default().push((item.key.to_vec(), theirs()));
                 return ControlFlow::Continue(());
             }
-            if !item.conflict {
+            if item.ours_is == OursIs::Unchanged {
                 plan.write(item.key.to_vec(), theirs());
                 return ControlFlow::Continue(());
             }
@@ -308,7 +340,8 @@ fn decide(
 ) -> Result<(), StoreError> {
     let bytes = |entry: Option<duramen_tree::Entry<'_>>| entry.map(|entry| entry.value.to_vec());
     let mut paths = Vec::new();
-    if let (Primitive::Json, Some(ours), Some(theirs)) = (primitive, item.ours, item.theirs) {
+    let differ = item.ours_is == OursIs::Different;
+    if let (true, Primitive::Json, Some(ours), Some(theirs)) = (differ, primitive, item.ours, item.theirs) {
         match three_way(item.base.map(|entry| entry.value), ours.value, theirs.value)? {
             ThreeWay::Merged(merged) => {
                 plan.write(item.key.to_vec(), Some(merged));

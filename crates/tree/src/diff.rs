@@ -32,8 +32,19 @@ pub struct MergeItem<'a> {
     pub ours: Option<Entry<'a>>,
     /// What the tree that is merged has.
     pub theirs: Option<Entry<'a>>,
-    /// Whether both sides changed the key, and not to the same value.
-    pub conflict: bool,
+    /// What became of the key on our side.
+    pub ours_is: OursIs,
+}
+
+/// What became of a key in the tree that is merged into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OursIs {
+    /// It is as in the base.
+    Unchanged,
+    /// It was changed to what theirs has: both did the same, or both computed the same of what they had.
+    Equal,
+    /// It was changed to something else.
+    Different,
 }
 
 impl Tree {
@@ -147,7 +158,7 @@ impl Tree {
     }
 
     /// Shows, in order, what a merge of `theirs` into this tree has to decide, given the tree that both came from.
-    /// Keys that both sides have alike are left out. It holds no more than a path of each tree.
+    /// Keys that only this tree changed are left out. It holds no more than a path of each tree.
     ///
     /// # Errors
     /// When a node cannot be read or is damaged.
@@ -162,12 +173,16 @@ impl Tree {
         let mut failed = None;
         base.diff(forest, theirs, range, |change| {
             let mut decide = |ours: Option<Entry<'_>>| {
-                if ours.map(|entry| entry.value) == change.right.map(|entry| entry.value) {
-                    return ControlFlow::Continue(());
-                }
-                let conflict = ours.map(|entry| entry.value) != change.left.map(|entry| entry.value);
                 let (base, theirs) = (change.left, change.right);
-                show(MergeItem { key: change.key, base, ours, theirs, conflict })
+                let is = |other: Option<Entry<'_>>| {
+                    ours.map(|entry| entry.value) == other.map(|entry| entry.value)
+                };
+                let ours_is = match (is(theirs), is(base)) {
+                    (true, _) => OursIs::Equal,
+                    (false, true) => OursIs::Unchanged,
+                    (false, false) => OursIs::Different,
+                };
+                show(MergeItem { key: change.key, base, ours, theirs, ours_is })
             };
             match self.get(forest, change.key, |entry| decide(Some(entry))) {
                 Ok(Some(flow)) => flow,

@@ -58,7 +58,7 @@ mod write;
 pub use bulk::BulkBuilder;
 pub use codec::{check_node, FORMAT};
 pub use copy::{NodeCopy, NodeRef};
-pub use diff::{Change, MergeItem};
+pub use diff::{Change, MergeItem, OursIs};
 pub use error::{DecodeError, TreeError};
 pub use forest::{Forest, ForestStats};
 pub use node::Checksum;

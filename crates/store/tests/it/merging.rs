@@ -4,7 +4,7 @@ use std::process::Command;
 
 use duramen_store::event::Direction;
 use duramen_store::{
-    MergeOptions, Options, Part, Primitive, Resolution, Scope, Store, StoreError, Strategy, Value,
+    Equal, MergeOptions, Options, Part, Primitive, Resolution, Scope, Store, StoreError, Strategy, Value,
 };
 use serde_json::json;
 
@@ -332,4 +332,65 @@ fn bases_of_merges_survive_checkpoints_and_restarts() {
         store.merge("main", "main", MergeOptions::default()),
         Err(StoreError::InvalidInput { .. })
     ));
+}
+
+/// Both sides sell one of ten, and both write nine: one of the sales is lost if that is agreement.
+#[test]
+fn equal_changes_of_cells_are_a_conflict_and_those_of_pairs_if_it_is_asked() {
+    let made = || {
+        let store = Store::memory();
+        let main = store.branch("main").unwrap();
+        main.state().init("stock", 10).unwrap();
+        main.state().init("job", "waits").unwrap();
+        main.kv().put("stock", 10).unwrap();
+        main.json().set("doc", "$", json!({ "stock": 10 })).unwrap();
+        let side = store.fork("main", "side").unwrap();
+        for branch in [&main, &side] {
+            branch.state().set("stock", 9).unwrap();
+            // Both took it.
+            branch.state().delete("job").unwrap();
+            branch.kv().put("stock", 9).unwrap();
+            branch.json().set("doc", "$.stock", json!(9)).unwrap();
+            branch.events().append("sold", json!({})).unwrap();
+        }
+        store
+    };
+    let merge = |store: &Store, equal, strategy| {
+        let resequence_events = true;
+        store.merge(
+            "side",
+            "main",
+            MergeOptions { equal, strategy, resequence_events, ..MergeOptions::default() },
+        )
+    };
+    let keys = |equal| {
+        let options =
+            MergeOptions { equal, dry_run: true, resequence_events: true, ..MergeOptions::default() };
+        let report = made().merge("side", "main", options).unwrap();
+        report.conflicts.into_iter().map(|it| format!("{}/{}", it.primitive, it.key)).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(None), ["state/job", "state/stock"]);
+    assert_eq!(keys(Some(Equal::Agree)), Vec::<String>::new());
+    assert_eq!(keys(Some(Equal::Conflict)), ["kv/stock", "state/job", "state/stock", "json/doc"]);
+
+    let store = made();
+    let error = merge(&store, None, Strategy::Fail).unwrap_err();
+    assert!(matches!(error, StoreError::MergeConflict { count: 2, .. }), "{error}");
+    // Who knows what the value means says what it is.
+    let mut both_sold = |conflict: &duramen_store::Conflict| {
+        let number = |side: &Option<serde_json::Value>| side.as_ref().and_then(|cell| cell["value"].as_i64());
+        match (number(&conflict.base), number(&conflict.ours), number(&conflict.theirs)) {
+            (Some(base), Some(ours), Some(theirs)) => Resolution::Value(json!(ours + theirs - base)),
+            _ => Resolution::Ours,
+        }
+    };
+    let options =
+        MergeOptions { resolver: Some(&mut both_sold), resequence_events: true, ..MergeOptions::default() };
+    store.merge("side", "main", options).unwrap();
+    let main = store.branch("main").unwrap();
+    assert_eq!(main.state().read("stock").unwrap().unwrap().value, 8.into());
+    assert_eq!(main.kv().get("stock").unwrap(), Some(9.into()));
+    // It is decided: the next merge begins from here.
+    let report = merge(&store, None, Strategy::Fail).unwrap();
+    assert_eq!((report.conflicts.len(), report.written, report.deleted), (0, 0, 0));
 }

@@ -4,7 +4,8 @@ use super::super::handle::Handle;
 use crate::{context::Outcome, failure::FAILED, output};
 use clap::{Args, ValueEnum};
 use duramen_store::{
-    ChangeKind, Conflict, Diff, DiffEntry, MergeOptions, MergeReport, Part, Primitive, StoreError, Strategy,
+    ChangeKind, Conflict, Diff, DiffEntry, Equal, MergeOptions, MergeReport, Part, Primitive, StoreError,
+    Strategy,
 };
 use serde_json::{json, Value};
 use std::process::ExitCode;
@@ -45,6 +46,9 @@ pub(crate) struct Merge {
     /// What wins where both sides changed a key: nothing, the target or the source
     #[arg(long, value_enum, default_value = "fail")]
     strategy: StrategyName,
+    /// What it is when both sides changed a key to the same value [default: conflict for cells, agree for all else]
+    #[arg(long, value_enum)]
+    equal: Option<EqualName>,
     /// Merge only this kind of data: kv, state, event, json or vector
     #[arg(long, value_name = "KIND")]
     only_kind: Option<Primitive>,
@@ -68,6 +72,24 @@ enum StrategyName {
     Ours,
     /// The source
     Theirs,
+}
+
+/// What equal changes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EqualName {
+    /// Agreement
+    Agree,
+    /// A conflict: both may have computed it of what they had
+    Conflict,
+}
+
+impl From<EqualName> for Equal {
+    fn from(name: EqualName) -> Equal {
+        match name {
+            EqualName::Agree => Equal::Agree,
+            EqualName::Conflict => Equal::Conflict,
+        }
+    }
 }
 
 impl From<StrategyName> for Strategy {
@@ -148,6 +170,7 @@ pub(crate) fn merge(handle: &Handle, merge: &Merge) -> Outcome {
             prefix: merge.only_prefix.clone(),
         },
         strategy: merge.strategy.into(),
+        equal: merge.equal.map(Equal::from),
         dry_run,
         resequence_events: merge.resequence_events,
         ..MergeOptions::default()

@@ -256,3 +256,21 @@ fn events_of_both_sides_are_put_one_behind_the_other_when_asked() {
     assert_eq!(order, [&json!(0), &json!(1), &json!(2)]);
     assert_eq!(shell.ok(&["event", "verify"]), "intact: 3 events\n");
 }
+
+#[test]
+fn both_sides_that_sell_one_are_not_taken_for_one_sale() {
+    let shell = Shell::new();
+    shell.ok(&["state", "init", "stock", "10"]);
+    shell.ok(&["kv", "put", "stock", "10"]);
+    shell.ok(&["branch", "fork", "side"]);
+    for branch in ["main", "side"] {
+        shell.ok(&["state", "set", "stock", "9", "--branch", branch]);
+        shell.ok(&["kv", "put", "stock", "9", "--branch", branch]);
+    }
+    let refused = shell.fails(1, &["branch", "merge", "side"]);
+    assert!(refused.contains("1 changed on both sides"), "{refused}");
+    let refused = shell.fails(1, &["branch", "merge", "side", "--equal", "conflict"]);
+    assert!(refused.contains("2 changed on both sides"), "{refused}");
+    assert!(shell.ok(&["branch", "merge", "side", "--equal", "agree"]).contains("wrote 0 and deleted 0"));
+    shell.fails(2, &["branch", "merge", "side", "--equal", "perhaps"]);
+}
