@@ -4,6 +4,7 @@
 //! monotonic clock (for durations) and the wall clock (for time stamps) are never confused.
 #![allow(clippy::disallowed_methods, reason = "this module is the one that may read the clocks")]
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
 /// The monotonic clock: for measuring how long something took, never for telling the date.
@@ -30,6 +31,21 @@ pub fn unix_ms() -> i64 {
         Ok(after) => since(after),
         Err(before) => -since(before.duration()),
     }
+}
+
+/// The wall clock in milliseconds, for deadlines after which something is destroyed: the earlier of [`unix_ms`] and of
+/// what that would be if nobody had set the clock since this was first called in the process. A clock that is set forward
+/// brings no deadline nearer, one that is set back puts them off.
+///
+/// ```
+/// let begin = duramen_base::clock::steady_unix_ms();
+/// assert!(duramen_base::clock::steady_unix_ms() >= begin - 60_000);
+/// ```
+pub fn steady_unix_ms() -> i64 {
+    static BEGIN: OnceLock<(i64, Instant)> = OnceLock::new();
+    let (at_ms, since) = BEGIN.get_or_init(|| (unix_ms(), Instant::now()));
+    let elapsed = i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
+    unix_ms().min(at_ms.saturating_add(elapsed))
 }
 
 /// A duration in milliseconds with its fraction, the unit of every latency that is reported.

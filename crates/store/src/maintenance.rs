@@ -89,7 +89,7 @@ fn expire(engine: &Engine) {
     if engine.check_writable().is_err() {
         return;
     }
-    let now = clock::unix_ms();
+    let now = clock::steady_unix_ms();
     let branches: Vec<_> = engine.registry().iter().cloned().collect();
     for branch in branches.into_iter().filter(|branch| branch.has_expired(now)) {
         let deleted = engine.change_branches_if(Durability::Buffered, |registry| {

@@ -172,7 +172,7 @@ impl Store {
     /// When there is no such branch, with the name that was probably meant.
     pub fn branch(&self, name: &str) -> Result<Branch, StoreError> {
         let state = self.engine().registry().named(name)?;
-        if state.has_expired(clock::unix_ms()) {
+        if state.has_expired(clock::steady_unix_ms()) {
             return Err(StoreError::BranchNotFound { name: name.to_owned(), hint: None });
         }
         Ok(self.handle_on(state))
@@ -291,7 +291,7 @@ impl Store {
     /// When a branch cannot be read.
     pub fn branches(&self, sizes: bool) -> Result<Vec<BranchInfo>, StoreError> {
         let states: Vec<_> = self.engine().registry().iter().cloned().collect();
-        let now = clock::unix_ms();
+        let now = clock::steady_unix_ms();
         let alive = states.into_iter().filter(|state| !state.has_expired(now));
         let mut infos = alive.map(|state| self.info_of(&state, sizes)).collect::<Result<Vec<_>, _>>()?;
         infos.sort_by(|a, b| a.name.cmp(&b.name));
@@ -415,5 +415,5 @@ fn expiry(ttl: Duration) -> Result<i64, StoreError> {
         let reason = format!("{} s is not between 1 ms and ten years", ttl.as_secs_f64());
         return Err(StoreError::InvalidInput { what: "a time to live", reason });
     }
-    Ok(clock::unix_ms() + ttl.as_millis().max(1) as i64)
+    Ok(clock::steady_unix_ms() + ttl.as_millis().max(1) as i64)
 }

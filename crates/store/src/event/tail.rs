@@ -8,13 +8,30 @@ use super::entry::{chain, decode_seq, Event, Hash, Keys, Stored, NO_HASH};
 use crate::access::{Edit, View};
 use crate::error::StoreError;
 
-/// Where the next event goes, and the hash that it follows.
+/// The last event of a log, as far as the next one needs it.
+#[derive(Clone, Copy)]
+struct Last {
+    hash: Hash,
+    at_ms: i64,
+}
+
+/// What comes before the first event.
+const NOTHING: Last = Last { hash: NO_HASH, at_ms: i64::MIN };
+
+impl Last {
+    fn of(seq: u64, bytes: &[u8]) -> Result<Self, StoreError> {
+        let stored = Stored::decode(seq, bytes)?;
+        Ok(Self { hash: *stored.hash, at_ms: stored.at_ms })
+    }
+}
+
+/// Where the next event goes, and what it follows.
 pub(super) struct Tail {
     keys: Keys,
     /// Events that the reader did not write itself.
     committed: u64,
     next: u64,
-    hash: Hash,
+    last: Last,
 }
 
 impl Tail {
@@ -24,14 +41,12 @@ impl Tail {
     /// the committed end is looked up, and what was appended behind it is searched: a log has no gaps, and no commit
     /// both appends to a log and shortens it.
     pub(super) fn find<V: View + ?Sized>(view: &V, keys: Keys) -> Result<Self, StoreError> {
-        let (committed, mut hash) = committed(view, &keys)?;
+        let (committed, mut last) = committed(view, &keys)?;
         let mut next = committed;
-        let there = |seq: u64| -> Result<Option<Hash>, StoreError> {
-            let mut hash = None;
-            view.get(&keys.entry(seq), &mut |_, bytes| {
-                hash = Some(Stored::decode(seq, bytes).map(|stored| *stored.hash));
-            })?;
-            hash.transpose()
+        let there = |seq: u64| -> Result<Option<Last>, StoreError> {
+            let mut last = None;
+            view.get(&keys.entry(seq), &mut |_, bytes| last = Some(Last::of(seq, bytes)))?;
+            last.transpose()
         };
         // Steps double as long as there is an event, and are halved after that.
         let (mut step, mut grows) = (1_u64, true);
@@ -39,13 +54,13 @@ impl Tail {
             match there(next + step - 1)? {
                 Some(found) => {
                     next += step;
-                    hash = found;
+                    last = found;
                 }
                 None => grows = false,
             }
             step = if grows { step * 2 } else { step / 2 };
         }
-        Ok(Self { keys, committed, next, hash })
+        Ok(Self { keys, committed, next, last })
     }
 
     /// The number of the next event.
@@ -53,7 +68,8 @@ impl Tail {
         self.next
     }
 
-    /// Appends an event whose type and payload were checked. Returns its number.
+    /// Appends an event whose type and payload were checked, which happened now or, if the clock was set back, when the
+    /// last one did. Returns its number.
     pub(super) fn push(
         &mut self,
         edit: &mut dyn Edit,
@@ -62,31 +78,31 @@ impl Tail {
         at_ms: i64,
     ) -> Result<u64, StoreError> {
         let (seq, payload) = (self.next, payload.as_bytes());
+        let at_ms = at_ms.max(self.last.at_ms);
         // The branch may be reset before a transaction commits: without its predecessor an event would stand alone.
         if let Some(last) = self.committed.checked_sub(1) {
             edit.depend(&self.keys.entry(last));
         }
-        let hash = chain(&self.hash, seq, at_ms, event_type, payload);
+        let hash = chain(&self.last.hash, seq, at_ms, event_type, payload);
         let stored = Stored { at_ms, hash: &hash, event_type, payload };
         edit.put(&self.keys.entry(seq), &mut |out| stored.encode(out))?;
         edit.put(&self.keys.index_entry(event_type, seq), &mut |_| {})?;
         self.next += 1;
-        self.hash = hash;
+        self.last = Last { hash, at_ms };
         Ok(seq)
     }
 }
 
-/// The number of events and the hash of the last one, but for those that the reader itself wrote.
-fn committed<V: View + ?Sized>(view: &V, keys: &Keys) -> Result<(u64, Hash), StoreError> {
+/// The number of events and the last of them, but for those that the reader itself wrote.
+fn committed<V: View + ?Sized>(view: &V, keys: &Keys) -> Result<(u64, Last), StoreError> {
     let (start, end) = keys.entries(0, None);
     let range = KeyRange::new(&start, Some(&end)).reversed();
-    let mut last = Ok((0, NO_HASH));
+    let mut last = Ok((0, NOTHING));
     view.leaves(&range, &mut |leaf| match leaf.len() {
         0 => ControlFlow::Continue(()),
         entries => {
             let entry = leaf.entry(entries - 1);
-            last =
-                decode_seq(entry.key).and_then(|seq| Ok((seq + 1, *Stored::decode(seq, entry.value)?.hash)));
+            last = decode_seq(entry.key).and_then(|seq| Ok((seq + 1, Last::of(seq, entry.value)?)));
             ControlFlow::Break(())
         }
     })?;

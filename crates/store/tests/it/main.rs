@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
 mod bases_and_garbage;
+mod clocks;
 mod closing;
 mod contention;
 mod crash;
