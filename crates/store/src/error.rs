@@ -157,8 +157,9 @@ pub enum StoreError {
         /// The first of them.
         first: String,
     },
-    /// Another process has the store open, or another handle of this one.
-    #[error("{} is open in {}; close it there, or open it read-only after that", .path.display(), holder(.pid))]
+    /// Another process has the store open, or another handle of this one: to write, or to read if this one is to
+    /// write.
+    #[error("{} is open in {}; close it there, or wait for it", .path.display(), holder(.pid))]
     Locked {
         /// Where the store is.
         path: PathBuf,

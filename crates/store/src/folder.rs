@@ -6,7 +6,9 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
+use duramen_base::clock;
 use duramen_base::lock::{FileLock, LockError};
 use rustix::fs::OFlags;
 
@@ -27,6 +29,8 @@ pub(crate) const LEGACY_NAMES: [&str; 3] = [LEGACY_MARKER, "keyspaces", "lock"];
 pub(crate) const LOG_FOLDER: &str = "log";
 /// What stands behind the pid in the lock file: by it, a folder is known in which a store was being made.
 const LOCK_MARK: &str = "duramen store";
+/// How long to wait before the lock is asked for again.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// A lock file is not longer than this, in bytes.
 const LOCK_BYTES_MAX: usize = 64;
 
@@ -149,9 +153,21 @@ pub(crate) struct FolderLock {
 }
 
 impl FolderLock {
-    /// Locks a folder against every other process. Whoever only reads writes nothing into the lock file, and makes
-    /// none: where there is none, the lock of the nodes has to do.
-    pub(crate) fn take(path: &Path, read_only: bool) -> Result<Option<Self>, StoreError> {
+    /// Locks a folder: against every other process, or against those that write. Whoever only reads writes nothing into the
+    /// lock file, and makes none.
+    pub(crate) fn take(path: &Path, read_only: bool, wait: Duration) -> Result<Option<Self>, StoreError> {
+        let deadline = clock::now().checked_add(wait);
+        loop {
+            match Self::try_take(path, read_only) {
+                Err(StoreError::Locked { .. }) if deadline.is_none_or(|end| clock::now() < end) => {
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn try_take(path: &Path, read_only: bool) -> Result<Option<Self>, StoreError> {
         let name = path.join(LOCK_FILE);
         let mut options = File::options();
         options.read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
@@ -162,7 +178,8 @@ impl FolderLock {
             Err(error) if read_only && error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(StoreError::io("open the lock", &name))?,
         };
-        let file = FileLock::exclusive(file).map_err(|error| match error {
+        let locked = if read_only { FileLock::shared(file) } else { FileLock::exclusive(file) };
+        let file = locked.map_err(|error| match error {
             LockError::Held => {
                 let text = lock_text(&name).unwrap_or_default();
                 let pid = text.split_whitespace().next().and_then(|pid| pid.parse().ok());

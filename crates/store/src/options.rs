@@ -23,6 +23,9 @@ pub struct Options {
     /// Open for reading only, and only what the last checkpoint holds, whatever became of the log: what can be saved
     /// of a store whose log is lost.
     pub checkpoint_only: bool,
+    /// How long an opening waits while others have the store open: anybody for who writes, a writer for who reads. It
+    /// takes a turn as soon as there is one, and no queue is kept.
+    pub lock_wait: Duration,
     /// Bytes of memory for nodes. What was written since the last checkpoint may go beyond it for a moment.
     pub memory_bytes: usize,
     /// A checkpoint begins in the background when the log since the last one has this many bytes.
@@ -40,6 +43,7 @@ impl Default for Options {
             durability: Durability::Buffered,
             read_only: false,
             checkpoint_only: false,
+            lock_wait: Duration::ZERO,
             memory_bytes: quarter_of_memory(),
             checkpoint_log_bytes: 128 << 20,
             segment_bytes: 16 << 20,

@@ -44,7 +44,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine, StoreError> 
         }
         Found::Nothing => folder::make(path).map_err(StoreError::io("make the folder", path))?,
     }
-    let lock = FolderLock::take(path, options.read_only)?;
+    let lock = FolderLock::take(path, options.read_only, options.lock_wait)?;
     if found == Found::Nothing {
         // Version 0.1 may have been cut off while it made it.
         let draft = path.join(folder::NEW_NODES_FOLDER);

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use duramen_tree::{NodeCopy, NodeId, NodeRef, NodeStore, NodeStoreError, TreeError};
 
@@ -49,7 +50,7 @@ impl Upgrade {
             Found::Legacy => {}
             Found::Store => {
                 // What an upgrade left that came to its end.
-                let lock = FolderLock::take(path, false)?;
+                let lock = FolderLock::take(path, false, Duration::ZERO)?;
                 let nodes = path.join(folder::NODES_FOLDER);
                 if look()? == Found::Store && nodes.is_dir() {
                     remove_old(&nodes)?;
@@ -60,7 +61,7 @@ impl Upgrade {
             Found::Nothing => return Err(StoreError::StoreNotFound { path: path.to_owned() }),
             Found::Foreign(found) => return Err(StoreError::Foreign { path: path.to_owned(), found }),
         }
-        let lock = FolderLock::take(path, false)?;
+        let lock = FolderLock::take(path, false, Duration::ZERO)?;
         Ok(Some(Self { path: path.to_owned(), nodes: path.join(folder::NODES_FOLDER), _lock: lock }))
     }
 

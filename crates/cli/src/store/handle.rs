@@ -4,13 +4,13 @@ use super::current;
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
-    output,
+    output, parse,
 };
 use clap::Args;
 use duramen_pack::branch::BranchPack;
 use duramen_store::{Branch, Counters, Durability, Options, Scope, Space, Store, StoreError, DEFAULT_SPACE};
 use serde::Serialize;
-use std::{fmt::Display, io::Write, path::PathBuf, process::ExitCode};
+use std::{fmt::Display, io::Write, path::PathBuf, process::ExitCode, time::Duration};
 
 /// The options of every command of the store.
 #[derive(Debug, Args)]
@@ -34,6 +34,9 @@ pub(crate) struct Place {
     /// Read only what the last checkpoint holds, even if the log is lost
     #[arg(long, global = true)]
     checkpoint_only: bool,
+    /// How long to wait while another process has the store open
+    #[arg(long, global = true, value_name = "SPAN", value_parser = parse::span, default_value = "5s")]
+    wait: Duration,
     /// Print the work that the command caused, on the standard error
     #[arg(long, global = true)]
     counters: bool,
@@ -132,7 +135,8 @@ impl Handle {
     fn with(&self, read_only: bool, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
         let durability = self.place.durability.unwrap_or_default();
         let checkpoint_only = self.place.checkpoint_only;
-        let options = Options { durability, read_only, checkpoint_only, ..Options::default() };
+        let lock_wait = self.place.wait;
+        let options = Options { durability, read_only, checkpoint_only, lock_wait, ..Options::default() };
         let store = match self.is_pack() {
             true => BranchPack::open(&self.path)?.store(options)?,
             false => Store::open(&self.path, options)?,

@@ -104,13 +104,36 @@ fn a_store_that_another_process_has_is_left_alone() {
     let pid = format!("(process {})", std::process::id());
     for arguments in [&["kv", "get", "k"][..], &["kv", "put", "k", "w"], &["info"], &["branch", "fork", "x"]]
     {
-        let error = shell.fails(1, arguments);
+        let error = shell.fails(1, &[arguments, &["--wait", "0"]].concat());
         assert!(error.contains("open in another process") && error.contains(&pid), "{error}");
     }
     store.branch("main").unwrap().kv().put("k", "from here").unwrap();
     store.close().unwrap();
     drop(store);
     assert_eq!(shell.ok(&["kv", "get", "k"]), "from here\n");
+}
+
+/// Commands that meet take their turns: readers together, a writer alone.
+#[test]
+fn commands_wait_for_each_other() {
+    let shell = Shell::new();
+    shell.ok(&["kv", "put", "k", "v"]);
+    std::thread::scope(|scope| {
+        for reader in 0..4 {
+            let shell = &shell;
+            scope.spawn(move || {
+                for number in 0..10 {
+                    assert_eq!(shell.ok(&["kv", "get", "k", "--wait", "1m"]), "v\n", "{reader}, {number}");
+                }
+            });
+        }
+        scope.spawn(|| {
+            for number in 0..10 {
+                shell.ok(&["kv", "put", &format!("n{number}"), "1", "--wait", "1m"]);
+            }
+        });
+    });
+    assert_eq!(shell.ok(&["kv", "count"]), "11\n");
 }
 
 #[test]
