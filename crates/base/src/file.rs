@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
+    os::fd::AsRawFd,
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -94,6 +95,48 @@ pub fn create(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
             fs::remove_file(fresh)
         },
     )
+}
+
+/// What [`write_back`] waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteBack {
+    /// For nothing: the writing is begun.
+    Begin,
+    /// For the writing to end.
+    Finish,
+}
+
+/// Has what was written to a part of a file, to its end if `len` is 0, go from memory to its file system. It says nothing of what is durable: it
+/// keeps a later sync, and those of other files beside it, from waiting long. Source: sync_file_range(2).
+///
+/// # Errors
+/// The operating system's answer. Whoever wrote must take it as an error of a sync: the system tells it once.
+///
+/// # Examples
+/// ```
+/// use duramen_base::file::{write_back, WriteBack};
+/// use std::{fs::File, io::Write};
+/// let dir = tempfile::tempdir()?;
+/// let mut file = File::create(dir.path().join("a"))?;
+/// file.write_all(&[1; 100_000])?;
+/// write_back(&file, 0, 65_536, WriteBack::Begin)?;
+/// write_back(&file, 0, 0, WriteBack::Finish)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[allow(unsafe_code, reason = "no library has this system call in a safe form")]
+pub fn write_back(file: &File, from: u64, len: u64, until: WriteBack) -> io::Result<()> {
+    let number = |value: u64| i64::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let how = match until {
+        WriteBack::Begin => libc::SYNC_FILE_RANGE_WRITE,
+        WriteBack::Finish => {
+            libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER
+        }
+    };
+    // SAFETY: the call takes a descriptor, which `file` keeps open, and numbers.
+    match unsafe { libc::sync_file_range(file.as_raw_fd(), number(from)?, number(len)?, how) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Gives a file, which is durable, another name in the same folder, if nothing has that name yet. The name is durable when

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use duramen_base::entropy;
+use duramen_base::file::{self, WriteBack};
 use duramen_tree::{NodeId, NodeStoreError};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -29,6 +30,14 @@ pub(super) struct Tail {
     /// Where it ends, and the sum of what was written since.
     since: u64,
     sum: Xxh3,
+    /// The piece that is on its way from memory to the disk.
+    going: Option<Piece>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    at: u64,
+    len: u64,
 }
 
 impl Tail {
@@ -65,7 +74,16 @@ impl Tail {
     fn at(number: u32, salt: u64, file: File, path: PathBuf, len: u64) -> Self {
         let segment = Arc::new(Segment { number, salt, file });
         let sum = Xxh3::with_seed(salt);
-        Self { segment, path, written: len, buffer: Vec::new(), last_commit: None, since: len, sum }
+        Self {
+            segment,
+            path,
+            written: len,
+            buffer: Vec::new(),
+            last_commit: None,
+            since: len,
+            sum,
+            going: None,
+        }
     }
 
     pub(super) fn segment(&self) -> &Arc<Segment> {
@@ -100,6 +118,7 @@ impl Tail {
         self.pad();
         if self.buffer.len() >= PIECE_BYTES {
             self.flush()?;
+            self.pace()?;
         }
         Ok(place)
     }
@@ -119,6 +138,7 @@ impl Tail {
         self.sync()?;
         self.last_commit = Some(at);
         self.since = self.written;
+        self.going = None;
         self.sum = Xxh3::with_seed(self.segment.salt);
         Ok(header.size())
     }
@@ -127,6 +147,19 @@ impl Tail {
     pub(super) fn flush(&mut self) -> Result<(), NodeStoreError> {
         self.sum.update(&self.buffer);
         self.write_buffer()
+    }
+
+    /// Has what was flushed go to the disk, and waits for the piece before: so that there is never much for a sync to
+    /// wait behind, that of a strict commit to the log included.
+    fn pace(&mut self) -> Result<(), NodeStoreError> {
+        let from = self.going.map_or(self.since, |piece| piece.at + piece.len).min(self.written);
+        let next = Piece { at: from, len: self.written - from };
+        let file = &self.segment.file;
+        let mut done = file::write_back(file, next.at, next.len, WriteBack::Begin);
+        if let Some(last) = self.going.replace(next) {
+            done = done.and_then(|()| file::write_back(file, last.at, last.len, WriteBack::Finish));
+        }
+        done.map_err(|error| failed(&self.path, &error))
     }
 
     /// Makes all of it durable, and ends it. Returns its length.
