@@ -196,13 +196,52 @@ fn place(
     sync_folder_of(path)
 }
 
+/// The letters that tell one draft of a file from another.
+const DRAFT_LETTERS: usize = 8;
+
 /// A hidden name beside the file that no other writer chooses.
 fn fresh_name(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut fresh = OsString::from(".");
     fresh.push(name);
-    fresh.push(format!(".{}", entropy::token(8)));
+    fresh.push(format!(".{}", entropy::token(DRAFT_LETTERS)));
     Ok(path.with_file_name(fresh))
+}
+
+fn is_draft(name: &str) -> bool {
+    let parts = name.strip_prefix('.').and_then(|name| name.rsplit_once('.'));
+    parts.is_some_and(|(file, letters)| {
+        let is_letter = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+        !file.is_empty() && letters.len() == DRAFT_LETTERS && letters.bytes().all(is_letter)
+    })
+}
+
+/// Removes what [`replace`] and [`create`] left in a folder where a process was killed within them. Only for a folder in which nobody
+/// else makes files, while this one does not. Returns how many there were.
+///
+/// # Errors
+/// The operating system's answer.
+///
+/// # Examples
+/// ```
+/// use duramen_base::file::{remove_drafts, replace};
+/// let dir = tempfile::tempdir()?;
+/// replace(&dir.path().join("state.json"), b"{}", 0o600)?;
+/// std::fs::write(dir.path().join(".state.json.k3j9x2ab"), b"hal")?;
+/// assert_eq!(remove_drafts(dir.path())?, 1);
+/// assert_eq!(std::fs::read_dir(dir.path())?.count(), 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn remove_drafts(folder: &Path) -> io::Result<usize> {
+    let mut count = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() && is_draft(&entry.file_name().to_string_lossy()) {
+            fs::remove_file(entry.path())?;
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 #[cfg(test)]

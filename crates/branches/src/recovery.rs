@@ -10,6 +10,7 @@ use crate::{
     error::EngineError,
     files::{self, io_error, Passage},
     generation::Generation,
+    home::Home,
     journal::{self, Journal, LeaseRecord, Opened, SnapshotRecord, CLEAN},
     marker::Marker,
     merge, pairs,
@@ -24,6 +25,7 @@ use crate::{
     },
     users,
 };
+use duramen_base::file;
 use duramen_postgres::{end_processes, processes_below, Postmaster, StopMode};
 use serde_json::json;
 use std::{
@@ -70,6 +72,7 @@ pub(crate) fn open(options: &OpenOptions, runtime: tokio::runtime::Handle) -> Re
     )?;
     let boot = journal::boot_id()?;
 
+    sweep_drafts(&environment.home)?;
     let sources = manifest::load_all(&environment.home)?;
     for source in &sources {
         manifest::forget_unserved(&environment.home, source);
@@ -248,6 +251,17 @@ fn quarantine(
         moved += 1;
     }
     Ok(moved)
+}
+
+/// Removes files of ours that a killed daemon was about to put in their places.
+fn sweep_drafts(home: &Home) -> Result<(), EngineError> {
+    let sources = home.sources();
+    let of_sources = entries(&sources)?.into_iter().map(|name| sources.join(name));
+    for dir in [home.root().to_owned()].into_iter().chain(of_sources.filter(|dir| dir.is_dir())) {
+        file::remove_drafts(&dir)
+            .map_err(|error| io_error("remove what is half written in", &dir, &error))?;
+    }
+    Ok(())
 }
 
 /// Ends the standbys that an earlier process left, which are started again when they are looked after, and removes those that

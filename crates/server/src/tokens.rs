@@ -179,6 +179,13 @@ impl Tokens {
     /// ```
     pub fn open(dir: &Path) -> Result<Tokens, TokenError> {
         let path = dir.join(FILE);
+        // What was half written when a daemon was killed has verifiers in it.
+        match file::remove_drafts(dir) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(TokenError::Io { doing: "remove what is half written beside", path, source });
+            }
+            _ => {}
+        }
         let text = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             text => {

@@ -154,3 +154,28 @@ async fn an_unreadable_manifest_fails_its_branch_and_no_other() {
     assert!(engine.status().warnings.is_empty());
     engine.close().await.expect("close");
 }
+
+/// A daemon that was killed while it replaced a file of its own leaves a draft, which may hold the URL of an origin.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_daemon_had_half_written_is_removed() {
+    let home = Home::with_volumes(Choice::Copy);
+    let engine = home.open().await;
+    home.add_script(&engine, "create table t as select 1 as x;", pool(&[])).await;
+    engine.close().await.expect("close");
+    let source = home.path().join("sources/app");
+    let drafts = [source.join(".source.json.k3j9x2ab"), home.path().join(".leases.jsonl.q2w3e4r5")];
+    let others = [source.join(".notes"), home.path().join(".env.K3J9X2AB"), home.path().join(".a.short")];
+    for file in drafts.iter().chain(&others) {
+        fs::write(file, "half").expect("a file");
+    }
+    let engine = home.open().await;
+    for draft in drafts {
+        assert!(!draft.exists(), "{}", draft.display());
+    }
+    for other in others {
+        assert!(other.exists(), "{}", other.display());
+    }
+    lease(&engine, "b", Policy::ReadWrite).await;
+    assert_eq!(rows(&engine, "b", "select x from t").await, json!([[1]]));
+    engine.close().await.expect("close");
+}
