@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use duramen_tree::{NodeId, StoredRoot, TreeError};
+use duramen_tree::{NodeId, StoredRoot, Tree, TreeError};
 
 use crate::branch_state::BranchState;
 use crate::engine::{CheckpointGuard, Engine};
@@ -41,6 +41,8 @@ struct Capture {
     version: u64,
     next_branch: u64,
     branches: Vec<Captured>,
+    /// Of the snapshots that are there, if memory is short: what only they hold can be forgotten once it is stored.
+    held: Vec<Tree>,
     garbage: Garbage,
 }
 
@@ -174,7 +176,8 @@ impl Engine {
         garbage.pending.push(epoch, free);
         let garbage = std::mem::take(garbage);
         let (version, next_branch) = (writer.version(), registry.next_id());
-        Ok(Capture { mark, segment, version, next_branch, branches, garbage })
+        let held = if self.forest().excess() > 0 { self.held().all() } else { Vec::new() };
+        Ok(Capture { mark, segment, version, next_branch, branches, held, garbage })
     }
 
     /// Stores what was captured and commits the manifest. Returns what is still on its way out.
@@ -185,8 +188,12 @@ impl Engine {
             branch.record.base = branch.base.as_ref().map(|base| sink.store(base)).transpose()?;
             branch.record.merge_base = branch.merge_base.as_ref().map(|base| sink.store(base)).transpose()?;
         }
-        sink.flush()?;
+        // After all branches: what is stored here is what no branch has, and goes with the last reader of this epoch.
         let mut fresh = Vec::new();
+        for tree in std::mem::take(&mut capture.held) {
+            sink.store_tree(&tree, &mut |id| fresh.push(id))?;
+        }
+        sink.flush()?;
         for mut tombstone in std::mem::take(&mut capture.garbage.tombstones) {
             if let Err(error) =
                 self.open_tombstone(&mut tombstone, &mut fresh, &mut capture.garbage.candidates)
@@ -282,7 +289,13 @@ impl Sink<'_> {
             Slot::Stored(root) => return Ok((*root).into()),
             Slot::Open(tree) => tree,
         };
+        self.store_tree(tree, &mut |_| {})
+    }
+
+    /// Stores what is not stored of a tree, and tells the nodes.
+    fn store_tree(&mut self, tree: &Tree, stored: &mut dyn FnMut(NodeId)) -> Result<RootRecord, StoreError> {
         let root = tree.persist(&mut |id, bytes| {
+            stored(id);
             self.bytes += bytes.len();
             self.batch.push((id, bytes));
             if self.bytes >= BATCH_BYTES {

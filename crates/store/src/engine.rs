@@ -12,6 +12,7 @@ use crate::durability::Durability;
 use crate::error::StoreError;
 use crate::folder::FolderLock;
 use crate::garbage::{Garbage, Tombstone};
+use crate::held::HeldTrees;
 use crate::lock_order::{Mutex, MutexGuard, ReadGuard, RwLock, WriteGuard, CHECKPOINT, REGISTRY, WRITER};
 use crate::log::{Log, LogCounters};
 use crate::options::Options;
@@ -82,6 +83,7 @@ pub(crate) struct Engine {
     registry: RwLock<Registry, REGISTRY>,
     requests: Requests,
     epochs: Epochs,
+    held: HeldTrees,
     checkpoints: AtomicU64,
     stopped: OnceLock<Stopped>,
     created_ms: i64,
@@ -101,6 +103,7 @@ impl Engine {
             registry: RwLock::new(start.registry),
             requests: Requests::default(),
             epochs: Epochs::new(),
+            held: HeldTrees::default(),
             checkpoints: AtomicU64::new(0),
             stopped: OnceLock::new(),
             created_ms: start.created_ms,
@@ -121,6 +124,12 @@ impl Engine {
     #[inline]
     pub(crate) fn forest(&self) -> &Forest {
         &self.forest
+    }
+
+    /// The trees of the snapshots that are there.
+    #[inline]
+    pub(crate) fn held(&self) -> &HeldTrees {
+        &self.held
     }
 
     /// When the store was made, in milliseconds since 1970 (UTC).

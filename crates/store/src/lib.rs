@@ -51,6 +51,7 @@ pub mod event;
 mod exchange;
 mod folder;
 mod garbage;
+mod held;
 pub mod json;
 mod keys;
 pub mod kv;

@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use duramen_base::clock;
+use duramen_tree::Tree;
 
 use crate::branches::BranchOp;
 use crate::durability::Durability;
@@ -71,16 +72,23 @@ fn make_room(engine: &Engine) {
 fn evict_pass(engine: &Engine) {
     let branches: Vec<_> = engine.registry().iter().cloned().collect();
     for tree in branches.iter().flat_map(|branch| branch.open_trees()) {
-        let mut from = Vec::new();
-        loop {
-            if engine.forest().excess() == 0 {
-                return;
-            }
-            let (_, next) = tree.evict(engine.forest(), &from, EVICT_LOOKS);
-            match next {
-                Some(next) if next > from => from = next,
-                _ => break,
-            }
+        evict_tree(engine, &tree);
+    }
+    // A node that only snapshots hold may be on its way to the store while somebody makes a checkpoint.
+    if let Some(_guard) = engine.try_lock_checkpoints() {
+        for tree in engine.held().all() {
+            evict_tree(engine, &tree);
+        }
+    }
+}
+
+fn evict_tree(engine: &Engine, tree: &Tree) {
+    let mut from = Vec::new();
+    while engine.forest().excess() > 0 {
+        let (_, next) = tree.evict(engine.forest(), &from, EVICT_LOOKS);
+        match next {
+            Some(next) if next > from => from = next,
+            _ => return,
         }
     }
 }

@@ -15,6 +15,8 @@ use crate::reclaim::Pin;
 pub struct Snapshot {
     engine: Arc<Engine>,
     tree: Tree,
+    /// Its number among those that are held.
+    held: u64,
     floor: u64,
     /// Keeps the nodes of this moment from being deleted.
     _pin: Pin,
@@ -28,12 +30,17 @@ impl Snapshot {
         drop(guard);
         // A deleted branch is marked before its tree is taken away.
         state.check_alive()?;
-        Ok(Self { engine: engine.clone(), tree, floor, _pin: pin })
+        Ok(Self::hold(engine, pin, tree, floor))
     }
 
     /// A tree that could be reached when `pin` was taken.
     pub(crate) fn of_tree(engine: &Arc<Engine>, pin: Pin, tree: Tree) -> Self {
-        Self { engine: engine.clone(), tree, floor: 0, _pin: pin }
+        Self::hold(engine, pin, tree, 0)
+    }
+
+    fn hold(engine: &Arc<Engine>, pin: Pin, tree: Tree, floor: u64) -> Self {
+        let held = engine.held().hold(tree.clone());
+        Self { engine: engine.clone(), tree, held, floor, _pin: pin }
     }
 
     /// Entries in it. Events count twice, because they are indexed by type, and collections have one of their own.
@@ -72,6 +79,12 @@ impl Snapshot {
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.engine.held().let_go(self.held);
     }
 }
 

@@ -12,6 +12,7 @@ mod events;
 mod faults;
 mod faulty;
 mod formats;
+mod held_snapshots;
 mod hostile_bytes;
 mod imports;
 mod interleavings;

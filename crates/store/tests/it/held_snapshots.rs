@@ -1,0 +1,71 @@
+//! Snapshots that are held while all is written anew, in memory that has not room for them.
+
+use duramen_base::entropy;
+use duramen_store::{Options, Scope, Store, Value};
+
+const KEYS: u64 = 6000;
+
+fn options() -> Options {
+    Options { memory_bytes: 8 << 20, checkpoint_log_bytes: 16 << 20, ..Options::default() }
+}
+
+fn value(round: u64, key: u64) -> Value {
+    let mut bytes = vec![0; 900];
+    bytes[..8].copy_from_slice(&round.to_le_bytes());
+    bytes[8..16].copy_from_slice(&key.to_le_bytes());
+    entropy::rng(round * KEYS + key).fill(&mut bytes[16..]);
+    Value::Bytes(bytes)
+}
+
+/// What snapshots hold is ten times what may be in memory. Writes go on, each snapshot shows its moment, and all of it
+/// goes with them.
+#[test]
+fn they_do_not_stop_writes_and_can_be_read_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options()).unwrap();
+    let main = store.branch("main").unwrap();
+    let mut snapshots = Vec::new();
+    for round in 0..24 {
+        main.kv().put_many((0..KEYS).map(|key| (format!("{key:05}"), value(round, key)))).unwrap();
+        snapshots.push(main.snapshot().unwrap());
+    }
+    let most = 8 << 20;
+    let resident = || store.counters().resident_bytes;
+    for _ in 0..100 {
+        if resident() <= most * 3 / 2 {
+            break;
+        }
+        main.kv().put("turn", 1).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(resident() <= most * 3 / 2, "{} bytes in memory, of {most}", resident());
+    let mut rng = entropy::rng(7);
+    for (round, snapshot) in (0_u64..).zip(&snapshots) {
+        for _ in 0..300 {
+            let key = rng.u64(0..KEYS);
+            let found = snapshot.kv().get(&format!("{key:05}")).unwrap();
+            assert_eq!(found, Some(value(round, key)), "round {round}, key {key}");
+        }
+        assert_eq!(snapshot.kv().count("").unwrap(), KEYS);
+    }
+    drop(snapshots);
+    store.compact().unwrap();
+    store.compact().unwrap();
+    let bytes = store.info().node_bytes;
+    assert!(bytes < KEYS * 1000 * 3 / 2, "{bytes} bytes of nodes for {KEYS} keys");
+    // What a power cut leaves of snapshots goes at the next opening and checkpoint.
+    let snapshot = main.snapshot().unwrap();
+    for round in 30..40 {
+        main.kv().put_many((0..KEYS).map(|key| (format!("{key:05}"), value(round, key)))).unwrap();
+    }
+    drop(snapshot);
+    store.close().unwrap();
+    drop((main, store));
+    let store = Store::open(dir.path(), options()).unwrap();
+    store.compact().unwrap();
+    let main = store.branch("main").unwrap();
+    for key in (0..KEYS).step_by(97) {
+        assert_eq!(main.kv().get(&format!("{key:05}")).unwrap(), Some(value(39, key)));
+    }
+    assert!(store.info().node_bytes < KEYS * 1000 * 3 / 2, "{:?}", store.info());
+}
