@@ -8,6 +8,9 @@ use std::{
     path::PathBuf,
 };
 
+/// So little that a store is nearly full, and enough for a reset.
+pub(crate) const LITTLE: u64 = 110 << 20;
+
 pub(crate) struct Filler {
     volumes: PathBuf,
     file: File,

@@ -1,5 +1,6 @@
 //! Generations that are kept, named, branched and compared: invariants G7 to G10.
 
+use crate::filler::{Filler, LITTLE};
 use crate::support::{lease, pool, query, rows, settle, until, Home};
 use duramen_api::model::{
     BranchView, ChangeSettings, CreateBranch, LabelGeneration, Masking, MomentKind, Policy, TakeSnapshot,
@@ -208,12 +209,13 @@ async fn a_store_that_is_nearly_full_keeps_what_has_a_label_only() {
     source(&home, &engine, 4, "9 last").await;
     settle(&engine).await;
     label(&engine, "2", "wanted", false).await.expect("a label");
-    let file = fs::File::create(home.path().join("volumes/filling")).expect("a file");
-    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1250 << 20)
-        .expect("most of the store");
-    until("the others go", async || there(&engine) == [2, 4]).await;
-    drop(file);
-    fs::remove_file(home.path().join("volumes/filling")).expect("the file");
+    let filler = Filler::begin(&home);
+    until("the others go", async || {
+        filler.leave(LITTLE);
+        there(&engine) == [2, 4]
+    })
+    .await;
+    filler.remove();
     // It is written down just after it is done.
     until("it is said of each", async || {
         let log = fs::read_dir(home.path().join("audit")).expect("the audit log").flatten();

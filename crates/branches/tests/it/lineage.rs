@@ -1,5 +1,6 @@
 //! Branches of branches, and branches that go back: invariants L1 to L9.
 
+use crate::filler::{Filler, LITTLE};
 use crate::support::{lease, pool, query, rows, settle, until, Home};
 use duramen_api::model::{
     BranchView, CreateBranch, Policy, RestoreBranch, SnapshotKind, SnapshotSettings, SourceSettings,
@@ -384,18 +385,17 @@ async fn a_store_that_is_nearly_full_keeps_nothing_that_nobody_asked_for() {
     keep(&engine, "try", "wanted").await.expect("a snapshot");
     engine.reset("try").await.expect("a reset");
     assert_eq!(engine.snapshots("try").expect("snapshots").len(), 2);
-    let file = fs::File::create(home.path().join("volumes/filling")).expect("a file");
-    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1250 << 20)
-        .expect("most of the store");
+    let filler = Filler::begin(&home);
     until("what nobody asked for ends", async || {
+        filler.leave(LITTLE);
         engine.snapshots("try").expect("snapshots").iter().all(|it| it.kind == SnapshotKind::Named)
     })
     .await;
+    filler.leave(LITTLE);
     engine.reset("try").await.expect("a reset");
     assert_eq!(engine.snapshots("try").expect("snapshots").len(), 1, "the one that was asked for");
     assert_eq!(engine.undo("try").await.expect_err("nothing is kept").code, "nothing_to_undo");
-    drop(file);
-    fs::remove_file(home.path().join("volumes/filling")).expect("the file");
+    filler.remove();
     engine.close().await.expect("close");
 }
 
