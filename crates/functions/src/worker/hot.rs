@@ -52,8 +52,13 @@ impl Churn {
         }
     }
 
-    /// Returns when it is time for a look.
-    async fn asks_for_a_look(&self) {
+    /// Returns when it is time for a look: if something was put off, also when nothing has died since.
+    async fn asks_for_a_look(&self, is_put_off: bool) {
+        if is_put_off {
+            let _ = timeout(PUT_OFF, self.enough.notified()).await;
+            self.bytes.store(0, Ordering::Relaxed);
+            return;
+        }
         loop {
             // What is less is looked at as well, but not that soon.
             let _ = timeout(EVERY, self.enough.notified()).await;
@@ -89,18 +94,23 @@ pub(crate) async fn keep_small(shared: Arc<Shared>) {
     let mut draining = shared.draining.subscribe();
     let mut client: Option<Client> = None;
     let mut treated = HashMap::new();
+    let mut is_put_off = false;
     while !shared.is_draining() {
         tokio::select! {
-            () = shared.churn.asks_for_a_look() => {}
+            () = shared.churn.asks_for_a_look(is_put_off) => {}
             () = drains(&mut draining) => return,
         }
         let looked = tokio::select! {
             looked = look(&shared, &mut client, &mut treated) => looked,
             () = drains(&mut draining) => return,
         };
-        if let Err(error) = looked {
+        let failed = looked.is_err();
+        is_put_off = looked.unwrap_or_else(|error| {
             tracing::debug!(%error, "hot tables are not looked at now");
             client = None;
+            true
+        });
+        if failed {
             tokio::select! {
                 () = sleep(PUT_OFF) => {}
                 () = drains(&mut draining) => return,
@@ -109,12 +119,13 @@ pub(crate) async fn keep_small(shared: Arc<Shared>) {
     }
 }
 
-/// Vacuums the tables that are too large, and empties those for which that does not help.
+/// Vacuums the tables that are too large, and empties those for which that does not help. Returns whether something of that is
+/// to be done later: the rows that died may have been the last ones.
 async fn look(
     shared: &Shared,
     client: &mut Option<Client>,
     treated: &mut HashMap<String, Treated>,
-) -> Result<(), LookError> {
+) -> Result<bool, LookError> {
     if client.as_ref().is_none_or(Client::is_closed) {
         *client = Some(shared.sessions.at_home(&shared.guarded().settings(SETTINGS)).await?);
     }
@@ -123,7 +134,9 @@ async fn look(
     let rows = timeout(PATIENCE, swollen).await??;
     let mut tables: Vec<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     treated.retain(|table, _| tables.iter().any(|(swollen, _)| swollen == table));
+    let swollen = tables.len();
     tables.retain(|(table, bytes)| treated.get(table).is_none_or(|treated| treated.is_due(*bytes)));
+    let is_put_off = tables.len() < swollen;
     for (table, bytes) in &tables {
         let vacuum = format!("VACUUM (SKIP_LOCKED, TRUNCATE off) {table}");
         if let Err(error) = timeout(PATIENCE, client.batch_execute(&vacuum)).await? {
@@ -133,7 +146,7 @@ async fn look(
         treated.insert(table.clone(), Treated { bytes: *bytes, at: clock::now(), is_well: true });
     }
     if tables.is_empty() {
-        return Ok(());
+        return Ok(is_put_off);
     }
     let names: Vec<&str> = tables.iter().map(|(table, _)| table.as_str()).collect();
     let of: [(&(dyn ToSql + Sync), Type); 1] = [(&names, Type::TEXT_ARRAY)];
@@ -141,7 +154,7 @@ async fn look(
         .query_typed("SELECT h::text FROM unnest($1::text[]) h WHERE df._is_full_of_dead(h::regclass)", &of);
     let full: Vec<String> = timeout(PATIENCE, full).await??.iter().map(|row| row.get(0)).collect();
     if full.is_empty() {
-        return Ok(());
+        return Ok(is_put_off);
     }
     for table in &full {
         if let Some(treated) = treated.get_mut(table) {
@@ -150,7 +163,7 @@ async fn look(
     }
     // Turns of other workers meet the locks, and are taken again. A turn of this one that takes long is not waited for, because
     // others wait behind it.
-    let Ok(closed) = timeout(CLOSE_PATIENCE, shared.turns_are_open.write()).await else { return Ok(()) };
+    let Ok(closed) = timeout(CLOSE_PATIENCE, shared.turns_are_open.write()).await else { return Ok(true) };
     let of: [(&(dyn ToSql + Sync), Type); 1] = [(&full, Type::TEXT_ARRAY)];
     let rotate = client.query_typed("SELECT e::text FROM unnest(df._rotate($1::text[]::regclass[])) e", &of);
     let emptied = timeout(PATIENCE, rotate).await??;
@@ -159,7 +172,7 @@ async fn look(
     for row in &emptied {
         treated.remove(row.get::<_, &str>(0));
     }
-    Ok(())
+    Ok(is_put_off || emptied.len() < full.len())
 }
 
 /// Why a look came to nothing.
