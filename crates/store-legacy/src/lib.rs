@@ -19,7 +19,7 @@ use crate::nodes::OldNodes;
 /// It needs room for the nodes a second time.
 ///
 /// # Errors
-/// When there is no store of version 0.1, somebody has it open, it is damaged, or cannot be written.
+/// If the folder holds no store, or the store is open elsewhere, damaged, or on a disk that cannot be written.
 ///
 /// # Examples
 /// ```no_run

@@ -378,6 +378,32 @@ fn a_segment_that_is_missing_or_shorter_is_told() {
     assert!(error.contains("a later version wrote"), "{error}");
 }
 
+/// Whoever gives somebody a folder to open makes him neither wait at a pipe nor read what lies elsewhere.
+#[test]
+fn what_is_no_file_is_not_opened_as_a_segment() {
+    let (_folder, path) = folder();
+    let store = open(&path);
+    store.put(&nodes(1..4, 100)).unwrap();
+    store.commit(b"m", &[]).unwrap();
+    drop(store);
+    let file = files(&path).pop().unwrap();
+    let aside = path.with_file_name("aside");
+    std::fs::rename(&file, &aside).unwrap();
+    let put: [&dyn Fn(); 3] = [
+        &|| std::os::unix::fs::symlink(&aside, &file).unwrap(),
+        &|| assert!(Command::new("mkfifo").arg(&file).status().unwrap().success()),
+        &|| std::fs::create_dir(&file).unwrap(),
+    ];
+    for put in put {
+        put();
+        for read_only in [true, false] {
+            let error = SegmentNodeStore::open(&path, read_only).err().unwrap().to_string();
+            assert!(error.contains("segment-0000000000000001"), "{error}");
+        }
+        std::fs::remove_file(&file).or_else(|_| std::fs::remove_dir(&file)).unwrap();
+    }
+}
+
 /// The store against the one in memory, with clean ends and crashes at any step.
 #[test]
 fn it_does_what_the_one_in_memory_does() {

@@ -1,12 +1,12 @@
 //! What a folder of segments holds: the last commit that counts, and the nodes that it names.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use duramen_base::file::open_plain;
 use duramen_tree::{NodeId, NodeStoreError};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -70,7 +70,8 @@ pub(super) fn recover(folder: &Path) -> Result<Found, NodeStoreError> {
 /// Opens a segment, if its header ever became durable.
 fn open_segment(folder: &Path, number: u32) -> Result<Option<(Segment, u64)>, NodeStoreError> {
     let path = folder.join(segment_name(number));
-    let file = File::open(&path).map_err(|error| failed(&path, &error))?;
+    // Whoever gave us the folder may have put a link or a pipe there.
+    let file = open_plain(&path).map_err(|error| failed(&path, &error))?;
     let len = file.metadata().map_err(|error| failed(&path, &error))?.len();
     let mut header = [0; HEADER_BYTES];
     if len < HEADER_BYTES as u64 {
