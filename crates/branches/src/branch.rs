@@ -1,5 +1,7 @@
 //! A branch at run time: a cloned volume, its server, and the session that stays connected to it.
 
+mod stopping;
+
 use crate::{
     environment::Environment,
     error::{query_failed, EngineError, Kind, QueryError},
@@ -19,9 +21,8 @@ use crate::{
 };
 use duramen_base::{clock, entropy, file::read_plain};
 use duramen_postgres::{
-    end_processes, processes_below, quote_identifier, quote_literal, volume, Canceller, Cluster,
-    ControlGroup, Entry, EntryError, Guard, Hold, Outcome, Postmaster, Secret, Session, SessionError,
-    Settings, Statement, StopMode,
+    quote_identifier, quote_literal, volume, Canceller, Cluster, ControlGroup, Entry, EntryError, Guard,
+    Outcome, Postmaster, Secret, Session, SessionError, Settings, Statement,
 };
 use std::{
     fs,
@@ -616,86 +617,6 @@ impl Branch {
     /// The process id of the server, if it was started or adopted.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.postmaster.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Postmaster::pid)
-    }
-
-    /// Nothing starts the server again, and nobody new finds its socket. Sessions that are open go on until the
-    /// server is ended.
-    pub(crate) fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
-        for dir in [self.socket_dir.clone(), self.socket_dir.join(ADMIN_DIR)] {
-            let _ = fs::remove_file(dir.join(format!(".s.PGSQL.{}", duramen_postgres::SOCKET_PORT)));
-        }
-    }
-
-    /// Ends the server at once, for good. Blocks.
-    pub(crate) fn kill(&self) {
-        self.retired.store(true, Ordering::Release);
-        match self.postmaster.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(mut server) => server.kill(),
-            None => self.end_orphans(),
-        }
-    }
-
-    /// Ends what a server that is gone may have left in the directory.
-    fn end_orphans(&self) {
-        let dir = self.cluster.data_dir();
-        end_processes(&processes_below(dir), dir);
-    }
-
-    /// Stops the server with a checkpoint, so that its data come back with the next start. Blocks.
-    pub(crate) fn stop(&self) {
-        self.stop_if(|| true);
-    }
-
-    /// The same, unless `may` says under the lock of the server that it must not be. Whether it was.
-    pub(crate) fn stop_if(&self, may: impl FnOnce() -> bool) -> bool {
-        let mut slot = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
-        if !may() {
-            return false;
-        }
-        if let Some(mut server) = slot.take() {
-            // One that is gone already has ended without its backends.
-            if !server.is_running() || server.stop(StopMode::Fast, START_LIMIT).is_err() {
-                server.kill();
-            }
-        } else {
-            self.end_orphans();
-        }
-        true
-    }
-
-    /// Makes the write-ahead log of a branch that was stopped in order as short as it can be. Blocks.
-    pub(crate) fn trim(&self) -> Result<(), duramen_postgres::ClusterError> {
-        let arguments = ["--pgdata".to_owned(), self.cluster.data_dir().display().to_string()];
-        self.cluster.run("pg_resetwal", &arguments, None).map(drop)
-    }
-
-    /// Does something while the files of the branch do not change: its server's processes are held for so long, or, if it does not
-    /// run, it does not start. `None`: the branch has ended. Blocks.
-    pub(crate) fn while_still<T>(&self, act: impl FnOnce(Option<&Hold>) -> T) -> Option<std::io::Result<T>> {
-        let mut slot = self.postmaster.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.retired.load(Ordering::Acquire) {
-            return None;
-        }
-        let running = slot.as_mut().and_then(|server| server.is_running().then(|| server.pid()));
-        let hold = running.map(|pid| Hold::of(self.cluster.data_dir(), pid, self.group.as_ref())).transpose();
-        let hold = match hold {
-            Ok(hold) => hold,
-            Err(error) => return Some(Err(error)),
-        };
-        Some(Ok(act(hold.as_ref())))
-    }
-
-    /// Ends the server and deletes everything the branch had, except a socket directory that is still in use.
-    pub(crate) fn delete(&self, environment: &Environment, socket: SocketDir) {
-        self.kill();
-        if let Some(group) = &self.group {
-            group.remove();
-        }
-        environment.delete_volume(&self.volume);
-        if socket == SocketDir::Remove {
-            let _ = fs::remove_dir_all(&self.socket_dir);
-        }
     }
 
     /// A client program of the server's own version, as the system user of the server, that logs in as the branch's holder. Its

@@ -105,16 +105,14 @@ fn copy(
 ) -> Result<(String, bool), EngineError> {
     let environment = &shared.environment;
     let fail = |reason: String| LineageError::NotCaptured { branch: name.to_owned(), reason };
-    if quiesce {
-        branch.stop();
-    }
     let id = new_id();
     let (from, to) = (environment.volume(&branch.volume), environment.volume(&id));
     let begin = clock::now();
     // What the checkpoint wrote.
     let _ = volume::write_back(&from);
     tracing::debug!(branch = name, ms = ms(begin.elapsed()), "written back");
-    let copied = branch.while_still(|hold: Option<&Hold>| {
+    // Stopped and copied under one lock: whoever asks the branch something meanwhile does not start it between the two.
+    let copied = branch.while_still(quiesce, |hold: Option<&Hold>| {
         let begin = clock::now();
         let taken = environment.store.volumes.snapshot(&from, &to);
         tracing::debug!(branch = name, held = hold.is_some(), ms = ms(begin.elapsed()), "copied");

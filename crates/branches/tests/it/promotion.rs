@@ -133,11 +133,23 @@ async fn a_stopped_branch_keeps_its_unlogged_rows() {
     home.add_script(&engine, SCRIPT, pool(&[(Policy::ReadWrite, 1)])).await;
     lease(&engine, "seeded", Policy::ReadWrite).await;
     query(&engine, "seeded", "insert into u values (1)").await.expect("a row");
-    engine.promote("seeded", PromoteBranch { quiesce: true }, |_, _| {}).await.expect("a promotion");
-    lease(&engine, "next", Policy::ReadWrite).await;
-    for name in ["seeded", "next"] {
-        assert_eq!(rows(&engine, name, "select count(*) from u").await, json!([[1]]), "{name}");
+    // Whoever asks it something starts its server again: not before the files were copied.
+    let asking = Arc::clone(&engine);
+    let asked = tokio::spawn(async move {
+        loop {
+            let _ = query(&asking, "seeded", "select 1").await;
+        }
+    });
+    for count in 1..=4 {
+        let view = engine.promote("seeded", PromoteBranch { quiesce: true }, |_, _| {}).await;
+        assert_eq!(view.expect("a promotion").generation, 1 + count);
+        let next = format!("next-{count}");
+        lease(&engine, &next, Policy::ReadWrite).await;
+        for name in ["seeded", &next] {
+            assert_eq!(rows(&engine, name, "select count(*) from u").await, json!([[1]]), "{name}");
+        }
     }
+    asked.abort();
     engine.close().await.expect("close");
 }
 
