@@ -113,9 +113,15 @@ async fn a_source_would_be_changed_by_what_is_measured_or_its_code_run() {
     let (digest, sockets) =
         (connection.source("app").await.unwrap().digest, entries(&home.path().join("run")));
 
-    let output = lab(&home, &["--json", "-"]).output().expect("the program runs");
+    let mut output = lab(&home, &["--json", "-"]).output().expect("the program runs");
+    if output.status.code() == Some(1) && output.stdout.is_empty() {
+        // A machine that is too busy ends a run with an error: nothing of the source was changed by that either.
+        println!("once more, because: {}", text(&output.stderr));
+        until("the pair is gone", async || pairs(&home).is_empty()).await;
+        output = lab(&home, &["--json", "-"]).output().expect("the program runs");
+    }
     let (told, said) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success() || output.status.code() == Some(3), "{told}\n{said}");
+    assert!(output.status.success() || output.status.code() == Some(3), "{said}\n{told}");
     let evidence: Value =
         serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}: {told}\n{said}"));
     let config = &evidence["config"];
