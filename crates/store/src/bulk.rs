@@ -11,6 +11,7 @@ use crate::garbage::Tombstone;
 use crate::keys::{self, Primitive};
 use crate::names::{check_key, check_space};
 use crate::record;
+use crate::slot::Slot;
 use crate::snapshot::Snapshot;
 use crate::value::{check_encoded, Encode};
 
@@ -192,7 +193,12 @@ impl Engine {
             (meta.fork_mark, meta.origin_mark)
         };
         let high = self.registry().children_mark(state.id()).max(origin);
-        let slot = state.replace(tree, &writer);
+        let slot = {
+            // A version of its own: what was read before the load is told from what is read after it.
+            let mut held = state.slot_mut(&writer);
+            self.append(&mut writer, &[record::RESERVE], 1)?;
+            std::mem::replace(&mut *held, Slot::Open(tree))
+        };
         self.retire(&mut writer, Tombstone { slot, low, high });
         self.checkpoint_within(guard, &mut writer)
     }

@@ -58,10 +58,10 @@ enum Stopped {
 }
 
 impl Stopped {
-    fn reason(&self) -> &str {
+    fn error(&self) -> StoreError {
         match self {
-            Self::Closed => "it was closed",
-            Self::Failed(first) => first,
+            Self::Closed => StoreError::Closed,
+            Self::Failed(first) => StoreError::Poisoned { first: first.clone() },
         }
     }
 }
@@ -85,6 +85,8 @@ pub(crate) struct Engine {
     epochs: Epochs,
     held: HeldTrees,
     checkpoints: AtomicU64,
+    /// The version of the last write. Changed by the writer, under the lock of the tree that it writes to.
+    version: AtomicU64,
     stopped: OnceLock<Stopped>,
     created_ms: i64,
     /// The last field, because it is dropped last.
@@ -105,6 +107,7 @@ impl Engine {
             epochs: Epochs::new(),
             held: HeldTrees::default(),
             checkpoints: AtomicU64::new(0),
+            version: AtomicU64::new(start.version),
             stopped: OnceLock::new(),
             created_ms: start.created_ms,
             backing,
@@ -200,7 +203,7 @@ impl Engine {
     #[inline]
     pub(crate) fn check_poison(&self) -> Result<(), StoreError> {
         match self.stopped.get() {
-            Some(stopped) => Err(StoreError::Poisoned { first: stopped.reason().to_owned() }),
+            Some(stopped) => Err(stopped.error()),
             None => Ok(()),
         }
     }
@@ -209,7 +212,7 @@ impl Engine {
     pub(crate) fn poison<E: Into<StoreError>>(&self, error: E) -> StoreError {
         let error = error.into();
         let first = self.stopped.get_or_init(|| Stopped::Failed(error.to_string()));
-        log::error!("the store takes no more writes: {}", first.reason());
+        log::error!("{}", first.error());
         error
     }
 
@@ -264,14 +267,14 @@ impl Engine {
     /// Logs a record of `count` versions, in parts if it is large, and moves the writer on to its last version.
     pub(crate) fn append(&self, writer: &mut Writer, body: &[u8], count: u32) -> Result<(), StoreError> {
         let last = self.append_after(writer.version(), body, count)?;
-        writer.advance_to(last);
+        self.advance(writer, last);
         Ok(())
     }
 
     /// Logs the batch of the writer as a record of `count` versions.
     pub(crate) fn append_batch(&self, writer: &mut Writer, count: u32) -> Result<u64, StoreError> {
         let last = self.append_after(writer.version(), writer.batch().body(), count)?;
-        writer.advance_to(last);
+        self.advance(writer, last);
         Ok(last)
     }
 
@@ -294,9 +297,16 @@ impl Engine {
         }
     }
 
-    /// The version of the last write.
+    /// Moves on to the version of a record that was logged, or found in the log.
+    #[inline]
+    pub(crate) fn advance(&self, writer: &mut Writer, version: u64) {
+        writer.advance_to(version);
+        self.version.store(version, Ordering::Release);
+    }
+
+    /// The version of the last write. Under the lock of a tree: no write to it that is not in it has this version or a lower one.
     pub(crate) fn last_version(&self) -> u64 {
-        self.lock_writer().version()
+        self.version.load(Ordering::Acquire)
     }
 
     /// The number that the next node will have.

@@ -175,6 +175,9 @@ pub enum StoreError {
         /// Where it was looked for.
         path: PathBuf,
     },
+    /// The store was closed: all that was acknowledged is in it.
+    #[error("the store was closed; open it again to write")]
+    Closed,
     /// After a failed write nothing more is written.
     #[error(
         "the store takes no more writes since an error: {first}; close it, fix the cause, and open it again"

@@ -2,7 +2,10 @@
 //!
 //! What the source changed since both sides parted is applied to the target. A key that the target changed too, and
 //! not to the same value, is a conflict: cells and pairs as a whole, documents by path, event logs when both sides
-//! appended. A cell that both sides changed to the same value is one as well: [`Equal`] says why.
+//! appended. A cell that both sides changed to the same value is one as well: [`Equal`] says why. So is a vector collection
+//! whose dimensions or metric one side changed, and anything of it the other.
+
+mod collections;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -27,6 +30,7 @@ use crate::state;
 use crate::store::Store;
 use crate::value::{check_encoded, Encode, Value};
 use crate::writer::Writer;
+use collections::Collections;
 
 /// How often a merge is computed anew because one of its branches was written meanwhile. The last time, writers wait,
 /// unless a resolver is asked: that is the program's code, and may want to write.
@@ -80,7 +84,8 @@ pub struct Conflict {
     pub primitive: Primitive,
     /// The space.
     pub space: String,
-    /// The key; of an event log, that of the first event that both sides have differently.
+    /// The key; of an event log, that of the first event that both sides have differently; of a vector collection whose
+    /// dimensions or metric a side changed, its name.
     pub key: String,
     /// What both sides had when they parted.
     pub base: Option<serde_json::Value>,
@@ -276,6 +281,7 @@ fn write(
 fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Result<Plan, StoreError> {
     let mut plan = Plan::default();
     let mut logs: BTreeMap<String, Vec<RawWrite>> = BTreeMap::new();
+    let mut collections = Collections::default();
     let (ours, theirs, base) = (trees.ours.tree(), trees.theirs.tree(), trees.base.tree());
     let mut failed = None;
     for (start, end) in options.part.ranges()? {
@@ -288,6 +294,16 @@ fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Resul
                 return ControlFlow::Continue(());
             }
             let theirs = || item.theirs.map(|entry| entry.value.to_vec());
+            if primitive == Primitive::Vector {
+                match collections.merges_by_row(engine, trees, (space, rest), options, &mut plan) {
+                    Ok(true) => {}
+                    Ok(false) => return ControlFlow::Continue(()),
+                    Err(error) => {
+                        failed = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                }
+            }
             let is_equal = item.ours_is == OursIs::Equal;
             if is_equal && !options.is_conflict_if_equal(primitive) {
                 return ControlFlow::Continue(());

@@ -301,7 +301,7 @@ fn from_manifest(
 fn redo(engine: &Engine, first: u64, count: u32, body: &[u8], parts: &mut Vec<u8>) -> Result<(), StoreError> {
     let damaged = || StoreError::Damaged("a record of the log cannot be read".into());
     let mut writer = engine.lock_writer();
-    writer.advance_to(first + u64::from(count) - 1);
+    engine.advance(&mut writer, first + u64::from(count) - 1);
     let (kind, rest) = body.split_first().ok_or_else(damaged)?;
     let number =
         |bytes: &[u8]| bytes.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)).ok_or_else(damaged);

@@ -18,6 +18,7 @@ pub struct Snapshot {
     /// Its number among those that are held.
     held: u64,
     floor: u64,
+    version: u64,
     /// Keeps the nodes of this moment from being deleted.
     _pin: Pin,
 }
@@ -27,20 +28,23 @@ impl Snapshot {
         let pin = engine.pin();
         let guard = state.tree(engine.forest())?;
         let (tree, floor) = (guard.clone(), guard.floor());
+        // A reset gives the branch its tree before it is logged.
+        let version = engine.last_version().max(floor);
         drop(guard);
         // A deleted branch is marked before its tree is taken away.
         state.check_alive()?;
-        Ok(Self::hold(engine, pin, tree, floor))
+        Ok(Self::hold(engine, pin, tree, floor, version))
     }
 
     /// A tree that could be reached when `pin` was taken.
     pub(crate) fn of_tree(engine: &Arc<Engine>, pin: Pin, tree: Tree) -> Self {
-        Self::hold(engine, pin, tree, 0)
+        let version = engine.last_version();
+        Self::hold(engine, pin, tree, 0, version)
     }
 
-    fn hold(engine: &Arc<Engine>, pin: Pin, tree: Tree, floor: u64) -> Self {
+    fn hold(engine: &Arc<Engine>, pin: Pin, tree: Tree, floor: u64, version: u64) -> Self {
         let held = engine.held().hold(tree.clone());
-        Self { engine: engine.clone(), tree, held, floor, _pin: pin }
+        Self { engine: engine.clone(), tree, held, floor, version, _pin: pin }
     }
 
     /// Entries in it. Events count twice, because they are indexed by type, and collections have one of their own.
@@ -53,9 +57,10 @@ impl Snapshot {
         self.tree().bytes()
     }
 
-    /// The version of the last write in its store when this is asked.
+    /// The version of the store at its moment: every write to its branch up to this version is in it, and no later one. It
+    /// does not change.
     pub fn version(&self) -> u64 {
-        self.engine().last_version()
+        self.version
     }
 
     /// Copies its nodes to another place: see [`Tree::copy_nodes`]. The store goes on meanwhile.

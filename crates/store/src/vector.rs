@@ -9,6 +9,7 @@ mod quantise;
 mod row;
 mod search;
 
+pub(crate) use collections::{collection_of, ranges_of, shape};
 pub use collections::{
     Collection, CollectionInfo, Match, Record, SearchOptions, Vectors, METADATA_BYTES_MAX,
 };

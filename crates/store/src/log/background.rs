@@ -1,4 +1,4 @@
-//! The two threads of a log: one makes durable what grows old, one makes files ready.
+//! The threads of a log: one hands what grows old to the operating system, one makes it durable, one makes files ready.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -28,6 +28,9 @@ impl Threads {
         let stop = Arc::new(Stop::default());
         let mut threads = Self { core: core.clone(), stop: stop.clone(), handles: Vec::new() };
         let shared = core.clone();
+        let stopped = stop.clone();
+        threads.spawn("log-write", move || write_old(&shared, &stopped, sync_every))?;
+        let shared = core.clone();
         threads.spawn("log-sync", move || sync_old(&shared, &stop, sync_every))?;
         let shared = core.clone();
         threads.spawn("log-files", move || shared.pool().run())?;
@@ -53,11 +56,8 @@ impl Drop for Threads {
     }
 }
 
-/// Looks twice in `every`: a record that was there the last time and is not durable yet is at most `every` old.
-/// Where every commit is strict there is none, so this never syncs for nothing.
-fn sync_old(core: &Core, stop: &Stop, every: Duration) {
-    let pause = (every / 2).max(Duration::from_millis(1));
-    let mut mark = core.last();
+/// Calls `act` every `pause`, or at once if it took longer, until the log stops.
+fn each(stop: &Stop, pause: Duration, mut act: impl FnMut()) {
     let mut stopped = stop.stopped.lock();
     let mut due = clock::now() + pause;
     while !*stopped {
@@ -66,11 +66,28 @@ fn sync_old(core: &Core, stop: &Stop, every: Duration) {
         }
         parking_lot::MutexGuard::unlocked(&mut stopped, || {
             due = clock::now() + pause;
-            if !core.is_durable(mark) {
-                // An error poisons the log, and whoever writes next hears of it.
-                core.wait_durable(core.last()).ok();
-            }
-            mark = core.last();
+            act();
         });
     }
+}
+
+/// A killed process loses what the operating system does not have, and a sync of a slow disk takes any time: so this waits
+/// for none. Where every commit is handed over before it is acknowledged, there is nothing to do.
+fn write_old(core: &Core, stop: &Stop, every: Duration) {
+    each(stop, (every / 2).max(Duration::from_millis(1)), || {
+        // An error poisons the log, and whoever writes next hears of it.
+        core.wait_written(core.last()).ok();
+    });
+}
+
+/// Looks twice in `every`: a record that was there the last time and is not durable yet is at most `every` old.
+/// Where every commit is strict there is none, so this never syncs for nothing.
+fn sync_old(core: &Core, stop: &Stop, every: Duration) {
+    let mut mark = core.last();
+    each(stop, (every / 2).max(Duration::from_millis(1)), || {
+        if !core.is_durable(mark) {
+            core.wait_durable(core.last()).ok();
+        }
+        mark = core.last();
+    });
 }

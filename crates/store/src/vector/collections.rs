@@ -162,6 +162,33 @@ fn find_meta<V: View + ?Sized>(view: &V, space: &str, name: &str) -> Result<Opti
     meta.transpose()
 }
 
+/// The collection that an entry belongs to, by its key in the space.
+pub(crate) fn collection_of(rest: &[u8]) -> Option<&str> {
+    let (kind, rest) = rest.split_first()?;
+    let name = match *kind {
+        META => rest,
+        ROWS => &rest[..rest.iter().position(|byte| *byte == 0)?],
+        _ => return None,
+    };
+    std::str::from_utf8(name).ok()
+}
+
+/// All keys of the tree that a collection has: from each first one to its end.
+pub(crate) fn ranges_of(space: &str, name: &str) -> [(KeyBuf, KeyBuf); 2] {
+    let meta = meta_key(space, name);
+    let mut behind = meta.clone();
+    behind.push(0);
+    let rows = keys::key(Primitive::Vector, space, row_label(name).as_bytes());
+    let end = KeyBuf::from_slice(&end_of(&rows));
+    [(meta, behind), (rows, end)]
+}
+
+/// The dimensions and the metric of a collection as people read them; none if it is not there.
+pub(crate) fn shape(view: &dyn View, space: &str, name: &str) -> Result<Option<Value>, StoreError> {
+    let meta = find_meta(view, space, name)?;
+    Ok(meta.map(|meta| serde_json::json!({ "dimension": meta.dimension, "metric": meta.metric })))
+}
+
 fn meta_of<V: View + ?Sized>(view: &V, space: &str, name: &str) -> Result<Meta, StoreError> {
     match find_meta(view, space, name)? {
         Some(meta) => Ok(meta),

@@ -1,7 +1,7 @@
 //! A node store and a folder for the log that fail or lie when they are told to.
 
 use std::io::{Error as IoError, ErrorKind, Result as IoResult};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use duramen_store::log::{LogDirectory, LogFile};
@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 #[derive(Clone, Default)]
 pub(crate) struct Fault {
     full: Arc<AtomicBool>,
+    stuck: Arc<AtomicBool>,
+    writes: Arc<AtomicU64>,
     spoil: Arc<Mutex<Vec<NodeId>>>,
 }
 
@@ -19,6 +21,16 @@ impl Fault {
     /// The disk is full, or has room again.
     pub(crate) fn set_full(&self, full: bool) {
         self.full.store(full, Ordering::SeqCst);
+    }
+
+    /// Syncs of the log do not return, or do again.
+    pub(crate) fn set_stuck(&self, stuck: bool) {
+        self.stuck.store(stuck, Ordering::SeqCst);
+    }
+
+    /// Writes to files of the log until now.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::SeqCst)
     }
 
     /// These nodes are read with a wrong byte.
@@ -124,11 +136,15 @@ impl LogFile for FaultyFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> IoResult<()> {
         self.fault.room()?;
+        self.fault.writes.fetch_add(1, Ordering::SeqCst);
         self.inner.write_at(offset, bytes)
     }
 
     fn sync(&self) -> IoResult<()> {
         self.fault.room().map_err(|error| IoError::other(error.to_string()))?;
+        while self.fault.stuck.load(Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         self.inner.sync()
     }
 }

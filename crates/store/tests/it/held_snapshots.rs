@@ -69,3 +69,62 @@ fn they_do_not_stop_writes_and_can_be_read_for_ever() {
     }
     assert!(store.info().node_bytes < KEYS * 1000 * 3 / 2, "{:?}", store.info());
 }
+
+/// The version of a snapshot is that of its moment: what was written to its branch up to it is there, and nothing else.
+#[test]
+fn their_version_is_that_of_their_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options()).unwrap();
+    let main = store.branch("main").unwrap();
+    let first = main.kv().put("a", 1).unwrap();
+    let snapshot = main.snapshot().unwrap();
+    assert_eq!(snapshot.version(), first);
+    let side = store.fork("main", "side").unwrap();
+    let second = side.kv().put("a", 2).unwrap();
+    assert_eq!((snapshot.version(), side.snapshot().unwrap().version()), (first, second));
+    store.reset_branch("side").unwrap();
+    assert!(side.snapshot().unwrap().version() > second, "a reset is a version of its own");
+    let before = main.snapshot().unwrap();
+    main.bulk_load("default", (0..100).map(|key| (format!("{key:03}"), key))).unwrap();
+    assert!(main.snapshot().unwrap().version() > before.version(), "and so is a load");
+    assert_eq!(before.kv().count("").unwrap(), 1);
+
+    // Beside a writer: each snapshot has exactly the writes up to its version.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..3000 {
+                main.transact(|tx| {
+                    let last = tx.kv().get("n")?.map_or(0, |n| n.as_i64().unwrap());
+                    tx.kv().put("n", last + 1)
+                })
+                .unwrap();
+            }
+        });
+        scope.spawn(|| {
+            for n in 0..3000 {
+                side.kv().put("elsewhere", n).unwrap();
+            }
+        });
+        let mut last = None;
+        loop {
+            let snapshot = main.snapshot().unwrap();
+            let (version, n) =
+                (snapshot.version(), snapshot.kv().get("n").unwrap().map_or(0, |n| n.as_i64().unwrap()));
+            let entry = snapshot.kv().get_versioned("n").unwrap();
+            assert!(entry.is_none_or(|(_, written)| written <= version));
+            if let Some((before, then)) = last {
+                assert!(version >= before && n >= then && (version > before || n == then), "{version} {n}");
+            }
+            last = Some((version, n));
+            if n == 3000 {
+                break;
+            }
+        }
+    });
+    let last = main.snapshot().unwrap().version();
+    drop((snapshot, before, main, side));
+    store.close().unwrap();
+    drop(store);
+    let store = Store::open(dir.path(), options()).unwrap();
+    assert!(store.branch("main").unwrap().snapshot().unwrap().version() >= last);
+}
