@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use duramen_tree::{KeyRange, LeafView, RunView};
 
 use crate::error::StoreError;
+use crate::snapshot::Snapshot;
 
 /// A row of a scan: key, version, value.
 pub(crate) type RowVisitor<'v> = dyn FnMut(&[u8], u64, &[u8]) -> ControlFlow<()> + 'v;
@@ -74,6 +75,12 @@ pub trait Access: Sized {
     /// Reads for as long as it takes: nobody waits.
     #[doc(hidden)]
     fn read<R>(&self, read: impl FnOnce(&dyn View) -> Result<R, StoreError>) -> Result<R, StoreError>;
+
+    /// What reads one after the other see alike, if that is not the case anyway.
+    #[doc(hidden)]
+    fn moment(&self) -> Result<Option<Snapshot>, StoreError> {
+        Ok(None)
+    }
 
     #[doc(hidden)]
     fn write<R>(

@@ -90,6 +90,10 @@ impl Access for Branch {
         self.snapshot()?.peek(read)
     }
 
+    fn moment(&self) -> Result<Option<Snapshot>, StoreError> {
+        self.snapshot().map(Some)
+    }
+
     fn write<R>(
         &self,
         write: impl FnOnce(&mut dyn Edit) -> Result<R, StoreError>,

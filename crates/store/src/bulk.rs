@@ -9,7 +9,8 @@ use crate::engine::{CheckpointGuard, Engine};
 use crate::error::StoreError;
 use crate::garbage::Tombstone;
 use crate::keys::{self, Primitive};
-use crate::names::{check_key, check_space};
+use crate::kv::AsKey;
+use crate::names::{check_key_bytes, check_space};
 use crate::record;
 use crate::slot::Slot;
 use crate::snapshot::Snapshot;
@@ -37,7 +38,7 @@ impl Branch {
     /// # Errors
     /// When the keys are not in order, a key or value breaks a limit, another commit on the branch came between
     /// ([`StoreError::TransactionConflict`]), or nothing can be written.
-    pub fn bulk_load<K: AsRef<str>, V: Encode>(
+    pub fn bulk_load<K: AsKey, V: Encode>(
         &self,
         space: &str,
         pairs: impl IntoIterator<Item = (K, V)>,
@@ -77,7 +78,7 @@ struct Load<'l> {
 }
 
 impl Load<'_> {
-    fn run<K: AsRef<str>, V: Encode>(
+    fn run<K: AsKey, V: Encode>(
         &mut self,
         builder: &mut BulkBuilder<'_>,
         old: &Snapshot,
@@ -121,7 +122,7 @@ impl Load<'_> {
     }
 
     /// The next pair, encoded. Returns whether there was one.
-    fn take<K: AsRef<str>, V: Encode>(
+    fn take<K: AsKey, V: Encode>(
         &self,
         pairs: &mut impl Iterator<Item = (K, V)>,
         prefix: &[u8],
@@ -129,15 +130,17 @@ impl Load<'_> {
         value: &mut Vec<u8>,
     ) -> Result<bool, StoreError> {
         let Some((name, new)) = pairs.next() else { return Ok(false) };
-        check_key(name.as_ref())?;
+        let name = name.as_key();
+        let name = name.as_ref();
+        check_key_bytes(name)?;
         check_encoded(&new)?;
-        let not_after = key.get(prefix.len()..).is_some_and(|last| last >= name.as_ref().as_bytes());
+        let not_after = key.get(prefix.len()..).is_some_and(|last| last >= name);
         if not_after {
             return Err(TreeError::NotSorted { row: self.rows }.into());
         }
         key.clear();
         key.extend_from_slice(prefix);
-        key.extend_from_slice(name.as_ref().as_bytes());
+        key.extend_from_slice(name);
         value.clear();
         new.encode(value);
         Ok(true)

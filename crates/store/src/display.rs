@@ -4,6 +4,7 @@ use serde_json::{json, Value as Json};
 
 use crate::event::{part_of, Event, EventPart};
 use crate::keys::Primitive;
+use crate::kv;
 use crate::state;
 use crate::value::Value;
 use crate::vector::decode_row;
@@ -12,7 +13,8 @@ use crate::vector::decode_row;
 pub(crate) fn display_key(primitive: Primitive, key: &[u8]) -> Option<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match primitive {
-        Primitive::Kv | Primitive::State | Primitive::Json => Some(text(key)),
+        Primitive::Kv => Some(kv::display(key).into_owned()),
+        Primitive::State | Primitive::Json => Some(text(key)),
         Primitive::Event => match part_of(key)? {
             EventPart::Entry(seq) => Some(seq.to_string()),
             EventPart::Index { .. } => None,

@@ -1,17 +1,26 @@
 //! Key-value pairs.
 
-use std::ops::{Bound, ControlFlow, RangeBounds};
+mod bounds;
+mod iter;
+mod key;
+
+use std::ops::{Bound, ControlFlow};
 
 use duramen_tree::KeyRange;
 
 use crate::access::{Access, Space};
 use crate::error::StoreError;
-use crate::keys::{self, Primitive};
-use crate::names::check_key;
+use crate::keys::{self, KeyBuf, Primitive};
+use crate::names::check_key_bytes;
 use crate::value::{check_encoded, Encode, Value, ValueRef};
 
+pub use bounds::{KeyBounds, Prefix};
+pub use iter::Iter;
+pub(crate) use key::display;
+pub use key::{AsKey, Key};
+
 /// A key with its value.
-pub type Pair = (String, Value);
+pub type Pair = (Key, Value);
 
 /// A page of a listing, and where the next one begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +28,7 @@ pub struct Page<T> {
     /// What is on the page, in order.
     pub items: Vec<T>,
     /// Give it as `after` to get the next page; none when this is the last.
-    pub next: Option<String>,
+    pub next: Option<T>,
 }
 
 /// The key-value pairs of a space.
@@ -35,6 +44,11 @@ pub struct Page<T> {
 /// assert_eq!(kv.list("tree/", None, 10)?.items, ["tree/birch", "tree/oak"]);
 /// assert!(kv.delete("tree/oak")?);
 /// assert_eq!(kv.count("")?, 1);
+///
+/// // Keys are bytes, and numbers lie in their order.
+/// kv.put_many([(10_u64, "ten"), (9, "nine")])?;
+/// let numbers = kv.iter(0_u64..)?.map(|pair| Ok(pair?.0.to_u64())).take(2);
+/// assert_eq!(numbers.collect::<Result<Vec<_>, duramen_store::StoreError>>()?, [Some(9), Some(10)]);
 /// # Ok::<(), duramen_store::StoreError>(())
 /// ```
 #[derive(Debug)]
@@ -47,17 +61,18 @@ impl<'s, S: Access> Kv<'s, S> {
         Self { space }
     }
 
-    fn key(&self, key: &str) -> Result<keys::KeyBuf, StoreError> {
-        check_key(key)?;
-        Ok(keys::key(Primitive::Kv, self.space.name(), key.as_bytes()))
+    fn key(&self, key: &(impl AsKey + ?Sized)) -> Result<KeyBuf, StoreError> {
+        let key = key.as_key();
+        check_key_bytes(key.as_ref())?;
+        Ok(keys::key(Primitive::Kv, self.space.name(), key.as_ref()))
     }
 
     /// Puts a value under a key, replacing one that is there. Returns the version of the write.
     ///
     /// # Errors
     /// When key or value break a limit, or nothing can be written.
-    pub fn put(&self, key: &str, value: impl Encode) -> Result<S::Written, StoreError> {
-        let at = self.key(key)?;
+    pub fn put(&self, key: impl AsKey, value: impl Encode) -> Result<S::Written, StoreError> {
+        let at = self.key(&key)?;
         check_encoded(&value)?;
         let ((), written) = self.space.scope().write(|edit| edit.put(&at, &mut |out| value.encode(out)))?;
         Ok(written)
@@ -67,13 +82,13 @@ impl<'s, S: Access> Kv<'s, S> {
     ///
     /// # Errors
     /// When a key or value breaks a limit: then none is put.
-    pub fn put_many<K: AsRef<str>, V: Encode>(
+    pub fn put_many<K: AsKey, V: Encode>(
         &self,
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<S::Written, StoreError> {
         let pairs = pairs.into_iter().map(|(key, value)| {
             check_encoded(&value)?;
-            Ok((self.key(key.as_ref())?, value))
+            Ok((self.key(&key)?, value))
         });
         let pairs = pairs.collect::<Result<Vec<_>, StoreError>>()?;
         let ((), written) = self.space.scope().write(|edit| {
@@ -86,7 +101,7 @@ impl<'s, S: Access> Kv<'s, S> {
     ///
     /// # Errors
     /// When the key is not allowed, or the store cannot be read.
-    pub fn get(&self, key: &str) -> Result<Option<Value>, StoreError> {
+    pub fn get(&self, key: impl AsKey) -> Result<Option<Value>, StoreError> {
         Ok(self.get_versioned(key)?.map(|(value, _)| value))
     }
 
@@ -94,8 +109,8 @@ impl<'s, S: Access> Kv<'s, S> {
     ///
     /// # Errors
     /// When the key is not allowed, or the store cannot be read.
-    pub fn get_versioned(&self, key: &str) -> Result<Option<(Value, u64)>, StoreError> {
-        let at = self.key(key)?;
+    pub fn get_versioned(&self, key: impl AsKey) -> Result<Option<(Value, u64)>, StoreError> {
+        let at = self.key(&key)?;
         self.space.scope().peek(|view| {
             let mut found = None;
             view.get(&at, &mut |version, bytes| found = Some((Value::decode(bytes), version)))?;
@@ -111,8 +126,8 @@ impl<'s, S: Access> Kv<'s, S> {
     ///
     /// # Errors
     /// [`StoreError::WrongType`] for a value of another kind; when the key is not allowed, or the store cannot be read.
-    pub fn get_bytes(&self, key: &str, into: &mut Vec<u8>) -> Result<bool, StoreError> {
-        let at = self.key(key)?;
+    pub fn get_bytes(&self, key: impl AsKey, into: &mut Vec<u8>) -> Result<bool, StoreError> {
+        let at = self.key(&key)?;
         self.space.scope().peek(|view| {
             let mut copied = Ok(());
             let found = view.get(&at, &mut |_, bytes| {
@@ -127,7 +142,7 @@ impl<'s, S: Access> Kv<'s, S> {
                         Ok(())
                     }
                     Ok(_) => Err(StoreError::WrongType {
-                        what: format!("the value of {key:?}"),
+                        what: format!("the value of {:?}", Key::new(&key)),
                         reason: "it is neither bytes nor a string; read it with get".to_owned(),
                     }),
                     Err(error) => Err(error.into()),
@@ -141,11 +156,11 @@ impl<'s, S: Access> Kv<'s, S> {
     ///
     /// # Errors
     /// When a key is not allowed, or the store cannot be read.
-    pub fn get_many<K: AsRef<str>>(
+    pub fn get_many<K: AsKey>(
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Value>>, StoreError> {
-        let keys = keys.into_iter().map(|key| self.key(key.as_ref()));
+        let keys = keys.into_iter().map(|key| self.key(&key));
         let keys = keys.collect::<Result<Vec<_>, StoreError>>()?;
         self.space.scope().read(|view| {
             keys.iter()
@@ -162,8 +177,8 @@ impl<'s, S: Access> Kv<'s, S> {
     ///
     /// # Errors
     /// When the key is not allowed, or the store cannot be read.
-    pub fn exists(&self, key: &str) -> Result<bool, StoreError> {
-        let at = self.key(key)?;
+    pub fn exists(&self, key: impl AsKey) -> Result<bool, StoreError> {
+        let at = self.key(&key)?;
         self.space.scope().peek(|view| view.get(&at, &mut |_, _| {}))
     }
 
@@ -171,7 +186,7 @@ impl<'s, S: Access> Kv<'s, S> {
     ///
     /// # Errors
     /// When the key is not allowed, or nothing can be written.
-    pub fn delete(&self, key: &str) -> Result<bool, StoreError> {
+    pub fn delete(&self, key: impl AsKey) -> Result<bool, StoreError> {
         Ok(self.delete_many([key])? == 1)
     }
 
@@ -179,8 +194,8 @@ impl<'s, S: Access> Kv<'s, S> {
     ///
     /// # Errors
     /// When a key is not allowed, or nothing can be written: then none is deleted.
-    pub fn delete_many<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> Result<u64, StoreError> {
-        let keys = keys.into_iter().map(|key| self.key(key.as_ref()));
+    pub fn delete_many<K: AsKey>(&self, keys: impl IntoIterator<Item = K>) -> Result<u64, StoreError> {
+        let keys = keys.into_iter().map(|key| self.key(&key));
         let keys = keys.collect::<Result<Vec<_>, StoreError>>()?;
         let (deleted, _) = self.space.scope().write(|edit| {
             let mut deleted = 0;
@@ -195,43 +210,77 @@ impl<'s, S: Access> Kv<'s, S> {
         Ok(deleted)
     }
 
+    /// Deletes the pairs of a range of keys in one commit. Returns how many there were. Its cost is that of deleting each of
+    /// them.
+    ///
+    /// # Errors
+    /// When the store cannot be read, there are more than one commit may have, or nothing can be written: then none is
+    /// deleted.
+    pub fn delete_range(&self, range: impl KeyBounds) -> Result<u64, StoreError> {
+        let (start, end) = range.within(&keys::prefix(Primitive::Kv, self.space.name()));
+        let range = KeyRange::new(&start, Some(&end));
+        let (deleted, _) = self.space.scope().write(|edit| {
+            let mut found = Vec::new();
+            edit.scan(&range, &mut |key, _, _| {
+                found.push(KeyBuf::from_slice(key));
+                ControlFlow::Continue(())
+            })?;
+            found.iter().try_for_each(|key| edit.delete(key))?;
+            Ok(found.len() as u64)
+        })?;
+        Ok(deleted)
+    }
+
     /// Shows the pairs of a range of keys in order, without an allocation for each, until `row` breaks off.
     ///
     /// # Errors
     /// When the store cannot be read or a value is damaged.
-    pub fn scan<'k>(
+    pub fn scan(
         &self,
-        range: impl RangeBounds<&'k str>,
-        mut row: impl FnMut(&str, ValueRef<'_>) -> ControlFlow<()>,
+        range: impl KeyBounds,
+        mut row: impl FnMut(&[u8], ValueRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let prefix = keys::prefix(Primitive::Kv, self.space.name());
-        let (start, end) = bounds(&prefix, range);
+        let (start, end) = range.within(&prefix);
         let range = KeyRange::new(&start, Some(&end));
         let mut failed = None;
         self.space.scope().read(|view| {
-            view.scan(&range, &mut |key, _, value| {
-                let key = std::str::from_utf8(&key[prefix.len()..]);
-                match (key, ValueRef::decode(value)) {
-                    (Ok(key), Ok(value)) => row(key, value),
-                    (Err(_), _) => {
-                        failed = Some(StoreError::Damaged("a key is not text".into()));
-                        ControlFlow::Break(())
-                    }
-                    (_, Err(error)) => {
-                        failed = Some(error.into());
-                        ControlFlow::Break(())
-                    }
+            view.scan(&range, &mut |key, _, value| match ValueRef::decode(value) {
+                Ok(value) => row(&key[prefix.len()..], value),
+                Err(error) => {
+                    failed = Some(error.into());
+                    ControlFlow::Break(())
                 }
             })
         })?;
         failed.map_or(Ok(()), Err)
     }
 
+    /// The pairs of a range of keys one by one, from either end, as of one moment.
+    ///
+    /// ```
+    /// use duramen_store::{Scope, Store};
+    /// let store = Store::memory();
+    /// let main = store.branch("main")?;
+    /// main.kv().put_many([("a", 1), ("b", 2), ("c", 3)])?;
+    /// let (last, value) = main.kv().iter(.."c")?.next_back().expect("there are two")?;
+    /// assert_eq!((last.as_text(), value.as_i64()), (Some("b"), Some(2)));
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the branch was deleted, or cannot be read.
+    pub fn iter(&self, range: impl KeyBounds) -> Result<Iter<'s, S>, StoreError> {
+        let prefix = keys::prefix(Primitive::Kv, self.space.name());
+        let held = self.space.scope().moment()?;
+        Ok(Iter::new(self.space, held, prefix.len(), range.within(&prefix)))
+    }
+
     /// The pairs of a range of keys, at most `limit`.
     ///
     /// # Errors
     /// When the store cannot be read or a value is damaged.
-    pub fn range<'k>(&self, range: impl RangeBounds<&'k str>, limit: usize) -> Result<Vec<Pair>, StoreError> {
+    pub fn range(&self, range: impl KeyBounds, limit: usize) -> Result<Vec<Pair>, StoreError> {
         let mut pairs = Vec::new();
         let mut failed = None;
         if limit == 0 {
@@ -239,7 +288,7 @@ impl<'s, S: Access> Kv<'s, S> {
         }
         self.scan(range, |key, value| {
             match value.to_value() {
-                Ok(value) => pairs.push((key.to_owned(), value)),
+                Ok(value) => pairs.push((Key::new(key), value)),
                 Err(error) => {
                     failed = Some(error);
                     return ControlFlow::Break(());
@@ -258,34 +307,39 @@ impl<'s, S: Access> Kv<'s, S> {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page<String>, StoreError> {
-        list_keys(&self.space, Primitive::Kv, prefix, after, limit)
+    pub fn list(
+        &self,
+        prefix: impl AsKey,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Page<Key>, StoreError> {
+        let root = keys::prefix(Primitive::Kv, self.space.name());
+        let (mut start, end) = Prefix(prefix).within(&root);
+        if let Some(after) = after {
+            let (first, _) = (Bound::Excluded(after), Bound::Unbounded).within(&root);
+            start = start.max(first);
+        }
+        let mut page = Page { items: Vec::new(), next: None };
+        self.space.scope().read(|view| {
+            view.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, _| {
+                if page.items.len() == limit {
+                    page.next = page.items.last().cloned();
+                    return ControlFlow::Break(());
+                }
+                page.items.push(Key::new(&key[root.len()..]));
+                ControlFlow::Continue(())
+            })
+        })?;
+        Ok(page)
     }
 
     /// The number of keys that begin with `prefix`.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn count(&self, prefix: &str) -> Result<u64, StoreError> {
-        count_keys(&self.space, Primitive::Kv, prefix)
+    pub fn count(&self, prefix: impl AsKey) -> Result<u64, StoreError> {
+        count_keys(&self.space, Primitive::Kv, prefix.as_key())
     }
-}
-
-/// The range of the tree for a range of keys of a space.
-fn bounds<'k>(prefix: &[u8], range: impl RangeBounds<&'k str>) -> (Vec<u8>, Vec<u8>) {
-    // The next key after one is that key with a NUL, which no key has.
-    let at = |key: &str, after: bool| [prefix, key.as_bytes(), &[0][..usize::from(after)]].concat();
-    let start = match range.start_bound() {
-        Bound::Included(key) => at(key, false),
-        Bound::Excluded(key) => at(key, true),
-        Bound::Unbounded => prefix.to_vec(),
-    };
-    let end = match range.end_bound() {
-        Bound::Included(key) => at(key, true),
-        Bound::Excluded(key) => at(key, false),
-        Bound::Unbounded => end_of(prefix),
-    };
-    (start, end)
 }
 
 /// The first key after all that begin with a prefix of the tree, which always begins with a number below 255.
@@ -331,10 +385,10 @@ pub(crate) fn list_keys<S: Access>(
 pub(crate) fn count_keys<S: Access>(
     space: &Space<'_, S>,
     primitive: Primitive,
-    prefix: &str,
+    prefix: impl AsRef<[u8]>,
 ) -> Result<u64, StoreError> {
     let mut start = keys::prefix(primitive, space.name());
-    start.extend_from_slice(prefix.as_bytes());
+    start.extend_from_slice(prefix.as_ref());
     let end = end_of(&start);
     space.scope().read(|view| {
         let mut count = 0;

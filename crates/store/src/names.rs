@@ -9,7 +9,7 @@ pub const DEFAULT_BRANCH: &str = "main";
 pub const DEFAULT_SPACE: &str = "default";
 
 /// The longest key in bytes.
-pub const KEY_BYTES_MAX: usize = 1024;
+pub const KEY_BYTES_MAX: usize = 8192;
 
 /// The longest name of a branch, in bytes.
 pub const BRANCH_NAME_BYTES_MAX: usize = 128;
@@ -49,14 +49,21 @@ pub(crate) fn check_space(name: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Any text of 1 to 1024 bytes without NUL.
-pub(crate) fn check_key(key: &str) -> Result<(), StoreError> {
+/// Any 1 to 8192 bytes.
+#[inline]
+pub(crate) fn check_key_bytes(key: &[u8]) -> Result<(), StoreError> {
     if key.is_empty() {
-        return refuse("key", key, "it is empty");
+        return refuse("key", "", "it is empty");
     }
     if key.len() > KEY_BYTES_MAX {
         return Err(StoreError::TooLarge { what: "key", len: key.len(), max: KEY_BYTES_MAX });
     }
+    Ok(())
+}
+
+/// Any text of 1 to 8192 bytes without NUL.
+pub(crate) fn check_key(key: &str) -> Result<(), StoreError> {
+    check_key_bytes(key.as_bytes())?;
     if key.as_bytes().contains(&0) {
         return refuse("key", key, "it has a NUL in it");
     }

@@ -35,14 +35,9 @@ fn open(dir: &Path, level: Level) -> Done<Box<dyn Engine>> {
     Ok(Box::new(Duramen { store, main }))
 }
 
-/// Keys of the data are hexadecimal digits.
-fn text(key: &Key) -> Done<&str> {
-    std::str::from_utf8(key).map_err(Failure::engine)
-}
-
-fn tally_row(tally: &mut Tally, key: &str, value: &ValueRef<'_>) -> bool {
+fn tally_row(tally: &mut Tally, key: &[u8], value: &ValueRef<'_>) -> bool {
     match value {
-        ValueRef::Bytes(value) => tally.row(key.as_bytes(), value),
+        ValueRef::Bytes(value) => tally.row(key, value),
         _ => return false,
     }
     true
@@ -50,23 +45,22 @@ fn tally_row(tally: &mut Tally, key: &str, value: &ValueRef<'_>) -> bool {
 
 impl Engine for Duramen {
     fn bulk_load(&self, rows: &mut dyn Iterator<Item = Row<'_>>) -> Done<()> {
-        let pairs = rows.map(|(key, value)| (std::str::from_utf8(key).unwrap_or_default(), value));
-        self.main.bulk_load("default", pairs).map_err(Failure::engine)?;
+        self.main.bulk_load("default", rows).map_err(Failure::engine)?;
         Ok(())
     }
 
     fn put(&self, key: &Key, value: &[u8]) -> Done<()> {
-        self.main.kv().put(text(key)?, value).map_err(Failure::engine)?;
+        self.main.kv().put(key, value).map_err(Failure::engine)?;
         Ok(())
     }
 
     fn get(&self, key: &Key, into: &mut Vec<u8>) -> Done<bool> {
-        self.main.kv().get_bytes(text(key)?, into).map_err(Failure::engine)
+        self.main.kv().get_bytes(key, into).map_err(Failure::engine)
     }
 
     fn scan(&self, tally: &mut Tally) -> Done<()> {
         let mut whole = true;
-        let row = |key: &str, value: ValueRef<'_>| {
+        let row = |key: &[u8], value: ValueRef<'_>| {
             whole &= tally_row(tally, key, &value);
             ControlFlow::Continue(())
         };
@@ -83,7 +77,7 @@ impl Engine for Duramen {
         if left == 0 {
             return Ok(());
         }
-        let row = |key: &str, value: ValueRef<'_>| {
+        let row = |key: &[u8], value: ValueRef<'_>| {
             tally_row(tally, key, &value);
             left -= 1;
             if left == 0 {
@@ -92,7 +86,7 @@ impl Engine for Duramen {
                 ControlFlow::Continue(())
             }
         };
-        self.main.kv().scan(text(start)?.., row).map_err(Failure::engine)
+        self.main.kv().scan(start.., row).map_err(Failure::engine)
     }
 
     fn snapshot(&self) -> Done<Box<dyn Snapshot + '_>> {
@@ -106,6 +100,6 @@ impl Engine for Duramen {
 
 impl Snapshot for View {
     fn get(&self, key: &Key, into: &mut Vec<u8>) -> Done<bool> {
-        self.0.kv().get_bytes(text(key)?, into).map_err(Failure::engine)
+        self.0.kv().get_bytes(key, into).map_err(Failure::engine)
     }
 }

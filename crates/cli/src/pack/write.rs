@@ -12,7 +12,7 @@ use duramen_pack::{
     branch::{export, ExportOptions},
     container::hex,
 };
-use duramen_store::{Store, Value, DEFAULT_BRANCH, DEFAULT_SPACE};
+use duramen_store::{kv::Pair, Store, DEFAULT_BRANCH, DEFAULT_SPACE};
 use serde_json::json;
 use std::{path::PathBuf, process::ExitCode};
 
@@ -61,7 +61,7 @@ pub(crate) fn run(context: &Context, write: &Write) -> Outcome {
 }
 
 /// In the order of keys; of several values of a key, the last one wins.
-fn sorted(mut pairs: Vec<(String, Value)>) -> Vec<(String, Value)> {
+fn sorted(mut pairs: Vec<Pair>) -> Vec<Pair> {
     pairs.reverse();
     pairs.sort_by(|a, b| a.0.cmp(&b.0));
     pairs.dedup_by(|later, kept| later.0 == kept.0);

@@ -12,7 +12,7 @@ use crate::{
     output,
 };
 use clap::{Args, Subcommand, ValueEnum};
-use duramen_store::{Branch, Space, Value};
+use duramen_store::{kv::Key, Branch, Space, Value};
 use serde::Deserialize;
 use serde_json::json;
 use std::{
@@ -37,6 +37,10 @@ Examples:
 const DELETE_EXAMPLES: &str = "\
 Examples:
   duramen store kv delete user:1 user:2";
+const DELETE_RANGE_EXAMPLES: &str = "\
+Examples:
+  duramen store kv delete-range --from user: --to 'user;'
+  duramen store kv delete-range --from 00 --to 00ff --hex";
 const EXISTS_EXAMPLES: &str = "\
 Examples:
   duramen store kv exists user:1 && echo there     exit status 1 if it is not";
@@ -64,6 +68,8 @@ pub(crate) enum Kv {
         /// The key
         key: String,
         #[command(flatten)]
+        digits: Digits,
+        #[command(flatten)]
         value: Given,
     },
     /// Print the value of a key
@@ -71,6 +77,8 @@ pub(crate) enum Kv {
     Get {
         /// The key
         key: String,
+        #[command(flatten)]
+        digits: Digits,
         /// Print the bytes as they are, without a line break
         #[arg(long)]
         raw: bool,
@@ -81,35 +89,84 @@ pub(crate) enum Kv {
         /// The keys
         #[arg(required = true)]
         keys: Vec<String>,
+        #[command(flatten)]
+        digits: Digits,
     },
+    /// Delete the keys of a range, all or none
+    #[command(after_help = DELETE_RANGE_EXAMPLES)]
+    DeleteRange(Bounds),
     /// Check whether a key exists; exit status 1 if not
     #[command(after_help = EXISTS_EXAMPLES)]
     Exists {
         /// The key
         key: String,
+        #[command(flatten)]
+        digits: Digits,
     },
     /// List keys
     #[command(after_help = LIST_EXAMPLES)]
-    List(Keys),
+    List {
+        #[command(flatten)]
+        keys: Keys,
+        #[command(flatten)]
+        digits: Digits,
+    },
     /// Print keys with their values, in order
     #[command(after_help = SCAN_EXAMPLES)]
     Scan(Scan),
     /// Count keys
     #[command(after_help = COUNT_EXAMPLES)]
-    Count(Counted),
+    Count {
+        #[command(flatten)]
+        counted: Counted,
+        #[command(flatten)]
+        digits: Digits,
+    },
     /// Put many pairs from the standard input
     #[command(after_help = LOAD_EXAMPLES)]
     Load(Load),
 }
 
+/// How keys are given.
 #[derive(Debug, Args)]
-pub(crate) struct Scan {
+pub(crate) struct Digits {
+    /// Keys are given as the hexadecimal digits of their bytes: 00ff
+    #[arg(long)]
+    hex: bool,
+}
+
+impl Digits {
+    fn key(&self, given: &str) -> Result<Key, Failure> {
+        // As keys are printed that are no text.
+        let digits = given.strip_prefix("0x").unwrap_or(given);
+        Ok(if self.hex { Key::from_hex(digits)? } else { Key::new(given) })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bounds {
     /// The first key
     #[arg(long, value_name = "KEY")]
     from: Option<String>,
     /// The key to stop before
     #[arg(long, value_name = "KEY")]
     to: Option<String>,
+    #[command(flatten)]
+    digits: Digits,
+}
+
+impl Bounds {
+    fn range(&self) -> Result<(Bound<Key>, Bound<Key>), Failure> {
+        let key = |given: &Option<String>| given.as_deref().map(|given| self.digits.key(given)).transpose();
+        let (from, to) = (key(&self.from)?, key(&self.to)?);
+        Ok((from.map_or(Bound::Unbounded, Bound::Included), to.map_or(Bound::Unbounded, Bound::Excluded)))
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Scan {
+    #[command(flatten)]
+    bounds: Bounds,
     /// At most this many pairs [default: all]
     #[arg(long, value_name = "COUNT")]
     limit: Option<u64>,
@@ -138,36 +195,56 @@ enum Format {
 
 pub(crate) fn run(handle: &Handle, verb: Kv) -> Outcome {
     match verb {
-        Kv::Put { key, value } => {
-            let value = value.read()?;
+        Kv::Put { key, value, digits } => {
+            let (key, value) = (digits.key(&key)?, value.read()?);
             handle.change(|space| {
                 let version = space.kv().put(&key, value)?;
                 handle.say(&json!({ "key": key, "version": version }), format_args!("put, version {version}"))
             })
         }
-        Kv::Get { key, raw } => handle.look(|space| get(handle, space, &key, raw)),
-        Kv::Delete { keys } => handle.take(|space| {
-            let deleted = space.kv().delete_many(&keys)?;
-            listing::deleted(handle, keys.len(), deleted)
-        }),
-        Kv::Exists { key } => handle.look(|space| {
+        Kv::Get { key, digits, raw } => {
+            let key = digits.key(&key)?;
+            handle.look(|space| get(handle, space, &key, raw))
+        }
+        Kv::Delete { keys, digits } => {
+            let keys = keys.iter().map(|key| digits.key(key)).collect::<Result<Vec<_>, _>>()?;
+            handle.take(|space| {
+                let deleted = space.kv().delete_many(&keys)?;
+                listing::deleted(handle, keys.len(), deleted)
+            })
+        }
+        Kv::DeleteRange(bounds) => {
+            let range = bounds.range()?;
+            if range == (Bound::Unbounded, Bound::Unbounded) {
+                let reason = "name where to begin or to stop (--from, --to); all pairs go with `--from ''`";
+                return Err(Failure::Usage(reason.to_owned()));
+            }
+            handle.take(|space| {
+                let deleted = space.kv().delete_range(range)?;
+                handle.say(&json!({ "deleted": deleted }), format_args!("deleted {deleted}"))
+            })
+        }
+        Kv::Exists { key, digits } => handle.look(|space| {
+            let key = digits.key(&key)?;
             let exists = space.kv().exists(&key)?;
             handle.say(&json!({ "key": key, "exists": exists }), output::yes(exists))?;
             Ok(if exists { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
         }),
-        Kv::List(keys) => handle.look(|space| {
-            listing::page(handle, &space.kv().list(&keys.prefix, keys.after.as_deref(), keys.limit)?)
+        Kv::List { keys, digits } => handle.look(|space| {
+            let prefix = digits.key(&keys.prefix)?;
+            let after = keys.after.as_deref().map(|after| digits.key(after)).transpose()?;
+            listing::page(handle, &space.kv().list(prefix, after.as_deref(), keys.limit)?)
         }),
         Kv::Scan(scan) => handle.look(|space| self::scan(handle, space, &scan)),
-        Kv::Count(counted) => handle.look(|space| {
-            let count = space.kv().count(&counted.prefix)?;
+        Kv::Count { counted, digits } => handle.look(|space| {
+            let count = space.kv().count(digits.key(&counted.prefix)?)?;
             handle.say(&json!({ "count": count }), count)
         }),
         Kv::Load(load) => self::load(handle, &load),
     }
 }
 
-fn get(handle: &Handle, space: Space<'_, Branch>, key: &str, raw: bool) -> Outcome {
+fn get(handle: &Handle, space: Space<'_, Branch>, key: &Key, raw: bool) -> Outcome {
     let Some((value, version)) = space.kv().get_versioned(key)? else {
         return Err(Failure::Other(format!(
             "there is no key {key:?} in space {:?}; list the keys with `duramen store kv list`",
@@ -190,15 +267,15 @@ fn get(handle: &Handle, space: Space<'_, Branch>, key: &str, raw: bool) -> Outco
 }
 
 fn scan(handle: &Handle, space: Space<'_, Branch>, scan: &Scan) -> Outcome {
-    let from = scan.from.as_deref().map_or(Bound::Unbounded, Bound::Included);
-    let to = scan.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    let range = scan.bounds.range()?;
     let mut left = scan.limit.unwrap_or(u64::MAX);
     if left == 0 {
         return Ok(ExitCode::SUCCESS);
     }
     let mut lines = Lines::new();
     let mut failed = None;
-    space.kv().scan((from, to), |key, value| {
+    space.kv().scan(range, |key, value| {
+        let key = Key::new(key);
         let value = value.to_value().and_then(|value| value.to_json());
         let value = match value {
             Ok(value) => value,
@@ -223,12 +300,12 @@ fn scan(handle: &Handle, space: Space<'_, Branch>, scan: &Scan) -> Outcome {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
-    key: String,
+    key: Key,
     value: serde_json::Value,
 }
 
 /// The pairs on the standard input, in their order there.
-pub(crate) fn read_pairs(load: &Load) -> Result<Vec<(String, Value)>, Failure> {
+pub(crate) fn read_pairs(load: &Load) -> Result<Vec<(Key, Value)>, Failure> {
     let format = match load.format {
         Format::Auto => {
             let mut input = std::io::stdin().lock();
@@ -250,7 +327,7 @@ pub(crate) fn read_pairs(load: &Load) -> Result<Vec<(String, Value)>, Failure> {
         }
         _ => {
             let (key, value) = line.split_once('\t').ok_or("it has no tab between key and value")?;
-            Ok((key.to_owned(), load.kind.parse(value)?))
+            Ok((Key::new(key), load.kind.parse(value)?))
         }
     })
 }
@@ -278,7 +355,7 @@ fn load(handle: &Handle, load: &Load) -> Outcome {
     })
 }
 
-fn put_in_batches(branch: &Branch, space: &str, pairs: &[(String, Value)]) -> Result<(), Failure> {
+fn put_in_batches(branch: &Branch, space: &str, pairs: &[(Key, Value)]) -> Result<(), Failure> {
     use duramen_store::Scope;
     let space = branch.space(space)?;
     for (index, batch) in pairs.chunks(BATCH_PAIRS).enumerate() {

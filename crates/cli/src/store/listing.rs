@@ -4,9 +4,10 @@ use super::handle::{self, Handle};
 use crate::{context::Outcome, output};
 use clap::Args;
 use duramen_store::Page;
+use serde::Serialize;
 use serde_json::json;
 use std::{
-    fmt::Display,
+    fmt::{Debug, Display},
     io::{BufWriter, StdoutLock, Write},
     ops::ControlFlow,
     process::ExitCode,
@@ -35,7 +36,7 @@ pub(crate) struct Counted {
 }
 
 /// Prints a page of keys, and how to get the next one.
-pub(crate) fn page(at: &Handle, page: &Page<String>) -> Outcome {
+pub(crate) fn page<K: Serialize + Display + Debug>(at: &Handle, page: &Page<K>) -> Outcome {
     if at.json {
         output::json(&json!({ "keys": page.items, "next": page.next }))?;
         return Ok(ExitCode::SUCCESS);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duramen_base::{clock, entropy};
+use duramen_store::kv::AsKey;
 use duramen_store::{Branch, Durability, Options as StoreOptions, Store, StoreError};
 
 use super::data::{Key, Pool};
@@ -164,8 +165,10 @@ impl Level {
 /// A key as bulk loading takes it.
 pub(crate) struct LoadedKey(pub(crate) Key);
 
-impl AsRef<str> for LoadedKey {
-    fn as_ref(&self) -> &str {
-        self.0.as_str()
+impl AsKey for LoadedKey {
+    type Bytes<'k> = &'k [u8];
+
+    fn as_key(&self) -> &[u8] {
+        self.0.as_str().as_bytes()
     }
 }

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use duramen_base::entropy;
 use duramen_pack::branch::{diff, export, BranchPack, ExportOptions};
+use duramen_store::kv::Key;
 use duramen_store::{Durability, Options, Part, Scope, Store};
 
-type Model = BTreeMap<String, i64>;
+type Model = BTreeMap<Key, i64>;
 
 fn open(path: &Path) -> Store {
     let options = Options {
@@ -56,7 +57,12 @@ fn packs_are_what_their_branches_were() {
                             for _ in 0..count {
                                 // Clustered or anywhere.
                                 let number = if rng.bool() { near + rng.u32(..50) } else { rng.u32(..5000) };
-                                let key = format!("key {number:05} and a tail that makes it longer");
+                                let text = format!("key {number:05} and a tail that makes it longer");
+                                // Some are no text.
+                                let key = match number % 7 {
+                                    0 => Key::new([&[0, 0xff][..], &number.to_be_bytes()].concat()),
+                                    _ => Key::new(text),
+                                };
                                 if rng.u32(..4) == 0 {
                                     tx.kv().delete(&key)?;
                                     model.remove(&key);

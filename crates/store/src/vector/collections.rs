@@ -275,7 +275,7 @@ impl<'s, S: Access> Vectors<'s, S> {
     pub fn info(&self, name: &str) -> Result<CollectionInfo, StoreError> {
         let collection = self.collection(name);
         let Meta { metric, dimension } = collection.meta()?;
-        let count = count_keys(&self.space, Primitive::Vector, &row_label(name))?;
+        let count = count_keys(&self.space, Primitive::Vector, row_label(name))?;
         Ok(CollectionInfo { name: name.to_owned(), dimension, metric, count })
     }
 
@@ -459,7 +459,7 @@ impl<S: Access> Collection<'_, S> {
     /// When there is no such collection, or the store cannot be read.
     pub fn count(&self) -> Result<u64, StoreError> {
         self.meta()?;
-        count_keys(&self.space, Primitive::Vector, &row_label(&self.name))
+        count_keys(&self.space, Primitive::Vector, row_label(&self.name))
     }
 
     /// The `k` vectors that match `query` best, best first; fewer if there are fewer. Equal scores come in the order of

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duramen_base::entropy;
+use duramen_store::kv::Pair;
 use duramen_store::{Durability, MergeOptions, Options, Scope, Store, StoreError, Value};
 
 use crate::crash_log::CrashLog;
@@ -190,7 +191,7 @@ fn a_commit_in_parts_is_there_or_it_is_not() {
 }
 
 /// What a branch holds, key by key.
-fn held(store: &Store, branch: &str) -> Vec<(String, Value)> {
+fn held(store: &Store, branch: &str) -> Vec<Pair> {
     store.branch(branch).unwrap().kv().range(.., usize::MAX).unwrap()
 }
 

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use duramen_base::entropy;
+use duramen_store::kv::Key;
 use duramen_store::{Durability, Options, Scope, Store, StoreError, Value};
 
 /// Names the store to the child, and makes it one.
@@ -113,7 +114,10 @@ fn check(store: &Store) -> i64 {
     }
     let found = main.kv().range(.., usize::MAX).unwrap();
     assert!(found.iter().map(|(key, _)| key).eq(expected.keys()), "commits are missing before {last}");
-    assert!(found.into_iter().eq(expected), "a commit was changed");
+    assert!(
+        found.into_iter().eq(expected.into_iter().map(|(key, value)| (Key::new(key), value))),
+        "a commit was changed"
+    );
     for info in store.branches(false).unwrap() {
         let Some(number) = info.name.strip_prefix("at-").and_then(|number| number.parse::<i64>().ok()) else {
             continue;

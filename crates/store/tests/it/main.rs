@@ -18,6 +18,7 @@ mod hostile_bytes;
 mod imports;
 mod interleavings;
 mod json_documents;
+mod keys;
 mod killed;
 mod merging;
 mod merging_collections;

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use disk::{records, Disk, Kind, Record};
 use duramen_base::entropy;
+use duramen_store::kv::Key;
 use duramen_store::{Durability, Options, Scope, Store, StoreError, Value};
 
 /// Names the place to the child, and makes it one.
@@ -241,7 +242,7 @@ fn check(path: &Path, seed: u64, promised: i64) -> Result<(), String> {
     }
     let main = store.branch("main").map_err(|error| error.to_string())?;
     let pairs = main.kv().range(.., usize::MAX).map_err(|error| error.to_string())?;
-    if !pairs.into_iter().eq(expected) {
+    if !pairs.into_iter().eq(expected.into_iter().map(|(key, value)| (Key::new(key), value))) {
         return Err(format!("it does not hold what {found} commits make"));
     }
     for info in store.branches(true).map_err(|error| error.to_string())? {

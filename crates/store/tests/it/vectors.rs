@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use duramen_store::limits::KEY_BYTES_MAX;
 use duramen_store::vector::{Filter, Match, Metric, SearchOptions, VectorError};
 use duramen_store::{Branch, Scope, Store, StoreError};
 use serde_json::{json, Value};
@@ -302,7 +303,7 @@ fn bad_input_is_refused_and_changes_nothing() {
         docs.upsert("a", wrong, None).unwrap_err();
         docs.search(wrong, 1, &SearchOptions::default()).unwrap_err();
     }
-    for key in ["", "a\0", &"x".repeat(1025)] {
+    for key in ["", "a\0", &"x".repeat(KEY_BYTES_MAX + 1)] {
         docs.upsert(key, &[1.0, 2.0], None).unwrap_err();
         docs.get(key).unwrap_err();
     }

@@ -3,6 +3,7 @@
 use std::ops::Bound;
 
 use duramen_store::event::Events;
+use duramen_store::kv::Key;
 use duramen_store::{Scope, StoreError};
 
 use super::plan::{event, value, Kind, Step, EVENT_TYPES, SPACES};
@@ -82,7 +83,7 @@ pub(crate) fn step<S: Scope>(step: &Step, scope: &S, data: &Data, keys: &[String
             let found = kv.range(bounds, limit)?;
             let within = rows(data, 0, space).filter(|(at, _)| (key..last).contains(at)).take(limit);
             let right: Vec<_> =
-                within.map(|(at, entry)| (keys[at as usize].clone(), value(entry.value))).collect();
+                within.map(|(at, entry)| (Key::new(&keys[at as usize]), value(entry.value))).collect();
             if found != right {
                 return other(format!("the range {from:?}..{to:?}, {limit} holds {found:?}, not {right:?}"));
             }
@@ -92,7 +93,7 @@ pub(crate) fn step<S: Scope>(step: &Step, scope: &S, data: &Data, keys: &[String
             let prefix = prefix(&keys[key as usize]);
             let after = (n[4] == 1).then(|| keys[(key as usize + 3) % keys.len()].as_str());
             let limit = n[3] as usize;
-            let page = kv.list(prefix, after, limit)?;
+            let page = kv.list(prefix, after.map(str::as_bytes), limit)?;
             let mut right = rows(data, 0, space)
                 .map(|(at, _)| keys[at as usize].as_str())
                 .filter(|key| key.starts_with(prefix) && after.is_none_or(|after| *key > after));
@@ -173,7 +174,7 @@ pub(crate) fn all<S: Scope>(scope: &S, data: &Data, keys: &[String]) -> Result<(
         for (key, read) in &found {
             let next = right.next();
             let is_right =
-                next.is_some_and(|(at, entry)| keys[at as usize] == *key && value(entry.value) == *read);
+                next.is_some_and(|(at, entry)| *key == keys[at as usize] && value(entry.value) == *read);
             if !is_right {
                 return other(format!(
                     "space {name} holds the pair {key:?} = {read:?}, and should hold {next:?}"
