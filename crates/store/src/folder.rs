@@ -149,16 +149,14 @@ fn lock_text(path: &Path) -> io::Result<String> {
 /// The lock on a store's folder, held as long as this is there.
 pub(crate) struct FolderLock {
     file: FileLock,
-    writes: bool,
 }
 
 impl FolderLock {
-    /// Locks a folder: against every other process, or against those that write. Whoever only reads writes nothing into the
-    /// lock file, and makes none.
-    pub(crate) fn take(path: &Path, read_only: bool, wait: Duration) -> Result<Option<Self>, StoreError> {
+    /// Locks a folder against everybody else who writes.
+    pub(crate) fn take(path: &Path, wait: Duration) -> Result<Self, StoreError> {
         let deadline = clock::now().checked_add(wait);
         loop {
-            match Self::try_take(path, read_only) {
+            match Self::try_take(path) {
                 Err(StoreError::Locked { .. }) if deadline.is_none_or(|end| clock::now() < end) => {
                     std::thread::sleep(LOCK_PAUSE);
                 }
@@ -167,19 +165,13 @@ impl FolderLock {
         }
     }
 
-    fn try_take(path: &Path, read_only: bool) -> Result<Option<Self>, StoreError> {
+    fn try_take(path: &Path) -> Result<Self, StoreError> {
         let name = path.join(LOCK_FILE);
         let mut options = File::options();
-        options.read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
-        if !read_only {
-            options.write(true).create(true).truncate(false);
-        }
-        let file = match options.open(&name) {
-            Err(error) if read_only && error.kind() == ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(StoreError::io("open the lock", &name))?,
-        };
-        let locked = if read_only { FileLock::shared(file) } else { FileLock::exclusive(file) };
-        let file = locked.map_err(|error| match error {
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&name);
+        let file = file.map_err(StoreError::io("open the lock", &name))?;
+        let file = FileLock::exclusive(file).map_err(|error| match error {
             LockError::Held => {
                 let text = lock_text(&name).unwrap_or_default();
                 let pid = text.split_whitespace().next().and_then(|pid| pid.parse().ok());
@@ -187,23 +179,44 @@ impl FolderLock {
             }
             LockError::Io(_, error) => StoreError::io("lock", &name)(error),
         })?;
-        let lock = Self { file, writes: !read_only };
-        if lock.writes {
-            let mut file = &*lock.file;
-            let written = file
-                .set_len(0)
-                .and_then(|()| file.write_all(format!("{} {LOCK_MARK}\n", std::process::id()).as_bytes()));
-            written.map_err(StoreError::io("write the lock", &name))?;
-        }
-        Ok(Some(lock))
+        let lock = Self { file };
+        let mut file = &*lock.file;
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.write_all(format!("{} {LOCK_MARK}\n", std::process::id()).as_bytes()));
+        written.map_err(StoreError::io("write the lock", &name))?;
+        Ok(lock)
     }
 }
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        if self.writes {
-            // Best effort: a stale pid in a file that nobody has locked misleads no program.
-            let _ = self.file.set_len(0);
+        // Best effort: a stale pid in a file that nobody has locked misleads no program.
+        let _ = self.file.set_len(0);
+    }
+}
+
+/// Whether somebody has a store open who writes, and the right to keep all such out for a moment if nobody has.
+pub(crate) enum Quiet {
+    /// Nobody writes as long as this is there. A folder without a lock file, such as a copy, has no writer.
+    Yes(Option<FileLock>),
+    No,
+}
+
+impl Quiet {
+    /// Looks, without a wait, and writes nothing.
+    pub(crate) fn look(path: &Path) -> Result<Self, StoreError> {
+        let name = path.join(LOCK_FILE);
+        let mut options = File::options();
+        options.read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+        let file = match options.open(&name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::Yes(None)),
+            opened => opened.map_err(StoreError::io("open the lock", &name))?,
+        };
+        match FileLock::shared(file) {
+            Ok(lock) => Ok(Self::Yes(Some(lock))),
+            Err(LockError::Held) => Ok(Self::No),
+            Err(LockError::Io(_, error)) => Err(StoreError::io("lock", &name)(error)),
         }
     }
 }

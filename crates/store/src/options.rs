@@ -18,13 +18,15 @@ use crate::durability::Durability;
 pub struct Options {
     /// How durable a commit is when it is acknowledged, unless the commit says otherwise.
     pub durability: Durability,
-    /// Open for reading only: nothing is written, not even a log.
+    /// Open for reading only: nothing is written, not even a log. It is a moment of the store, with every commit that was
+    /// acknowledged before (at the level `memory`, that the operating system had by then). Nobody is kept from writing, and
+    /// what is written later is not in it: open again to see that.
     pub read_only: bool,
     /// Open for reading only, and only what the last checkpoint holds, whatever became of the log: what can be saved
     /// of a store whose log is lost.
     pub checkpoint_only: bool,
-    /// How long an opening waits while others have the store open: anybody for who writes, a writer for who reads. It
-    /// takes a turn as soon as there is one, and no queue is kept.
+    /// How long an opening for writing waits while others have the store open for that. It takes a turn as soon as there is
+    /// one, and no queue is kept. Whoever only reads waits for nobody.
     pub lock_wait: Duration,
     /// Bytes of memory for nodes. What was written since the last checkpoint may go beyond it for a moment.
     pub memory_bytes: usize,

@@ -1,5 +1,7 @@
 //! Opening: the lock, the manifest, then the log after it.
 
+mod beside;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,19 +34,14 @@ pub(crate) struct Parts<'p> {
 
 pub(crate) fn open(path: &Path, options: Options) -> Result<Engine, StoreError> {
     let options = Options { read_only: options.read_only || options.checkpoint_only, ..options };
-    let found = folder::look(path).map_err(StoreError::io("look into", path))?;
-    match &found {
-        Found::Store => {}
-        Found::Legacy => return Err(StoreError::Legacy { path: path.to_owned() }),
-        Found::Foreign(found) => {
-            return Err(StoreError::Foreign { path: path.to_owned(), found: found.clone() })
-        }
-        Found::Nothing if options.read_only => {
-            return Err(StoreError::StoreNotFound { path: path.to_owned() })
-        }
-        Found::Nothing => folder::make(path).map_err(StoreError::io("make the folder", path))?,
+    if options.read_only {
+        return beside::open(path, &options);
     }
-    let lock = FolderLock::take(path, options.read_only, options.lock_wait)?;
+    let found = look(path)?;
+    if found == Found::Nothing {
+        folder::make(path).map_err(StoreError::io("make the folder", path))?;
+    }
+    let lock = Some(FolderLock::take(path, options.lock_wait)?);
     if found == Found::Nothing {
         // Version 0.1 may have been cut off while it made it.
         let draft = path.join(folder::NEW_NODES_FOLDER);
@@ -56,14 +53,20 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine, StoreError> 
     }
     let nodes_path = path.join(folder::NODES_FOLDER);
     if !nodes_path.is_dir() {
-        if options.read_only {
-            return Err(StoreError::Damaged(format!("{} is not there", nodes_path.display())));
-        }
         folder::make(&nodes_path).map_err(StoreError::io("make the folder", &nodes_path))?;
     }
-    let nodes: Arc<dyn NodeStore> = Arc::new(SegmentNodeStore::open(&nodes_path, options.read_only)?);
+    let nodes: Arc<dyn NodeStore> = Arc::new(SegmentNodeStore::open(&nodes_path, false)?);
     let log = open_log(&path.join(folder::LOG_FOLDER), &*nodes, &options)?;
     assemble(Parts { nodes, log, path: Some(path), lock }, options)
+}
+
+/// Whether a folder holds a store of this version, or nothing; all else is refused.
+fn look(path: &Path) -> Result<Found, StoreError> {
+    match folder::look(path).map_err(StoreError::io("look into", path))? {
+        Found::Legacy => Err(StoreError::Legacy { path: path.to_owned() }),
+        Found::Foreign(found) => Err(StoreError::Foreign { path: path.to_owned(), found }),
+        found @ (Found::Store | Found::Nothing) => Ok(found),
+    }
 }
 
 fn open_log(

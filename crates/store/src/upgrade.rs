@@ -26,7 +26,7 @@ const BATCH_BYTES: usize = 16 << 20;
 pub struct Upgrade {
     path: PathBuf,
     nodes: PathBuf,
-    _lock: Option<FolderLock>,
+    _lock: FolderLock,
 }
 
 /// What was carried over.
@@ -50,7 +50,7 @@ impl Upgrade {
             Found::Legacy => {}
             Found::Store => {
                 // What an upgrade left that came to its end.
-                let lock = FolderLock::take(path, false, Duration::ZERO)?;
+                let lock = FolderLock::take(path, Duration::ZERO)?;
                 let nodes = path.join(folder::NODES_FOLDER);
                 if look()? == Found::Store && nodes.is_dir() {
                     remove_old(&nodes)?;
@@ -61,7 +61,7 @@ impl Upgrade {
             Found::Nothing => return Err(StoreError::StoreNotFound { path: path.to_owned() }),
             Found::Foreign(found) => return Err(StoreError::Foreign { path: path.to_owned(), found }),
         }
-        let lock = FolderLock::take(path, false, Duration::ZERO)?;
+        let lock = FolderLock::take(path, Duration::ZERO)?;
         Ok(Some(Self { path: path.to_owned(), nodes: path.join(folder::NODES_FOLDER), _lock: lock }))
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Place {
     /// Read only what the last checkpoint holds, even if the log is lost
     #[arg(long, global = true)]
     checkpoint_only: bool,
-    /// How long to wait while another process has the store open
+    /// How long a command that writes waits while another process writes the store
     #[arg(long, global = true, value_name = "SPAN", value_parser = parse::span, default_value = "5s")]
     wait: Duration,
     /// Print the work that the command caused, on the standard error

@@ -5,7 +5,7 @@ mod bases_and_garbage;
 mod clocks;
 mod closing;
 mod contention;
-mod copied_open;
+
 mod crash;
 mod crash_log;
 mod crash_nodes;
@@ -23,6 +23,7 @@ mod killed;
 mod merging;
 mod merging_collections;
 mod model;
+mod moments;
 mod node_segments;
 mod power_cuts;
 mod public_api;

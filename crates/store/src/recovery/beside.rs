@@ -1,0 +1,64 @@
+//! Reading a store while another process may write it.
+//!
+//! No lock is held: files of nodes are only appended to, and are read on once they are open, whatever becomes of their
+//! names; records of the log have the salt of their file, and follow on each other. So an opening shows a moment of the
+//! store, or fails because a file went or was used again meanwhile, and is tried again. What could be taken for a moment
+//! and is an older one is found by looking at the manifest once more: files of the log are used again only after another
+//! one is durable.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duramen_base::clock;
+use duramen_tree::NodeStore;
+
+use super::{assemble, look, open_log, Parts};
+use crate::engine::Engine;
+use crate::error::StoreError;
+use crate::folder::{self, Found, Quiet};
+use crate::nodes::SegmentNodeStore;
+use crate::options::Options;
+
+/// How long an opening is tried again while somebody writes. Checkpoints are seldom in comparison.
+const TRY_FOR: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Opens a store for reading only.
+pub(super) fn open(path: &Path, options: &Options) -> Result<Engine, StoreError> {
+    let begin = clock::now();
+    loop {
+        if look(path)? == Found::Nothing {
+            return Err(StoreError::StoreNotFound { path: path.to_owned() });
+        }
+        let error = match moment(path, options) {
+            Ok(engine) => return Ok(engine),
+            Err(error) => error,
+        };
+        // If nobody writes, and nobody comes to while this looks once more, it is no matter of the moment.
+        if let Quiet::Yes(_nobody) = Quiet::look(path)? {
+            return moment(path, options);
+        }
+        if begin.elapsed() > TRY_FOR {
+            return Err(error);
+        }
+        log::debug!("the store was changed while it was opened for reading: {error}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn moment(path: &Path, options: &Options) -> Result<Engine, StoreError> {
+    let nodes_path = path.join(folder::NODES_FOLDER);
+    if !nodes_path.is_dir() {
+        return Err(StoreError::Damaged(format!("{} is not there", nodes_path.display())));
+    }
+    let nodes: Arc<dyn NodeStore> = Arc::new(SegmentNodeStore::open(&nodes_path, true)?);
+    let log = open_log(&path.join(folder::LOG_FOLDER), &*nodes, options)?;
+    let parts = Parts { nodes: nodes.clone(), log, path: Some(path), lock: None };
+    let engine = assemble(parts, options.clone())?;
+    if SegmentNodeStore::open(&nodes_path, true)?.manifest()? != nodes.manifest()? {
+        let what = "reading between two checkpoints of the process that writes";
+        return Err(StoreError::TimedOut { what, waited_ms: TRY_FOR.as_millis() as u64 });
+    }
+    Ok(engine)
+}
