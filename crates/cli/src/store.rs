@@ -76,6 +76,13 @@ Examples:
 const COMPACT_EXAMPLES: &str = "\
 Examples:
   duramen store compact            a checkpoint that also gives back what no branch needs";
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  duramen store verify             exit status 1 if something is damaged
+  duramen store verify --json --at ./copy";
+const REPAIR_EXAMPLES: &str = "\
+Examples:
+  duramen store repair             the old log is kept, as log.lost in the store's folder";
 const UPGRADE_EXAMPLES: &str = "\
 Examples:
   duramen store upgrade            the store in the home, if version 0.1 wrote it
@@ -124,6 +131,12 @@ enum Noun {
     /// Make a checkpoint and free the space that no branch needs
     #[command(after_help = COMPACT_EXAMPLES)]
     Compact,
+    /// Read all of it, and tell what is damaged; exit status 1 if something is
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify,
+    /// Put a store in order of whose log something is missing or broken, and tell what is lost
+    #[command(after_help = REPAIR_EXAMPLES)]
+    Repair,
     /// Bring a store that version 0.1 wrote to the present format
     #[command(after_help = UPGRADE_EXAMPLES)]
     Upgrade,
@@ -143,6 +156,8 @@ pub(crate) fn run(context: &Context, store: Store) -> Outcome {
         Noun::Info => upkeep::info(&handle),
         Noun::Checkpoint => upkeep::checkpoint(&handle),
         Noun::Compact => upkeep::compact(&handle),
+        Noun::Verify => upkeep::verify(&handle),
+        Noun::Repair => upkeep::repair(&handle),
         Noun::Upgrade => upkeep::upgrade(&handle),
     }
 }

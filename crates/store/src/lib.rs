@@ -81,6 +81,7 @@ mod transaction;
 pub mod upgrade;
 pub mod value;
 pub mod vector;
+mod verify;
 mod writer;
 
 pub use access::Space;
@@ -93,12 +94,14 @@ pub use kv::Page;
 pub use merge::{Conflict, Equal, MergeOptions, MergeReport, Resolution, Resolver, Strategy};
 pub use names::{DEFAULT_BRANCH, DEFAULT_SPACE};
 pub use options::Options;
+pub use recovery::Repaired;
 pub use scope::Scope;
 pub use snapshot::Snapshot;
 pub use store::{BranchInfo, Counters, Store, StoreInfo};
 pub use stored_branch::StoredBranch;
 pub use transaction::Transaction;
 pub use value::Value;
+pub use verify::{Verified, VerifiedBranch};
 
 /// Limits that are not those of one kind of data.
 pub mod limits {

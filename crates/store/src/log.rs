@@ -37,7 +37,7 @@ pub use format::{
     decode_record, encode_record, HeaderError, Record, SegmentHeader, BODY_BYTES_MAX, FORMAT_VERSION,
     RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
 };
-pub(crate) use recover::{is_segment_name, is_spare_name};
+pub(crate) use recover::{begins_with, is_segment_name, is_spare_name, segment_number};
 pub use recover::{Needed, Position, Replay};
 
 use self::core::Core;

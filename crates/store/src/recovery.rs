@@ -1,6 +1,7 @@
 //! Opening: the lock, the manifest, then the log after it.
 
 mod beside;
+mod salvage;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,9 @@ use crate::record::{self, apply};
 use crate::registry::Registry;
 use crate::slot::Slot;
 use crate::stored_branch::StoredBranch;
+
+pub(crate) use self::salvage::repair;
+pub use self::salvage::Repaired;
 
 /// What a store is put together from.
 pub(crate) struct Parts<'p> {

@@ -19,6 +19,7 @@ use crate::names::DEFAULT_BRANCH;
 use crate::open_store::OpenStore;
 use crate::options::Options;
 use crate::recovery::Parts;
+use crate::recovery::Repaired;
 use crate::snapshot::Snapshot;
 
 /// The longest time to live of a branch, in seconds: ten years.
@@ -118,6 +119,19 @@ impl Store {
     /// [`StoreError::Foreign`] when the folder holds something else. Nothing in such a folder is touched.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
         Self::start(crate::recovery::open(path.as_ref(), options)?)
+    }
+
+    /// Repairs the store in a folder of whose log something is missing or broken. What the last checkpoint holds is there
+    /// again, and what the log has after that up to the first gap; the rest is lost, and the old log is put aside. None if
+    /// nothing was wrong: then nothing is changed.
+    ///
+    /// Versions of commits that were lost are not given again.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] when the nodes are not whole, which nothing but a copy repairs; [`StoreError::Locked`] when a
+    /// process has it open for writing; [`StoreError::StoreNotFound`] and [`StoreError::Foreign`].
+    pub fn repair(path: impl AsRef<Path>) -> Result<Option<Repaired>, StoreError> {
+        crate::recovery::repair(path.as_ref())
     }
 
     /// Whether a folder holds a store, whatever its state; if not, it is empty or not there. Nothing is opened or

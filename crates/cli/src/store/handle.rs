@@ -91,7 +91,7 @@ impl Handle {
         self.path.is_file()
     }
 
-    fn refuse_if_pack(&self) -> Result<(), Failure> {
+    pub(crate) fn refuse_if_pack(&self) -> Result<(), Failure> {
         if !self.is_pack() {
             return Ok(());
         }

@@ -1,7 +1,12 @@
-//! The store as a whole: `duramen store info`, `checkpoint`, `compact`, `upgrade`.
+//! The store as a whole: `duramen store info`, `checkpoint`, `compact`, `verify`, `repair`, `upgrade`.
 
-use super::handle::Handle;
-use crate::{context::Outcome, failure::Failure, output};
+use super::{handle::Handle, listing::several};
+use crate::{
+    context::Outcome,
+    failure::{Failure, FAILED},
+    output,
+    progress::Steps,
+};
 use jiff::Timestamp;
 use serde_json::json;
 use std::{fs, path::Path, process::ExitCode};
@@ -58,6 +63,57 @@ pub(crate) fn compact(handle: &Handle) -> Outcome {
             format_args!("{shown_before} of nodes before, {shown_after} after"),
         )
     })
+}
+
+pub(crate) fn verify(handle: &Handle) -> Outcome {
+    handle.refuse_if_pack()?;
+    handle.read(|store| {
+        let all = store.info().node_bytes;
+        let mut steps = Steps::new("reading all of the store");
+        let verified = store.verify(&mut |bytes| steps.step(bytes.min(all), all))?;
+        drop(steps);
+        if handle.json {
+            output::json(&json!({
+                "whole": verified.is_whole(),
+                "nodes": verified.nodes,
+                "bytes": verified.bytes,
+                "branches": verified.branches,
+            }))?;
+        } else {
+            let (nodes, bytes) = (verified.nodes, output::bytes(verified.bytes));
+            for branch in &verified.branches {
+                if let Some(damage) = &branch.damage {
+                    output::line(format_args!("branch {}: {damage}", branch.name));
+                }
+                if let Some(damage) = &branch.base_damage {
+                    output::line(format_args!("what branch {} is merged by: {damage}", branch.name));
+                }
+            }
+            output::line(format_args!("{}, {bytes}, as they were written", several(nodes, "node")));
+        }
+        Ok(if verified.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    })
+}
+
+pub(crate) fn repair(handle: &Handle) -> Outcome {
+    handle.refuse_if_read_only()?;
+    handle.refuse_if_pack()?;
+    let Some(done) = duramen_store::Store::repair(handle.path())? else {
+        return handle.say(&json!({ "repaired": false }), "nothing is wrong with its log");
+    };
+    let json = json!({
+        "repaired": true,
+        "damage": done.damage,
+        "kept_version": done.kept,
+        "known_version": done.known,
+        "old_log": done.old_log,
+    });
+    let lost = match done.known {
+        Some(known) => format!("those after it are lost, up to version {known} at least"),
+        None => "if there were later ones, they are lost".to_owned(),
+    };
+    let old = done.old_log.map_or_else(String::new, |old| format!("; the old log is now {}", old.display()));
+    handle.say(&json, format_args!("every commit up to version {} is there; {lost}{old}", done.kept))
 }
 
 pub(crate) fn upgrade(handle: &Handle) -> Outcome {

@@ -18,7 +18,7 @@ pub enum LogError {
     },
     /// Records that had been durable are missing or changed. Nothing was repaired.
     #[error(
-        "log segment {segment} is damaged at byte {offset}: {reason}; nothing was changed: restore a copy of the store"
+        "log segment {segment} is damaged at byte {offset}: {reason}; nothing was changed: restore a copy of the store, or have what can be had of it with `Store::repair` (`duramen store repair`)"
     )]
     Damaged {
         /// The number of the segment.
@@ -30,7 +30,7 @@ pub enum LogError {
     },
     /// A file of the log is not there. Nothing was changed.
     #[error(
-        "{file} of the log is missing, and with it what was written after version {after}: put it back into the store's folder, or restore a copy of the store; what the last checkpoint holds can be read without it (`Options::checkpoint_only`, or `--checkpoint-only`)"
+        "{file} of the log is missing, and with it what was written after version {after}: put it back into the store's folder, or restore a copy of the store; what the last checkpoint holds can be read without it (`Options::checkpoint_only`, or `--checkpoint-only`), and `Store::repair` (`duramen store repair`) goes on from there"
     )]
     Missing {
         /// The name of the file or folder.

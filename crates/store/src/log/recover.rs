@@ -36,7 +36,20 @@ pub enum Needed {
 
 /// Whether a file has the name of a segment.
 pub(crate) fn is_segment_name(name: &str) -> bool {
-    number(name, SEGMENT_PREFIX).is_some()
+    segment_number(name).is_some()
+}
+
+/// The number of the segment in a file of this name.
+pub(crate) fn segment_number(name: &str) -> Option<u64> {
+    number(name, SEGMENT_PREFIX)
+}
+
+/// The version with which the segment in a file begins, if its header can be read.
+pub(crate) fn begins_with(dir: &dyn LogDirectory, name: &str) -> Option<u64> {
+    segment_number(name)?;
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    let got = dir.open(name).ok()?.read_at(0, &mut bytes).ok()?;
+    SegmentHeader::decode(bytes.get(..got)?).ok().map(|header| header.first)
 }
 
 /// Whether a file has the name of one that waits to become a segment.

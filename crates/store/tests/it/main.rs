@@ -27,6 +27,7 @@ mod moments;
 mod node_segments;
 mod power_cuts;
 mod public_api;
+mod repair;
 /// What the files under test in `interleavings` take for `crate::sync`.
 #[path = "interleavings/sync.rs"]
 mod sync;

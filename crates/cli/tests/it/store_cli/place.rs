@@ -20,6 +20,8 @@ fn only_a_write_makes_a_store() {
         &["info"],
         &["checkpoint"],
         &["compact"],
+        &["verify"],
+        &["repair"],
         &["upgrade"],
         &["branch", "list"],
         &["branch", "switch", "x"],
@@ -200,6 +202,58 @@ fn every_verb_of_the_store_is_tested_here() {
         }
     }
     assert!(verbs > 40, "only {verbs} verbs");
+}
+
+#[test]
+fn a_store_is_verified_and_what_is_damaged_is_told_by_branch() {
+    let shell = Shell::new();
+    let lines: String = (0..3000).map(|n| format!("key {n:05}\tvalue {n} {}\n", "x".repeat(80))).collect();
+    shell.ok_fed(lines.as_bytes(), &["kv", "load"]);
+    shell.ok(&["branch", "fork", "side"]);
+    shell.ok(&["kv", "put", "key 00001", "other", "--branch", "side"]);
+    assert!(shell.ok(&["verify"]).contains("as they were written"));
+    let found = shell.json(&["verify"]);
+    assert_eq!((&found["whole"], found["branches"].as_array().unwrap().len()), (&json!(true), 2));
+    assert!(found["nodes"].as_u64().unwrap() > 30, "{found}");
+
+    // A byte of a leaf that both branches have.
+    let folder = shell.home().join("store/nodes");
+    let mut harmed = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        let wanted = b"value 2500 ";
+        for at in 0..bytes.len().saturating_sub(wanted.len()) {
+            if bytes[at..].starts_with(wanted) {
+                bytes[at] ^= 1;
+                harmed += 1;
+            }
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+    assert!(harmed > 0);
+    let said = shell.fed(b"", &["verify"]);
+    assert_eq!(said.status.code(), Some(1));
+    let said = text(&said.stdout);
+    for wanted in ["branch main: node ", "branch side: node ", "is damaged"] {
+        assert!(said.contains(wanted), "{said}");
+    }
+}
+
+#[test]
+fn a_store_whose_log_is_lost_is_repaired_by_one_command() {
+    let shell = Shell::new();
+    shell.ok(&["kv", "put", "k", "v"]);
+    assert_eq!(shell.json(&["repair"]), json!({ "repaired": false }));
+    fs::remove_dir_all(shell.home().join("store/log")).unwrap();
+    let error = shell.fails(1, &["kv", "get", "k"]);
+    assert!(error.contains("duramen store repair"), "{error}");
+    shell.fails(2, &["repair", "--read-only"]);
+    let said = shell.ok(&["repair"]);
+    assert!(said.contains("every commit up to version") && said.contains("they are lost"), "{said}");
+    assert_eq!(shell.ok(&["kv", "get", "k"]), "v\n");
+    shell.ok(&["kv", "put", "k", "w"]);
+    assert_eq!(shell.ok(&["kv", "get", "k"]), "w\n");
 }
 
 #[test]

@@ -1,0 +1,119 @@
+//! Reading all that a store has, to see whether it is whole.
+
+use std::collections::HashMap;
+
+use duramen_tree::{Checksum, NodeCopy, NodeId, TreeError};
+use serde::Serialize;
+
+use crate::branch_state::BranchState;
+use crate::error::StoreError;
+use crate::slot::Slot;
+use crate::store::Store;
+
+/// How many nodes are read between two reports of progress.
+const REPORT_EVERY: u64 = 256;
+
+/// What a verification found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// Nodes that were read and are as they were written. Those that branches share are read once.
+    pub nodes: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The branches, in the order of their names.
+    pub branches: Vec<VerifiedBranch>,
+}
+
+/// What a verification found of a branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VerifiedBranch {
+    /// Its name.
+    pub name: String,
+    /// The first thing that is wrong with what it holds; none if it is whole.
+    pub damage: Option<String>,
+    /// The first thing that is wrong with what merges compare it with: what it had when it was forked, or merged.
+    pub base_damage: Option<String>,
+}
+
+impl Verified {
+    /// Whether nothing is wrong.
+    pub fn is_whole(&self) -> bool {
+        self.branches.iter().all(|branch| branch.damage.is_none() && branch.base_damage.is_none())
+    }
+}
+
+impl Store {
+    /// Reads every node of every branch, and of what their merges compare with, and checks it against the checksum that the
+    /// node above has of it: so bytes that were changed, lost, or taken from another place are found. What is in memory was
+    /// checked when it was read, and what the log holds when the store was opened. Others go on reading and writing. `progress` is told how many bytes were
+    /// read.
+    ///
+    /// # Errors
+    /// When the operating system refuses. What is damaged is no error of this, and told for each branch.
+    pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified, StoreError> {
+        let engine = self.engine();
+        // What is reached now is not deleted meanwhile.
+        let _pin = engine.pin();
+        let mut branches: Vec<_> = engine.registry().iter().cloned().collect();
+        branches.sort_by(|a, b| a.name().cmp(b.name()));
+        let mut seen = Seen { nodes: HashMap::new(), bytes: 0, progress };
+        let mut found = Vec::with_capacity(branches.len());
+        for branch in branches {
+            let bases = bases_of(&branch);
+            let damage = seen.look_through(self, branch.share())?;
+            let mut base_damage = None;
+            for base in bases {
+                base_damage = base_damage.or(seen.look_through(self, base)?);
+            }
+            found.push(VerifiedBranch { name: branch.name().to_owned(), damage, base_damage });
+        }
+        Ok(Verified { nodes: seen.nodes.len() as u64, bytes: seen.bytes, branches: found })
+    }
+}
+
+fn bases_of(branch: &BranchState) -> Vec<Slot> {
+    let meta = branch.meta();
+    [&meta.base, &meta.merge_base].into_iter().flatten().map(Slot::share).collect()
+}
+
+/// The nodes that are whole, with all below them.
+struct Seen<'p> {
+    nodes: HashMap<NodeId, Checksum>,
+    bytes: u64,
+    progress: &'p mut dyn FnMut(u64),
+}
+
+impl Seen<'_> {
+    /// What is wrong with a tree, if something is.
+    fn look_through(&mut self, store: &Store, mut slot: Slot) -> Result<Option<String>, StoreError> {
+        let forest = store.engine().forest();
+        let looked = match slot.tree(forest) {
+            Ok(tree) => tree.copy_nodes(forest, self).map(drop).map_err(StoreError::from),
+            Err(error) => Err(error),
+        };
+        match looked {
+            Ok(()) => Ok(None),
+            Err(StoreError::Tree(error @ (TreeError::Damaged { .. } | TreeError::Store(_)))) => {
+                Ok(Some(error.to_string()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl NodeCopy for Seen<'_> {
+    type Error = TreeError;
+
+    fn known(&mut self, (id, sum): (NodeId, Checksum)) -> Result<Option<(NodeId, Checksum)>, TreeError> {
+        Ok(self.nodes.get(&id).filter(|known| **known == sum).map(|sum| (id, *sum)))
+    }
+
+    fn keep(&mut self, (id, sum): (NodeId, Checksum), _level: u8, bytes: &[u8]) -> Result<NodeId, TreeError> {
+        self.nodes.insert(id, sum);
+        self.bytes += bytes.len() as u64;
+        if self.nodes.len() as u64 % REPORT_EVERY == 0 {
+            (self.progress)(self.bytes);
+        }
+        Ok(id)
+    }
+}
