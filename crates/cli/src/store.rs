@@ -76,6 +76,10 @@ Examples:
 const COMPACT_EXAMPLES: &str = "\
 Examples:
   duramen store compact            a checkpoint that also gives back what no branch needs";
+const INIT_EXAMPLES: &str = "\
+Examples:
+  duramen store init               in the home; the first write makes it there, too
+  duramen store init --at ./data";
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   duramen store verify             exit status 1 if something is damaged
@@ -122,6 +126,9 @@ enum Noun {
     /// Make a branch from a pack
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(pack::Import),
+    /// Make a store where there is none, in a folder that is empty or not there
+    #[command(after_help = INIT_EXAMPLES)]
+    Init,
     /// Show information about the store
     #[command(after_help = INFO_EXAMPLES)]
     Info,
@@ -153,6 +160,7 @@ pub(crate) fn run(context: &Context, store: Store) -> Outcome {
         Noun::Branch(verb) => branch::run(&handle, verb),
         Noun::Export(export) => pack::export(&handle, &export),
         Noun::Import(import) => pack::import(&handle, &import),
+        Noun::Init => upkeep::init(&handle),
         Noun::Info => upkeep::info(&handle),
         Noun::Checkpoint => upkeep::checkpoint(&handle),
         Noun::Compact => upkeep::compact(&handle),

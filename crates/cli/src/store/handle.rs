@@ -19,6 +19,9 @@ pub(crate) struct Place {
     /// The store's folder, or a pack to read [default: store, in the home]
     #[arg(long, global = true, value_name = "DIR")]
     at: Option<PathBuf>,
+    /// Make the store that --at names if it is not there
+    #[arg(long, global = true)]
+    create: bool,
     /// The branch [default: the current one, else main]
     #[arg(long, global = true, value_name = "NAME")]
     branch: Option<String>,
@@ -74,7 +77,22 @@ impl Handle {
     pub(crate) fn write(&self, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
         self.refuse_if_read_only()?;
         self.refuse_if_pack()?;
+        // Nobody makes a store by a slip in a name.
+        if self.place.at.is_some() && !self.place.create && !Store::is_in(&self.path)? {
+            return Err(Failure::Other(format!(
+                "there is no store at {0}; if it is to be made there: --create, or `duramen store init --at {0}`",
+                self.path.display()
+            )));
+        }
         self.with(false, work)
+    }
+
+    /// Makes a store where there is none. Whether it was made now.
+    pub(crate) fn init(&self, work: impl FnOnce(&Store, bool) -> Outcome) -> Outcome {
+        self.refuse_if_read_only()?;
+        self.refuse_if_pack()?;
+        let is_new = !Store::is_in(&self.path)?;
+        self.with(false, |store| work(store, is_new))
     }
 
     pub(crate) fn refuse_if_read_only(&self) -> Result<(), Failure> {

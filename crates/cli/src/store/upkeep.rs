@@ -1,4 +1,4 @@
-//! The store as a whole: `duramen store info`, `checkpoint`, `compact`, `verify`, `repair`, `upgrade`.
+//! The store as a whole: `duramen store init`, `info`, `checkpoint`, `compact`, `verify`, `repair`, `upgrade`.
 
 use super::{handle::Handle, listing::several};
 use crate::{
@@ -10,6 +10,14 @@ use crate::{
 use jiff::Timestamp;
 use serde_json::json;
 use std::{fs, path::Path, process::ExitCode};
+
+pub(crate) fn init(handle: &Handle) -> Outcome {
+    handle.init(|_, is_new| {
+        let at = handle.path().display();
+        let text = if is_new { format!("made a store in {at}") } else { format!("{at} is a store already") };
+        handle.say(&json!({ "path": handle.path(), "made": is_new }), text)
+    })
+}
 
 pub(crate) fn info(handle: &Handle) -> Outcome {
     handle.read(|store| {

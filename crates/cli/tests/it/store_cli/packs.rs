@@ -48,7 +48,7 @@ fn a_branch_goes_out_and_comes_in() {
         assert!(error.contains("already"), "{error}");
     }
     // An import makes a store, where its branch takes the place of the empty main.
-    shell.ok(&["import", "main.dpack", "--at", "elsewhere"]);
+    shell.ok(&["import", "main.dpack", "--at", "elsewhere", "--create"]);
     assert_eq!(shell.ok(&["kv", "count", "--at", "elsewhere"]), "3000\n");
     // A pack that cannot be read makes none.
     fs::write(shell.beside("none.dpack"), "nothing").unwrap();
@@ -92,7 +92,7 @@ fn a_pack_of_another_branch_is_meant_without_naming_it() {
     shell.ok(&["kv", "put", "only", "here", "--branch", "try"]);
     shell.ok(&["export", "try.dpack", "--branch", "try"]);
     assert_eq!(shell.ok(&["kv", "get", "only", "--at", "try.dpack"]), "here\n");
-    shell.ok(&["import", "try.dpack", "--at", "elsewhere"]);
+    shell.ok(&["import", "try.dpack", "--at", "elsewhere", "--create"]);
     assert_eq!(shell.ok(&["kv", "get", "only", "--at", "elsewhere", "--branch", "try"]), "here\n");
 }
 

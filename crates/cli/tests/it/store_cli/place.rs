@@ -46,7 +46,11 @@ fn a_store_lies_where_it_is_told() {
     let shell = Shell::new();
     let elsewhere = shell.beside("else where").display().to_string();
     // The options stand at any level.
-    shell.ok(&["--at", &elsewhere, "kv", "put", "k", "there"]);
+    // Nobody makes a store by a slip in a name.
+    let error = shell.fails(1, &["--at", &elsewhere, "kv", "put", "k", "there"]);
+    assert!(error.contains("--create") && error.contains(&format!("store init --at {elsewhere}")), "{error}");
+    assert!(!std::path::Path::new(&elsewhere).exists());
+    shell.ok(&["--at", &elsewhere, "kv", "put", "k", "there", "--create"]);
     assert_eq!(shell.ok(&["kv", "--at", &elsewhere, "get", "k"]), "there\n");
     assert_eq!(shell.ok(&["kv", "get", "k", "--at", &elsewhere]), "there\n");
     assert!(!shell.home().join("store").exists());
@@ -202,6 +206,23 @@ fn every_verb_of_the_store_is_tested_here() {
         }
     }
     assert!(verbs > 40, "only {verbs} verbs");
+}
+
+#[test]
+fn a_store_is_made_where_nothing_is() {
+    let shell = Shell::new();
+    let at = shell.beside("made").display().to_string();
+    assert_eq!(shell.ok(&["init", "--at", &at]), format!("made a store in {at}\n"));
+    shell.ok(&["kv", "put", "k", "v", "--at", &at]);
+    assert_eq!(shell.json(&["init", "--at", &at]), json!({ "path": at, "made": false }));
+    assert_eq!(shell.ok(&["kv", "get", "k", "--at", &at]), "v\n");
+    let other = shell.beside("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("lock"), "mine").unwrap();
+    let error = shell.fails(1, &["init", "--at", other.to_str().unwrap()]);
+    assert!(error.contains("is not a store"), "{error}");
+    assert_eq!(fs::read(other.join("lock")).unwrap(), b"mine");
+    assert_eq!(shell.ok(&["init"]), format!("made a store in {}\n", shell.home().join("store").display()));
 }
 
 #[test]
