@@ -111,7 +111,7 @@ impl NodeCopy for Seen<'_> {
     fn keep(&mut self, (id, sum): (NodeId, Checksum), _level: u8, bytes: &[u8]) -> Result<NodeId, TreeError> {
         self.nodes.insert(id, sum);
         self.bytes += bytes.len() as u64;
-        if self.nodes.len() as u64 % REPORT_EVERY == 0 {
+        if (self.nodes.len() as u64).is_multiple_of(REPORT_EVERY) {
             (self.progress)(self.bytes);
         }
         Ok(id)

@@ -14,7 +14,7 @@ fn fill(branch: &Branch) {
     for space in ["default", "other"] {
         let space = branch.space(space).unwrap();
         for number in 0..500 {
-            space.kv().put(&format!("key {number:04}"), format!("value {number} {}", space.name())).unwrap();
+            space.kv().put(format!("key {number:04}"), format!("value {number} {}", space.name())).unwrap();
         }
         space.state().init("leader", "alice").unwrap();
         space.state().set("leader", "bob").unwrap();
@@ -261,7 +261,7 @@ fn a_base_of_another_store_is_harmless() {
         let main = store.branch("main").unwrap();
         for number in 0..2000 {
             let value = if number % 3 == 0 { "alike" } else { mark };
-            main.kv().put(&format!("key {number:05}"), value).unwrap();
+            main.kv().put(format!("key {number:05}"), value).unwrap();
         }
     }
     let (a, b) = (dir.path().join("a.dpack"), dir.path().join("b.dpack"));
@@ -287,14 +287,14 @@ fn values_larger_than_a_block_go_in_pieces() {
         .map(|len: usize| (0..len).map(|_| rng.u8(..)).collect())
         .collect();
     for (number, value) in large.iter().enumerate() {
-        main.kv().put(&format!("large {number}"), Value::Bytes(value.clone())).unwrap();
+        main.kv().put(format!("large {number}"), Value::Bytes(value.clone())).unwrap();
     }
     export_to(&main, &path, None);
     let pack = BranchPack::open(&path).unwrap();
     pack.verify(&mut |_, _| {}).unwrap();
     let packed = pack.store(Options::default()).unwrap();
     for (number, value) in large.iter().enumerate() {
-        let found = packed.branch("main").unwrap().kv().get(&format!("large {number}")).unwrap();
+        let found = packed.branch("main").unwrap().kv().get(format!("large {number}")).unwrap();
         assert!(found == Some(Value::Bytes(value.clone())), "value {number}");
     }
     assert_same(&main.snapshot().unwrap(), &packed.branch("main").unwrap().snapshot().unwrap());
@@ -318,14 +318,14 @@ fn the_store_goes_on_while_a_branch_is_exported() {
     let store = open_store(&dir.path().join("store"));
     let main = store.branch("main").unwrap();
     for number in 0..20_000 {
-        main.kv().put(&format!("key {number:06}"), number).unwrap();
+        main.kv().put(format!("key {number:06}"), number).unwrap();
     }
     let before = main.snapshot().unwrap();
     let mut calls = 0;
     export(&main, &path, ExportOptions::default(), &mut |_, _| {
         calls += 1;
         if calls % 10 == 0 {
-            main.kv().put(&format!("key {:06}", calls * 7), -1).unwrap();
+            main.kv().put(format!("key {:06}", calls * 7), -1).unwrap();
         }
         if calls % 50 == 0 {
             store.checkpoint().unwrap();
@@ -344,7 +344,7 @@ fn a_damaged_pack_gives_errors_and_never_other_values() {
     let store = Store::memory();
     let main = store.branch("main").unwrap();
     for number in 0..100 {
-        main.kv().put(&format!("key {number:04}"), number * 31).unwrap();
+        main.kv().put(format!("key {number:04}"), number * 31).unwrap();
     }
     export_to(&main, &path, None);
     let whole = std::fs::read(&path).unwrap();

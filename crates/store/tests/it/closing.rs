@@ -25,7 +25,7 @@ fn a_closed_store_keeps_one_small_file_of_its_log() {
         assert_eq!(main.kv().count("").unwrap(), rows);
         // Once without a write, once past a segment, and once with a segment that nothing is in yet.
         for n in 0..[9_000, 0, 30, 10][round] {
-            main.kv().put(&format!("{round}/{n}"), vec![7; 2000]).unwrap();
+            main.kv().put(format!("{round}/{n}"), vec![7; 2000]).unwrap();
             rows += 1;
         }
         if round == 3 {
@@ -56,9 +56,7 @@ fn writers_go_on_until_the_end() {
             .map(|writer| {
                 let main = store.branch("main").unwrap();
                 scope.spawn(move || {
-                    (0..)
-                        .take_while(|n| main.kv().put(&format!("{writer}/{n}"), vec![1; 900]).is_ok())
-                        .count()
+                    (0..).take_while(|n| main.kv().put(format!("{writer}/{n}"), vec![1; 900]).is_ok()).count()
                 })
             })
             .collect();
@@ -69,7 +67,7 @@ fn writers_go_on_until_the_end() {
     drop(store);
     let main = Store::open(dir.path(), options).unwrap().branch("main").unwrap();
     for (writer, count) in acknowledged.into_iter().enumerate() {
-        let found = main.kv().count(&format!("{writer}/")).unwrap();
+        let found = main.kv().count(format!("{writer}/")).unwrap();
         assert!(found >= count as u64, "writer {writer}: {found} of {count}");
     }
 }

@@ -272,7 +272,7 @@ fn a_damaged_node_spoils_only_what_is_in_it() {
         bench.fault.spoil(&[id]);
         let store = bench.open(options()).unwrap();
         for n in (0..2000).step_by(97) {
-            let read = store.branch("main").and_then(|main| main.kv().get(&format!("key {n:05}")));
+            let read = store.branch("main").and_then(|main| main.kv().get(format!("key {n:05}")));
             match read {
                 Ok(value) => {
                     assert_eq!(value, Some(Value::Bytes(vec![(n / 50) as u8; 100])), "node {id}, key {n}");
@@ -301,7 +301,7 @@ fn store_with_log(path: &Path) -> Vec<Pair> {
     let store = Store::open(&template, strict()).unwrap();
     let main = store.branch("main").unwrap();
     for n in 0..60 {
-        main.kv().put(&format!("key {n:02}"), Value::Bytes(vec![n; 200])).unwrap();
+        main.kv().put(format!("key {n:02}"), Value::Bytes(vec![n; 200])).unwrap();
     }
     let found = pairs(&main);
     // Without its last checkpoint, as a process that is killed leaves it.
@@ -678,7 +678,7 @@ fn a_store_whose_nodes_are_missing_is_refused_and_says_so() {
         let path = dir.path().join("store");
         let store = Store::open(&path, options()).unwrap();
         for n in 0..40 {
-            store.branch("main").unwrap().kv().put(&format!("{n}"), n).unwrap();
+            store.branch("main").unwrap().kv().put(format!("{n}"), n).unwrap();
         }
         match is_closed {
             true => store.close().unwrap(),

@@ -43,7 +43,7 @@ fn they_do_not_stop_writes_and_can_be_read_for_ever() {
     for (round, snapshot) in (0_u64..).zip(&snapshots) {
         for _ in 0..300 {
             let key = rng.u64(0..KEYS);
-            let found = snapshot.kv().get(&format!("{key:05}")).unwrap();
+            let found = snapshot.kv().get(format!("{key:05}")).unwrap();
             assert_eq!(found, Some(value(round, key)), "round {round}, key {key}");
         }
         assert_eq!(snapshot.kv().count("").unwrap(), KEYS);
@@ -65,7 +65,7 @@ fn they_do_not_stop_writes_and_can_be_read_for_ever() {
     store.compact().unwrap();
     let main = store.branch("main").unwrap();
     for key in (0..KEYS).step_by(97) {
-        assert_eq!(main.kv().get(&format!("{key:05}")).unwrap(), Some(value(39, key)));
+        assert_eq!(main.kv().get(format!("{key:05}")).unwrap(), Some(value(39, key)));
     }
     assert!(store.info().node_bytes < KEYS * 1000 * 3 / 2, "{:?}", store.info());
 }

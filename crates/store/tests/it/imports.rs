@@ -46,7 +46,7 @@ fn elsewhere() -> Store {
     let store = Store::memory();
     let main = store.branch("main").unwrap();
     for number in 0..800 {
-        main.kv().put(&format!("key {number:04}"), format!("value {number}")).unwrap();
+        main.kv().put(format!("key {number:04}"), format!("value {number}")).unwrap();
     }
     main.space("other").unwrap().state().set("cell", 1).unwrap();
     store
@@ -138,9 +138,9 @@ fn snapshots_of_different_stores_are_compared_by_what_they_hold() {
         let main = store.branch("main").unwrap();
         for number in 0..3000 {
             let value = if number % 100 == 0 { mark } else { 0 };
-            main.kv().put(&format!("key {number:05}"), value).unwrap();
+            main.kv().put(format!("key {number:05}"), value).unwrap();
         }
-        main.kv().put(&format!("only {mark}"), 0).unwrap();
+        main.kv().put(format!("only {mark}"), 0).unwrap();
     }
     let (left, right) = (snapshot(&one, "main"), snapshot(&two, "main"));
     let diff = left.diff(&right, &Part::default(), 2).unwrap();

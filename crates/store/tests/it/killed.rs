@@ -33,7 +33,7 @@ fn commit(store: &Store, number: i64) -> Result<(), StoreError> {
     let main = store.branch("main")?;
     main.transact(|tx| {
         tx.kv()
-            .put(&format!("commit {number:08}"), Value::Bytes(vec![number as u8; number as usize % 700]))?;
+            .put(format!("commit {number:08}"), Value::Bytes(vec![number as u8; number as usize % 700]))?;
         tx.kv().put("last", number)
     })?;
     if number % 10 == 0 {

@@ -12,7 +12,7 @@ fn forked() -> Store {
     let store = Store::memory();
     let main = store.branch("main").unwrap();
     for number in 0..2000 {
-        main.kv().put(&format!("key {number:04}"), number).unwrap();
+        main.kv().put(format!("key {number:04}"), number).unwrap();
     }
     main.json().set("doc", "$", json!({ "a": 1, "b": { "c": 2 } })).unwrap();
     main.state().init("cell", 0).unwrap();
@@ -310,7 +310,7 @@ fn bases_of_merges_survive_checkpoints_and_restarts() {
         let store = open();
         let main = store.branch("main").unwrap();
         for number in 0..500 {
-            main.kv().put(&format!("key {number}"), number).unwrap();
+            main.kv().put(format!("key {number}"), number).unwrap();
         }
         let work = store.fork("main", "work").unwrap();
         work.kv().put("key 1", "first").unwrap();

@@ -42,7 +42,8 @@ fn found(store: &Store) -> Option<(usize, Vec<String>)> {
 fn a_collection_is_of_one_shape_after_every_merge() {
     let drop_it = |branch: &Branch| assert!(branch.vectors().drop("c").unwrap());
     type Side = Box<dyn Fn(&Branch)>;
-    let cases: [(&str, fn() -> Side, fn() -> Side); 5] = [
+    type Case = (&'static str, fn() -> Side, fn() -> Side);
+    let cases: [Case; 5] = [
         ("remade here, a row there", || Box::new(remake), || Box::new(put("theirs", &[0.0, 1.0]))),
         ("a row here, remade there", || Box::new(put("ours", &[0.0, 1.0])), || Box::new(remake)),
         (

@@ -36,7 +36,7 @@ fn last_of(store: &Store) -> Result<i64, StoreError> {
     let main = store.branch("main")?;
     let last = main.kv().get("last")?.map_or(0, |last| last.as_i64().unwrap());
     for number in (last - KEYS + 1).max(1)..=last {
-        let found = main.kv().get(&key(number))?.map(|value| value.as_i64().unwrap());
+        let found = main.kv().get(key(number))?.map(|value| value.as_i64().unwrap());
         assert_eq!(found, Some(number), "of {last} commits");
     }
     Ok(last)
@@ -52,7 +52,7 @@ fn a_copy_of_an_open_store_is_a_moment_of_it_or_is_refused() {
         scope.spawn(|| {
             for number in 1.. {
                 main.transact(|tx| {
-                    tx.kv().put(&key(number), number)?;
+                    tx.kv().put(key(number), number)?;
                     tx.kv().put("last", number)
                 })
                 .unwrap();
@@ -102,7 +102,7 @@ fn writer() {
     let begin = last_of(&store).unwrap() + 1;
     for number in begin.. {
         main.transact(|tx| {
-            tx.kv().put(&key(number), number)?;
+            tx.kv().put(key(number), number)?;
             tx.kv().put("last", number)
         })
         .unwrap();

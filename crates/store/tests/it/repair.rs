@@ -19,7 +19,7 @@ fn killed(path: &Path, stored: i64) {
     let main = store.branch("main").unwrap();
     for number in 1..=200_i64 {
         main.transact(|tx| {
-            tx.kv().put(&format!("key {:02}", number % 40), number)?;
+            tx.kv().put(format!("key {:02}", number % 40), number)?;
             tx.kv().put("last", number)
         })
         .unwrap();
@@ -45,7 +45,7 @@ fn moment(store: &Store) -> i64 {
     let main = store.branch("main").unwrap();
     let last = main.kv().get("last").unwrap().map_or(0, |last| last.as_i64().unwrap());
     for number in (last - 39).max(1)..=last {
-        let found = main.kv().get(&format!("key {:02}", number % 40)).unwrap();
+        let found = main.kv().get(format!("key {:02}", number % 40)).unwrap();
         assert_eq!(found.and_then(|value| value.as_i64()), Some(number), "of {last}");
     }
     for info in store.branches(true).unwrap().iter().filter(|info| info.name != "main") {
