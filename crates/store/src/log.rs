@@ -134,8 +134,32 @@ impl Log {
         position: Position,
         replay: &mut Replay<'_>,
     ) -> Result<Self, LogError> {
-        let segment_bytes = options.segment_bytes.max(SEGMENT_BYTES_MIN);
         let found = recover::recover(&*dir, position, replay, true)?;
+        Self::start(dir, options, found)
+    }
+
+    /// Begins a log in a directory that has none, with the version after `after` and a segment of this number or a higher one.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub(crate) fn begin(
+        dir: Arc<dyn LogDirectory>,
+        options: LogOptions,
+        after: u64,
+        number: u64,
+    ) -> Result<Self, LogError> {
+        let position = Position { after, needed: Needed::Nothing };
+        let mut found = recover::recover(&*dir, position, &mut |_, _, _| Ok(()), true)?;
+        found.next_number = found.next_number.max(number);
+        Self::start(dir, options, found)
+    }
+
+    fn start(
+        dir: Arc<dyn LogDirectory>,
+        options: LogOptions,
+        found: recover::Recovered,
+    ) -> Result<Self, LogError> {
+        let segment_bytes = options.segment_bytes.max(SEGMENT_BYTES_MIN);
         let pool = Pool::new(dir, segment_bytes, &found.spares)?;
         let core = Arc::new(Core::new(pool, segment_bytes, found)?);
         let threads = Threads::start(&core, options.sync_every)?;

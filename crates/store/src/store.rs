@@ -123,15 +123,15 @@ impl Store {
 
     /// Repairs the store in a folder of whose log something is missing or broken. What the last checkpoint holds is there
     /// again, and what the log has after that up to the first gap; the rest is lost, and the old log is put aside. None if
-    /// nothing was wrong: then nothing is changed.
+    /// nothing was wrong: then nothing is changed. It waits as long as `wait` for another process that has it open to write.
     ///
     /// Versions of commits that were lost are not given again.
     ///
     /// # Errors
     /// [`StoreError::Damaged`] when the nodes are not whole, which nothing but a copy repairs; [`StoreError::Locked`] when a
     /// process has it open for writing; [`StoreError::StoreNotFound`] and [`StoreError::Foreign`].
-    pub fn repair(path: impl AsRef<Path>) -> Result<Option<Repaired>, StoreError> {
-        crate::recovery::repair(path.as_ref())
+    pub fn repair(path: impl AsRef<Path>, wait: Duration) -> Result<Option<Repaired>, StoreError> {
+        crate::recovery::repair(path.as_ref(), wait)
     }
 
     /// Whether a folder holds a store, whatever its state; if not, it is empty or not there. Nothing is opened or

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use duramen_tree::{Checksum, NodeCopy, NodeId, TreeError};
+use duramen_tree::{Checksum, NodeCopy, NodeId, NodeStoreError, TreeError};
 use serde::Serialize;
 
 use crate::branch_state::BranchState;
@@ -93,9 +93,9 @@ impl Seen<'_> {
         };
         match looked {
             Ok(()) => Ok(None),
-            Err(StoreError::Tree(error @ (TreeError::Damaged { .. } | TreeError::Store(_)))) => {
-                Ok(Some(error.to_string()))
-            }
+            Err(StoreError::Tree(
+                error @ (TreeError::Damaged { .. } | TreeError::Store(NodeStoreError::Damaged(_))),
+            )) => Ok(Some(error.to_string())),
             Err(error) => Err(error),
         }
     }

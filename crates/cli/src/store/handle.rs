@@ -68,6 +68,11 @@ impl Handle {
         &self.path
     }
 
+    /// How long a command waits for a process that writes the store.
+    pub(crate) fn wait(&self) -> Duration {
+        self.place.wait
+    }
+
     /// Opens the store for reading: nothing is written, and a store that is not there is not made.
     pub(crate) fn read(&self, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
         self.with(true, work)

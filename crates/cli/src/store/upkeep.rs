@@ -106,7 +106,7 @@ pub(crate) fn verify(handle: &Handle) -> Outcome {
 pub(crate) fn repair(handle: &Handle) -> Outcome {
     handle.refuse_if_read_only()?;
     handle.refuse_if_pack()?;
-    let Some(done) = duramen_store::Store::repair(handle.path())? else {
+    let Some(done) = duramen_store::Store::repair(handle.path(), handle.wait())? else {
         return handle.say(&json!({ "repaired": false }), "nothing is wrong with its log");
     };
     let json = json!({

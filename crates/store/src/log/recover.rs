@@ -117,7 +117,15 @@ pub(crate) fn recover(
     let Position { after, needed } = position;
     let names = dir.list().map_err(LogError::io("list", "."))?;
     let spares = numbers(&names, SPARE_PREFIX);
-    let segments = open_segments(dir, &numbers(&names, SEGMENT_PREFIX))?;
+    let all = numbers(&names, SEGMENT_PREFIX);
+    // The checkpoint holds all that lies before the segment that it needs: what of that is there yet only waits for its
+    // release, whatever became of it.
+    let unneeded = match needed {
+        Needed::Segment(number) if all.contains(&number) => all.partition_point(|before| *before < number),
+        _ => 0,
+    };
+    let (unneeded, all) = all.split_at(unneeded);
+    let segments = open_segments(dir, all)?;
     let mut found = Recovered {
         closed: VecDeque::new(),
         current: None,
@@ -126,6 +134,9 @@ pub(crate) fn recover(
         next_number: segments.last().map_or(1, |segment| segment.number + 1),
         spares,
     };
+    for &number in unneeded {
+        found.closed.push_back(Closed { number, last: after, bytes: 0 });
+    }
     let missing = match needed {
         Needed::Nothing => None,
         Needed::Any => segments.is_empty().then(|| format!("{SEGMENT_PREFIX}*")),
@@ -180,9 +191,18 @@ fn read_segment(
         Walk::new(segment.file.clone(), segment.header.salt, SEGMENT_HEADER_BYTES as u64).map_err(read())?;
     let mut next = segment.header.first;
     let mut clean = false;
+    let mut looked_again = 0;
     loop {
         let offset = walk.offset();
-        let Some(record) = walk.next().map_err(read())? else { break };
+        let Some(record) = walk.next().map_err(read())? else {
+            // Whoever only reads may have read this before a writer beside him wrote it.
+            if repair || offset <= looked_again {
+                break;
+            }
+            looked_again = offset;
+            walk = Walk::new(segment.file.clone(), segment.header.salt, offset).map_err(read())?;
+            continue;
+        };
         if record.first != next {
             let reason = format!("a record begins with version {}, not with version {next}", record.first);
             return Err(damaged(offset, reason));

@@ -20,13 +20,15 @@ use crate::folder::{self, Found, Quiet};
 use crate::nodes::SegmentNodeStore;
 use crate::options::Options;
 
-/// How long an opening is tried again while somebody writes. Checkpoints are seldom in comparison.
+/// How long an opening is tried again while somebody writes, and how often at least. Checkpoints are seldom in comparison.
 const TRY_FOR: Duration = Duration::from_secs(5);
+const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Opens a store for reading only.
 pub(super) fn open(path: &Path, options: &Options) -> Result<Engine, StoreError> {
     let begin = clock::now();
+    let (mut tries, mut quiet_before, mut told) = (0, false, String::new());
     loop {
         if look(path)? == Found::Nothing {
             return Err(StoreError::StoreNotFound { path: path.to_owned() });
@@ -35,14 +37,28 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Engine, StoreError>
             Ok(engine) => return Ok(engine),
             Err(error) => error,
         };
-        // If nobody writes, and nobody comes to while this looks once more, it is no matter of the moment.
-        if let Quiet::Yes(_nobody) = Quiet::look(path)? {
-            return moment(path, options);
+        tries += 1;
+        // If nobody writes, it is no matter of the moment. Whoever wants to write is kept from it only when that is nearly
+        // certain: while this looks for the last time.
+        if let Quiet::Yes(nobody) = Quiet::look(path)? {
+            if quiet_before {
+                return moment(path, options);
+            }
+            drop(nobody);
+            quiet_before = true;
+            continue;
         }
-        if begin.elapsed() > TRY_FOR {
-            return Err(error);
+        quiet_before = false;
+        let text = error.to_string();
+        if tries >= TRIES && begin.elapsed() > TRY_FOR {
+            if text == told {
+                return Err(error);
+            }
+            let waited_ms = begin.elapsed().as_millis() as u64;
+            return Err(StoreError::TimedOut { what: "reading beside the process that writes", waited_ms });
         }
-        log::debug!("the store was changed while it was opened for reading: {error}");
+        log::debug!("the store was changed while it was opened for reading: {text}");
+        told = text;
         std::thread::sleep(PAUSE);
     }
 }
@@ -58,7 +74,7 @@ fn moment(path: &Path, options: &Options) -> Result<Engine, StoreError> {
     let engine = assemble(parts, options.clone())?;
     if SegmentNodeStore::open(&nodes_path, true)?.manifest()? != nodes.manifest()? {
         let what = "reading between two checkpoints of the process that writes";
-        return Err(StoreError::TimedOut { what, waited_ms: TRY_FOR.as_millis() as u64 });
+        return Err(StoreError::TimedOut { what, waited_ms: 0 });
     }
     Ok(engine)
 }

@@ -39,18 +39,18 @@ pub struct Repaired {
     pub damage: String,
     /// Every commit up to this version is there, and none after it.
     pub kept: u64,
-    /// A version after that of which the old log still tells, if it does: so many were lost at least.
+    /// A version after that one of which the old log still tells, if it does: so many were lost at least.
     pub known: Option<u64>,
     /// Where the old log is now; none if there was none.
     pub old_log: Option<PathBuf>,
 }
 
 /// Repairs the store in a folder. None if it is whole.
-pub(crate) fn repair(path: &Path) -> Result<Option<Repaired>, StoreError> {
+pub(crate) fn repair(path: &Path, wait: Duration) -> Result<Option<Repaired>, StoreError> {
     if look(path)? == Found::Nothing {
         return Err(StoreError::StoreNotFound { path: path.to_owned() });
     }
-    let lock = FolderLock::take(path, Duration::ZERO)?;
+    let lock = FolderLock::take(path, wait)?;
     let new_log = path.join(NEW_LOG);
     // Of a repair that was cut off: what is in it is in a checkpoint, or in the old log.
     if new_log.is_dir() {
@@ -73,22 +73,31 @@ pub(crate) fn repair(path: &Path) -> Result<Option<Repaired>, StoreError> {
     let LogOptions { segment_bytes, sync_every } = LogOptions::default();
     let backing = Backing::Stored { path: Some(path.to_owned()), _lock: Some(lock) };
     let mut engine = Engine::new(options, forest, backing, start);
-    let (damage, known) = match log_path.is_dir() {
+    let (damage, known, last_segment) = match log_path.is_dir() {
         true => {
             let log = FileDirectory::open_read_only(&log_path);
             let log = log.map_err(StoreError::io("open the log", &log_path))?;
             let Some(damage) = redo_prefix(&engine, &log, position)? else { return Ok(None) };
-            (damage, last_begun(&log).filter(|version| *version > engine.last_version()))
+            let names = log.list().map_err(StoreError::io("list", &log_path))?;
+            let begun = names.iter().filter_map(|name| begins_with(&log, name)).max();
+            let known = begun.map(|first| first.saturating_sub(1));
+            let last_segment = names.iter().filter_map(|name| segment_number(name)).max();
+            (damage, known.filter(|version| *version > engine.last_version()), last_segment)
         }
-        false => (LogError::Missing { file: "the folder".to_owned(), after: position.after }, None),
+        false => (LogError::Missing { file: "the folder".to_owned(), after: position.after }, None, None),
     };
     let kept = engine.last_version();
 
     folder::make(&new_log).map_err(StoreError::io("make the folder", &new_log))?;
     let directory = FileDirectory::open(&new_log).map_err(StoreError::io("open the log", &new_log))?;
-    let position = Position { after: kept, needed: Needed::Nothing };
     let log_options = LogOptions { segment_bytes, sync_every };
-    let log = Log::open_at(Arc::new(directory), log_options, position, &mut |_, _, _| Ok(()))?;
+    // No segment of the old log is taken for the one that the checkpoint is to need: cut off here, the store is refused.
+    let needed = match needed {
+        Needed::Segment(number) => number,
+        Needed::Nothing | Needed::Any => 0,
+    };
+    let number = last_segment.unwrap_or(0).max(needed).saturating_add(1);
+    let log = Log::begin(Arc::new(directory), log_options, kept, number)?;
     engine.attach_log(log);
     engine.reserve_versions(VERSIONS_LEFT_OUT)?;
     engine.checkpoint(false)?;
@@ -140,12 +149,6 @@ fn redo_prefix(
             None => return Ok(damage),
         }
     }
-}
-
-/// The highest version with which a segment says that it begins, less one: so many there were.
-fn last_begun(log: &dyn LogDirectory) -> Option<u64> {
-    let names = log.list().ok()?;
-    names.iter().filter_map(|name| begins_with(log, name)).max().map(|first| first.saturating_sub(1))
 }
 
 /// Gives the old log a name that nothing has.

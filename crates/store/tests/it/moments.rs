@@ -85,12 +85,14 @@ fn a_copy_of_an_open_store_is_a_moment_of_it_or_is_refused() {
 
 /// Names the store to the child, and makes it a writer.
 const WRITER_VARIABLE: &str = "DURAMEN_TEST_WRITTEN_BESIDE";
+const LEVEL_VARIABLE: &str = "DURAMEN_TEST_WRITTEN_BESIDE_LEVEL";
 
 /// The child's part: writes until its standard input ends. It does nothing when the test is run by itself.
 #[test]
 fn writer() {
     let Some(path) = std::env::var_os(WRITER_VARIABLE) else { return };
-    let store = Store::open(&path, options()).unwrap();
+    let durability = std::env::var(LEVEL_VARIABLE).unwrap().parse().unwrap();
+    let store = Store::open(&path, Options { durability, ..options() }).unwrap();
     let main = store.branch("main").unwrap();
     let ended = std::sync::Arc::new(AtomicBool::new(false));
     let is_over = ended.clone();
@@ -132,6 +134,7 @@ fn readers_beside_a_writer_see_moments_and_keep_them() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "moments::writer", "--nocapture", "--test-threads", "1"])
             .env(WRITER_VARIABLE, &path)
+            .env(LEVEL_VARIABLE, if round < 2 { "buffered" } else { "strict" })
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::null())
             .spawn()

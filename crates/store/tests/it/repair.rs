@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use duramen_base::entropy;
 use duramen_store::{Durability, Options, Scope, Store, StoreError};
@@ -105,13 +106,14 @@ fn what_is_kept_is_a_moment_and_versions_do_not_come_again() {
                 assert_eq!(moment(&whole), 200);
                 whole.info().version
             };
-            assert_eq!(Store::repair(&path).unwrap(), None, "nothing is wrong");
+            assert_eq!(Store::repair(&path, Duration::ZERO).unwrap(), None, "nothing is wrong");
             harm(&path);
             let error = Store::open(&path, options()).expect_err(name);
             assert!(matches!(error, StoreError::Log(_)), "{name}: {error}");
             assert!(error.to_string().contains("duramen store repair"), "{name}: {error}");
-            let repaired =
-                Store::repair(&path).unwrap_or_else(|error| panic!("{name}: {error}")).expect(name);
+            let repaired = Store::repair(&path, Duration::ZERO)
+                .unwrap_or_else(|error| panic!("{name}: {error}"))
+                .expect(name);
             println!("{name}, {stored} stored: {repaired:?}");
             assert!(repaired.known.is_none_or(|known| known > repaired.kept && known <= version));
             assert_eq!(repaired.old_log.is_some(), name != "the folder of the log");
@@ -126,7 +128,7 @@ fn what_is_kept_is_a_moment_and_versions_do_not_come_again() {
             assert!(main.kv().put("last", last).unwrap() > version, "{name}: a version comes again");
             store.close().unwrap();
             drop((main, store));
-            assert_eq!(Store::repair(&path).unwrap(), None, "{name}: once is enough");
+            assert_eq!(Store::repair(&path, Duration::ZERO).unwrap(), None, "{name}: once is enough");
             assert_eq!(moment(&Store::open(&path, options()).unwrap()), last);
         }
     }
@@ -136,16 +138,88 @@ fn what_is_kept_is_a_moment_and_versions_do_not_come_again() {
 fn what_cannot_be_repaired_is_refused_and_left() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
-    assert!(matches!(Store::repair(&path), Err(StoreError::StoreNotFound { .. })));
+    assert!(matches!(Store::repair(&path, Duration::ZERO), Err(StoreError::StoreNotFound { .. })));
     fs::create_dir(&path).unwrap();
     fs::write(path.join("letter"), "mine").unwrap();
-    assert!(matches!(Store::repair(&path), Err(StoreError::Foreign { .. })));
+    assert!(matches!(Store::repair(&path, Duration::ZERO), Err(StoreError::Foreign { .. })));
     fs::remove_dir_all(&path).unwrap();
     let store = Store::open(&path, options()).unwrap();
-    assert!(matches!(Store::repair(&path), Err(StoreError::Locked { .. })));
+    assert!(matches!(Store::repair(&path, Duration::ZERO), Err(StoreError::Locked { .. })));
     drop(store);
     fs::remove_dir_all(path.join("nodes")).unwrap();
-    assert!(matches!(Store::repair(&path), Err(StoreError::Damaged(_))));
+    assert!(matches!(Store::repair(&path, Duration::ZERO), Err(StoreError::Damaged(_))));
+}
+
+/// What a checkpoint holds is not asked of the log: segments before the one that it needs may be broken, or gone.
+#[test]
+fn what_the_checkpoint_holds_is_not_missed() {
+    for (name, harm) in [
+        ("none", (|_| {}) as fn(&Path)),
+        ("one is missing", |path| fs::remove_file(&segments(path)[1]).unwrap()),
+        ("a header", |path| flip(&segments(path)[1], 20)),
+        ("a record", |path| flip(&segments(path)[0], 100)),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, early) = (dir.path().join("store"), dir.path().join("early"));
+        // All segments as they were before the checkpoint, which releases some.
+        killed(&early, 0);
+        assert!(Command::new("cp").arg("-r").arg(&early).arg(&path).status().unwrap().success());
+        let store = Store::open(&path, options()).unwrap();
+        store.checkpoint().unwrap();
+        store.branch("main").unwrap().kv().put("later", 1).unwrap();
+        let copy = dir.path().join("copy");
+        assert!(Command::new("cp").arg("-r").arg(&path).arg(&copy).status().unwrap().success());
+        drop(store);
+        let mut put_back = 0;
+        for segment in segments(&early) {
+            let to = copy.join("log").join(segment.file_name().unwrap());
+            if !to.exists() {
+                fs::copy(&segment, &to).unwrap();
+                put_back += 1;
+            }
+        }
+        assert!(put_back >= 2, "{put_back}");
+        harm(&copy);
+        for read_only in [true, false] {
+            let store = Store::open(&copy, Options { read_only, ..options() }).expect(name);
+            assert_eq!(moment(&store), 200, "{name}");
+            assert!(store.branch("main").unwrap().kv().exists("later").unwrap(), "{name}");
+            if read_only {
+                assert_eq!(Store::repair(&copy, Duration::ZERO).unwrap(), None, "{name}");
+                continue;
+            }
+            // They go with the next checkpoint.
+            store.branch("main").unwrap().kv().put("last", 200).unwrap();
+            store.checkpoint().unwrap();
+            assert!(!segments(&copy)
+                .iter()
+                .any(|at| early.join("log").join(at.file_name().unwrap()).exists()));
+            store.close().unwrap();
+        }
+        assert_eq!(moment(&Store::open(&copy, options()).unwrap()), 200, "{name}");
+    }
+}
+
+/// Between the checkpoint of a repair and the new name of its log, the store is refused as before.
+#[test]
+fn a_repair_is_not_half_done() {
+    for (name, harm) in HARMS {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, between) = (dir.path().join("store"), dir.path().join("between"));
+        killed(&path, 0);
+        harm(&path);
+        assert!(Command::new("cp").arg("-r").arg(&path).arg(&between).status().unwrap().success());
+        Store::repair(&path, Duration::ZERO).unwrap().expect(name);
+        let right = moment(&Store::open(&path, options()).unwrap());
+        fs::remove_dir_all(between.join("nodes")).unwrap();
+        let nodes = Command::new("cp").arg("-r").arg(path.join("nodes")).arg(&between).status().unwrap();
+        assert!(nodes.success());
+        let error = Store::open(&between, options()).expect_err(name);
+        assert!(matches!(error, StoreError::Log(_)), "{name}: {error}");
+        let again = Store::repair(&between, Duration::ZERO).unwrap().expect(name);
+        assert_eq!(again.old_log.is_some(), name != "the folder of the log");
+        assert_eq!(moment(&Store::open(&between, options()).unwrap()), right, "{name}");
+    }
 }
 
 /// Names the store to the child, and makes it one.
@@ -155,7 +229,7 @@ const CHILD_VARIABLE: &str = "DURAMEN_TEST_REPAIRED_STORE";
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(CHILD_VARIABLE) else { return };
-    Store::repair(path).unwrap();
+    Store::repair(path, Duration::ZERO).unwrap();
 }
 
 #[test]
@@ -173,7 +247,7 @@ fn a_repair_that_is_cut_off_loses_nothing_more() {
     let right = {
         let path = dir.path().join("right");
         copy(&path);
-        Store::repair(&path).unwrap().unwrap();
+        Store::repair(&path, Duration::ZERO).unwrap().unwrap();
         moment(&Store::open(&path, options()).unwrap())
     };
     for round in 0..60 {
@@ -190,7 +264,7 @@ fn a_repair_that_is_cut_off_loses_nothing_more() {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        Store::repair(&path).unwrap();
+        Store::repair(&path, Duration::ZERO).unwrap();
         assert_eq!(moment(&Store::open(&path, options()).unwrap()), right, "round {round}");
         fs::remove_dir_all(&path).unwrap();
     }
