@@ -88,6 +88,9 @@ struct Writer {
     /// The segment that is being emptied, and which of its nodes have not been looked at.
     emptying: Option<(u32, VecDeque<NodeId>)>,
     last: LastCommit,
+    /// Segments that the commit which was found does not need. They stay until there is another one: if that is not the one that
+    /// should be there, whoever looks into it still has all files.
+    leftovers: Vec<u32>,
     /// The first error of a write.
     failed: Option<NodeStoreError>,
 }
@@ -130,9 +133,6 @@ impl SegmentNodeStore {
         let writer = if read_only {
             None
         } else {
-            for number in &found.leftovers {
-                remove(folder, *number);
-            }
             Some(Mutex::new(Writer {
                 folder: File::open(folder)?,
                 has_new_names: false,
@@ -143,6 +143,7 @@ impl SegmentNodeStore {
                 brought: 0,
                 emptying: None,
                 last,
+                leftovers: found.leftovers,
                 failed: None,
             }))
         };
@@ -270,7 +271,10 @@ impl SegmentNodeStore {
     }
 
     /// Removes what nothing lives in, once a commit that names none of it is durable (N4).
-    fn remove_dead(&self, writer: &Writer) {
+    fn remove_dead(&self, writer: &mut Writer) {
+        for number in std::mem::take(&mut writer.leftovers) {
+            remove(&self.folder, number);
+        }
         let Some(tail) = &writer.tail else { return };
         let number = tail.segment().number;
         let dead = {

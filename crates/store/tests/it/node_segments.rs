@@ -348,6 +348,39 @@ fn damage_is_told_or_leads_to_an_earlier_commit() {
 }
 
 /// N5: a segment that nodes lie in is missed.
+/// Whoever opens a folder whose last commit is gone finds an earlier one, and takes nothing away before there is another.
+#[test]
+fn an_opening_removes_nothing() {
+    let (_folder, path) = folder();
+    let store = open(&path);
+    store.put(&nodes(1..20, 4 * KIB)).unwrap();
+    store.commit(b"first", &[]).unwrap();
+    drop(store);
+    let first = files(&path);
+    // Enough for a segment of its own.
+    let store = open(&path);
+    store.put(&nodes(20..400, 4 * KIB)).unwrap();
+    store.put(&nodes(400..500, 4 * KIB)).unwrap();
+    store.commit(b"second", &[]).unwrap();
+    drop(store);
+    let later: Vec<_> = files(&path).into_iter().filter(|file| !first.contains(file)).collect();
+    assert!(!later.is_empty());
+    // Of its commit something is lost.
+    let last = later.last().unwrap();
+    let bytes = std::fs::read(last).unwrap();
+    std::fs::write(last, &bytes[..bytes.len() / 2]).unwrap();
+    let before = contents(&path);
+    let store = open(&path);
+    assert_eq!(store.manifest().unwrap().as_deref(), Some(&b"first"[..]));
+    drop(store);
+    assert_eq!(contents(&path), before);
+    let store = open(&path);
+    store.commit(b"third", &[]).unwrap();
+    assert!(later.iter().all(|file| !file.exists()), "they go with the next commit");
+    drop(store);
+    assert_eq!(open(&path).manifest().unwrap().as_deref(), Some(&b"third"[..]));
+}
+
 #[test]
 fn a_segment_that_is_missing_or_shorter_is_told() {
     let (_folder, path) = folder();
