@@ -18,6 +18,10 @@ const NAP: Duration = Duration::from_millis(50);
 /// How often it looks for branches whose time is up, in naps.
 const EXPIRY_NAPS: u32 = 10;
 
+/// Where memory is short, so much of the budget is made free. Without it, whoever writes meanwhile would have used up what was made
+/// free before anybody looked, and each look would end in a checkpoint.
+const SPARE_PART: usize = 8;
+
 /// Leaves that one slice of eviction looks at, under the branch's lock.
 const EVICT_LOOKS: usize = 256;
 
@@ -84,7 +88,8 @@ fn evict_pass(engine: &Engine) {
 
 fn evict_tree(engine: &Engine, tree: &Tree) {
     let mut from = Vec::new();
-    while engine.forest().excess() > 0 {
+    let spare = engine.forest().budget() / SPARE_PART;
+    while engine.forest().excess_with(spare) > 0 {
         let (_, next) = tree.evict(engine.forest(), &from, EVICT_LOOKS);
         match next {
             Some(next) if next > from => from = next,

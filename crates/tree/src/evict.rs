@@ -44,11 +44,12 @@ fn evict_in(inner: &Inner, forest: &Forest, hand: &mut Hand<'_>) -> bool {
         let child = inner.children.get(index);
         let mut freed = 0;
         let unloaded = child.unload(|node| {
-            let may = node.id < durable
-                && match &node.body {
-                    Body::Leaf(_) => !node.take_touched(),
-                    Body::Inner(below) => evict_in(below, forest, hand) && !node.take_touched(),
-                };
+            // Below an inner node that was written since there is much that was not.
+            let is_bare = match &node.body {
+                Body::Leaf(_) => true,
+                Body::Inner(below) => evict_in(below, forest, hand),
+            };
+            let may = is_bare && node.id < durable && !node.take_touched();
             freed = if may { node.memory() } else { 0 };
             may
         });

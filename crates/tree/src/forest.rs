@@ -155,6 +155,11 @@ impl Forest {
         self.meter.resident.load(Ordering::Relaxed).saturating_sub(self.budget())
     }
 
+    /// Bytes of memory above a part of the budget, of which `spare` is to be left free.
+    pub fn excess_with(&self, spare: usize) -> usize {
+        self.meter.resident.load(Ordering::Relaxed).saturating_sub(self.budget().saturating_sub(spare))
+    }
+
     pub(crate) fn has_room(&self) -> bool {
         self.excess() == 0
     }

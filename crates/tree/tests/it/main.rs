@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test by panicking")]
 
 mod copies;
+mod evict;
 mod model;
 mod runs;
