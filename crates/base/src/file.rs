@@ -59,8 +59,19 @@ pub fn replace_with(
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn open_plain(path: &Path) -> io::Result<File> {
-    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    plain(path, OpenOptions::new().read(true))
+}
+
+/// Opens a file that is there as [`open_plain`] does, to read and write it.
+///
+/// # Errors
+/// As [`open_plain`], and when it may not be written.
+pub fn open_plain_to_write(path: &Path) -> io::Result<File> {
+    plain(path, OpenOptions::new().read(true).write(true))
+}
+
+fn plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a file"));
     }

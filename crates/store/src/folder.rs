@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use duramen_base::clock;
+use duramen_base::file::open_plain;
 use duramen_base::lock::{FileLock, LockError};
 use rustix::fs::OFlags;
 
@@ -207,9 +208,7 @@ impl Quiet {
     /// Looks, without a wait, and writes nothing.
     pub(crate) fn look(path: &Path) -> Result<Self, StoreError> {
         let name = path.join(LOCK_FILE);
-        let mut options = File::options();
-        options.read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
-        let file = match options.open(&name) {
+        let file = match open_plain(&name) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::Yes(None)),
             opened => opened.map_err(StoreError::io("open the lock", &name))?,
         };

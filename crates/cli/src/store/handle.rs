@@ -85,7 +85,7 @@ impl Handle {
         // Nobody makes a store by a slip in a name.
         if self.place.at.is_some() && !self.place.create && !Store::is_in(&self.path)? {
             return Err(Failure::Other(format!(
-                "there is no store at {0}; if it is to be made there: --create, or `duramen store init --at {0}`",
+                "there is no store at {0}; add --create to make one, or run `duramen store init --at {0}`",
                 self.path.display()
             )));
         }
@@ -110,7 +110,7 @@ impl Handle {
     }
 
     /// Whether a pack is to be read, which is a file.
-    fn is_pack(&self) -> bool {
+    pub(crate) fn is_pack(&self) -> bool {
         self.path.is_file()
     }
 

@@ -74,7 +74,10 @@ pub(crate) fn compact(handle: &Handle) -> Outcome {
 }
 
 pub(crate) fn verify(handle: &Handle) -> Outcome {
-    handle.refuse_if_pack()?;
+    if handle.is_pack() {
+        let pack = handle.path().display();
+        return Err(Failure::Usage(format!("{pack} is a pack; verify it with `duramen pack verify {pack}`")));
+    }
     handle.read(|store| {
         let all = store.info().node_bytes;
         let mut steps = Steps::new("reading all of the store");
@@ -94,7 +97,7 @@ pub(crate) fn verify(handle: &Handle) -> Outcome {
                     output::line(format_args!("branch {}: {damage}", branch.name));
                 }
                 if let Some(damage) = &branch.base_damage {
-                    output::line(format_args!("what branch {} is merged by: {damage}", branch.name));
+                    output::line(format_args!("merge base of branch {}: {damage}", branch.name));
                 }
             }
             output::line(format_args!("{}, {bytes}, as they were written", several(nodes, "node")));

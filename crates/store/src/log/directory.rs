@@ -6,6 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use duramen_base::file::{open_plain, open_plain_to_write};
+
 /// Zeros are written in pieces of this size.
 const FILL_BYTES: usize = 4096;
 
@@ -124,7 +126,9 @@ impl LogDirectory for FileDirectory {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
-        let file = OpenOptions::new().read(true).write(!self.read_only).open(self.path.join(name))?;
+        let path = self.path.join(name);
+        // Whoever gave us the folder may have put a link or a pipe there.
+        let file = if self.read_only { open_plain(&path)? } else { open_plain_to_write(&path)? };
         Ok(Arc::new(RealFile(file)))
     }
 

@@ -463,6 +463,42 @@ fn a_second_process_is_told_who_has_the_store() {
     Store::open(dir.path(), options()).unwrap();
 }
 
+/// A link, a pipe or a folder under the name of a segment or of the lock: nobody waits for it, reads it or writes through it.
+#[test]
+fn what_is_no_file_is_not_opened_as_the_log_or_the_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let elsewhere = dir.path().join("elsewhere");
+    type Make<'m> = &'m dyn Fn(&Path);
+    let kinds: [(&str, Make<'_>); 3] = [
+        ("a link", &|at| std::os::unix::fs::symlink(&elsewhere, at).unwrap()),
+        ("a pipe", &|at| assert!(Command::new("mkfifo").arg(at).status().unwrap().success())),
+        ("a folder", &|at| std::fs::create_dir(at).unwrap()),
+    ];
+    for (kind, make) in kinds {
+        for in_log in [true, false] {
+            let path = dir.path().join(format!("{kind} {in_log}"));
+            store_with_log(&path);
+            let log = std::fs::read_dir(path.join("log")).unwrap().map(|entry| entry.unwrap().path());
+            let segment = log.filter(|at| at.to_string_lossy().contains("log-")).max().unwrap();
+            // What a link leads to is a whole segment.
+            std::fs::copy(&segment, &elsewhere).unwrap();
+            let before = std::fs::read(&elsewhere).unwrap();
+            let at = if in_log { segment } else { path.join("lock") };
+            std::fs::remove_file(&at).unwrap();
+            make(&at);
+            let begin = clock::now();
+            let written = Store::open(&path, options()).map(drop);
+            assert!(written.is_err(), "{kind}, log {in_log}");
+            let read = Store::open(&path, Options { read_only: true, ..options() }).map(drop);
+            // Who only reads needs no lock.
+            assert_eq!(read.is_err(), in_log, "{kind}, log {in_log}: {read:?}");
+            Store::repair(&path, Duration::ZERO).unwrap_err();
+            assert!(begin.elapsed() < Duration::from_secs(10), "{kind}: it waited");
+            assert_eq!(std::fs::read(&elsewhere).unwrap(), before, "{kind}: it was written through");
+        }
+    }
+}
+
 /// Names, lengths and bytes of the log, and the names of all else.
 fn listing(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
