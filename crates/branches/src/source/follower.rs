@@ -207,26 +207,26 @@ fn entrance(place: &Place<'_>, source: &str, database: &str) -> Config {
     local(&standby::socket_dir(place, source), ADMIN, &place.home.admin_secret(source), database)
 }
 
-/// The follower of a source, whose data directory is there: started if it does not run, and subscribed then. `again` has one that
-/// runs subscribe anew as well: one that was laid down.
+/// The follower of a source, whose data directory is there: started, and subscribed then, if it does not run.
+///
+/// F17: only one that is armed is among `followers`. Whatever ends this before, and whoever lays one down, has the server, and so
+/// ends it: nobody goes on with one that was armed by half.
 pub(super) async fn running(
     place: &Place<'_>,
     followers: &Followers,
     source: &str,
     (record, origin): (&FollowerRecord, &Address),
-    again: bool,
 ) -> Result<Follower, EngineError> {
-    let (major, is_new) = tokio::task::block_in_place(|| {
+    let (major, fresh) = tokio::task::block_in_place(|| {
         let installation = place.installation(source)?;
         if let Some(mut standby) = followers.take(source) {
             if standby.is_running() {
                 followers.put(source, standby);
-                return Ok((installation.version.major, false));
+                return Ok((installation.version.major, None));
             }
         }
         let standby = Standby::serve(place, source, origin, &installation)?;
-        followers.put(source, standby);
-        Ok::<_, EngineError>((installation.version.major, true))
+        Ok::<_, EngineError>((installation.version.major, Some(standby)))
     })?;
     let entrance = entrance(place, source, &record.database);
     let entered = tokio::time::timeout(LIMIT, connection::own(&entrance, major)).await;
@@ -238,13 +238,14 @@ pub(super) async fn running(
         )
     })??;
     let follower = Follower { client, major };
-    if is_new || again {
+    if let Some(standby) = fresh {
         // Its connection tells where it could not connect to.
         let told = |mut error: EngineError| {
             error.message = origin.hidden_in(&error.message);
             error
         };
         follower.arm(record).await.map_err(told)?;
+        followers.put(source, standby);
     }
     Ok(follower)
 }

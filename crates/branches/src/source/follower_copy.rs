@@ -290,10 +290,11 @@ impl Importer<'_> {
         let record =
             FollowerRecord::load(self.home, source).ok_or_else(|| lost("its record is gone".to_owned()))?;
         let installation = place.installation(source)?;
-        let follower =
-            follower::running(&place, self.followers, source, (&record, &of.origin), false).await?;
+        let follower = follower::running(&place, self.followers, source, (&record, &of.origin)).await?;
         self.applied(of, &record, &follower).await?;
         self.say("laying the follower down, to clone it");
+        // F17: from here on it is nobody else's, and ends with this.
+        let standby = self.followers.take(source);
         let cut = async {
             follower.pause().await?;
             // F19: of what is sent no change of a definition is told.
@@ -308,7 +309,7 @@ impl Importer<'_> {
             report.extend(follower.refresh_views(self.stall).await?);
             follower.lay_down(&record).await?;
             tokio::task::block_in_place(|| {
-                if let Some(standby) = self.followers.take(source) {
+                if let Some(standby) = standby {
                     standby.stop()?;
                 }
                 draft.clone_from(&standby_path(self.store, source))
@@ -319,10 +320,9 @@ impl Importer<'_> {
         let cut = cut.await;
         drop(follower);
         // Whether there is a generation or not, it goes on; if it does not, it is tried again later.
-        let going_on = follower::running(&place, self.followers, source, (&record, &of.origin), true).await;
+        let going_on = follower::running(&place, self.followers, source, (&record, &of.origin)).await;
         if let Err(error) = going_on {
             tracing::warn!(source, %error, "the follower does not go on yet");
-            tokio::task::block_in_place(|| self.followers.stop_one(source));
         }
         Ok((installation, cut?))
     }
@@ -446,7 +446,7 @@ pub(crate) async fn look(
         let why = "the volume store is short of room: the follower is stopped until there is more";
         return Ok(Some(looked(Some(why.to_owned()), false)));
     }
-    let follower = follower::running(place, followers, source, (&record, &origin), false).await?;
+    let follower = follower::running(place, followers, source, (&record, &origin)).await?;
     let is_subscribed = follower.is_subscribed().await?;
     if !is_subscribed && followers.is_tried_again(source, confirmed) {
         follower.resume().await?;

@@ -460,6 +460,80 @@ async fn what_the_origin_wrote_runs_with_no_rights_when_it_is_applied() {
     }
 }
 
+/// F17, F21: wherever a refresh is given up once the follower is to be laid down, it applies nothing with the rights that it then
+/// has, and it is gone on with.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_was_laid_down_by_half_applies_nothing_with_rights() {
+    const STEPS: u32 = 12;
+    let home = Home::new();
+    let engine = home.open().await;
+    let origin = shop(&home, majors()[majors().len() - 1], "").await;
+    let owned = home.beside("owned");
+    origin.run("shop", &HOSTILE.replace("OWNED", &owned.display().to_string())).await;
+    follow(&engine, logical(&origin, "boss", Some(majors()[0]))).await;
+    let copied = copy(&home);
+    for step in 1..=STEPS {
+        origin.run("shop", &format!("insert into sales.bait values ({}, 'b')", step + 1)).await;
+        let laying_down = Arc::new(tokio::sync::Notify::new());
+        let told = Arc::clone(&laying_down);
+        let refreshing = engine.refresh_source("app", move |step, _| {
+            if step.starts_with("laying the follower down") {
+                told.notify_one();
+            }
+        });
+        let giving_up = async {
+            laying_down.notified().await;
+            tokio::time::sleep(Duration::from_millis(u64::from(step) * 40)).await;
+        };
+        tokio::select! {
+            refreshed = refreshing => drop(refreshed.expect("a generation")),
+            () = giving_up => {}
+        }
+        until("it is connected", async || {
+            engine.look_after_followed().await;
+            view(&engine).state == "streaming"
+        })
+        .await;
+    }
+    refresh(&engine).await.expect("a generation");
+    assert_eq!(copy(&home), copied, "the origin was copied once");
+    let seen = "select (select count(*)::int from sales.bait), (select string_agg(distinct who || ' ' || super, ', ') from sales.seen)";
+    assert_eq!(look(&engine, seen).await, json!([[STEPS + 1, "duramen_write off"]]));
+    assert!(!owned.exists());
+    engine.close().await.expect("it closes");
+}
+
+/// F17: a follower whose first connection failed subscribes with the next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_could_not_subscribe_does_so_later() {
+    let home = Home::new();
+    let engine = home.open().await;
+    let origin = shop(&home, majors()[0], "").await;
+    add(&engine, logical(&origin, "app", None)).await.expect("the import");
+    engine.change_settings("app", following(None, None)).await.expect("it follows");
+    let harmless = Arc::new(tokio::sync::Notify::new());
+    let told = Arc::clone(&harmless);
+    let refreshing = engine.refresh_source("app", move |step, _| {
+        if step.starts_with("making the follower harmless") {
+            told.notify_one();
+        }
+    });
+    let rules = async |rules: &str| {
+        origin.cluster.write_file("pg_hba.conf", rules).expect("hba");
+        origin.run("shop", "select pg_reload_conf()").await;
+    };
+    let shut = async {
+        harmless.notified().await;
+        rules("local shop app reject\nlocal all all trust\n").await;
+    };
+    let (refused, ()) = tokio::join!(refreshing, shut);
+    refused.expect_err("the follower is not let in");
+    rules("local all all trust\nlocal replication all trust\n").await;
+    refresh(&engine).await.expect("a generation");
+    assert_eq!(look(&engine, "select count(*)::int from sales.orders").await, json!([[1000]]));
+    engine.close().await.expect("it closes");
+}
+
 /// F18: what cannot be applied stops the follower, is told, and is not missing in a generation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_applied_is_told_and_copied() {
