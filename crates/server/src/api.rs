@@ -102,7 +102,7 @@ fn sent(answer: Answer) -> Response<Body> {
 
 impl Api {
     /// Answers one request.
-    async fn answer(&self, endpoint: &'static Endpoint, request: Request) -> Answer {
+    async fn answer(self: &Arc<Self>, endpoint: &'static Endpoint, request: Request) -> Answer {
         let (mut head, body) = request.into_parts();
         let caller = head.extensions.remove::<Caller>().unwrap_or(Caller::Nobody);
         caller.may(endpoint.op)?;
@@ -123,8 +123,19 @@ impl Api {
         )? {
             Turn::Again(response) => Ok(response),
             Turn::First(claim) => {
-                let answer = self.for_caller(&call, &caller, Body::from(body)).await;
-                claim.answered(answer)
+                let (api, name) = (Arc::clone(self), name.to_owned());
+                let work = async move {
+                    let call = Call { endpoint, head: &head, name: &name };
+                    let answer = api.for_caller(&call, &caller, Body::from(body)).await;
+                    claim.answered(answer)
+                };
+                if !idempotency::goes_on(endpoint.op) {
+                    return work.await;
+                }
+                // So the key stays with what goes on, and who shows it again is not taken for the first.
+                tokio::spawn(work).await.unwrap_or_else(|error| {
+                    Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))
+                })
             }
         }
     }

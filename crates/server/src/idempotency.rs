@@ -2,7 +2,7 @@
 //! same key, and is told what was done the first time.
 //!
 //! Keys belong to who asks, and are in memory: a daemon that started since does not know them. A request whose client
-//! leaves before it is done is given up, and its key with it.
+//! leaves before it is done is given up, and its key with it; one that goes on without its client ([`goes_on`]) keeps it.
 
 use crate::{
     api::Answer,
@@ -10,7 +10,7 @@ use crate::{
     reply::{self, Refusal, Reply},
 };
 use bytes::Bytes;
-use duramen_api::route::{Endpoint, KEY_MAX};
+use duramen_api::route::{Endpoint, Op, KEY_MAX};
 use duramen_base::clock;
 use hyper::{header::HeaderMap, Response, StatusCode};
 use std::{
@@ -170,6 +170,11 @@ fn make_room(keys: &mut HashMap<Key, Entry>, key: &Key, now: Instant) -> Result<
         }
     }
     Ok(())
+}
+
+/// Whether an operation goes on when its caller goes away, because it must not stop halfway. It is done again by who does it twice.
+pub(crate) const fn goes_on(op: Op) -> bool {
+    matches!(op, Op::ResetBranch | Op::RestoreBranch | Op::UndoBranch | Op::TakeSnapshot)
 }
 
 impl Claim {

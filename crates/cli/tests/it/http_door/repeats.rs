@@ -58,3 +58,41 @@ async fn with_its_key_a_request_is_done_once() {
     let refused = one.ask("GET", "/v1/branches", &key("k5"), "");
     assert_eq!((refused.status, refused.code().as_str()), (400, "bad_idempotency_key"));
 }
+
+/// What goes on without its client keeps its key: who shows it again is told what was done, and it is not done again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_on_without_its_client_is_done_once() {
+    let mut site = Site::open().await;
+    site.add_source("app").await;
+    let one = site.token("one", Role::User, &[]).await;
+    let made = one.post("/v1/branches", "{}").json();
+    let branch = made["name"].as_str().expect("a name").to_owned();
+    let query = format!("/v1/branches/{branch}/query");
+    let counted = || {
+        let told = one.post(&query, &json!({ "sql": "select count(*)::int from t" }).to_string());
+        told.json()["results"][0]["rows"][0][0].clone()
+    };
+    let insert = json!({ "sql": "insert into t values (3)" }).to_string();
+    assert_eq!(one.post(&query, &insert).status, 200);
+    assert_eq!(one.post(&format!("/v1/branches/{branch}/reset"), "").status, 200);
+    assert_eq!(counted(), json!(2));
+    for step in 0..6_u64 {
+        // Back and forth: what is undone once is there in the odd rounds, and gone in the even ones.
+        let undo = format!("/v1/branches/{branch}/undo");
+        let shown = key(&format!("u{step}"));
+        let headers = format!("authorization: {}\r\n{shown}", one.bearer);
+        let mut first = dial(site.door);
+        first.write_all(request("POST", &undo, &headers, "").as_bytes()).expect("it is sent");
+        std::thread::sleep(std::time::Duration::from_millis(5 + 15 * step));
+        drop(first);
+        let told = loop {
+            let told = one.ask("POST", &undo, &shown, "");
+            if told.status != 409 {
+                break told;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        };
+        assert_eq!(told.status, 200, "{told:?}");
+        assert_eq!(counted(), json!(if step % 2 == 0 { 3 } else { 2 }), "{step}");
+    }
+}
