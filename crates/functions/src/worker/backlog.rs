@@ -118,18 +118,21 @@ impl Backlog {
 impl State {
     async fn refresh(&mut self, shared: &Shared) -> String {
         let began = clock::now();
-        let read = tokio::time::timeout(PATIENCE, read(shared, &mut self.client)).await;
+        // Both before it is waited for: whoever asked may go away meanwhile, and the next one neither asks at once, nor behind this.
+        self.next = Some(began + KEEP);
+        let mut client = self.client.take();
+        let read = tokio::time::timeout(PATIENCE, read(shared, &mut client)).await;
         let took = began.elapsed();
         self.next = Some(clock::now() + KEEP.max(took * SHARE));
         let error = match read {
             Ok(Ok((mut read, queues))) => {
+                self.client = client;
                 (read.shown, read.others) = self.names.choose(queues, clock::now());
                 return read.prometheus();
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {PATIENCE:?}"),
         };
-        self.client = None;
         add(&shared.metrics.failed_backlogs_total, 1);
         tracing::debug!(error, "what waits cannot be read for the metrics");
         String::new()

@@ -216,9 +216,11 @@ async fn hello(
     match proved {
         Some(grant) => Ok((startup, grant)),
         None => {
+            // Whoever proves it is let in, however many others at its address did not (H6). It is counted before anything is
+            // waited for, which may be cut off.
+            let may_fail = shared.counts.failures.may_fail(peer.ip(), clock::now());
             sleep(FAILURE_PAUSE).await;
-            // Whoever proves it is let in, however many others at its address did not (H6).
-            if shared.counts.failures.may_fail(peer.ip(), clock::now()) {
+            if may_fail {
                 Err(Fatal::not_let_in(&startup.user).into())
             } else {
                 Err(Fatal::too_many_failures().into())
