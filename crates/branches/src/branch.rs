@@ -11,6 +11,7 @@ use crate::{
     revival::Attempts,
     sleep::Sleep,
     source::{
+        connected::Connected,
         connection,
         origin_server::local,
         sanitise::ADMIN,
@@ -34,7 +35,6 @@ use std::{
     },
     time::Duration,
 };
-use tokio_postgres::Client;
 
 /// How long a server may take to start.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -346,7 +346,7 @@ impl Branch {
     }
 
     /// A session of the branch's superuser in which nothing runs that the branch's holder, or the source, wrote.
-    pub(crate) async fn administrator_client(&self) -> Result<Client, EngineError> {
+    pub(crate) async fn administrator_client(&self) -> Result<Connected, EngineError> {
         let config = self.administrator_config().await?;
         connection::own(&config, self.generation.manifest.server_version.major).await
     }

@@ -55,7 +55,7 @@ impl Engine {
         wanted: WantedExport,
         told: &mpsc::Sender<Bytes>,
     ) -> Result<(), EngineError> {
-        let _place = match timeout(PLACE_LIMIT, PLACES.acquire()).await {
+        let place = match timeout(PLACE_LIMIT, PLACES.acquire()).await {
             Ok(Ok(place)) => place,
             _ => return Err(ExportError::Busy { limit: PLACE_LIMIT }.into()),
         };
@@ -64,23 +64,27 @@ impl Engine {
         let session = shared.registry.working_session_of(name, by)?;
         let subject = Subject::of(name, &session);
         let kind = Wanted { name: None, kind: SnapshotKind::Base, quiesce: wanted.quiesce };
-        let taken = shared.capture(&subject, &kind).await?;
-        let generation = Arc::clone(&subject.branch.generation);
-        let copied = tokio::task::spawn_blocking({
-            let (shared, taken) = (Arc::clone(shared), taken.clone());
-            move || {
-                let copied = start_copy(&shared, generation, &taken);
-                // The copy has what it needs of it.
-                shared.environment.delete_volume(&taken.id);
-                // From here on it goes with whoever has it.
-                copied.map(|branch| Baseline::holding(&shared, branch))
+        // In a task of its own: what is copied of the branch must be in somebody's hands, also if the caller goes away meanwhile.
+        let copying = tokio::spawn({
+            let shared = Arc::clone(shared);
+            async move {
+                let taken = shared.capture(&subject, &kind).await?;
+                let taken_at = taken.taken_at;
+                let copied = tokio::task::spawn_blocking(move || {
+                    let copied = start_copy(&shared, Arc::clone(&subject.branch.generation), &taken);
+                    // The copy has what it needs of it.
+                    shared.environment.delete_volume(&taken.id);
+                    // From here on it goes with whoever has it.
+                    copied.map(|branch| Baseline::holding(&shared, branch))
+                });
+                let copy = copied.await.map_err(ExportError::Crashed)??;
+                Ok::<_, EngineError>((copy, taken_at, place))
             }
         });
-        let copy = copied.await.map_err(ExportError::Crashed)??;
+        let (copy, taken_at, _place) = copying.await.map_err(ExportError::Crashed)??;
         copy.branch.admit().await?;
         let format = wanted.format;
-        let details =
-            json!({ "branch": session.id, "name": name, "format": format, "taken_at": taken.taken_at });
+        let details = json!({ "branch": session.id, "name": name, "format": format, "taken_at": taken_at });
         shared.audit("exported", named(details, by))?;
         match format {
             ExportFormat::Plain | ExportFormat::Custom => dump::stream(&copy.branch, format, told).await,

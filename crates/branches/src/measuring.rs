@@ -1,10 +1,11 @@
 //! What branches cost, measured where it can be measured: in the process that makes them.
 
 use crate::{
-    branch::{Branch, SocketDir},
+    branch::Branch,
     engine::Engine,
     error::{EngineError, Kind, SourceError},
     model::{ColdBranch, Policy},
+    trial::Trial,
 };
 use duramen_base::clock::{self, ms};
 use duramen_measure::process;
@@ -46,19 +47,16 @@ impl Engine {
         let own_before = process::self_cpu_time();
         let started = clock::now();
         let mut ended = EndedChildren::default();
-        let (branch, clone_ms, start_ms) = tokio::task::block_in_place(|| {
+        let (trial, clone_ms, start_ms) = tokio::task::block_in_place(|| {
             let volume = environment.clone_snapshot(&generation)?;
             let clone_ms = ms(started.elapsed());
             let branch = Arc::new(Branch::new(&environment, generation, policy, volume, None));
-            branch
-                .start_observed(&mut |postmaster| ended.look(postmaster))
-                .inspect_err(|_| branch.delete(&environment, SocketDir::Remove))?;
-            branch.place_relation_cache();
-            Ok::<_, EngineError>((branch, clone_ms, ms(started.elapsed()) - clone_ms))
+            let trial = Trial { environment: &environment, branch };
+            trial.branch.start_observed(&mut |postmaster| ended.look(postmaster))?;
+            trial.branch.place_relation_cache();
+            Ok::<_, EngineError>((trial, clone_ms, ms(started.elapsed()) - clone_ms))
         })?;
-        let measured = weigh(&branch, started, own_before, &mut ended).await;
-        tokio::task::block_in_place(|| branch.delete(&environment, SocketDir::Remove));
-        let (first_query_ms, cpu, pss_bytes) = measured?;
+        let (first_query_ms, cpu, pss_bytes) = weigh(&trial.branch, started, own_before, &mut ended).await?;
         let connect_ms = first_query_ms - clone_ms - start_ms;
         Ok(ColdBranch { first_query_ms, clone_ms, start_ms, connect_ms, cpu_ms: ms(cpu), pss_bytes })
     }

@@ -51,6 +51,23 @@ struct Sides<'a> {
     base_name: String,
 }
 
+/// A merge that has begun to write, and of whose end nothing is known yet: the parent may have all of it, whoever asked being
+/// gone. It is in the audit log in any case.
+struct Unfinished<'a> {
+    engine: &'a Engine,
+    details: Option<serde_json::Value>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let Some(mut details) = self.details.take() else { return };
+        details["status"] = json!("unfinished");
+        if let Err(error) = self.engine.shared.audit("branch_merged", details) {
+            tracing::error!(%error, "a merge without an end could not be logged");
+        }
+    }
+}
+
 impl Engine {
     /// Merges a branch, the child, into the branch that it was made of. `by` is whoever came through a door. If the future is
     /// dropped, the merge is given up.
@@ -78,6 +95,12 @@ impl Engine {
         let set = set.map_err(|_| MergeError::TooSlow { limit: COMPARISON_LIMIT })??;
         drop(baseline);
         let compared_ms = ms(begin.elapsed());
+        let details = json!({
+            "branch": sides.parent.id, "name": sides.parent_name, "child": sides.child.id, "child_name": child,
+            "strategy": wanted.strategy, "dry_run": wanted.dry_run,
+        });
+        let mut details = named(details, by);
+        let mut unfinished = None;
         let report = match &set {
             None => sides.nothing(),
             Some(set) => {
@@ -89,17 +112,25 @@ impl Engine {
                 let target =
                     Target::parse(&sides.parent.branch.url()).map_err(duramen_carry::ApplyError::from);
                 let options = options(wanted, &compared);
+                unfinished =
+                    (!wanted.dry_run).then(|| Unfinished { engine: self, details: Some(details.clone()) });
                 let merged = merge(set, &target.map_err(MergeError::Apply)?, &options, folder.path()).await;
                 sides.report(set, &compared, merged.map_err(MergeError::Apply)?)
             }
         };
         tracing::debug!(child, parent = sides.parent_name, status = ?report.status, compared_ms, ms = ms(begin.elapsed()), "merged");
-        let details = json!({
-            "branch": sides.parent.id, "name": sides.parent_name, "child": sides.child.id, "child_name": child,
-            "strategy": wanted.strategy, "dry_run": wanted.dry_run, "status": report.status,
-            "statements": report.statements.len(), "tables": report.tables, "conflicts": report.conflicts.len(),
-        });
-        self.shared.audit("branch_merged", named(details, by))?;
+        if let Some(mut unfinished) = unfinished {
+            unfinished.details = None;
+        }
+        for (key, value) in [
+            ("status", json!(report.status)),
+            ("statements", json!(report.statements.len())),
+            ("tables", json!(report.tables)),
+            ("conflicts", json!(report.conflicts.len())),
+        ] {
+            details[key] = value;
+        }
+        self.shared.audit("branch_merged", details)?;
         Ok(report)
     }
 

@@ -6,6 +6,7 @@ pub(crate) mod archived;
 pub(crate) mod at_origin;
 mod base_backup;
 pub(crate) mod cage;
+pub(crate) mod connected;
 pub(crate) mod connection;
 pub(crate) mod contents;
 mod control;

@@ -44,6 +44,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+use tokio::task::JoinSet;
 
 /// How often programs of an import that is given up are ended.
 const END_EVERY: Duration = Duration::from_millis(100);
@@ -197,7 +198,9 @@ impl Engine {
         work: impl Future<Output = Result<T, EngineError>>,
     ) -> Result<T, EngineError> {
         let (places, given) = (self.shared.environment.import_places(), interrupt.clone());
-        let ender = tokio::spawn(async move {
+        // Ends with this, however this ends: it would go on ending the programs of every later import.
+        let mut ender = JoinSet::new();
+        ender.spawn(async move {
             given.given().await;
             loop {
                 let places = places.clone();
@@ -212,7 +215,7 @@ impl Engine {
             reason = interrupt.given() => Err(reason.told()),
             done = work => done,
         };
-        ender.abort();
+        drop(ender);
         // A program that was ended fails with an error of its own.
         match (done, interrupt.reason()) {
             (Err(_), Some(reason)) => Err(reason.told()),
@@ -488,10 +491,9 @@ impl Engine {
             try_settings(&self.shared.environment, &generation).await?;
         }
         record.save(home)?;
-        if was_followed && !record.settings.follow.enabled {
-            tokio::task::block_in_place(|| self.shared.unfollow(name))?;
-            self.drop_unused_at_origins(true).await;
-        } else if is_other_way {
+        // What was written down is in force before anything else is waited for, or fails.
+        let is_unfollowed = was_followed && !record.settings.follow.enabled;
+        if is_other_way && !is_unfollowed {
             self.shared.followers.forget_way(name);
         }
         let size = generation.fit(store, &record.settings.pool);
@@ -509,6 +511,10 @@ impl Engine {
         tokio::task::block_in_place(|| self.apply_limits(name, limits));
         self.shared.keeping.look_soon();
         self.shared.wake.wake();
+        if is_unfollowed {
+            tokio::task::block_in_place(|| self.shared.unfollow(name))?;
+            self.drop_unused_at_origins(true).await;
+        }
         self.source(name)
     }
 
@@ -589,7 +595,6 @@ impl Engine {
         if let Err(error) = tokio::task::block_in_place(|| self.shared.unfollow(name)) {
             tracing::warn!(%error, "a removed source's standby is left to the next start's sweep");
         }
-        self.drop_unused_at_origins(true).await;
         let store = &self.shared.environment.store;
         for number in manifest::all(home, name) {
             if let Err(error) = store.volumes.delete(&snapshot_path(store, name, number)) {
@@ -607,7 +612,10 @@ impl Engine {
         // Where branches of it are still being deleted, it goes with the last of them.
         tokio::task::block_in_place(|| self.shared.remove_unused_users());
         self.shared.wake.wake();
-        self.shared.audit("removed", json!({ "source": name }))
+        let audited = self.shared.audit("removed", json!({ "source": name }));
+        // Last, because it waits for other machines: whoever asked for this may be gone before they answer.
+        self.drop_unused_at_origins(true).await;
+        audited
     }
 
     /// What the audit log says from now on, or from a position on.

@@ -17,20 +17,26 @@ pub(crate) async fn try_settings(
     environment: &Environment,
     generation: &Arc<Generation>,
 ) -> Result<(), EngineError> {
-    let branch = tokio::task::block_in_place(|| {
+    let trial = tokio::task::block_in_place(|| {
         let volume = environment.clone_snapshot(generation)?;
         let branch = Branch::new(environment, Arc::clone(generation), Policy::ReadWrite, volume, None);
-        match branch.start() {
-            Ok(()) => Ok(branch),
-            Err(error) => {
-                branch.delete(environment, SocketDir::Remove);
-                Err(refused(&error))
-            }
-        }
+        let trial = Trial { environment, branch: Arc::new(branch) };
+        trial.branch.start().map_err(|error| refused(&error))?;
+        Ok::<_, EngineError>(trial)
     })?;
-    let connected = branch.connect(false).await;
-    tokio::task::block_in_place(|| branch.delete(environment, SocketDir::Remove));
-    connected.map_err(|error| refused(&error))
+    trial.branch.connect(false).await.map_err(|error| refused(&error))
+}
+
+/// A branch that nobody else knows: it is thrown away with this, whatever ends what it is for.
+pub(crate) struct Trial<'a> {
+    pub(crate) environment: &'a Environment,
+    pub(crate) branch: Arc<Branch>,
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        tokio::task::block_in_place(|| self.branch.delete(self.environment, SocketDir::Remove));
+    }
 }
 
 fn refused(error: &EngineError) -> EngineError {

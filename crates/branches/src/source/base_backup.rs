@@ -2,6 +2,7 @@
 
 use super::{
     address::Address,
+    connected::Connected,
     connection,
     draft::Draft,
     import::{invalid, Importer},
@@ -32,7 +33,7 @@ impl Importer<'_> {
     pub(super) async fn base_backup(
         &self,
         origin: &Address,
-        client: Option<Client>,
+        client: Option<Connected>,
         database: Option<&str>,
         draft: &Draft<'_>,
     ) -> Result<(Installation, String), EngineError> {

@@ -15,14 +15,14 @@
 //!
 //! Event triggers are off: from PostgreSQL 17 on one may run at login, before any statement could prevent it.
 
-use super::{address::Address, refusal::unreachable_source};
+use super::{address::Address, connected::Connected, refusal::unreachable_source};
 use crate::error::{EngineError, Kind};
 use duramen_postgres::connection::{ConnectError, Encryption};
 use std::time::Duration;
 use tokio_postgres::{
     config::{Host, SslMode, TargetSessionAttrs},
     error::SqlState,
-    Client, Config, NoTls,
+    Config, NoTls,
 };
 
 /// How long connecting to one host may take.
@@ -64,14 +64,14 @@ const QUIET: &[(&str, &str)] = &[("event_triggers", "off")];
 const UNCOUNTED: &[(&str, &str)] = &[("track_counts", "off")];
 
 /// A session as superuser on a server that this program started, or on the sample's.
-pub(crate) async fn own(config: &Config, major: u32) -> Result<Client, EngineError> {
+pub(crate) async fn own(config: &Config, major: u32) -> Result<Connected, EngineError> {
     let quiet = if major >= LOGIN_TRIGGERS_SINCE { QUIET } else { &[] };
     open(&with_options(config, &[PINNED, OWN, quiet])).await.map_err(|error| unreachable_source(&error))
 }
 
 /// As [`own`], for work that leaves no counters: each branch reads those of its snapshot when it starts, and keeps them in
 /// memory, so what was looked at once in a hundred databases would cost every branch.
-pub(crate) async fn uncounted(config: &Config, major: u32) -> Result<Client, EngineError> {
+pub(crate) async fn uncounted(config: &Config, major: u32) -> Result<Connected, EngineError> {
     let quiet = if major >= LOGIN_TRIGGERS_SINCE { QUIET } else { &[] };
     let options = with_options(config, &[PINNED, OWN, quiet, UNCOUNTED]);
     open(&options).await.map_err(|error| unreachable_source(&error))
@@ -79,13 +79,13 @@ pub(crate) async fn uncounted(config: &Config, major: u32) -> Result<Client, Eng
 
 /// A session as the holder of a branch will have it, with the search path that his statements are written for. Only
 /// for roles that may no more than he.
-pub(crate) async fn as_holder(config: &Config) -> Result<Client, EngineError> {
+pub(crate) async fn as_holder(config: &Config) -> Result<Connected, EngineError> {
     open(config).await.map_err(|error| unreachable_source(&error))
 }
 
 /// A session on a copy as one of the roles of branches, with a search path of ours: for statements of ours, or what an
 /// operator wrote. `reading` lets it write nothing.
-pub(crate) async fn plain(config: &Config, reading: bool) -> Result<Client, EngineError> {
+pub(crate) async fn plain(config: &Config, reading: bool) -> Result<Connected, EngineError> {
     let more = if reading { READING } else { &[] };
     let path = &[("search_path", "pg_catalog,public")][..];
     open(&with_options(config, &[PINNED, path, more])).await.map_err(|error| unreachable_source(&error))
@@ -104,7 +104,7 @@ pub(crate) enum Quiet {
 
 /// A first session on an origin, in which no login trigger can fire; `None` if the origin may have some, and does not
 /// let this role turn them off. Nothing has run there then.
-pub(crate) async fn enter_origin(address: &Address) -> Result<Option<(Client, Quiet)>, EngineError> {
+pub(crate) async fn enter_origin(address: &Address) -> Result<Option<(Connected, Quiet)>, EngineError> {
     match enter(address, &[PINNED, READING, QUIET]).await {
         Ok(client) => Ok(Some((client, Quiet::Off))),
         // It does not know the setting.
@@ -123,7 +123,7 @@ pub(crate) async fn enter_origin(address: &Address) -> Result<Option<(Client, Qu
 }
 
 /// A session on an origin of which is known why no login trigger fires in it.
-pub(crate) async fn origin(address: &Address, quiet: Quiet) -> Result<Client, EngineError> {
+pub(crate) async fn origin(address: &Address, quiet: Quiet) -> Result<Connected, EngineError> {
     let off = if quiet == Quiet::Off { QUIET } else { &[] };
     enter(address, &[PINNED, READING, off]).await.map_err(EnterError::told)
 }
@@ -177,7 +177,7 @@ impl EnterError {
 
 /// Connects to the first host of an origin that answers, and is what its address asks for. The client would ask whether
 /// sessions may write, and none of ours may.
-async fn enter(address: &Address, groups: &[&[(&str, &str)]]) -> Result<Client, EnterError> {
+async fn enter(address: &Address, groups: &[&[(&str, &str)]]) -> Result<Connected, EnterError> {
     let wanted = address.config.get_target_session_attrs();
     let mut last = EnterError::Unsuited;
     for host in address.hosts() {
@@ -212,23 +212,21 @@ fn concerns_options(code: &SqlState) -> bool {
 }
 
 /// Connects to a host of an origin, and drives the connection in the background.
-async fn connect(address: &Address, config: &Config) -> Result<Client, EnterError> {
+async fn connect(address: &Address, config: &Config) -> Result<Connected, EnterError> {
     let is_local = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)))
         && config.get_hostaddrs().is_empty();
     if is_local || address.security.encryption() == Encryption::Disable {
         return open(config).await.map_err(EnterError::Refused);
     }
     let tls = address.security.connector().map_err(EnterError::Tls)?;
-    let (client, connection) = named(config).connect(tls).await.map_err(EnterError::Refused)?;
-    tokio::spawn(connection);
-    Ok(client)
+    let (client, connection) = named(config).connect(tls.clone()).await.map_err(EnterError::Refused)?;
+    Ok(Connected::drive(client, connection, tls))
 }
 
 /// The same through a socket of this machine.
-async fn open(config: &Config) -> Result<Client, tokio_postgres::Error> {
+async fn open(config: &Config) -> Result<Connected, tokio_postgres::Error> {
     let (client, connection) = named(config).ssl_mode(SslMode::Disable).connect(NoTls).await?;
-    tokio::spawn(connection);
-    Ok(client)
+    Ok(Connected::drive(client, connection, NoTls))
 }
 
 fn named(config: &Config) -> Config {

@@ -9,6 +9,7 @@
 
 use super::{
     address::Address,
+    connected::Connected,
     connection::{self, Quiet},
     contents::{self, Contents},
     definitions,
@@ -110,7 +111,7 @@ pub(crate) async fn of_server(
 /// A server that is read, and what is known of it.
 struct Origin<'a> {
     address: &'a Address,
-    client: Client,
+    client: Connected,
     quiet: Quiet,
     login_triggers: Option<&'a [String]>,
 }
@@ -133,7 +134,7 @@ impl Origin<'_> {
 
     /// A session in a database; `None` if a login trigger may run there. Whether it has one is looked at each time:
     /// hours may have gone by since the last.
-    async fn enter(&self, database: &str) -> Result<Option<Client>, EngineError> {
+    async fn enter(&self, database: &str) -> Result<Option<Connected>, EngineError> {
         if self.quiet == Quiet::Known {
             let fires = "select dathasloginevt from pg_database where datname = $1";
             let fires =

@@ -3,6 +3,7 @@
 
 use super::{
     address::Address,
+    connected::Connected,
     connection,
     import::invalid,
     manifest::{dir, read_json, write_json},
@@ -121,7 +122,7 @@ pub(super) fn unmark(clone: &Path) {
 
 /// A follower that runs.
 pub(crate) struct Follower {
-    pub(super) client: Client,
+    pub(super) client: Connected,
     major: u32,
 }
 

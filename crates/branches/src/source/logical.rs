@@ -2,6 +2,7 @@
 
 use super::{
     address::Address,
+    connected::Connected,
     connection::{self, Quiet},
     draft::Draft,
     import::{invalid, Importer},
@@ -309,7 +310,7 @@ impl Importer<'_> {
 
 /// A first session on the origin, in which no login trigger fires; or, if this role may not turn them off, in a database
 /// that has none. What is only found out by that session is why such a database is refused after it.
-pub(super) async fn enter(origin: &Address) -> Result<(Client, Quiet), EngineError> {
+pub(super) async fn enter(origin: &Address) -> Result<(Connected, Quiet), EngineError> {
     if let Some(entered) = connection::enter_origin(origin).await? {
         return Ok(entered);
     }

@@ -34,6 +34,7 @@ pub(crate) use live::LiveFiles;
 pub(crate) use scratch::Scratch;
 
 use super::{
+    connected::Connected,
     connection,
     manifest::SourceRecord,
     origin_server::local,
@@ -258,12 +259,12 @@ impl Pass<'_> {
 /// Sessions on the copy.
 struct Sessions {
     /// As administrator: what is read by one may be written by the other.
-    read: Client,
-    write: Client,
+    read: Connected,
+    write: Connected,
     /// As the role that may only read.
-    reader: Client,
+    reader: Connected,
     /// As the role that may do as much as the holder of a branch.
-    holder: Client,
+    holder: Connected,
 }
 
 /// Refuses a source that has labels of PostgreSQL Anonymizer and no rules: somebody wanted these columns masked.

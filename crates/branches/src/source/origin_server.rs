@@ -1,6 +1,6 @@
 //! The servers that a source's data come from: those of others, and the sample's own.
 
-use super::{address::Address, connection, fingerprint, flights};
+use super::{address::Address, connected::Connected, connection, fingerprint, flights};
 use crate::{
     error::{EngineError, Kind},
     home::Home,
@@ -17,7 +17,7 @@ use std::{
     sync::{Mutex, PoisonError},
     time::Duration,
 };
-use tokio_postgres::{Client, Config};
+use tokio_postgres::Config;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ impl SampleServer {
     }
 
     /// A session as its superuser in one of its databases.
-    pub(crate) async fn connect(&self, database: &str) -> Result<Client, EngineError> {
+    pub(crate) async fn connect(&self, database: &str) -> Result<Connected, EngineError> {
         let major = self.cluster.installation().version.major;
         connection::own(&local(&self.socket_dir, OWNER, &self.secret, database), major).await
     }

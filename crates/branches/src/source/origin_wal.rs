@@ -1,16 +1,17 @@
 //! What an origin tells of the log that it writes: where it is, and how far a standby of ours has it.
 
-use super::{address::Address, connection, history::Mark, refusal::read_error, wal::Position};
+use super::{
+    address::Address, connected::Connected, connection, history::Mark, refusal::read_error, wal::Position,
+};
 use crate::error::{EngineError, Kind};
 use std::time::Duration;
-use tokio_postgres::Client;
 
 /// How long an origin may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// A session on an origin that is followed.
 pub(super) struct OriginLog {
-    client: Client,
+    client: Connected,
 }
 
 /// Where an origin's log is.

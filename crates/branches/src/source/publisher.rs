@@ -2,12 +2,12 @@
 //! F19 are in `docs/design/following.md`.
 
 use super::{
-    address::Address, connection::LOGIN_TRIGGERS_SINCE, contents::Contents, definitions, history::Mark,
-    import::invalid, logical, refusal::read_error, stall::slow,
+    address::Address, connected::Connected, connection::LOGIN_TRIGGERS_SINCE, contents::Contents,
+    definitions, history::Mark, import::invalid, logical, refusal::read_error, stall::slow,
 };
 use crate::error::{EngineError, Kind};
 use std::{collections::BTreeSet, future::Future, time::Duration};
-use tokio_postgres::{types::ToSql, Client, Row};
+use tokio_postgres::{types::ToSql, Row};
 
 /// How long an origin may take to answer what costs nothing.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ const NOT_DEFINITIONS: [&str; 6] = [
 
 /// A session on an origin, in the database that is followed. It may write, when it is told to.
 pub(crate) struct Publisher {
-    pub(super) client: Client,
+    pub(super) client: Connected,
 }
 
 /// A table, by schema and name.

@@ -1,6 +1,7 @@
 //! A cluster made for a source, in which its script is run or its archive restored.
 
 use super::{
+    connected::Connected,
     connection,
     draft::Draft,
     dump::{self, Dump, Listed},
@@ -35,7 +36,7 @@ pub(super) struct Fresh {
 
 impl Fresh {
     /// A session as its bootstrap superuser.
-    pub(super) async fn client(&self, database: &str) -> Result<tokio_postgres::Client, EngineError> {
+    pub(super) async fn client(&self, database: &str) -> Result<Connected, EngineError> {
         let major = self.cluster.installation().version.major;
         connection::own(&local(&self.socket_dir, OWNER, &self.secret, database), major).await
     }

@@ -12,6 +12,7 @@ mod following;
 mod following_logically;
 mod generation_rows;
 mod generations;
+mod given_up;
 mod history;
 mod imports_are_given_up;
 mod life_of_a_branch;

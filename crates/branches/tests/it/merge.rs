@@ -321,6 +321,11 @@ async fn m9_a_merge_that_is_given_up_leaves_nothing() {
     .await;
     let one = "select count(*) from item where stock = 1";
     assert_eq!(rows(&engine, "parent", one).await, json!([[0]]), "a part of it was done");
+    let told = fs::read_dir(home.path().join("audit")).expect("the log").flatten().any(|file| {
+        let text = fs::read_to_string(file.path()).unwrap_or_default();
+        text.lines().any(|line| line.contains("branch_merged") && line.contains("unfinished"))
+    });
+    assert!(told, "a merge without an end is in the audit log");
     let merges = home.path().join("merges");
     assert_eq!(fs::read_dir(&merges).expect("the folder").count(), 0);
     // Held for longer than a merge waits: told, and nothing done.

@@ -2,6 +2,7 @@
 
 use super::{connection, failed, masked, Failure};
 use crate::model::Sanitised;
+use crate::source::connected::Connected;
 use duramen_postgres::quote_identifier;
 use tokio_postgres::{Client, Config};
 
@@ -119,7 +120,7 @@ pub(super) async fn open_database(
     server: &Config,
     name: &str,
     major: u32,
-) -> Result<Client, Failure> {
+) -> Result<Connected, Failure> {
     if name == TEMPLATES[0] {
         let open = format!("alter database {name} allow_connections true");
         admin.batch_execute(&open).await.map_err(failed("looking into a template"))?;
