@@ -14,8 +14,9 @@ use crate::manifest::{BranchMore, BranchRecord, Manifest, More, RootRecord};
 use crate::slot::Slot;
 use crate::writer::Writer;
 
-/// Nodes are given to the node store in batches of about this many bytes.
+/// Nodes are given to the node store in batches of about this many bytes, or of this part of the memory budget.
 const BATCH_BYTES: usize = 16 << 20;
+const BATCH_PART: usize = 16;
 
 /// Nodes that are deleted by one checkpoint, at most: the rest waits for the next.
 const DELETES_MAX: usize = 1 << 20;
@@ -182,7 +183,8 @@ impl Engine {
 
     /// Stores what was captured and commits the manifest. Returns what is still on its way out.
     fn store_capture(&self, mut capture: Capture, sweep: bool) -> Result<Garbage, StoreError> {
-        let mut sink = Sink { engine: self, batch: Vec::new(), bytes: 0 };
+        let limit = BATCH_BYTES.min(self.forest().budget() / BATCH_PART);
+        let mut sink = Sink { engine: self, batch: Vec::new(), bytes: 0, limit };
         for branch in &mut capture.branches {
             branch.record.root = sink.store(&branch.slot)?;
             branch.record.base = branch.base.as_ref().map(|base| sink.store(base)).transpose()?;
@@ -254,20 +256,29 @@ impl Engine {
 
     /// Searches all trees for the candidates, and frees those that none of them has.
     fn sweep(&self, capture: &mut Capture, free: &mut Vec<NodeId>) -> Result<(), StoreError> {
+        let mut unreached = std::mem::take(&mut capture.garbage.candidates);
+        let before = unreached.len();
         let mut reached = HashSet::new();
-        for branch in &mut capture.branches {
-            let slots = [Some(&mut branch.slot), branch.base.as_mut(), branch.merge_base.as_mut()];
-            for slot in slots.into_iter().flatten() {
-                slot.tree(self.forest())?.mark_reached(self.forest(), &mut reached)?;
-            }
-        }
-        let before = capture.garbage.candidates.len();
-        capture.garbage.candidates.retain(|id| {
-            reached.contains(id) || {
-                free.push(*id);
-                false
-            }
+        let mut passed = HashSet::new();
+        let slots = capture
+            .branches
+            .iter_mut()
+            .flat_map(|branch| [Some(&mut branch.slot), branch.base.as_mut(), branch.merge_base.as_mut()]);
+        let searched = slots.flatten().try_for_each(|slot| {
+            let tree = slot.tree(self.forest())?;
+            tree.reach(self.forest(), &mut passed, &mut |id| {
+                if unreached.remove(&id) {
+                    reached.insert(id);
+                }
+            })?;
+            Ok(())
         });
+        capture.garbage.candidates = reached;
+        if searched.is_err() {
+            capture.garbage.candidates.extend(unreached);
+            return searched;
+        }
+        free.extend(unreached);
         capture.garbage.kept = capture.garbage.candidates.len();
         log::debug!("sweep: before {before}, after {}", capture.garbage.kept);
         Ok(())
@@ -281,6 +292,8 @@ struct Sink<'e> {
     engine: &'e Engine,
     batch: Vec<(NodeId, Vec<u8>)>,
     bytes: usize,
+    /// The size of a batch.
+    limit: usize,
 }
 
 impl Sink<'_> {
@@ -298,7 +311,7 @@ impl Sink<'_> {
             stored(id);
             self.bytes += bytes.len();
             self.batch.push((id, bytes));
-            if self.bytes >= BATCH_BYTES {
+            if self.bytes >= self.limit {
                 self.flush()?;
             }
             Ok(())

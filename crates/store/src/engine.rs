@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use duramen_base::clock;
 use duramen_tree::{Forest, NodeId, Tree};
 
 use crate::durability::Durability;
@@ -22,9 +21,6 @@ use crate::registry::Registry;
 use crate::requests::Requests;
 use crate::slot::Slot;
 use crate::writer::Writer;
-
-/// How long a commit waits for a checkpoint when the log or the memory has grown far beyond their limits.
-const THROTTLE_MAX: Duration = Duration::from_secs(30);
 
 /// How long a checkpoint waits for another one, or for a bulk load.
 const CHECKPOINT_WAIT: Duration = Duration::from_secs(60);
@@ -281,7 +277,7 @@ impl Engine {
     fn append_after(&self, version: u64, body: &[u8], count: u32) -> Result<u64, StoreError> {
         if let Some(log) = &self.log {
             record::append(log, body, count).map_err(|error| self.poison(error))?;
-            if log.bytes_since_release() > self.options.checkpoint_log_bytes {
+            if self.is_checkpoint_due(log.bytes_since_release()) {
                 self.requests.checkpoint();
             }
         }
@@ -318,35 +314,10 @@ impl Engine {
         &self.requests
     }
 
-    /// Whether checkpoints have fallen so far behind that commits must wait for them.
-    fn is_behind(&self) -> bool {
-        let Some(log) = &self.log else { return false };
-        log.bytes_since_release() > self.options.checkpoint_log_bytes.saturating_mul(4)
-            || self.forest.excess() > self.forest.budget().max(64 << 20)
-    }
-
-    /// Waits while checkpoints are far behind. Whoever is about to write does this before it takes a lock.
+    /// Bytes of the log since the last checkpoint; none without a log.
     #[inline]
-    pub(crate) fn throttle(&self) -> Result<(), StoreError> {
-        if self.is_behind() {
-            return self.wait_for_checkpoint();
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn wait_for_checkpoint(&self) -> Result<(), StoreError> {
-        let deadline = clock::now() + THROTTLE_MAX;
-        while self.is_behind() {
-            self.check_poison()?;
-            if clock::now() > deadline {
-                let waited_ms = THROTTLE_MAX.as_millis() as u64;
-                return Err(StoreError::TimedOut { what: "a checkpoint", waited_ms });
-            }
-            self.requests.checkpoint();
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
+    pub(crate) fn log_bytes(&self) -> Option<u64> {
+        self.log.as_ref().map(Log::bytes_since_release)
     }
 
     /// Gives up a tree that no branch has any more: its memory goes now, its stored nodes at a checkpoint.

@@ -65,6 +65,7 @@ pub mod nodes;
 mod open_store;
 mod options;
 mod overlay;
+mod pace;
 mod reclaim;
 mod record;
 mod recovery;

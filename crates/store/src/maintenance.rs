@@ -41,8 +41,9 @@ fn run(weak: &Weak<Engine>) {
         if asked.checkpoint {
             checkpoint_or_warn(&engine);
         }
-        if excess {
-            make_room(&engine);
+        if excess || asked.room.is_some() {
+            let usual = engine.forest().budget() / SPARE_PART;
+            make_room(&engine, asked.room.unwrap_or_default().max(usual));
         }
         naps = naps.wrapping_add(1);
         if naps.is_multiple_of(EXPIRY_NAPS) {
@@ -59,12 +60,14 @@ fn checkpoint_or_warn(engine: &Engine) {
     }
 }
 
-/// Forgets nodes until the memory budget holds, after a checkpoint if what is there is not stored yet.
-fn make_room(engine: &Engine) {
+/// Forgets nodes until so much of the memory budget is free, after a checkpoint if what is there is not stored yet.
+fn make_room(engine: &Engine, spare: usize) {
+    // It need not be all of what is usual, as that much is only there to be used up.
+    let enough = if spare > engine.forest().budget() / SPARE_PART { spare } else { 0 };
     for round in 0..3 {
         // The first pass clears the marks of what was read, the second takes what was not read since.
-        evict_pass(engine);
-        if engine.forest().excess() == 0 {
+        evict_pass(engine, spare);
+        if engine.forest().excess_with(enough) == 0 {
             return;
         }
         if round == 1 {
@@ -73,22 +76,21 @@ fn make_room(engine: &Engine) {
     }
 }
 
-fn evict_pass(engine: &Engine) {
+fn evict_pass(engine: &Engine, spare: usize) {
     let branches: Vec<_> = engine.registry().iter().cloned().collect();
     for tree in branches.iter().flat_map(|branch| branch.open_trees()) {
-        evict_tree(engine, &tree);
+        evict_tree(engine, &tree, spare);
     }
     // A node that only snapshots hold may be on its way to the store while somebody makes a checkpoint.
     if let Some(_guard) = engine.try_lock_checkpoints() {
         for tree in engine.held().all() {
-            evict_tree(engine, &tree);
+            evict_tree(engine, &tree, spare);
         }
     }
 }
 
-fn evict_tree(engine: &Engine, tree: &Tree) {
+fn evict_tree(engine: &Engine, tree: &Tree, spare: usize) {
     let mut from = Vec::new();
-    let spare = engine.forest().budget() / SPARE_PART;
     while engine.forest().excess_with(spare) > 0 {
         let (_, next) = tree.evict(engine.forest(), &from, EVICT_LOOKS);
         match next {

@@ -8,6 +8,8 @@ use parking_lot::{Condvar, Mutex};
 #[derive(Default)]
 struct State {
     checkpoint: bool,
+    /// How much of the memory budget is to be free.
+    room: Option<usize>,
     stop: bool,
     /// Trees whose memory can be freed.
     trash: Vec<Tree>,
@@ -22,6 +24,8 @@ pub(crate) struct Requests {
 /// What was asked for since the thread asked before.
 pub(crate) struct Asked {
     pub(crate) checkpoint: bool,
+    /// How much of the memory budget is to be free.
+    pub(crate) room: Option<usize>,
     /// Trees whose memory can be freed.
     pub(crate) trash: Vec<Tree>,
 }
@@ -32,6 +36,15 @@ impl Requests {
         let mut state = self.state.lock();
         if !state.checkpoint {
             state.checkpoint = true;
+            self.wake.notify_all();
+        }
+    }
+
+    /// Asks for nodes to be forgotten, until so much of the memory budget is free.
+    pub(crate) fn room(&self, spare: usize) {
+        let mut state = self.state.lock();
+        if state.room.is_none_or(|asked| asked < spare) {
+            state.room = Some(spare);
             self.wake.notify_all();
         }
     }
@@ -56,13 +69,14 @@ impl Requests {
     /// What was asked for; nothing after a time without a request. None when the thread is to end.
     pub(crate) fn wait(&self, limit: Duration) -> Option<Asked> {
         let mut state = self.state.lock();
-        if !state.stop && !state.checkpoint && state.trash.is_empty() {
+        if !state.stop && !state.checkpoint && state.room.is_none() && state.trash.is_empty() {
             self.wake.wait_for(&mut state, limit);
         }
         if state.stop {
             return None;
         }
+        let room = state.room.take();
         let checkpoint = std::mem::take(&mut state.checkpoint);
-        Some(Asked { checkpoint, trash: std::mem::take(&mut state.trash) })
+        Some(Asked { checkpoint, room, trash: std::mem::take(&mut state.trash) })
     }
 }

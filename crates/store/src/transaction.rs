@@ -74,20 +74,19 @@ impl Transaction {
     /// # Errors
     /// [`StoreError::TransactionConflict`] when another commit changed a key first: nothing is written.
     pub fn commit(self) -> Result<u64, StoreError> {
-        let engine = self.branch.engine();
-        let state = &self.branch.state;
+        let Self { branch, snapshot, batch, depends } = self;
+        let (engine, state, batch) = (branch.engine(), &branch.state, batch.into_inner());
         engine.check_writable()?;
-        engine.throttle()?;
-        let batch = self.batch.into_inner();
+        engine.throttle_for(batch.len())?;
         let mut writer = engine.lock_writer();
         state.check_alive()?;
         if !batch.is_empty() {
             let now = state.tree(engine.forest())?;
-            let then = self.snapshot.tree();
+            let then = snapshot.tree();
             // A reset gives cells other versions, and leaves other entries theirs.
-            let floors = (now.floor(), self.snapshot.floor());
+            let floors = (now.floor(), snapshot.floor());
             if !now.same(then) || floors.0 != floors.1 {
-                let depends = self.depends.into_inner();
+                let depends = depends.into_inner();
                 for key in batch.iter().map(|op| op.key()).chain(depends.iter().map(Vec::as_slice)) {
                     let is_cell = key.first() == Some(&(Primitive::State as u8));
                     let version = |tree: &duramen_tree::Tree, floor: u64| {
@@ -100,11 +99,13 @@ impl Transaction {
                 }
             }
         }
+        // What only the snapshot shares with the branch would be copied for each write.
+        drop(snapshot);
         // The writer's own batch is a spare: it is begun anew by whoever comes next.
         writer.take_batch(batch);
         let version = engine.apply_batch(&mut writer, state)?;
         drop(writer);
-        engine.wait_durable(version, self.branch.durability)?;
+        engine.wait_durable(version, branch.durability)?;
         Ok(version)
     }
 

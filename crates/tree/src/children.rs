@@ -3,13 +3,13 @@
 //! Copying an inner node must not touch each of its hundreds of children, only to count one more pointer: a copy
 //! shares the chunks, and a write copies the one chunk that it changes.
 
-use std::any::Any;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
 use crate::node::Child;
+use crate::sidecar::Slot;
 
 /// Children in a chunk, at most.
 const CHUNK: usize = 16;
@@ -19,11 +19,11 @@ const CHUNK: usize = 16;
 pub(crate) struct Chunk {
     children: ArrayVec<Child, CHUNK>,
     /// What a reader derived from all that hangs on them and wants to find again.
-    sidecar: OnceLock<Arc<dyn Any + Send + Sync>>,
+    sidecar: Slot,
 }
 
 impl Chunk {
-    pub(crate) fn sidecar(&self) -> &OnceLock<Arc<dyn Any + Send + Sync>> {
+    pub(crate) fn sidecar(&self) -> &Slot {
         &self.sidecar
     }
 }
@@ -45,7 +45,7 @@ impl DerefMut for Chunk {
 
 impl FromIterator<Child> for Chunk {
     fn from_iter<I: IntoIterator<Item = Child>>(children: I) -> Self {
-        Self { children: children.into_iter().collect(), sidecar: OnceLock::new() }
+        Self { children: children.into_iter().collect(), sidecar: Slot::default() }
     }
 }
 
@@ -69,7 +69,7 @@ fn writable(chunk: &mut Arc<Chunk>) -> &mut Chunk {
         *chunk = Arc::new(chunk.iter().map(|child| Child::new(child.link())).collect());
     }
     let chunk = Arc::get_mut(chunk).expect("the only pointer to a chunk");
-    chunk.sidecar.take();
+    chunk.sidecar.clear();
     chunk
 }
 
@@ -195,9 +195,12 @@ impl Children {
         }));
     }
 
-    /// Bytes of memory, chunks that are shared included.
+    /// Bytes of memory, chunks that are shared included. Each child is taken for one that is stored: most are, where there are many.
     pub(crate) fn memory(&self) -> usize {
-        self.chunks.len() * (std::mem::size_of::<Chunk>() + 16) + 4 * self.ends.capacity()
+        const STORED: usize = 32;
+        self.chunks.len() * (std::mem::size_of::<Chunk>() + 16)
+            + STORED * self.len()
+            + 4 * self.ends.capacity()
     }
 }
 

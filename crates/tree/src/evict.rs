@@ -16,7 +16,7 @@ struct Hand<'h> {
 
 impl Tree {
     /// One slice of eviction, a turn of a clock (Corbato 1969): forgets leaves that are stored and were not read since
-    /// the hand came by, then inner nodes that have nothing loaded below them. It looks at no more than `looks`
+    /// the hand came by, then inner nodes that have nothing loaded below them, and what readers derived and did not read again. It looks at no more than `looks`
     /// leaves, from the key `from` on, and returns the bytes that it let go of and where to go on; none at the end of
     /// the tree. Memory that other trees hold too is freed when the last of them lets go.
     pub fn evict(&self, forest: &Forest, from: &[u8], looks: usize) -> (usize, Option<Vec<u8>>) {
@@ -30,15 +30,26 @@ impl Tree {
 
 /// Returns whether everything below is forgotten.
 fn evict_in(inner: &Inner, forest: &Forest, hand: &mut Hand<'_>) -> bool {
-    let durable = forest.durable_mark();
     let first = if hand.from.is_empty() { 0 } else { inner.child_of(hand.from) };
-    let mut empty = first == 0;
+    let (end, is_empty) = evict_from(first, inner, forest, hand);
+    if inner.level == 1 {
+        let chunks = inner.children.chunks(first, end).iter();
+        hand.freed += chunks.map(|chunk| chunk.sidecar().forget_unread()).sum::<usize>();
+    }
+    is_empty
+}
+
+/// Where it ended, and whether everything below is forgotten.
+fn evict_from(first: usize, inner: &Inner, forest: &Forest, hand: &mut Hand<'_>) -> (usize, bool) {
+    let durable = forest.durable_mark();
+    // What an earlier slice left is left.
+    let mut empty = (0..first).all(|index| inner.children.get(index).is_stored());
     for index in first..inner.children.len() {
         if hand.looks == 0 {
             if hand.end.is_none() && index > 0 {
                 hand.end = Some(inner.separators.key(index - 1).to_vec());
             }
-            return false;
+            return (index, false);
         }
         hand.looks -= usize::from(inner.level == 1);
         let child = inner.children.get(index);
@@ -59,5 +70,5 @@ fn evict_in(inner: &Inner, forest: &Forest, hand: &mut Hand<'_>) -> bool {
         empty &= unloaded || child.is_stored();
         hand.from = if hand.end.is_some() { hand.from } else { &[] };
     }
-    empty
+    (inner.children.len(), empty)
 }

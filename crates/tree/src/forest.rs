@@ -1,6 +1,6 @@
 //! What all trees over one node store share: numbers for nodes, the line between stored and unstored, the budget.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::codec;
@@ -15,9 +15,10 @@ use crate::node_store::{NodeId, NodeStore};
 pub struct Forest {
     store: Arc<dyn NodeStore>,
     next_id: AtomicU64,
-    mark: AtomicU64,
     durable: AtomicU64,
     budget: AtomicUsize,
+    /// What the node store takes of the budget.
+    below: AtomicUsize,
     stores: bool,
     meter: Arc<Meter>,
 }
@@ -40,6 +41,10 @@ pub struct ForestStats {
 #[derive(Default)]
 pub(crate) struct Meter {
     resident: AtomicUsize,
+    /// Nodes with an id below this are stored or are being stored.
+    mark: AtomicU64,
+    /// Memory of the others. Whoever frees a node while the mark is moved may be missed: it begins anew with each checkpoint.
+    fresh: AtomicI64,
     hits: Stripes,
     reads: AtomicU64,
     read_bytes: AtomicU64,
@@ -86,6 +91,21 @@ impl Meter {
         }
     }
 
+    /// The memory of a node has changed.
+    pub(crate) fn resize_node(&self, id: NodeId, before: usize, after: usize) {
+        self.resize(before, after);
+        if id >= self.mark.load(Ordering::Relaxed) {
+            self.fresh.fetch_add(after as i64 - before as i64, Ordering::Relaxed);
+        }
+    }
+
+    /// A node of this id gets a new one.
+    pub(crate) fn freshen(&self, id: NodeId, bytes: usize) {
+        if id < self.mark.load(Ordering::Relaxed) {
+            self.fresh.fetch_add(bytes as i64, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn count_copy(&self) {
         self.copies.fetch_add(1, Ordering::Relaxed);
     }
@@ -93,18 +113,21 @@ impl Meter {
 
 impl Forest {
     /// A forest whose nodes are numbered from `next_id` on (at least 1) and whose clean nodes are forgotten when all
-    /// nodes take more than `budget` bytes of memory.
+    /// nodes, and what the node store finds them in, take more than `budget` bytes of memory. Of the latter no more than
+    /// half the budget is counted: some of it has to be left for nodes, however many are stored.
     pub fn new(store: Arc<dyn NodeStore>, next_id: NodeId, budget: usize) -> Self {
         let next_id = next_id.max(1);
-        Self {
+        let forest = Self {
             stores: store.keeps(),
             store,
             next_id: AtomicU64::new(next_id),
-            mark: AtomicU64::new(next_id),
             durable: AtomicU64::new(next_id),
             budget: AtomicUsize::new(budget),
-            meter: Arc::new(Meter::default()),
-        }
+            below: AtomicUsize::new(0),
+            meter: Arc::new(Meter { mark: AtomicU64::new(next_id), ..Meter::default() }),
+        };
+        forest.weigh_store();
+        forest
     }
 
     pub(crate) fn stores(&self) -> bool {
@@ -125,13 +148,25 @@ impl Forest {
     /// between this and taking its snapshots. Returns the new mark.
     pub fn begin_checkpoint(&self) -> NodeId {
         let mark = self.next_id();
-        self.mark.store(mark, Ordering::Release);
+        self.meter.mark.store(mark, Ordering::Release);
+        self.meter.fresh.store(0, Ordering::Relaxed);
         mark
     }
 
     /// Ends a checkpoint whose mark was `mark`: what lies below it can be forgotten, because it can be loaded again.
     pub fn end_checkpoint(&self, mark: NodeId) {
         self.durable.fetch_max(mark, Ordering::AcqRel);
+        self.weigh_store();
+    }
+
+    /// Counts what the node store takes by now.
+    fn weigh_store(&self) {
+        self.below.store(self.store.memory().min(self.budget() / 2), Ordering::Relaxed);
+    }
+
+    /// Bytes that count.
+    fn taken(&self) -> usize {
+        self.meter.resident.load(Ordering::Relaxed) + self.below.load(Ordering::Relaxed)
     }
 
     /// Figures since the forest was made.
@@ -145,6 +180,11 @@ impl Forest {
         }
     }
 
+    /// Memory that nodes take which were made since the last checkpoint began, in bytes: what cannot be forgotten without another.
+    pub fn fresh_bytes(&self) -> usize {
+        usize::try_from(self.meter.fresh.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
     /// The memory budget in bytes.
     pub fn budget(&self) -> usize {
         self.budget.load(Ordering::Relaxed)
@@ -152,12 +192,12 @@ impl Forest {
 
     /// Bytes of memory above the budget, 0 when there is room.
     pub fn excess(&self) -> usize {
-        self.meter.resident.load(Ordering::Relaxed).saturating_sub(self.budget())
+        self.taken().saturating_sub(self.budget())
     }
 
     /// Bytes of memory above a part of the budget, of which `spare` is to be left free.
     pub fn excess_with(&self, spare: usize) -> usize {
-        self.meter.resident.load(Ordering::Relaxed).saturating_sub(self.budget().saturating_sub(spare))
+        self.taken().saturating_sub(self.budget().saturating_sub(spare))
     }
 
     pub(crate) fn has_room(&self) -> bool {
@@ -166,7 +206,7 @@ impl Forest {
 
     /// Nodes with an id below this are stored or are being stored.
     pub fn mark(&self) -> NodeId {
-        self.mark.load(Ordering::Acquire)
+        self.meter.mark.load(Ordering::Acquire)
     }
 
     /// Nodes with an id below this are stored for good.

@@ -52,6 +52,7 @@ mod persist;
 mod range;
 mod reclaim;
 mod records;
+mod sidecar;
 mod tree;
 mod write;
 
@@ -64,5 +65,6 @@ pub use forest::{Forest, ForestStats};
 pub use node::Checksum;
 pub use node_store::{MemoryNodeStore, NodeId, NodeStore, NodeStoreError, NodeStoreStats};
 pub use range::KeyRange;
+pub use sidecar::Sidecar;
 pub use tree::{Entry, LeafView, RunView, StoredRoot, Tree, KEY_MAX, VALUE_MAX};
 pub use write::Replaced;

@@ -1,6 +1,5 @@
 //! A node: a leaf with records, or an inner node with children.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +10,7 @@ use crate::error::TreeError;
 use crate::forest::{Forest, Meter};
 use crate::node_store::NodeId;
 use crate::records::Records;
+use crate::sidecar::Slot;
 
 /// XXH3 with 128 bits over the encoded bytes of a node, kept where the node is pointed at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ pub(crate) struct Leaf {
     pub(crate) records: Records,
     pub(crate) versions: Vec<u64>,
     /// What a reader derived from the records and wants to find again.
-    sidecar: OnceLock<Arc<dyn Any + Send + Sync>>,
+    sidecar: Slot,
 }
 
 /// Children, and between each two of them a separator: at most the first key on its right, above all keys on its left.
@@ -79,7 +79,7 @@ impl Link {
 
 impl Leaf {
     pub(crate) fn new(records: Records, versions: Vec<u64>) -> Self {
-        Self { records, versions, sidecar: OnceLock::new() }
+        Self { records, versions, sidecar: Slot::default() }
     }
 
     fn copied(&self) -> Self {
@@ -88,7 +88,7 @@ impl Leaf {
         Self::new(self.records.clone(), versions)
     }
 
-    pub(crate) fn sidecar(&self) -> &OnceLock<Arc<dyn Any + Send + Sync>> {
+    pub(crate) fn sidecar(&self) -> &Slot {
         &self.sidecar
     }
 }
@@ -245,6 +245,7 @@ impl Node {
 
     /// Becomes another node for everyone who knows it by its number.
     pub(crate) fn renumber(&mut self, forest: &Forest) {
+        self.meter.freshen(self.id, self.charged);
         self.id = forest.fresh_id();
         self.sum = OnceLock::new();
     }
@@ -252,7 +253,7 @@ impl Node {
     /// Forgets what was derived from the records, because they are about to change.
     pub(crate) fn invalidate(&mut self) {
         if let Body::Leaf(leaf) = &mut self.body {
-            leaf.sidecar = OnceLock::new();
+            leaf.sidecar.clear();
         }
     }
 
@@ -264,7 +265,7 @@ impl Node {
                 Body::Inner(inner) => inner.separators.memory() + inner.children.memory(),
             };
         if now != self.charged {
-            self.meter.resize(self.charged, now);
+            self.meter.resize_node(self.id, self.charged, now);
             self.charged = now;
         }
     }
@@ -295,6 +296,6 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.meter.resize(self.charged, 0);
+        self.meter.resize_node(self.id, self.charged, 0);
     }
 }

@@ -84,6 +84,11 @@ pub trait NodeStore: Send + Sync {
         true
     }
 
+    /// Bytes of memory in which it finds nodes; 0 if it has none, or is memory itself.
+    fn memory(&self) -> usize {
+        0
+    }
+
     /// Figures for `store info` and the lab.
     fn stats(&self) -> NodeStoreStats;
 }

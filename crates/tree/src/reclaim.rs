@@ -6,7 +6,7 @@ use crate::error::TreeError;
 use crate::forest::Forest;
 use crate::node::{Body, Child, Node};
 use crate::node_store::NodeId;
-use crate::tree::{StoredRoot, Tree};
+use crate::tree::Tree;
 
 impl Tree {
     /// Shows the ids of the nodes with an id of `bound` or above. Below such a bound that is at or above the id of the
@@ -39,26 +39,19 @@ impl Tree {
         bytes_in(&self.root, forest, bound)
     }
 
-    /// Adds the ids of all nodes of the tree to `reached`, without reading leaves, and without going below a node
-    /// that was reached before.
+    /// Shows the ids of all nodes of the tree, without reading leaves, and without going below an inner node of which `passed` holds
+    /// the id: those that it goes below are added to it. A leaf may be shown again for each inner node above it.
     ///
     /// # Errors
-    /// When a node cannot be read or is damaged: then nothing may be concluded from `reached`.
-    pub fn mark_reached(&self, forest: &Forest, reached: &mut HashSet<NodeId>) -> Result<(), TreeError> {
-        if reached.insert(self.root.id) {
-            mark_in(&self.root, forest, reached)?;
-        }
-        Ok(())
-    }
-}
-
-impl StoredRoot {
-    /// Like [`Tree::mark_reached`], for a tree that is not open.
-    ///
-    /// # Errors
-    /// When a node cannot be read or is damaged: then nothing may be concluded from `reached`.
-    pub fn mark_reached(&self, forest: &Forest, reached: &mut HashSet<NodeId>) -> Result<(), TreeError> {
-        Tree::open(forest, self)?.mark_reached(forest, reached)
+    /// When a node cannot be read or is damaged: then nothing may be concluded from what was not shown.
+    pub fn reach(
+        &self,
+        forest: &Forest,
+        passed: &mut HashSet<NodeId>,
+        show: &mut dyn FnMut(NodeId),
+    ) -> Result<(), TreeError> {
+        show(self.root.id);
+        reach_in(&self.root, forest, passed, show)
     }
 }
 
@@ -100,11 +93,21 @@ fn bytes_in(node: &Node, forest: &Forest, bound: NodeId) -> Result<u64, TreeErro
     }
 }
 
-fn mark_in(node: &Node, forest: &Forest, reached: &mut HashSet<NodeId>) -> Result<(), TreeError> {
+fn reach_in(
+    node: &Node,
+    forest: &Forest,
+    passed: &mut HashSet<NodeId>,
+    show: &mut dyn FnMut(NodeId),
+) -> Result<(), TreeError> {
     let Body::Inner(inner) = &node.body else { return Ok(()) };
+    if !passed.insert(node.id) {
+        return Ok(());
+    }
     for child in inner.children.iter() {
-        if reached.insert(child.id()) && inner.level > 1 {
-            child.with(forest, |child| mark_in(child, forest, reached))??;
+        let id = child.id();
+        show(id);
+        if inner.level > 1 && !passed.contains(&id) {
+            child.with(forest, |child| reach_in(child, forest, passed, show))??;
         }
     }
     Ok(())

@@ -1,8 +1,7 @@
 //! A tree: a root, how much hangs on it, and reading from it.
 
-use std::any::Any;
 use std::ops::ControlFlow;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::children::Chunk;
 use crate::error::TreeError;
@@ -10,6 +9,7 @@ use crate::forest::Forest;
 use crate::node::{Body, Checksum, Inner, Leaf, Node};
 use crate::node_store::NodeId;
 use crate::range::KeyRange;
+use crate::sidecar::Sidecar;
 
 /// The longest key in bytes.
 pub const KEY_MAX: usize = u16::MAX as usize;
@@ -172,7 +172,7 @@ impl Tree {
         range: &KeyRange<'_>,
         mut visit: impl FnMut(LeafView<'_>) -> ControlFlow<()>,
     ) -> Result<(), TreeError> {
-        let mut leaf = |leaf: &Leaf, from: usize, to: usize| visit(LeafView { leaf, from, to });
+        let mut leaf = |leaf: &Leaf, from: usize, to: usize| visit(LeafView { forest, leaf, from, to });
         walk(&self.root, forest, range, &mut leaf).map(|_| ())
     }
 
@@ -214,6 +214,7 @@ impl std::fmt::Debug for Tree {
 /// A leaf, and which of its entries a scan asked for.
 #[derive(Clone, Copy)]
 pub struct LeafView<'a> {
+    forest: &'a Forest,
     leaf: &'a Leaf,
     from: usize,
     to: usize,
@@ -240,24 +241,14 @@ impl<'a> LeafView<'a> {
         Entry { key, version: self.leaf.versions[index], value }
     }
 
-    /// What a reader derived from this leaf before, or what `derive` makes of it now. It is kept as long as the leaf
-    /// does not change, is shared by all trees that share the leaf, and must depend on nothing but its entries.
-    /// A leaf keeps one such thing: none is returned if it keeps one of another type.
-    pub fn sidecar<T: Send + Sync + 'static>(&self, derive: impl FnOnce() -> T) -> Option<Arc<T>> {
-        let kept = self.leaf.sidecar().get_or_init(|| Arc::new(derive()));
-        kept.clone().downcast().ok()
-    }
-
-    /// As [`sidecar`](Self::sidecar), where deriving may fail: then nothing is kept. Nor is it when the leaf keeps a
-    /// thing of another type already.
+    /// What a reader derived from this leaf before, or what `derive` makes of it now. It is kept as long as the leaf does not change and
+    /// memory is not short, is shared by all trees that share the leaf, and must depend on nothing but its entries. A leaf keeps one such
+    /// thing: another type is not kept.
     ///
     /// # Errors
     /// Those of `derive`.
-    pub fn try_sidecar<T: Send + Sync + 'static, E>(
-        &self,
-        derive: impl FnOnce() -> Result<T, E>,
-    ) -> Result<Arc<T>, E> {
-        keep(self.leaf.sidecar(), derive)
+    pub fn sidecar<T: Sidecar, E>(&self, derive: impl FnOnce() -> Result<T, E>) -> Result<Arc<T>, E> {
+        self.leaf.sidecar().keep(self.forest, derive)
     }
 }
 
@@ -282,7 +273,8 @@ impl RunView<'_> {
     /// # Errors
     /// When a leaf cannot be read or is damaged.
     pub fn leaves(&self, mut visit: impl FnMut(LeafView<'_>) -> ControlFlow<()>) -> Result<(), TreeError> {
-        let mut leaf = |leaf: &Leaf, from: usize, to: usize| visit(LeafView { leaf, from, to });
+        let mut leaf =
+            |leaf: &Leaf, from: usize, to: usize| visit(LeafView { forest: self.forest, leaf, from, to });
         let range = KeyRange { backwards: false, ..*self.range };
         match self.run {
             Run::Leaf(only) => {
@@ -304,38 +296,18 @@ impl RunView<'_> {
     }
 
     /// What a reader derived from this run before, or what `derive` makes of it now. It is kept as long as no leaf of
-    /// the run changes, is shared by all trees that share the run, and must depend on nothing but its entries: if it
+    /// the run changes and memory is not short, is shared by all trees that share the run, and must depend on nothing but its entries: if it
     /// is about those in a range only, it must say which, for whoever finds it. What has no place is not kept: a run
     /// keeps one such thing, and the only leaf of a small tree none.
     ///
     /// # Errors
     /// Those of `derive`.
-    pub fn sidecar<T: Send + Sync + 'static, E>(
-        &self,
-        derive: impl FnOnce() -> Result<T, E>,
-    ) -> Result<Arc<T>, E> {
+    pub fn sidecar<T: Sidecar, E>(&self, derive: impl FnOnce() -> Result<T, E>) -> Result<Arc<T>, E> {
         match self.run {
             Run::Leaf(_) => derive().map(Arc::new),
-            Run::Chunk(chunk) => keep(chunk.sidecar(), derive),
+            Run::Chunk(chunk) => chunk.sidecar().keep(self.forest, derive),
         }
     }
-}
-
-/// What a slot keeps, or what `derive` makes, which it keeps from now on if it is empty.
-fn keep<T: Send + Sync + 'static, E>(
-    slot: &OnceLock<Arc<dyn Any + Send + Sync>>,
-    derive: impl FnOnce() -> Result<T, E>,
-) -> Result<Arc<T>, E> {
-    if let Some(kept) = slot.get() {
-        if let Ok(kept) = kept.clone().downcast() {
-            return Ok(kept);
-        }
-        return derive().map(Arc::new);
-    }
-    let derived = Arc::new(derive()?);
-    // Somebody else may have been faster; the two are alike, or about different things.
-    let _ = slot.set(derived.clone());
-    Ok(derived)
 }
 
 fn get_in<R>(

@@ -296,6 +296,10 @@ fn remove(folder: &Path, number: u32) {
 }
 
 impl NodeStore for SegmentNodeStore {
+    fn memory(&self) -> usize {
+        self.index.read().memory()
+    }
+
     fn get(&self, id: NodeId) -> Result<Option<Vec<u8>>, NodeStoreError> {
         let found = self.index.read().find(id);
         let Some((segment, place)) = found else { return Ok(None) };

@@ -4,7 +4,7 @@
 //! A search reads the runs alone: to visit thousands of leaves costs more than to read all codes, and codes in one
 //! piece are read twice as fast as scattered ones. A write makes the codes of one leaf anew, at the next search, and
 //! copies those of its run. Forks share what they have not changed, and codes go when the last tree with their
-//! leaves does: there is nothing to limit or to evict. They take about `2 * (dimension + 12)` bytes a row.
+//! leaves does, or when memory is short. They take about `2 * (dimension + 12)` bytes a row.
 //!
 //! A leaf and a run have one place each. Where two collections meet in one, the first that is searched has it, and the
 //! few rows of the other are coded in each search.
@@ -12,7 +12,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use duramen_tree::{KeyRange, LeafView, RunView};
+use duramen_tree::{KeyRange, LeafView, RunView, Sidecar};
 
 use super::metric::Metric;
 use super::quantise::Block;
@@ -38,17 +38,31 @@ impl Coding<'_> {
     }
 }
 
-/// The codes of a run, and how to come from a row of them to the row of the tree.
+/// The codes of a run.
 pub(super) struct Part {
     /// With what the keys of the coded rows begin. In place, as a search looks at it in every part.
     start: KeyBuf,
     pub(super) block: Block,
+    pub(super) rows: Arc<Rows>,
+}
+
+/// How to come from a row of a part to the row of the tree: little beside the codes, so that a search can keep it of all parts.
+pub(super) struct Rows {
     /// Of each leaf, its first row and where that row's key ends in `keys`.
     leaves: Vec<(u32, u32)>,
     keys: Vec<u8>,
 }
 
-impl Part {
+impl Sidecar for Part {
+    fn memory(&self) -> usize {
+        let rows = size_of::<Rows>()
+            + size_of::<(u32, u32)>() * self.rows.leaves.capacity()
+            + self.rows.keys.capacity();
+        size_of::<Self>() + self.block.memory() + rows
+    }
+}
+
+impl Rows {
     /// The first key of the leaf that holds a row, and which row of that leaf it is, from the key on.
     fn locate(&self, row: usize) -> (&[u8], usize) {
         let leaf = self.leaves.partition_point(|(first, _)| *first as usize <= row) - 1;
@@ -84,23 +98,33 @@ struct LeafCodes {
     block: Block,
 }
 
-/// The parts of a collection, in the order of keys. Afterwards no node of the tree is held.
-pub(super) fn parts(view: &dyn View, coding: &Coding<'_>) -> Result<Vec<Arc<Part>>, StoreError> {
-    let mut parts = Vec::new();
+impl Sidecar for LeafCodes {
+    fn memory(&self) -> usize {
+        size_of::<Self>() + self.block.memory()
+    }
+}
+
+/// Shows the parts of a collection, in the order of keys, one at a time: their codes may be more than memory has room for.
+pub(super) fn parts(
+    view: &dyn View,
+    coding: &Coding<'_>,
+    mut show: impl FnMut(&Part) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let mut failed = None;
-    view.runs(&coding.range, &mut |run| match part_of(run, coding) {
-        Ok(part) => {
-            if part.block.rows() > 0 {
-                parts.push(part);
+    view.runs(&coding.range, &mut |run| {
+        let shown = part_of(run, coding).and_then(|part| match part.block.rows() {
+            0 => Ok(()),
+            _ => show(&part),
+        });
+        match shown {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
             }
-            ControlFlow::Continue(())
-        }
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
         }
     })?;
-    failed.map_or(Ok(parts), Err)
+    failed.map_or(Ok(()), Err)
 }
 
 fn part_of(run: RunView<'_>, coding: &Coding<'_>) -> Result<Arc<Part>, StoreError> {
@@ -135,12 +159,12 @@ fn derive_part(run: RunView<'_>, coding: &Coding<'_>) -> Result<Part, StoreError
         return Err(error);
     }
     let block = Block::join(coding.metric, coding.dimension, blocks.iter().map(|codes| &codes.block))?;
-    Ok(Part { start: coding.range.start.into(), block, leaves, keys })
+    Ok(Part { start: coding.range.start.into(), block, rows: Arc::new(Rows { leaves, keys }) })
 }
 
 fn leaf_codes(leaf: LeafView<'_>, coding: &Coding<'_>) -> Result<Arc<LeafCodes>, StoreError> {
     let derive = || Ok(LeafCodes { start: coding.range.start.into(), block: derive_block(leaf, coding)? });
-    let kept = leaf.try_sidecar(derive)?;
+    let kept = leaf.sidecar(derive)?;
     if coding.fits(&kept.start, &kept.block) {
         Ok(kept)
     } else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::codes::{check_row, parts, Coding, Part};
+use super::codes::{check_row, parts, Coding, Rows};
 use super::filter::Filter;
 use super::row::decode_row;
 use super::search::{Hit, Query, Searcher};
@@ -34,9 +34,8 @@ pub(super) fn search(
     view.written(&coding.range, &mut |key, value| {
         written.insert(key.to_vec(), value.map(<[u8]>::to_vec));
     })?;
-    let parts = if only_written { Vec::new() } else { parts(view, coding)? };
-    let search = Search { view, coding, query, filter, parts: &parts, written: &written };
-    let mut found = search.committed()?;
+    let search = Search { view, coding, query, filter, written: &written };
+    let mut found = if only_written { Vec::new() } else { search.committed()? };
     if !written.is_empty() {
         found.extend(search.written()?);
         found.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.key.cmp(&b.key)));
@@ -50,22 +49,12 @@ struct Search<'s> {
     coding: &'s Coding<'s>,
     query: &'s Query,
     filter: &'s Filter,
-    parts: &'s [Arc<Part>],
     written: &'s Written,
 }
 
 impl Search<'_> {
-    fn show<R>(
-        &self,
-        part: u64,
-        row: usize,
-        show: impl FnOnce(&[u8], &[u8]) -> Result<R, StoreError>,
-    ) -> Result<R, StoreError> {
-        self.parts[part as usize].show(self.view, self.coding, row, show)
-    }
-
-    fn accepts(&self, part: u64, row: usize) -> Result<bool, StoreError> {
-        self.show(part, row, |key, value| {
+    fn accepts(&self, rows: &Rows, row: usize) -> Result<bool, StoreError> {
+        rows.show(self.view, self.coding, row, |key, value| {
             let is_own = self.written.contains_key(key);
             Ok(!is_own && self.filter.matches_bytes(decode_row(value)?.metadata_bytes())?)
         })
@@ -76,21 +65,27 @@ impl Search<'_> {
         let all = self.filter.is_empty() && self.written.is_empty();
         let mut failed = None;
         let mut searcher = Searcher::new(self.query);
-        for (part, codes) in (0..).zip(self.parts) {
-            searcher.offer(&codes.block, part, |row| {
-                all || self.accepts(part, row).unwrap_or_else(|error| {
+        let mut shown: Vec<Arc<Rows>> = Vec::new();
+        parts(self.view, self.coding, |part| {
+            searcher.offer(&part.block, shown.len() as u64, |row| {
+                all || self.accepts(&part.rows, row).unwrap_or_else(|error| {
                     failed.get_or_insert(error);
                     false
                 })
             })?;
-        }
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        let vector =
-            |part, row| self.show(part, row, |_, value| Ok(decode_row(value)?.vector_bytes().to_vec()));
-        let found =
-            |hit: Hit| self.show(hit.leaf, hit.row, |key, value| found(key, value, hit.score, hit.distance));
+            shown.push(part.rows.clone());
+            failed.take().map_or(Ok(()), Err)
+        })?;
+        let vector = |part: u64, row| {
+            let rows = &shown[part as usize];
+            rows.show(self.view, self.coding, row, |_, value| Ok(decode_row(value)?.vector_bytes().to_vec()))
+        };
+        let found = |hit: Hit| {
+            let rows = &shown[hit.leaf as usize];
+            rows.show(self.view, self.coding, hit.row, |key, value| {
+                found(key, value, hit.score, hit.distance)
+            })
+        };
         searcher.finish(vector)?.into_iter().map(found).collect()
     }
 

@@ -38,6 +38,12 @@ pub struct Block {
 }
 
 impl Block {
+    /// Bytes of memory beside the block itself.
+    pub(crate) fn memory(&self) -> usize {
+        let floats = self.scales.len() + self.residuals.len() + self.norms.len();
+        self.codes.len() + 4 * floats
+    }
+
     /// Derives the codes of rows, each given as `dimension` little-endian `f32`, in the order of their keys.
     ///
     /// # Errors

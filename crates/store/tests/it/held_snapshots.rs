@@ -128,3 +128,44 @@ fn their_version_is_that_of_their_moment() {
     let store = Store::open(dir.path(), options()).unwrap();
     assert!(store.branch("main").unwrap().snapshot().unwrap().version() >= last);
 }
+
+/// A transaction's own snapshot has nothing copied that nobody else holds.
+#[test]
+fn a_transaction_copies_nothing_for_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options { memory_bytes: 64 << 20, ..options() }).unwrap();
+    let main = store.branch("main").unwrap();
+    main.kv().put_many((0..KEYS).map(|key| (format!("{key:05}"), value(0, key)))).unwrap();
+    store.compact().unwrap();
+    let before = store.counters().node_copies;
+    for round in 1..=10 {
+        main.transact(|transaction| {
+            let kv = transaction.kv();
+            (0..20).try_for_each(|key| kv.put(format!("{:05}", key * 300), value(round, key)).map(drop))
+        })
+        .unwrap();
+    }
+    assert_eq!(store.counters().node_copies, before);
+    let snapshot = main.snapshot().unwrap();
+    main.transact(|transaction| transaction.kv().put("00300", 1).map(drop)).unwrap();
+    assert!(store.counters().node_copies > before);
+    assert_eq!(snapshot.kv().get("00300").unwrap(), Some(value(10, 1)));
+}
+
+/// Branches that are forks of much, each written a little, do not stop writes, though each holds inner nodes of its own.
+#[test]
+fn many_forks_do_not_stop_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options { memory_bytes: 2 << 20, ..options() }).unwrap();
+    let main = store.branch("main").unwrap();
+    main.bulk_load("default", (0..KEYS * 4).map(|key| (format!("{key:05}"), value(0, key)))).unwrap();
+    let mut rng = entropy::rng(5);
+    for fork in 0..60 {
+        let fork = main.fork(&format!("fork-{fork}")).unwrap();
+        for round in 1..=100 {
+            let key = rng.u64(0..KEYS * 4);
+            fork.kv().put(format!("{key:05}"), value(round, key)).unwrap();
+        }
+    }
+    assert_eq!(main.kv().get("00042").unwrap(), Some(value(0, 42)));
+}

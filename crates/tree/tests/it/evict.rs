@@ -15,10 +15,14 @@ fn value(number: u64) -> Vec<u8> {
 }
 
 fn evict_all(tree: &Tree, forest: &Forest) {
-    // The first time it clears the marks of what was read.
-    for _ in 0..2 {
+    evict_in_slices_of(256, tree, forest);
+}
+
+fn evict_in_slices_of(looks: usize, tree: &Tree, forest: &Forest) {
+    // The first time it clears the marks of leaves that were read, then those of nodes above them.
+    for _ in 0..3 {
         let mut from = Vec::new();
-        while let (_, Some(next)) = tree.evict(forest, &from, 256) {
+        while let (_, Some(next)) = tree.evict(forest, &from, looks) {
             from = next;
         }
     }
@@ -61,4 +65,51 @@ fn leaves_below_inner_nodes_that_were_written_are_forgotten() {
         let expected = if written.contains(&number) { b"written since".to_vec() } else { value(number) };
         assert!(found == expected, "key {number}");
     }
+}
+
+/// Slices end within inner nodes. Those are forgotten as well, once nothing is loaded below them.
+#[test]
+fn inner_nodes_in_which_a_slice_ends_are_forgotten() {
+    for looks in [3, 7, 64, 256] {
+        let forest = Forest::new(Arc::new(MemoryNodeStore::new()), 1, 1 << 30);
+        let mut tree = Tree::new(&forest);
+        for number in 0..KEYS {
+            tree.insert(&forest, &key(number), number + 1, &value(number)).unwrap();
+        }
+        checkpoint(&tree, &forest);
+        evict_in_slices_of(1 << 20, &tree, &forest);
+        let least = forest.stats().resident_bytes;
+        for number in (0..KEYS).step_by(10) {
+            tree.get(&forest, &key(number), |_| ()).unwrap().unwrap();
+        }
+        evict_in_slices_of(looks, &tree, &forest);
+        assert_eq!(forest.stats().resident_bytes, least, "slices of {looks}");
+    }
+}
+
+/// What was made since a checkpoint began is told, whatever becomes of it.
+#[test]
+fn what_only_a_checkpoint_can_make_forgettable_is_told() {
+    let forest = Forest::new(Arc::new(MemoryNodeStore::new()), 1, 1 << 30);
+    let mut tree = Tree::new(&forest);
+    for number in 0..KEYS {
+        tree.insert(&forest, &key(number), number + 1, &value(number)).unwrap();
+    }
+    assert_eq!(forest.fresh_bytes() as u64, forest.stats().resident_bytes);
+    checkpoint(&tree, &forest);
+    assert_eq!(forest.fresh_bytes(), 0);
+    let kept = tree.clone();
+    for number in (0..KEYS).step_by(500) {
+        tree.insert(&forest, &key(number), KEYS + number, b"changed").unwrap();
+    }
+    let fresh = forest.fresh_bytes();
+    assert!(fresh > 60 * 4096 && fresh < forest.stats().resident_bytes as usize / 4, "{fresh}");
+    drop(kept);
+    // Alone now, it changes its nodes in place, under other numbers.
+    for number in (100..KEYS).step_by(500) {
+        tree.insert(&forest, &key(number), 2 * KEYS + number, b"changed").unwrap();
+    }
+    assert!(forest.fresh_bytes() > fresh * 3 / 2, "{} after {fresh}", forest.fresh_bytes());
+    drop(tree);
+    assert_eq!(forest.fresh_bytes(), 0);
 }

@@ -93,9 +93,12 @@ impl World {
             }
         }
         // What no tree reaches can go: nothing that is read later may be missed.
-        let mut reached = HashSet::new();
+        let (mut reached, mut passed) = (HashSet::new(), HashSet::new());
         for (tree, _) in &self.trees {
-            tree.mark_reached(&self.forest, &mut reached).unwrap();
+            tree.reach(&self.forest, &mut passed, &mut |id| {
+                reached.insert(id);
+            })
+            .unwrap();
         }
         let dropped: Vec<u64> = (0..mark).filter(|id| !reached.contains(id)).collect();
         self.nodes.commit(b"", &dropped).unwrap();

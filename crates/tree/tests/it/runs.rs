@@ -5,16 +5,24 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use duramen_tree::{Forest, KeyRange, MemoryNodeStore, Tree};
+use duramen_tree::{Forest, KeyRange, MemoryNodeStore, Sidecar, Tree};
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
+struct Kept(Rows);
+
+impl Sidecar for Kept {
+    fn memory(&self) -> usize {
+        self.0.iter().map(|(key, value)| key.len() + value.len()).sum()
+    }
+}
 
 /// The rows of a range, each run's from what it keeps; and how many runs had to derive theirs now.
 fn rows_in_runs(tree: &Tree, forest: &Forest) -> (Rows, usize, usize) {
     let (mut rows, mut runs, mut derived) = (Rows::new(), 0, 0);
     tree.scan_runs(forest, &KeyRange::all(), |run| {
         runs += 1;
-        let kept: Arc<Rows> = run
+        let kept: Arc<Kept> = run
             .sidecar(|| {
                 derived += 1;
                 let mut rows = Rows::new();
@@ -27,10 +35,10 @@ fn rows_in_runs(tree: &Tree, forest: &Forest) -> (Rows, usize, usize) {
                     ControlFlow::Continue(())
                 })
                 .unwrap();
-                Ok::<_, Infallible>(rows)
+                Ok::<_, Infallible>(Kept(rows))
             })
             .unwrap();
-        rows.extend(kept.iter().cloned());
+        rows.extend(kept.0.iter().cloned());
         ControlFlow::Continue(())
     })
     .unwrap();
@@ -85,4 +93,39 @@ fn a_fork_derives_only_what_it_changed() {
     drop(tree);
     fork.insert(&forest, b"010000", 3, &[9; 200]).unwrap();
     assert_eq!(rows_in_runs(&fork, &forest).2, 1);
+}
+
+/// What is kept counts as memory, goes where it is not read again, and is not kept where there is no room for it.
+#[test]
+fn what_runs_keep_counts_as_memory_and_is_forgotten() {
+    let rows = |forest: &Forest| {
+        let mut tree = Tree::new(forest);
+        for key in 0..20_000 {
+            tree.insert(forest, format!("{key:06}").as_bytes(), 1, &[7; 200]).unwrap();
+        }
+        tree
+    };
+    let forest = Forest::new(Arc::new(MemoryNodeStore::new()), 1, 1 << 30);
+    let tree = rows(&forest);
+    let resident = || forest.stats().resident_bytes;
+    let before = resident();
+    let (_, runs, derived) = rows_in_runs(&tree, &forest);
+    assert_eq!(derived, runs);
+    let kept = resident() - before;
+    assert!((20_000 * 206..20_000 * 210).contains(&kept), "{kept} bytes");
+    assert_eq!(rows_in_runs(&tree, &forest).2, 0);
+    let evict = || tree.evict(&forest, b"", 1 << 20).0 as u64;
+    assert_eq!(evict(), 0, "all of it was read since");
+    assert_eq!((evict(), resident()), (kept, before), "the nodes are not stored");
+    let (found, _, derived) = rows_in_runs(&tree, &forest);
+    assert_eq!((found.len(), derived), (20_000, runs));
+
+    let forest = Forest::new(Arc::new(MemoryNodeStore::new()), 1, 1 << 20);
+    let tree = rows(&forest);
+    let before = forest.stats().resident_bytes;
+    for _ in 0..2 {
+        let (found, _, derived) = rows_in_runs(&tree, &forest);
+        assert_eq!((found.len(), derived), (20_000, runs));
+    }
+    assert_eq!(forest.stats().resident_bytes, before);
 }

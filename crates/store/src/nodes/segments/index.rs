@@ -105,6 +105,11 @@ impl Index {
         self.total
     }
 
+    /// Bytes of memory, about: nodes of a B-tree are two thirds full.
+    pub(super) fn memory(&self) -> usize {
+        self.places.len() * size_of::<(NodeId, Place)>() * 3 / 2
+    }
+
     /// How many files there are.
     pub(super) fn segments(&self) -> usize {
         self.segments.len()
