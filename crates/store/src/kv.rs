@@ -182,6 +182,44 @@ impl<'s, S: Access> Kv<'s, S> {
         self.space.scope().peek(|view| view.get(&at, &mut |_, _| {}))
     }
 
+    /// Adds to the integer under a key, in one commit, and returns the sum. A key that is not there counts as 0. Where branches add
+    /// to one counter, [`Decision::Add`](crate::Decision::Add) has a merge add what each of them added.
+    ///
+    /// ```
+    /// use duramen_store::{Scope, Store};
+    /// let store = Store::memory();
+    /// let main = store.branch("main")?;
+    /// assert_eq!(main.kv().add("visits", 3)?, 3);
+    /// assert_eq!(main.kv().add("visits", -1)?, 2);
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::WrongType`] for a value of another kind; when the sum has no place in 64 bits, the key is not allowed, or nothing
+    /// can be written.
+    pub fn add(&self, key: impl AsKey, by: i64) -> Result<i64, StoreError> {
+        let at = self.key(&key)?;
+        let (sum, _) = self.space.scope().write(|edit| {
+            let mut found = None;
+            edit.get(&at, &mut |_, bytes| found = Some(Value::decode(bytes)))?;
+            let before = match found.transpose()? {
+                None => 0,
+                Some(Value::Int(before)) => before,
+                Some(other) => {
+                    let reason = format!("it is not an int, but {}", other.kind());
+                    return Err(StoreError::WrongType { what: keys::display(&at), reason });
+                }
+            };
+            let sum = before.checked_add(by).ok_or_else(|| StoreError::InvalidInput {
+                what: "an addition",
+                reason: format!("{before} and {by} have no place in 64 bits together"),
+            })?;
+            edit.put(&at, &mut |out| sum.encode(out))?;
+            Ok(sum)
+        })?;
+        Ok(sum)
+    }
+
     /// Deletes a key. Returns whether it was there; if not, nothing is written.
     ///
     /// # Errors

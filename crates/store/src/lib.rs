@@ -92,7 +92,7 @@ pub use durability::Durability;
 pub use error::{Severity, StoreError};
 pub use keys::Primitive;
 pub use kv::Page;
-pub use merge::{Conflict, Equal, MergeOptions, MergeReport, Resolution, Resolver, Strategy};
+pub use merge::{Conflict, Decision, Equal, MergeOptions, MergeReport, Resolution, Resolver, Rule, Strategy};
 pub use names::{DEFAULT_BRANCH, DEFAULT_SPACE};
 pub use options::Options;
 pub use recovery::Repaired;

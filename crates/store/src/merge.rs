@@ -6,6 +6,7 @@
 //! whose dimensions or metric one side changed, and anything of it the other.
 
 mod collections;
+mod rules;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -31,6 +32,8 @@ use crate::store::Store;
 use crate::value::{check_encoded, Encode, Value};
 use crate::writer::Writer;
 use collections::Collections;
+use rules::Versions;
+pub use rules::{Decision, Rule};
 
 /// How often a merge is computed anew because one of its branches was written meanwhile. The last time, writers wait,
 /// unless a resolver is asked: that is the program's code, and may want to write.
@@ -117,12 +120,20 @@ pub struct MergeOptions<'r> {
     pub dry_run: bool,
     /// Where both sides appended events, append the source's after the target's, with new numbers.
     pub resequence_events: bool,
-    /// Asked about each conflict before the strategy.
+    /// Decide conflicts by key, each key by the first rule that is about it: before the strategy, after the resolver.
+    pub rules: Vec<Rule>,
+    /// Asked about each conflict before the rules and the strategy.
     pub resolver: Option<&'r mut Resolver<'r>>,
 }
 
 impl MergeOptions<'_> {
-    fn is_conflict_if_equal(&self, primitive: Primitive) -> bool {
+    fn is_conflict_if_equal(&self, primitive: Primitive, space: &str, rest: &[u8]) -> bool {
+        if !self.rules.is_empty() && matches!(primitive, Primitive::Kv | Primitive::State) {
+            // Two counters that are the same were counted by both sides.
+            if let Some(rule) = rules::find(&self.rules, primitive, space, rest) {
+                return rule.decision == Decision::Add;
+            }
+        }
         match (self.equal, primitive) {
             // Of logs, what both have alike is found by their numbers.
             (_, Primitive::Event) | (Some(Equal::Agree), _) => false,
@@ -196,6 +207,7 @@ impl Store {
             let reason = "a branch cannot be merged into itself".to_owned();
             return Err(StoreError::InvalidInput { what: "a merge", reason });
         }
+        check_rules(&source, &target, &options)?;
         for attempt in 1..=ATTEMPTS {
             let hold = attempt == ATTEMPTS && options.resolver.is_none() && !options.dry_run;
             let mut held = hold.then(|| engine.lock_writer());
@@ -260,6 +272,26 @@ impl Store {
     }
 }
 
+/// Refuses to add where it is not remembered what was added.
+fn check_rules(
+    source: &BranchState,
+    target: &BranchState,
+    options: &MergeOptions<'_>,
+) -> Result<(), StoreError> {
+    if !options.rules.iter().any(|rule| rule.decision == Decision::Add) {
+        return Ok(());
+    }
+    let is_child = |child: &BranchState, parent: &BranchState| child.meta().parent == Some(parent.id());
+    let reason = if !options.part.is_all() {
+        "counters are added in merges of everything: of a part it is not remembered what was added"
+    } else if !is_child(source, target) && !is_child(target, source) {
+        "counters are added between a branch and the one that it was forked from: of others it is not remembered what was added"
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::InvalidInput { what: "a rule", reason: reason.to_owned() })
+}
+
 fn write(
     edit: &mut Draft<'_>,
     writes: Vec<RawWrite>,
@@ -305,7 +337,7 @@ fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Resul
                 }
             }
             let is_equal = item.ours_is == OursIs::Equal;
-            if is_equal && !options.is_conflict_if_equal(primitive) {
+            if is_equal && !options.is_conflict_if_equal(primitive, space, rest) {
                 return ControlFlow::Continue(());
             }
             if primitive == Primitive::Event {
@@ -378,7 +410,9 @@ fn decide(
         paths,
         resolved: true,
     };
-    match resolution(&conflict, options) {
+    let version = |entry: Option<duramen_tree::Entry<'_>>| entry.map(|entry| entry.version);
+    let versions = Versions { ours: version(item.ours), theirs: version(item.theirs) };
+    match resolution(&conflict, (rest, versions), options)? {
         Resolution::Ours => {}
         Resolution::Theirs => plan.write(item.key.to_vec(), bytes(item.theirs)),
         Resolution::Delete => plan.write(item.key.to_vec(), None),
@@ -392,13 +426,27 @@ fn decide(
     Ok(())
 }
 
-fn resolution(conflict: &Conflict, options: &mut MergeOptions<'_>) -> Resolution {
+/// What is done about a conflict, by the resolver, the rules, and the strategy. `rest` is the key in its space.
+fn resolution(
+    conflict: &Conflict,
+    (rest, versions): (&[u8], Versions),
+    options: &mut MergeOptions<'_>,
+) -> Result<Resolution, StoreError> {
     let asked = options.resolver.as_mut().map_or(Resolution::Unresolved, |resolver| resolver(conflict));
-    match (asked, options.strategy) {
-        (Resolution::Unresolved, Strategy::Ours) => Resolution::Ours,
-        (Resolution::Unresolved, Strategy::Theirs) => Resolution::Theirs,
-        (asked, _) => asked,
+    if asked != Resolution::Unresolved {
+        return Ok(asked);
     }
+    if let Some(rule) = rules::find(&options.rules, conflict.primitive, &conflict.space, rest) {
+        let ruled = rule.decide(conflict, versions)?;
+        if ruled != Resolution::Unresolved {
+            return Ok(ruled);
+        }
+    }
+    Ok(match options.strategy {
+        Strategy::Fail => Resolution::Unresolved,
+        Strategy::Ours => Resolution::Ours,
+        Strategy::Theirs => Resolution::Theirs,
+    })
 }
 
 /// The bytes of a value that a resolver chose.
@@ -460,7 +508,10 @@ fn merge_log(
         paths: Vec::new(),
         resolved: true,
     };
-    match resolution(&conflict, options) {
+    // Of logs as a whole: which was appended to last.
+    let last = |events: &[event::Event]| events.last().and_then(|event| u64::try_from(event.at_ms).ok());
+    let versions = Versions { ours: last(&ours), theirs: last(&theirs) };
+    match resolution(&conflict, (&[], versions), options)? {
         Resolution::Ours => {}
         Resolution::Theirs => {
             for event in &ours {

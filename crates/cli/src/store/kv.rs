@@ -34,6 +34,10 @@ const GET_EXAMPLES: &str = "\
 Examples:
   duramen store kv get user:1
   duramen store kv get photo --raw > photo.jpg";
+const ADD_EXAMPLES: &str = "\
+Examples:
+  duramen store kv add visits
+  duramen store kv add stock/apples -3             merged with --rule kv:default:stock/=add, branches add up";
 const DELETE_EXAMPLES: &str = "\
 Examples:
   duramen store kv delete user:1 user:2";
@@ -82,6 +86,17 @@ pub(crate) enum Kv {
         /// Print the bytes as they are, without a line break
         #[arg(long)]
         raw: bool,
+    },
+    /// Add to the integer under a key, and print the sum
+    #[command(after_help = ADD_EXAMPLES)]
+    Add {
+        /// The key; one that is not there counts as 0
+        key: String,
+        /// How much
+        #[arg(default_value_t = 1, allow_negative_numbers = true)]
+        by: i64,
+        #[command(flatten)]
+        digits: Digits,
     },
     /// Delete keys, all or none
     #[command(after_help = DELETE_EXAMPLES)]
@@ -205,6 +220,13 @@ pub(crate) fn run(handle: &Handle, verb: Kv) -> Outcome {
         Kv::Get { key, digits, raw } => {
             let key = digits.key(&key)?;
             handle.look(|space| get(handle, space, &key, raw))
+        }
+        Kv::Add { key, by, digits } => {
+            let key = digits.key(&key)?;
+            handle.change(|space| {
+                let sum = space.kv().add(&key, by)?;
+                handle.say(&json!({ "key": key, "value": sum }), format_args!("{sum}"))
+            })
         }
         Kv::Delete { keys, digits } => {
             let keys = keys.iter().map(|key| digits.key(key)).collect::<Result<Vec<_>, _>>()?;

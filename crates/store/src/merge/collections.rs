@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use duramen_tree::{KeyRange, Tree};
 
-use super::{resolution, Conflict, MergeOptions, Plan, Resolution, Trees};
+use super::{resolution, Conflict, MergeOptions, Plan, Resolution, Trees, Versions};
 use crate::access::Access;
 use crate::engine::Engine;
 use crate::error::StoreError;
@@ -74,7 +74,8 @@ fn decide(
         paths: Vec::new(),
         resolved: true,
     };
-    match resolution(&conflict, options) {
+    // Of collections as a whole no version is known: a rule by time decides for the target.
+    match resolution(&conflict, (name.as_bytes(), Versions { ours: None, theirs: None }), options)? {
         Resolution::Ours => {}
         Resolution::Theirs => become_theirs(engine, trees, space, name, plan)?,
         Resolution::Delete => delete(trees, space, name, plan)?,

@@ -22,6 +22,7 @@ mod keys;
 mod killed;
 mod merging;
 mod merging_collections;
+mod merging_rules;
 mod model;
 mod moments;
 mod node_segments;

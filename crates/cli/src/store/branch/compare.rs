@@ -4,8 +4,8 @@ use super::super::handle::Handle;
 use crate::{context::Outcome, failure::FAILED, output};
 use clap::{Args, ValueEnum};
 use duramen_store::{
-    ChangeKind, Conflict, Diff, DiffEntry, Equal, MergeOptions, MergeReport, Part, Primitive, StoreError,
-    Strategy,
+    ChangeKind, Conflict, Diff, DiffEntry, Equal, MergeOptions, MergeReport, Part, Primitive, Rule,
+    StoreError, Strategy,
 };
 use serde_json::{json, Value};
 use std::process::ExitCode;
@@ -49,6 +49,10 @@ pub(crate) struct Merge {
     /// What it is when both sides changed a key to the same value [default: conflict for cells, agree for all else]
     #[arg(long, value_enum)]
     equal: Option<EqualName>,
+    /// Decide about some keys by a rule, KIND:SPACE:PREFIX=DECISION (SPACE and PREFIX may be left out): ours, theirs, latest, add
+    /// (counters) or union (sets)
+    #[arg(long = "rule", value_name = "RULE")]
+    rules: Vec<Rule>,
     /// Merge only this kind of data: kv, state, event, json or vector
     #[arg(long, value_name = "KIND")]
     only_kind: Option<Primitive>,
@@ -173,6 +177,7 @@ pub(crate) fn merge(handle: &Handle, merge: &Merge) -> Outcome {
         equal: merge.equal.map(Equal::from),
         dry_run,
         resequence_events: merge.resequence_events,
+        rules: merge.rules.clone(),
         ..MergeOptions::default()
     };
     let work = |store: &duramen_store::Store| {

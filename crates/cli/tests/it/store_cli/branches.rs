@@ -240,6 +240,27 @@ fn a_conflict_is_shown_and_decided() {
 }
 
 #[test]
+fn rules_decide_by_key() {
+    let shell = Shell::new();
+    shell.ok(&["kv", "add", "stock/apples", "10"]);
+    shell.ok(&["kv", "put", "name", "old"]);
+    shell.ok(&["branch", "fork", "try"]);
+    for branch in ["main", "try"] {
+        shell.ok(&["kv", "add", "stock/apples", "-1", "--branch", branch]);
+        shell.ok(&["kv", "put", "name", branch, "--branch", branch]);
+    }
+    let merge = ["branch", "merge", "try", "--into", "main", "--rule", "kv:default:stock/=add"];
+    assert_eq!(shell.fed(b"", &merge).status.code(), Some(1), "the name is not decided");
+    shell.ok(&[&merge[..], &["--rule", "kv=latest"]].concat());
+    assert_eq!(shell.ok(&["kv", "get", "stock/apples"]), "8\n");
+    assert_eq!(shell.ok(&["kv", "get", "name"]), "try\n");
+    let refused = shell.fed(b"", &[&merge[..], &["--only-kind", "kv"]].concat());
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    assert!(text(&refused.stderr).contains("remembered"), "{}", said(&refused));
+    shell.fails(2, &["branch", "merge", "try", "--rule", "kv=newest"]);
+}
+
+#[test]
 fn events_of_both_sides_are_put_one_behind_the_other_when_asked() {
     let shell = Shell::new();
     shell.ok(&["event", "append", "a", r#"{"n": 0}"#]);

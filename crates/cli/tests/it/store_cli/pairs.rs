@@ -250,3 +250,15 @@ fn a_cell_changes_only_from_the_version_that_is_expected() {
     shell.fails(2, &["state", "cas", "leader", "x", "--expect", "1", "--absent"]);
     assert_eq!(shell.ok(&["kv", "count"]), "0\n", "cells are not pairs");
 }
+
+#[test]
+fn integers_are_added_to() {
+    let shell = Shell::new();
+    assert_eq!(shell.ok(&["kv", "add", "visits"]), "1\n");
+    assert_eq!(shell.ok(&["kv", "add", "visits", "-5"]), "-4\n");
+    assert_eq!(shell.json(&["kv", "add", "0aff", "7", "--hex"])["value"], json!(7));
+    assert_eq!(shell.ok(&["kv", "get", "visits"]), "-4\n");
+    shell.ok(&["kv", "put", "name", "Ada"]);
+    shell.fails(1, &["kv", "add", "name"]);
+    shell.fails(2, &["kv", "add", "visits", "much"]);
+}
