@@ -107,6 +107,8 @@ pub(crate) struct Matrix<'e> {
     pub cells: Vec<Cell<'e>>,
     /// What one sync takes, in microseconds.
     pub sync_floor_us: f64,
+    /// The 99.9th percentile of what syncs took in the run, if there were enough.
+    pub sync_floor_p999_us: Option<f64>,
 }
 
 impl<'e> Matrix<'e> {
@@ -139,7 +141,12 @@ impl<'e> Matrix<'e> {
             }
         }
         let floor = evidence.measurement("fsync_floor").map(|floor| floor.p50).filter(|floor| *floor > 0.0);
-        Self { cells, sync_floor_us: floor.unwrap_or(evidence.host.fsync_floor_us) }
+        let p999 = evidence.measurement("fsync_floor_p999").map(|floor| floor.p50);
+        Self {
+            cells,
+            sync_floor_us: floor.unwrap_or(evidence.host.fsync_floor_us),
+            sync_floor_p999_us: p999.filter(|floor| *floor > 0.0),
+        }
     }
 
     /// An operation at a level, by one thread.

@@ -20,6 +20,9 @@ use super::slice::Slice;
 use super::{checks, floor, priority, Store};
 use duramen_reports::suite::{begin, conclude, Say, Suite as _, SuiteError};
 
+/// Syncs without which their 99.9th percentile says nothing.
+const TAIL_SYNCS: u64 = 1_000;
+
 /// Before the figures are taken, an operation is run for this part of a slice, and forgotten.
 const WARM_UP: u32 = 4;
 
@@ -77,6 +80,10 @@ pub(crate) fn measure(options: &Options, say: Say<'_>) -> Result<Evidence, Suite
             .map_err(SuiteError::file("measure the fsync floor in", folder.path()))?;
     }
     evidence.measurements.push(Measurement::from_histogram_us("fsync_floor", &run.floor));
+    if run.floor.count() >= TAIL_SYNCS {
+        let p999 = run.floor.quantile(0.999).as_nanos() as f64 / 1e3;
+        evidence.measurements.push(Measurement::scalar("fsync_floor_p999", "us", p999));
+    }
     evidence.measurements.push(Measurement::from_histogram_us("timer", &timer));
     judge(run, &mut evidence);
     say("removing the stores");
