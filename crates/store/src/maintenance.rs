@@ -41,10 +41,12 @@ fn run(weak: &Weak<Engine>) {
         if asked.checkpoint {
             checkpoint_or_warn(&engine);
         }
+        let mut in_vain = false;
         if excess || asked.room.is_some() {
-            let usual = engine.forest().budget() / SPARE_PART;
-            make_room(&engine, asked.room.unwrap_or_default().max(usual));
+            let freed = make_room(&engine, asked.room.unwrap_or_default());
+            in_vain = freed == 0 && engine.forest().excess() > 0;
         }
+        engine.requests().note_room(in_vain);
         naps = naps.wrapping_add(1);
         if naps.is_multiple_of(EXPIRY_NAPS) {
             expire(&engine);
@@ -60,48 +62,57 @@ fn checkpoint_or_warn(engine: &Engine) {
     }
 }
 
-/// Forgets nodes until so much of the memory budget is free, after a checkpoint if what is there is not stored yet.
-fn make_room(engine: &Engine, spare: usize) {
-    // It need not be all of what is usual, as that much is only there to be used up.
-    let enough = if spare > engine.forest().budget() / SPARE_PART { spare } else { 0 };
+/// Forgets nodes until so much of the memory budget is free, or what is usual, after a checkpoint if what is there is not stored yet.
+/// Returns how many bytes it let go of.
+fn make_room(engine: &Engine, asked: usize) -> usize {
+    let spare = asked.max(engine.forest().budget() / SPARE_PART);
+    // What is usual is only there to be used up; of what is asked for, a little may be missing.
+    let enough = asked.saturating_sub(engine.room());
+    let mut freed = 0;
     for round in 0..3 {
         // The first pass clears the marks of what was read, the second takes what was not read since.
-        evict_pass(engine, spare);
+        freed += evict_pass(engine, spare);
         if engine.forest().excess_with(enough) == 0 {
-            return;
+            break;
         }
         if round == 1 {
             checkpoint_or_warn(engine);
         }
     }
+    freed
 }
 
-fn evict_pass(engine: &Engine, spare: usize) {
+fn evict_pass(engine: &Engine, spare: usize) -> usize {
+    let mut freed = 0;
     let branches: Vec<_> = engine.registry().iter().cloned().collect();
     for tree in branches.iter().flat_map(|branch| branch.open_trees()) {
-        evict_tree(engine, &tree, spare);
+        freed += evict_tree(engine, &tree, spare);
     }
     // A node that only snapshots hold may be on its way to the store while somebody makes a checkpoint.
     if let Some(_guard) = engine.try_lock_checkpoints() {
         for tree in engine.held().all() {
-            evict_tree(engine, &tree, spare);
+            freed += evict_tree(engine, &tree, spare);
         }
     }
+    freed
 }
 
-fn evict_tree(engine: &Engine, tree: &Tree, spare: usize) {
-    let mut from = Vec::new();
+fn evict_tree(engine: &Engine, tree: &Tree, spare: usize) -> usize {
+    let (mut from, mut freed) = (Vec::new(), 0);
     while engine.forest().excess_with(spare) > 0 {
-        let (_, next) = tree.evict(engine.forest(), &from, EVICT_LOOKS);
+        let (bytes, next) = tree.evict(engine.forest(), &from, EVICT_LOOKS);
+        freed += bytes;
         match next {
             Some(next) if next > from => from = next,
-            _ => return,
+            _ => break,
         }
     }
+    freed
 }
 
 fn expire(engine: &Engine) {
-    if engine.check_writable().is_err() {
+    // Whoever is far behind waits for this thread.
+    if engine.check_writable().is_err() || engine.is_far_behind() {
         return;
     }
     let now = clock::steady_unix_ms();

@@ -127,12 +127,21 @@ pub struct MergeOptions<'r> {
 }
 
 impl MergeOptions<'_> {
-    fn is_conflict_if_equal(&self, primitive: Primitive, space: &str, rest: &[u8]) -> bool {
-        if !self.rules.is_empty() && matches!(primitive, Primitive::Kv | Primitive::State) {
-            // Two counters that are the same were counted by both sides.
-            if let Some(rule) = rules::find(&self.rules, primitive, space, rest) {
-                return rule.decision == Decision::Add;
-            }
+    fn is_conflict_if_equal(
+        &self,
+        item: &MergeItem<'_>,
+        primitive: Primitive,
+        space: &str,
+        rest: &[u8],
+    ) -> bool {
+        // Two counters that are the same were counted by both sides.
+        let is_added = || {
+            let rule = rules::find(&self.rules, primitive, space, rest);
+            rule.is_some_and(|rule| rule.decision == Decision::Add)
+        };
+        let is_counter = || item.ours.is_some_and(|entry| rules::is_counter(primitive, entry.value));
+        if !self.rules.is_empty() && is_added() && is_counter() {
+            return true;
         }
         match (self.equal, primitive) {
             // Of logs, what both have alike is found by their numbers.
@@ -167,6 +176,8 @@ struct Plan {
     writes: Vec<RawWrite>,
     /// Events to append with new numbers: space, type, payload, time.
     events: Vec<(String, event::Event)>,
+    /// Whether both sides changed something alike, about which nothing is to be done.
+    agreed: bool,
     report: MergeReport,
 }
 
@@ -207,10 +218,10 @@ impl Store {
             let reason = "a branch cannot be merged into itself".to_owned();
             return Err(StoreError::InvalidInput { what: "a merge", reason });
         }
-        check_rules(&source, &target, &options)?;
         for attempt in 1..=ATTEMPTS {
             let hold = attempt == ATTEMPTS && options.resolver.is_none() && !options.dry_run;
             let mut held = hold.then(|| engine.lock_writer());
+            check_rules(&source, &target, &options)?;
             let trees = engine.merge_trees(&source, &target)?;
             let plan = plan(engine, &trees, &mut options)?;
             if options.dry_run {
@@ -231,6 +242,7 @@ impl Store {
             };
             source.check_alive()?;
             target.check_alive()?;
+            check_rules(&source, &target, &options)?;
             let unchanged = source.tree(engine.forest())?.same(trees.theirs.tree())
                 && target.tree(engine.forest())?.same(trees.ours.tree());
             if !unchanged {
@@ -250,12 +262,12 @@ impl Store {
                 let mut draft = Draft { forest, tree: &tree, floor, batch };
                 write(&mut draft, plan.writes, &plan.events)?;
             }
-            let noted = whole && !report.conflicts.is_empty();
+            let noted = whole && (!report.conflicts.is_empty() || plan.agreed);
             if writer.batch().is_empty() && !noted {
                 return Ok(report);
             }
             let version = if writer.batch().is_empty() {
-                // Conflicts that were decided for ours leave nothing to write, but are decided.
+                // Conflicts that were decided for ours, and what both sides agree about, leave nothing to write, but are decided.
                 engine.log_empty(&mut writer)?
             } else {
                 engine.apply_batch(&mut writer, &target)?
@@ -281,7 +293,12 @@ fn check_rules(
     if !options.rules.iter().any(|rule| rule.decision == Decision::Add) {
         return Ok(());
     }
-    let is_child = |child: &BranchState, parent: &BranchState| child.meta().parent == Some(parent.id());
+    // A branch whose parent is gone was handed over: what it has in common with its new parent is not what it was forked from.
+    let is_child = |child: &BranchState, parent: &BranchState| {
+        let meta = child.meta();
+        let is_own = meta.merge_base.is_some() || meta.base_mark == meta.fork_mark;
+        meta.parent == Some(parent.id()) && is_own
+    };
     let reason = if !options.part.is_all() {
         "counters are added in merges of everything: of a part it is not remembered what was added"
     } else if !is_child(source, target) && !is_child(target, source) {
@@ -337,7 +354,8 @@ fn plan(engine: &Engine, trees: &Trees, options: &mut MergeOptions<'_>) -> Resul
                 }
             }
             let is_equal = item.ours_is == OursIs::Equal;
-            if is_equal && !options.is_conflict_if_equal(primitive, space, rest) {
+            if is_equal && !options.is_conflict_if_equal(&item, primitive, space, rest) {
+                plan.agreed = true;
                 return ControlFlow::Continue(());
             }
             if primitive == Primitive::Event {
@@ -412,7 +430,9 @@ fn decide(
     };
     let version = |entry: Option<duramen_tree::Entry<'_>>| entry.map(|entry| entry.version);
     let versions = Versions { ours: version(item.ours), theirs: version(item.theirs) };
-    match resolution(&conflict, (rest, versions), options)? {
+    // Of a row, the name of its collection and its key: that is what a prefix is of.
+    let ruled = if primitive == Primitive::Vector { rest.get(1..).unwrap_or_default() } else { rest };
+    match resolution(&conflict, (ruled, versions), options)? {
         Resolution::Ours => {}
         Resolution::Theirs => plan.write(item.key.to_vec(), bytes(item.theirs)),
         Resolution::Delete => plan.write(item.key.to_vec(), None),

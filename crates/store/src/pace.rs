@@ -13,14 +13,14 @@ use crate::error::StoreError;
 /// How long a commit waits for a checkpoint when the log or the memory has grown far beyond their limits.
 const THROTTLE_MAX: Duration = Duration::from_secs(30);
 
-/// How long a commit waits where memory is above its budget by [`room`] or more.
+/// How long a commit waits where memory is above its budget by [`Engine::room`] or more.
 const PAUSE_MOST: Duration = Duration::from_millis(2);
 
 /// A pause below this would last longer than it should.
 const PAUSE_LEAST: Duration = Duration::from_micros(50);
 
 /// Commits wait for a checkpoint when the log is longer than this many times what asks for one, or memory above its budget by this
-/// many times [`room`].
+/// many times [`Engine::room`].
 const FAR_BEHIND: u64 = 4;
 
 /// A checkpoint is asked for when what only it can make forgettable takes this part of the budget.
@@ -30,10 +30,6 @@ const FRESH_PART: usize = 2;
 const ROOM_PART: usize = 8;
 const ROOM_LEAST: usize = 8 << 20;
 
-fn room(budget: usize) -> usize {
-    (budget / ROOM_PART).max(ROOM_LEAST)
-}
-
 /// What an operation of a large commit takes of memory: a leaf that is changed, and its share of the nodes above.
 const OPERATION_BYTES: usize = 12 << 10;
 
@@ -41,6 +37,11 @@ const OPERATION_BYTES: usize = 12 << 10;
 const WAY_MAX: Duration = Duration::from_millis(500);
 
 impl Engine {
+    /// By how much memory may be above its budget before commits are slowed down in full.
+    pub(crate) fn room(&self) -> usize {
+        (self.forest().budget() / ROOM_PART).max(ROOM_LEAST)
+    }
+
     /// Whether a checkpoint is due.
     #[inline]
     pub(crate) fn is_checkpoint_due(&self, log_bytes: u64) -> bool {
@@ -63,14 +64,14 @@ impl Engine {
     /// be room for it, as far as that can be made.
     pub(crate) fn throttle_for(&self, operations: usize) -> Result<(), StoreError> {
         self.throttle()?;
-        let budget = self.forest().budget();
-        let wanted = operations.saturating_mul(OPERATION_BYTES).min(budget);
-        if wanted > room(budget) && self.log_bytes().is_some() {
-            let deadline = clock::now() + WAY_MAX;
-            while self.forest().excess_with(wanted) > room(budget) && clock::now() < deadline {
+        let most = self.forest().node_budget() / 4 * 3;
+        let wanted = operations.saturating_mul(OPERATION_BYTES).min(most);
+        let is_short = || self.forest().excess_with(wanted) > self.room();
+        if wanted > self.room() && self.log_bytes().is_some() && is_short() {
+            let (asked, deadline) = (self.requests().room_of(wanted), clock::now() + WAY_MAX);
+            while is_short() && !self.requests().was_made(asked) && clock::now() < deadline {
                 self.check_poison()?;
-                self.requests().room(wanted);
-                std::thread::sleep(Duration::from_millis(2));
+                std::thread::sleep(Duration::from_millis(1));
             }
         }
         Ok(())
@@ -82,8 +83,8 @@ impl Engine {
             return self.wait_for_checkpoint();
         }
         if excess > 0 {
-            self.requests().room(0);
-            let part = (excess as f64 / room(self.forest().budget()) as f64).min(1.0);
+            self.requests().room();
+            let part = (excess as f64 / self.room() as f64).min(1.0);
             let pause = PAUSE_MOST.mul_f64(part);
             if pause >= PAUSE_LEAST {
                 std::thread::sleep(pause);
@@ -92,9 +93,9 @@ impl Engine {
         Ok(())
     }
 
-    fn is_far_behind(&self) -> bool {
+    pub(crate) fn is_far_behind(&self) -> bool {
         let log_limit = self.options().checkpoint_log_bytes.saturating_mul(FAR_BEHIND);
-        let memory_limit = room(self.forest().budget()) as u64 * FAR_BEHIND;
+        let memory_limit = self.room() as u64 * FAR_BEHIND;
         self.log_bytes().is_some_and(|bytes| bytes > log_limit)
             || self.forest().excess() as u64 > memory_limit
     }

@@ -175,7 +175,8 @@ impl<'f> BulkBuilder<'f> {
         node.sum.get_or_init(|| sum);
         self.batch_bytes += bytes.len();
         self.batch.push((id, bytes));
-        let keep = self.forest.excess() == 0;
+        // What is kept nobody else can forget until the tree is whole: half of the room is theirs.
+        let keep = self.forest.excess_with(self.forest.budget() / 2) == 0;
         if self.batch_bytes >= BATCH_BYTES {
             self.flush()?;
         }

@@ -190,6 +190,11 @@ impl Forest {
         self.budget.load(Ordering::Relaxed)
     }
 
+    /// The part of the budget that is left for nodes, in bytes.
+    pub fn node_budget(&self) -> usize {
+        self.budget().saturating_sub(self.below.load(Ordering::Relaxed))
+    }
+
     /// Bytes of memory above the budget, 0 when there is room.
     pub fn excess(&self) -> usize {
         self.taken().saturating_sub(self.budget())

@@ -1,9 +1,12 @@
 //! Conflicts that are decided by rules: for which keys, and how.
 
+use std::collections::HashSet;
+
 use serde_json::Value as JsonValue;
 
 use super::{Conflict, Resolution};
 use crate::diff::Part;
+use crate::display::display_value;
 use crate::error::StoreError;
 use crate::keys::Primitive;
 
@@ -18,7 +21,8 @@ pub enum Decision {
     Latest,
     /// Integers are counters: what each side added is added, also if both have the same now. Where one side has deleted a counter, or
     /// has something else than an integer, the conflict stays. For pairs and cells, in merges of everything between a branch and the
-    /// one that it was forked from: of others it is not remembered what was added, and it would be added again.
+    /// one that it was forked from: of others it is not remembered what was added, and it would be added again. For the same reason,
+    /// do not merge a part of what holds counters, or between other branches, without this rule.
     Add,
     /// Arrays are sets: what a side put in is in, what a side took out is not. In the order of the target, then of the source. Where
     /// one side has something else than an array, the conflict stays. For pairs, cells and whole documents.
@@ -110,13 +114,10 @@ pub(super) fn find<'r>(
 impl Rule {
     /// What it decides.
     pub(super) fn decide(&self, conflict: &Conflict, versions: Versions) -> Result<Resolution, StoreError> {
-        // A cell is shown with how often it was written.
-        let value = |side: &Option<JsonValue>| match conflict.primitive {
-            Primitive::State => side.as_ref().and_then(|cell| cell.get("value")).cloned(),
-            _ => side.clone(),
-        };
-        let base = value(&conflict.base);
-        let sides = (value(&conflict.ours), value(&conflict.theirs));
+        let (base, ours, theirs) = (&conflict.base, &conflict.ours, &conflict.theirs);
+        let [base, ours, theirs] = [base, ours, theirs]
+            .map(|side| side.as_ref().map(|shown| shown_value(conflict.primitive, shown)));
+        let sides = (ours, theirs);
         let is_value = matches!(conflict.primitive, Primitive::Kv | Primitive::State);
         Ok(match self.decision {
             Decision::Ours => Resolution::Ours,
@@ -125,13 +126,11 @@ impl Rule {
             Decision::Latest if versions.ours >= versions.theirs => Resolution::Ours,
             Decision::Latest => Resolution::Theirs,
             Decision::Add if is_value => match sides {
-                (Some(ours), Some(theirs)) => sum(conflict, base.as_ref(), &ours, &theirs)?,
+                (Some(ours), Some(theirs)) => sum(conflict, base, ours, theirs)?,
                 _ => Resolution::Unresolved,
             },
             Decision::Union if is_value || conflict.primitive == Primitive::Json => match sides {
-                (Some(JsonValue::Array(ours)), Some(JsonValue::Array(theirs))) => {
-                    union(base.as_ref(), &ours, &theirs)
-                }
+                (Some(JsonValue::Array(ours)), Some(JsonValue::Array(theirs))) => union(base, ours, theirs),
                 _ => Resolution::Unresolved,
             },
             Decision::Add | Decision::Union => Resolution::Unresolved,
@@ -158,14 +157,31 @@ fn sum(
 }
 
 fn union(base: Option<&JsonValue>, ours: &[JsonValue], theirs: &[JsonValue]) -> Resolution {
-    let base = base.and_then(JsonValue::as_array).map_or(&[][..], Vec::as_slice);
-    let mut all: Vec<JsonValue> = Vec::new();
-    let stays =
-        |element: &JsonValue| !base.contains(element) || ours.contains(element) && theirs.contains(element);
-    for element in ours.iter().chain(theirs) {
-        if stays(element) && !all.contains(element) {
-            all.push(element.clone());
-        }
-    }
+    // By their text, which is one for one value: arrays may have a million elements.
+    let set = |elements: &[JsonValue]| elements.iter().map(JsonValue::to_string).collect::<HashSet<_>>();
+    let base = set(base.and_then(JsonValue::as_array).map_or(&[], Vec::as_slice));
+    let (in_ours, in_theirs) = (set(ours), set(theirs));
+    let mut seen = HashSet::new();
+    let mut stays = |element: &&JsonValue| {
+        let text = element.to_string();
+        let is_wanted = !base.contains(&text) || in_ours.contains(&text) && in_theirs.contains(&text);
+        is_wanted && seen.insert(text)
+    };
+    let all: Vec<JsonValue> = ours.iter().chain(theirs).filter(|element| stays(element)).cloned().collect();
     Resolution::Value(all.into())
+}
+
+/// The value of what a conflict shows: a cell is shown with how often it was written. Null, which is no counter and no set, for what
+/// cannot be shown.
+fn shown_value(primitive: Primitive, shown: &JsonValue) -> &JsonValue {
+    match primitive {
+        Primitive::State => shown.get("value").unwrap_or(&JsonValue::Null),
+        _ => shown,
+    }
+}
+
+/// Whether the value of an entry is one that [`Decision::Add`] adds to.
+pub(super) fn is_counter(primitive: Primitive, bytes: &[u8]) -> bool {
+    let is_value = matches!(primitive, Primitive::Kv | Primitive::State);
+    is_value && shown_value(primitive, &display_value(primitive, bytes)).is_i64()
 }

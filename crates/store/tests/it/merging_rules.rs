@@ -95,6 +95,77 @@ fn counters_are_added_only_where_that_is_remembered() {
     assert_eq!(main.kv().get("n").unwrap(), Some(7.into()));
 }
 
+/// A branch whose parent went has another one that it was not forked from: what they have in common is older than what it has of
+/// both.
+#[test]
+fn counters_are_not_added_to_a_later_parent() {
+    for ends in ["delete", "reset", "never merged"] {
+        let store = Store::memory();
+        let main = store.branch("main").unwrap();
+        main.kv().add("n", 10).unwrap();
+        let middle = main.fork("middle").unwrap();
+        middle.kv().add("n", -1).unwrap();
+        let (leaf, other) = (middle.fork("leaf").unwrap(), middle.fork("other").unwrap());
+        if ends != "never merged" {
+            merge(&store, "middle", "main", &["=add"]);
+            assert_eq!(main.kv().get("n").unwrap(), Some(9.into()));
+        }
+        match ends {
+            "reset" => store.reset_branch("middle").unwrap(),
+            _ => store.delete_branch("middle").unwrap(),
+        }
+        for branch in [&leaf, &other] {
+            branch.kv().add("n", -1).unwrap();
+            let error = store.merge(branch.name(), "main", by(&["=add"])).unwrap_err();
+            assert!(matches!(&error, StoreError::InvalidInput { what: "a rule", .. }), "{ends}: {error}");
+        }
+        // From a merge of everything on it is known what they have in common.
+        let options = MergeOptions { strategy: Strategy::Theirs, ..MergeOptions::default() };
+        store.merge("leaf", "main", options).unwrap();
+        leaf.kv().add("n", 5).unwrap();
+        main.kv().add("n", 7).unwrap();
+        merge(&store, "leaf", "main", &["=add"]);
+        assert_eq!(main.kv().get("n").unwrap(), Some((8 + 5 + 7).into()), "{ends}");
+    }
+}
+
+/// What both sides agreed about is remembered as what was merged is.
+#[test]
+fn what_both_agreed_about_is_not_added_later() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.kv().put("n", 10).unwrap();
+    let work = main.fork("work").unwrap();
+    for branch in [&main, &work] {
+        branch.kv().put("n", 9).unwrap();
+    }
+    let report = store.merge("work", "main", MergeOptions::default()).unwrap();
+    assert_eq!((report.written, report.conflicts.len()), (0, 0));
+    work.kv().add("n", -1).unwrap();
+    merge(&store, "work", "main", &["=add"]);
+    assert_eq!(main.kv().get("n").unwrap(), Some(8.into()));
+}
+
+/// A rule that adds makes no conflict of what is equal and no counter.
+#[test]
+fn what_is_equal_and_no_counter_is_agreed_about() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.kv().put_many([("title", Value::from("a")), ("gone", 1.into())]).unwrap();
+    main.vectors().create("docs", 2, duramen_store::vector::Metric::Dot).unwrap();
+    main.vectors().collection("docs").upsert("a", &[1.0, 0.0], None).unwrap();
+    let work = main.fork("work").unwrap();
+    for (branch, at) in [(&main, 2.0), (&work, 3.0)] {
+        branch.kv().put("title", "b").unwrap();
+        branch.kv().delete("gone").unwrap();
+        branch.vectors().collection("docs").upsert("a", &[at, 0.0], None).unwrap();
+    }
+    // The row of the collection is decided by the prefix of its collection.
+    let report = merge(&store, "work", "main", &["vector:default:docs=theirs", "kv=add"]);
+    assert_eq!(report.conflicts.len(), 1);
+    assert_eq!(main.vectors().collection("docs").get("a").unwrap().unwrap().vector, [3.0, 0.0]);
+}
+
 #[test]
 fn what_is_no_counter_stays_a_conflict() {
     let store = Store::memory();
