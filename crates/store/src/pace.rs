@@ -34,7 +34,7 @@ const ROOM_LEAST: usize = 8 << 20;
 const OPERATION_BYTES: usize = 12 << 10;
 
 /// How long a large commit waits until there is room for it, which there may never be.
-const WAY_MAX: Duration = Duration::from_millis(500);
+const WAY_MAX: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// By how much memory may be above its budget before commits are slowed down in full.
@@ -64,7 +64,7 @@ impl Engine {
     /// be room for it, as far as that can be made.
     pub(crate) fn throttle_for(&self, operations: usize) -> Result<(), StoreError> {
         self.throttle()?;
-        let most = self.forest().node_budget() / 4 * 3;
+        let most = self.forest().node_budget() / 8 * 7;
         let wanted = operations.saturating_mul(OPERATION_BYTES).min(most);
         let is_short = || self.forest().excess_with(wanted) > self.room();
         if wanted > self.room() && self.log_bytes().is_some() && is_short() {

@@ -60,7 +60,8 @@ fn evict_from(first: usize, inner: &Inner, forest: &Forest, hand: &mut Hand<'_>)
                 Body::Leaf(_) => true,
                 Body::Inner(below) => evict_in(below, forest, hand),
             };
-            let may = is_bare && node.id < durable && !node.take_touched();
+            // The mark goes also from what is not stored yet: it need not be passed twice once it is.
+            let may = is_bare && !node.take_touched() && node.id < durable;
             freed = if may { node.memory() } else { 0 };
             may
         });
