@@ -195,7 +195,7 @@ impl<'s, S: Access> Kv<'s, S> {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError::WrongType`] for a value of another kind; when the sum has no place in 64 bits, the key is not allowed, or nothing
+    /// [`StoreError::WrongType`] for a value of another kind; when the sum does not fit in 64 bits, the key is not allowed, or nothing
     /// can be written.
     pub fn add(&self, key: impl AsKey, by: i64) -> Result<i64, StoreError> {
         let at = self.key(&key)?;
@@ -206,13 +206,13 @@ impl<'s, S: Access> Kv<'s, S> {
                 None => 0,
                 Some(Value::Int(before)) => before,
                 Some(other) => {
-                    let reason = format!("it is not an int, but {}", other.kind());
+                    let reason = format!("expected an int, found {}", other.kind());
                     return Err(StoreError::WrongType { what: keys::display(&at), reason });
                 }
             };
             let sum = before.checked_add(by).ok_or_else(|| StoreError::InvalidInput {
                 what: "an addition",
-                reason: format!("{before} and {by} have no place in 64 bits together"),
+                reason: format!("the sum of {before} and {by} does not fit in 64 bits"),
             })?;
             edit.put(&at, &mut |out| sum.encode(out))?;
             Ok(sum)

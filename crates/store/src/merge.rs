@@ -300,9 +300,9 @@ fn check_rules(
         meta.parent == Some(parent.id()) && is_own
     };
     let reason = if !options.part.is_all() {
-        "counters are added in merges of everything: of a part it is not remembered what was added"
+        "`add` needs a merge of everything: what a partial merge added is not remembered"
     } else if !is_child(source, target) && !is_child(target, source) {
-        "counters are added between a branch and the one that it was forked from: of others it is not remembered what was added"
+        "`add` only works between a branch and the one it was forked from: what other merges added is not remembered"
     } else {
         return Ok(());
     };

@@ -8,6 +8,7 @@ use crate::{
 use bytes::Bytes;
 use duramen_api::model::{AddSource, ChangeSettings, ExportFormat, FollowSettings, Origin, Policy};
 use duramen_branches::{Engine, WantedExport};
+use duramen_postgres::processes_below;
 use rustix::process::Signal;
 use serde_json::json;
 use std::{fs, path::Path, sync::Arc, time::Duration};
@@ -108,6 +109,27 @@ async fn an_export_that_nobody_waits_for_leaves_no_volume() {
     }
     until("no volume is left", async || there() == before).await;
     assert_eq!(rows(&engine, "one", "select count(*)::int from t").await, json!([[1]]));
+    engine.close().await.expect("it closes");
+}
+
+/// Neither a branch that is measured nor one that settings are tried on outlives whoever asked for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_branch_made_for_one_question_goes_with_the_question() {
+    let home = Home::new();
+    let engine = home.open().await;
+    home.add_script(&engine, "create table t (x int);", pool(&[(Policy::ReadWrite, 1)])).await;
+    settle(&engine).await;
+    let (branches, source) = (home.path().join("volumes/branches"), engine.sources()[0].name.clone());
+    let there = || (count(&branches, |_| true), processes_below(&branches).len());
+    let before = there();
+    for step in 0..12_u64 {
+        let limit = Duration::from_millis(step * 40);
+        let _ = timeout(limit, engine.measure_cold(&source, Policy::ReadWrite)).await;
+        let server = [("work_mem".to_owned(), format!("{}MB", step + 1))].into();
+        let change = ChangeSettings { server, ..ChangeSettings::default() };
+        let _ = timeout(limit, engine.change_settings(&source, change)).await;
+    }
+    until("nothing is left but the pool", async || engine.status().settled && there() == before).await;
     engine.close().await.expect("it closes");
 }
 

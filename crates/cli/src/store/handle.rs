@@ -85,7 +85,7 @@ impl Handle {
         // Nobody makes a store by a slip in a name.
         if self.place.at.is_some() && !self.place.create && !Store::is_in(&self.path)? {
             return Err(Failure::Other(format!(
-                "there is no store at {0}; add --create to make one, or run `duramen store init --at {0}`",
+                "no store at {0}: create one with `duramen store init --at {0}`, or repeat the command with --create",
                 self.path.display()
             )));
         }

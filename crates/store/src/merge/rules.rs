@@ -40,7 +40,7 @@ impl std::str::FromStr for Decision {
             "add" => Ok(Self::Add),
             "union" => Ok(Self::Union),
             _ => {
-                let reason = format!("it decides by ours, theirs, latest, add or union, not by {text}");
+                let reason = format!("unknown decision {text:?}: use ours, theirs, latest, add or union");
                 Err(StoreError::InvalidInput { what: "a rule", reason })
             }
         }
@@ -151,7 +151,7 @@ fn sum(
     let sum = i128::from(ours) + i128::from(theirs) - i128::from(base);
     let sum = i64::try_from(sum).map_err(|_| StoreError::InvalidInput {
         what: "a merge of counters",
-        reason: format!("{} of {}/{} has no place in 64 bits", sum, conflict.space, conflict.key),
+        reason: format!("{sum} for {}/{} does not fit in 64 bits", conflict.space, conflict.key),
     })?;
     Ok(Resolution::Value(sum.into()))
 }
