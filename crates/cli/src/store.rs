@@ -4,15 +4,18 @@ pub(crate) mod branch;
 mod current;
 mod event;
 mod handle;
+mod history;
 mod input;
 mod json;
 pub(crate) mod kv;
 pub(crate) mod listing;
+mod moment;
 mod pack;
 mod state;
 pub(crate) mod upkeep;
 mod value;
 mod vector;
+mod watch;
 
 use crate::{
     context::{Context, Outcome},
@@ -57,6 +60,20 @@ Examples:
   duramen store branch fork try
   duramen store branch switch try
   duramen store branch merge try --into main";
+const HISTORY_EXAMPLES: &str = "\
+Examples:
+  duramen store history keep                       each commit of the branch
+  duramen store history key greeting
+  duramen store kv get greeting --branch main@-5m";
+const TAG_EXAMPLES: &str = "\
+Examples:
+  duramen store tag create v1
+  duramen store branch diff main@v1 main";
+const WATCH_EXAMPLES: &str = "\
+Examples:
+  duramen store watch                              until it is interrupted
+  duramen store watch --kind kv --prefix user: --json
+  duramen store watch --from v1 --count 1          what changed since the tag, at once";
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   duramen store export main.dpack
@@ -120,6 +137,15 @@ enum Noun {
     /// Branches: fork, compare, merge, delete
     #[command(subcommand, after_help = BRANCH_EXAMPLES)]
     Branch(branch::Branch),
+    /// What the branch was: states that are retained, and how keys changed
+    #[command(subcommand, after_help = HISTORY_EXAMPLES)]
+    History(history::History),
+    /// Names of states, which are retained as long as they have one
+    #[command(subcommand, after_help = TAG_EXAMPLES)]
+    Tag(history::Tag),
+    /// Print what changes, as it is written by this or another process
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch(watch::Watch),
     /// Write the branch into a pack: one compressed, verified file
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(pack::Export),
@@ -158,6 +184,9 @@ pub(crate) fn run(context: &Context, store: Store) -> Outcome {
         Noun::Json(verb) => json::run(&handle, verb),
         Noun::Vector(verb) => vector::run(&handle, verb),
         Noun::Branch(verb) => branch::run(&handle, verb),
+        Noun::History(verb) => history::run(&handle, verb),
+        Noun::Tag(verb) => history::tag(&handle, verb),
+        Noun::Watch(watch) => watch::run(&handle, &watch),
         Noun::Export(export) => pack::export(&handle, &export),
         Noun::Import(import) => pack::import(&handle, &import),
         Noun::Init => upkeep::init(&handle),
@@ -197,6 +226,14 @@ impl From<StoreError> for Failure {
                 let wanted =
                     expected.map_or_else(|| "none".to_owned(), |version| format!("version {version}"));
                 format!("cell {key:?} is {}, and {wanted} was expected; read it again and retry", at(actual))
+            }
+            StoreError::NotRetained { name, asked, oldest } => {
+                let asked = moment::said(asked);
+                let then = oldest.map_or_else(
+                    || "`duramen store history keep` retains what comes from now on".to_owned(),
+                    |version| format!("the oldest state is that of version {version}"),
+                );
+                format!("nothing of branch {name:?} is retained at {asked}; {then}")
             }
             StoreError::Legacy { path } => format!(
                 "{0} was written by version 0.1; `duramen store upgrade --at {0}` brings it to the present format, and keeps \

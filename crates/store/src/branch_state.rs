@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use duramen_tree::{Forest, NodeId, Tree};
 
 use crate::error::StoreError;
+use crate::history::{Keep, Points};
 use crate::lock_order::{Mutex, MutexGuard, ReadGuard, RwLock, WriteGuard, META, TREE};
 use crate::names::DEFAULT_BRANCH;
 use crate::slot::Slot;
@@ -28,6 +29,8 @@ pub(crate) struct Meta {
     pub(crate) base_mark: NodeId,
     /// What this branch and its parent had alike after the last merge between them.
     pub(crate) merge_base: Option<Slot>,
+    /// The states of it that are retained.
+    pub(crate) points: Points,
 }
 
 impl Meta {
@@ -43,6 +46,7 @@ impl Meta {
             base: None,
             base_mark: 0,
             merge_base: None,
+            points: Points::default(),
         }
     }
 }
@@ -54,6 +58,8 @@ pub(crate) struct BranchState {
     meta: Mutex<Meta, META>,
     /// The version of the last reset: no cell has a version below it. Changed with the slot only, under its lock.
     floor: AtomicU64,
+    /// Whether each commit is retained.
+    keeps_each: AtomicBool,
     deleted: AtomicBool,
 }
 
@@ -86,7 +92,8 @@ impl std::ops::Deref for TreeGuard<'_> {
 impl BranchState {
     pub(crate) fn new(id: u64, name: String, slot: Slot, meta: Meta) -> Self {
         let (floor, deleted) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { id, name, slot: RwLock::new(slot), meta: Mutex::new(meta), floor, deleted }
+        let keeps_each = AtomicBool::new(meta.points.keep().is_some_and(Keep::is_each_commit));
+        Self { id, name, slot: RwLock::new(slot), meta: Mutex::new(meta), floor, keeps_each, deleted }
     }
 
     pub(crate) fn with_floor(self, floor: u64) -> Self {
@@ -111,6 +118,18 @@ impl BranchState {
     /// No cell of the branch has a version below this.
     pub(crate) fn floor(&self) -> u64 {
         self.floor.load(Ordering::Acquire)
+    }
+
+    /// Whether each commit is retained.
+    #[inline]
+    pub(crate) fn keeps_each(&self) -> bool {
+        self.keeps_each.load(Ordering::Acquire)
+    }
+
+    /// Says what is retained from now on.
+    pub(crate) fn set_keep(&self, keep: Option<Keep>, _writer: &Writer) {
+        self.keeps_each.store(keep.as_ref().is_some_and(Keep::is_each_commit), Ordering::Release);
+        self.meta().points.set_keep(keep);
     }
 
     /// Gives the branch another tree, whose cells have been others' until `version`. Returns the one that it had.

@@ -11,6 +11,7 @@ use crate::durability::Durability;
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::garbage::Tombstone;
+use crate::history::{not_retained, note_dropped, Keep};
 use crate::record;
 use crate::registry::{Heritage, Registry};
 use crate::slot::Slot;
@@ -43,6 +44,41 @@ pub(crate) enum BranchOp {
         expires_ms: Option<i64>,
         protected: bool,
     },
+    /// Which states of the branch are retained from now on; none: only those that have a tag.
+    Keep {
+        id: u64,
+        keep: Option<Keep>,
+    },
+    /// The state of the branch is retained, and named if there is a tag.
+    Retain {
+        id: u64,
+        time_ms: i64,
+        tag: Option<String>,
+    },
+    /// Retained states are forgotten; their versions in their order.
+    Forget {
+        id: u64,
+        versions: Vec<u64>,
+    },
+    /// A retained state is named.
+    Tag {
+        id: u64,
+        version: u64,
+        tag: String,
+    },
+    Untag {
+        id: u64,
+        tag: String,
+    },
+    /// A fork of a retained state.
+    ForkAt {
+        id: u64,
+        source: u64,
+        version: u64,
+        name: String,
+        created_ms: i64,
+        expires_ms: Option<i64>,
+    },
 }
 
 impl Engine {
@@ -72,16 +108,25 @@ impl Engine {
         let mut writer = self.lock_writer();
         self.check_poison()?;
         let Some(op) = decide(&self.registry())? else { return Ok(false) };
-        let next = writer.version() + 1;
-        self.apply_branch_op(&mut writer, &op, next)?;
-        let body = postcard::to_extend(&op, vec![record::BRANCH]);
-        let body =
-            body.map_err(|error| StoreError::Damaged(format!("a record cannot be written: {error}")))?;
-        self.append(&mut writer, &body, 1)?;
+        self.log_branch_op(&mut writer, &op)?;
+        if let BranchOp::Reset { id } = op {
+            let branch = self.registry().get(id)?;
+            self.retain_if_each(&mut writer, &branch)?;
+        }
         let version = writer.version();
         drop(writer);
         self.wait_durable(version, durability)?;
         Ok(true)
+    }
+
+    /// Applies what is done to a branch, and logs it.
+    pub(crate) fn log_branch_op(&self, writer: &mut Writer, op: &BranchOp) -> Result<(), StoreError> {
+        let next = writer.version() + 1;
+        self.apply_branch_op(writer, op, next)?;
+        let body = postcard::to_extend(op, vec![record::BRANCH]);
+        let body =
+            body.map_err(|error| StoreError::Damaged(format!("a record cannot be written: {error}")))?;
+        self.append(writer, &body, 1)
     }
 
     /// `version` is that of the record which says so.
@@ -99,23 +144,20 @@ impl Engine {
             }
             BranchOp::Fork { id, source, name, created_ms, expires_ms } => {
                 let source = registry.get(*source)?;
-                let slot = source.share();
-                let mark = self.node_mark();
-                let meta = Meta {
-                    created_ms: *created_ms,
-                    expires_ms: *expires_ms,
-                    protected: false,
-                    parent: Some(source.id()),
-                    fork_mark: mark,
-                    origin_mark: mark,
-                    parent_mark: mark,
-                    base: Some(slot.share()),
-                    base_mark: mark,
-                    merge_base: None,
-                };
+                let (slot, floor) = (source.share(), source.floor());
+                let meta = self.forked(&source, &slot, (*created_ms, *expires_ms));
                 // What is seen of a cell in the fork is what was seen in the source.
-                let fork = BranchState::new(*id, name.clone(), slot, meta).with_floor(source.floor());
-                registry.add(fork);
+                registry.add(BranchState::new(*id, name.clone(), slot, meta).with_floor(floor));
+            }
+            BranchOp::ForkAt { id, source, version, name, created_ms, expires_ms } => {
+                let source = registry.get(*source)?;
+                let (slot, floor) = {
+                    let meta = source.meta();
+                    let point = meta.points.at(*version).ok_or_else(|| not_retained(&source, *version))?;
+                    (point.slot.share(), point.floor)
+                };
+                let meta = self.forked(&source, &slot, (*created_ms, *expires_ms));
+                registry.add(BranchState::new(*id, name.clone(), slot, meta).with_floor(floor));
             }
             BranchOp::Delete { id } => self.delete(&mut registry, writer, *id)?,
             BranchOp::Reset { id } => self.reset(&mut registry, writer, *id, version)?,
@@ -125,8 +167,56 @@ impl Engine {
                 meta.expires_ms = *expires_ms;
                 meta.protected = *protected;
             }
+            BranchOp::Keep { id, keep } => {
+                let branch = registry.get(*id)?;
+                branch.set_keep(*keep, writer);
+                if keep.is_none() {
+                    let untagged = branch.meta().points.untagged();
+                    self.forget(&branch, &untagged);
+                }
+            }
+            BranchOp::Retain { id, time_ms, tag } => {
+                let branch = registry.get(*id)?;
+                let at = self.take_point(&branch, writer, (version - 1, *time_ms));
+                if let Some(tag) = tag {
+                    branch.meta().points.tag(tag.clone(), at);
+                }
+                let surplus = branch.meta().points.surplus();
+                self.forget(&branch, &surplus);
+            }
+            BranchOp::Forget { id, versions } => self.forget(&*registry.get(*id)?, versions),
+            BranchOp::Tag { id, version, tag } => {
+                let branch = registry.get(*id)?;
+                let mut meta = branch.meta();
+                meta.points.at(*version).ok_or_else(|| not_retained(&branch, *version))?;
+                meta.points.tag(tag.clone(), *version);
+            }
+            BranchOp::Untag { id, tag } => {
+                let freed = registry.get(*id)?.meta().points.untag(tag);
+                freed.into_iter().for_each(|slot| self.free_memory(slot));
+            }
         }
         Ok(())
+    }
+
+    /// What is known of a branch that is forked now, from `slot`.
+    fn forked(
+        &self,
+        source: &BranchState,
+        slot: &Slot,
+        (created_ms, expires_ms): (i64, Option<i64>),
+    ) -> Meta {
+        let mark = self.node_mark();
+        Meta {
+            expires_ms,
+            parent: Some(source.id()),
+            fork_mark: mark,
+            origin_mark: mark,
+            parent_mark: mark,
+            base: Some(slot.share()),
+            base_mark: mark,
+            ..Meta::root(created_ms)
+        }
     }
 
     fn delete(&self, registry: &mut Registry, writer: &mut Writer, id: u64) -> Result<(), StoreError> {
@@ -140,8 +230,10 @@ impl Engine {
         registry.remove(&branch, parent);
         let high = registry.children_mark(id).max(low);
         registry.hand_over_children(id, &Heritage { parent, parent_mark, base, base_mark });
+        let (points, dead) = branch.meta().points.take_all();
+        points.into_iter().for_each(|slot| self.free_memory(slot));
         let slot = branch.replace(Tree::new(self.forest()), writer);
-        self.retire(writer, Tombstone { slot, low, high });
+        self.retire(writer, Tombstone { slot, low, high, dead });
         Ok(())
     }
 
@@ -156,7 +248,8 @@ impl Engine {
         let mut meta = branch.meta();
         let no_parent = || StoreError::NoParent { name: branch.name().to_owned() };
         let parent = registry.get(meta.parent.ok_or_else(no_parent)?)?;
-        let high = registry.children_mark(id).max(meta.fork_mark);
+        note_dropped(&branch, &mut meta.points, writer);
+        let high = registry.children_mark(id).max(meta.fork_mark).max(meta.points.mark());
         // What its children have in common with the parent is what it was, not what it becomes.
         let base = meta.base.as_ref().map(Slot::share);
         let (parent_mark, base_mark) = (meta.parent_mark, meta.base_mark);
@@ -164,7 +257,7 @@ impl Engine {
         let fresh = parent.share();
         let mark = self.node_mark();
         let slot = branch.reset_to(fresh.share(), version, writer);
-        self.retire(writer, Tombstone { slot, low: meta.fork_mark, high });
+        self.retire(writer, Tombstone { slot, low: meta.fork_mark, high, dead: Vec::new() });
         meta.fork_mark = mark;
         meta.origin_mark = mark;
         meta.parent_mark = mark;

@@ -8,6 +8,7 @@ use crate::branch::Branch;
 use crate::engine::{CheckpointGuard, Engine};
 use crate::error::StoreError;
 use crate::garbage::Tombstone;
+use crate::history::note_dropped;
 use crate::keys::{self, Primitive};
 use crate::kv::AsKey;
 use crate::names::{check_key_bytes, check_space};
@@ -191,18 +192,20 @@ impl Engine {
         }
         drop(snapshot);
         // What a base or a child may hold is not this branch's alone to give back.
-        let (low, origin) = {
-            let meta = state.meta();
-            (meta.fork_mark, meta.origin_mark)
+        let (low, shared) = {
+            let mut meta = state.meta();
+            note_dropped(state, &mut meta.points, &writer);
+            (meta.fork_mark, meta.origin_mark.max(meta.points.mark()))
         };
-        let high = self.registry().children_mark(state.id()).max(origin);
+        let high = self.registry().children_mark(state.id()).max(shared);
         let slot = {
             // A version of its own: what was read before the load is told from what is read after it.
             let mut held = state.slot_mut(&writer);
-            self.append(&mut writer, &[record::RESERVE], 1)?;
+            self.append(&mut writer, &[record::INSTALL], 1)?;
             std::mem::replace(&mut *held, Slot::Open(tree))
         };
-        self.retire(&mut writer, Tombstone { slot, low, high });
+        self.retire(&mut writer, Tombstone { slot, low, high, dead: Vec::new() });
+        self.retain_if_each(&mut writer, state)?;
         self.checkpoint_within(guard, &mut writer)
     }
 }

@@ -10,7 +10,8 @@ use crate::branch_state::BranchState;
 use crate::engine::{CheckpointGuard, Engine};
 use crate::error::StoreError;
 use crate::garbage::{Garbage, Tombstone};
-use crate::manifest::{BranchMore, BranchRecord, Manifest, More, RootRecord};
+use crate::history::{note_dropped, Points};
+use crate::manifest::{BranchHistory, BranchMore, BranchRecord, Manifest, More, RootRecord};
 use crate::slot::Slot;
 use crate::writer::Writer;
 
@@ -32,7 +33,19 @@ struct Captured {
     merge_base: Option<Slot>,
     record: BranchRecord,
     more: BranchMore,
+    history: Option<BranchHistory>,
+    points: Vec<Slot>,
 }
+
+/// What a checkpoint leaves to be done.
+struct Stored {
+    /// What is still on its way out.
+    garbage: Garbage,
+    /// Where the retained states of branches are, by their versions.
+    points: Vec<StoredPoints>,
+}
+
+type StoredPoints = (Arc<BranchState>, Vec<(u64, StoredRoot)>);
 
 /// Everything as it was when the checkpoint began.
 struct Capture {
@@ -81,8 +94,8 @@ impl Engine {
         }
         let capture = self.capture(&mut self.lock_writer())?;
         let (mark, version) = (capture.mark, capture.version);
-        let rest = self.store_capture(capture, sweep).map_err(|error| self.poison(error))?;
-        if self.end_checkpoint(mark, rest, &mut self.lock_writer()) {
+        let stored = self.store_capture(capture, sweep).map_err(|error| self.poison(error))?;
+        if self.end_checkpoint(mark, stored, &mut self.lock_writer()) {
             self.requests().checkpoint();
         }
         self.release_before(version)
@@ -99,16 +112,20 @@ impl Engine {
         }
         let capture = self.capture(writer)?;
         let (mark, version) = (capture.mark, capture.version);
-        let rest = self.store_capture(capture, false).map_err(|error| self.poison(error))?;
-        self.end_checkpoint(mark, rest, writer);
+        let stored = self.store_capture(capture, false).map_err(|error| self.poison(error))?;
+        self.end_checkpoint(mark, stored, writer);
         self.release_before(version)
     }
 
     /// Returns whether more could be deleted than one checkpoint deletes.
-    fn end_checkpoint(&self, mark: NodeId, rest: Garbage, writer: &mut Writer) -> bool {
+    fn end_checkpoint(&self, mark: NodeId, stored: Stored, writer: &mut Writer) -> bool {
         self.forest().end_checkpoint(mark);
-        let more = rest.pending.has_free();
-        writer.garbage_mut().give_back(rest);
+        let more = stored.garbage.pending.has_free();
+        writer.garbage_mut().give_back(stored.garbage);
+        for (branch, roots) in stored.points {
+            let slots = branch.meta().points.stored(&roots);
+            slots.into_iter().for_each(|slot| self.free_memory(slot));
+        }
         self.count_checkpoint();
         more
     }
@@ -138,19 +155,19 @@ impl Engine {
         let mut branches: Vec<Captured> = Vec::with_capacity(registry.len());
         let (mut free, mut candidates) = (Vec::new(), Vec::new());
         for branch in registry.iter() {
-            let meta = branch.meta();
+            let mut meta = branch.meta();
             let bound = meta.origin_mark.max(held.get(&branch.id()).copied().unwrap_or(0));
-            let mut slot = branch.slot_mut(writer);
-            if let Slot::Open(tree) = &mut *slot {
-                let (private, shared): (Vec<_>, Vec<_>) =
-                    tree.take_dropped().into_iter().partition(|id| *id >= bound);
-                // What was never stored need not be deleted.
-                free.extend(private.into_iter().filter(|id| *id < mark_before));
-                candidates.extend(shared);
-            }
+            note_dropped(branch, &mut meta.points, writer);
+            let (private, shared): (Vec<_>, Vec<_>) =
+                meta.points.take_loose().into_iter().partition(|id| *id >= bound);
+            // What was never stored need not be deleted.
+            free.extend(private.into_iter().filter(|id| *id < mark_before));
+            candidates.extend(shared);
+            let (points, history) = capture_history(branch.id(), &meta.points);
+            let slot = branch.share();
             branches.push(Captured {
                 state: branch.clone(),
-                slot: slot.share(),
+                slot,
                 base: meta.base.as_ref().map(Slot::share),
                 merge_base: meta.merge_base.as_ref().map(Slot::share),
                 record: BranchRecord {
@@ -169,6 +186,8 @@ impl Engine {
                     merge_base: None,
                 },
                 more: BranchMore { floor: branch.floor() },
+                history,
+                points,
             });
         }
         branches.sort_by_key(|branch| branch.state.id());
@@ -181,14 +200,19 @@ impl Engine {
         Ok(Capture { mark, segment, version, next_branch, branches, held, garbage })
     }
 
-    /// Stores what was captured and commits the manifest. Returns what is still on its way out.
-    fn store_capture(&self, mut capture: Capture, sweep: bool) -> Result<Garbage, StoreError> {
+    /// Stores what was captured and commits the manifest.
+    fn store_capture(&self, mut capture: Capture, sweep: bool) -> Result<Stored, StoreError> {
         let limit = BATCH_BYTES.min(self.forest().budget() / BATCH_PART);
         let mut sink = Sink { engine: self, batch: Vec::new(), bytes: 0, limit };
         for branch in &mut capture.branches {
             branch.record.root = sink.store(&branch.slot)?;
             branch.record.base = branch.base.as_ref().map(|base| sink.store(base)).transpose()?;
             branch.record.merge_base = branch.merge_base.as_ref().map(|base| sink.store(base)).transpose()?;
+            for (slot, record) in
+                branch.points.iter().zip(branch.history.iter_mut().flat_map(BranchHistory::roots))
+            {
+                *record = sink.store(slot)?;
+            }
         }
         // After all branches: what is stored here is what no branch has, and goes with the last reader of this epoch.
         let mut fresh = Vec::new();
@@ -225,9 +249,15 @@ impl Engine {
             candidates: garbage.candidates.iter().copied().collect(),
         };
         let branches = capture.branches.iter().map(|branch| branch.more).collect();
-        let more = More { segment: capture.segment, branches };
+        let histories = capture.branches.iter().filter_map(|branch| branch.history.clone()).collect();
+        let more = More { segment: capture.segment, branches, histories };
         self.forest().store().commit(&manifest.encode(&more)?, &deleted)?;
-        Ok(garbage)
+        let stored = capture.branches.into_iter().filter_map(|branch| {
+            let history = branch.history.filter(|history| !history.points.is_empty())?;
+            let roots = history.points.into_iter().map(|(point, root)| (point.version, root.into()));
+            Some((branch.state, roots.collect()))
+        });
+        Ok(Stored { garbage, points: stored.collect() })
     }
 
     /// Finds what a deleted branch leaves behind: what was its own goes, what it shared may be needed.
@@ -251,6 +281,13 @@ impl Engine {
         for id in tree.take_dropped() {
             candidates.insert(id);
         }
+        for id in std::mem::take(&mut tombstone.dead) {
+            if id >= high {
+                free.extend((id < durable).then_some(id));
+            } else {
+                candidates.insert(id);
+            }
+        }
         Ok(())
     }
 
@@ -260,11 +297,11 @@ impl Engine {
         let before = unreached.len();
         let mut reached = HashSet::new();
         let mut passed = HashSet::new();
-        let slots = capture
-            .branches
-            .iter_mut()
-            .flat_map(|branch| [Some(&mut branch.slot), branch.base.as_mut(), branch.merge_base.as_mut()]);
-        let searched = slots.flatten().try_for_each(|slot| {
+        let slots = capture.branches.iter_mut().flat_map(|branch| {
+            let bases = branch.base.iter_mut().chain(branch.merge_base.as_mut());
+            std::iter::once(&mut branch.slot).chain(bases).chain(&mut branch.points)
+        });
+        let searched = slots.into_iter().try_for_each(|slot| {
             let tree = slot.tree(self.forest())?;
             tree.reach(self.forest(), &mut passed, &mut |id| {
                 if unreached.remove(&id) {
@@ -283,6 +320,17 @@ impl Engine {
         log::debug!("sweep: before {before}, after {}", capture.garbage.kept);
         Ok(())
     }
+}
+
+/// What is to be stored of the retained states of a branch.
+fn capture_history(branch: u64, points: &Points) -> (Vec<Slot>, Option<BranchHistory>) {
+    let (keep, tags) = (points.keep().copied(), points.tags().clone());
+    let (slots, records) = points.capture();
+    if keep.is_none() && slots.is_empty() {
+        return (slots, None);
+    }
+    let points = records.into_iter().map(|record| (record, RootRecord::from(NOWHERE))).collect();
+    (slots, Some(BranchHistory { branch, keep, points, tags }))
 }
 
 const NOWHERE: StoredRoot = StoredRoot { id: 0, sum: duramen_tree::Checksum([0; 16]), count: 0, bytes: 0 };

@@ -30,12 +30,14 @@ impl Engine {
             write(&mut Draft { forest: self.forest(), tree: &tree, floor, batch: writer.batch_mut() })?
         };
         let version = self.apply_batch(&mut writer, branch)?;
+        let logged = writer.version();
         drop(writer);
-        self.wait_durable(version, durability)?;
+        self.wait_durable(logged, durability)?;
         Ok((result, version))
     }
 
-    /// Applies and logs the batch of the writer. Returns the version of its last operation.
+    /// Applies and logs the batch of the writer, and retains what the branch is then if each commit is. Returns the version
+    /// of its last operation; what was logged goes as far as the writer's.
     pub(crate) fn apply_batch(&self, writer: &mut Writer, branch: &BranchState) -> Result<u64, StoreError> {
         self.check_poison()?;
         let count = writer.batch().len();
@@ -58,6 +60,8 @@ impl Engine {
         }
         let last = self.append_batch(writer, count as u32)?;
         debug_assert_eq!(last, first + count as u64 - 1);
+        drop(slot);
+        self.retain_if_each(writer, branch)?;
         Ok(last)
     }
 

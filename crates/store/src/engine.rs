@@ -20,6 +20,7 @@ use crate::record;
 use crate::registry::Registry;
 use crate::requests::Requests;
 use crate::slot::Slot;
+use crate::watch::News;
 use crate::writer::Writer;
 
 /// How long a checkpoint waits for another one, or for a bulk load.
@@ -80,6 +81,7 @@ pub(crate) struct Engine {
     requests: Requests,
     epochs: Epochs,
     held: HeldTrees,
+    news: News,
     checkpoints: AtomicU64,
     /// The version of the last write. Changed by the writer, under the lock of the tree that it writes to.
     version: AtomicU64,
@@ -102,6 +104,7 @@ impl Engine {
             requests: Requests::default(),
             epochs: Epochs::new(),
             held: HeldTrees::default(),
+            news: News::default(),
             checkpoints: AtomicU64::new(0),
             version: AtomicU64::new(start.version),
             stopped: OnceLock::new(),
@@ -129,6 +132,11 @@ impl Engine {
     #[inline]
     pub(crate) fn held(&self) -> &HeldTrees {
         &self.held
+    }
+
+    /// What tells those who wait for a later version.
+    pub(crate) fn news(&self) -> &News {
+        &self.news
     }
 
     /// When the store was made, in milliseconds since 1970 (UTC).
@@ -297,12 +305,13 @@ impl Engine {
     #[inline]
     pub(crate) fn advance(&self, writer: &mut Writer, version: u64) {
         writer.advance_to(version);
-        self.version.store(version, Ordering::Release);
+        self.version.store(version, Ordering::SeqCst);
+        self.news.tell();
     }
 
     /// The version of the last write. Under the lock of a tree: no write to it that is not in it has this version or a lower one.
     pub(crate) fn last_version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+        self.version.load(Ordering::SeqCst)
     }
 
     /// The number that the next node will have.
@@ -324,6 +333,8 @@ impl Engine {
     pub(crate) fn retire(&self, writer: &mut Writer, tombstone: Tombstone) {
         match self.backing {
             Backing::Memory => self.free_memory(tombstone.slot),
+            // Whoever only reads deletes no nodes.
+            _ if self.options.read_only => self.free_memory(tombstone.slot),
             Backing::Copies | Backing::Stored { .. } => writer.garbage_mut().tombstones.push(tombstone),
         }
     }

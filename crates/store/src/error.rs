@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use duramen_tree::{NodeStoreError, TreeError};
 
+use crate::history::Moment;
 use crate::json::JsonError;
 use crate::log::LogError;
 use crate::value::ValueError;
@@ -53,6 +54,32 @@ pub enum StoreError {
     NoParent {
         /// The name.
         name: String,
+    },
+    /// Nothing of the branch is retained that is as old.
+    #[error("nothing of branch {name:?} is retained at {asked}{}", oldest_retained(.oldest))]
+    NotRetained {
+        /// The branch.
+        name: String,
+        /// What was asked for.
+        asked: Moment,
+        /// The version of the oldest state that is retained.
+        oldest: Option<u64>,
+    },
+    /// The branch has no such tag.
+    #[error("branch {branch:?} has no tag {tag:?}; `store tag list` shows those that it has")]
+    TagNotFound {
+        /// The branch.
+        branch: String,
+        /// The tag.
+        tag: String,
+    },
+    /// The branch has such a tag.
+    #[error("branch {branch:?} has a tag {tag:?} already; choose another name or delete it first")]
+    TagExists {
+        /// The branch.
+        branch: String,
+        /// The tag.
+        tag: String,
     },
     /// There is no such collection of vectors.
     #[error("there is no collection {name:?} in space {space:?}{}", did_you_mean(.hint))]
@@ -236,6 +263,13 @@ pub enum StoreError {
 
 fn did_you_mean(hint: &Option<String>) -> String {
     hint.as_ref().map_or(String::new(), |hint| format!("; did you mean {hint:?}?"))
+}
+
+fn oldest_retained(oldest: &Option<u64>) -> String {
+    match oldest {
+        Some(version) => format!("; the oldest state is that of version {version}"),
+        None => "; `store history keep` retains what comes from now on".to_owned(),
+    }
 }
 
 fn holder(pid: &Option<u32>) -> String {

@@ -15,6 +15,7 @@ use crate::error::StoreError;
 use crate::keys;
 use crate::names::check_space;
 use crate::options::Options;
+use crate::record;
 use crate::slot::Slot;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
@@ -156,6 +157,7 @@ impl Engine {
             let meta = Meta::root(clock::unix_ms());
             registry.add(BranchState::new(id, name.to_owned(), Slot::Open(tree), meta));
         }
+        self.append(&mut writer, &[record::INSTALL], 1)?;
         self.checkpoint_within(guard, &mut writer)
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Tombstone {
     pub(crate) low: NodeId,
     /// Nodes from here on belong to nobody else.
     pub(crate) high: NodeId,
+    /// Nodes that only the retained states of the branch held.
+    pub(crate) dead: Vec<NodeId>,
 }
 
 /// Stored nodes on their way out.

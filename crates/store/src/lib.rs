@@ -50,8 +50,10 @@ mod error;
 pub mod event;
 mod exchange;
 mod folder;
+mod follower;
 mod garbage;
 mod held;
+mod history;
 pub mod json;
 mod keys;
 pub mod kv;
@@ -83,6 +85,7 @@ pub mod upgrade;
 pub mod value;
 pub mod vector;
 mod verify;
+mod watch;
 mod writer;
 
 pub use access::Space;
@@ -90,6 +93,8 @@ pub use branch::Branch;
 pub use diff::{ChangeKind, Diff, DiffEntry, Part, RawChange};
 pub use durability::Durability;
 pub use error::{Severity, StoreError};
+pub use follower::Follower;
+pub use history::{Every, History, Keep, KeyState, Moment, RetainedState};
 pub use keys::Primitive;
 pub use kv::Page;
 pub use merge::{Conflict, Decision, Equal, MergeOptions, MergeReport, Resolution, Resolver, Rule, Strategy};
@@ -103,11 +108,15 @@ pub use stored_branch::StoredBranch;
 pub use transaction::Transaction;
 pub use value::Value;
 pub use verify::{Verified, VerifiedBranch};
+pub use watch::Watch;
 
 /// Limits that are not those of one kind of data.
 pub mod limits {
     pub use crate::batch::BATCH_OPERATIONS_MAX;
-    pub use crate::names::{BRANCH_NAME_BYTES_MAX, KEY_BYTES_MAX, LABEL_BYTES_MAX, SPACE_NAME_BYTES_MAX};
+    pub use crate::history::TAGS_MAX;
+    pub use crate::names::{
+        BRANCH_NAME_BYTES_MAX, KEY_BYTES_MAX, LABEL_BYTES_MAX, SPACE_NAME_BYTES_MAX, TAG_BYTES_MAX,
+    };
     pub use crate::store::TTL_S_MAX;
     pub use crate::transaction::ATTEMPTS_MAX;
 }

@@ -10,6 +10,7 @@
 //! | `directory` | what the log wants of a file system |
 //! | `scan` | reading one segment |
 //! | `recover` | reading a log: replay, the torn tail, damage |
+//! | `follow` | reading on in a log that another process writes |
 //! | `pool` | spare files, made ahead or recycled |
 //! | `core` | the buffer and the current segment |
 //! | `group` | whose turn it is in group commit |
@@ -21,6 +22,7 @@ mod commit;
 mod core;
 mod directory;
 mod error;
+mod follow;
 mod format;
 mod group;
 mod pool;
@@ -33,6 +35,7 @@ use std::time::Duration;
 pub use self::core::LogCounters;
 pub use directory::{FileDirectory, LogDirectory, LogFile};
 pub use error::LogError;
+pub(crate) use follow::{Followed, LogTail};
 pub use format::{
     decode_record, encode_record, HeaderError, Record, SegmentHeader, BODY_BYTES_MAX, FORMAT_VERSION,
     RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
@@ -185,6 +188,16 @@ impl Log {
         replay: &mut Replay<'_>,
     ) -> Result<u64, LogError> {
         recover::recover(dir, position, replay, false).map(|found| found.last)
+    }
+
+    /// Replays the log like [`read_at`](Self::read_at). Returns where it ends; none if the next record needs a segment of its own.
+    pub(crate) fn read_to_tail(
+        dir: &Arc<dyn LogDirectory>,
+        position: Position,
+        replay: &mut Replay<'_>,
+    ) -> Result<Option<LogTail>, LogError> {
+        let found = recover::recover(&**dir, position, replay, false)?;
+        Ok(found.current.map(|current| LogTail::new(dir.clone(), current, found.last)))
     }
 
     /// Appends a record that takes `count` versions, and returns the first of them. It stands in memory only until

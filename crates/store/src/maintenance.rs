@@ -50,6 +50,9 @@ fn run(weak: &Weak<Engine>) {
         naps = naps.wrapping_add(1);
         if naps.is_multiple_of(EXPIRY_NAPS) {
             expire(&engine);
+            if engine.check_writable().is_ok() && !engine.is_far_behind() {
+                engine.keep_histories();
+            }
         }
     }
 }

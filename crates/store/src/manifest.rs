@@ -4,15 +4,22 @@
 //! "DuramenS", format u32, body (postcard), XXH3-64 of all before it
 //! ```
 
+use std::collections::BTreeMap;
+
 use duramen_tree::{Checksum, NodeId, StoredRoot};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
+use crate::history::{Keep, PointRecord, Points};
+use crate::slot::Slot;
 
 const MAGIC: &[u8; 8] = b"DuramenS";
 
 /// The format that is written. Later ones are refused, earlier ones are read for ever.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
+
+/// The last format without retained states.
+const FORMAT_WITHOUT_HISTORY: u32 = 2;
 
 /// The last format that does not name the segment of the log, nor the floors of branches.
 const FORMAT_WITHOUT_SEGMENT: u32 = 1;
@@ -68,6 +75,18 @@ pub(crate) struct More {
     pub(crate) segment: u64,
     /// As many as there are branches, in their order.
     pub(crate) branches: Vec<BranchMore>,
+    /// Of branches of which states are retained, or will be. Behind the rest, from format 3 on.
+    #[serde(skip)]
+    pub(crate) histories: Vec<BranchHistory>,
+}
+
+/// What is retained of a branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BranchHistory {
+    pub(crate) branch: u64,
+    pub(crate) keep: Option<Keep>,
+    pub(crate) points: Vec<(PointRecord, RootRecord)>,
+    pub(crate) tags: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,12 +104,26 @@ pub(crate) struct Manifest {
     pub(crate) candidates: Vec<NodeId>,
 }
 
+impl BranchHistory {
+    pub(crate) fn to_points(&self) -> Points {
+        let points = self.points.iter();
+        let points = points.map(|(record, root)| record.clone().into_point(Slot::Stored((*root).into())));
+        Points::new(self.keep, points.collect(), self.tags.clone())
+    }
+
+    /// Where the points are.
+    pub(crate) fn roots(&mut self) -> impl Iterator<Item = &mut RootRecord> {
+        self.points.iter_mut().map(|(_, root)| root)
+    }
+}
+
 impl Manifest {
     pub(crate) fn encode(&self, more: &More) -> Result<Vec<u8>, StoreError> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
         let bytes = postcard::to_extend(self, bytes);
         let bytes = bytes.and_then(|bytes| postcard::to_extend(more, bytes));
+        let bytes = bytes.and_then(|bytes| postcard::to_extend(&more.histories, bytes));
         let mut bytes =
             bytes.map_err(|error| StoreError::Damaged(format!("the manifest cannot be written: {error}")))?;
         let sum = xxhash_rust::xxh3::xxh3_64(&bytes);
@@ -118,7 +151,10 @@ impl Manifest {
         if format <= FORMAT_WITHOUT_SEGMENT {
             return Ok((manifest, None));
         }
-        let more: More = postcard::from_bytes(rest).map_err(unreadable)?;
+        let (mut more, rest): (More, _) = postcard::take_from_bytes(rest).map_err(unreadable)?;
+        if format > FORMAT_WITHOUT_HISTORY {
+            more.histories = postcard::from_bytes(rest).map_err(unreadable)?;
+        }
         if more.branches.len() != manifest.branches.len() {
             return Err(damaged("describes more branches or fewer than it names"));
         }

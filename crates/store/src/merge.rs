@@ -210,19 +210,65 @@ impl Store {
         &self,
         source: &str,
         target: &str,
-        mut options: MergeOptions<'_>,
+        options: MergeOptions<'_>,
     ) -> Result<MergeReport, StoreError> {
-        let engine = self.engine();
         let (source, target) = (self.branch(source)?.state, self.branch(target)?.state);
         if source.id() == target.id() {
             let reason = "a branch cannot be merged into itself".to_owned();
             return Err(StoreError::InvalidInput { what: "a merge", reason });
         }
+        self.merge_from(&Source::Branch(source), &target, options)
+    }
+
+    /// Does to a branch what made one state of another: what is different between `before` and `after`, snapshots of this
+    /// store, is merged into `target` in one commit. So a change is picked from one branch for another, and a change is
+    /// taken back by naming its states the other way round.
+    ///
+    /// ```
+    /// use duramen_store::{Keep, MergeOptions, Moment, Scope, Store};
+    /// let store = Store::memory();
+    /// store.keep_history("main", Some(Keep::each_commit()))?;
+    /// let main = store.branch("main")?;
+    /// let before = main.kv().put("a", 1)?;
+    /// let after = main.kv().put("a", 2)?;
+    /// main.kv().put("b", 3)?;
+    ///
+    /// let (before, after) = (main.at(&Moment::Version(before))?, main.at(&Moment::Version(after))?);
+    /// store.apply_change(&after, &before, "main", MergeOptions::default())?;
+    /// assert_eq!(main.kv().get("a")?, Some(1.into()));
+    /// assert_eq!(main.kv().get("b")?, Some(3.into()));
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge); when a snapshot is of another store, or a rule adds.
+    pub fn apply_change(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        target: &str,
+        options: MergeOptions<'_>,
+    ) -> Result<MergeReport, StoreError> {
+        if [before, after].iter().any(|snapshot| !std::sync::Arc::ptr_eq(snapshot.engine(), self.engine())) {
+            let reason = "its snapshots must be of this store".to_owned();
+            return Err(StoreError::InvalidInput { what: "a change", reason });
+        }
+        let target = self.branch(target)?.state;
+        self.merge_from(&Source::Change { before, after }, &target, options)
+    }
+
+    fn merge_from(
+        &self,
+        source: &Source<'_>,
+        target: &BranchState,
+        mut options: MergeOptions<'_>,
+    ) -> Result<MergeReport, StoreError> {
+        let engine = self.engine();
         for attempt in 1..=ATTEMPTS {
             let hold = attempt == ATTEMPTS && options.resolver.is_none() && !options.dry_run;
             let mut held = hold.then(|| engine.lock_writer());
-            check_rules(&source, &target, &options)?;
-            let trees = engine.merge_trees(&source, &target)?;
+            check_rules(source, target, &options)?;
+            let trees = engine.merge_trees(source, target)?;
             let plan = plan(engine, &trees, &mut options)?;
             if options.dry_run {
                 return Ok(plan.report);
@@ -240,19 +286,23 @@ impl Store {
                 Some(writer) => writer,
                 None => engine.lock_writer(),
             };
-            source.check_alive()?;
             target.check_alive()?;
-            check_rules(&source, &target, &options)?;
-            let unchanged = source.tree(engine.forest())?.same(trees.theirs.tree())
+            check_rules(source, target, &options)?;
+            let unchanged = source.is_still(engine, &trees.theirs)?
                 && target.tree(engine.forest())?.same(trees.ours.tree());
             if !unchanged {
                 continue;
             }
-            let whole = options.part.is_all();
-            if whole {
-                writer.batch_mut().begin(|header| record::merge_header(header, source.id(), target.id()));
-            } else {
-                writer.begin_writes(target.id());
+            // What is remembered of a merge is about a whole branch.
+            let merged = match source {
+                Source::Branch(source) if options.part.is_all() => Some(source),
+                Source::Branch(_) | Source::Change { .. } => None,
+            };
+            match merged {
+                Some(source) => {
+                    writer.batch_mut().begin(|header| record::merge_header(header, source.id(), target.id()));
+                }
+                None => writer.begin_writes(target.id()),
             }
             let mut report = plan.report;
             {
@@ -262,7 +312,7 @@ impl Store {
                 let mut draft = Draft { forest, tree: &tree, floor, batch };
                 write(&mut draft, plan.writes, &plan.events)?;
             }
-            let noted = whole && (!report.conflicts.is_empty() || plan.agreed);
+            let noted = merged.is_some() && (!report.conflicts.is_empty() || plan.agreed);
             if writer.batch().is_empty() && !noted {
                 return Ok(report);
             }
@@ -270,13 +320,14 @@ impl Store {
                 // Conflicts that were decided for ours, and what both sides agree about, leave nothing to write, but are decided.
                 engine.log_empty(&mut writer)?
             } else {
-                engine.apply_batch(&mut writer, &target)?
+                engine.apply_batch(&mut writer, target)?
             };
-            if whole {
+            if let Some(source) = merged {
                 engine.note_merge(&writer, source.id(), target.id())?;
             }
+            let logged = writer.version();
             drop(writer);
-            engine.wait_durable(version, engine.options().durability)?;
+            engine.wait_durable(logged, engine.options().durability)?;
             report.version = Some(version);
             return Ok(report);
         }
@@ -284,9 +335,28 @@ impl Store {
     }
 }
 
+/// What is merged.
+enum Source<'s> {
+    Branch(std::sync::Arc<BranchState>),
+    Change { before: &'s Snapshot, after: &'s Snapshot },
+}
+
+impl Source<'_> {
+    /// Whether what is merged is still what it was.
+    fn is_still(&self, engine: &Engine, then: &Snapshot) -> Result<bool, StoreError> {
+        match self {
+            Self::Branch(branch) => {
+                branch.check_alive()?;
+                Ok(branch.tree(engine.forest())?.same(then.tree()))
+            }
+            Self::Change { .. } => Ok(true),
+        }
+    }
+}
+
 /// Refuses to add where it is not remembered what was added.
 fn check_rules(
-    source: &BranchState,
+    source: &Source<'_>,
     target: &BranchState,
     options: &MergeOptions<'_>,
 ) -> Result<(), StoreError> {
@@ -299,9 +369,13 @@ fn check_rules(
         let is_own = meta.merge_base.is_some() || meta.base_mark == meta.fork_mark;
         meta.parent == Some(parent.id()) && is_own
     };
+    let is_related = match source {
+        Source::Branch(source) => is_child(source, target) || is_child(target, source),
+        Source::Change { .. } => false,
+    };
     let reason = if !options.part.is_all() {
         "`add` needs a merge of everything: what a partial merge added is not remembered"
-    } else if !is_child(source, target) && !is_child(target, source) {
+    } else if !is_related {
         "`add` only works between a branch and the one it was forked from: what other merges added is not remembered"
     } else {
         return Ok(());
@@ -554,9 +628,16 @@ fn merge_log(
 impl Engine {
     fn merge_trees(
         self: &std::sync::Arc<Self>,
-        source: &BranchState,
+        source: &Source<'_>,
         target: &BranchState,
     ) -> Result<Trees, StoreError> {
+        let source = match source {
+            Source::Branch(source) => source,
+            Source::Change { before, after } => {
+                let ours = Snapshot::take(self, target)?;
+                return Ok(Trees { base: before.share(), ours, theirs: after.share() });
+            }
+        };
         let pin = self.pin();
         let base = self.merge_base(source, target)?;
         Ok(Trees {

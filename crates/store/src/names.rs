@@ -14,6 +14,9 @@ pub const KEY_BYTES_MAX: usize = 8192;
 /// The longest name of a branch, in bytes.
 pub const BRANCH_NAME_BYTES_MAX: usize = 128;
 
+/// The longest tag, in bytes.
+pub const TAG_BYTES_MAX: usize = 128;
+
 /// The longest name of a space, in bytes.
 pub const SPACE_NAME_BYTES_MAX: usize = 64;
 
@@ -33,6 +36,18 @@ pub(crate) fn check_branch(name: &str) -> Result<(), StoreError> {
     }
     if !name.as_bytes()[0].is_ascii_alphanumeric() || !name.bytes().all(inner) {
         return refuse("branch", name, "use letters, digits and . _ / -, and begin with a letter or digit");
+    }
+    Ok(())
+}
+
+/// Letters, digits and `._/-`, beginning with a letter: so a tag is never taken for a version or a time.
+pub(crate) fn check_tag(name: &str) -> Result<(), StoreError> {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
+    if name.is_empty() || name.len() > TAG_BYTES_MAX {
+        return refuse("tag", name, "it must have 1 to 128 bytes");
+    }
+    if !name.as_bytes()[0].is_ascii_alphabetic() || !name.bytes().all(inner) {
+        return refuse("tag", name, "use letters, digits and . _ / -, and begin with a letter");
     }
     Ok(())
 }

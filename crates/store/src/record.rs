@@ -20,6 +20,8 @@ pub(crate) const PART: u8 = 4;
 pub(crate) const LAST_PART: u8 = 5;
 /// Versions that a bulk load took: there is nothing to redo.
 pub(crate) const RESERVE: u8 = 6;
+/// A tree that was built beside the log has become a branch's: there is nothing to redo, as the checkpoint that follows has it.
+pub(crate) const INSTALL: u8 = 8;
 /// The first part. Parts before it belong to a commit that a crash cut off.
 pub(crate) const FIRST_PART: u8 = 7;
 

@@ -3,7 +3,9 @@
 mod beside;
 mod salvage;
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use duramen_base::clock;
@@ -15,7 +17,10 @@ use crate::engine::{Backing, Engine, Start};
 use crate::error::StoreError;
 use crate::folder::{self, FolderLock, Found};
 use crate::garbage::Garbage;
-use crate::log::{FileDirectory, Log, LogDirectory, LogError, LogFile, LogOptions, Needed, Position};
+use crate::history::Points;
+use crate::log::{
+    FileDirectory, Log, LogDirectory, LogError, LogFile, LogOptions, LogTail, Needed, Position,
+};
 use crate::manifest::{Manifest, More};
 use crate::names::DEFAULT_BRANCH;
 use crate::nodes::SegmentNodeStore;
@@ -25,6 +30,7 @@ use crate::registry::Registry;
 use crate::slot::Slot;
 use crate::stored_branch::StoredBranch;
 
+pub(crate) use self::beside::open_to_tail;
 pub(crate) use self::salvage::repair;
 pub use self::salvage::Repaired;
 
@@ -176,9 +182,15 @@ fn new_store(forest: &Forest) -> Start {
 
 /// Puts an engine together from its parts, and redoes the log.
 pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, StoreError> {
+    assemble_to_tail(parts, options).map(|(engine, _)| engine)
+}
+
+/// As [`assemble`]; also tells where the log ends, if it is only read.
+fn assemble_to_tail(parts: Parts<'_>, options: Options) -> Result<(Engine, ReadTo), StoreError> {
     let Parts { nodes, log, path, lock } = parts;
     let (read_only, checkpoint_only) = (options.read_only, options.checkpoint_only);
     let mut needed = Needed::Nothing;
+    let mut read_to = ReadTo { checkpoint: 0, segment: None, tail: None };
     let manifest = nodes.manifest()?;
     let is_new = manifest.is_none();
     let (forest, start) = match manifest {
@@ -186,6 +198,8 @@ pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, Sto
             let (manifest, more) = Manifest::decode(&bytes)?;
             // Whoever wrote format 1 had a segment, too, and did not say which.
             needed = more.as_ref().map_or(Needed::Any, |more| Needed::Segment(more.segment));
+            read_to.checkpoint = manifest.version;
+            read_to.segment = more.as_ref().map(|more| more.segment);
             from_manifest(nodes, &manifest, more.as_ref(), &options)?
         }
         None if read_only => {
@@ -213,7 +227,10 @@ pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, Sto
     let opened = if checkpoint_only {
         Ok(None)
     } else if read_only {
-        Log::read_at(&*log, position, &mut replay).map(|_| None)
+        Log::read_to_tail(&log, position, &mut replay).map(|tail| {
+            read_to.tail = tail;
+            None
+        })
     } else {
         let Options { segment_bytes, sync_every, .. } = *engine.options();
         let log_options = LogOptions { segment_bytes, sync_every };
@@ -232,7 +249,17 @@ pub(crate) fn assemble(parts: Parts<'_>, options: Options) -> Result<Engine, Sto
         // From here on there is a manifest, so that nodes without one are never taken for a new store.
         engine.checkpoint(false)?;
     }
-    Ok(engine)
+    Ok((engine, read_to))
+}
+
+/// How far a store was read that another process may write.
+pub(crate) struct ReadTo {
+    /// The version that its checkpoint holds.
+    pub(crate) checkpoint: u64,
+    /// The segment in which the log goes on after that.
+    pub(crate) segment: Option<u64>,
+    /// None where the next record will be in a segment that is not there yet.
+    pub(crate) tail: Option<LogTail>,
 }
 
 /// Builds a read-only engine over branches whose nodes are kept outside a store, for example in a pack.
@@ -279,8 +306,12 @@ fn from_manifest(
             log::info!("a checkpoint had not come to its end; its nodes are deleted: leftovers {leftovers}");
         }
     }
-    let forest = Forest::new(nodes, manifest.next_node, options.memory_bytes);
+    let next_node = if options.read_only { ids_of_a_reader() } else { manifest.next_node };
+    let forest = Forest::new(nodes, next_node, options.memory_bytes);
     let mut registry = Registry::default();
+    let histories = more.map(|more| more.histories.as_slice()).unwrap_or_default();
+    let mut histories: HashMap<u64, Points> =
+        histories.iter().map(|history| (history.branch, history.to_points())).collect();
     for (index, branch) in manifest.branches.iter().enumerate() {
         let meta = Meta {
             created_ms: branch.created_ms,
@@ -293,6 +324,7 @@ fn from_manifest(
             base_mark: branch.base_mark,
             base: branch.base.map(|root| Slot::Stored(root.into())),
             merge_base: branch.merge_base.map(|root| Slot::Stored(root.into())),
+            points: histories.remove(&branch.id).unwrap_or_default(),
         };
         let slot = Slot::Stored(branch.root.into());
         let floor = floors.get(index).map_or(0, |more| more.floor);
@@ -304,8 +336,22 @@ fn from_manifest(
     Ok((forest, Start { registry, version, garbage, created_ms }))
 }
 
+/// The first number for what a reader makes of the log: no node that is ever stored has it, nor what another reader of this
+/// process makes.
+fn ids_of_a_reader() -> NodeId {
+    static READERS: AtomicU64 = AtomicU64::new(0);
+    let reader = READERS.fetch_add(1, Ordering::Relaxed) % (1 << 22);
+    (1 << 62) | (reader << 40)
+}
+
 /// Redoes a record of the log.
-fn redo(engine: &Engine, first: u64, count: u32, body: &[u8], parts: &mut Vec<u8>) -> Result<(), StoreError> {
+pub(crate) fn redo(
+    engine: &Engine,
+    first: u64,
+    count: u32,
+    body: &[u8],
+    parts: &mut Vec<u8>,
+) -> Result<(), StoreError> {
     let damaged = || StoreError::Damaged("a record of the log cannot be read".into());
     let mut writer = engine.lock_writer();
     engine.advance(&mut writer, first + u64::from(count) - 1);
@@ -344,7 +390,7 @@ fn redo(engine: &Engine, first: u64, count: u32, body: &[u8], parts: &mut Vec<u8
             let op: BranchOp = postcard::from_bytes(rest).map_err(|_| damaged())?;
             engine.apply_branch_op(&mut writer, &op, first)?;
         }
-        record::RESERVE => {}
+        record::RESERVE | record::INSTALL => {}
         _ => return Err(damaged()),
     }
     Ok(())

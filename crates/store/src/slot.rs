@@ -1,6 +1,6 @@
 //! Where a tree is: open in memory, or stored.
 
-use duramen_tree::{Forest, StoredRoot, Tree};
+use duramen_tree::{Forest, NodeId, StoredRoot, Tree};
 
 use crate::error::StoreError;
 
@@ -19,6 +19,18 @@ impl Slot {
         match self {
             Self::Open(tree) => Ok(tree),
             Self::Stored(_) => unreachable!("the tree was opened just now"),
+        }
+    }
+
+    /// Whether it holds the same tree, without a look at what is in it.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+
+    fn id(&self) -> NodeId {
+        match self {
+            Self::Open(tree) => tree.id(),
+            Self::Stored(root) => root.id,
         }
     }
 

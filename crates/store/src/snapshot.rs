@@ -42,9 +42,14 @@ impl Snapshot {
         Self::hold(engine, pin, tree, 0, version)
     }
 
-    fn hold(engine: &Arc<Engine>, pin: Pin, tree: Tree, floor: u64, version: u64) -> Self {
+    pub(crate) fn hold(engine: &Arc<Engine>, pin: Pin, tree: Tree, floor: u64, version: u64) -> Self {
         let held = engine.held().hold(tree.clone());
         Self { engine: engine.clone(), tree, held, floor, version, _pin: pin }
+    }
+
+    /// Another one of the same moment.
+    pub(crate) fn share(&self) -> Self {
+        Self::hold(&self.engine, self._pin.clone(), self.tree.clone(), self.floor, self.version)
     }
 
     /// Entries in it. Events count twice, because they are indexed by type, and collections have one of their own.

@@ -176,6 +176,10 @@ impl Store {
         Ok(Self { open: Arc::new(OpenStore::start(engine)?) })
     }
 
+    pub(crate) fn of(open: Arc<OpenStore>) -> Self {
+        Self { open }
+    }
+
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         self.open.engine()
     }
@@ -246,11 +250,15 @@ impl Store {
     /// then the parent of the deleted one. Its space is given back in the background.
     ///
     /// # Errors
-    /// When there is no such branch, it is protected or the one that every store has, or nothing can be written.
+    /// When there is no such branch, it is protected, has tags, or is the one that every store has, or nothing can be written.
     pub fn delete_branch(&self, name: &str) -> Result<(), StoreError> {
         self.engine().change_branches(self.durability(), |registry| {
             let branch = registry.named(name)?;
             branch.check_unprotected()?;
+            if !branch.meta().points.tags().is_empty() {
+                let reason = "it has tags; delete them first";
+                return Err(StoreError::BranchProtected { name: name.to_owned(), reason });
+            }
             Ok((BranchOp::Delete { id: branch.id() }, ()))
         })
     }
@@ -424,7 +432,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-fn expiry(ttl: Duration) -> Result<i64, StoreError> {
+pub(crate) fn expiry(ttl: Duration) -> Result<i64, StoreError> {
     if ttl.is_zero() || ttl.as_secs() > TTL_S_MAX {
         let reason = format!("{} s is not between 1 ms and ten years", ttl.as_secs_f64());
         return Err(StoreError::InvalidInput { what: "a time to live", reason });

@@ -104,8 +104,9 @@ impl Transaction {
         // The writer's own batch is a spare: it is begun anew by whoever comes next.
         writer.take_batch(batch);
         let version = engine.apply_batch(&mut writer, state)?;
+        let logged = writer.version();
         drop(writer);
-        engine.wait_durable(version, branch.durability)?;
+        engine.wait_durable(logged, branch.durability)?;
         Ok(version)
     }
 

@@ -33,17 +33,22 @@ pub struct VerifiedBranch {
     pub damage: Option<String>,
     /// The first thing that is wrong with what merges compare it with: what it had when it was forked, or merged.
     pub base_damage: Option<String>,
+    /// The first thing that is wrong with one of its retained states.
+    pub history_damage: Option<String>,
 }
 
 impl Verified {
     /// Whether nothing is wrong.
     pub fn is_whole(&self) -> bool {
-        self.branches.iter().all(|branch| branch.damage.is_none() && branch.base_damage.is_none())
+        self.branches.iter().all(|branch| {
+            let damages = [&branch.damage, &branch.base_damage, &branch.history_damage];
+            damages.into_iter().all(Option::is_none)
+        })
     }
 }
 
 impl Store {
-    /// Reads every node of every branch, and of what their merges compare with, and checks it against the checksum that the
+    /// Reads every node of every branch, of what their merges compare with, and of their retained states, and checks it against the checksum that the
     /// node above has of it: so bytes that were changed, lost, or taken from another place are found. What is in memory was
     /// checked when it was read, and what the log holds when the store was opened. Others go on reading and writing. `progress` is told how many bytes were
     /// read.
@@ -59,13 +64,18 @@ impl Store {
         let mut seen = Seen { nodes: HashMap::new(), bytes: 0, progress };
         let mut found = Vec::with_capacity(branches.len());
         for branch in branches {
-            let bases = bases_of(&branch);
+            let (bases, history) = (bases_of(&branch), branch.meta().points.slots());
             let damage = seen.look_through(self, branch.share())?;
             let mut base_damage = None;
             for base in bases {
                 base_damage = base_damage.or(seen.look_through(self, base)?);
             }
-            found.push(VerifiedBranch { name: branch.name().to_owned(), damage, base_damage });
+            let mut history_damage = None;
+            for point in history {
+                history_damage = history_damage.or(seen.look_through(self, point)?);
+            }
+            let name = branch.name().to_owned();
+            found.push(VerifiedBranch { name, damage, base_damage, history_damage });
         }
         Ok(Verified { nodes: seen.nodes.len() as u64, bytes: seen.bytes, branches: found })
     }

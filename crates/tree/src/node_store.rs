@@ -89,6 +89,11 @@ pub trait NodeStore: Send + Sync {
         0
     }
 
+    /// Bytes that nodes take where they are kept; those that are not there take none.
+    fn bytes_of(&self, _nodes: &[NodeId]) -> u64 {
+        0
+    }
+
     /// Figures for `store info` and the lab.
     fn stats(&self) -> NodeStoreStats;
 }

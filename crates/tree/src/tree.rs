@@ -105,6 +105,11 @@ impl Tree {
         self.bytes
     }
 
+    /// The id of its root. A tree that is written has another one, if anybody else has the tree or it is stored.
+    pub fn id(&self) -> NodeId {
+        self.root.id
+    }
+
     /// Whether two trees are one and the same, without a look at what is in them.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root, &other.root) || self.root.id == other.root.id

@@ -5,6 +5,8 @@ pub(crate) mod compare;
 use super::{
     current,
     handle::{self, Handle},
+    history,
+    moment::split,
     upkeep::moment,
 };
 use crate::{context::Outcome, failure::Failure, output, parse};
@@ -21,7 +23,8 @@ Examples:
 const FORK_EXAMPLES: &str = "\
 Examples:
   duramen store branch fork try                    of the current branch
-  duramen store branch fork again --from try --ttl 1h";
+  duramen store branch fork again --from try --ttl 1h
+  duramen store branch fork then --from main@-5m   what it was, if that is retained";
 const LIST_EXAMPLES: &str = "\
 Examples:
   duramen store branch list                        `*` marks the current one
@@ -35,12 +38,21 @@ Examples:
 const DIFF_EXAMPLES: &str = "\
 Examples:
   duramen store branch diff main try
+  duramen store branch diff main@v1 main
   duramen store branch diff main try --kind kv --space-filter default --prefix user:";
 const MERGE_EXAMPLES: &str = "\
 Examples:
   duramen store branch merge try                   into the current branch; conflicts refuse it
   duramen store branch merge try --into main --dry-run
   duramen store branch merge try --strategy theirs --only-kind kv";
+const PICK_EXAMPLES: &str = "\
+Examples:
+  duramen store branch pick try@1234 try@1240 --into main
+  duramen store branch pick main@v2 main@v1 --dry-run    the other way round: what v2 changed is taken back";
+const REVERT_EXAMPLES: &str = "\
+Examples:
+  duramen store branch revert v1                   its history goes on
+  duramen store branch revert try@1234";
 const RESET_EXAMPLES: &str = "\
 Examples:
   duramen store branch reset try                   to what its parent is now";
@@ -68,7 +80,7 @@ pub(crate) enum Branch {
     Fork {
         /// The new branch's name
         name: String,
-        /// The branch to fork [default: the current one]
+        /// The branch to fork, or a state of it like main@v1 [default: the current one]
         #[arg(long, value_name = "NAME")]
         from: Option<String>,
         /// How long it lives [default: until it is deleted]
@@ -94,6 +106,16 @@ pub(crate) enum Branch {
     /// Bring a branch's changes into another
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(compare::Merge),
+    /// Bring what changed between two states into a branch
+    #[command(after_help = PICK_EXAMPLES)]
+    Pick(compare::Pick),
+    /// Make a branch what it was, in a commit of its own
+    #[command(after_help = REVERT_EXAMPLES)]
+    Revert {
+        /// The state, like main@v1, or v1 for the branch that is meant
+        #[arg(allow_negative_numbers = true)]
+        to: String,
+    },
     /// Make a branch equal to its parent's current state
     #[command(after_help = RESET_EXAMPLES)]
     Reset(Name),
@@ -154,9 +176,11 @@ pub(crate) fn run(handle: &Handle, verb: Branch) -> Outcome {
             handle.needs_store()?;
             handle.write(|store| {
                 let source = from.map_or_else(|| handle.branch_name(store), Ok)?;
-                match ttl {
-                    Some(ttl) => store.fork_for(&source, &name, ttl)?,
-                    None => store.fork(&source, &name)?,
+                match (split(&source)?, ttl) {
+                    ((source, None), Some(ttl)) => store.fork_for(source, &name, ttl)?,
+                    ((source, None), None) => store.fork(source, &name)?,
+                    ((source, Some(moment)), Some(ttl)) => store.fork_at_for(source, &moment, &name, ttl)?,
+                    ((source, Some(moment)), None) => store.fork_at(source, &moment, &name)?,
                 };
                 show(handle, store, &name)
             })
@@ -169,6 +193,8 @@ pub(crate) fn run(handle: &Handle, verb: Branch) -> Outcome {
         Branch::Switch(Name { name }) => switch(handle, &name),
         Branch::Diff(diff) => compare::diff(handle, &diff),
         Branch::Merge(merge) => compare::merge(handle, &merge),
+        Branch::Pick(pick) => compare::pick(handle, &pick),
+        Branch::Revert { to } => history::revert(handle, &to),
         Branch::Reset(Name { name }) => change(handle, &name, |store| store.reset_branch(&name)),
         Branch::Delete { names } => delete(handle, &names),
         Branch::Protect(Name { name }) => change(handle, &name, |store| store.protect_branch(&name, true)),

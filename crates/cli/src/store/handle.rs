@@ -1,6 +1,6 @@
 //! Where the store is, how it is opened for one command, and what every command answers with.
 
-use super::current;
+use super::{current, moment};
 use crate::{
     context::{Context, Outcome},
     failure::Failure,
@@ -8,7 +8,9 @@ use crate::{
 };
 use clap::Args;
 use duramen_pack::branch::BranchPack;
-use duramen_store::{Branch, Counters, Durability, Options, Scope, Space, Store, StoreError, DEFAULT_SPACE};
+use duramen_store::{
+    Branch, Counters, Durability, Options, Scope, Snapshot, Space, Store, StoreError, DEFAULT_SPACE,
+};
 use serde::Serialize;
 use std::{fmt::Display, io::Write, path::PathBuf, process::ExitCode, time::Duration};
 
@@ -22,7 +24,7 @@ pub(crate) struct Place {
     /// Make the store that --at names if it is not there
     #[arg(long, global = true)]
     create: bool,
-    /// The branch [default: the current one, else main]
+    /// The branch, or a state of it to read: main@v1, main@1234, main@-5m [default: the current one, else main]
     #[arg(long, global = true, value_name = "NAME")]
     branch: Option<String>,
     /// The space, a part of the branch with keys of its own [default: default]
@@ -134,8 +136,11 @@ impl Handle {
     }
 
     /// As [`read`](Self::read), in the space of the branch that is meant.
-    pub(crate) fn look(&self, work: impl FnOnce(Space<'_, Branch>) -> Outcome) -> Outcome {
-        self.read(|store| self.in_space(store, work))
+    pub(crate) fn look(&self, work: impl FnOnce(Space<'_, Snapshot>) -> Outcome) -> Outcome {
+        self.read(|store| {
+            let snapshot = moment::snapshot(store, &self.branch_name(store)?)?;
+            work(snapshot.space(self.space_name())?)
+        })
     }
 
     /// As [`write`](Self::write), in the space of the branch that is meant.
@@ -151,8 +156,7 @@ impl Handle {
 
     fn in_space(&self, store: &Store, work: impl FnOnce(Space<'_, Branch>) -> Outcome) -> Outcome {
         let branch = self.branch(store)?;
-        let space = branch.space(self.space_name())?;
-        work(space)
+        work(branch.space(self.space_name())?)
     }
 
     fn with(&self, read_only: bool, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
@@ -185,12 +189,23 @@ impl Handle {
 
     /// The branch that is meant.
     pub(crate) fn branch(&self, store: &Store) -> Result<Branch, Failure> {
-        Ok(store.branch(&self.branch_name(store)?)?)
+        let name = self.branch_name(store)?;
+        if name.contains('@') {
+            return Err(Failure::Usage(format!(
+                "{name} is what a branch was; fork it to write: `duramen store branch fork NAME --from {name}`"
+            )));
+        }
+        Ok(store.branch(&name)?)
     }
 
     /// The space that is meant.
     pub(crate) fn space_name(&self) -> &str {
         self.place.space.as_deref().unwrap_or(DEFAULT_SPACE)
+    }
+
+    /// The space, if one was named.
+    pub(crate) fn space_given(&self) -> Option<&str> {
+        self.place.space.as_deref()
     }
 
     /// Prints an answer in the form that was asked for.

@@ -12,7 +12,7 @@ use crate::{
     output,
 };
 use clap::{Args, Subcommand, ValueEnum};
-use duramen_store::{kv::Key, Branch, Space, Value};
+use duramen_store::{kv::Key, Branch, Snapshot, Space, Value};
 use serde::Deserialize;
 use serde_json::json;
 use std::{
@@ -266,7 +266,7 @@ pub(crate) fn run(handle: &Handle, verb: Kv) -> Outcome {
     }
 }
 
-fn get(handle: &Handle, space: Space<'_, Branch>, key: &Key, raw: bool) -> Outcome {
+fn get(handle: &Handle, space: Space<'_, Snapshot>, key: &Key, raw: bool) -> Outcome {
     let Some((value, version)) = space.kv().get_versioned(key)? else {
         return Err(Failure::Other(format!(
             "there is no key {key:?} in space {:?}; list the keys with `duramen store kv list`",
@@ -288,7 +288,7 @@ fn get(handle: &Handle, space: Space<'_, Branch>, key: &Key, raw: bool) -> Outco
     Ok(ExitCode::SUCCESS)
 }
 
-fn scan(handle: &Handle, space: Space<'_, Branch>, scan: &Scan) -> Outcome {
+fn scan(handle: &Handle, space: Space<'_, Snapshot>, scan: &Scan) -> Outcome {
     let range = scan.bounds.range()?;
     let mut left = scan.limit.unwrap_or(u64::MAX);
     if left == 0 {

@@ -82,4 +82,12 @@ impl Lines {
             Err(_) => ControlFlow::Break(()),
         }
     }
+
+    /// Hands over what was printed until now.
+    pub(crate) fn flush(&mut self) -> ControlFlow<()> {
+        match self.out.flush() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
 }

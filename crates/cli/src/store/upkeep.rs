@@ -99,6 +99,9 @@ pub(crate) fn verify(handle: &Handle) -> Outcome {
                 if let Some(damage) = &branch.base_damage {
                     output::line(format_args!("merge base of branch {}: {damage}", branch.name));
                 }
+                if let Some(damage) = &branch.history_damage {
+                    output::line(format_args!("history of branch {}: {damage}", branch.name));
+                }
             }
             output::line(format_args!("{}, {bytes}, as they were written", several(nodes, "node")));
         }

@@ -5,6 +5,7 @@ mod documentation;
 mod documents;
 mod events;
 mod graphs;
+mod history;
 mod packs;
 mod pairs;
 mod place;

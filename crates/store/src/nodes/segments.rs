@@ -307,6 +307,11 @@ impl NodeStore for SegmentNodeStore {
         Ok(Some(bytes))
     }
 
+    fn bytes_of(&self, nodes: &[NodeId]) -> u64 {
+        let index = self.index.read();
+        nodes.iter().filter_map(|id| index.place(*id)).map(Place::size).sum()
+    }
+
     fn put(&self, nodes: &[(NodeId, Vec<u8>)]) -> Result<(), NodeStoreError> {
         self.write("put", |writer| {
             let Some((first, _)) = nodes.first() else { return Ok(()) };

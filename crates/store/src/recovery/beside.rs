@@ -13,7 +13,7 @@ use std::time::Duration;
 use duramen_base::clock;
 use duramen_tree::NodeStore;
 
-use super::{assemble, look, open_log, Parts};
+use super::{assemble_to_tail, look, open_log, Parts, ReadTo};
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::folder::{self, Found, Quiet};
@@ -27,6 +27,11 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// Opens a store for reading only.
 pub(super) fn open(path: &Path, options: &Options) -> Result<Engine, StoreError> {
+    open_to_tail(path, options).map(|(engine, _)| engine)
+}
+
+/// Opens a store for reading only, to be read on.
+pub(crate) fn open_to_tail(path: &Path, options: &Options) -> Result<(Engine, ReadTo), StoreError> {
     let begin = clock::now();
     let (mut tries, mut quiet_before, mut told) = (0, false, String::new());
     loop {
@@ -34,7 +39,7 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Engine, StoreError>
             return Err(StoreError::StoreNotFound { path: path.to_owned() });
         }
         let error = match moment(path, options) {
-            Ok(engine) => return Ok(engine),
+            Ok(opened) => return Ok(opened),
             Err(error) => error,
         };
         tries += 1;
@@ -63,7 +68,7 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Engine, StoreError>
     }
 }
 
-fn moment(path: &Path, options: &Options) -> Result<Engine, StoreError> {
+fn moment(path: &Path, options: &Options) -> Result<(Engine, ReadTo), StoreError> {
     let nodes_path = path.join(folder::NODES_FOLDER);
     if !nodes_path.is_dir() {
         return Err(StoreError::Damaged(format!("{} is not there", nodes_path.display())));
@@ -71,10 +76,10 @@ fn moment(path: &Path, options: &Options) -> Result<Engine, StoreError> {
     let nodes: Arc<dyn NodeStore> = Arc::new(SegmentNodeStore::open(&nodes_path, true)?);
     let log = open_log(&path.join(folder::LOG_FOLDER), &*nodes, options)?;
     let parts = Parts { nodes: nodes.clone(), log, path: Some(path), lock: None };
-    let engine = assemble(parts, options.clone())?;
+    let opened = assemble_to_tail(parts, options.clone())?;
     if SegmentNodeStore::open(&nodes_path, true)?.manifest()? != nodes.manifest()? {
         let what = "reading between two checkpoints of the process that writes";
         return Err(StoreError::TimedOut { what, waited_ms: 0 });
     }
-    Ok(engine)
+    Ok(opened)
 }

@@ -12,8 +12,10 @@ mod crash_nodes;
 mod events;
 mod faults;
 mod faulty;
+mod following;
 mod formats;
 mod held_snapshots;
+mod history;
 mod hostile_bytes;
 mod imports;
 mod interleavings;
@@ -33,3 +35,4 @@ mod repair;
 #[path = "interleavings/sync.rs"]
 mod sync;
 mod vectors;
+mod watching;

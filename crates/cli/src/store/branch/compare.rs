@@ -1,10 +1,14 @@
 //! How branches differ, and bringing them together: `duramen store branch diff` and `merge`.
 
-use super::super::handle::Handle;
-use crate::{context::Outcome, failure::FAILED, output};
+use super::super::{handle::Handle, moment};
+use crate::{
+    context::Outcome,
+    failure::{Failure, FAILED},
+    output,
+};
 use clap::{Args, ValueEnum};
 use duramen_store::{
-    ChangeKind, Conflict, Diff, DiffEntry, Equal, MergeOptions, MergeReport, Part, Primitive, Rule,
+    ChangeKind, Conflict, Diff, DiffEntry, Equal, MergeOptions, MergeReport, Part, Primitive, Rule, Store,
     StoreError, Strategy,
 };
 use serde_json::{json, Value};
@@ -15,7 +19,7 @@ const SHOWN_CHARS: usize = 40;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArguments {
-    /// The branch to compare with
+    /// The branch to compare with, or a state of it like main@v1
     left: String,
     /// The branch whose changes are printed
     right: String,
@@ -40,6 +44,26 @@ pub(crate) struct Merge {
     /// The branch that gets them [default: the current one]
     #[arg(long, value_name = "NAME")]
     into: Option<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Pick {
+    /// The state before the change, like main@1234
+    before: String,
+    /// The state after it
+    after: String,
+    /// The branch that gets it [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    into: Option<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How changes are brought into a branch.
+#[derive(Debug, Args)]
+struct How {
     /// Show what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -109,7 +133,8 @@ impl From<StrategyName> for Strategy {
 pub(crate) fn diff(handle: &Handle, diff: &DiffArguments) -> Outcome {
     let part = Part { primitive: diff.kind, space: diff.space_filter.clone(), prefix: diff.prefix.clone() };
     handle.read(|store| {
-        let found = store.diff(&diff.left, &diff.right, &part, diff.limit)?;
+        let (left, right) = (moment::snapshot(store, &diff.left)?, moment::snapshot(store, &diff.right)?);
+        let found = left.diff(&right, &part, diff.limit)?;
         print_diff(handle.json, &found, &diff.left, &diff.right)
     })
 }
@@ -165,47 +190,79 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-pub(crate) fn merge(handle: &Handle, merge: &Merge) -> Outcome {
-    handle.needs_store()?;
-    let options = |dry_run| MergeOptions {
-        part: Part {
-            primitive: merge.only_kind,
-            space: merge.only_space.clone(),
-            prefix: merge.only_prefix.clone(),
-        },
-        strategy: merge.strategy.into(),
-        equal: merge.equal.map(Equal::from),
-        dry_run,
-        resequence_events: merge.resequence_events,
-        rules: merge.rules.clone(),
-        ..MergeOptions::default()
-    };
-    let work = |store: &duramen_store::Store| {
-        let target = merge.into.clone().map_or_else(|| handle.branch_name(store), Ok)?;
-        let (report, refused) = match store.merge(&merge.source, &target, options(merge.dry_run)) {
-            Ok(report) => (report, false),
-            // A dry run, which cannot be refused, lists what the refusal is about.
-            Err(StoreError::MergeConflict { .. }) => {
-                (store.merge(&merge.source, &target, options(true))?, true)
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let unresolved = report.conflicts.iter().any(|conflict| !conflict.resolved);
-        print(handle, merge, &target, &report, refused || unresolved)
-    };
-    if merge.dry_run {
-        handle.read(work)
-    } else {
-        handle.write(work)
+impl How {
+    fn options(&self, dry_run: bool) -> MergeOptions<'_> {
+        MergeOptions {
+            part: Part {
+                primitive: self.only_kind,
+                space: self.only_space.clone(),
+                prefix: self.only_prefix.clone(),
+            },
+            strategy: self.strategy.into(),
+            equal: self.equal.map(Equal::from),
+            dry_run,
+            resequence_events: self.resequence_events,
+            rules: self.rules.clone(),
+            ..MergeOptions::default()
+        }
     }
 }
 
-fn print(handle: &Handle, merge: &Merge, target: &str, report: &MergeReport, unresolved: bool) -> Outcome {
-    let merged = !unresolved && !merge.dry_run;
+pub(crate) fn merge(handle: &Handle, merge: &Merge) -> Outcome {
+    bring(handle, &merge.how, merge.into.as_ref(), &merge.source, |store, target, options| {
+        Ok(store.merge(&merge.source, target, options))
+    })
+}
+
+pub(crate) fn pick(handle: &Handle, pick: &Pick) -> Outcome {
+    let named = format!("{}..{}", pick.before, pick.after);
+    bring(handle, &pick.how, pick.into.as_ref(), &named, |store, target, options| {
+        let (before, after) = (moment::snapshot(store, &pick.before)?, moment::snapshot(store, &pick.after)?);
+        Ok(store.apply_change(&before, &after, target, options))
+    })
+}
+
+/// What a merge came to, if it could be begun.
+type Merged = Result<Result<MergeReport, StoreError>, Failure>;
+
+fn bring(
+    handle: &Handle,
+    how: &How,
+    into: Option<&String>,
+    source: &str,
+    work: impl Fn(&Store, &str, MergeOptions<'_>) -> Merged,
+) -> Outcome {
+    handle.needs_store()?;
+    let done = |store: &Store| {
+        let target = into.cloned().map_or_else(|| handle.branch_name(store), Ok)?;
+        let (report, refused) = match work(store, &target, how.options(how.dry_run))? {
+            Ok(report) => (report, false),
+            // A dry run, which cannot be refused, lists what the refusal is about.
+            Err(StoreError::MergeConflict { .. }) => (work(store, &target, how.options(true))??, true),
+            Err(error) => return Err(error.into()),
+        };
+        let unresolved = report.conflicts.iter().any(|conflict| !conflict.resolved);
+        print(handle, how.dry_run, (source, &target), &report, refused || unresolved)
+    };
+    if how.dry_run {
+        handle.read(done)
+    } else {
+        handle.write(done)
+    }
+}
+
+fn print(
+    handle: &Handle,
+    dry_run: bool,
+    (source, target): (&str, &str),
+    report: &MergeReport,
+    unresolved: bool,
+) -> Outcome {
+    let merged = !unresolved && !dry_run;
     let code = if unresolved { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
     if handle.json {
         output::json(&json!({
-            "source": merge.source,
+            "source": source,
             "target": target,
             "merged": merged,
             "written": report.written,
@@ -226,14 +283,13 @@ fn print(handle: &Handle, merge: &Merge, target: &str, report: &MergeReport, unr
         count => format!(", {count} events appended again"),
     };
     let count = report.conflicts.iter().filter(|conflict| !conflict.resolved).count();
-    let source = &merge.source;
     if unresolved {
         output::error(&format_args!(
             "{count} changed on both sides, so {source} {} merged into {target}; \
              decide with --strategy ours (what {target} has) or theirs (what {source} has)",
-            if merge.dry_run { "would not be" } else { "was not" },
+            if dry_run { "would not be" } else { "was not" },
         ));
-    } else if merge.dry_run {
+    } else if dry_run {
         output::line(format_args!("would write {written} and delete {deleted} in {target}{events}"));
     } else {
         output::line(format_args!("wrote {written} and deleted {deleted} in {target}{events}"));

@@ -1,0 +1,188 @@
+//! A store that another process writes, read on as it goes.
+//!
+//! The log is read on from where it was read up to. What that makes of trees stays in memory, so once in a while, and when
+//! the log has been released, the store is opened anew at a later checkpoint.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use duramen_base::clock;
+use parking_lot::Mutex;
+
+use crate::branch::Branch;
+use crate::error::StoreError;
+use crate::log::{Followed, LogError};
+use crate::options::Options;
+use crate::record;
+use crate::recovery::{open_to_tail, redo, ReadTo};
+use crate::store::Store;
+
+/// A later checkpoint is gone on from when so many bytes of the log have been read since the one before.
+const READ_BYTES: u64 = 16 << 20;
+
+/// How often a store is opened anew, at most, while that does not lead further.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// How often a wait looks.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A store that is read while another process, or this one, writes it: each look sees what had been acknowledged before, at
+/// the levels `buffered` and `strict`. It holds no lock, writes nothing, and never keeps the writer waiting.
+///
+/// ```
+/// use duramen_store::{Follower, Options, Scope, Store};
+/// # let dir = tempfile::tempdir()?;
+/// let store = Store::open(dir.path(), Options::default())?;
+/// let follower = Follower::open(dir.path(), Options::default())?;
+/// store.branch("main")?.kv().put("greeting", "hello")?;
+/// assert_eq!(follower.branch("main")?.kv().get("greeting")?, Some("hello".into()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Follower {
+    path: PathBuf,
+    options: Options,
+    state: Mutex<State>,
+}
+
+struct State {
+    store: Store,
+    read_to: ReadTo,
+    /// The parts of a commit whose last part has not come yet.
+    parts: Vec<u8>,
+    /// Bytes of the log that were read since the store was opened.
+    bytes: u64,
+    /// The checkpoint must hold this version before anything more can be read: it has a tree that the log has not.
+    needed: Option<u64>,
+    /// When it was opened, or that was tried.
+    opened: Instant,
+}
+
+impl State {
+    fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
+        let (engine, read_to) = open_to_tail(path, options)?;
+        let store = Store::start(engine)?;
+        Ok(Self { store, read_to, parts: Vec::new(), bytes: 0, needed: None, opened: clock::now() })
+    }
+
+    fn version(&self) -> u64 {
+        self.store.engine().last_version()
+    }
+
+    /// Reads on.
+    fn read(&mut self) -> Result<Look, StoreError> {
+        let Self { store, read_to, parts, bytes, needed, .. } = self;
+        let Some(tail) = read_to.tail.as_mut().filter(|_| needed.is_none()) else { return Ok(Look::Waiting) };
+        let engine = store.engine();
+        let followed = tail.read(&mut |first, count, body| {
+            *bytes += body.len() as u64;
+            if body.first() == Some(&record::INSTALL) {
+                *needed = Some(first);
+                return Ok(ControlFlow::Break(()));
+            }
+            redo(engine, first, count, body, parts)
+                .map(ControlFlow::Continue)
+                .map_err(|error| LogError::Replay { first, source: error.to_string().into() })
+        })?;
+        let is_later = |segment: Option<u64>| segment.is_some_and(|segment| !tail.has_segment(segment));
+        let is_due = *bytes > READ_BYTES || engine.forest().excess() > 0;
+        Ok(match followed {
+            Followed::Lost => Look::Over,
+            Followed::UpToDate if needed.is_some() => Look::Waiting,
+            Followed::UpToDate if is_due && is_later(read_to.segment) => Look::Due,
+            Followed::UpToDate => Look::UpToDate,
+        })
+    }
+}
+
+/// What came of reading on.
+enum Look {
+    UpToDate,
+    /// The store has to be opened anew when it has a later checkpoint, or a later segment of its log.
+    Waiting,
+    /// It is time to go on from a later checkpoint.
+    Due,
+    /// The store has to be opened anew.
+    Over,
+}
+
+impl Follower {
+    /// Opens the store in a folder, to be read on. It may be on a file system that is mounted read-only.
+    ///
+    /// # Errors
+    /// As [`Store::open`] for reading.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
+        let options = Options { read_only: true, checkpoint_only: false, ..options };
+        let path = path.as_ref().to_owned();
+        let state = Mutex::new(State::open(&path, &options)?);
+        Ok(Self { path, options, state })
+    }
+
+    /// The store as it is now. Its branches go on with each later look, until it is opened anew: so ask for it each time.
+    ///
+    /// # Errors
+    /// When the files are gone, or cannot be read.
+    pub fn store(&self) -> Result<Store, StoreError> {
+        let mut state = self.state.lock();
+        let look = match state.read() {
+            Ok(look) => look,
+            // What does not fit what is here came after something that the log does not have.
+            Err(error) => {
+                log::debug!("the store is opened anew to be read on: {error}");
+                Look::Over
+            }
+        };
+        match look {
+            Look::UpToDate => {}
+            Look::Waiting if state.opened.elapsed() < AGAIN => {}
+            Look::Waiting => {
+                state.opened = clock::now();
+                let anew = State::open(&self.path, &self.options)?;
+                let is_enough = state.needed.is_none_or(|needed| anew.read_to.checkpoint >= needed);
+                if is_enough && anew.version() >= state.version() {
+                    *state = anew;
+                }
+            }
+            Look::Due => match State::open(&self.path, &self.options) {
+                Ok(anew) => *state = anew,
+                // What there is is up to date.
+                Err(error) => log::debug!("the store was not opened anew: {error}"),
+            },
+            Look::Over => *state = State::open(&self.path, &self.options)?,
+        }
+        Ok(state.store.clone())
+    }
+
+    /// A branch as it is now: see [`store`](Self::store).
+    ///
+    /// # Errors
+    /// As [`store`](Self::store); when there is no such branch.
+    pub fn branch(&self, name: &str) -> Result<Branch, StoreError> {
+        self.store()?.branch(name)
+    }
+
+    /// Waits until the store has a later version than this one, and returns it then; none when the time is over.
+    ///
+    /// # Errors
+    /// As [`store`](Self::store).
+    pub fn wait(&self, version: u64, timeout: Duration) -> Result<Option<Store>, StoreError> {
+        let begin = clock::now();
+        loop {
+            let store = self.store()?;
+            if store.engine().last_version() > version {
+                return Ok(Some(store));
+            }
+            let left = timeout.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            std::thread::sleep(LOOK.min(left));
+        }
+    }
+}
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower").field("path", &self.path).finish_non_exhaustive()
+    }
+}
