@@ -83,6 +83,11 @@ const IMPORT_EXAMPLES: &str = "\
 Examples:
   duramen store import main.dpack --as theirs
   duramen store import monday.dpack --as theirs --base main.dpack";
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  duramen store backup /backups/monday
+  duramen store backup /backups/tuesday --since /backups/monday    what is the same is linked, not copied
+  duramen store kv get greeting --at /backups/monday               a backup is a store";
 const INFO_EXAMPLES: &str = "\
 Examples:
   duramen store info
@@ -155,6 +160,9 @@ enum Noun {
     /// Make a store where there is none, in a folder that is empty or not there
     #[command(after_help = INIT_EXAMPLES)]
     Init,
+    /// Copy the store into another folder as it is at one moment, also while it is written
+    #[command(after_help = BACKUP_EXAMPLES)]
+    Backup(upkeep::Backup),
     /// Show information about the store
     #[command(after_help = INFO_EXAMPLES)]
     Info,
@@ -190,6 +198,7 @@ pub(crate) fn run(context: &Context, store: Store) -> Outcome {
         Noun::Export(export) => pack::export(&handle, &export),
         Noun::Import(import) => pack::import(&handle, &import),
         Noun::Init => upkeep::init(&handle),
+        Noun::Backup(backup) => upkeep::backup(&handle, &backup),
         Noun::Info => upkeep::info(&handle),
         Noun::Checkpoint => upkeep::checkpoint(&handle),
         Noun::Compact => upkeep::compact(&handle),

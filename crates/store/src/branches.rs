@@ -54,6 +54,8 @@ pub(crate) enum BranchOp {
         id: u64,
         time_ms: i64,
         tag: Option<String>,
+        /// Whether it is not what the newest point is.
+        is_new: bool,
     },
     /// Retained states are forgotten; their versions in their order.
     Forget {
@@ -105,6 +107,23 @@ impl Engine {
     ) -> Result<bool, StoreError> {
         self.check_writable()?;
         self.throttle()?;
+        self.decide_on_branches(durability, decide)
+    }
+
+    /// As [`Engine::change_branches_if`], for the thread that makes the checkpoints: it never waits for one.
+    pub(crate) fn change_branches_by_clock(
+        &self,
+        decide: impl FnOnce(&Registry) -> Result<Option<BranchOp>, StoreError>,
+    ) -> Result<bool, StoreError> {
+        self.check_writable()?;
+        self.decide_on_branches(Durability::Buffered, decide)
+    }
+
+    fn decide_on_branches(
+        &self,
+        durability: Durability,
+        decide: impl FnOnce(&Registry) -> Result<Option<BranchOp>, StoreError>,
+    ) -> Result<bool, StoreError> {
         let mut writer = self.lock_writer();
         self.check_poison()?;
         let Some(op) = decide(&self.registry())? else { return Ok(false) };
@@ -151,12 +170,15 @@ impl Engine {
             }
             BranchOp::ForkAt { id, source, version, name, created_ms, expires_ms } => {
                 let source = registry.get(*source)?;
-                let (slot, floor) = {
+                let (slot, floor, mark) = {
                     let meta = source.meta();
-                    let point = meta.points.at(*version).ok_or_else(|| not_retained(&source, *version))?;
-                    (point.slot.share(), point.floor)
+                    let missing = || not_retained(source.name(), &meta.points, *version);
+                    let point = meta.points.at(*version).ok_or_else(missing)?;
+                    (point.slot.share(), point.floor, point.mark)
                 };
-                let meta = self.forked(&source, &slot, (*created_ms, *expires_ms));
+                let mut meta = self.forked(&source, &slot, (*created_ms, *expires_ms));
+                // Its base is older than the fork.
+                meta.base_mark = mark;
                 registry.add(BranchState::new(*id, name.clone(), slot, meta).with_floor(floor));
             }
             BranchOp::Delete { id } => self.delete(&mut registry, writer, *id)?,
@@ -170,14 +192,18 @@ impl Engine {
             BranchOp::Keep { id, keep } => {
                 let branch = registry.get(*id)?;
                 branch.set_keep(*keep, writer);
-                if keep.is_none() {
-                    let untagged = branch.meta().points.untagged();
-                    self.forget(&branch, &untagged);
-                }
+                let meta = branch.meta();
+                let over = if keep.is_none() { meta.points.untagged() } else { meta.points.surplus() };
+                drop(meta);
+                self.forget(&branch, &over);
             }
-            BranchOp::Retain { id, time_ms, tag } => {
+            BranchOp::Retain { id, time_ms, tag, is_new } => {
                 let branch = registry.get(*id)?;
-                let at = self.take_point(&branch, writer, (version - 1, *time_ms));
+                let newest = branch.meta().points.newest().map(|newest| newest.version);
+                let at = match newest.filter(|_| !is_new) {
+                    Some(at) => at,
+                    None => self.take_point(&branch, writer, (version - 1, *time_ms)),
+                };
                 if let Some(tag) = tag {
                     branch.meta().points.tag(tag.clone(), at);
                 }
@@ -188,7 +214,8 @@ impl Engine {
             BranchOp::Tag { id, version, tag } => {
                 let branch = registry.get(*id)?;
                 let mut meta = branch.meta();
-                meta.points.at(*version).ok_or_else(|| not_retained(&branch, *version))?;
+                let missing = || not_retained(branch.name(), &meta.points, *version);
+                meta.points.at(*version).ok_or_else(missing)?;
                 meta.points.tag(tag.clone(), *version);
             }
             BranchOp::Untag { id, tag } => {

@@ -253,9 +253,11 @@ impl Engine {
         let more = More { segment: capture.segment, branches, histories };
         self.forest().store().commit(&manifest.encode(&more)?, &deleted)?;
         let stored = capture.branches.into_iter().filter_map(|branch| {
-            let history = branch.history.filter(|history| !history.points.is_empty())?;
-            let roots = history.points.into_iter().map(|(point, root)| (point.version, root.into()));
-            Some((branch.state, roots.collect()))
+            let points = branch.history?.points.into_iter().zip(&branch.points);
+            // Those that were in memory.
+            let new = points.filter(|(_, slot)| matches!(slot, Slot::Open(_)));
+            let roots: Vec<_> = new.map(|((point, root), _)| (point.version, root.into())).collect();
+            (!roots.is_empty()).then_some((branch.state, roots))
         });
         Ok(Stored { garbage, points: stored.collect() })
     }
@@ -297,18 +299,21 @@ impl Engine {
         let before = unreached.len();
         let mut reached = HashSet::new();
         let mut passed = HashSet::new();
-        let slots = capture.branches.iter_mut().flat_map(|branch| {
-            let bases = branch.base.iter_mut().chain(branch.merge_base.as_mut());
-            std::iter::once(&mut branch.slot).chain(bases).chain(&mut branch.points)
-        });
-        let searched = slots.into_iter().try_for_each(|slot| {
-            let tree = slot.tree(self.forest())?;
+        let mut reach = |tree: &Tree| -> Result<(), StoreError> {
             tree.reach(self.forest(), &mut passed, &mut |id| {
                 if unreached.remove(&id) {
                     reached.insert(id);
                 }
             })?;
             Ok(())
+        };
+        let searched = capture.branches.iter_mut().try_for_each(|branch| {
+            let bases = branch.base.iter_mut().chain(branch.merge_base.as_mut());
+            for slot in std::iter::once(&mut branch.slot).chain(bases) {
+                reach(slot.tree(self.forest())?)?;
+            }
+            // Of a long history, no root stays in memory.
+            branch.points.iter().try_for_each(|point| reach(point.share().tree(self.forest())?))
         });
         capture.garbage.candidates = reached;
         if searched.is_err() {

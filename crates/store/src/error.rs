@@ -154,6 +154,14 @@ pub enum StoreError {
         /// The name of something in it.
         found: String,
     },
+    /// Something is where a new folder was to be made. Nothing in it was touched.
+    #[error("{} is not empty: it holds {found:?}; name a folder that is not there yet", path.display())]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+        /// The name of something in it.
+        found: String,
+    },
     /// A cell is not at the version that was expected.
     #[error("cell {key:?} is at version {actual:?}, not {expected:?}; read it again and retry")]
     VersionConflict {

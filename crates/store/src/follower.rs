@@ -52,8 +52,8 @@ struct State {
     parts: Vec<u8>,
     /// Bytes of the log that were read since the store was opened.
     bytes: u64,
-    /// The checkpoint must hold this version before anything more can be read: it has a tree that the log has not.
-    needed: Option<u64>,
+    /// Something could not be redone: what there is is half a record.
+    is_broken: bool,
     /// When it was opened, or that was tried.
     opened: Instant,
 }
@@ -62,7 +62,7 @@ impl State {
     fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
         let (engine, read_to) = open_to_tail(path, options)?;
         let store = Store::start(engine)?;
-        Ok(Self { store, read_to, parts: Vec::new(), bytes: 0, needed: None, opened: clock::now() })
+        Ok(Self { store, read_to, parts: Vec::new(), bytes: 0, is_broken: false, opened: clock::now() })
     }
 
     fn version(&self) -> u64 {
@@ -71,7 +71,11 @@ impl State {
 
     /// Reads on.
     fn read(&mut self) -> Result<Look, StoreError> {
-        let Self { store, read_to, parts, bytes, needed, .. } = self;
+        if self.is_broken {
+            return Ok(Look::Over);
+        }
+        let Self { store, read_to, parts, bytes, .. } = self;
+        let needed = &mut read_to.needed;
         let Some(tail) = read_to.tail.as_mut().filter(|_| needed.is_none()) else { return Ok(Look::Waiting) };
         let engine = store.engine();
         let followed = tail.read(&mut |first, count, body| {
@@ -129,6 +133,7 @@ impl Follower {
             // What does not fit what is here came after something that the log does not have.
             Err(error) => {
                 log::debug!("the store is opened anew to be read on: {error}");
+                state.is_broken = true;
                 Look::Over
             }
         };
@@ -138,7 +143,12 @@ impl Follower {
             Look::Waiting => {
                 state.opened = clock::now();
                 let anew = State::open(&self.path, &self.options)?;
-                let is_enough = state.needed.is_none_or(|needed| anew.read_to.checkpoint >= needed);
+                // Its checkpoint has the tree, or whoever wanted to make that was killed, and others have written since.
+                let has_it = |needed| {
+                    anew.read_to.checkpoint >= needed
+                        || (anew.read_to.needed.is_none() && anew.version() > needed)
+                };
+                let is_enough = state.read_to.needed.is_none_or(has_it);
                 if is_enough && anew.version() >= state.version() {
                     *state = anew;
                 }

@@ -7,6 +7,8 @@ mod keep;
 mod points;
 mod retain;
 
+use std::collections::BTreeMap;
+
 use duramen_base::clock;
 use serde::Serialize;
 
@@ -15,6 +17,7 @@ use crate::branch::Branch;
 use crate::branch_state::BranchState;
 use crate::branches::BranchOp;
 use crate::display::display_value;
+use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::keys::{self, Primitive};
 use crate::merge::{MergeOptions, MergeReport};
@@ -88,13 +91,9 @@ pub struct KeyState {
     pub value: Option<serde_json::Value>,
 }
 
-pub(crate) fn not_retained(branch: &BranchState, version: u64) -> StoreError {
-    let (name, asked) = (branch.name().to_owned(), Moment::Version(version));
-    StoreError::NotRetained {
-        name,
-        asked,
-        oldest: branch.meta().points.iter().next().map(|point| point.version),
-    }
+pub(crate) fn not_retained(branch: &str, points: &Points, version: u64) -> StoreError {
+    let (name, asked) = (branch.to_owned(), Moment::Version(version));
+    StoreError::NotRetained { name, asked, oldest: points.iter().next().map(|point| point.version) }
 }
 
 impl Store {
@@ -135,12 +134,7 @@ impl Store {
         self.engine().change_branches(self.durability(), |_| {
             branch.state.check_alive()?;
             check_new_tag(&branch.state, tag)?;
-            let op = BranchOp::Retain {
-                id: branch.state.id(),
-                time_ms: clock::unix_ms(),
-                tag: Some(tag.to_owned()),
-            };
-            Ok((op, ()))
+            Ok((Engine::retain_op(&branch.state, clock::steady_unix_ms(), Some(tag.to_owned())), ()))
         })?;
         let version = branch.state.meta().points.tags().get(tag).copied();
         version
@@ -286,8 +280,7 @@ impl Branch {
             let meta = self.state.meta();
             let point = meta.points.at(version);
             let found = point.map(|point| (point.slot.share(), point.floor));
-            drop(meta);
-            found.ok_or_else(|| not_retained(&self.state, version))?
+            found.ok_or_else(|| not_retained(self.name(), &meta.points, version))?
         };
         let tree = slot.tree(self.engine().forest())?.clone();
         Ok(Snapshot::hold(self.engine(), pin, tree, floor, version))
@@ -311,20 +304,32 @@ impl Branch {
     pub fn history(&self) -> Result<History, StoreError> {
         let _pin = self.engine().pin();
         self.state.check_alive()?;
-        let meta = self.state.meta();
-        let points = &meta.points;
+        let (keep, mut states, dead) = {
+            let meta = self.state.meta();
+            let mut tags: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+            for (tag, version) in meta.points.tags() {
+                tags.entry(*version).or_default().push(tag.clone());
+            }
+            let states = meta.points.iter().map(|point| RetainedState {
+                version: point.version,
+                time_ms: point.time_ms,
+                tags: tags.remove(&point.version).unwrap_or_default(),
+                entries: match &point.slot {
+                    Slot::Open(tree) => tree.len(),
+                    Slot::Stored(root) => root.count,
+                },
+                bytes: 0,
+            });
+            let states: Vec<_> = states.collect();
+            let dead: Vec<Vec<_>> = meta.points.iter().map(|point| Points::dead_of(point).to_vec()).collect();
+            (meta.points.keep().copied(), states, dead)
+        };
+        // Nobody else has to wait while the sizes are looked up.
         let nodes = self.engine().forest().store();
-        let states = points.iter().map(|point| RetainedState {
-            version: point.version,
-            time_ms: point.time_ms,
-            tags: points.tags_of(point.version).map(str::to_owned).collect(),
-            entries: match &point.slot {
-                Slot::Open(tree) => tree.len(),
-                Slot::Stored(root) => root.count,
-            },
-            bytes: nodes.bytes_of(Points::dead_of(point)),
-        });
-        Ok(History { keep: points.keep().copied(), states: states.collect() })
+        for (state, dead) in states.iter_mut().zip(dead) {
+            state.bytes = nodes.bytes_of(&dead);
+        }
+        Ok(History { keep, states })
     }
 
     /// How a key has changed, the present first: of pairs, cells and documents, as far as states are retained. At most
@@ -372,7 +377,17 @@ impl Branch {
             let mut start = end;
             let mut older = None;
             match &value {
-                Some((version, _)) => start = points[..end].partition_point(|point| point.0 < *version),
+                Some((version, _)) => {
+                    start = points[..end].partition_point(|point| point.0 < *version);
+                    // What was loaded in bulk has versions that were taken before it was there.
+                    while let Some((_, _, slot, floor)) = points[..end].get_mut(start) {
+                        let then = look(slot, *floor)?;
+                        if then.as_ref().map(|(version, _)| *version) == Some(*version) {
+                            break;
+                        }
+                        start += 1;
+                    }
+                }
                 None => {
                     while start > 0 {
                         let (_, _, slot, floor) = &mut points[start - 1];

@@ -35,6 +35,7 @@
 //! [`Counters`] let anybody check that. How it works inside is in `docs/design/store.md`.
 
 mod access;
+mod backup;
 mod batch;
 mod branch;
 mod branch_state;
@@ -89,6 +90,7 @@ mod watch;
 mod writer;
 
 pub use access::Space;
+pub use backup::Backup;
 pub use branch::Branch;
 pub use diff::{ChangeKind, Diff, DiffEntry, Part, RawChange};
 pub use durability::Durability;

@@ -8,7 +8,6 @@ use duramen_base::clock;
 use duramen_tree::Tree;
 
 use crate::branches::BranchOp;
-use crate::durability::Durability;
 use crate::engine::Engine;
 use crate::error::StoreError;
 
@@ -121,7 +120,10 @@ fn expire(engine: &Engine) {
     let now = clock::steady_unix_ms();
     let branches: Vec<_> = engine.registry().iter().cloned().collect();
     for branch in branches.into_iter().filter(|branch| branch.has_expired(now)) {
-        let deleted = engine.change_branches_if(Durability::Buffered, |registry| {
+        if engine.is_far_behind() {
+            return;
+        }
+        let deleted = engine.change_branches_by_clock(|registry| {
             // It may have been deleted, or given more time, since it was looked at.
             let state = registry.find(branch.id()).filter(|state| state.has_expired(now));
             Ok(state.map(|state| BranchOp::Delete { id: state.id() }))

@@ -2,5 +2,5 @@
 
 mod segments;
 
-pub(crate) use self::segments::segment_number;
 pub use self::segments::SegmentNodeStore;
+pub(crate) use self::segments::{segment_number, SegmentFile};

@@ -190,7 +190,7 @@ fn assemble_to_tail(parts: Parts<'_>, options: Options) -> Result<(Engine, ReadT
     let Parts { nodes, log, path, lock } = parts;
     let (read_only, checkpoint_only) = (options.read_only, options.checkpoint_only);
     let mut needed = Needed::Nothing;
-    let mut read_to = ReadTo { checkpoint: 0, segment: None, tail: None };
+    let mut read_to = ReadTo { checkpoint: 0, segment: None, tail: None, needed: None };
     let manifest = nodes.manifest()?;
     let is_new = manifest.is_none();
     let (forest, start) = match manifest {
@@ -217,7 +217,10 @@ fn assemble_to_tail(parts: Parts<'_>, options: Options) -> Result<(Engine, ReadT
     let mut engine = Engine::new(options, forest, backing, start);
     let mut parts = Vec::new();
     let mut failed = None;
+    let mut tail_of_reader = None;
     let mut replay = |first: u64, count: u32, body: &[u8]| {
+        // Where anything follows on it, whoever wrote it was killed before the checkpoint, and there is nothing to wait for.
+        read_to.needed = (body.first() == Some(&record::INSTALL)).then_some(first);
         redo(&engine, first, count, body, &mut parts).map_err(|error| {
             let text = error.to_string();
             failed = Some(error);
@@ -228,7 +231,7 @@ fn assemble_to_tail(parts: Parts<'_>, options: Options) -> Result<(Engine, ReadT
         Ok(None)
     } else if read_only {
         Log::read_to_tail(&log, position, &mut replay).map(|tail| {
-            read_to.tail = tail;
+            tail_of_reader = tail;
             None
         })
     } else {
@@ -239,6 +242,7 @@ fn assemble_to_tail(parts: Parts<'_>, options: Options) -> Result<(Engine, ReadT
     if let Some(error) = failed {
         return Err(error);
     }
+    read_to.tail = tail_of_reader;
     if let Some(log) = opened? {
         engine.attach_log(log);
     }
@@ -260,6 +264,8 @@ pub(crate) struct ReadTo {
     pub(crate) segment: Option<u64>,
     /// None where the next record will be in a segment that is not there yet.
     pub(crate) tail: Option<LogTail>,
+    /// The version of a tree that the next checkpoint has, and the log has not, if that is the last thing in it.
+    pub(crate) needed: Option<u64>,
 }
 
 /// Builds a read-only engine over branches whose nodes are kept outside a store, for example in a pack.
@@ -354,7 +360,8 @@ pub(crate) fn redo(
 ) -> Result<(), StoreError> {
     let damaged = || StoreError::Damaged("a record of the log cannot be read".into());
     let mut writer = engine.lock_writer();
-    engine.advance(&mut writer, first + u64::from(count) - 1);
+    // What is told of is there: whoever waits for a version finds it in the trees.
+    let last = first + u64::from(count) - 1;
     let (kind, rest) = body.split_first().ok_or_else(damaged)?;
     let number =
         |bytes: &[u8]| bytes.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)).ok_or_else(damaged);
@@ -375,6 +382,7 @@ pub(crate) fn redo(
             let branch = engine.registry().get(number(rest)?)?;
             let mut slot = branch.slot_mut(&writer);
             apply(slot.tree(engine.forest())?, engine.forest(), first, &rest[8..])?;
+            engine.advance(&mut writer, last);
         }
         record::MERGE => {
             let (source, rest) = (number(rest)?, &rest[8..]);
@@ -383,6 +391,7 @@ pub(crate) fn redo(
             {
                 let mut slot = branch.slot_mut(&writer);
                 apply(slot.tree(engine.forest())?, engine.forest(), first, rest)?;
+                engine.advance(&mut writer, last);
             }
             engine.note_merge(&writer, source, target)?;
         }
@@ -393,5 +402,6 @@ pub(crate) fn redo(
         record::RESERVE | record::INSTALL => {}
         _ => return Err(damaged()),
     }
+    engine.advance(&mut writer, last);
     Ok(())
 }

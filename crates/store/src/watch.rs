@@ -159,6 +159,10 @@ impl Watch {
             if any {
                 return Ok(Some(version));
             }
+            // Others may be writing to other branches all the time.
+            if begin.elapsed() >= timeout {
+                return Ok(None);
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! The store as a whole: `duramen store init`, `info`, `checkpoint`, `compact`, `verify`, `repair`, `upgrade`.
+//! The store as a whole: `duramen store init`, `info`, `backup`, `checkpoint`, `compact`, `verify`, `repair`, `upgrade`.
 
 use super::{handle::Handle, listing::several};
 use crate::{
@@ -7,9 +7,14 @@ use crate::{
     output,
     progress::Steps,
 };
+use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
-use std::{fs, path::Path, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 pub(crate) fn init(handle: &Handle) -> Outcome {
     handle.init(|_, is_new| {
@@ -107,6 +112,37 @@ pub(crate) fn verify(handle: &Handle) -> Outcome {
         }
         Ok(if verified.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
     })
+}
+
+/// Where a backup goes.
+#[derive(Debug, Args)]
+pub(crate) struct Backup {
+    /// The folder of the backup, which is made
+    to: PathBuf,
+    /// An earlier backup: files that are the same are linked to its own
+    #[arg(long, value_name = "DIR")]
+    since: Option<PathBuf>,
+}
+
+pub(crate) fn backup(handle: &Handle, backup: &Backup) -> Outcome {
+    handle.refuse_if_pack()?;
+    let mut steps = Steps::new("copying the store");
+    let made = duramen_store::Store::backup(
+        handle.path(),
+        &backup.to,
+        backup.since.as_deref(),
+        &mut |done, all| {
+            steps.step(done, all);
+        },
+    )?;
+    drop(steps);
+    let (copied, linked) = (output::bytes(made.copied), output::bytes(made.linked));
+    let linked = if made.linked > 0 { format!(", {linked} linked") } else { String::new() };
+    let to = backup.to.display();
+    handle.say(
+        &made,
+        format_args!("{to} holds the store up to version {}: {copied} copied{linked}", made.version),
+    )
 }
 
 pub(crate) fn repair(handle: &Handle) -> Outcome {

@@ -5,7 +5,9 @@
 //! is dead to that one; the rest is what the branch drops now.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
+use duramen_base::clock;
 use duramen_tree::{NodeId, StoredRoot};
 use serde::{Deserialize, Serialize};
 
@@ -73,13 +75,19 @@ pub(crate) struct Points {
     points: Vec<Point>,
     /// The version of the point that each tag names.
     tags: BTreeMap<String, u64>,
+    /// How many points have a tag.
+    tagged: usize,
+    /// When a point was taken for the last time in this process, whatever the clock says.
+    taken: Option<Instant>,
     /// Nodes that the branch dropped and no point holds, and that no checkpoint has seen yet.
     loose: Vec<NodeId>,
 }
 
 impl Points {
     pub(crate) fn new(keep: Option<Keep>, points: Vec<Point>, tags: BTreeMap<String, u64>) -> Self {
-        Self { keep, points, tags, loose: Vec::new() }
+        let mut made = Self { keep, points, tags, ..Self::default() };
+        made.count_tagged();
+        made
     }
 
     pub(crate) fn keep(&self) -> Option<&Keep> {
@@ -105,10 +113,6 @@ impl Points {
     /// Nodes below this may be held by a point.
     pub(crate) fn mark(&self) -> NodeId {
         self.newest().map_or(0, |point| point.mark)
-    }
-
-    pub(crate) fn tags_of(&self, version: u64) -> impl Iterator<Item = &str> {
-        self.tags.iter().filter(move |(_, at)| **at == version).map(|(tag, _)| tag.as_str())
     }
 
     /// The newest point that is not after a version.
@@ -164,18 +168,29 @@ impl Points {
         let NewPoint { version, time_ms, floor, mark, slot } = point;
         debug_assert!(self.newest().is_none_or(|newest| newest.version < version));
         let time_ms = self.newest().map_or(time_ms, |newest| newest.time_ms.max(time_ms));
+        self.taken = Some(clock::now());
         self.points.push(Point { version, time_ms, floor, mark, slot, dead: Vec::new() });
     }
 
     pub(crate) fn tag(&mut self, tag: String, version: u64) {
         self.tags.insert(tag, version);
+        self.count_tagged();
+    }
+
+    fn count_tagged(&mut self) {
+        self.tagged = self.tags.values().collect::<BTreeSet<_>>().len();
+    }
+
+    /// Whether a point has a tag.
+    fn is_tagged(&self, version: u64) -> bool {
+        self.tags.values().any(|at| *at == version)
     }
 
     /// Takes a tag away. The point goes, too, if nothing else keeps it: it is returned.
     pub(crate) fn untag(&mut self, tag: &str) -> Option<Slot> {
         let version = self.tags.remove(tag)?;
-        let is_kept = self.keep.is_some() || self.tags.values().any(|at| *at == version);
-        if is_kept {
+        self.count_tagged();
+        if self.keep.is_some() || self.is_tagged(version) {
             return None;
         }
         self.forget(&[version]).pop()
@@ -188,13 +203,10 @@ impl Points {
         let most =
             keep.versions.and_then(|most| usize::try_from(most).ok()).unwrap_or(POINTS_MAX).min(POINTS_MAX);
         let room = most + most / 8;
-        if self.points.len() <= room {
+        if self.points.len() - self.tagged <= room {
             return Vec::new();
         }
         let mut free = self.untagged();
-        if free.len() <= room {
-            return Vec::new();
-        }
         free.truncate(free.len() - most);
         free
     }
@@ -235,6 +247,7 @@ impl Points {
         self.points = kept;
         let there: BTreeSet<u64> = self.points.iter().map(|point| point.version).collect();
         self.tags.retain(|_, version| there.contains(version));
+        self.count_tagged();
         slots
     }
 
@@ -243,6 +256,7 @@ impl Points {
         let mut dead = std::mem::take(&mut self.loose);
         let points = std::mem::take(&mut self.points);
         self.tags.clear();
+        self.tagged = 0;
         let mut slots = Vec::with_capacity(points.len());
         for point in points {
             dead.extend(point.dead);
@@ -259,6 +273,33 @@ impl Points {
     /// The trees of all points.
     pub(crate) fn slots(&self) -> Vec<Slot> {
         self.points.iter().map(|point| point.slot.share()).collect()
+    }
+
+    /// Whether so much time has passed since the newest point, whatever was done to the clock since this process took it.
+    pub(crate) fn is_older_than(&self, every: Duration, now_ms: i64) -> bool {
+        let every_ms = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
+        match (self.taken, self.newest()) {
+            (Some(taken), _) => taken.elapsed() >= every,
+            (None, Some(newest)) => {
+                now_ms >= newest.time_ms.saturating_add(every_ms) || now_ms < newest.time_ms
+            }
+            (None, None) => true,
+        }
+    }
+
+    /// The oldest points without a tag, by the lists of nodes that only they hold: what else goes on to a point before is left out.
+    pub(crate) fn held_by_untagged(&self) -> Vec<(u64, Vec<NodeId>)> {
+        let tagged: BTreeSet<u64> = self.tags.values().copied().collect();
+        let mut mark = 0;
+        let mut held = Vec::with_capacity(self.points.len() - self.tagged);
+        for point in &self.points {
+            if tagged.contains(&point.version) {
+                mark = point.mark;
+            } else {
+                held.push((point.version, point.dead.iter().copied().filter(|id| *id >= mark).collect()));
+            }
+        }
+        held
     }
 
     /// Nodes that only a point holds.

@@ -1,12 +1,13 @@
 //! Retaining states and forgetting them.
 
+use std::time::Duration;
+
 use duramen_base::clock;
 
 use super::keep::Every;
 use super::points::{NewPoint, Points};
 use crate::branch_state::BranchState;
 use crate::branches::BranchOp;
-use crate::durability::Durability;
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::slot::Slot;
@@ -22,7 +23,15 @@ pub(crate) fn note_dropped(branch: &BranchState, points: &mut Points, writer: &W
 }
 
 impl Engine {
-    /// Retains the present state of a branch, unless the newest point is that. Returns the version of the point.
+    /// What retains the present state of a branch. It says whether the newest point is that already: a replay finds the same point in
+    /// the same place, whatever the numbers of its nodes are.
+    pub(crate) fn retain_op(branch: &BranchState, time_ms: i64, tag: Option<String>) -> BranchOp {
+        let meta = branch.meta();
+        let is_new = meta.points.newest().is_none_or(|newest| !newest.slot.same(&branch.share()));
+        BranchOp::Retain { id: branch.id(), time_ms, tag, is_new }
+    }
+
+    /// Retains the present state of a branch.
     pub(crate) fn take_point(
         &self,
         branch: &BranchState,
@@ -32,9 +41,6 @@ impl Engine {
         let mut meta = branch.meta();
         note_dropped(branch, &mut meta.points, writer);
         let slot = branch.share();
-        if let Some(newest) = meta.points.newest().filter(|newest| newest.slot.same(&slot)) {
-            return newest.version;
-        }
         meta.points.push(NewPoint { version, time_ms, floor: branch.floor(), mark: self.node_mark(), slot });
         version
     }
@@ -54,17 +60,18 @@ impl Engine {
         if !branch.keeps_each() {
             return Ok(());
         }
-        self.log_branch_op(
-            writer,
-            &BranchOp::Retain { id: branch.id(), time_ms: clock::unix_ms(), tag: None },
-        )
+        self.log_branch_op(writer, &Self::retain_op(branch, clock::steady_unix_ms(), None))
     }
 
     /// Retains and forgets what the clock says.
     pub(crate) fn keep_histories(&self) {
-        let now = clock::unix_ms();
+        let now = clock::steady_unix_ms();
         let branches: Vec<_> = self.registry().iter().cloned().collect();
         for branch in branches {
+            // Whoever is far behind waits for a checkpoint, which nobody would make.
+            if self.is_far_behind() {
+                return;
+            }
             let kept = self.retain_if_due(&branch, now).and_then(|()| self.forget_if_due(&branch, now));
             match kept {
                 Ok(()) | Err(StoreError::BranchNotFound { .. }) => {}
@@ -77,64 +84,62 @@ impl Engine {
         let is_due = || {
             let meta = branch.meta();
             let every = match meta.points.keep()?.every {
-                Every::Ms(every) => i64::try_from(every).unwrap_or(i64::MAX),
+                Every::Ms(every) => Duration::from_millis(every),
                 Every::Commit => return None,
             };
-            let newest = meta.points.newest();
-            let is_over = newest
-                .is_none_or(|newest| now >= newest.time_ms.saturating_add(every) || now < newest.time_ms);
-            let is_changed = newest.is_none_or(|newest| !newest.slot.same(&branch.share()));
-            Some(is_over && is_changed)
+            let is_changed = meta.points.newest().is_none_or(|newest| !newest.slot.same(&branch.share()));
+            Some(is_changed && meta.points.is_older_than(every, now))
         };
         if is_due() != Some(true) {
             return Ok(());
         }
-        self.change_branches_if(Durability::Memory, |registry| {
-            let there = registry.find(branch.id()).is_some();
-            Ok(there.then(|| BranchOp::Retain { id: branch.id(), time_ms: now, tag: None }))
+        self.change_branches_by_clock(|registry| {
+            // It may have been deleted, or the history turned off, since it was looked at.
+            let state = registry.find(branch.id()).filter(|_| is_due() == Some(true));
+            Ok(state.map(|state| Self::retain_op(state, now, None)))
         })
         .map(drop)
     }
 
     fn forget_if_due(&self, branch: &BranchState, now: i64) -> Result<(), StoreError> {
-        let versions = {
-            let meta = branch.meta();
-            let Some(keep) = meta.points.keep() else { return Ok(()) };
-            let age = keep.age_ms.and_then(|age| i64::try_from(age).ok());
-            let mut versions = age.map(|age| meta.points.before(now.saturating_sub(age))).unwrap_or_default();
-            if let Some(most) = keep.bytes {
-                let large = self.larger_than(&meta.points, most);
-                if large.len() > versions.len() {
-                    versions = large;
-                }
-            }
-            versions
-        };
+        let Some(keep) = branch.meta().points.keep().copied() else { return Ok(()) };
+        let age = keep.age_ms.and_then(|age| i64::try_from(age).ok());
+        let old = age.map(|age| branch.meta().points.before(now.saturating_sub(age))).unwrap_or_default();
+        let large = keep.bytes.map(|most| self.larger_than(branch, most)).unwrap_or_default();
+        // Both begin with the oldest.
+        let mut versions = if large.len() > old.len() { large } else { old };
         if versions.is_empty() {
             return Ok(());
         }
-        self.change_branches_if(Durability::Memory, |registry| {
-            let there = registry.find(branch.id()).is_some();
-            Ok(there.then_some(BranchOp::Forget { id: branch.id(), versions }))
+        self.change_branches_by_clock(|registry| {
+            let Some(state) = registry.find(branch.id()) else { return Ok(None) };
+            let meta = state.meta();
+            // Since they were chosen, some may have got a tag, and others may be wanted longer.
+            if meta.points.keep() != Some(&keep) {
+                return Ok(None);
+            }
+            let untagged = meta.points.untagged();
+            versions.retain(|version| untagged.binary_search(version).is_ok());
+            Ok((!versions.is_empty()).then_some(BranchOp::Forget { id: branch.id(), versions }))
         })
         .map(drop)
     }
 
-    /// The oldest points without a tag, without which the rest holds no more than so many bytes.
-    fn larger_than(&self, points: &Points, most: u64) -> Vec<u64> {
+    /// The oldest points without a tag, without which the rest of those holds no more than so many bytes.
+    fn larger_than(&self, branch: &BranchState, most: u64) -> Vec<u64> {
+        // Nobody else has to wait while the sizes are looked up.
+        let held = branch.meta().points.held_by_untagged();
         let nodes = self.forest().store();
-        let sizes: Vec<_> = points.iter().map(|point| nodes.bytes_of(Points::dead_of(point))).collect();
-        let mut all: u64 = sizes.iter().sum();
-        let mut free = points.untagged().into_iter().peekable();
+        let sizes: Vec<_> =
+            held.into_iter().map(|(version, dead)| (version, nodes.bytes_of(&dead))).collect();
+        let mut all: u64 = sizes.iter().map(|(_, size)| size).sum();
         let mut versions = Vec::new();
-        for (point, size) in points.iter().zip(sizes) {
+        for (version, size) in sizes {
             if all <= most {
                 break;
             }
-            if free.next_if_eq(&point.version).is_some() {
-                versions.push(point.version);
-                all -= size;
-            }
+            versions.push(version);
+            all -= size;
         }
         versions
     }

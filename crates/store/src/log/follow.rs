@@ -55,9 +55,14 @@ impl LogTail {
                 Step::Caught => return Ok(Followed::UpToDate),
                 Step::Ended => {}
                 Step::Nothing => {
-                    // A file that was used again has another salt, and no name of a segment, or another: names do not come again.
-                    let is_there = self.has_segment(self.number);
-                    return Ok(if is_there { Followed::UpToDate } else { Followed::Lost });
+                    if !self.is_current()? {
+                        return Ok(Followed::Lost);
+                    }
+                    // Whoever was killed before he wrote the mark goes on in the next segment.
+                    if !self.switch()? {
+                        return Ok(Followed::UpToDate);
+                    }
+                    continue;
                 }
                 Step::Lost => return Ok(Followed::Lost),
             }
@@ -65,6 +70,25 @@ impl LogTail {
                 return Ok(Followed::Lost);
             }
         }
+    }
+
+    /// Whether the file with the segment's name is the one that is read. One that was used again has another salt, and another name; a
+    /// name does not come again, but a folder may be replaced.
+    fn is_current(&self) -> Result<bool, LogError> {
+        Ok(self.header_of(self.number)?.is_some_and(|header| header.salt == self.salt))
+    }
+
+    fn header_of(&self, number: u64) -> Result<Option<SegmentHeader>, LogError> {
+        let name = segment_name(number);
+        let file = match self.dir.open(&name) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(LogError::io("open", name)(error)),
+        };
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        let got = file.read_at(0, &mut bytes).map_err(LogError::io("read", name))?;
+        let header = SegmentHeader::decode(bytes.get(..got).unwrap_or_default()).ok();
+        Ok(header.filter(|header| header.number == number))
     }
 
     fn read_segment(&mut self, replay: &mut Follow<'_>) -> Result<Step, LogError> {
@@ -92,19 +116,14 @@ impl LogTail {
 
     /// Goes on to the next segment. Returns whether it is there.
     fn switch(&mut self) -> Result<bool, LogError> {
+        let Some(header) = self.header_of(self.number + 1)?.filter(|header| header.first == self.next) else {
+            return Ok(false);
+        };
         let name = segment_name(self.number + 1);
         let file = match self.dir.open(&name) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(LogError::io("open", name)(error)),
-        };
-        let mut bytes = [0; SEGMENT_HEADER_BYTES];
-        let got = file.read_at(0, &mut bytes).map_err(LogError::io("read", name))?;
-        let header = SegmentHeader::decode(bytes.get(..got).unwrap_or_default()).ok();
-        let Some(header) =
-            header.filter(|header| header.number == self.number + 1 && header.first == self.next)
-        else {
-            return Ok(false);
         };
         self.number += 1;
         (self.salt, self.file, self.offset) = (header.salt, file, SEGMENT_HEADER_BYTES as u64);

@@ -13,12 +13,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use duramen_tree::{NodeId, NodeStore, NodeStoreError, NodeStoreStats};
 use parking_lot::{Mutex, RwLock};
 
 use self::commit::{Commit, Place};
-use self::index::{segment_name, Index};
+use self::index::{segment_name, Index, Segment};
 use self::recover::{failed, recover};
 use self::tail::Tail;
 
@@ -69,6 +70,42 @@ pub struct SegmentNodeStore {
     writer: Option<Mutex<Writer>>,
     index: RwLock<Index>,
     manifest: RwLock<Option<Vec<u8>>>,
+    /// The segment of the commit that was found when it was opened, and where that ends.
+    found: Option<(u32, u64)>,
+}
+
+/// A segment, as far as it is needed.
+pub(crate) struct SegmentFile {
+    segment: Arc<Segment>,
+    len: u64,
+    /// Whether whoever opens the store may add to it.
+    is_tail: bool,
+}
+
+impl SegmentFile {
+    /// The name of the file.
+    pub(crate) fn name(&self) -> String {
+        segment_name(self.segment.number)
+    }
+
+    /// How many of its bytes are needed.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.segment.file
+    }
+
+    pub(crate) fn is_tail(&self) -> bool {
+        self.is_tail
+    }
+
+    /// Whether another file holds the same bytes: nothing is ever changed in a segment.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let header = |segment: &Segment| (segment.number, segment.salt);
+        header(&self.segment) == header(&other.segment) && self.len == other.len
+    }
 }
 
 /// What only one writer at a time may touch.
@@ -115,6 +152,7 @@ impl SegmentNodeStore {
         let found = recover(folder)?;
         let mut index = found.index;
         let (mut tail, mut manifest, mut last) = (None, None, LastCommit::default());
+        let at = found.last.as_ref().map(|commit| (commit.segment.number, commit.end));
         if let Some(commit) = found.last {
             last = LastCommit {
                 number: commit.number,
@@ -148,7 +186,20 @@ impl SegmentNodeStore {
             }))
         };
         let (index, manifest) = (RwLock::new(index), RwLock::new(manifest));
-        Ok(Self { folder: folder.to_owned(), writer, index, manifest })
+        Ok(Self { folder: folder.to_owned(), writer, index, manifest, found: at })
+    }
+
+    /// The segments that the commit which was found needs, with how much of each, the one that it stands in last. They are read
+    /// from here on, whatever becomes of their names.
+    pub(crate) fn files(&self) -> Vec<SegmentFile> {
+        let Some((tail, end)) = self.found else { return Vec::new() };
+        let index = self.index.read();
+        let needed = index.files().filter(|(segment, _)| segment.number <= tail);
+        let file = |(segment, len): (Arc<Segment>, u64)| {
+            let is_tail = segment.number == tail;
+            SegmentFile { len: if is_tail { end } else { len }, segment, is_tail }
+        };
+        needed.map(file).collect()
     }
 
     /// Runs one write under the writer's lock, and remembers its error for all that come after it.

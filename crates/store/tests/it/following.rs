@@ -179,3 +179,46 @@ fn two_moments_of_a_followed_store_are_compared() {
     }
     assert!(store.branch("main").unwrap().at(&Moment::Version(1)).is_err());
 }
+
+#[test]
+fn whoever_begins_in_the_middle_of_a_load_sees_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), Options::default()).unwrap();
+    let main = store.branch("main").unwrap();
+    main.kv().put("k", 0).unwrap();
+    for round in 0..30 {
+        let followers = std::thread::scope(|scope| {
+            let load = scope.spawn(|| {
+                main.bulk_load("default", (0..500).map(|number| (format!("{round:03} {number:05}"), number)))
+                    .unwrap();
+            });
+            let mut followers = Vec::new();
+            while !load.is_finished() {
+                followers.push(Follower::open(folder.path(), Options::default()).unwrap());
+                followers.truncate(20);
+            }
+            followers
+        });
+        main.kv().put("k", round).unwrap();
+        for follower in followers {
+            check(&follower, &store, &format!("round {round}"));
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_is_replaced_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
+    let store = Store::open(&data, Options::default()).unwrap();
+    store.branch("main").unwrap().kv().put("k", 1).unwrap();
+    store.close().unwrap();
+    drop(store);
+    Store::backup(&data, &copy, None, &mut |_, _| ()).unwrap();
+    let follower = Follower::open(&data, Options::default()).unwrap();
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::rename(&copy, &data).unwrap();
+    let store = Store::open(&data, Options::default()).unwrap();
+    store.branch("main").unwrap().kv().put("k", 2).unwrap();
+    check(&follower, &store, "a copy in its place");
+}

@@ -312,6 +312,43 @@ fn a_state_that_is_forgotten_between_two_others_takes_nothing_of_theirs() {
 
 type Pairs = BTreeMap<Vec<u8>, String>;
 
+#[test]
+fn a_fork_of_the_past_is_merged_with_its_siblings_from_there() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.kv().put("k", 1).unwrap();
+    store.tag("main", "then").unwrap();
+    main.kv().put("k", 2).unwrap();
+    let now = store.fork("main", "now").unwrap();
+    store.fork_at("main", &Moment::Tag("then".into()), "past").unwrap().kv().put("own", 1).unwrap();
+    let report = store.merge("past", "now", MergeOptions::default()).unwrap();
+    assert_eq!((report.written, report.conflicts.len()), (1, 0));
+    assert_eq!(now.kv().get("k").unwrap(), Some(2.into()), "what came later is not taken back");
+}
+
+#[test]
+fn states_with_a_tag_do_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), Options::default()).unwrap();
+    let main = store.branch("main").unwrap();
+    let text = "x".repeat(100_000);
+    main.kv().put_many((0..20).map(|number| (format!("{number}"), text.clone()))).unwrap();
+    store.tag("main", "large").unwrap();
+    main.kv().put_many((0..20).map(|number| (format!("{number}"), 0))).unwrap();
+    store.keep_history("main", Some(Keep::each_commit().bytes(1 << 20))).unwrap();
+    for number in 0..5 {
+        main.kv().put("n", number).unwrap();
+        store.checkpoint().unwrap();
+    }
+    let untagged = || main.history().unwrap().states.iter().filter(|state| state.tags.is_empty()).count();
+    let begin = untagged();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(untagged(), begin, "the tag holds more than a megabyte, and they do not");
+    // Less is wanted: the rest goes at once.
+    store.keep_history("main", Some(Keep::each_commit().versions(2))).unwrap();
+    assert_eq!(untagged(), 2);
+}
+
 /// A store beside what it must hold: each branch, and each of its retained states by version.
 struct Model {
     branches: BTreeMap<String, (Pairs, BTreeMap<u64, Pairs>)>,

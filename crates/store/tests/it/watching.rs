@@ -41,9 +41,12 @@ fn whoever_watches_sees_each_state_of_each_key_or_a_later_one() {
     let follower = Arc::new(Follower::open(folder.path(), options()).unwrap());
     let part = Part { primitive: Some(Primitive::Kv), ..Part::default() };
     let here = main.watch(part.clone(), None).unwrap();
-    let there = follower.watch("main", part, None).unwrap();
+    let there = follower.watch("main", part.clone(), None).unwrap();
+    // Two of one follower: what one has read on, the other sees.
+    let too = follower.watch("main", part, None).unwrap();
     std::thread::scope(|scope| {
-        let watching = [here, there].map(|watch| scope.spawn(move || follow(watch, Duration::from_secs(60))));
+        let watching =
+            [here, there, too].map(|watch| scope.spawn(move || follow(watch, Duration::from_secs(60))));
         for number in 0..20_000_u32 {
             let key = format!("{:03}", number * 7 % 500);
             if number % 5 == 0 {
@@ -89,6 +92,17 @@ fn a_watch_is_of_a_part_and_from_a_moment() {
     let begin = clock::now();
     assert!(watch.next(Duration::from_millis(50)).unwrap().is_none());
     assert!(begin.elapsed() >= Duration::from_millis(50));
+    // Others write all the time: the wait has its end.
+    let other = store.fork("main", "other").unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| watch.next(Duration::from_millis(200)).unwrap().is_none());
+        let begin = clock::now();
+        while !waiting.is_finished() {
+            other.kv().put("x", 1).unwrap();
+            assert!(begin.elapsed() < Duration::from_secs(20));
+        }
+        assert!(waiting.join().unwrap());
+    });
     store.fork("main", "side").unwrap();
     let mut watch = store.branch("side").unwrap().watch(Part::default(), None).unwrap();
     store.delete_branch("side").unwrap();

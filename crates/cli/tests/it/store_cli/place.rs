@@ -179,13 +179,14 @@ fn a_damaged_store_is_no_panic() {
 #[test]
 fn every_verb_of_the_store_is_tested_here() {
     let shell = Shell::new();
-    let sources: String = ["branches", "documents", "events", "packs", "pairs", "place", "vectors"]
-        .iter()
-        .map(|name| {
-            let path = format!("{}/tests/it/store_cli/{name}.rs", env!("CARGO_MANIFEST_DIR"));
-            fs::read_to_string(path).unwrap()
-        })
-        .collect();
+    let sources: String =
+        ["branches", "documents", "events", "history", "packs", "pairs", "place", "vectors"]
+            .iter()
+            .map(|name| {
+                let path = format!("{}/tests/it/store_cli/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+                fs::read_to_string(path).unwrap()
+            })
+            .collect();
     let listed = |arguments: &[&str]| -> Vec<String> {
         let mut command: Command = shell.command(arguments);
         let help = text(&command.arg("--help").output().unwrap().stdout);
@@ -294,4 +295,21 @@ fn a_store_of_version_0_1_is_brought_here_by_one_command() {
     assert_eq!(shell.ok(&["kv", "get", "int", "--at", &at]), "-43\n");
     assert_eq!(shell.ok(&["kv", "get", "late", "--branch", "late", "--at", &at]), "true\n");
     assert_eq!(shell.json(&["upgrade", "--at", &at]), json!({ "upgraded": false, "nodes": null }));
+}
+
+#[test]
+fn a_backup_is_a_store_and_the_next_one_links_what_is_the_same() {
+    let shell = Shell::new();
+    let lines: String = (0..20_000).map(|number| format!("{number:06}\t{}\n", "x".repeat(100))).collect();
+    shell.ok_fed(lines.as_bytes(), &["kv", "load"]);
+    let printed = shell.ok(&["backup", "monday"]);
+    assert!(printed.starts_with("monday holds the store up to version "), "{printed}");
+    shell.ok(&["kv", "put", "k", "later"]);
+    let made = shell.json(&["backup", "tuesday", "--since", "monday"]);
+    assert_eq!(made["copied"].as_u64().unwrap() + made["linked"].as_u64().unwrap(), made["bytes"]);
+    assert_eq!(shell.ok(&["kv", "count", "--at", "monday"]), "20000\n");
+    assert_eq!(shell.ok(&["kv", "get", "k", "--at", "tuesday"]), "later\n");
+    shell.ok(&["verify", "--at", "tuesday"]);
+    let refused = shell.fails(1, &["backup", "monday"]);
+    assert!(refused.contains("monday is not empty"), "{refused}");
 }

@@ -110,6 +110,11 @@ impl Index {
         self.places.len() * size_of::<(NodeId, Place)>() * 3 / 2
     }
 
+    /// The files with their lengths, in the order of their numbers.
+    pub(super) fn files(&self) -> impl Iterator<Item = (Arc<Segment>, u64)> + '_ {
+        self.segments.values().map(|held| (held.segment.clone(), held.len))
+    }
+
     /// How many files there are.
     pub(super) fn segments(&self) -> usize {
         self.segments.len()
