@@ -520,18 +520,12 @@ fn random_histories(seed: u64, steps: usize) {
     assert!(held <= nodes.bytes * 12 / 10 + (64 << 10), "seed {seed}: {held} for {} bytes", nodes.bytes);
 }
 
+/// For longer: `DURAMEN_SOAK_HISTORIES=300 cargo test -p duramen-store --test it -- history::retained`.
 #[test]
 fn retained_states_are_what_was_and_nothing_else_stays() {
-    for seed in 0..6 {
+    let soak = std::env::var("DURAMEN_SOAK_HISTORIES").ok();
+    let seeds = soak.map_or(6, |seeds| seeds.parse().expect("a number of histories"));
+    for seed in 0..seeds {
         random_histories(seed, 150);
-    }
-}
-
-/// For an hour of its own: `cargo test --release -p duramen-store --test it -- --ignored history::`.
-#[test]
-#[ignore = "long"]
-fn retained_states_are_what_was_for_long() {
-    for seed in 100..400 {
-        random_histories(seed, 300);
     }
 }
