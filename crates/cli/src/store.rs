@@ -11,6 +11,7 @@ pub(crate) mod kv;
 pub(crate) mod listing;
 mod moment;
 mod pack;
+mod space;
 mod state;
 pub(crate) mod upkeep;
 mod value;
@@ -55,6 +56,10 @@ Examples:
   duramen store vector create words --dimension 3
   duramen store vector upsert words oak '[1, 0, 0]'
   duramen store vector search words '[0.9, 0.1, 0]' --k 5";
+const SPACE_EXAMPLES: &str = "\
+Examples:
+  duramen store kv put greeting moin --space tenant-7
+  duramen store space list";
 const BRANCH_EXAMPLES: &str = "\
 Examples:
   duramen store branch fork try
@@ -139,6 +144,9 @@ enum Noun {
     /// Vector collections, with exact search
     #[command(subcommand, after_help = VECTOR_EXAMPLES)]
     Vector(vector::Vector),
+    /// Spaces: parts of a branch with keys of their own
+    #[command(subcommand, after_help = SPACE_EXAMPLES)]
+    Space(space::Space),
     /// Branches: fork, compare, merge, delete
     #[command(subcommand, after_help = BRANCH_EXAMPLES)]
     Branch(branch::Branch),
@@ -191,6 +199,7 @@ pub(crate) fn run(context: &Context, store: Store) -> Outcome {
         Noun::Event(verb) => event::run(&handle, verb),
         Noun::Json(verb) => json::run(&handle, verb),
         Noun::Vector(verb) => vector::run(&handle, verb),
+        Noun::Space(verb) => space::run(&handle, verb),
         Noun::Branch(verb) => branch::run(&handle, verb),
         Noun::History(verb) => history::run(&handle, verb),
         Noun::Tag(verb) => history::tag(&handle, verb),

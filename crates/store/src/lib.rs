@@ -103,11 +103,11 @@ pub use merge::{Conflict, Decision, Equal, MergeOptions, MergeReport, Resolution
 pub use names::{DEFAULT_BRANCH, DEFAULT_SPACE};
 pub use options::Options;
 pub use recovery::Repaired;
-pub use scope::Scope;
+pub use scope::{Scope, SpaceInfo};
 pub use snapshot::Snapshot;
 pub use store::{BranchInfo, Counters, Store, StoreInfo};
 pub use stored_branch::StoredBranch;
-pub use transaction::Transaction;
+pub use transaction::{Savepoint, Transaction};
 pub use value::Value;
 pub use verify::{Verified, VerifiedBranch};
 pub use watch::Watch;

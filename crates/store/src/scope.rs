@@ -1,9 +1,15 @@
 //! Where a program finds its data: the kinds of it in a space of a branch, a transaction or a snapshot.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use duramen_tree::KeyRange;
+
 use crate::access::{Access, Space};
 use crate::error::StoreError;
 use crate::event::Events;
 use crate::json::Documents;
+use crate::keys::{self, KeyBuf, Primitive};
 use crate::kv::Kv;
 use crate::names::{check_space, DEFAULT_SPACE};
 use crate::state::Cells;
@@ -20,6 +26,65 @@ pub trait Scope: Access {
     fn space<'s>(&'s self, name: &'s str) -> Result<Space<'s, Self>, StoreError> {
         check_space(name)?;
         Ok(Space::new(self, name))
+    }
+
+    /// The spaces that have anything in them, by name. It costs a look for each kind of data in each space.
+    ///
+    /// ```
+    /// use duramen_store::{Primitive, Scope, Store};
+    /// let store = Store::memory();
+    /// let main = store.branch("main")?;
+    /// main.space("tenant-7")?.kv().put("colour", "green")?;
+    /// let spaces = main.spaces()?;
+    /// assert_eq!((spaces[0].name.as_str(), &spaces[0].kinds[..]), ("tenant-7", &[Primitive::Kv][..]));
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the branch was deleted, or cannot be read.
+    fn spaces(&self) -> Result<Vec<SpaceInfo>, StoreError> {
+        let mut found: BTreeMap<String, Vec<Primitive>> = BTreeMap::new();
+        self.read(|view| {
+            for primitive in Primitive::ALL {
+                let (mut start, end) = (vec![primitive as u8], [primitive as u8 + 1]);
+                loop {
+                    let mut next = None;
+                    view.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, _| {
+                        next = keys::split(key).map(|(_, space, _)| space.to_owned());
+                        ControlFlow::Break(())
+                    })?;
+                    let Some(space) = next else { break };
+                    start = past(&keys::prefix(primitive, &space));
+                    found.entry(space).or_default().push(primitive);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(found.into_iter().map(|(name, kinds)| SpaceInfo { name, kinds }).collect())
+    }
+
+    /// Deletes everything in a space in one commit, and so the space. Returns how many entries that were: events count twice, because
+    /// they are indexed by type, and collections have one of their own. Its cost is that of deleting each.
+    ///
+    /// # Errors
+    /// When the name is not allowed, there are more entries than one commit may have, or nothing can be written: then
+    /// nothing is deleted.
+    fn drop_space(&self, name: &str) -> Result<u64, StoreError> {
+        check_space(name)?;
+        let (deleted, _) = self.write(|edit| {
+            let mut keys = Vec::new();
+            for primitive in Primitive::ALL {
+                let start = keys::prefix(primitive, name);
+                let end = past(&start);
+                edit.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, _| {
+                    keys.push(KeyBuf::from_slice(key));
+                    ControlFlow::Continue(())
+                })?;
+            }
+            keys.iter().try_for_each(|key| edit.delete(key))?;
+            Ok(keys.len() as u64)
+        })?;
+        Ok(deleted)
     }
 
     /// The key-value pairs of the default space.
@@ -46,6 +111,23 @@ pub trait Scope: Access {
     fn vectors(&self) -> Vectors<'_, Self> {
         default_space(self).vectors()
     }
+}
+
+/// A space, and the kinds of data in it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct SpaceInfo {
+    /// Its name.
+    pub name: String,
+    /// What it has.
+    pub kinds: Vec<Primitive>,
+}
+
+/// Behind all keys that begin with the prefix of a space, which ends with a NUL.
+fn past(prefix: &[u8]) -> Vec<u8> {
+    let mut past = prefix.to_vec();
+    past.pop();
+    past.push(1);
+    past
 }
 
 impl<S: Access> Scope for S {}

@@ -52,15 +52,60 @@ pub struct Transaction {
     batch: RefCell<Batch>,
     /// Keys that what is written makes no sense without, and which are not written.
     depends: RefCell<BTreeSet<Vec<u8>>>,
+    /// The savepoints that can be gone back to, with how many operations there were, and the number of the next one.
+    savepoints: RefCell<(Vec<(u64, usize)>, u64)>,
 }
+
+/// A place in a [`Transaction`] that can be gone back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint(u64);
 
 impl Transaction {
     pub(crate) fn begin(branch: &Branch) -> Result<Self, StoreError> {
         let snapshot = branch.snapshot()?;
         let mut batch = Batch::default();
         batch.begin(|header| record::writes_header(header, branch.state.id()));
-        let depends = RefCell::default();
-        Ok(Self { branch: branch.clone(), snapshot, batch: RefCell::new(batch), depends })
+        let (depends, savepoints) = (RefCell::default(), RefCell::default());
+        Ok(Self { branch: branch.clone(), snapshot, batch: RefCell::new(batch), depends, savepoints })
+    }
+
+    /// A place that [`rollback_to`](Self::rollback_to) goes back to.
+    ///
+    /// ```
+    /// use duramen_store::{Scope, Store};
+    /// let store = Store::memory();
+    /// let main = store.branch("main")?;
+    /// main.transact(|tx| {
+    ///     tx.kv().put("kept", 1)?;
+    ///     let before = tx.savepoint();
+    ///     tx.kv().put("tried", 2)?;
+    ///     tx.rollback_to(before)
+    /// })?;
+    /// assert_eq!(main.kv().count("")?, 1);
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    pub fn savepoint(&self) -> Savepoint {
+        let (savepoints, next) = &mut *self.savepoints.borrow_mut();
+        savepoints.push((*next, self.batch.borrow().len()));
+        *next += 1;
+        Savepoint(*next - 1)
+    }
+
+    /// Takes back what was written since a savepoint, which stays; those after it are gone.
+    ///
+    /// # Errors
+    /// When the savepoint is gone, or of another transaction that has fewer; in a scan of this transaction.
+    pub fn rollback_to(&self, savepoint: Savepoint) -> Result<(), StoreError> {
+        let (savepoints, _) = &mut *self.savepoints.borrow_mut();
+        let at = savepoints.binary_search_by_key(&savepoint.0, |(number, _)| *number);
+        let at = at.map_err(|_| StoreError::InvalidInput {
+            what: "such a savepoint",
+            reason: "the transaction was rolled back to one before it".to_owned(),
+        })?;
+        let mut batch = self.batch_mut()?;
+        savepoints.truncate(at + 1);
+        batch.cut(savepoints[at].1);
+        Ok(())
     }
 
     /// Whether anything was written.
@@ -74,7 +119,7 @@ impl Transaction {
     /// # Errors
     /// [`StoreError::TransactionConflict`] when another commit changed a key first: nothing is written.
     pub fn commit(self) -> Result<u64, StoreError> {
-        let Self { branch, snapshot, batch, depends } = self;
+        let Self { branch, snapshot, batch, depends, .. } = self;
         let (engine, state, batch) = (branch.engine(), &branch.state, batch.into_inner());
         engine.check_writable()?;
         engine.throttle_for(batch.len())?;

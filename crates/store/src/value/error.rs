@@ -67,6 +67,12 @@ pub enum ValueError {
         /// The number as the JSON has it.
         number: String,
     },
+    /// Something cannot be made a value, or a value is something else than was asked for.
+    #[error("it is no such value: {reason}")]
+    Serde {
+        /// What serde said.
+        reason: String,
+    },
     /// A JSON object `{"$bytes": ...}` holds something else than base64.
     #[error("\"$bytes\" must hold padded base64 text: {reason}; to store such an object itself, name its key \"$$bytes\"")]
     BadBytes {

@@ -3,6 +3,8 @@
 //! JSON has no byte strings: they become `{"$bytes": "<padded base64>"}`. An object of one member whose key is already
 //! `$bytes`, with any number of `$` before it, gets one more `$` on the way to JSON and loses it on the way back.
 
+use serde::de::DeserializeOwned;
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::base64;
@@ -38,6 +40,43 @@ impl Value {
     pub fn from_json(json: &Json) -> Result<Value, ValueError> {
         from_json(json, 0)
     }
+}
+
+impl Value {
+    /// The value of something that can be serialised, as JSON has it: bytes are numbers, and a 64-bit number has a sign.
+    ///
+    /// ```
+    /// use duramen_store::{Scope, Store, Value};
+    /// #[derive(serde::Serialize, serde::Deserialize, PartialEq, Debug)]
+    /// struct User {
+    ///     name: String,
+    ///     visits: u32,
+    /// }
+    /// let (store, ada) = (Store::memory(), User { name: "Ada".into(), visits: 3 });
+    /// let main = store.branch("main")?;
+    /// main.kv().put("user:1", Value::from_serde(&ada)?)?;
+    /// let found = main.kv().get("user:1")?.expect("it was put");
+    /// assert_eq!(found.to_serde::<User>()?, ada);
+    /// # Ok::<(), duramen_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ValueError::Serde`], and those of [`from_json`](Self::from_json).
+    pub fn from_serde<T: Serialize + ?Sized>(value: &T) -> Result<Value, ValueError> {
+        Value::from_json(&serde_json::to_value(value).map_err(told)?)
+    }
+
+    /// What was made a value by [`from_serde`](Self::from_serde).
+    ///
+    /// # Errors
+    /// [`ValueError::Serde`] when it is something else, and those of [`to_json`](Self::to_json).
+    pub fn to_serde<T: DeserializeOwned>(&self) -> Result<T, ValueError> {
+        serde_json::from_value(self.to_json()?).map_err(told)
+    }
+}
+
+fn told(error: serde_json::Error) -> ValueError {
+    ValueError::Serde { reason: error.to_string() }
 }
 
 impl TryFrom<&Value> for Json {

@@ -32,6 +32,7 @@ mod node_segments;
 mod power_cuts;
 mod public_api;
 mod repair;
+mod spaces;
 /// What the files under test in `interleavings` take for `crate::sync`.
 #[path = "interleavings/sync.rs"]
 mod sync;

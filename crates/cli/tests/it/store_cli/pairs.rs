@@ -252,6 +252,22 @@ fn a_cell_changes_only_from_the_version_that_is_expected() {
 }
 
 #[test]
+fn spaces_are_listed_and_dropped() {
+    let shell = Shell::new();
+    assert_eq!(shell.fails(1, &["space", "drop", "tenant-7"]).lines().count(), 1);
+    shell.ok(&["kv", "put", "k", "mine"]);
+    shell.ok(&["kv", "put", "k", "theirs", "--space", "tenant-7"]);
+    shell.ok(&["state", "init", "leader", "alice", "--space", "tenant-7"]);
+    let printed = shell.ok(&["space", "list"]);
+    assert!(printed.contains("tenant-7  kv state"), "{printed}");
+    assert_eq!(shell.ok(&["space", "drop", "tenant-7"]), "deleted 2 entries of tenant-7\n");
+    let left = shell.json(&["space", "list"]);
+    assert_eq!(left, serde_json::json!([{ "name": "default", "kinds": ["kv"] }]));
+    assert_eq!(shell.ok(&["kv", "get", "k"]), "mine\n");
+    shell.fails(1, &["space", "drop", "No Space"]);
+}
+
+#[test]
 fn integers_are_added_to() {
     let shell = Shell::new();
     assert_eq!(shell.ok(&["kv", "add", "visits"]), "1\n");
