@@ -16,7 +16,7 @@ OUT ?= out
 # For workspaces of their own, which share it.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history bench-memory bench-store-history
+.PHONY: help setup build demo dist dist-arm test-dist test-client test-clients test-python test test-cgroups test-extensions test-majors test-otlp test-volumes check check-extra bench bench-router bench-store bench-functions bench-packs bench-replication benchmarks peers peers-c1z peers-functions soak fmt clean-home release bench-scale bench-changes bench-follow test-parquet test-s3 test-typescript test-deploy setup-clients test-go bench-pytest bench-masking bench-history bench-memory bench-store-history test-native
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,16 @@ test-python: setup ## the Python client and its pytest plugin, against a daemon 
 	test $(OUT)/python/installed -nt bindings/python/pyproject.toml || { python3 -m venv $(OUT)/python && \
 		$(OUT)/python/bin/pip install -q -e 'bindings/python[test]' && touch $(OUT)/python/installed; }
 	cd bindings/python && DURAMEN_PROGRAM=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/duramen $(abspath $(OUT))/python/bin/pytest -q
+
+test-native: ## the store for Python, built in out/native: lints, types, tests against a dict (needs venv; fetches packages)
+	@mkdir -p $(OUT)
+	test $(OUT)/native/installed -nt bindings/native/pyproject.toml || { python3 -m venv $(OUT)/native && \
+		$(OUT)/native/bin/pip install -q 'maturin>=1.9,<2' 'numpy>=1.24' 'hypothesis>=6' 'mypy>=1.11' 'pytest>=8' && \
+		$(OUT)/native/bin/pip install -q -e bindings/python && touch $(OUT)/native/installed; }
+	cd bindings/native && $(CARGO) fmt --check && $(CARGO) clippy --target-dir $(TARGET)/native -- -D warnings
+	cd bindings/native && export VIRTUAL_ENV=$(abspath $(OUT))/native PATH=$(abspath $(OUT))/native/bin:$$PATH && \
+		maturin develop -q --release --target-dir $(TARGET)/native && pytest -q && mypy --strict python && \
+		python -m mypy.stubtest --ignore-disjoint-bases duramen_native && python tests/overhead.py
 
 test-typescript: setup ## the TypeScript client and its fixtures for Vitest, against a daemon (needs Node 20 and npm; fetches packages)
 	$(CARGO) build -p duramen-cli

@@ -1,0 +1,393 @@
+//! Pairs, cells, events and documents.
+
+use std::collections::VecDeque;
+use std::ops::Bound as End;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use duramen_store::event::{Direction, Event};
+use duramen_store::kv::{Key, Prefix};
+use duramen_store::{StoreError, Value};
+use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt as _;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::error::{invalid, raised};
+use crate::scope::{within, Place, Scope, Written as _};
+use crate::value::{from_json, from_key, from_value, to_json, to_value, AnyKey};
+
+/// Pairs that an iterator reads at a time.
+const PAGE: usize = 256;
+
+/// The key-value pairs of a space.
+#[pyclass(frozen, module = "duramen_native._native")]
+pub(crate) struct Kv {
+    pub(crate) place: Place,
+}
+
+/// Keys from and before which, or with which beginning, a range goes.
+enum Range {
+    Between(End<Key>, End<Key>),
+    Prefix(Key),
+}
+
+impl Range {
+    fn new(start: Option<AnyKey>, end: Option<AnyKey>, prefix: Option<AnyKey>) -> PyResult<Self> {
+        match (start, end, prefix) {
+            (None, None, Some(prefix)) => Ok(Self::Prefix(prefix.0)),
+            (start, end, None) => Ok(Self::Between(
+                start.map_or(End::Unbounded, |key| End::Included(key.0)),
+                end.map_or(End::Unbounded, |key| End::Excluded(key.0)),
+            )),
+            _ => Err(PyTypeError::new_err("give a prefix, or a start and an end")),
+        }
+    }
+}
+
+#[pymethods]
+impl Kv {
+    /// Puts a value under a key. Returns the version of the commit; None in a transaction.
+    fn put(&self, py: Python<'_>, key: AnyKey, value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let value = to_value(value)?;
+        within!(py, self.place, |space| space.kv().put(&*key.0, &value).map(|written| written.version()))
+    }
+
+    /// Puts the pairs of a dict, or of an iterable of pairs, in one commit.
+    fn put_many(&self, py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let items = match pairs.cast::<PyDict>() {
+            Ok(dict) => dict.items().into_any(),
+            Err(_) => pairs.clone(),
+        };
+        let mut given: Vec<(Key, Value)> = Vec::new();
+        for pair in items.try_iter()? {
+            let (key, value): (AnyKey, Bound<'_, PyAny>) = pair?.extract()?;
+            given.push((key.0, to_value(&value)?));
+        }
+        let pairs = || given.iter().map(|(key, value)| (&**key, value));
+        within!(py, self.place, |space| space.kv().put_many(pairs()).map(|written| written.version()))
+    }
+
+    /// The value of a key, or `default`.
+    #[pyo3(signature = (key, default=None))]
+    fn get(&self, py: Python<'_>, key: AnyKey, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+        match within!(py, self.place, |space| space.kv().get(&*key.0))? {
+            Some(value) => from_value(py, &value),
+            None => Ok(default.unwrap_or_else(|| py.None())),
+        }
+    }
+
+    /// The values of several keys, None for each that is not there.
+    fn get_many(&self, py: Python<'_>, keys: Vec<AnyKey>) -> PyResult<Vec<Option<Py<PyAny>>>> {
+        let found = within!(py, self.place, |space| space.kv().get_many(keys.iter().map(|key| &*key.0)))?;
+        found.iter().map(|value| value.as_ref().map(|value| from_value(py, value)).transpose()).collect()
+    }
+
+    /// Adds to the integer under a key, which counts as 0 if it is not there. Returns the sum.
+    #[pyo3(signature = (key, by=1))]
+    fn add(&self, py: Python<'_>, key: AnyKey, by: i64) -> PyResult<i64> {
+        within!(py, self.place, |space| space.kv().add(&*key.0, by))
+    }
+
+    /// Deletes a key. Returns whether it was there.
+    fn delete(&self, py: Python<'_>, key: AnyKey) -> PyResult<bool> {
+        within!(py, self.place, |space| space.kv().delete(&*key.0))
+    }
+
+    /// Deletes the keys of a range in one commit. Returns how many there were.
+    #[pyo3(signature = (*, start=None, end=None, prefix=None))]
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        start: Option<AnyKey>,
+        end: Option<AnyKey>,
+        prefix: Option<AnyKey>,
+    ) -> PyResult<u64> {
+        match Range::new(start, end, prefix)? {
+            Range::Prefix(prefix) => {
+                within!(py, self.place, |space| space.kv().delete_range(Prefix(&*prefix)))
+            }
+            Range::Between(from, to) => {
+                let bounds = (as_bytes(&from), as_bytes(&to));
+                within!(py, self.place, |space| space.kv().delete_range(bounds))
+            }
+        }
+    }
+
+    /// How many keys begin with a prefix.
+    #[pyo3(signature = (prefix=AnyKey::empty()))]
+    fn count(&self, py: Python<'_>, prefix: AnyKey) -> PyResult<u64> {
+        within!(py, self.place, |space| space.kv().count(&*prefix.0))
+    }
+
+    /// The pairs of a range in order, or backwards, as of one moment.
+    #[pyo3(signature = (*, start=None, end=None, prefix=None, reverse=false))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        start: Option<AnyKey>,
+        end: Option<AnyKey>,
+        prefix: Option<AnyKey>,
+        reverse: bool,
+    ) -> PyResult<PairIterator> {
+        let mut place = self.place.clone();
+        if let Scope::Branch(branch) = &*self.place.scope {
+            let snapshot = py.detach(|| branch.snapshot()).map_err(raised)?;
+            place.scope = Arc::new(Scope::Snapshot(snapshot));
+        }
+        let (from, to) = match Range::new(start, end, prefix)? {
+            Range::Between(from, to) => (from, to),
+            Range::Prefix(prefix) => {
+                let end = behind(&prefix);
+                (End::Included(prefix), end.map_or(End::Unbounded, End::Excluded))
+            }
+        };
+        let state = Pages { from, to, page: VecDeque::new(), is_over: false };
+        Ok(PairIterator { place, reverse, state: Mutex::new(state) })
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: AnyKey) -> PyResult<bool> {
+        within!(py, self.place, |space| space.kv().exists(&*key.0))
+    }
+
+    fn __getitem__(&self, py: Python<'_>, key: AnyKey) -> PyResult<Py<PyAny>> {
+        match within!(py, self.place, |space| space.kv().get(&*key.0))? {
+            Some(value) => from_value(py, &value),
+            None => Err(PyKeyError::new_err(from_key(py, &key.0)?)),
+        }
+    }
+
+    fn __setitem__(&self, py: Python<'_>, key: AnyKey, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.put(py, key, value).map(drop)
+    }
+
+    fn __delitem__(&self, py: Python<'_>, key: AnyKey) -> PyResult<()> {
+        let name = from_key(py, &key.0)?;
+        match self.delete(py, key)? {
+            true => Ok(()),
+            false => Err(PyKeyError::new_err(name)),
+        }
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<PairIterator> {
+        self.scan(py, None, None, None, false)
+    }
+}
+
+impl AnyKey {
+    fn empty() -> Self {
+        Self(Key::new(""))
+    }
+}
+
+fn as_bytes(bound: &End<Key>) -> End<&[u8]> {
+    bound.as_ref().map(|key| &**key)
+}
+
+/// The first key that does not begin with a prefix and is behind those that do.
+fn behind(prefix: &[u8]) -> Option<Key> {
+    let end = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut key = prefix[..=end].to_vec();
+    key[end] += 1;
+    Some(Key::new(&*key))
+}
+
+/// The pairs of a range, one by one: (key, value).
+#[pyclass(frozen, module = "duramen_native._native")]
+pub(crate) struct PairIterator {
+    place: Place,
+    reverse: bool,
+    state: Mutex<Pages>,
+}
+
+struct Pages {
+    from: End<Key>,
+    to: End<Key>,
+    page: VecDeque<(Key, Value)>,
+    is_over: bool,
+}
+
+impl PairIterator {
+    fn next_pair(&self, py: Python<'_>) -> PyResult<Option<(Key, Value)>> {
+        // Whoever waits for another thread here lets it have the interpreter.
+        let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        if state.page.is_empty() && !state.is_over {
+            let (from, to) = (state.from.clone(), state.to.clone());
+            let bounds = (as_bytes(&from), as_bytes(&to));
+            let page: Vec<(Key, Value)> = within!(py, self.place, |space| {
+                let pairs = space.kv().iter(bounds)?;
+                match self.reverse {
+                    false => pairs.take(PAGE).collect::<Result<_, StoreError>>(),
+                    true => pairs.rev().take(PAGE).collect(),
+                }
+            })?;
+            state.is_over = page.len() < PAGE;
+            if let Some((last, _)) = page.last() {
+                match self.reverse {
+                    false => state.from = End::Excluded(last.clone()),
+                    true => state.to = End::Excluded(last.clone()),
+                }
+            }
+            state.page = page.into();
+        }
+        Ok(state.page.pop_front())
+    }
+}
+
+#[pymethods]
+impl PairIterator {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let Some((key, value)) = self.next_pair(py)? else { return Ok(None) };
+        PyTuple::new(py, [from_key(py, &key)?, from_value(py, &value)?]).map(Some)
+    }
+}
+
+/// State cells: values with versions.
+#[pyclass(frozen, module = "duramen_native._native")]
+pub(crate) struct Cells {
+    pub(crate) place: Place,
+}
+
+#[pymethods]
+impl Cells {
+    /// Makes a cell that must not be there.
+    fn init(&self, py: Python<'_>, key: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let value = to_value(value)?;
+        within!(py, self.place, |space| space.state().init(key, &value).map(|written| written.version()))
+    }
+
+    /// Sets a cell, whatever it holds.
+    fn set(&self, py: Python<'_>, key: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let value = to_value(value)?;
+        within!(py, self.place, |space| space.state().set(key, &value).map(|written| written.version()))
+    }
+
+    /// Sets a cell that is at a version; None for one that must not be there. Raises `Conflict` if it is not.
+    fn cas(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        expected: Option<u64>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<u64>> {
+        let value = to_value(value)?;
+        within!(py, self.place, |space| space
+            .state()
+            .cas(key, expected, &value)
+            .map(|written| written.version()))
+    }
+
+    /// The value and the version of a cell; None if it is not there.
+    fn read(&self, py: Python<'_>, key: &str) -> PyResult<Option<(Py<PyAny>, u64)>> {
+        let cell = within!(py, self.place, |space| space.state().read(key))?;
+        cell.map(|cell| Ok((from_value(py, &cell.value)?, cell.version))).transpose()
+    }
+
+    /// Deletes a cell. Returns whether it was there.
+    fn delete(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
+        within!(py, self.place, |space| space.state().delete(key))
+    }
+}
+
+/// The event log of a space.
+#[pyclass(frozen, module = "duramen_native._native")]
+pub(crate) struct Events {
+    pub(crate) place: Place,
+}
+
+fn event_dict<'py>(py: Python<'py>, event: &Event) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("seq", event.seq)?;
+    dict.set_item("type", &event.event_type)?;
+    dict.set_item("payload", from_json(py, &event.payload.to_value().map_err(invalid)?)?)?;
+    dict.set_item("at_ms", event.at_ms)?;
+    Ok(dict)
+}
+
+#[pymethods]
+impl Events {
+    /// Appends an event, whose payload is a dict. Returns its number.
+    fn append(&self, py: Python<'_>, event_type: &str, payload: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let payload = to_json(payload)?;
+        within!(py, self.place, |space| space.events().append(event_type, &payload))
+    }
+
+    /// Events by their numbers, at most `limit`, or of a type, or the newest first.
+    #[pyo3(signature = (start=0, *, event_type=None, limit=1000, reverse=false))]
+    fn range<'py>(
+        &self,
+        py: Python<'py>,
+        start: u64,
+        event_type: Option<&str>,
+        limit: usize,
+        reverse: bool,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let direction = if reverse { Direction::Backwards } else { Direction::Forwards };
+        let page =
+            within!(py, self.place, |space| space.events().range(start.., direction, event_type, limit))?;
+        page.events.iter().map(|event| event_dict(py, event)).collect()
+    }
+
+    /// Checks the chain of hashes. Returns how many events it has.
+    fn verify(&self, py: Python<'_>) -> PyResult<u64> {
+        within!(py, self.place, |space| {
+            space.events().verify()?;
+            space.events().len()
+        })
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let len = within!(py, self.place, |space| space.events().len())?;
+        usize::try_from(len).map_err(invalid)
+    }
+}
+
+/// JSON documents.
+#[pyclass(frozen, module = "duramen_native._native")]
+pub(crate) struct Documents {
+    pub(crate) place: Place,
+}
+
+#[pymethods]
+impl Documents {
+    /// Sets what is at a path of a document: `set("user:1", "$.name", "Ada")`.
+    fn set(&self, py: Python<'_>, key: &str, path: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let value = to_json(value)?;
+        within!(py, self.place, |space| space.json().set(key, path, &value).map(|written| written.version()))
+    }
+
+    /// What is at a path of a document; None if nothing is.
+    #[pyo3(signature = (key, path="$"))]
+    fn get(&self, py: Python<'_>, key: &str, path: &str) -> PyResult<Option<Py<PyAny>>> {
+        let found = within!(py, self.place, |space| space.json().get(key, path))?;
+        found.map(|json| from_json(py, &json.to_value().map_err(invalid)?)).transpose()
+    }
+
+    /// Deletes what is at a path of a document. Returns whether anything was.
+    #[pyo3(signature = (key, path="$"))]
+    fn delete(&self, py: Python<'_>, key: &str, path: &str) -> PyResult<bool> {
+        within!(py, self.place, |space| space.json().delete(key, path))
+    }
+
+    /// Patches a document as RFC 7396 says.
+    fn merge_patch(&self, py: Python<'_>, key: &str, patch: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let patch = to_json(patch)?;
+        within!(py, self.place, |space| space
+            .json()
+            .merge_patch(key, &patch)
+            .map(|written| written.version()))
+    }
+
+    /// The keys of documents that begin with a prefix, at most `limit`.
+    #[pyo3(signature = (prefix="", *, after=None, limit=1000))]
+    fn keys(&self, py: Python<'_>, prefix: &str, after: Option<&str>, limit: usize) -> PyResult<Vec<String>> {
+        within!(py, self.place, |space| space.json().list(prefix, after, limit).map(|page| page.items))
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
+        within!(py, self.place, |space| space.json().exists(key))
+    }
+}

@@ -1,0 +1,318 @@
+"""The store from Python: against a dict, over forks and openings, from threads, and beside another process."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from duramen_native import Conflict, Follower, InvalidRequest, Store, StoreError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+KEYS = st.text(min_size=1, max_size=20) | st.binary(min_size=1, max_size=20)
+
+
+def as_bytes(key: str | bytes) -> bytes:
+    return key.encode() if isinstance(key, str) else key
+
+
+@given(VALUES)
+def test_values_come_back(value: object) -> None:
+    main = Store().branch()
+    main.kv.put("k", value)
+    found = main.kv.get("k")
+    assert found == value and type(found) is type(value)
+
+
+class AgainstADict(RuleBasedStateMachine):
+    """Branches of a store in memory, each beside a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = Store()
+        self.model: dict[str, dict[bytes, object]] = {"main": {}}
+
+    def any_branch(self, number: int) -> str:
+        return sorted(self.model)[number % len(self.model)]
+
+    @rule(number=st.integers(0, 9), key=KEYS, value=VALUES)
+    def put(self, number: int, key: str | bytes, value: object) -> None:
+        name = self.any_branch(number)
+        self.store.branch(name).kv[key] = value
+        self.model[name][as_bytes(key)] = value
+
+    @rule(number=st.integers(0, 9), key=KEYS)
+    def delete(self, number: int, key: str | bytes) -> None:
+        name = self.any_branch(number)
+        was_there = self.store.branch(name).kv.delete(key)
+        assert was_there == (as_bytes(key) in self.model[name])
+        self.model[name].pop(as_bytes(key), None)
+
+    @rule(number=st.integers(0, 9))
+    def fork(self, number: int) -> None:
+        name, source = f"fork-{len(self.model)}", self.any_branch(number)
+        if name not in self.model:
+            self.store.fork(source, name)
+            self.model[name] = dict(self.model[source])
+
+    @rule(number=st.integers(0, 9), pairs=st.dictionaries(KEYS, VALUES, max_size=5), give_up=st.booleans())
+    def transact(self, number: int, pairs: dict, give_up: bool) -> None:
+        name = self.any_branch(number)
+        try:
+            with self.store.branch(name).transaction() as tx:
+                for key, value in pairs.items():
+                    tx.kv[key] = value
+                    assert key in tx.kv
+                if give_up:
+                    raise KeyError("given up")
+        except KeyError:
+            return
+        self.model[name].update({as_bytes(key): value for key, value in pairs.items()})
+
+    @invariant()
+    def all_is_there(self) -> None:
+        for name, expected in self.model.items():
+            found = {as_bytes(key): value for key, value in self.store.branch(name).kv}
+            assert found == expected
+            assert list(found) == sorted(expected)
+
+
+TestAgainstADict = AgainstADict.TestCase
+TestAgainstADict.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_ranges_go_both_ways_over_pages(tmp_path) -> None:
+    with Store(tmp_path / "s") as store:
+        kv = store.branch().kv
+        kv.put_many((f"{number:05}", number) for number in range(1000))
+        assert [value for _, value in kv.scan(start="00100", end="00900")] == list(range(100, 900))
+        assert [value for _, value in kv.scan(reverse=True)] == list(range(999, -1, -1))
+        assert [value for _, value in kv.scan(prefix="0001")] == list(range(10, 20))
+        # As of one moment.
+        pairs = kv.scan()
+        next(pairs)
+        kv.delete_range(prefix="0")
+        assert len(list(pairs)) == 999 and kv.count() == 0
+        with pytest.raises(TypeError):
+            kv.scan(start="a", prefix="b")
+        kv.put_many({7: "seven", 300: "three hundred"})
+        assert [value for _, value in kv] == ["seven", "three hundred"], "numbers lie in their order"
+
+
+def test_a_store_is_there_again_and_is_not_written_twice(tmp_path) -> None:
+    path = tmp_path / "s"
+    with Store(path, durability="strict") as store:
+        store.branch().kv["k"] = {"a": [1, 2.5, b"x", None]}
+        with pytest.raises(Conflict):
+            Store(path)
+    with pytest.raises(StoreError):
+        store.branch().kv["k"] = 1
+    del store
+    gc.collect()
+    with Store(path) as store:
+        assert store.branch().kv["k"] == {"a": [1, 2.5, b"x", None]}
+        assert store.verify() > 0
+    with Store(path, read_only=True) as store, pytest.raises(InvalidRequest):
+        store.branch().kv["k"] = 1
+
+
+def test_conflicts_are_raised() -> None:
+    main = Store().branch()
+    version = main.state.init("leader", "alice")
+    assert main.state.read("leader") == ("alice", version)
+    main.state.cas("leader", version, "bob")
+    with pytest.raises(Conflict):
+        main.state.cas("leader", version, "eve")
+    first, second = main.transaction(), main.transaction()
+    first.kv["k"] = 1
+    second.kv["k"] = 2
+    first.commit()
+    with pytest.raises(Conflict):
+        second.commit()
+    with pytest.raises(InvalidRequest):
+        first.kv["k"] = 3
+    with pytest.raises(KeyError):
+        main.kv["nothing"]
+    with pytest.raises(TypeError):
+        main.kv["k"] = object()
+    with pytest.raises(OverflowError):
+        main.kv["k"] = 2**63
+    deep: list = []
+    for _ in range(10_000):
+        deep = [deep]
+    with pytest.raises(InvalidRequest):
+        main.kv["k"] = deep
+    with pytest.raises(InvalidRequest):
+        main.kv.put("", 1)
+
+
+def test_branches_are_merged_and_their_past_is_read(tmp_path) -> None:
+    store = Store(tmp_path / "s")
+    main = store.branch()
+    store.keep_history()
+    first = main.kv.put("colour", "green")
+    store.tag("main", "v1")
+    draft = main.fork("draft")
+    draft.kv["colour"] = "red"
+    assert [change["key"] for change in store.diff("main", "draft")] == ["colour"]
+    assert store.merge("draft", "main", dry_run=True)["written"] == 1
+    assert main.kv["colour"] == "green"
+    store.merge("draft", "main")
+    assert main.kv["colour"] == "red" and main.at("v1").kv["colour"] == main.at(first).kv["colour"] == "green"
+    assert main.at(datetime.now(timezone.utc)).kv["colour"] == "red"
+    with pytest.raises(TypeError):
+        main.at(datetime.now())
+    with pytest.raises(InvalidRequest):
+        main.at(datetime.now(timezone.utc) - timedelta(days=1))
+    assert [state["value"] for state in main.key_history("colour")] == ["red", "green"]
+    assert main.revert_to("v1") == (1, 0) and main.kv["colour"] == "green"
+    assert store.fork("main", "again", at="v1").kv["colour"] == "green"
+    assert {"main", "draft", "again"} == set(store.branches())
+    draft.kv["colour"], main.kv["colour"] = "blue", "black"
+    with pytest.raises(InvalidRequest):
+        store.merge("draft", "main")
+    assert store.merge("draft", "main", strategy="theirs")["conflicts"][0]["key"] == "colour"
+    with pytest.raises(InvalidRequest):
+        store.merge("draft", "main", rules=["nonsense"])
+    Store.backup(tmp_path / "s", tmp_path / "copy")
+    assert Store(tmp_path / "copy").branch().kv["colour"] == "blue"
+
+
+def test_documents_events_and_spaces() -> None:
+    main = Store().branch()
+    main.json.set("user:1", "$", {"name": "Ada", "tags": [1]})
+    main.json.set("user:1", "$.name", "Eve")
+    main.json.merge_patch("user:1", {"tags": None})
+    assert main.json.get("user:1") == {"name": "Eve"} and main.json.get("user:1", "$.name") == "Eve"
+    assert "user:1" in main.json and main.json.keys("user:") == ["user:1"]
+    assert main.events.append("login", {"user": 1}) == 0
+    assert main.events.append("logout", {"user": 1}) == 1
+    assert [event["type"] for event in main.events.range(reverse=True)] == ["logout", "login"]
+    assert main.events.range(event_type="login")[0]["payload"] == {"user": 1}
+    assert main.events.verify() == len(main.events) == 2
+    tenant = main.space("tenant-7")
+    tenant.kv["k"] = 1
+    assert "k" not in main.kv and main.spaces() == ["default", "tenant-7"]
+    with pytest.raises(InvalidRequest):
+        main.space("No Space")
+
+
+def test_vectors_of_numpy(tmp_path) -> None:
+    main = Store(tmp_path / "s").branch()
+    main.vectors.create("words", 8)
+    words = main.vectors["words"]
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(500, 8)).astype(np.float32)
+    words.upsert_many([f"{number:03}" for number in range(500)], rows)
+    words.upsert("named", rows[7], {"lang": "de"})
+    assert len(words) == 501
+    query = rows[3]
+    norm = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    best = int(np.argmax(norm @ (query / np.linalg.norm(query))))
+    found = words.search(query, 5)
+    assert found[0]["key"] == f"{best:03}" and len(found) == 5
+    assert words.search(query, 5, filter=[{"field": "lang", "op": "eq", "value": "de"}])[0]["key"] == "named"
+    vector, metadata = words.get("named")
+    assert vector.dtype == np.float32 and np.array_equal(vector, rows[7]) and metadata == {"lang": "de"}
+    # Neither of another type nor in another order.
+    assert words.search(query.astype(np.float64), 1)[0]["key"] == found[0]["key"]
+    assert words.search(list(map(float, query)), 1)[0]["key"] == found[0]["key"]
+    assert words.search(np.stack([query, query], axis=1)[:, 0], 1)[0]["key"] == found[0]["key"]
+    for bad in (rows[:, ::2], rows[:10]):
+        with pytest.raises((InvalidRequest, TypeError)):
+            words.upsert_many(["a"] * 500, bad)
+    with pytest.raises(InvalidRequest):
+        words.search([1.0, 2.0])
+
+
+def test_threads_write_and_read_at_once(tmp_path) -> None:
+    main = Store(tmp_path / "s", durability="strict").branch()
+    pairs = main.kv.scan()
+    failed: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for step in range(50):
+                main.kv.add("sum", 1)
+                main.kv[f"{number}/{step}"] = step
+                next(pairs, None)
+                list(main.kv.scan(prefix=f"{number}/"))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "they wait for each other"
+    assert not failed and main.kv["sum"] == 400
+
+
+def test_the_interpreter_goes_on_while_a_watch_waits() -> None:
+    main = Store().branch()
+    watch = main.watch(kind="kv", prefix="user:")
+    begin = time.monotonic()
+    assert watch.next(0.2) is None and time.monotonic() - begin >= 0.2
+    threading.Timer(0.1, lambda: main.kv.put("user:1", "Ada")).start()
+    version, changes = next(watch)
+    assert version == 1 and changes[0]["right"] == "Ada"
+
+
+def test_another_process_is_followed(tmp_path) -> None:
+    path = tmp_path / "s"
+    store = Store(path)
+    store.branch().kv["n"] = 0
+    code = (
+        "import sys; from duramen_native import Follower\n"
+        "watch = Follower(sys.argv[1]).watch(kind='kv')\n"
+        "print('ready', flush=True)\n"
+        "for _, changes in watch:\n"
+        "    print(changes[0]['right'], flush=True)\n"
+        "    if changes[0]['right'] == 5: break\n"
+    )
+    follower = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "ready\n"
+    for number in range(1, 6):
+        store.branch().kv["n"] = number
+        if number % 2:
+            store.checkpoint()
+        assert follower.stdout.readline() == f"{number}\n"
+    assert follower.wait(30) == 0
+    assert Follower(path).branch().kv["n"] == 5
+
+
+def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path) -> None:
+    path = tmp_path / "s"
+    code = (
+        "import sys; from duramen_native import Store\n"
+        "kv = Store(sys.argv[1]).branch().kv\n"
+        "for n in range(10**9):\n"
+        "    kv['n'] = n\n"
+        "    print(n, flush=True)\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    for _ in range(200):
+        last = writer.stdout.readline()
+    os.kill(writer.pid, 9)
+    told = [line for line in [last, *writer.stdout.read().splitlines()] if line.strip()]
+    writer.wait()
+    assert Store(path, wait=5.0).branch().kv["n"] >= int(told[-1])
