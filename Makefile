@@ -132,7 +132,8 @@ check: ## formatting, lints, house rules, documentation, dependencies and spelli
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --features duramen-cli/otlp -- -D warnings
 	$(CARGO) test --workspace --test tidy
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	@# With the features of the lints, so that no crate is checked a second time.
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --features duramen-cli/otlp
 	@scripts/dependencies
 	@scripts/spelling
 	@scripts/fuzz-smoke

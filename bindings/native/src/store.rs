@@ -97,7 +97,7 @@ impl Store {
     /// Merges what `source` changed into `target`: a dict of written, deleted, conflicts and version. Raises `InvalidRequest` on a
     /// conflict that nothing decides; `rules` are texts like `kv:default:stock/=add`.
     #[pyo3(signature = (source, target, *, strategy="fail", rules=vec![], dry_run=false, resequence_events=false))]
-    #[allow(clippy::too_many_arguments)]
+    #[expect(clippy::too_many_arguments, reason = "they are options with names in Python")]
     fn merge<'py>(
         &self,
         py: Python<'py>,
@@ -141,7 +141,7 @@ impl Store {
 
     /// How two branches differ: a list of dicts of change, primitive, space, key, left and right.
     #[pyo3(signature = (left, right, *, kind=None, space=None, prefix=None, limit=1000))]
-    #[allow(clippy::too_many_arguments)]
+    #[expect(clippy::too_many_arguments, reason = "they are options with names in Python")]
     fn diff(
         &self,
         py: Python<'_>,
