@@ -8,6 +8,7 @@ use pyo3::types::PyDict;
 use crate::error::{invalid, raised};
 use crate::follow::Watch;
 use crate::moment::moment;
+use crate::own::Own;
 use crate::scope::{scope_methods, Place, Scope};
 use crate::transaction::Transaction;
 use crate::value::{from_json, AnyKey};
@@ -16,46 +17,50 @@ use crate::value::{from_json, AnyKey};
 #[pyclass(frozen, module = "duramen_native._native")]
 pub(crate) struct Branch {
     pub(crate) place: Place,
-    pub(crate) branch: ds::Branch,
-    pub(crate) store: ds::Store,
+    branch: Own<ds::Branch>,
+    store: Own<ds::Store>,
 }
 
 scope_methods!(Branch);
 
 impl Branch {
     pub(crate) fn new(branch: ds::Branch, store: ds::Store) -> Self {
-        Self { place: Place::of(Scope::Branch(branch.clone())), branch, store }
+        Self {
+            place: Place::of(Scope::Branch(branch.clone())),
+            branch: Own::new(branch),
+            store: Own::new(store),
+        }
     }
 }
 
 #[pymethods]
 impl Branch {
     #[getter]
-    fn name(&self) -> &str {
-        self.branch.name()
+    fn name(&self) -> PyResult<&str> {
+        self.branch.get().map(ds::Branch::name).map_err(raised)
     }
 
     /// A new branch that shares everything until either changes it.
     fn fork(&self, py: Python<'_>, name: &str) -> PyResult<Self> {
-        let made = py.detach(|| self.branch.fork(name)).map_err(raised)?;
-        Ok(Self::new(made, self.store.clone()))
+        let made = py.detach(|| self.branch.get()?.fork(name)).map_err(raised)?;
+        Ok(Self::new(made, self.store.get().map_err(raised)?.clone()))
     }
 
     /// The branch as it is now, for reading.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        py.detach(|| self.branch.snapshot()).map(Snapshot::new).map_err(raised)
+        py.detach(|| self.branch.get()?.snapshot()).map(Snapshot::new).map_err(raised)
     }
 
     /// The branch as it was: by a tag (str), a version (int), or a time (datetime).
     fn at(&self, py: Python<'_>, state: &Bound<'_, PyAny>) -> PyResult<Snapshot> {
         let moment = moment(state)?;
-        py.detach(|| self.branch.at(&moment)).map(Snapshot::new).map_err(raised)
+        py.detach(|| self.branch.get()?.at(&moment)).map(Snapshot::new).map_err(raised)
     }
 
     /// Makes the branch what it was, in a commit of its own. Returns how many keys that wrote and deleted.
     fn revert_to(&self, py: Python<'_>, state: &Bound<'_, PyAny>) -> PyResult<(u64, u64)> {
         let moment = moment(state)?;
-        let report = py.detach(|| self.branch.revert_to(&moment)).map_err(raised)?;
+        let report = py.detach(|| self.branch.get()?.revert_to(&moment)).map_err(raised)?;
         Ok((report.written, report.deleted))
     }
 
@@ -70,25 +75,27 @@ impl Branch {
         limit: usize,
     ) -> PyResult<Py<PyAny>> {
         let kind: Primitive = kind.parse().map_err(invalid)?;
-        let states = py.detach(|| self.branch.key_history(kind, space, &*key.0, limit)).map_err(raised)?;
+        let states =
+            py.detach(|| self.branch.get()?.key_history(kind, space, &*key.0, limit)).map_err(raised)?;
         from_json(py, &serde_json::to_value(states).map_err(invalid)?)
     }
 
     /// The states that are retained, the oldest first: dicts of version, time_ms, tags, entries and bytes.
     fn history(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let history = py.detach(|| self.branch.history()).map_err(raised)?;
+        let history = py.detach(|| self.branch.get()?.history()).map_err(raised)?;
         from_json(py, &serde_json::to_value(history.states).map_err(invalid)?)
     }
 
     /// A transaction: `with main.transaction() as tx:` commits at the end, and rolls back on an exception.
     fn transaction(&self, py: Python<'_>) -> PyResult<Transaction> {
-        py.detach(|| self.branch.begin()).map(Transaction::new).map_err(raised)
+        py.detach(|| self.branch.get()?.begin()).map(Transaction::new).map_err(raised)
     }
 
     /// The same branch, whose commits are acknowledged at another level: memory, buffered or strict.
     fn with_durability(&self, level: &str) -> PyResult<Self> {
         let level: Durability = level.parse().map_err(invalid)?;
-        Ok(Self::new(self.branch.with_durability(level), self.store.clone()))
+        let made = self.branch.get().map_err(raised)?.with_durability(level);
+        Ok(Self::new(made, self.store.get().map_err(raised)?.clone()))
     }
 
     /// Loads pairs with rising keys, fast and durable.
@@ -100,7 +107,7 @@ impl Branch {
             given.push((key.0, crate::value::to_value(&value)?));
         }
         let pairs = given.iter().map(|(key, value)| (&**key, value));
-        py.detach(|| self.branch.bulk_load(space, pairs)).map_err(raised)
+        py.detach(|| self.branch.get()?.bulk_load(space, pairs)).map_err(raised)
     }
 
     /// What changes from now on, or from a state on that is retained: an iterable of (version, changes).
@@ -115,12 +122,12 @@ impl Branch {
     ) -> PyResult<Watch> {
         let part = part(kind, space, prefix)?;
         let since = since.map(moment).transpose()?;
-        let watch = py.detach(|| self.branch.watch(part, since.as_ref())).map_err(raised)?;
+        let watch = py.detach(|| self.branch.get()?.watch(part, since.as_ref())).map_err(raised)?;
         Ok(Watch::new(watch))
     }
 
     fn __repr__(&self) -> String {
-        format!("Branch({:?})", self.branch.name())
+        format!("Branch({:?})", self.name().unwrap_or_default())
     }
 }
 
@@ -138,7 +145,7 @@ impl Snapshot {
     }
 
     pub(crate) fn inner(&self) -> PyResult<&ds::Snapshot> {
-        match &*self.place.scope {
+        match self.place.scope.get().map_err(raised)? {
             Scope::Snapshot(snapshot) => Ok(snapshot),
             Scope::Branch(_) | Scope::Transaction(_) => Err(invalid("it is no snapshot")),
         }

@@ -13,6 +13,7 @@ use pyo3::sync::MutexExt as _;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::{invalid, raised};
+use crate::own::Own;
 use crate::scope::{within, Place, Scope, Written as _};
 use crate::value::{from_json, from_key, from_value, to_json, to_value, AnyKey};
 
@@ -119,7 +120,7 @@ impl Kv {
         within!(py, self.place, |space| space.kv().count(&*prefix.0))
     }
 
-    /// The pairs of a range in order, or backwards, as of one moment.
+    /// The pairs of a range in order, or backwards, as of one moment; of a transaction, with what it writes meanwhile.
     #[pyo3(signature = (*, start=None, end=None, prefix=None, reverse=false))]
     fn scan(
         &self,
@@ -130,9 +131,9 @@ impl Kv {
         reverse: bool,
     ) -> PyResult<PairIterator> {
         let mut place = self.place.clone();
-        if let Scope::Branch(branch) = &*self.place.scope {
+        if let Scope::Branch(branch) = self.place.scope.get().map_err(raised)? {
             let snapshot = py.detach(|| branch.snapshot()).map_err(raised)?;
-            place.scope = Arc::new(Scope::Snapshot(snapshot));
+            place.scope = Arc::new(Own::new(Scope::Snapshot(snapshot)));
         }
         let (from, to) = match Range::new(start, end, prefix)? {
             Range::Between(from, to) => (from, to),

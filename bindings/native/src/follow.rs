@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use crate::branch::{part, Branch};
 use crate::error::{invalid, raised};
 use crate::moment::moment;
+use crate::own::Own;
 use crate::value::from_json;
 
 /// How long a wait goes on before it is asked whether the program was interrupted.
@@ -20,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A store that another process writes: `branch` gives a branch as it is now.
 #[pyclass(frozen, module = "duramen_native._native")]
 pub(crate) struct Follower {
-    follower: Arc<ds::Follower>,
+    follower: Own<Arc<ds::Follower>>,
 }
 
 #[pymethods]
@@ -28,7 +29,7 @@ impl Follower {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let follower = py.detach(|| ds::Follower::open(&path, ds::Options::default())).map_err(raised)?;
-        Ok(Self { follower: Arc::new(follower) })
+        Ok(Self { follower: Own::new(Arc::new(follower)) })
     }
 
     /// A branch as it is now. Ask for it each time.
@@ -36,7 +37,7 @@ impl Follower {
     fn branch(&self, py: Python<'_>, name: &str) -> PyResult<Branch> {
         let (branch, store) = py
             .detach(|| {
-                let store = self.follower.store()?;
+                let store = self.follower.get()?.store()?;
                 Ok((store.branch(name)?, store))
             })
             .map_err(raised)?;
@@ -56,7 +57,7 @@ impl Follower {
     ) -> PyResult<Watch> {
         let part = part(kind, space, prefix)?;
         let since = since.map(moment).transpose()?;
-        let watch = py.detach(|| self.follower.watch(branch, part, since.as_ref())).map_err(raised)?;
+        let watch = py.detach(|| self.follower.get()?.watch(branch, part, since.as_ref())).map_err(raised)?;
         Ok(Watch::new(watch))
     }
 }
@@ -64,18 +65,20 @@ impl Follower {
 /// What changes in a branch. `for version, changes in watch:` goes on for ever.
 #[pyclass(frozen, module = "duramen_native._native")]
 pub(crate) struct Watch {
-    watch: Mutex<ds::Watch>,
+    watch: Own<Mutex<ds::Watch>>,
 }
 
 impl Watch {
     pub(crate) fn new(watch: ds::Watch) -> Self {
-        Self { watch: Mutex::new(watch) }
+        Self { watch: Own::new(Mutex::new(watch)) }
     }
 
     fn look(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Option<(u64, Py<PyAny>)>> {
         loop {
             let left = deadline.map_or(LOOK, |end| end.saturating_duration_since(clock::now()).min(LOOK));
-            if let Some((version, changes)) = py.detach(|| self.watch.lock().next(left)).map_err(raised)? {
+            if let Some((version, changes)) =
+                py.detach(|| self.watch.get()?.lock().next(left)).map_err(raised)?
+            {
                 return Ok(Some((version, from_json(py, &serde_json::to_value(changes).map_err(invalid)?)?)));
             }
             py.check_signals()?;

@@ -7,6 +7,7 @@ mod data;
 mod error;
 mod follow;
 mod moment;
+mod own;
 mod scope;
 mod store;
 mod transaction;
@@ -20,6 +21,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     error::add(py, module)?;
+    own::watch_forks(module)?;
     module.add_class::<store::Store>()?;
     module.add_class::<branch::Branch>()?;
     module.add_class::<branch::Snapshot>()?;

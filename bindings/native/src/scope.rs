@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 use crate::data::{Cells, Documents, Events, Kv};
 use crate::error::raised;
+use crate::own::Own;
 use crate::vectors::Vectors;
 
 /// What is read and written through.
@@ -46,7 +47,7 @@ macro_rules! within {
     ($py:expr, $place:expr, |$space:ident| $work:expr) => {{
         let place = &$place;
         $py.detach(|| -> Result<_, duramen_store::StoreError> {
-            match &*place.scope {
+            match place.scope.get()? {
                 $crate::scope::Scope::Branch(scope) => {
                     let $space = duramen_store::Scope::space(scope, &place.space)?;
                     $work
@@ -71,13 +72,13 @@ pub(crate) use within;
 /// A scope, and the name of a space in it.
 #[derive(Clone)]
 pub(crate) struct Place {
-    pub(crate) scope: Arc<Scope>,
+    pub(crate) scope: Arc<Own<Scope>>,
     pub(crate) space: String,
 }
 
 impl Place {
     pub(crate) fn of(scope: Scope) -> Self {
-        Self { scope: Arc::new(scope), space: ds::DEFAULT_SPACE.to_owned() }
+        Self { scope: Arc::new(Own::new(scope)), space: ds::DEFAULT_SPACE.to_owned() }
     }
 
     pub(crate) fn space(&self, py: Python<'_>, name: &str) -> PyResult<Space> {
@@ -87,7 +88,7 @@ impl Place {
     }
 
     pub(crate) fn spaces(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let found = py.detach(|| match &*self.scope {
+        let found = py.detach(|| match self.scope.get()? {
             Scope::Branch(scope) => ds::Scope::spaces(scope),
             Scope::Snapshot(scope) => ds::Scope::spaces(scope),
             Scope::Transaction(scope) => ds::Scope::spaces(scope.lock().as_ref().ok_or_else(over)?),

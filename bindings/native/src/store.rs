@@ -11,12 +11,13 @@ use pyo3::types::PyDict;
 use crate::branch::{entries, part, report_dict, strategy_of, Branch, Snapshot};
 use crate::error::{invalid, raised};
 use crate::moment::moment;
+use crate::own::Own;
 use crate::value::from_json;
 
 /// A store, in a folder or in memory. `with Store(path) as store:` closes it at the end.
 #[pyclass(frozen, module = "duramen_native._native")]
 pub(crate) struct Store {
-    store: ds::Store,
+    store: Own<ds::Store>,
 }
 
 fn span(seconds: f64) -> PyResult<Duration> {
@@ -36,26 +37,26 @@ impl Store {
         memory_bytes: Option<usize>,
         wait: f64,
     ) -> PyResult<Self> {
-        let Some(path) = path else { return Ok(Self { store: ds::Store::memory() }) };
+        let Some(path) = path else { return Ok(Self { store: Own::new(ds::Store::memory()) }) };
         let durability: Durability = durability.parse().map_err(invalid)?;
         let mut options = Options { durability, read_only, lock_wait: span(wait)?, ..Options::default() };
         if let Some(bytes) = memory_bytes {
             options.memory_bytes = bytes;
         }
         let store = py.detach(|| ds::Store::open(&path, options)).map_err(raised)?;
-        Ok(Self { store })
+        Ok(Self { store: Own::new(store) })
     }
 
     /// A branch by its name.
     #[pyo3(signature = (name="main"))]
     fn branch(&self, name: &str) -> PyResult<Branch> {
-        let branch = self.store.branch(name).map_err(raised)?;
-        Ok(Branch::new(branch, self.store.clone()))
+        let branch = self.store.get().and_then(|store| store.branch(name)).map_err(raised)?;
+        Ok(Branch::new(branch, self.store.get().map_err(raised)?.clone()))
     }
 
     /// The names of the branches.
     fn branches(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let infos = py.detach(|| self.store.branches(false)).map_err(raised)?;
+        let infos = py.detach(|| self.store.get()?.branches(false)).map_err(raised)?;
         Ok(infos.into_iter().map(|info| info.name).collect())
     }
 
@@ -71,27 +72,27 @@ impl Store {
     ) -> PyResult<Branch> {
         let (at, ttl) = (at.map(moment).transpose()?, ttl.map(span).transpose()?);
         let made = py.detach(|| match (&at, ttl) {
-            (None, None) => self.store.fork(source, name),
-            (None, Some(ttl)) => self.store.fork_for(source, name, ttl),
-            (Some(at), None) => self.store.fork_at(source, at, name),
-            (Some(at), Some(ttl)) => self.store.fork_at_for(source, at, name, ttl),
+            (None, None) => self.store.get()?.fork(source, name),
+            (None, Some(ttl)) => self.store.get()?.fork_for(source, name, ttl),
+            (Some(at), None) => self.store.get()?.fork_at(source, at, name),
+            (Some(at), Some(ttl)) => self.store.get()?.fork_at_for(source, at, name, ttl),
         });
-        Ok(Branch::new(made.map_err(raised)?, self.store.clone()))
+        Ok(Branch::new(made.map_err(raised)?, self.store.get().map_err(raised)?.clone()))
     }
 
     /// An empty branch.
     fn create_branch(&self, py: Python<'_>, name: &str) -> PyResult<Branch> {
-        let made = py.detach(|| self.store.create_branch(name)).map_err(raised)?;
-        Ok(Branch::new(made, self.store.clone()))
+        let made = py.detach(|| self.store.get()?.create_branch(name)).map_err(raised)?;
+        Ok(Branch::new(made, self.store.get().map_err(raised)?.clone()))
     }
 
     fn delete_branch(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        py.detach(|| self.store.delete_branch(name)).map_err(raised)
+        py.detach(|| self.store.get()?.delete_branch(name)).map_err(raised)
     }
 
     /// Makes a branch what its parent is now.
     fn reset_branch(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        py.detach(|| self.store.reset_branch(name)).map_err(raised)
+        py.detach(|| self.store.get()?.reset_branch(name)).map_err(raised)
     }
 
     /// Merges what `source` changed into `target`: a dict of written, deleted, conflicts and version. Raises `InvalidRequest` on a
@@ -115,7 +116,7 @@ impl Store {
         let report = py.detach(|| {
             let options =
                 MergeOptions { strategy, rules, dry_run, resequence_events, ..MergeOptions::default() };
-            self.store.merge(source, target, options)
+            self.store.get()?.merge(source, target, options)
         });
         report_dict(py, &report.map_err(raised)?)
     }
@@ -134,7 +135,7 @@ impl Store {
         let decided = strategy_of(strategy)?;
         let report = py.detach(|| {
             let options = MergeOptions { strategy: decided, ..MergeOptions::default() };
-            self.store.apply_change(before, after, target, options)
+            self.store.get()?.apply_change(before, after, target, options)
         });
         report_dict(py, &report.map_err(raised)?)
     }
@@ -153,7 +154,7 @@ impl Store {
         limit: usize,
     ) -> PyResult<Py<PyAny>> {
         let part = part(kind, space, prefix)?;
-        let diff = py.detach(|| self.store.diff(left, right, &part, limit)).map_err(raised)?;
+        let diff = py.detach(|| self.store.get()?.diff(left, right, &part, limit)).map_err(raised)?;
         entries(py, &diff)
     }
 
@@ -172,46 +173,46 @@ impl Store {
         let age = age.map(span).transpose()?;
         let keep = age.map_or(keep, |age| keep.age(age));
         let keep = Keep { versions, bytes: size, ..keep };
-        py.detach(|| self.store.keep_history(branch, Some(keep))).map_err(raised)
+        py.detach(|| self.store.get()?.keep_history(branch, Some(keep))).map_err(raised)
     }
 
     /// Retains nothing more, and forgets what has no tag.
     #[pyo3(signature = (branch="main"))]
     fn forget_history(&self, py: Python<'_>, branch: &str) -> PyResult<()> {
-        py.detach(|| self.store.keep_history(branch, None)).map_err(raised)
+        py.detach(|| self.store.get()?.keep_history(branch, None)).map_err(raised)
     }
 
     /// Names the present state of a branch, which is retained as long as it has the tag. Returns its version.
     fn tag(&self, py: Python<'_>, branch: &str, tag: &str) -> PyResult<u64> {
-        py.detach(|| self.store.tag(branch, tag)).map_err(raised)
+        py.detach(|| self.store.get()?.tag(branch, tag)).map_err(raised)
     }
 
     fn delete_tag(&self, py: Python<'_>, branch: &str, tag: &str) -> PyResult<()> {
-        py.detach(|| self.store.delete_tag(branch, tag)).map_err(raised)
+        py.detach(|| self.store.get()?.delete_tag(branch, tag)).map_err(raised)
     }
 
     /// What is known of the store: a dict.
     fn info(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let info = py.detach(|| self.store.info());
+        let info = py.detach(|| self.store.get().map(ds::Store::info)).map_err(raised)?;
         from_json(py, &serde_json::to_value(info).map_err(invalid)?)
     }
 
     /// Makes all that was written durable.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.store.sync()).map_err(raised)
+        py.detach(|| self.store.get()?.sync()).map_err(raised)
     }
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.store.checkpoint()).map_err(raised)
+        py.detach(|| self.store.get()?.checkpoint()).map_err(raised)
     }
 
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.store.compact()).map_err(raised)
+        py.detach(|| self.store.get()?.compact()).map_err(raised)
     }
 
     /// Reads all of it, and raises `StoreFailed` if anything is damaged. Returns the number of bytes.
     fn verify(&self, py: Python<'_>) -> PyResult<u64> {
-        let verified = py.detach(|| self.store.verify(&mut |_| ())).map_err(raised)?;
+        let verified = py.detach(|| self.store.get()?.verify(&mut |_| ())).map_err(raised)?;
         if !verified.is_whole() {
             return Err(raised(ds::StoreError::Damaged("what is stored is not what was written".to_owned())));
         }
@@ -229,7 +230,7 @@ impl Store {
 
     /// Makes everything durable, and takes no more writes.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.store.close()).map_err(raised)
+        py.detach(|| self.store.get()?.close()).map_err(raised)
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

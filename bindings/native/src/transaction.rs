@@ -23,7 +23,7 @@ impl Transaction {
     }
 
     fn take(&self) -> Result<ds::Transaction, ds::StoreError> {
-        match &*self.place.scope {
+        match self.place.scope.get()? {
             Scope::Transaction(transaction) => transaction.lock().take().ok_or_else(over),
             Scope::Branch(_) | Scope::Snapshot(_) => Err(over()),
         }

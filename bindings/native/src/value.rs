@@ -8,6 +8,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use pyo3::IntoPyObjectExt;
+use serde_json::Value as Json;
 
 use crate::error::invalid;
 
@@ -98,11 +99,32 @@ pub(crate) fn from_value(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
     }
 }
 
-pub(crate) fn to_json(object: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
-    pythonize::depythonize(object).map_err(invalid)
+/// None, bool, int, float, str, and lists and dicts of those, as JSON has them.
+pub(crate) fn to_json(object: &Bound<'_, PyAny>) -> PyResult<Json> {
+    json_of(&to_value(object)?)
 }
 
-pub(crate) fn from_json(py: Python<'_>, json: &serde_json::Value) -> PyResult<Py<PyAny>> {
+fn json_of(value: &Value) -> PyResult<Json> {
+    Ok(match value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Int(value) => Json::from(*value),
+        Value::Float(value) => serde_json::Number::from_f64(*value)
+            .map(Json::Number)
+            .ok_or_else(|| invalid(format!("JSON has no number for {value}; store it as a text")))?,
+        Value::String(value) => Json::String(value.clone()),
+        Value::Bytes(_) => {
+            return Err(PyTypeError::new_err("JSON has no bytes; store them as a pair, or as text"))
+        }
+        Value::Array(items) => Json::Array(items.iter().map(json_of).collect::<PyResult<_>>()?),
+        Value::Object(members) => {
+            let member = |(name, item): (&String, &Value)| Ok((name.clone(), json_of(item)?));
+            Json::Object(members.iter().map(member).collect::<PyResult<_>>()?)
+        }
+    })
+}
+
+pub(crate) fn from_json(py: Python<'_>, json: &Json) -> PyResult<Py<PyAny>> {
     Ok(pythonize::pythonize(py, json).map_err(invalid)?.unbind())
 }
 

@@ -1,4 +1,4 @@
-//! Vector collections, by numpy without copies.
+//! Vector collections, of numpy arrays and sequences of numbers.
 
 use duramen_store::vector::{Filter, Metric, SearchOptions};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -49,25 +49,12 @@ pub(crate) struct Collection {
     name: String,
 }
 
-/// A vector: of numpy (float32) without a copy, or a sequence of numbers.
-enum Given<'py> {
-    Array(PyReadonlyArray1<'py, f32>),
-    Numbers(Vec<f32>),
-}
-
-impl<'py> Given<'py> {
-    fn new(object: &Bound<'py, PyAny>) -> PyResult<Self> {
-        match object.extract::<PyReadonlyArray1<'py, f32>>() {
-            Ok(array) if array.is_c_contiguous() => Ok(Self::Array(array)),
-            _ => object.extract().map(Self::Numbers),
-        }
-    }
-
-    fn as_slice(&self) -> PyResult<&[f32]> {
-        match self {
-            Self::Array(array) => array.as_slice().map_err(invalid),
-            Self::Numbers(numbers) => Ok(numbers),
-        }
+/// A copy of a vector of numpy (float32), or of a sequence of numbers: other threads may write to the array as soon as they have the
+/// interpreter.
+fn numbers(object: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
+    match object.extract::<PyReadonlyArray1<'_, f32>>() {
+        Ok(array) => Ok(array.as_array().iter().copied().collect()),
+        Err(_) => object.extract(),
     }
 }
 
@@ -90,8 +77,7 @@ impl Collection {
         vector: &Bound<'_, PyAny>,
         metadata: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<u64>> {
-        let vector = Given::new(vector)?;
-        let vector = vector.as_slice()?;
+        let vector = &numbers(vector)?;
         let metadata = metadata.map(to_json).transpose()?;
         within!(py, self.place, |space| {
             let collection = space.vectors().collection(&self.name);
@@ -110,10 +96,13 @@ impl Collection {
         if count != keys.len() {
             return Err(invalid(format!("{} keys for {count} vectors", keys.len())));
         }
-        let numbers =
-            rows.as_slice().map_err(|_| invalid("the array must be contiguous: numpy.ascontiguousarray"))?;
+        if !rows.is_c_contiguous() || dimension == 0 {
+            return Err(invalid("the rows must lie one after the other: numpy.ascontiguousarray"));
+        }
+        // A copy: other threads may write to the array as soon as they have the interpreter.
+        let numbers = rows.as_slice().map_err(invalid)?.to_vec();
         let rows = || {
-            let vectors = numbers.chunks_exact(dimension.max(1));
+            let vectors = numbers.chunks_exact(dimension);
             keys.iter().zip(vectors).map(|(key, vector)| (key, vector, None::<&serde_json::Value>))
         };
         within!(py, self.place, |space| {
@@ -145,11 +134,10 @@ impl Collection {
         k: usize,
         filter: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let query = Given::new(query)?;
-        let query = query.as_slice()?;
+        let query = &numbers(query)?;
         let filter: Filter = filter.map_or_else(
             || Ok(Filter::default()),
-            |filter| pythonize::depythonize(filter).map_err(invalid),
+            |filter| serde_json::from_value(to_json(filter)?).map_err(invalid),
         )?;
         let options = SearchOptions { filter };
         let found = within!(py, self.place, |space| {

@@ -234,11 +234,70 @@ def test_vectors_of_numpy(tmp_path) -> None:
     assert words.search(query.astype(np.float64), 1)[0]["key"] == found[0]["key"]
     assert words.search(list(map(float, query)), 1)[0]["key"] == found[0]["key"]
     assert words.search(np.stack([query, query], axis=1)[:, 0], 1)[0]["key"] == found[0]["key"]
-    for bad in (rows[:, ::2], rows[:10]):
+    for bad in (rows[:, ::2], rows[:10], np.asfortranarray(rows), np.zeros((500, 0), np.float32)):
         with pytest.raises((InvalidRequest, TypeError)):
             words.upsert_many(["a"] * 500, bad)
     with pytest.raises(InvalidRequest):
         words.search([1.0, 2.0])
+
+
+def test_what_json_does_not_have_is_refused() -> None:
+    main = Store().branch()
+    cyclic: list = []
+    cyclic.append(cyclic)
+    for bad in (float("nan"), float("inf"), {"a": [float("nan")]}, cyclic):
+        with pytest.raises(InvalidRequest):
+            main.json.set("d", "$", bad)
+        with pytest.raises(InvalidRequest):
+            main.events.append("e", {"x": bad})
+    with pytest.raises(TypeError):
+        main.json.set("d", "$", b"bytes")
+    with pytest.raises(UnicodeEncodeError):
+        main.kv["k"] = "\ud800"
+    assert "d" not in main.json and len(main.events) == 0
+
+
+def test_a_forked_process_neither_writes_nor_unlocks(tmp_path) -> None:
+    path = tmp_path / "s"
+    store = Store(path)
+    main = store.branch()
+    main.kv["n"] = 1
+    pairs, watch, tx = main.kv.scan(), main.watch(), main.transaction()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            refused = 0
+            uses = [
+                lambda: main.kv.put("n", 2),
+                lambda: main.kv["n"],
+                lambda: next(pairs),
+                lambda: watch.next(0.0),
+                lambda: tx.commit(),
+                lambda: store.branches(),
+                lambda: store.close(),
+                lambda: main.fork("f"),
+            ]
+            for use in uses:
+                try:
+                    use()
+                except InvalidRequest:
+                    refused += 1
+            del store, main, pairs, watch, tx, uses, use
+            gc.collect()
+            try:
+                Store(path)
+            except Conflict:
+                refused += 1
+            refused += Follower(path).branch().kv["n"] == 1
+            status = 0 if refused == 10 else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with pytest.raises(Conflict):
+        Store(path)
+    main.kv["n"] = 3
+    assert store.verify() >= 0 and main.kv["n"] == 3
 
 
 def test_threads_write_and_read_at_once(tmp_path) -> None:

@@ -6,12 +6,13 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use duramen_base::clock;
+use duramen_base::lock::{FileLock, LockError};
 use duramen_tree::NodeStore as _;
 use serde::Serialize;
 
@@ -28,7 +29,11 @@ const TRY_FOR: Duration = Duration::from_secs(10);
 
 /// What is behind the name of a backup that is being made, and the file in it by which it is known.
 const PART: &str = "part";
-const MARKER: &str = "duramen-backup";
+pub(crate) const MARKER: &str = "duramen-backup";
+
+/// So many zeros stand behind the last commit of a copy: whoever opens it to write begins another segment, with a salt of its own. So no two
+/// stores go on in files of the same number and salt. It is shorter than a record, and is no end of a segment.
+const DEAD_BYTES: usize = 16;
 
 /// Files are copied in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
@@ -38,7 +43,7 @@ const PIECE_BYTES: usize = 1 << 20;
 pub struct Backup {
     /// The version of the last write in it.
     pub version: u64,
-    /// Bytes of its files.
+    /// Bytes of its nodes; its log has what came after the last checkpoint.
     pub bytes: u64,
     /// Of those, bytes that were copied.
     pub copied: u64,
@@ -74,6 +79,7 @@ impl Store {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Backup, StoreError> {
         let (from, to) = (from.as_ref(), to.as_ref());
+        check_place(to)?;
         match folder::look(from).map_err(StoreError::io("look into", from))? {
             Found::Store => {}
             Found::Legacy => return Err(StoreError::Legacy { path: from.to_owned() }),
@@ -103,6 +109,26 @@ impl Store {
         draft.finish(to)?;
         Ok(made)
     }
+}
+
+/// Refuses a place to which nothing can be renamed: that is what happens at the end.
+fn check_place(to: &Path) -> Result<(), StoreError> {
+    let refuse = |reason: &str| {
+        let reason = format!("{}: {reason}; name a folder that is not there yet", to.display());
+        Err(StoreError::InvalidInput { what: "this place of a backup", reason })
+    };
+    if to.file_name().is_none() {
+        return refuse("it has no name of its own");
+    }
+    let Ok(found) = std::fs::symlink_metadata(to) else { return Ok(()) };
+    if found.is_symlink() {
+        return refuse("it is a link");
+    }
+    let above = std::path::absolute(to).ok().and_then(|path| path.parent().map(Path::to_owned));
+    if above.and_then(|above| std::fs::metadata(above).ok()).is_some_and(|above| above.dev() != found.dev()) {
+        return refuse("a file system is mounted there");
+    }
+    Ok(())
 }
 
 fn check_free(to: &Path) -> Result<(), StoreError> {
@@ -142,6 +168,8 @@ impl Earlier {
 /// A backup that is being made. It is removed if it does not come to its end.
 struct Draft {
     path: PathBuf,
+    /// Held as long as it is being made.
+    _lock: FileLock,
     is_done: std::cell::Cell<bool>,
 }
 
@@ -151,18 +179,22 @@ impl Draft {
         name.push(".");
         name.push(PART);
         let path = to.with_file_name(name);
-        if path.join(MARKER).is_file() {
+        let marker = path.join(MARKER);
+        if marker.is_file() {
+            // What a killed backup left; or another one is being made.
+            let file = File::options().write(true).open(&marker).map_err(StoreError::io("open", &marker))?;
+            let _lock = locked(file, &path)?;
             std::fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
         }
         check_free(&path)?;
         folder::make(&path).map_err(StoreError::io("make the folder", &path))?;
-        let marker = path.join(MARKER);
-        File::create_new(&marker).map_err(StoreError::io("make", &marker))?;
+        let file = File::create_new(&marker).map_err(StoreError::io("make", &marker))?;
+        let lock = locked(file, &path)?;
         for folder in [folder::NODES_FOLDER, folder::LOG_FOLDER] {
             let folder = path.join(folder);
             folder::make(&folder).map_err(StoreError::io("make the folder", &folder))?;
         }
-        Ok(Self { path, is_done: std::cell::Cell::new(false) })
+        Ok(Self { path, _lock: lock, is_done: std::cell::Cell::new(false) })
     }
 
     /// Copies a moment of a store. What was copied before and is right stays.
@@ -194,7 +226,12 @@ impl Draft {
             });
             match same {
                 Some(()) => made.linked += file.len(),
-                None => copy(file, &to, &mut |bytes| progress(done + bytes, made.bytes))?,
+                None => {
+                    copy(file, &to, &mut |bytes| progress(done + bytes, made.bytes)).inspect_err(|_| {
+                        // Whatever is in it may never become durable.
+                        let _ = std::fs::remove_file(&to);
+                    })?
+                }
             }
             done += file.len();
             progress(done, made.bytes);
@@ -206,7 +243,7 @@ impl Draft {
         // A file of the log that was used again could look like its end: that is after another checkpoint.
         if SegmentNodeStore::open(&from_nodes, true)?.manifest()?.as_deref() != Some(&manifest[..]) {
             let what = "copying between two checkpoints of the process that writes";
-            return Err(StoreError::TimedOut { what, waited_ms: clock::unix_ms().unsigned_abs() });
+            return Err(StoreError::TimedOut { what, waited_ms: 0 });
         }
         Ok(made)
     }
@@ -248,7 +285,6 @@ impl Draft {
     fn finish(self, to: &Path) -> Result<(), StoreError> {
         let marker = self.path.join(MARKER);
         std::fs::remove_file(&marker).map_err(StoreError::io("remove", &marker))?;
-        self.is_done.set(true);
         for folder in [folder::NODES_FOLDER, folder::LOG_FOLDER] {
             let folder = self.path.join(folder);
             folder::sync(&folder).map_err(StoreError::io("make durable", &folder))?;
@@ -256,6 +292,7 @@ impl Draft {
         folder::sync(&self.path).map_err(StoreError::io("make durable", &self.path))?;
         // An empty folder may be there.
         std::fs::rename(&self.path, to).map_err(StoreError::io("rename", &self.path))?;
+        self.is_done.set(true);
         let above = std::path::absolute(to).map_err(StoreError::io("find", to))?;
         if let Some(above) = above.parent() {
             folder::sync(above).map_err(StoreError::io("make durable", above))?;
@@ -272,6 +309,13 @@ impl Drop for Draft {
             }
         }
     }
+}
+
+fn locked(file: File, path: &Path) -> Result<FileLock, StoreError> {
+    FileLock::exclusive(file).map_err(|error| match error {
+        LockError::Held => StoreError::Locked { path: path.to_owned(), pid: None },
+        LockError::Io(_, error) => StoreError::io("lock", path)(error),
+    })
 }
 
 /// Whether a file was copied before. A copy that was cut off is shorter.
@@ -292,6 +336,9 @@ fn copy(file: &SegmentFile, to: &Path, progress: &mut dyn FnMut(u64)) -> Result<
         written.write_all_at(bytes, at).map_err(failed("write"))?;
         at += part as u64;
         progress(at);
+    }
+    if file.is_tail() {
+        written.write_all_at(&[0; DEAD_BYTES], at).map_err(failed("write"))?;
     }
     written.sync_all().map_err(failed("make durable"))
 }

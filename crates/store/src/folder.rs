@@ -13,6 +13,7 @@ use duramen_base::file::open_plain;
 use duramen_base::lock::{FileLock, LockError};
 use rustix::fs::OFlags;
 
+use crate::backup::MARKER;
 use crate::error::StoreError;
 use crate::log::{is_segment_name, is_spare_name};
 use crate::nodes::segment_number;
@@ -55,6 +56,10 @@ pub(crate) fn look(path: &Path) -> io::Result<Found> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) => return Err(error),
     };
+    // A backup that was not finished.
+    if path.join(MARKER).exists() {
+        return Ok(Found::Foreign(MARKER.to_owned()));
+    }
     let nodes = path.join(NODES_FOLDER);
     let has_segments = holds_segments(&nodes, |name| segment_number(name).is_some())?;
     if holds_legacy_nodes(&nodes, has_segments)? {

@@ -136,9 +136,12 @@ impl Store {
             check_new_tag(&branch.state, tag)?;
             Ok((Engine::retain_op(&branch.state, clock::steady_unix_ms(), Some(tag.to_owned())), ()))
         })?;
-        let version = branch.state.meta().points.tags().get(tag).copied();
-        version
-            .ok_or_else(|| StoreError::TagNotFound { branch: branch.name().to_owned(), tag: tag.to_owned() })
+        self.version_of(branch.name(), tag)
+    }
+
+    fn version_of(&self, branch: &str, tag: &str) -> Result<u64, StoreError> {
+        let version = self.branch(branch)?.state.meta().points.tags().get(tag).copied();
+        version.ok_or_else(|| StoreError::TagNotFound { branch: branch.to_owned(), tag: tag.to_owned() })
     }
 
     /// Names a state that is retained already. Returns its version.
@@ -146,12 +149,18 @@ impl Store {
     /// # Errors
     /// As [`tag`](Self::tag); [`StoreError::NotRetained`].
     pub fn tag_at(&self, branch: &str, moment: &Moment, tag: &str) -> Result<u64, StoreError> {
+        let name = branch;
         self.engine().change_branches(self.durability(), |registry| {
             let branch = registry.named(branch)?;
             check_new_tag(&branch, tag)?;
+            if self.is_now(moment)? {
+                let tag = Some(tag.to_owned());
+                return Ok((Engine::retain_op(&branch, clock::steady_unix_ms(), tag), ()));
+            }
             let version = find_point(&branch, moment)?;
-            Ok((BranchOp::Tag { id: branch.id(), version, tag: tag.to_owned() }, version))
-        })
+            Ok((BranchOp::Tag { id: branch.id(), version, tag: tag.to_owned() }, ()))
+        })?;
+        self.version_of(name, tag)
     }
 
     /// Takes a tag away. The state goes, too, unless another tag names it or it would be retained anyhow.
@@ -205,23 +214,30 @@ impl Store {
             registry.check_free(name)?;
             let (id, source) = (registry.next_id(), registry.named(source)?);
             let name = name.to_owned();
-            let op = match find_point(&source, moment) {
-                Ok(version) => {
-                    BranchOp::ForkAt { id, source: source.id(), version, name, created_ms, expires_ms }
-                }
-                Err(_) if self.is_now(moment) => {
-                    BranchOp::Fork { id, source: source.id(), name, created_ms, expires_ms }
-                }
-                Err(error) => return Err(error),
-            };
-            Ok((op, ()))
+            // The version of the last write is the present, whatever was retained last.
+            if self.is_now(moment)? {
+                let source = source.id();
+                return Ok((BranchOp::Fork { id, source, name, created_ms, expires_ms }, ()));
+            }
+            let version = find_point(&source, moment)?;
+            Ok((BranchOp::ForkAt { id, source: source.id(), version, name, created_ms, expires_ms }, ()))
         })?;
         self.branch(name)
     }
 
-    fn is_now(&self, moment: &Moment) -> bool {
-        matches!(moment, Moment::Version(version) if *version == self.engine().last_version())
+    fn is_now(&self, moment: &Moment) -> Result<bool, StoreError> {
+        let Moment::Version(version) = moment else { return Ok(false) };
+        let last = self.engine().last_version();
+        if *version > last {
+            return Err(in_the_future(last));
+        }
+        Ok(*version == last)
     }
+}
+
+fn in_the_future(last: u64) -> StoreError {
+    let reason = format!("the last one is {last}");
+    StoreError::InvalidInput { what: "a version of the future", reason }
 }
 
 fn check_new_tag(branch: &BranchState, tag: &str) -> Result<(), StoreError> {
@@ -266,8 +282,7 @@ impl Branch {
         if let Moment::Version(version) = moment {
             let now = self.snapshot()?;
             if *version > now.version() {
-                let reason = format!("the last one is {}", now.version());
-                return Err(StoreError::InvalidInput { what: "a version of the future", reason });
+                return Err(in_the_future(now.version()));
             }
             if *version == now.version() {
                 return Ok(now);

@@ -578,7 +578,10 @@ fn merge_log(
 ) -> Result<(), StoreError> {
     let parted = trees.base.peek(|view| event::length(view, space))?;
     let ours = trees.ours.peek(|view| event::entries_from(view, space, parted))?;
-    if ours.is_empty() {
+    // What the source appended goes behind what both had, of which the target has taken back a part.
+    let is_shortened = trees.ours.peek(|view| event::length(view, space))? < parted;
+    let theirs_appended = trees.theirs.peek(|view| event::length(view, space))? > parted;
+    if ours.is_empty() && !(is_shortened && theirs_appended) {
         changes.into_iter().for_each(|(key, value)| plan.write(key, value));
         return Ok(());
     }
@@ -607,6 +610,11 @@ fn merge_log(
     let versions = Versions { ours: last(&ours), theirs: last(&theirs) };
     match resolution(&conflict, (&[], versions), options)? {
         Resolution::Ours => {}
+        Resolution::Theirs if is_shortened => {
+            let reason = "the target took events back that the source's follow on; keep ours, or re-sequence"
+                .to_owned();
+            return Err(StoreError::InvalidInput { what: "a resolution", reason });
+        }
         Resolution::Theirs => {
             for event in &ours {
                 for key in event::keys_of(space, event) {

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use duramen_tree::KeyRange;
 
 use crate::access::{Access, Space};
+use crate::branch::Branch;
 use crate::error::StoreError;
 use crate::event::Events;
 use crate::json::Documents;
@@ -63,30 +64,6 @@ pub trait Scope: Access {
         Ok(found.into_iter().map(|(name, kinds)| SpaceInfo { name, kinds }).collect())
     }
 
-    /// Deletes everything in a space in one commit, and so the space. Returns how many entries that were: events count twice, because
-    /// they are indexed by type, and collections have one of their own. Its cost is that of deleting each.
-    ///
-    /// # Errors
-    /// When the name is not allowed, there are more entries than one commit may have, or nothing can be written: then
-    /// nothing is deleted.
-    fn drop_space(&self, name: &str) -> Result<u64, StoreError> {
-        check_space(name)?;
-        let (deleted, _) = self.write(|edit| {
-            let mut keys = Vec::new();
-            for primitive in Primitive::ALL {
-                let start = keys::prefix(primitive, name);
-                let end = past(&start);
-                edit.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, _| {
-                    keys.push(KeyBuf::from_slice(key));
-                    ControlFlow::Continue(())
-                })?;
-            }
-            keys.iter().try_for_each(|key| edit.delete(key))?;
-            Ok(keys.len() as u64)
-        })?;
-        Ok(deleted)
-    }
-
     /// The key-value pairs of the default space.
     fn kv(&self) -> Kv<'_, Self> {
         default_space(self).kv()
@@ -110,6 +87,33 @@ pub trait Scope: Access {
     /// The vector collections of the default space.
     fn vectors(&self) -> Vectors<'_, Self> {
         default_space(self).vectors()
+    }
+}
+
+impl Branch {
+    /// Deletes everything in a space in one commit, and so the space. Returns how many entries that were: events count twice, because
+    /// they are indexed by type, and collections have one of their own. Its cost is that of deleting each.
+    ///
+    /// # Errors
+    /// When the name is not allowed, there are more entries than one commit may have, or nothing can be written: then
+    /// nothing is deleted.
+    pub fn drop_space(&self, name: &str) -> Result<u64, StoreError> {
+        check_space(name)?;
+        // A commit of its own: a transaction may also append to a log, which nobody does who shortens it.
+        let (deleted, _) = self.write(|edit| {
+            let mut keys = Vec::new();
+            for primitive in Primitive::ALL {
+                let start = keys::prefix(primitive, name);
+                let end = past(&start);
+                edit.scan(&KeyRange::new(&start, Some(&end)), &mut |key, _, _| {
+                    keys.push(KeyBuf::from_slice(key));
+                    ControlFlow::Continue(())
+                })?;
+            }
+            keys.iter().try_for_each(|key| edit.delete(key))?;
+            Ok(keys.len() as u64)
+        })?;
+        Ok(deleted)
     }
 }
 

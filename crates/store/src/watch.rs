@@ -85,8 +85,19 @@ impl Branch {
     /// ```
     ///
     /// # Errors
-    /// When the branch was deleted or cannot be read; those of [`at`](Self::at); when a name in `part` is not allowed.
+    /// When the branch was deleted or cannot be read; those of [`at`](Self::at); when a name in `part` is not allowed, or the store is
+    /// only read.
     pub fn watch(&self, part: Part, from: Option<&Moment>) -> Result<Watch, StoreError> {
+        if self.engine().options().read_only {
+            let reason =
+                "the store is only read, so nothing changes in it; a `Follower` has a watch of its own"
+                    .to_owned();
+            return Err(StoreError::InvalidInput { what: "a watch", reason });
+        }
+        self.watch_from(part, from)
+    }
+
+    fn watch_from(&self, part: Part, from: Option<&Moment>) -> Result<Watch, StoreError> {
         part.ranges()?;
         let last = match from {
             Some(moment) => self.at(moment)?,
@@ -107,7 +118,7 @@ impl Follower {
         part: Part,
         from: Option<&Moment>,
     ) -> Result<Watch, StoreError> {
-        let Watch { part, last, .. } = self.branch(branch)?.watch(part, from)?;
+        let Watch { part, last, .. } = self.branch(branch)?.watch_from(part, from)?;
         Ok(Watch { source: Source::Follower(self.clone(), branch.to_owned()), part, last })
     }
 }

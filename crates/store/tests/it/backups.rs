@@ -138,6 +138,16 @@ fn nothing_is_overwritten_and_nothing_stays_of_what_failed() {
     // What a killed backup left is ours.
     std::fs::create_dir_all(place("to.part/nodes")).unwrap();
     std::fs::write(place("to.part/duramen-backup"), "").unwrap();
+    assert!(matches!(Store::open(place("to.part"), options()), Err(StoreError::Foreign { .. })));
+    // Places to which nothing can be renamed are refused before anything is copied.
+    std::os::unix::fs::symlink(place("other"), place("link")).unwrap();
+    for bad in [place("link"), place("data/.."), "/".into()] {
+        assert!(
+            matches!(fails(&place("data"), &bad, None), StoreError::InvalidInput { .. }),
+            "{}",
+            bad.display()
+        );
+    }
     std::fs::write(place("to.part/nodes/segment-0000000000000001"), "cut off").unwrap();
     std::fs::create_dir(place("to")).unwrap();
     backup(&place("data"), &place("to"), None);

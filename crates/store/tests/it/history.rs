@@ -349,6 +349,24 @@ fn states_with_a_tag_do_not_count() {
     assert_eq!(untagged(), 2);
 }
 
+#[test]
+fn the_last_version_is_the_present_whatever_was_retained() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    main.kv().put("colour", "green").unwrap();
+    store.tag("main", "old").unwrap();
+    let last = Moment::Version(main.kv().put("colour", "red").unwrap());
+    assert_eq!(colour(&main.at(&last).unwrap()).as_deref(), Some("red"));
+    let fork = store.fork_at("main", &last, "now").unwrap();
+    assert_eq!(fork.kv().get("colour").unwrap(), Some("red".into()));
+    let last = Moment::Version(store.info().version);
+    store.tag_at("main", &last, "new").unwrap();
+    assert_eq!(colour(&main.at(&Moment::Tag("new".into())).unwrap()).as_deref(), Some("red"));
+    let future = Moment::Version(u64::MAX);
+    assert!(matches!(store.fork_at("main", &future, "f"), Err(StoreError::InvalidInput { .. })));
+    assert!(matches!(store.tag_at("main", &future, "f"), Err(StoreError::InvalidInput { .. })));
+}
+
 /// A store beside what it must hold: each branch, and each of its retained states by version.
 struct Model {
     branches: BTreeMap<String, (Pairs, BTreeMap<u64, Pairs>)>,

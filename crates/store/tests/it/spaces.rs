@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use duramen_base::entropy;
-use duramen_store::{vector::Metric, Part, Primitive, Scope, Store, StoreError, Value};
+use duramen_store::{
+    vector::Metric, MergeOptions, Part, Primitive, Scope, Store, StoreError, Strategy, Value,
+};
 
 #[test]
 fn spaces_are_found_with_what_they_have_and_dropped_whole() {
@@ -36,9 +38,9 @@ fn spaces_are_found_with_what_they_have_and_dropped_whole() {
     let diff = store.diff("before", "main", &Part::default(), 100).unwrap();
     assert!(diff.entries.iter().all(|entry| entry.space == "a-b"), "{diff:?}");
     assert_eq!(before.spaces().unwrap().len(), 5);
-    // In a transaction, what was dropped is not there, and what was written is.
+    main.drop_space("z").unwrap();
+    // In a transaction, what was written is there.
     main.transact(|transaction| {
-        transaction.drop_space("z")?;
         transaction.space("new")?.kv().put("k", 1)?;
         let spaces: Vec<_> = transaction.spaces()?.into_iter().map(|space| space.name).collect();
         assert_eq!(spaces, ["a", "ab", "default", "new"]);
@@ -47,6 +49,39 @@ fn spaces_are_found_with_what_they_have_and_dropped_whole() {
     .unwrap();
     assert_eq!(names(), ["a", "ab", "default", "new"]);
     assert!(store.verify(&mut |_| ()).unwrap().is_whole());
+}
+
+#[test]
+fn a_log_that_one_side_took_back_is_not_gone_on_with_by_the_other() {
+    let store = Store::memory();
+    let main = store.branch("main").unwrap();
+    let events = |branch: &duramen_store::Branch| {
+        branch.events().range(.., Default::default(), None, 100).unwrap().events
+    };
+    let append = |branch: &duramen_store::Branch, n: i64| {
+        branch.events().append("e", serde_json::json!({ "n": n })).unwrap();
+    };
+    (0..3).for_each(|n| append(&main, n));
+    let side = main.fork("side").unwrap();
+    append(&side, 3);
+    main.drop_space("default").unwrap();
+    let refused = store.merge("side", "main", MergeOptions::default()).unwrap_err();
+    assert!(matches!(refused, StoreError::MergeConflict { .. }), "{refused}");
+    let theirs = MergeOptions { strategy: Strategy::Theirs, ..MergeOptions::default() };
+    assert!(matches!(store.merge("side", "main", theirs), Err(StoreError::InvalidInput { .. })));
+    let again = MergeOptions { resequence_events: true, ..MergeOptions::default() };
+    store.merge("side", "main", again).unwrap();
+    assert_eq!(events(&main).iter().map(|event| event.seq).collect::<Vec<_>>(), [0]);
+    append(&main, 4);
+    main.events().verify().unwrap();
+    assert_eq!(main.events().len().unwrap(), 2);
+    // A transaction that appended to what is dropped meanwhile does not commit.
+    let transaction = main.begin().unwrap();
+    transaction.events().append("e", serde_json::json!({ "n": 5 })).unwrap();
+    main.drop_space("default").unwrap();
+    assert!(matches!(transaction.commit(), Err(StoreError::TransactionConflict { .. })));
+    append(&main, 6);
+    main.events().verify().unwrap();
 }
 
 #[test]

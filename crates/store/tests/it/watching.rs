@@ -89,6 +89,10 @@ fn a_watch_is_of_a_part_and_from_a_moment() {
     assert!(stop.is_some());
     main.kv().put("a/4", 4).unwrap();
     assert_eq!(watch.next(Duration::ZERO).unwrap().unwrap().1.len(), 2);
+    let folder = tempfile::tempdir().unwrap();
+    drop(Store::open(folder.path(), Options::default()).unwrap());
+    let read = Store::open(folder.path(), Options { read_only: true, ..Options::default() }).unwrap();
+    assert!(read.branch("main").unwrap().watch(Part::default(), None).is_err(), "nothing changes in it");
     let begin = clock::now();
     assert!(watch.next(Duration::from_millis(50)).unwrap().is_none());
     assert!(begin.elapsed() >= Duration::from_millis(50));
