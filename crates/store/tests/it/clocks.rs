@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use duramen_base::clock;
 use duramen_store::event::Direction;
-use duramen_store::{Options, Scope, Store, StoreError};
+use duramen_store::{Keep, Moment, Options, Scope, Store, StoreError};
 use serde_json::json;
 
 /// Names the file that shifts the clock, and makes a process the one whose clock is shifted.
@@ -29,8 +29,12 @@ fn child() {
     let main = store.branch("main").unwrap();
     store.fork_for("main", "hour", Duration::from_secs(3600)).unwrap();
     store.fork_for("main", "moment", Duration::from_millis(700)).unwrap();
+    let hour = store.branch("hour").unwrap();
+    store.keep_history("main", Some(Keep::each_commit().age(Duration::from_secs(3600)))).unwrap();
+    store.keep_history("hour", Some(Keep::every(Duration::from_secs(3600)).versions(2))).unwrap();
     for seconds in [0, YEAR, -YEAR, 0, 2 * YEAR, 0] {
         set(seconds);
+        hour.kv().put("shifted", seconds).unwrap();
         main.events().append("tick", json!({ "shifted": seconds })).unwrap();
         main.events().append_batch([("tick", json!({})), ("tick", json!({}))]).unwrap();
         // Time enough to look for branches whose time is up, twice.
@@ -44,6 +48,17 @@ fn child() {
     assert!(events.windows(2).all(|pair| pair[0].at_ms <= pair[1].at_ms), "{events:?}");
     assert_eq!(main.events().verify().unwrap().first_bad, None);
 
+    // H6: nothing was forgotten as too old, and nothing retained before its time.
+    let states = main.history().unwrap().states;
+    assert_eq!(states.len(), 12);
+    assert!(states.windows(2).all(|pair| pair[0].time_ms <= pair[1].time_ms), "{states:?}");
+    let states = hour.history().unwrap().states;
+    assert_eq!(states.len(), 1, "{states:?}");
+    assert_eq!(
+        hour.at(&Moment::Version(states[0].version)).unwrap().kv().get("shifted").unwrap(),
+        Some(0.into())
+    );
+
     // A time to live counts from now, whatever the wall clock says.
     set(YEAR);
     store.fork_for("main", "brief", Duration::from_millis(300)).unwrap();
@@ -54,7 +69,7 @@ fn child() {
 }
 
 #[test]
-fn a_clock_that_is_set_deletes_no_branch_and_reorders_no_event() {
+fn a_clock_that_is_set_deletes_no_branch_reorders_no_event_and_forgets_no_state() {
     let dir = tempfile::tempdir().unwrap();
     let library = dir.path().join("shifted.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/clocks/shifted.c");
