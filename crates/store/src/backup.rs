@@ -99,8 +99,10 @@ impl Store {
             };
             tries += 1;
             let text = error.to_string();
-            // What does not change is no matter of the moment.
-            if (tries >= TRIES && begin.elapsed() > TRY_FOR) || (tries >= 2 && text == told) {
+            // What does not change is no matter of the moment, unless it says that it is one.
+            let is_moment = matches!(error, StoreError::TimedOut { .. });
+            let is_same = tries >= 2 && text == told && !is_moment;
+            if is_same || (tries >= TRIES && begin.elapsed() > TRY_FOR) {
                 return Err(error);
             }
             log::debug!("the store was changed while it was copied: {text}");

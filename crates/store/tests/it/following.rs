@@ -40,7 +40,7 @@ fn check(follower: &Follower, store: &Store, what: &str) {
         if found == expected {
             return;
         }
-        assert!(begin.elapsed() < Duration::from_secs(5), "{what}: {found:?}\ninstead of {expected:?}");
+        assert!(begin.elapsed() < Duration::from_secs(30), "{what}: {found:?}\ninstead of {expected:?}");
     }
 }
 
