@@ -158,7 +158,7 @@ impl Store {
         entries(py, &diff)
     }
 
-    /// Retains states of a branch from now on: each commit, or what there is every so many seconds.
+    /// Starts keeping the history of a branch: after every commit, or at most once every `every` seconds.
     #[pyo3(signature = (branch="main", *, every=None, versions=None, age=None, size=None))]
     fn keep_history(
         &self,

@@ -18,13 +18,13 @@ use crate::record;
 use crate::recovery::{open_to_tail, redo, ReadTo};
 use crate::store::Store;
 
-/// A later checkpoint is gone on from when so many bytes of the log have been read since the one before.
+/// After reading this many bytes of the log, the follower moves on to a later checkpoint.
 const READ_BYTES: u64 = 16 << 20;
 
-/// How often a store is opened anew, at most, while that does not lead further.
+/// The shortest pause between two attempts to reopen the store while it waits for a checkpoint.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// How often a wait looks.
+/// How often a wait checks for a new version.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A store that is read while another process, or this one, writes it: each look sees what had been acknowledged before, at
@@ -52,7 +52,7 @@ struct State {
     parts: Vec<u8>,
     /// Bytes of the log that were read since the store was opened.
     bytes: u64,
-    /// Something could not be redone: what there is is half a record.
+    /// A record could not be replayed, and may be applied in part: nothing here can be trusted.
     is_broken: bool,
     /// When it was opened, or that was tried.
     opened: Instant,
@@ -155,7 +155,7 @@ impl Follower {
             }
             Look::Due => match State::open(&self.path, &self.options) {
                 Ok(anew) => *state = anew,
-                // What there is is up to date.
+                // The present state is up to date without it.
                 Err(error) => log::debug!("the store was not opened anew: {error}"),
             },
             Look::Over => *state = State::open(&self.path, &self.options)?,

@@ -153,7 +153,7 @@ fn set(handle: &Handle, keep: Option<Keep>) -> Outcome {
 fn said(keep: &Keep) -> String {
     let span = |ms: u64| humantime::format_duration(Duration::from_millis(ms)).to_string();
     let mut text = match keep.every {
-        Every::Ms(ms) => format!("what there is every {} is retained", span(ms)),
+        Every::Ms(ms) => format!("a state is retained every {}", span(ms)),
         _ => "each commit is retained".to_owned(),
     };
     if let Some(versions) = keep.versions {

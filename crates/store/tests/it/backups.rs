@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use duramen_base::lock::FileLock;
 use duramen_store::{Backup, Branch, Keep, Moment, Options, Scope, Store, StoreError};
 
 fn options() -> Options {
@@ -139,6 +140,12 @@ fn nothing_is_overwritten_and_nothing_stays_of_what_failed() {
     std::fs::create_dir_all(place("to.part/nodes")).unwrap();
     std::fs::write(place("to.part/duramen-backup"), "").unwrap();
     assert!(matches!(Store::open(place("to.part"), options()), Err(StoreError::Foreign { .. })));
+    // One that is being made is waited for by nobody, and not removed.
+    let marker = std::fs::File::open(place("to.part/duramen-backup")).unwrap();
+    let lock = FileLock::exclusive(marker).unwrap();
+    assert!(matches!(fails(&place("data"), &place("to"), None), StoreError::Locked { .. }));
+    assert!(place("to.part/nodes").is_dir());
+    drop(lock);
     // Places to which nothing can be renamed are refused before anything is copied.
     std::os::unix::fs::symlink(place("other"), place("link")).unwrap();
     for bad in [place("link"), place("data/.."), "/".into()] {

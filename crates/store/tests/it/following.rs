@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use duramen_base::{clock, entropy};
+use duramen_store::log::{decode_record, SegmentHeader, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
 use duramen_store::{Branch, Follower, Keep, MergeOptions, Moment, Options, Part, Scope, Store};
 
 type Pairs = BTreeMap<Vec<u8>, String>;
@@ -221,4 +223,43 @@ fn a_folder_that_is_replaced_is_noticed() {
     let store = Store::open(&data, Options::default()).unwrap();
     store.branch("main").unwrap().kv().put("k", 2).unwrap();
     check(&follower, &store, "a copy in its place");
+}
+
+/// Where the first record that is an end mark stands in a segment of the log.
+fn mark_of(bytes: &[u8]) -> Option<usize> {
+    let salt = SegmentHeader::decode(bytes).ok()?.salt;
+    let mut at = SEGMENT_HEADER_BYTES;
+    loop {
+        let record = decode_record(&bytes[at..], salt)?;
+        if record.is_end() {
+            return Some(at);
+        }
+        at += record.size();
+    }
+}
+
+#[test]
+fn a_segment_that_was_left_without_its_mark_is_followed_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), Options { segment_bytes: 4096, ..Options::default() }).unwrap();
+    let main = store.branch("main").unwrap();
+    store.checkpoint().unwrap();
+    main.kv().put("k", 0).unwrap();
+    let follower = Follower::open(folder.path(), Options::default()).unwrap();
+    for number in 0..200 {
+        main.kv().put("k", format!("{number:0100}")).unwrap();
+    }
+    // As if each writer had been killed before it wrote the mark, and the next had gone on.
+    let mut cut = 0;
+    for entry in std::fs::read_dir(folder.path().join("log")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if let Some(at) = mark_of(&bytes).filter(|_| path.to_str().unwrap().contains("log-")) {
+            bytes[at..at + RECORD_HEADER_BYTES].fill(0);
+            std::fs::File::options().write(true).open(&path).unwrap().write_all_at(&bytes, 0).unwrap();
+            cut += 1;
+        }
+    }
+    assert!(cut > 1, "{cut} marks");
+    assert_eq!(follower.branch("main").unwrap().kv().get("k").unwrap(), main.kv().get("k").unwrap());
 }
