@@ -286,7 +286,9 @@ async fn what_an_origin_wrote_between_two_generations_is_found_exactly() {
     }
     assert!(of > 0 || engine.status().volumes == VolumeKind::Copy, "{changed} of {of}, {full} in full");
     // Most of what one transaction does not write is shared, and not read.
-    client.batch_execute("vacuum (freeze) keyed").await.expect("it is frozen");
+    // Where less than one page in fifty has dead rows, a vacuum leaves these there, and the page is not frozen, unless it is
+    // told to clean the indexes.
+    client.batch_execute("vacuum (freeze, index_cleanup on) keyed").await.expect("it is frozen");
     // What the standby replayed and has not written, every copy of it writes for itself.
     client.batch_execute("checkpoint").await.expect("the standby may write");
     let before = refresh(&engine).await.to_string();
@@ -299,7 +301,7 @@ async fn what_an_origin_wrote_between_two_generations_is_found_exactly() {
     assert_eq!((found.summary.rows.changed, found.summary.rows.total()), (1, 1));
     let (table, _) = &found.tables["keyed"];
     match table.compared {
-        Compared::Blocks { changed, of } => assert!(changed <= 4 && of > 300, "{changed} of {of}"),
+        Compared::Blocks { changed, of } => assert!(changed <= 4 && of > 300, "seed {seed}: {changed} of {of}"),
         Compared::Full { .. } => assert_eq!(engine.status().volumes, VolumeKind::Copy, "{table:?}"),
     }
     settle(&engine).await;
